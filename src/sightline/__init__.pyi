@@ -5,10 +5,8 @@
 # Audit a plan
 from sightline.jobs import audit as audit
 from sightline.jobs import explain as explain
-from sightline.jobs import Explanation as Explanation
 from sightline.auditing.plan import Plan as Plan
 from sightline.auditing.result import AuditResult as AuditResult
-from sightline.report.page import report_html as report_html
 from sightline.report.page import write_report as write_report
 from sightline.report.figures.catalogue import export_figures as export_figures
 from sightline.designing.run import design as design

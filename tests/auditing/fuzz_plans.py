@@ -204,12 +204,13 @@ def draw_new_forms(draw: random.Random, plan: dict[str, Any]) -> None:
     release, attacker = draw.choice(plan["release"]), plan.setdefault("attacker", {})
     match draw.randrange(6):
         case 0:
-            plan["data"]["keep"] = {
-                "rows": draw.choice([1, 2]),
-                "order": draw.choice(["d", "n DESC", ["n", "d", "g"], "x"]),
-            }
+            order = draw.choice(["d", "n DESC", "n, d, g", "x"])
+            number = f"ROW_NUMBER() OVER (PARTITION BY {plan['data']['record']} ORDER BY {order})"
+            plan["data"]["sql"] = f"SELECT * FROM source QUALIFY {number} <= {draw.choice([1, 2])}"
         case 1:
-            plan["data"]["total_by"] = draw.choice([[], ["g"], ["g", "n"], ["x"]])
+            keys = ", ".join([plan["data"]["record"], *draw.choice([[], ["g"], ["g", "n"], ["x"]])])
+            total = f"LEAST(SUM({plan['data']['secret']}), 9) AS {plan['data']['secret']}"
+            plan["data"]["sql"] = f"SELECT {keys}, {total} FROM source GROUP BY {keys}"
         case 2:
             plan["privacy"]["periods"] = draw.choice([2, ["a", "b"], {"a": 1.0, "b": 0.5}])
             release["period"] = draw.choice(["a", "b", "1", None])

@@ -125,13 +125,12 @@ def test_an_open_field_lists_its_candidates_with_reasons(tmp_path: Path) -> None
 
 def test_numbered_columns_are_proposed_as_wide_form(tmp_path: Path) -> None:
     text = written(tmp_path, METERS)
-    assert '# wide = { columns = ["h00", "h01", "h02", "h03"], name = "column" }' in text
-    text = (
-        text.replace('secret = ""', 'secret = "kwh"').replace("# wide", "wide").replace("# bounds", "bounds")
-    )
+    made = 'SELECT * FROM source UNPIVOT INCLUDE NULLS (value FOR name IN ("h00", "h01", "h02", "h03"))'
+    assert f"# sql = '{made}'" in text
+    text = text.replace('secret = ""', 'secret = "value"').replace("# bounds", "bounds")
     text = text.replace("# max_rows_per_record = 1 ", "max_rows_per_record = 4 ")
     text = text.replace("# [[release]]\n# name", "[[release]]\nname").replace("# sql", "sql")
-    (tmp_path / "plan.toml").write_text(text.replace("SECRET", "kwh"))
+    (tmp_path / "plan.toml").write_text(text.replace("SECRET", "value"))
     assert main(["check", str(tmp_path / "plan.toml")]) == 0
 
 

@@ -125,8 +125,25 @@ def test_the_kind_of_secret_follows_from_its_domain(
         (
             changed("data", colour=1),
             "plan: [data] colour: expected a field that exists, got 'colour'; there are: source, record, "
-            "secret, bounds, categories, kind, wide, dialect, tables, max_rows_per_record, "
-            "keep, total_by, values, bandwidth",
+            "secret, sql, bounds, categories, kind, dialect, tables, max_rows_per_record, "
+            "values, bandwidth",
+        ),
+        (
+            changed("data", wide={"columns": ["h0", "h1"], "name": "hour"}),
+            "plan: [data] wide: expected no field 'wide', which plans no longer have; write sql = "
+            '"SELECT * FROM source UNPIVOT INCLUDE NULLS (value FOR name IN (a, b, …))"',
+        ),
+        (
+            changed("data", keep={"rows": 2, "order": "day"}),
+            "plan: [data] keep: expected no field 'keep', which plans no longer have; write sql = "
+            '"SELECT * FROM source QUALIFY ROW_NUMBER() OVER (PARTITION BY record ORDER BY day) <= 3", and '
+            "max_rows_per_record = 3",
+        ),
+        (
+            changed("data", total_by=["feeder"]),
+            "plan: [data] total_by: expected no field 'total_by', which plans no longer have; write sql = "
+            '"SELECT record, area, LEAST(GREATEST(SUM(secret), low), high) AS secret FROM source GROUP BY '
+            'record, area"',
         ),
         (changed("data", source=""), "plan: [data] source: expected text, not an empty string, got ''"),
         (changed("data", source=3), "plan: [data] source: expected text in quotes, got 3"),

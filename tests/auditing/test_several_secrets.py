@@ -17,6 +17,7 @@ from sightline.auditing.result import VerdictStatus
 from sightline.auditing.several_secrets import plans_by_secret
 from sightline.cli import main
 from sightline.errors import InvalidPlan
+from sightline.report.page import report_html
 from sightline.report.pipelines import result_markdown
 from sightline.report.problems import PlanLines, problems_of
 from sightline.report.terminal import print_result
@@ -113,7 +114,7 @@ def test_the_sum_of_the_budgets_is_stated_wherever_the_result_is_shown(
     assert math.isclose(result.all_secrets.delta, 3e-6)
     print_result(result, Console(width=100))
     screen = " ".join(capsys.readouterr().out.split())
-    page = " ".join(sl.report_html(result).split())
+    page = " ".join(report_html(result).split())
     for text in (screen, page):
         assert "epsilon of 2 is that of each secret by itself" in text
         assert "at most epsilon = 6 at delta = 3e-06, the sum over the secrets" in text
@@ -187,8 +188,9 @@ def test_what_words_do_not_show_is_not_in_the_table(survey: str) -> None:
         with pytest.raises(InvalidPlan, match="expected a column of the table"):
             sl.audit(plan_of(survey, **changes))
     plan = plan_of(survey)
-    plan["data"]["keep"] = {"rows": 1, "order": ["sick_days"]}
-    with pytest.raises(InvalidPlan, match="expected a column of the table"):
+    order = "ROW_NUMBER() OVER (PARTITION BY person ORDER BY sick_days)"
+    plan["data"]["sql"] = f"SELECT * FROM source QUALIFY {order} = 1"
+    with pytest.raises(InvalidPlan, match="rows that do not depend on a secret"):
         sl.audit(plan)
 
 
@@ -223,9 +225,10 @@ def test_a_secret_without_a_release_is_refused(survey: str) -> None:
 
 def test_what_the_plan_gives_is_given_to_every_part(survey: str) -> None:
     plan = plan_of(survey)
-    plan["data"]["keep"] = {"rows": 2, "order": ["area"]}
+    plan["data"] |= {"sql": "SELECT * FROM source", "max_rows_per_record": 2}
     parts = plans_by_secret(read_plan(plan)[0])
-    assert [part.data.contribution_limit for part in parts] == [2, 2, 2], "as keep says, not the default"
+    assert [part.data.max_rows_per_record for part in parts] == [2, 2, 2], "as it is given, not the default"
+    assert {part.data.sql for part in parts} == {"SELECT * FROM source"}
     assert [part.other_secrets for part in parts] == [
         ("sick_days", "smoker"),
         ("income", "smoker"),
@@ -253,8 +256,16 @@ def test_other_jobs_ask_for_one_secret(survey: str) -> None:
     for job in (sl.design, sl.rehearse):
         with pytest.raises(InvalidPlan, match="expected a plan about one secret, got 3 of them"):
             job(plan_of(survey))
-    with pytest.raises(InvalidPlan, match="expected a plan about one secret"):
-        sl.explain(plan_of(survey), record="p1")
+
+
+def test_a_record_is_explained_for_every_secret(survey: str) -> None:
+    found = sl.explain(plan_of(survey), record="p1")
+    explained = (found, *found.other_secrets)
+    assert [one.result.secret for one in explained] == ["income", "sick_days", "smoker"]
+    for one, part in zip(explained, plans_by_secret(read_plan(plan_of(survey))[0]), strict=True):
+        assert one.exposed == sl.explain(part, record="p1").exposed
+    with pytest.raises(InvalidPlan, match="which no row is about"):
+        sl.explain(plan_of(survey), record="nobody")
 
 
 def test_check_reads_the_releases_of_every_secret(

@@ -21,7 +21,7 @@ from sightline.errors import InvalidPlan, TooMuchWork
 from sightline.examples.shipped import example_plan
 from sightline.report.figures.releases import describe_map
 from sightline.tables import streamed
-from sightline.tables.engines import duckdb_store
+from sightline.tables.engines import duckdb_engine
 from sightline.tables.row_counts import count_rows
 
 KEYS = ("a", "b", "c", "d")
@@ -45,7 +45,7 @@ def _streams(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every table that can be is streamed, in small batches; few signatures are kept."""
     monkeypatch.setattr(streamed, "_PER_SIGNATURE", 1e18)
     monkeypatch.setattr(streamed_findings, "MOST_KEPT", 25)
-    monkeypatch.setattr(duckdb_store, "BATCH", 101)
+    monkeypatch.setattr(duckdb_engine, "BATCH", 101)
 
 
 def in_memory_and_streamed(
@@ -55,7 +55,7 @@ def in_memory_and_streamed(
     with monkeypatch.context() as patched:
         patched.setattr(streamed, "_PER_SIGNATURE", 1e18)
         patched.setattr(streamed_findings, "MOST_KEPT", 25)
-        patched.setattr(duckdb_store, "BATCH", 501)
+        patched.setattr(duckdb_engine, "BATCH", 501)
         got = sl.audit(plan, **options)
     assert not any("is streamed" in line for line in expected.assumptions)
     return expected, got

@@ -10,6 +10,7 @@ import pytest
 import sightline as sl
 from sightline.auditing import what_if
 from sightline.auditing.result_parts import Setting, SwitchKind
+from sightline.report.page import report_html
 from tests.auditing import what_if_plans
 from tests.auditing.what_if_plans import audit_of, microgrid_months
 
@@ -201,7 +202,7 @@ def test_some_plans_have_none_and_say_why(change: dict[str, Any], why: str) -> N
     result = sl.audit(microgrid_months("January", "March") | change, what_if=True)
     assert result.what_if is None
     assert result.no_what_if == why
-    assert f"There are no other settings to choose from here: {why}." in sl.report_html(result)
+    assert f"There are no other settings to choose from here: {why}." in report_html(result)
     assert result.publishable().no_what_if is None
 
 

@@ -29,7 +29,8 @@ def table(tmp_path: Path) -> str:
 
 def plan_of(table: str, releases: tuple[dict[str, Any], ...], **sections: Any) -> dict[str, Any]:
     data = {"source": table, "record": "id", "secret": "x", "bounds": [0, 10]}
-    data |= {"keep": {"rows": 1, "order": "day"}} | sections.pop("data", {})
+    first = "ROW_NUMBER() OVER (PARTITION BY id ORDER BY day)"
+    data |= {"sql": f"SELECT * FROM source QUALIFY {first} = 1"} | sections.pop("data", {})
     return {"data": data, "release": list(releases), "limits": {"remaining_uncertainty": 0.9}, **sections}
 
 
@@ -50,7 +51,7 @@ def test_no_noise_falls_below_what_each_period_asks_for(table: str) -> None:
 @pytest.mark.parametrize(
     "sections",
     [
-        {"data": {"keep": None, "total_by": ["g"], "bounds": [0, 20]}},
+        {"data": {"sql": "SELECT id, g, SUM(x) AS x FROM source GROUP BY id, g", "bounds": [0, 20]}},
         {"attacker": {"values_within": 2.0}, "accept": ["homogeneous"]},
         {"attacker": {"knows": ["30%"]}, "accept": ["drawn"]},
     ],

@@ -12,6 +12,7 @@ import sightline as sl
 from sightline.examples.shipped import example_plan
 from sightline.privacy.registry import ACCOUNTANTS
 from sightline.report import terminal
+from sightline.report.page import report_html
 from sightline.report.streams import console
 
 
@@ -174,7 +175,7 @@ def test_only_a_number_has_a_range(
     secret: str, data: dict[str, object], domain: str, ranged: bool, tmp_path: Path
 ) -> None:
     result = small(tmp_path, secret, **data)
-    text, page = printed(result), sl.report_html(result)
+    text, page = printed(result), report_html(result)
     assert domain in " ".join(text.split())  # long paths wrap the line
     assert domain.rstrip(";").partition(", ")[2] in page
     assert ("of range" in text) is ("of range</small>" in page) is ranged

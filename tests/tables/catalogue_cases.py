@@ -3,7 +3,8 @@
 A file of the catalogue is about one table. In a query that is read, each published aggregate of the secret
 stands in braces: ``{AVG(revenue)}``. The oracle runs the same text with ``COUNT(revenue), SUM(revenue)`` in
 its place. Where that is not the answer, the braces hold three texts, ``{aggregate|count|sum}``, or the query
-has a text ``answer`` of its own. A query with ``refused`` holds a part of the message. ``only`` lists the
+has a text ``answer`` of its own. A query with ``data`` is read over the rows that this text makes of the
+table; ``value`` is its secret there. A query with ``refused`` holds a part of the message. ``only`` lists the
 engines that have its SQL, and ``spark`` marks the few that run there.
 """
 
@@ -14,7 +15,7 @@ import re
 import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,12 +25,12 @@ import sqlglot
 
 from sightline.arrays import FloatArray
 from sightline.tables.collect import collect
+from sightline.tables.declared import check_made, make_data
 from sightline.tables.engines.open import open_source
-from sightline.tables.engines.person_engine import PersonEngine
 from sightline.tables.engines.protocol import Engine
 from sightline.tables.membership import Membership, RowValues
 from sightline.tables.records import row_values
-from sightline.tables.sql.person_values import read_person_values
+from sightline.tables.sql.data_query import read_data_query
 from sightline.tables.sql.reader import read_release
 from sightline.tables.subject import Schema, SecretKind, Subject
 from sightline.tables.verify import verify
@@ -117,6 +118,8 @@ class CatalogueQuery:
 
     sql: str  # with braces around what is published of the secret
     refused: str | None = None
+    data: str | None = None  # [data] sql
+    value: str = "revenue"  # the secret that it makes
     answer: str | None = None
     only: tuple[str, ...] = ("duckdb", "postgres", "spark")
     spark: bool = False
@@ -127,7 +130,8 @@ class CatalogueQuery:
 
     def own_answer(self, dialect: str) -> str:
         """The query whose answer the audited cells must have."""
-        return _in_dialect(self.answer or _MARK.sub(_counted, self.sql), dialect)
+        text = self.answer or _MARK.sub(_counted, self.sql)
+        return _in_dialect(text.replace("FROM source", "FROM data"), dialect)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -188,22 +192,35 @@ def audited_answers(
     """For each query, what the audit says is published, and the cells with their keys."""
     schema = Schema.of(engine, ["countries"])
     texts = [query.text(engine.dialect) for query in queries]
-    alone = [
-        read_person_values([("alone", text)], subject=theme.subject, schema=schema) is not None
-        for text in texts
-    ]
     found: dict[int, tuple[Answer, Any]] = {}
-    together = [place for place, person in enumerate(alone) if not person]
+    together = [place for place, query in enumerate(queries) if query.data is None]
     if together:
         answers = _answers(engine, [texts[place] for place in together], theme.subject, schema)
         found |= dict(zip(together, answers, strict=True))
-    for place in [place for place, person in enumerate(alone) if person]:
-        values = read_person_values([("alone", texts[place])], subject=theme.subject, schema=schema)
-        assert values is not None
-        assert all(int(engine.fetch_own(check)["n"][0]) == 0 for check in values.checks)
-        people = PersonEngine(engine=engine, sql=values.sql, schema=values.schema)
-        (found[place],) = _answers(people, list(values.releases), values.subject, values.schema)
+    for place, query in enumerate(queries):
+        if query.data is not None:
+            subject, own = made_subject(engine, theme, query, schema)
+            (found[place],) = _answers(engine, [texts[place]], subject, own)
+    if len(together) < len(queries):
+        engine.define("SELECT * FROM source")
     return [found[place] for place in range(len(queries))]
+
+
+def made_subject(
+    engine: Engine, theme: Theme, query: CatalogueQuery, schema: Schema
+) -> tuple[Subject, Schema]:
+    """Make ``data`` as a query says; return what the audit is about, and its schema."""
+    subject = replace(theme.subject, secret=query.value, bounds=(0, 100_000))
+    made = read_data_query(
+        _in_dialect(query.data or "", engine.dialect),
+        record=subject.record,
+        secret=subject.secret,
+        others=[],
+        schema=schema,
+    )
+    make_data(engine, made)
+    check_made(engine, made)
+    return subject, replace(schema, columns=engine.columns(), source=schema, made_by=made.normal)
 
 
 def _answers(

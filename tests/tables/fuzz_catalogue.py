@@ -8,7 +8,7 @@ import time
 
 from sightline.errors import InvalidPlan
 from sightline.tables.engines.protocol import Column, ColumnKind
-from sightline.tables.sql.person_values import read_person_values
+from sightline.tables.sql.data_query import read_data_query
 from sightline.tables.sql.reader import read_release
 from sightline.tables.subject import Schema
 from tests.tables.catalogue_cases import COLUMNS, themes
@@ -52,11 +52,10 @@ def hunt(seed: int, *, seconds: float = float("inf"), number: float = float("inf
         sql = changed_query(words, bag, draw)
         schema = Schema(columns=_columns(theme.table), tables={"countries": _columns("countries")})
         try:
-            values = read_person_values([("drawn", sql)], subject=theme.subject, schema=schema)
-            if values is None:
-                read_release(sql, name="drawn", subject=theme.subject, schema=schema)
+            if "source" in sql.lower():
+                read_data_query(sql, record="customer", secret="r", others=[], schema=schema)
             else:
-                read_release(values.releases[0], name="drawn", subject=values.subject, schema=values.schema)
+                read_release(sql, name="drawn", subject=theme.subject, schema=schema)
             found["read"] += 1
         except InvalidPlan:
             found["refused"] += 1

@@ -28,7 +28,7 @@ from sightline.noise.mixed import MixedNoise
 from sightline.progress import silent
 from sightline.tables import store_passes
 from sightline.tables.cell_numbers import CellNumbers, CodePlace, Layout, SignatureCells
-from sightline.tables.engines import duckdb_store
+from sightline.tables.engines import duckdb_engine
 from sightline.tables.engines.duckdb_engine import DuckDBEngine
 from sightline.tables.signature_store import ArrayStore, Reduction, SignatureBatch
 from sightline.tables.store_passes import (
@@ -368,7 +368,7 @@ def test_signatures_in_duckdb_are_those_in_arrays(tmp_path: Path, monkeypatch: p
     ]
     (tmp_path / "t.csv").write_text("\n".join(["a,b,c,k", *lines]))
     engine = DuckDBEngine("t.csv", base=tmp_path)
-    monkeypatch.setattr(duckdb_store, "BATCH", 9)
+    monkeypatch.setattr(duckdb_engine, "BATCH", 9)
     store = engine.store_signatures("SELECT a AS w0, b AS w1, c AS n, k AS known FROM data", word_count=2)
     assert (store.signatures, store.word_count) == (case.counts.size, 2)
     stages: list[float] = []

@@ -15,10 +15,9 @@ from sqlglot import exp
 from sightline.errors import InvalidPlan
 from sightline.tables import encoding
 from sightline.tables.collect import collect
-from sightline.tables.engines import spark_lookups
+from sightline.tables.engines import spark_engine
 from sightline.tables.engines.open import open_source
-from sightline.tables.engines.spark_engine import SparkEngine, _master
-from sightline.tables.engines.spark_lookups import SparkLookups
+from sightline.tables.engines.spark_engine import SparkEngine, SparkLookups, _master
 from sightline.tables.sql.reader import read_release
 from sightline.tables.sql.translate import translated
 from sightline.tables.subject import Schema, SecretKind, Subject
@@ -110,7 +109,7 @@ def test_too_many_keys_are_refused_and_not_collected(opened: Any, monkeypatch: p
         rows.append(answer.num_rows)
         return answer
 
-    for module in (encoding, spark_lookups):
+    for module in (encoding, spark_engine):
         monkeypatch.setattr(module, "MOST_KEYS", 10)
     engine = opened("SELECT id AS who, CONCAT('k', id) AS k, 0.5D AS x FROM RANGE(200)")
     monkeypatch.setattr(DataFrame, "toArrow", counted)

@@ -15,10 +15,10 @@ from pyarrow import parquet
 
 from sightline.errors import InvalidInput, InvalidPlan, TooMuchWork
 from sightline.progress import silent
-from sightline.tables.engines import spark_passes
+from sightline.tables.engines import spark_store
 from sightline.tables.engines.open import open_source
 from sightline.tables.engines.spark_jobs import refuse
-from sightline.tables.engines.spark_passes import PartsOnWorker, SignaturesOnWorker, merged_parts
+from sightline.tables.engines.spark_store import PartsOnWorker, SignaturesOnWorker, merged_parts
 from sightline.tables.signature_store import Arrays, SignatureBatch, SignatureStore, StoringEngine
 from sightline.tables.store_passes import CellProducts, CellSizes, ExposureScan, Ranks
 from tests.tables.test_signature_store import EDGES, Case, forms_of
@@ -186,7 +186,7 @@ def test_a_pass_must_read_every_signature_once(
 def test_workers_merge_batches_of_any_size(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     batches = table_of(case).to_batches(max_chunksize=17)
     for size in (1, 40, 10_000):
-        monkeypatch.setattr(spark_passes, "BATCH", size)
+        monkeypatch.setattr(spark_store, "BATCH", size)
         parts = list(SignaturesOnWorker(Rows(), word_count=2)(iter(batches)))
         assert [part.num_rows for part in parts] == [1]
         again = list(PartsOnWorker(Rows())(iter(parts * 2)))
@@ -201,7 +201,7 @@ def test_workers_merge_batches_of_any_size(case: Case, monkeypatch: pytest.Monke
 def test_another_version_on_the_workers_is_refused(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     own, merging = SignaturesOnWorker(Rows(), word_count=2), PartsOnWorker(Rows())
     parts = list(own(iter(table_of(case).to_batches())))
-    monkeypatch.setattr(spark_passes, "version", lambda _: "0.0.1")
+    monkeypatch.setattr(spark_store, "version", lambda _: "0.0.1")
     for found in (list(own(iter([]))), list(merging(iter(parts)))):
         with pytest.raises(InvalidPlan, match=r"on Spark's workers, as on the driver, got 0\.0\.1; install"):
             merged_parts(Rows(), found)

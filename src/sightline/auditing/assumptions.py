@@ -243,7 +243,7 @@ def _priced_for(plan: Plan) -> str:
     """Whose rows the sensitivities are for."""
     if plan.privacy.sensitivity == "declared":
         return (
-            f"Sensitivities are declared: they hold for any record of {plan.data.contribution_limit} rows, "
+            f"Sensitivities are declared: they hold for any record of {plan.data.max_rows_per_record} rows, "
             "wherever these are."
         )
     return (
@@ -252,24 +252,14 @@ def _priced_for(plan: Plan) -> str:
     )
 
 
-def _bounded_contributions(plan: Plan) -> list[str]:
-    """How the table was bounded before anything was published."""
-    data = plan.data
-    if data.keep is not None:
-        return [
-            f"Only the first rows of each record are published, at most {data.keep.rows:,}, ordered by "
-            f"{', '.join(data.keep.order)}; the audit bounds the table likewise. Nothing is said of a "
-            "pipeline that keeps other rows."
-        ]
-    if data.total_by is not None:
-        low, high = data.domain
-        where = f" for each {', '.join(data.total_by)}" if data.total_by else ""
-        return [
-            f"The rows of a record are added up first, to one row{where}; each total is clipped to "
-            f"{low:g} to {high:g}, and is the secret. Nothing is said of a pipeline that publishes totals "
-            "without clipping."
-        ]
-    return []
+def _made_rows(plan: Plan) -> list[str]:
+    """How the rows were made before anything was published."""
+    if plan.data.sql is None:
+        return []
+    return [
+        "The rows that are audited are those that [data] sql makes of the table, and its releases read them. "
+        "Nothing is said of a pipeline that makes other rows, or of rows that it leaves out."
+    ]
 
 
 def _knowledge(plan: Plan) -> list[str]:
@@ -325,10 +315,10 @@ def assumptions(findings: Findings) -> tuple[str, ...]:
         "person's actual value, nor about attackers who know more than that.",
         "This is a benchmark of what is seen, not a differential-privacy guarantee; the budget is that.",
     ]
-    if membership.contributions > 1 or plan.data.contribution_limit > 1:
-        lines.append(f"A record has up to {plan.data.contribution_limit} rows, and {_values(plan)}.")
+    if membership.contributions > 1 or plan.data.max_rows_per_record > 1:
+        lines.append(f"A record has up to {plan.data.max_rows_per_record} rows, and {_values(plan)}.")
         lines.append(_priced_for(plan))
-    lines += _bounded_contributions(plan)
+    lines += _made_rows(plan)
     lines += _knowledge(plan)
     if plan.data.secret_kind is not SecretKind.NUMBER:
         lines.append(

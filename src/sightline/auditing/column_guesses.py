@@ -14,6 +14,7 @@ from sightline.tables.engines.protocol import DATA, Column, ColumnKind, Engine
 from sightline.tables.sql.fragments import quoted
 
 _ROWS = 100_000  # that are looked at
+_CELLS = 2_000_000  # and no more values than this: a second
 _MANY = 20  # distinct values of a number
 _MOST_GROUPS = 50  # distinct values of a column to group by
 _LEAST_WIDE = 4  # columns with one name and a running number
@@ -90,30 +91,24 @@ def facts_of(engine: Engine) -> tuple[ColumnFacts, ...]:
     """Look at the first rows of the table: how many values each column has. Values are not kept."""
     columns = engine.columns()
     looked = [c for c in columns if c.kind in (ColumnKind.TEXT, ColumnKind.NUMBER, ColumnKind.BOOLEAN)]
-    counts = ["COUNT(*) AS n"]
-    for place, column in enumerate(looked):
-        name = quoted(column.name)
-        counts.append(f"COUNT(DISTINCT {name}) AS d{place}")
-        if column.kind is ColumnKind.NUMBER:
-            counts.append(f"COUNT(CASE WHEN {name} <> FLOOR({name}) THEN 1 END) AS f{place}")
-    rows = f"(SELECT * FROM {quoted(DATA)} LIMIT {_ROWS}) AS {quoted(DATA)}"
-    answer = engine.fetch(f"SELECT {', '.join(counts)} FROM {rows}")
-    n = int(answer["n"][0])
-    facts = []
-    for column in columns:
-        number = looked.index(column) if column in looked else None
-        distinct = 0 if number is None else int(answer[f"d{number}"][0])
-        fractions = int(answer[f"f{number}"][0]) if column.kind is ColumnKind.NUMBER else 0
-        facts.append(
-            ColumnFacts(
-                column=column,
-                words=_words(column.name),
-                distinct=distinct,
-                unique=1 < distinct == n,
-                whole=fractions == 0,
-            )
+    rows = max(1_000, min(_ROWS, _CELLS // max(1, len(looked))))
+    listed = ", ".join(f"{quoted(column.name)} AS c{place}" for place, column in enumerate(looked))
+    answer = engine.fetch(f"SELECT {listed or 1} FROM {quoted(DATA)} LIMIT {rows}")
+    values = {
+        column: [one for one in answer[f"c{place}"].tolist() if one is not None and one == one]
+        for place, column in enumerate(looked)
+    }
+    number = len(next(iter(answer.values())))
+    return tuple(
+        ColumnFacts(
+            column=column,
+            words=_words(column.name),
+            distinct=(distinct := len(set(values.get(column, ())))),
+            unique=1 < distinct == number,
+            whole=column.kind is not ColumnKind.NUMBER or all(one % 1 == 0 for one in values[column]),
         )
-    return tuple(facts)
+        for column in columns
+    )
 
 
 def guess_record(facts: Sequence[ColumnFacts]) -> Guess:

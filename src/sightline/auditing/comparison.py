@@ -11,7 +11,7 @@ import tomllib
 from collections.abc import Iterator
 from typing import Any
 
-from sightline.auditing.result import AuditResult, Comparison, ReleaseReport
+from sightline.auditing.result import AuditResult, ReleaseReport, SinceLast
 from sightline.auditing.result_parts import Uncertainty
 from sightline.errors import require
 from sightline.format import count, number, number_bracket, percent
@@ -33,7 +33,7 @@ def with_comparison(result: AuditResult, last: AuditResult) -> AuditResult:
     return result.model_copy(update={"since": since, "other_secrets": tuple(others)})
 
 
-def compared(result: AuditResult, last: AuditResult) -> Comparison:
+def compared(result: AuditResult, last: AuditResult) -> SinceLast:
     """What changed from the last result to this one.
 
     Only what is publishable of both is compared, apart from the records' keys.
@@ -41,7 +41,7 @@ def compared(result: AuditResult, last: AuditResult) -> Comparison:
     _check(last)
     now, before = result.publishable(), last.publishable()
     newly, no_longer = _named_changes(result, last)
-    return Comparison(
+    return SinceLast(
         comparable=not any(_other_question(now, before)),
         status_before=None if before.verdict.status is None else before.verdict.status.value,
         status_after=None if now.verdict.status is None else now.verdict.status.value,

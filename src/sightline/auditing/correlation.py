@@ -73,7 +73,7 @@ def _check(plan: Plan, membership: Membership) -> None:
     )
     linear = all(part.feature in (Feature.VALUE, Feature.INDICATOR) for part in membership.partitions)
     require(
-        linear and plan.data.contribution_limit == 1,
+        linear and plan.data.max_rows_per_record == 1,
         "[correlation] means, sums and counts of records with one row",
         got="others",
         error=InvalidPlan,

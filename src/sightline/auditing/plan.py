@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Annotated, Literal
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import Field, model_validator
 
 from sightline.auditing.plan_fields import LARGEST as LARGEST
 from sightline.auditing.plan_fields import LARGEST_LIMIT as LARGEST_LIMIT
@@ -24,7 +24,7 @@ from sightline.auditing.plan_fields import (
     Text,
     without_default,
 )
-from sightline.auditing.plan_secret import Bounds, Categories, Kind, OtherSecret, WideForm, checked_kind
+from sightline.auditing.plan_secret import Bounds, Categories, Kind, OtherSecret, checked_kind
 from sightline.auditing.plan_sections import AssumptionName as AssumptionName
 from sightline.auditing.plan_sections import Attacker as Attacker
 from sightline.auditing.plan_sections import Limits as Limits
@@ -41,20 +41,6 @@ _Least = Annotated[float, Field(ge=0, le=LARGEST)]
 _Most = Annotated[float, Field(ge=SMALLEST)]
 
 
-class KeptRows(Section):
-    """Contribution bounding: each record's first rows are published, and its others are not."""
-
-    rows: Annotated[int, Field(ge=1, le=MOST_ROWS)] = Field(description="How many rows of a record are kept.")
-    order: Annotated[
-        tuple[Text, ...],
-        BeforeValidator(lambda given: [given] if isinstance(given, str) else given),
-        Field(strict=False, min_length=1),
-    ] = Field(
-        description="Public columns that order a record's rows; 'date DESC' keeps the latest. They must tell "
-        "the rows apart."
-    )
-
-
 class Data(Section):
     """The table, and what in it is to be protected."""
 
@@ -64,8 +50,11 @@ class Data(Section):
         "Arrow table or a DuckDB relation."
     )
     record: Text = Field(description="The column that says whose row it is: the unit of privacy.")
-    secret: Text = Field(
-        description="The column to protect, or arithmetic of columns of numbers, such as quantity * price."
+    secret: Text = Field(description="The column to protect.")
+    sql: Text | None = Field(
+        default=None,
+        description="One SELECT over the table, which it calls source: its rows are data. It unpivots wide "
+        "tables, computes secrets, and bounds what a record contributes.",
     )
     bounds: Bounds | None = Field(
         default=None,
@@ -74,11 +63,6 @@ class Data(Section):
     categories: Categories | None = Field(default=None, description="All values of a categorical secret.")
     kind: Kind | None = Field(
         default=None, description="What the secret is; bounds say a number, categories a category."
-    )
-    wide: WideForm | None = Field(
-        default=None,
-        description="If several columns hold the secret, such as one for each hour: which ones. The table is "
-        "unpivoted first, and secret is what the new column of values is called.",
     )
     dialect: Literal["duckdb", "postgres", "spark"] | None = Field(
         default=None, description="The engine that the SQL is written for; it must be the source's own."
@@ -89,15 +73,6 @@ class Data(Section):
     max_rows_per_record: Annotated[int, Field(ge=1, le=MOST_ROWS)] = Field(
         default=1,
         description="The most rows that one record has: its contribution limit. The data are checked.",
-    )
-    keep: KeptRows | None = Field(
-        default=None,
-        description="Contribution bounding by rows: the engine keeps so many rows of each record.",
-    )
-    total_by: Annotated[tuple[Text, ...], Field(strict=False)] | None = Field(
-        default=None,
-        description="Contribution bounding by value: the rows of a record are added up first, to one row for "
-        "each value of these public columns, and the total is clipped to bounds.",
     )
     values: Literal["constant", "independent"] | None = Field(
         default=None,
@@ -116,33 +91,13 @@ class Data(Section):
         return SecretKind.NUMBER if self.bounds is not None else SecretKind.CATEGORY
 
     @property
-    def contribution_limit(self) -> int:
-        """The most rows that a record has in what is published."""
-        if self.keep is None or "max_rows_per_record" in self.model_fields_set:
-            return self.max_rows_per_record
-        return self.keep.rows
-
-    @property
     def domain(self) -> tuple[float, float]:
         """The smallest and the largest value: of the secret, or of an indicator."""
         return self.bounds if self.bounds is not None else (0.0, 1.0)
 
     @model_validator(mode="after")
     def _kind_and_domain_agree(self) -> Data:
-        known = checked_kind(self.kind, self.bounds, self.categories)
-        require(
-            self.keep is None or self.total_by is None,
-            "keep or total_by",
-            got="both",
-            fix="a clipped total bounds a record by itself",
-            error=InvalidPlan,
-        )
-        require(
-            self.total_by is None or known == "number",
-            "total_by for a secret that is a number",
-            got=f"kind {known!r}",
-            error=InvalidPlan,
-        )
+        checked_kind(self.kind, self.bounds, self.categories)
         require(
             self.record != self.secret,
             "a record column other than the secret",

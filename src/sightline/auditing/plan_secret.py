@@ -15,24 +15,6 @@ Categories = Annotated[tuple[str, ...], Field(strict=False, min_length=2)]
 Kind = Literal["number", "boolean", "category"]
 
 
-class WideForm(Section):
-    """A secret in wide form: a row has a column for each hour, say, and each of them holds a value."""
-
-    columns: Annotated[tuple[Text, ...], Field(strict=False, min_length=2)] = Field(
-        description="The columns that hold the secret. Each row becomes one row for each of them."
-    )
-    name: Text = Field(
-        description="What to call the new public column that says which of them a value is from."
-    )
-
-    @model_validator(mode="after")
-    def _columns_are_distinct(self) -> WideForm:
-        folded = Counter(column.casefold() for column in self.columns)
-        twice = [column for column, times in folded.items() if times > 1]
-        require(not twice, "distinct columns", got=f"{twice[:1]} twice", error=InvalidPlan)
-        return self
-
-
 class OtherSecret(Section):
     """Another secret of the same table: audited if it says what its values can be, else only kept apart."""
 
@@ -40,7 +22,6 @@ class OtherSecret(Section):
     bounds: Bounds | None = Field(default=None, description="The smallest and largest value of a number.")
     categories: Categories | None = Field(default=None, description="All values of a categorical secret.")
     kind: Kind | None = Field(default=None, description="As in [data].")
-    wide: WideForm | None = Field(default=None, description="As in [data].")
     bandwidth: Positive | None = Field(default=None, description="As in [data].")
 
     @property

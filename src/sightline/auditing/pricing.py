@@ -203,7 +203,7 @@ class Pricing:
 
 def price(plan: Plan, membership: Membership) -> Pricing:
     """Sensitivities and noise of all cells."""
-    limit = plan.data.contribution_limit
+    limit = plan.data.max_rows_per_record
     require(
         membership.contributions <= limit,
         f"at most {limit} row(s) a record",
@@ -285,7 +285,7 @@ def row_norms_of(
     found = np.zeros(len(membership.partitions))
     for bundle in bundles:
         if plan.privacy.sensitivity == "declared":
-            found[list(bundle)] = plan.data.contribution_limit
+            found[list(bundle)] = plan.data.max_rows_per_record
             continue
         power = 1 if laws[bundle[0]].pure else 2
         most = membership.most_rows_of_a_record(bundle[0], power)

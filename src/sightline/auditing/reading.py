@@ -36,6 +36,18 @@ _FORMER = {
     ("release", "merge"): "group by the coarser key: GROUP BY CASE WHEN … END",
     ("release", "optional"): "leave the release out, design again, and compare the two",
     ("release", "instead_of"): "leave one of the two releases out",
+    (
+        "data",
+        "wide",
+    ): 'write sql = "SELECT * FROM source UNPIVOT INCLUDE NULLS (value FOR name IN (a, b, …))"',
+    ("data", "keep"): 'write sql = "SELECT * FROM source QUALIFY ROW_NUMBER() OVER (PARTITION BY record '
+    'ORDER BY day) <= 3", and max_rows_per_record = 3',
+    (
+        "data",
+        "total_by",
+    ): 'write sql = "SELECT record, area, LEAST(GREATEST(SUM(secret), low), high) AS secret '
+    'FROM source GROUP BY record, area"',
+    ("secret", "wide"): "unpivot all secrets in the sql of [data]",
     ("release", "noise_by_cell"): 'write noise = { by_cell = [["north", 12.0], …] }',
     ("release", "cells"): 'write by_cell = [["north", 12.0], …]: values of the group, label, stddev',
     ("release", "file"): 'write by_cell = "noise.csv"',

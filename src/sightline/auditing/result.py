@@ -12,7 +12,6 @@ from pydantic import PrivateAttr, ValidationError
 from sightline.auditing.plan import AssumptionName
 from sightline.auditing.plan_text import file_name
 from sightline.auditing.result_parts import SMALL_GROUP, Many, NoiseOfRange, ResultPart, WhatIf
-from sightline.auditing.result_parts import Comparison as Comparison
 from sightline.auditing.result_parts import Exposed as Exposed
 from sightline.auditing.result_parts import LinearAttack as LinearAttack
 from sightline.auditing.result_parts import NoiseSlack as NoiseSlack
@@ -20,6 +19,7 @@ from sightline.auditing.result_parts import Recipe as Recipe
 from sightline.auditing.result_parts import ReleaseAccuracy as ReleaseAccuracy
 from sightline.auditing.result_parts import SeenTogether as SeenTogether
 from sightline.auditing.result_parts import SharpestView as SharpestView
+from sightline.auditing.result_parts import SinceLast as SinceLast
 from sightline.auditing.result_parts import Step as Step
 from sightline.auditing.result_parts import Uncertainty as Uncertainty
 from sightline.display import Displayed
@@ -289,7 +289,7 @@ class AuditResult(Displayed, ResultPart):
     no_what_if: str | None = None  # why there is none, if it was asked for
     all_secrets: AllSecrets | None = None  # none if the plan has one secret
     other_secrets: Annotated[tuple[AuditResult, ...], Many] = ()  # the results of secrets that fare no worse
-    since: Comparison | None = None  # what changed since another audit, if it is compared with one
+    since: SinceLast | None = None  # what changed since another audit, if it is compared with one
 
     @classmethod
     def on_demand(cls, facts: Mapping[str, Any], sections: Mapping[str, Callable[[], Any]]) -> AuditResult:

@@ -236,7 +236,7 @@ class NoiseSlack(ResultPart):
     text: str
 
 
-class Comparison(ResultPart):
+class SinceLast(ResultPart):
     """What changed since the last audit. Only what is publishable is compared, apart from the keys."""
 
     comparable: bool  # whether both audits ask the same question: the same secret, record, domain and prior
@@ -250,7 +250,7 @@ class Comparison(ResultPart):
     no_longer_below: Annotated[tuple[str, ...], Many]
     lines: Annotated[tuple[str, ...], Many]  # the changes in words; none if nothing changed
 
-    def publishable(self) -> Comparison:
+    def publishable(self) -> SinceLast:
         """The comparison without the keys of persons."""
         return self.model_copy(update={"newly_below": (), "no_longer_below": ()})
 

@@ -10,17 +10,15 @@ from pathlib import Path
 from sightline.arrays import FloatArray
 from sightline.auditing.design import LINEAR, sparse_cost
 from sightline.auditing.findings import Keys
-from sightline.auditing.plan import AssumptionName, Data, Plan
+from sightline.auditing.plan import AssumptionName, Plan
 from sightline.auditing.release_noise import check_key_columns
 from sightline.auditing.withheld import as_published
 from sightline.auditing.work import TimedEngine, WorkLimits
 from sightline.errors import InvalidPlan, SightlineError, require
 from sightline.progress import Progress, silent
-from sightline.tables.bounded_rows import check_kept_rows, keep_rows, total_rows
 from sightline.tables.collect import CountedTable, collect_counted, count_table
-from sightline.tables.declared import check_declared, check_public
+from sightline.tables.declared import check_declared, check_made, check_public, make_data
 from sightline.tables.engines.open import open_source
-from sightline.tables.engines.person_engine import PersonEngine
 from sightline.tables.engines.protocol import Engine
 from sightline.tables.membership import YES_OR_NO, Membership, Partition, RowValues
 from sightline.tables.persons import keys_of_kinds, person_of, person_table
@@ -32,12 +30,9 @@ from sightline.tables.records import (
     signature_of,
     signature_totals,
 )
-from sightline.tables.reshaped import leave_out, unpivot
-from sightline.tables.secret_column import with_secret_column
-from sightline.tables.sql.grammar import own_text
-from sightline.tables.sql.person_values import read_person_values
+from sightline.tables.sql.data_query import DataQuery, read_data_query
 from sightline.tables.sql.reader import ReleaseQuery, read_condition, read_release
-from sightline.tables.subject import Schema, SecretExpression, SecretKind, Subject
+from sightline.tables.subject import Schema, SecretKind, Subject
 from sightline.tables.suppressed import read_suppression, suppressed_cells
 from sightline.tables.verify import verify
 
@@ -50,15 +45,12 @@ class Session:
     engine: Engine
     queries: tuple[ReleaseQuery, ...]
     limits: WorkLimits
-    rows: Engine  # the engine that holds the rows; ``engine`` may hold one value per record
-    data: Data  # of the plan as it was given: ``plan`` may be about one value per record
-    expression: SecretExpression | None = None  # that the secret is, if it is no column
-    same_rows: tuple[str, ...] = ()  # queries to it that count differences, of which there must be none
+    made: DataQuery  # how the rows of ``data`` are made
 
     @property
     def subject(self) -> Subject:
         """What the audit is about."""
-        return replace(subject_of(self.plan), expression=self.expression)
+        return subject_of(self.plan)
 
     def membership(self, progress: Progress) -> Membership:
         """Who is in which cell, compared with what the engine itself makes of every release's SQL."""
@@ -73,8 +65,7 @@ class Session:
 
     def counted(self, progress: Progress) -> CountedTable:
         """The rows and records of the table, and the cells that are published."""
-        if self.plan.data.keep is not None:
-            check_kept_rows(self.engine, self.subject, rows=self.plan.data.keep.rows)
+        check_made(self.engine, self.made)
         return count_table(self.engine, self.queries, self.subject, progress=progress)
 
     def verified(self, membership: Membership, progress: Progress) -> Membership:
@@ -94,12 +85,6 @@ class Session:
             sparse=lambda: sparse_cost(membership, progress) if membership.others is None else None,
         )
         progress("comparing with the engine's own groups", 0.0)
-        for text in self.same_rows:
-            if int(self.rows.fetch_own(text)["n"][0]):
-                raise InvalidPlan(
-                    "expected the subqueries of all releases to have the same lines, got others; "
-                    "the engine reads one differently: write them in the same way"
-                )
         unaudited = verify(self.engine, self.queries, self.subject, membership)
         return replace(membership, unaudited=unaudited)
 
@@ -133,10 +118,6 @@ class Session:
                 except InvalidPlan as error:
                     raise InvalidPlan(f"release {release.name!r}: {error}") from None
         return as_published(self.plan, membership, suppressed=suppressed)
-
-    def as_written(self, plan: Plan) -> Plan:
-        """A plan over the rows, as its author writes it."""
-        return plan.model_copy(update={"data": self.data})
 
     def values(self) -> RowValues:
         """The secret of every row, which only the owner may see."""
@@ -226,50 +207,6 @@ def _check_knowledge(plan: Plan, query: ReleaseQuery) -> None:
     )
 
 
-def _about_values(plan: Plan, subject: Subject) -> Plan:
-    """The plan about one value per record: its bounds, and how many lines a record has."""
-    used = [name for name in ("keep", "total_by") if getattr(plan.data, name) is not None]
-    require(
-        not used,
-        "contributions bounded once",
-        got=f"[data] {', '.join(used)}, and a subquery that aggregates the rows of each record",
-        fix="do both in the subquery",
-        error=InvalidPlan,
-    )
-    require(
-        plan.attacker.values_within is None,
-        "[attacker] values_within for secrets that are published as they are",
-        got="a subquery that aggregates the rows of each record",
-        fix="what is known of a sum of rows is another number: leave values_within out",
-        error=InvalidPlan,
-    )
-    rows = subject.most_rows or 1
-    changed = {
-        "secret": subject.secret,
-        "bounds": subject.bounds,
-        "max_rows_per_record": rows,
-        "values": plan.data.values if rows > 1 else None,
-    }
-    return plan.model_copy(update={"data": plan.data.model_copy(update=changed)})
-
-
-def _bound_contributions(engine: Engine, data: Data, subject: Subject) -> None:
-    """Put the bounded table in the place of ``data``, if the plan bounds contributions."""
-    if data.keep is not None:
-        keep_rows(engine, subject, rows=data.keep.rows, order=data.keep.order)
-    if data.total_by is not None:
-        total_rows(engine, subject, by=data.total_by)
-
-
-def _reshape(engine: Engine, plan: Plan) -> None:
-    """Unpivot a secret in wide form, and leave other secrets out."""
-    data = plan.data
-    if data.wide is not None:
-        unpivot(engine, data.wide.columns, name=data.wide.name, value=data.secret)
-    if plan.other_secrets:
-        leave_out(engine, plan.other_secrets)
-
-
 def subject_of(plan: Plan) -> Subject:
     """What a plan's audit is about; its secret as the plan writes it."""
     data = plan.data
@@ -283,7 +220,7 @@ def subject_of(plan: Plan) -> Subject:
         known=plan.attacker.conditions,
         known_share=plan.attacker.known_share,
         known_within=plan.attacker.values_within,
-        most_rows=data.contribution_limit,
+        most_rows=data.max_rows_per_record,
     )
 
 
@@ -310,31 +247,27 @@ def opened(
     )
     engine = TimedEngine(engine=opened_engine, limits=limits)
     try:
-        _reshape(engine, plan)
-        subject = with_secret_column(engine, subject_of(plan))
-        check_declared(engine, subject)
-        _bound_contributions(engine, plan.data, subject)
-        schema = Schema.of(engine, list(plan.data.tables), expression=subject.expression)
-        check_public(schema, subject, plan.other_secrets)
         _check_dialect(plan, engine)
-        texts = [release.sql for release in plan.releases]
-        values = read_person_values(
-            [(release.name, release.sql) for release in plan.releases], subject=subject, schema=schema
+        subject, source = subject_of(plan), Schema.of(engine, list(plan.data.tables))
+        made = read_data_query(
+            plan.data.sql,
+            record=subject.record,
+            secret=subject.secret,
+            others=plan.other_secrets,
+            schema=source,
         )
-        audited = plan
-        reader: Engine = engine
-        if values is not None:
-            audited = _about_values(plan, values.subject)
-            reader = PersonEngine(engine=engine, sql=values.sql, schema=values.schema)
-            subject, schema, texts = values.subject, values.schema, list(values.releases)
+        make_data(engine, made)
+        check_declared(engine, subject)
+        schema = replace(source, columns=engine.columns(), source=source, made_by=made.normal)
+        check_public(schema, made.secrets)
         for text in (*plan.attacker.conditions, *plan.attacker.may_know):
             read_condition(text, secret=subject.secret, schema=schema)
         queries = []
-        for place, (release, sql) in enumerate(zip(plan.releases, texts, strict=True)):
+        for place, release in enumerate(plan.releases):
             progress("reading the releases", place / len(plan.releases))
             try:
-                query = read_release(sql, name=release.name, subject=subject, schema=schema)
-                engine.compile_own(query.sql if values is None else own_text(release.sql, engine.dialect))
+                query = read_release(release.sql, name=release.name, subject=subject, schema=schema)
+                engine.compile_own(query.sql)
             except InvalidPlan as error:
                 raise InvalidPlan(f"release {release.name!r}: {error}") from None
             _check_knowledge(plan, query)
@@ -342,18 +275,15 @@ def opened(
             queries.append(query)
             if release.suppress is not None:
                 try:
-                    read_suppression(reader, query, subject, release.suppress)
+                    read_suppression(engine, query, subject, release.suppress)
                 except InvalidPlan as error:
                     raise InvalidPlan(f"release {release.name!r}: {error}") from None
         yield Session(
-            plan=audited,
-            expression=subject.expression,
-            engine=reader,
+            plan=plan,
+            engine=engine,
             queries=tuple(queries),
             limits=limits,
-            rows=engine,
-            data=plan.data,
-            same_rows=() if values is None else values.checks,
+            made=made,
         )
         engine.check_unchanged()
     except SightlineError:

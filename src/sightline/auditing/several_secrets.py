@@ -29,7 +29,7 @@ def plans_by_secret(plan: Plan) -> tuple[Plan, ...]:
         return (plan,)
     first = OtherSecret.model_construct(
         column=plan.data.secret,
-        **{name: getattr(plan.data, name) for name in ("bounds", "categories", "kind", "wide", "bandwidth")},
+        **{name: getattr(plan.data, name) for name in ("bounds", "categories", "kind", "bandwidth")},
     )
     secrets = (first, *(one for one in plan.secrets if one.audited))
     return tuple(_plan_about(plan, secret, [o for o in secrets if o is not secret]) for secret in secrets)
@@ -54,12 +54,12 @@ def _plan_about(plan: Plan, secret: OtherSecret, others: Sequence[OtherSecret]) 
                 "got numbers about several; draw the noise of each secret by itself"
             )
         correlation = correlation if all(inside) else None
-    hidden = (*plan.other_secrets, *(column for other in others for column in _columns(other)))
+    hidden = (*plan.other_secrets, *(other.column for other in others))
     apart = tuple(OtherSecret(column=column) for column in hidden)
     data = plan.data.model_copy(
         update={
             "secret": secret.column,
-            **{name: getattr(secret, name) for name in ("bounds", "categories", "kind", "wide", "bandwidth")},
+            **{name: getattr(secret, name) for name in ("bounds", "categories", "kind", "bandwidth")},
         }
     )
     # The checks of a plan again: attacker and releases have to go with this secret, too.
@@ -75,18 +75,13 @@ def _part(plan: Plan, release: Release, secret: OtherSecret, others: Sequence[Ot
     try:
         sql = part_about(
             release.sql,
-            secret={secret.column, *_columns(secret)},
-            others={name for other in others for name in (other.column, *_columns(other))},
+            secret=[secret.column],
+            others=[other.column for other in others],
             dialect=_dialect(plan.data),
         )
     except InvalidPlan as error:
         raise InvalidPlan(f"release {release.name!r}: {error}") from None
     return None if sql is None else release.model_copy(update={"sql": sql})
-
-
-def _columns(secret: OtherSecret) -> tuple[str, ...]:
-    """The columns of the table that hold a secret."""
-    return (secret.column,) if secret.wide is None else secret.wide.columns
 
 
 def _dialect(data: Data) -> str:

@@ -24,6 +24,7 @@ from sightline.tables.engines.protocol import Column, ColumnKind
 from sightline.tables.sql.scope import find_column
 
 _MOST_RELEASES = 3
+_MOST_LISTED = 48  # columns of a wide table: two days of hours
 
 _HEAD = """\
 #:schema ./plan.schema.json
@@ -60,7 +61,7 @@ remaining_uncertainty = "50%"    # what everyone must keep; the audit exits with
 _ONE_ROW = "# max_rows_per_record = 1    # the most rows that one record may have"
 _MORE_ROWS = """\
 # Several rows have the same {record}. SAY how many at most, and remove the # of the next lines.
-# max_rows_per_record = 10    # the data are checked; or bound them: keep, total_by
+# max_rows_per_record = 10    # the data are checked; or keep some rows of each, by sql
 # values = "independent"    # or "constant", if all rows of a record hold one value"""
 
 # The reader fills this in: with a guess, values would be clipped, and the plan might pass.
@@ -181,10 +182,12 @@ def _field(field: str, meaning: str, column: Column | None, guess: Guess | None)
 
 def _wide(names: Sequence[str]) -> str:
     """A comment about columns that may hold one secret in wide form."""
-    listed = ", ".join(map(_quoted, names))
+    shown = [*names[:2], "…", names[-1]] if len(names) > _MOST_LISTED else names
+    listed = ", ".join(name if name == "…" else _identifier(name) for name in shown)
+    made = f"SELECT * FROM source UNPIVOT INCLUDE NULLS (value FOR name IN ({listed}))"
     return (
-        f"\n# {len(names)} columns of numbers are numbered. If they hold one secret, say in secret what to "
-        f'call its values, and:\n# wide = {{ columns = [{listed}], name = "column" }}'
+        f"\n# {len(names)} columns of numbers are numbered. If they hold one secret, call it value, and:"
+        f"\n# sql = {_quoted(made)}"
     )
 
 

@@ -90,11 +90,11 @@ def check_laws(plan: Plan, membership: Membership, laws: Laws, bundles: Bundles)
         got="noise of another law",
         error=InvalidPlan,
     )
-    one_row = plan.data.contribution_limit == 1
+    one_row = plan.data.max_rows_per_record == 1
     require(
         PublishedLaw.NONE not in used or one_row or plan.data.values == "constant",
         "law = 'none' with one row a record, or values = 'constant'",
-        got=f"max_rows_per_record = {plan.data.contribution_limit}",
+        got=f"max_rows_per_record = {plan.data.max_rows_per_record}",
         fix="no bound is proved for several rows behind an exact number; give it noise",
         error=InvalidPlan,
     )
@@ -120,7 +120,7 @@ def _check_lattice(plan: Plan, membership: Membership, p: int, law: PublishedLaw
     require(
         one_row,
         f"{law.value} noise with one row a record",
-        got=f"max_rows_per_record = {plan.data.contribution_limit}",
+        got=f"max_rows_per_record = {plan.data.max_rows_per_record}",
         fix="its bound is for one row; aggregate the rows first",
         error=InvalidPlan,
     )

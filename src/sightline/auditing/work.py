@@ -198,6 +198,9 @@ class TimedEngine:
     def restrict(self, query: str) -> None:
         self.engine.restrict(query)
 
+    def define(self, query: str) -> None:
+        self.engine.define(query)
+
     def check_unchanged(self) -> None:
         self.engine.check_unchanged()
 

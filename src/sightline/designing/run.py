@@ -122,7 +122,7 @@ def _designed(
         passed=judgement.passed is True,
         verdict=judgement.text,
         rounds=0 if chosen is None else chosen.optimum.rounds,
-        plan=plan_text(session.as_written(proposed)),
+        plan=plan_text(proposed),
     )
 
 

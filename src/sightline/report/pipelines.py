@@ -20,7 +20,7 @@ from sightline.report.problems import (
     Level,
     PlanLines,
     PlanProblems,
-    Problem,
+    ReportedProblem,
     Rule,
     problems_of,
     problems_of_check,
@@ -110,7 +110,7 @@ def _add_cases(suite: Element, report: PlanProblems) -> None:
             SubElement(case, "skipped", message=_NOT_SHOWN)
 
 
-def _add_case(suite: Element, report: PlanProblems, name: str, why: Sequence[Problem]) -> Element:
+def _add_case(suite: Element, report: PlanProblems, name: str, why: Sequence[ReportedProblem]) -> Element:
     case = SubElement(suite, "testcase", name=_junit_text(name), classname=_junit_text(report.file))
     if why:
         kind = "error" if why[0].rule is Rule.NOT_AUDITED else "failure"
@@ -141,7 +141,7 @@ def sarif(reports: Sequence[PlanProblems]) -> dict[str, Any]:
     return {"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]}
 
 
-def _result(one: Problem, file: str) -> dict[str, Any]:
+def _result(one: ReportedProblem, file: str) -> dict[str, Any]:
     result: dict[str, Any] = {
         "ruleId": one.rule.value,
         "ruleIndex": _RULES.index(one.rule),

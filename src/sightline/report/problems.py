@@ -141,7 +141,7 @@ class Rule(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Problem:
+class ReportedProblem:
     """One thing to show at a line of the plan."""
 
     rule: Rule
@@ -158,7 +158,7 @@ class PlanProblems:
 
     file: str
     summary: str
-    problems: tuple[Problem, ...]  # the most important first
+    problems: tuple[ReportedProblem, ...]  # the most important first
     releases: tuple[str, ...] = ()  # of an audit; none if the plan was only checked, or not audited
     passed: bool | None = None  # whether the limit is kept; none if there is none
 
@@ -177,12 +177,12 @@ def problems_of(result: AuditResult, lines: PlanLines) -> PlanProblems:
     )
 
 
-def _of_secret(result: AuditResult, *, named: bool) -> list[Problem]:
+def _of_secret(result: AuditResult, *, named: bool) -> list[ReportedProblem]:
     found = []
     if result.verdict.passed is False:
-        found.append(Problem(rule=Rule.LIMIT, level=Level.ERROR, text=summary(result)))
+        found.append(ReportedProblem(rule=Rule.LIMIT, level=Level.ERROR, text=summary(result)))
         found += [
-            Problem(rule=Rule.NOT_VERIFIED, level=Level.ERROR, text=_cut(unverified_line(one)))
+            ReportedProblem(rule=Rule.NOT_VERIFIED, level=Level.ERROR, text=_cut(unverified_line(one)))
             for one in result.unverified
             if not one.accepted
         ]
@@ -199,11 +199,13 @@ def problems_of_check(error: str | None, lines: PlanLines) -> PlanProblems:
     """The problems of a plan that was checked, or that could not be audited because of an error."""
     if error is None:
         return PlanProblems(file=lines.file, summary="A good plan.", problems=())
-    problem = Problem(rule=Rule.NOT_AUDITED, level=Level.ERROR, text=_cut(error), line=lines.of_error(error))
+    problem = ReportedProblem(
+        rule=Rule.NOT_AUDITED, level=Level.ERROR, text=_cut(error), line=lines.of_error(error)
+    )
     return PlanProblems(file=lines.file, summary=problem.text, problems=(problem,))
 
 
-def _placed(one: Problem, lines: PlanLines) -> Problem:
+def _placed(one: ReportedProblem, lines: PlanLines) -> ReportedProblem:
     """The problem with the lines of its releases."""
     first, *others = dict.fromkeys(lines.of_release(name) for name in one.releases or (None,))
     return replace(one, line=first, other_lines=tuple(others))
@@ -222,7 +224,7 @@ def summary(result: AuditResult) -> str:
     )
 
 
-def _of_exposed(result: AuditResult, place: int, exposed: Exposed) -> list[Problem]:
+def _of_exposed(result: AuditResult, place: int, exposed: Exposed) -> list[ReportedProblem]:
     left, limit = exposed.remaining_uncertainty, result.verdict.limit
     below = limit is not None and left is not None and left.lower < limit
     if not below and not exposed.identifiable:
@@ -233,10 +235,10 @@ def _of_exposed(result: AuditResult, place: int, exposed: Exposed) -> list[Probl
     text = f"Exposed: {who(place, exposed)}{keeps}{against}. {how(exposed, result.unit)}"
     steps = () if exposed.attack is None else (step.release for step in exposed.attack.steps)
     used = exposed.releases or tuple(dict.fromkeys(steps))
-    return [Problem(rule=rule, level=level, text=_cut(text), releases=used)]
+    return [ReportedProblem(rule=rule, level=level, text=_cut(text), releases=used)]
 
 
-def _of_release(result: AuditResult, release: ReleaseReport) -> list[Problem]:
+def _of_release(result: AuditResult, release: ReleaseReport) -> list[ReportedProblem]:
     words = []
     if release.newly_exposes:
         words.append(f"{count(release.newly_exposes, 'record')} can be told apart since its publication")
@@ -246,7 +248,9 @@ def _of_release(result: AuditResult, release: ReleaseReport) -> list[Problem]:
         return []
     level = Level.WARNING if result.verdict.passed is False else Level.NOTE
     text = f'Release "{release.name}": {"; ".join(words)}.'
-    return [Problem(rule=Rule.EXPOSING_RELEASE, level=level, text=_cut(text), releases=(release.name,))]
+    return [
+        ReportedProblem(rule=Rule.EXPOSING_RELEASE, level=level, text=_cut(text), releases=(release.name,))
+    ]
 
 
 def _cut(text: str) -> str:

@@ -21,7 +21,7 @@ from sightline.tables.engines.protocol import DATA, Engine
 from sightline.tables.few_values import few_values
 from sightline.tables.largest_shares import largest_shares
 from sightline.tables.membership import Cell, Feature, Membership, Partition
-from sightline.tables.row_counts import RowCounts, check_lookups, check_numbering, count_rows, counted_rows
+from sightline.tables.row_counts import RowCounts, check_lookups, count_rows, counted_rows
 from sightline.tables.rows import Rows, audited_rows, clipped_secret
 from sightline.tables.sql.fragments import literal, quoted
 from sightline.tables.sql.grammar import refuse
@@ -123,7 +123,6 @@ def count_table(
     row_counts = count_rows(engine, rows, subject)
     rows = counted_rows(engine, rows, subject, row_counts)
     check_lookups(engine, rows, row_counts)
-    check_numbering(engine, rows)
 
     progress("numbering the published cells", 0.0)
     partitions, partition_queries = expand(engine, rows, queries, subject.categories)
@@ -200,7 +199,7 @@ def _weights(
 
 def known_condition(engine: Engine, subject: Subject) -> str:
     """The condition that the attacker knows a row, as SQL; empty if they know none."""
-    schema = Schema.of(engine, expression=subject.expression)
+    schema = Schema.of(engine)
     conditions = [read_condition(text, secret=subject.secret, schema=schema) for text in subject.known]
     if subject.known_share is not None:
         key = f"{quoted(DATA)}.{quoted(find_column(engine.columns(), subject.record).name)}"

@@ -1,15 +1,54 @@
-"""Check the columns and tables that a plan declares against the data."""
+"""Make ``data`` as the plan says, and check the columns and tables that it declares against it."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection
+
+from sqlglot import exp
 
 from sightline.errors import InvalidPlan
 from sightline.tables.engines.protocol import DATA, Column, ColumnKind, Engine
+from sightline.tables.sql.data_query import DataQuery
 from sightline.tables.sql.fragments import quoted
-from sightline.tables.sql.grammar import refuse
+from sightline.tables.sql.grammar import parse_condition, refuse
 from sightline.tables.sql.scope import find_column
 from sightline.tables.subject import Schema, SecretKind, Subject
+
+
+def make_data(engine: Engine, made: DataQuery) -> None:
+    """Let ``data`` be what ``[data] sql`` makes, without columns that tell of a secret. No row is read."""
+    if made.sql is not None:
+        engine.define(made.sql)
+        names = sorted(column.name.casefold() for column in engine.columns())
+        if names != sorted(map(str.casefold, made.columns)):
+            refuse(
+                "[data] sql: the columns that it lists",
+                got="others from the engine",
+                fix="list the columns by their names, not by *",
+            )
+    if made.hidden:
+        hidden = [find_column(engine.columns(), name) for name in made.hidden]
+        kept = ", ".join(quoted(column.name) for column in engine.columns() if column not in hidden)
+        engine.restrict(f"SELECT {kept} FROM {quoted(DATA)}")
+
+
+def check_made(engine: Engine, made: DataQuery) -> None:
+    """Refuse rows that are not the same each time, or that a join makes several of."""
+    for text in made.ties:
+        if int(engine.fetch_own(text)["n"][0]):
+            refuse(
+                "[data] sql: an order without ties in its window functions",
+                got="rows that tie, so that each run may make other rows",
+                fix="order by more columns, such as a number of the row, or use RANK",
+            )
+    for text in made.lookups:
+        answer = engine.fetch_own(text)
+        if int(answer["n"][0]) != int(answer["joined"][0]):
+            refuse(
+                "[data] sql: at most one row of a joined table for each row",
+                got=f"{int(answer['joined'][0]):,} rows from {int(answer['n'][0]):,}",
+                fix="make the joined columns unique in that table",
+            )
 
 
 def check_declared(engine: Engine, subject: Subject) -> None:
@@ -28,6 +67,7 @@ def check_declared(engine: Engine, subject: Subject) -> None:
     except InvalidPlan as error:
         raise InvalidPlan(f"[data] record: {error}") from None
     try:
+        _refuse_expression(engine, subject.secret, known)
         column = find_column(columns, subject.secret)
         if column == key:
             refuse(
@@ -45,18 +85,29 @@ def check_declared(engine: Engine, subject: Subject) -> None:
         raise InvalidPlan(f"[data] secret: {error}") from None
 
 
-def check_public(schema: Schema, subject: Subject, others: Sequence[str] = ()) -> None:
+def _refuse_expression(engine: Engine, secret: str, known: Collection[str]) -> None:
+    """Say how to write a secret that is an expression of columns."""
+    if secret.casefold() in known:
+        return
+    try:
+        node = parse_condition(secret, engine.dialect)
+    except InvalidPlan:
+        return
+    if not isinstance(node.unnest(), exp.Column) and node.find(exp.Column) is not None:
+        refuse(
+            "a column",
+            got="an expression",
+            fix=f'compute it in [data]: sql = "SELECT *, {secret} AS value FROM source", secret = "value"',
+        )
+
+
+def check_public(schema: Schema, secrets: Collection[str]) -> None:
     """Refuse a declared public table with a column of a secret's name: a join could publish the secret."""
-    hidden = {other.casefold() for other in others}
     for name, columns in schema.tables.items():
-        secrets = [
-            column.name
-            for column in columns
-            if subject.is_secret(column.name) or column.name.casefold() in hidden
-        ]
-        if secrets:
+        same = [column.name for column in columns if column.name.casefold() in secrets]
+        if same:
             raise InvalidPlan(
-                f'[data] tables: expected public tables, got "{name}" with a column "{secrets[0]}", '
+                f'[data] tables: expected public tables, got "{name}" with a column "{same[0]}", '
                 "which is the secret's name; leave the column out, or rename it if it is public"
             )
 

@@ -110,21 +110,6 @@ def check_lookups(engine: Engine, rows: Rows, counts: RowCounts) -> None:
             )
 
 
-def check_numbering(engine: Engine, rows: Rows) -> None:
-    """Refuse a ROW_NUMBER over rows that tie in its order: each run could number them differently."""
-    for window in rows.windows:
-        if window.untied is None:
-            continue
-        numbered = f"SELECT {window.text} AS n, {window.untied} AS r FROM {rows.every_row(window.text)}"
-        answer = engine.fetch(f"SELECT COUNT(*) AS ties FROM ({numbered}) AS numbered WHERE n <> r")
-        if int(answer["ties"][0]):
-            refuse(
-                "an order without ties for ROW_NUMBER",
-                got="rows that tie, so that each run may number them differently",
-                fix="order by more columns, such as the record key, or use RANK",
-            )
-
-
 def _outside(rows: Rows, subject: Subject) -> str:
     """The condition that a row's secret is outside the declared bounds or categories, as SQL."""
     if subject.bounds is not None:

@@ -6,8 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
-from sqlglot import exp
-
 from sightline.tables.engines.protocol import Column, Engine
 
 
@@ -20,24 +18,11 @@ class SecretKind(Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SecretExpression:
-    """A secret that is computed from columns of ``data``, such as ``quantity * price``.
-
-    Each row has it as a column that Sightline adds to ``data``; a plan's SQL cannot name that column.
-    """
-
-    name: str  # of the added column: the expression as the plan writes it
-    bound: exp.Expr  # over the columns of data
-    columns: frozenset[str]  # that it is made of: they are secret, too
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Subject:
     """The record key, the secret, and what the plan declares about them."""
 
     record: str  # the column of the record key: it says whose row it is
     secret: str  # the column to protect
-    expression: SecretExpression | None = None  # that the secret is, if it is no column of the table
     kind: SecretKind
     bounds: tuple[float, float] | None = None  # the least and the largest value of a number
     categories: tuple[str, ...] | None = None  # None: the categories that occur in the data
@@ -48,9 +33,8 @@ class Subject:
     most_rows: int | None = None  # the declared limit on one record's rows; the data are checked against it
 
     def is_secret(self, column: str) -> bool:
-        """Whether a column of ``data`` is the secret, or the secret is computed from it."""
-        parts = frozenset() if self.expression is None else self.expression.columns
-        return column.casefold() in {name.casefold() for name in (self.secret, *parts)}
+        """Whether a column of ``data`` is the secret."""
+        return column.casefold() == self.secret.casefold()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,16 +44,14 @@ class Schema:
     columns: Sequence[Column]  # of ``data``
     tables: Mapping[str, Sequence[Column]] = field(default_factory=dict)  # declared public tables
     dialect: str = "duckdb"  # of the source, as sqlglot calls it
-    expression: SecretExpression | None = None  # that the secret is; its column is in ``columns``
+    source: Schema | None = None  # of the table under ``data``, where ``[data] sql`` makes it
+    made_by: str | None = None  # that query in its normal form
 
     @classmethod
-    def of(
-        cls, engine: Engine, tables: Sequence[str] = (), *, expression: SecretExpression | None = None
-    ) -> Schema:
+    def of(cls, engine: Engine, tables: Sequence[str] = ()) -> Schema:
         """Read the columns of an engine's relations."""
         return cls(
             columns=engine.columns(),
             tables={name: engine.columns(name) for name in tables},
             dialect=engine.dialect,
-            expression=expression,
         )

@@ -238,8 +238,8 @@ def test_a_histogram_has_one_law() -> None:
         price(plan, membership_of(parts, [["", ""]] * 2))
 
 
-def test_kept_rows_are_rows_of_a_record_too() -> None:
-    data = {**DATA, "bounds": [0, 10], "keep": {"rows": 2, "order": "day"}}
+def test_no_noise_needs_one_row_a_record() -> None:
+    data = {**DATA, "bounds": [0, 10], "max_rows_per_record": 2}
     plan = plan_of({"name": "a", "noise": {"law": "none"}}, data=data)
     with pytest.raises(
         InvalidPlan, match=r"law = .none. with one row a record, .* got max_rows_per_record = 2"

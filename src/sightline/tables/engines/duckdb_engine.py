@@ -11,11 +11,11 @@ import difflib
 import re
 import shutil
 import tempfile
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 from uuid import uuid4
 
 import duckdb
@@ -24,13 +24,24 @@ from numpy.typing import NDArray
 from sqlglot import exp
 
 from sightline.errors import InvalidPlan, TooMuchWork, require
-from sightline.tables.engines.address import public_source
-from sightline.tables.engines.csv_fault import csv_fault
-from sightline.tables.engines.csv_header import delimiter_of
-from sightline.tables.engines.duckdb_store import DuckDBStore
+from sightline.progress import Progress
+from sightline.tables.engines.data_files import (
+    check_distinct,
+    check_names,
+    csv_fault,
+    csv_source,
+    delimiter_of,
+    existing_file,
+    file_state,
+    private_folder,
+    remove_folder,
+    top_level,
+    without_wildcards,
+)
 from sightline.tables.engines.in_memory import Holder, InMemoryTable
-from sightline.tables.engines.protocol import DATA, NO_TABLES, Column, ColumnKind
-from sightline.tables.engines.spill import private_folder, remove_folder
+from sightline.tables.engines.protocol import DATA, NO_TABLES, SOURCE, Column, ColumnKind
+from sightline.tables.signature_store import BATCH, Arrays, Reduction, SignatureBatch, run_batches
+from sightline.tables.sql.fragments import literal, quoted
 from sightline.tables.sql.translate import with_names
 
 _NUMBERS = "TINYINT SMALLINT INTEGER BIGINT UTINYINT USMALLINT UINTEGER UBIGINT FLOAT DOUBLE"
@@ -83,20 +94,20 @@ class DuckDBEngine:
     ) -> None:
         held = source if isinstance(source, InMemoryTable) else None
         sources = {**({DATA: source} if isinstance(source, str) else {}), **tables}
-        paths = {name: _existing(text, base) for name, text in sources.items()}
-        _check_distinct(sources, paths)
-        self._states = {path: _state(path) for path in paths.values()}
+        paths = {name: existing_file(text, base) for name, text in sources.items()}
+        check_distinct(sources, paths)
+        self._states = {path: file_state(path) for path in paths.values()}
         self._spill = private_folder()
         self._views: set[str] = set()
-        self._names = {path: _without_wildcards(path, self._spill) for path in paths.values()}
+        self._has_source = False  # whether ``data`` is made of ``source``
+        self._names = {path: without_wildcards(path, self._spill) for path in paths.values()}
         self._connection = duckdb.connect(":memory:", config=_CONFIG)
         try:
             allowed = [text for path in self._names.values() for text in (str(path), f"{path}.wal")]
             for setting in (
                 *_memory_settings(memory, self._spill),
-                "enable_progress_bar=false",  # in notebooks and under python -c it would go to stdout
-                f"temp_directory={_quoted(str(self._spill))}",
-                f"allowed_paths=[{', '.join(map(_quoted, allowed))}]",
+                f"temp_directory={literal(str(self._spill))}",
+                f"allowed_paths=[{', '.join(map(literal, allowed))}]",
                 *(["disabled_optimizers='in_clause'"] if self._is_small(held) else []),
                 "enable_progress_bar=false",  # it would go to standard output, into the JSON
                 "enable_external_access=false",
@@ -120,35 +131,37 @@ class DuckDBEngine:
         return files + _BYTES_PER_VALUE * values < _SMALL_TABLE
 
     def columns(self, table: str = DATA) -> tuple[Column, ...]:
-        described = self._connection.execute(f"DESCRIBE {_identifier(table)}").fetchall()
+        described = self._connection.execute(f"DESCRIBE {quoted(table)}").fetchall()
         return tuple(Column(name, _kind(type_name)) for name, type_name, *_ in described)
 
     def fetch(self, query: str) -> dict[str, NDArray[np.generic]]:
         try:
-            statements = self._connection.extract_statements(query)
-            kinds = [statement.type.name for statement in statements]
-            require(kinds == ["SELECT"], "one SELECT", got=" and ".join(kinds), error=InvalidPlan)
+            statement = self._checked(query)
             with _interruptible():
-                return _columns_of(self._connection.execute(statements[0]))
+                return _columns_of(self._connection.execute(statement))
         except duckdb.Error as error:
             _refuse_query(error)
+
+    def _checked(self, query: str) -> duckdb.Statement:
+        statements = self._connection.extract_statements(query)
+        kinds = [statement.type.name for statement in statements]
+        require(kinds == ["SELECT"], "one SELECT", got=" and ".join(kinds), error=InvalidPlan)
+        return statements[0]
 
     def fetch_own(self, query: str) -> dict[str, NDArray[np.generic]]:
         return self.fetch(query)
 
     def compile_own(self, query: str) -> None:
         try:
-            (statement,) = self._connection.extract_statements(query)
-            require(statement.type.name == "SELECT", "one SELECT", got=statement.type.name, error=InvalidPlan)
+            self._checked(query)
             self._connection.execute(f"EXPLAIN {query}")
         except duckdb.Error as error:
             _refuse_query(error)
 
     def store_signatures(self, query: str, *, word_count: int) -> DuckDBStore:
-        name = _identifier(uuid4().hex)  # no plan can name it
+        name = quoted(uuid4().hex)  # no plan can name it
         try:
-            kinds = [statement.type.name for statement in self._connection.extract_statements(query)]
-            require(kinds == ["SELECT"], "one SELECT", got=" and ".join(kinds), error=InvalidPlan)
+            self._checked(query)
             with _interruptible():
                 self._connection.execute(f"CREATE TEMP TABLE {name} AS {query}")
         except duckdb.Error as error:
@@ -162,22 +175,37 @@ class DuckDBEngine:
         )
 
     def restrict(self, query: str) -> None:
+        self._rename(name := uuid4().hex)  # no plan can name it
+        own = exp.to_table(quoted(name))
+        text = with_names(query, dialect=self.dialect, names={DATA: own})
+        self._connection.execute(f"CREATE VIEW {quoted(DATA)} AS {text}")
+
+    def define(self, query: str) -> None:
+        if self._has_source:
+            self._connection.execute(f"DROP VIEW {quoted(DATA)}")
+        else:
+            self._rename(SOURCE)
+            self._has_source = True
+        try:
+            self._connection.execute(f"CREATE VIEW {quoted(DATA)} AS {query}")
+        except duckdb.Error as error:
+            _refuse_query(error)
+
+    def _rename(self, name: str) -> None:
+        """Call the relation ``data`` something else."""
         views = (
             "SELECT COUNT(*) FROM duckdb_views() WHERE database_name = current_database() AND view_name = ?"
         )
         is_view = bool(self._connection.execute(views, [DATA]).fetchall()[0][0])
-        kind, name = "VIEW" if is_view else "TABLE", uuid4().hex  # no plan can name it
-        self._connection.execute(f"ALTER {kind} {_identifier(DATA)} RENAME TO {_identifier(name)}")
+        kind = "VIEW" if is_view else "TABLE"
+        self._connection.execute(f"ALTER {kind} {quoted(DATA)} RENAME TO {quoted(name)}")
         if DATA in self._views:
             self._views = self._views - {DATA} | {name}
-        own = exp.to_table(_identifier(name))
-        text = with_names(query, dialect=self.dialect, names={DATA: own})
-        self._connection.execute(f"CREATE VIEW {_identifier(DATA)} AS {text}")
 
     def check_unchanged(self) -> None:
         for path, state in self._states.items():
             require(
-                _state(path) == state,
+                file_state(path) == state,
                 f"{path.name} to stay as it is while it is read",
                 got="a file that was changed or replaced",
                 fix="run it again, on a copy if the file is written often",
@@ -197,7 +225,7 @@ class DuckDBEngine:
         A view may compute random numbers.
         """
         texts = [
-            f"SELECT COUNT(*) AS n, SUM(hash(t)) AS h FROM {_identifier(v)} AS t" for v in sorted(self._views)
+            f"SELECT COUNT(*) AS n, SUM(hash(t)) AS h FROM {quoted(v)} AS t" for v in sorted(self._views)
         ]
         return [[values.tolist() for values in self.fetch(text).values()] for text in texts]
 
@@ -217,13 +245,13 @@ class DuckDBEngine:
                     fields = self._connection.execute(
                         f"SELECT name, num_children FROM parquet_schema({self._quoted(path)})"
                     )
-                    _distinct_names(_top_level(fields.fetchall()), path)
+                    check_names(top_level(fields.fetchall()), path)
                     self._create("VIEW", name, source)
                 case ".csv" | ".tsv":
                     # Load the text into memory: otherwise every query would parse it again.
                     delimiter = delimiter_of(path)
                     try:
-                        self._create("TABLE", name, _csv_source(self._quoted(path), delimiter))
+                        self._create("TABLE", name, csv_source(self._quoted(path), delimiter))
                     except duckdb.OutOfMemoryException as error:
                         _refuse_query(error)
                     except (
@@ -232,7 +260,7 @@ class DuckDBEngine:
                     ) as error:  # DuckDB's message may hold bytes that are not UTF-8
                         raise csv_fault(path, delimiter=delimiter, otherwise=_without_values(error)) from None
                     # Without rows the types of the columns are unknown.
-                    (row,) = self._connection.execute(f"SELECT COUNT(*) FROM {_identifier(name)}").fetchall()
+                    (row,) = self._connection.execute(f"SELECT COUNT(*) FROM {quoted(name)}").fetchall()
                     require(
                         name != DATA or row[0] > 0,
                         f"rows in {path.name}",
@@ -241,8 +269,8 @@ class DuckDBEngine:
                         error=InvalidPlan,
                     )
                 case ".duckdb" | ".db":
-                    attached = _identifier(f"file of {name}")
-                    self._connection.execute(f"ATTACH {_quoted(str(path))} AS {attached} (READ_ONLY)")
+                    attached = quoted(f"file of {name}")
+                    self._connection.execute(f"ATTACH {literal(str(path))} AS {attached} (READ_ONLY)")
                     chosen = self._table(attached, table, path)
                     views = self._connection.execute(
                         "SELECT view_name FROM duckdb_views() WHERE database_name = ? AND view_name = ?",
@@ -255,13 +283,13 @@ class DuckDBEngine:
                         fix="write its rows to a table or a file",
                         error=InvalidPlan,
                     )
-                    owner = _quoted(f"file of {name}")
+                    owner = literal(f"file of {name}")
                     views = self._connection.execute(
                         f"SELECT view_name FROM duckdb_views() WHERE database_name = {owner}"
                     )
                     if (chosen,) in views.fetchall():
                         self._views.add(name)
-                    self._create("VIEW", name, f"{attached}.{_identifier(chosen)}")
+                    self._create("VIEW", name, f"{attached}.{quoted(chosen)}")
                 case other:
                     raise InvalidPlan(
                         f"expected a .parquet, .csv, .csv.gz or .duckdb file, got {path.name} "
@@ -279,8 +307,8 @@ class DuckDBEngine:
         try:
             self._connection.register(name, held.readable())
             kind = "TABLE" if held.holder is Holder.DUCKDB else "VIEW"
-            self._create(kind, DATA, _identifier(name))
-            (row,) = self._connection.execute(f"SELECT COUNT(*) FROM {_identifier(DATA)}").fetchall()
+            self._create(kind, DATA, quoted(name))
+            (row,) = self._connection.execute(f"SELECT COUNT(*) FROM {quoted(DATA)}").fetchall()
         except duckdb.Error as error:
             if isinstance(error, duckdb.OutOfMemoryException):
                 _refuse_query(error)
@@ -295,14 +323,14 @@ class DuckDBEngine:
     def _create(self, kind: str, name: str, source: str) -> None:
         """Create a view or table of ``source``; times with a zone become plain times in UTC."""
         described = self._connection.execute(f"DESCRIBE SELECT * FROM {source}").fetchall()
-        zoned = [_identifier(row[0]) for row in described if row[1] == "TIMESTAMP WITH TIME ZONE"]
+        zoned = [quoted(row[0]) for row in described if row[1] == "TIMESTAMP WITH TIME ZONE"]
         plain = ", ".join(f"make_timestamp(epoch_us({column})) AS {column}" for column in zoned)
         listed = f"* REPLACE ({plain})" if zoned else "*"
         with _interruptible():
-            self._connection.execute(f"CREATE {kind} {_identifier(name)} AS SELECT {listed} FROM {source}")
+            self._connection.execute(f"CREATE {kind} {quoted(name)} AS SELECT {listed} FROM {source}")
 
     def _quoted(self, path: Path) -> str:
-        return _quoted(str(self._names[path]))
+        return literal(str(self._names[path]))
 
     def _table(self, attached: str, name: str, path: Path) -> str:
         """Find a table of a DuckDB file by name; without a name, its only table."""
@@ -338,86 +366,10 @@ _FIXES = {
 }
 
 
-def _existing(source: str, base: Path) -> Path:
-    shown = public_source(source)
-    try:
-        path = (base / source.partition("::")[0]).resolve()
-        if not path.exists():
-            looked = f"looked in {path.parent}" if shown == source else "check its spelling"
-            raise InvalidPlan(f"expected an existing data file, got {shown.rpartition('/')[2]}; {looked}")
-        if path.is_dir():
-            raise InvalidPlan(f"expected a data file, got the directory {path.name}; name a file in it")
-        require(path.is_file(), "a data file", got=f"{shown}, which is not a file", error=InvalidPlan)
-        with path.open("rb") as file:
-            file.read(1)
-    except (OSError, RuntimeError) as error:
-        reason = (error.strerror if isinstance(error, OSError) else None) or type(error).__name__
-        raise InvalidPlan(
-            f"expected a data file that can be read, got {shown}: {reason.lower()}; check its name and rights"
-        ) from None
-    return path
-
-
-def _state(path: Path) -> tuple[int, ...]:
-    """Facts about a file that change when it is written or replaced."""
-    try:
-        status = path.stat()
-    except OSError:
-        return ()
-    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
-
-
-def _check_distinct(sources: Mapping[str, str], paths: Mapping[str, Path]) -> None:
-    """Refuse the data as a declared public table: its columns would count as public."""
-    for name, path in paths.items() if DATA in paths else ():
-        tables = [sources[relation].partition("::")[2].casefold() for relation in (DATA, name)]
-        same = path.samefile(paths[DATA]) and (tables[0] == tables[1] or not all(tables))
-        require(
-            name == DATA or not same,
-            f'a public table as "{name}"',
-            got="the data source itself",
-            fix="declare a table without the secret",
-            error=InvalidPlan,
-        )
-
-
 def _without_values(error: Exception) -> str:
     """Describe an error without its message, which may quote a record's value."""
     line = re.search(r"CSV Error on Line: (\d+)", str(error))
     return type(error).__name__ + (f" at line {line.group(1)}" if line else "")
-
-
-def _csv_source(file: str, delimiter: str) -> str:
-    return (
-        f"read_csv({file}, delim={_quoted(delimiter)}, quote='\"', escape='\"', header=true, "
-        "hive_partitioning=false, "
-        "skip=0, sample_size=-1, strict_mode=true, null_padding=false, ignore_errors=false)"
-    )
-
-
-def _distinct_names(names: Iterable[str], path: Path) -> None:
-    """Refuse names that differ only in case: DuckDB would rename one, and a plan could mean the wrong one."""
-    listed = list(names)
-    folded = Counter(name.casefold() for name in listed)
-    alike = [name for name in listed if folded[name.casefold()] > 1]
-    require(
-        not alike,
-        f"columns of {path.name} whose names differ in more than case",
-        got=", ".join(f'"{name}"' for name in alike),
-        fix="rename one of them",
-        error=InvalidPlan,
-    )
-
-
-def _top_level(fields: list[tuple[str, int | None]]) -> list[str]:
-    """The names of a Parquet file's columns. Its schema lists nested fields too, depth first."""
-    names: list[str] = []
-    inside = 0
-    for name, children in fields[1:]:
-        if inside == 0:
-            names.append(name)
-        inside = max(inside - 1, 0) + (children or 0)
-    return names
 
 
 def _memory_settings(memory: float | None, folder: Path) -> list[str]:
@@ -482,18 +434,30 @@ def _kind(type_name: str) -> ColumnKind:
     return ColumnKind.TIME if bare.startswith(_TIMES) else _KINDS.get(bare, ColumnKind.OTHER)
 
 
-def _without_wildcards(path: Path, folder: Path) -> Path:
-    """Return a path without *, ? and [, which DuckDB reads as wildcards: a link if the file has one."""
-    if not re.search(r"[*?\[]", str(path)) or path.suffix.lower() in (".duckdb", ".db"):
-        return path
-    link = folder / f"file{len(list(folder.iterdir()))}{''.join(path.suffixes[-2:])}"
-    link.symlink_to(path)
-    return link
+Fetch = Callable[[str], dict[str, NDArray[np.generic]]]
 
 
-def _quoted(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class DuckDBStore:
+    """A table of an open connection with the columns w0, w1, …, n and known."""
 
+    fetch: Fetch  # runs one SELECT
+    drop: Callable[[], Any]  # gives the table back
+    table: str  # its name, quoted
+    word_count: int
+    signatures: int
 
-def _identifier(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
+    def run(self, reduction: Reduction, stage: str, progress: Progress) -> Arrays:
+        return run_batches(self._batches(), reduction, stage, progress, signatures=self.signatures)
+
+    def close(self) -> None:
+        self.drop()
+
+    def _batches(self) -> Iterator[SignatureBatch]:
+        names = [*(f"w{position}" for position in range(self.word_count)), "n", "known"]
+        for start in range(0, self.signatures, BATCH):
+            # A table that was written once has the rows 0, 1, …; DuckDB skips the blocks outside a range.
+            within = f"rowid >= {start} AND rowid < {start + BATCH}"
+            answer = self.fetch(f"SELECT {', '.join(names)} FROM {self.table} WHERE {within}")
+            whole = [np.ascontiguousarray(answer[name], dtype=np.int64) for name in names]
+            yield SignatureBatch(words=np.stack(whole[:-2]), counts=whole[-2], known=whole[-1])

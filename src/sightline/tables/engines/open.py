@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from sightline.errors import InvalidPlan
 from sightline.tables.engines.address import POSTGRES_SCHEMES, SPARK_SCHEMES, checked_source, scheme_of
 from sightline.tables.engines.in_memory import InMemoryTable
-from sightline.tables.engines.protocol import DATA, NO_TABLES, Engine
+from sightline.tables.engines.protocol import DATA, NO_TABLES, SOURCE, Engine
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -31,11 +31,11 @@ def open_source(
     process), and so is a ``SparkSession`` with ``table``. Relative paths count from ``base``, the plan's
     folder. ``memory`` bounds the bytes that DuckDB takes; the other engines have limits of their own.
     """
-    folded = [name.casefold() for name in (DATA, *tables)]
+    folded = [name.casefold() for name in (DATA, SOURCE, *tables)]
     if len(set(folded)) < len(folded):
         raise InvalidPlan(
             f"expected declared tables with names of their own, got {', '.join(tables)}; "
-            "the plan's own table is data, and names that differ only in case are the same"
+            "the plan's own table is data, or source, and names that differ only in case are the same"
         )
     if isinstance(source, InMemoryTable):
         from sightline.tables.engines.duckdb_engine import DuckDBEngine

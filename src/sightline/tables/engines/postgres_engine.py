@@ -15,7 +15,7 @@ from sqlglot import exp
 
 from sightline.errors import InvalidPlan, MissingExtra, require
 from sightline.tables.engines.address import split_address
-from sightline.tables.engines.protocol import DATA, NO_TABLES, Column, ColumnKind
+from sightline.tables.engines.protocol import DATA, NO_TABLES, SOURCE, Column, ColumnKind
 from sightline.tables.sql.translate import as_column, translated, with_names
 
 try:
@@ -106,6 +106,15 @@ class PostgresEngine:
             this=sqlglot.parse_one(text, read=self.dialect),
             alias=exp.TableAlias(this=exp.to_identifier(DATA)),
         )
+
+    def define(self, query: str) -> None:
+        self._relations.setdefault(SOURCE, self._relations[DATA])
+        text = with_names(query, dialect=self.dialect, names=self._relations)
+        self._relations[DATA] = exp.Subquery(
+            this=sqlglot.parse_one(text, read=self.dialect),
+            alias=exp.TableAlias(this=exp.to_identifier(DATA)),
+        )
+        self.columns()  # refuses a query that Postgres cannot run
 
     def compile_own(self, query: str) -> None:
         with self._cursor() as cursor:

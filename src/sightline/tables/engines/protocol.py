@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 DATA = "data"  # the relation that a plan's queries read
+SOURCE = "source"  # the table under it, where ``[data] sql`` makes ``data`` from it
 NO_TABLES: Mapping[str, str] = MappingProxyType({})
 
 
@@ -59,6 +60,12 @@ class Engine(Protocol):
 
     def restrict(self, query: str) -> None:
         """From now on ``data`` is the answer to one SELECT over it, in DuckDB's dialect. No row is read."""
+
+    def define(self, query: str) -> None:
+        """From now on ``data`` is the answer to one SELECT in the engine's own dialect, over ``source``.
+
+        ``source`` is what ``data`` was. No row is read.
+        """
 
     def check_unchanged(self) -> None:
         """Raise ``InvalidPlan`` if the tables have changed since they were opened."""

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import math
+import struct
+from collections.abc import Iterable, Iterator
+from importlib.metadata import version
 
-from pyspark import StorageLevel
+import numpy as np
+import pyarrow as pa
+from pyspark import StorageLevel, TaskContext
 from pyspark.sql import DataFrame
 
-from sightline.errors import InvalidPlan, require
+import sightline.errors as errors
+from sightline.errors import InvalidPlan, SightlineError, require
 from sightline.progress import Progress, silent
 from sightline.tables.engines.spark_jobs import SparkJobs, refuse, without_pandas_warning
-from sightline.tables.engines.spark_passes import PART, PartsOnWorker, SignaturesOnWorker, merged_parts
-from sightline.tables.signature_store import BATCH, Arrays, Reduction
+from sightline.tables.signature_store import BATCH, Arrays, Reduction, SignatureBatch
 
 
 class SparkStore:
@@ -77,3 +83,140 @@ class SparkStore:
         session = self._jobs.session
         cores = 1 if self._jobs.remote else session.sparkContext.defaultParallelism
         return max(cores, 2 * self._signatures // BATCH)
+
+
+# One row of a pass: the task that wrote it, how many signatures it has read, and its arrays or its error.
+PART = "task INT, signatures BIGINT, arrays BINARY, error STRING, message STRING"
+_SCHEMA = pa.schema(
+    [
+        ("task", pa.int32()),
+        ("signatures", pa.int64()),
+        ("arrays", pa.binary()),
+        ("error", pa.string()),
+        ("message", pa.string()),
+    ]
+)
+_SIZE = struct.Struct("<q")
+
+
+class SignaturesOnWorker:
+    """Reduces the signatures of one task to one row. It travels to the workers with its pass."""
+
+    def __init__(self, reduction: Reduction, *, word_count: int) -> None:
+        self.reduction, self.word_count, self.version = reduction, word_count, version("sightline")
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        try:
+            _check_version(self.version)
+            found: Arrays | None = None
+            read = 0
+            for batch in _large_batches(batches, self.word_count):
+                own = self.reduction.of_batch(batch)
+                found = own if found is None else self.reduction.merged(found, own)
+                read += len(batch)
+            if found is not None:
+                yield _row(read, found)
+        except SightlineError as error:
+            yield _error_row(error)
+
+
+class PartsOnWorker:
+    """Merges the rows of several tasks into one row."""
+
+    def __init__(self, reduction: Reduction) -> None:
+        self.reduction, self.version = reduction, version("sightline")
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        try:
+            _check_version(self.version)
+            found = merged_parts(self.reduction, batches)
+            if found is not None:
+                yield _row(*found)
+        except SightlineError as error:
+            yield _error_row(error)
+
+
+def merged_parts(reduction: Reduction, batches: Iterable[pa.RecordBatch]) -> tuple[int, Arrays] | None:
+    """How many signatures some rows stand for, and their arrays; none without rows. Raises their errors."""
+    found: Arrays | None = None
+    read = 0
+    for batch in batches:
+        for signatures, packed, error, message in zip(*batch.columns[1:], strict=True):
+            if error.is_valid:
+                raise getattr(errors, error.as_py())(message.as_py())
+            own = unpacked(packed.as_buffer())
+            found = own if found is None else reduction.merged(found, own)
+            read += signatures.as_py()
+    return None if found is None else (read, found)
+
+
+def packed(arrays: Arrays) -> bytes:
+    """Arrays as bytes. Most entries of products are zero, so they are compressed.
+
+    >>> arrays = {"rows": np.array([2, 0]), "words": np.zeros((3, 0), dtype=np.int64)}
+    >>> {name: (values.shape, values.tolist()) for name, values in unpacked(packed(arrays)).items()}
+    {'rows': ((2,), [2, 0]), 'words': ((3, 0), [[], [], []])}
+    """
+    written = io.BytesIO()
+    np.savez(written, allow_pickle=False, **arrays)
+    whole = written.getbuffer()
+    return _SIZE.pack(whole.nbytes) + bytes(pa.compress(whole, codec="zstd", asbytes=True))
+
+
+def unpacked(data: bytes | pa.Buffer) -> Arrays:
+    """The arrays that were packed."""
+    view = memoryview(data)
+    (size,) = _SIZE.unpack(view[: _SIZE.size])
+    whole = pa.decompress(view[_SIZE.size :], decompressed_size=size, codec="zstd")
+    with np.load(io.BytesIO(whole), allow_pickle=False) as arrays:
+        return {name: arrays[name] for name in arrays.files}
+
+
+def _large_batches(batches: Iterator[pa.RecordBatch], word_count: int) -> Iterator[SignatureBatch]:
+    """Signatures in batches of a size that pays for a pass's tables: Spark sends some thousand at a time."""
+    waiting: list[pa.RecordBatch] = []
+    rows = 0
+    for batch in batches:
+        waiting.append(batch)
+        rows += batch.num_rows
+        if rows >= BATCH:
+            yield _signatures(waiting, word_count)
+            waiting, rows = [], 0
+    if rows:
+        yield _signatures(waiting, word_count)
+
+
+def _signatures(batches: list[pa.RecordBatch], word_count: int) -> SignatureBatch:
+    table = pa.Table.from_batches(batches)
+    words = np.empty((word_count, table.num_rows), dtype=np.int64)
+    for position, word in enumerate(words):
+        word[:] = table[f"w{position}"].to_numpy()
+    return SignatureBatch(words=words, counts=_whole(table["n"]), known=_whole(table["known"]))
+
+
+def _whole(column: pa.ChunkedArray) -> np.ndarray:
+    return np.ascontiguousarray(column.to_numpy(), dtype=np.int64)
+
+
+def _check_version(expected: str) -> None:
+    if version("sightline") != expected:
+        raise InvalidPlan(
+            f"expected Sightline {expected} on Spark's workers, as on the driver, "
+            f"got {version('sightline')}; install the same version there"
+        )
+
+
+def _row(signatures: int, arrays: Arrays) -> pa.RecordBatch:
+    return _batch(signatures, packed(arrays), None, None)
+
+
+def _error_row(error: SightlineError) -> pa.RecordBatch:
+    """An error of ours as a row: its message is for people. Spark would wrap it in an error of its own."""
+    return _batch(0, None, type(error).__name__, str(error))
+
+
+def _batch(*values: object) -> pa.RecordBatch:
+    context = TaskContext.get()
+    task = 0 if context is None else context.partitionId()
+    row = dict(zip(_SCHEMA.names, (task, *values), strict=True))
+    return pa.RecordBatch.from_pylist([row], schema=_SCHEMA)

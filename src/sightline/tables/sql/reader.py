@@ -13,7 +13,7 @@ from sightline.tables.sql.aggregates import Measure, RowCount
 from sightline.tables.sql.check_query import CheckQuery, check_query
 from sightline.tables.sql.check_texts import SelectParts
 from sightline.tables.sql.fragments import embedded
-from sightline.tables.sql.grammar import DEEPEST_QUERY, own_text, parse_condition, parse_query, refuse, shown
+from sightline.tables.sql.grammar import DEEPEST_QUERY, parse_condition, parse_query, refuse, shown
 from sightline.tables.sql.grouping import (
     check_made_of_keys,
     dereferenced,
@@ -22,6 +22,7 @@ from sightline.tables.sql.grouping import (
     read_grouping,
 )
 from sightline.tables.sql.having import read_having
+from sightline.tables.sql.normal_form import with_data
 from sightline.tables.sql.postprocessing import read_item, with_order
 from sightline.tables.sql.public_aggregates import read_public_aggregate
 from sightline.tables.sql.row_features import is_within
@@ -95,7 +96,8 @@ def read_release(sql: str, *, name: str, subject: Subject, schema: Schema) -> Re
             "a secret that is not the record key", got=f'"{subject.secret}" as both', fix="name two columns"
         )
     try:
-        query = parse_query(sql, schema.dialect)
+        query = with_data(parse_query(sql, schema.dialect), schema)
+        text = query.sql(schema.dialect, comments=False)
         selects = [
             _read_select(select, subject=subject, schema=schema)
             for select in unfolded(query, tables=schema.tables)
@@ -114,7 +116,7 @@ def read_release(sql: str, *, name: str, subject: Subject, schema: Schema) -> Re
             )
         return ReleaseQuery(
             name=name,
-            sql=own_text(sql, schema.dialect),
+            sql=text,
             joins=tuple(join for one in selects for join in one.joins),
             windows=tuple(window for one in selects for window in one.windows),
             partitions=tuple(partitions),
@@ -143,7 +145,7 @@ def _read_select(select: exp.Select, *, subject: Subject, schema: Schema) -> Rel
         name="",
         sql="",
         joins=source.joins,
-        windows=(*source.windows, *(parts.having.windows if parts.having is not None else ())),
+        windows=() if parts.having is None else parts.having.windows,
         partitions=tuple(partitions),
         public_counts=tuple(counts),
         checks=(check_query(parts, secret, subject),),
@@ -314,7 +316,6 @@ def _on_bounds(test: SecretTest, bounds: tuple[float, float] | None) -> SecretTe
 def _check_key(key: exp.Expr, secret: Secret) -> None:
     if not secret.scope.mentions_secret(key):
         return
-    secret.scope.check_whole(key, shown_as=key)
     if secret.kind is SecretKind.NUMBER:
         if read_bands(key, secret) is not None:
             return

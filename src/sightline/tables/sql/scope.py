@@ -13,8 +13,7 @@ from sqlglot import exp
 
 from sightline.tables.engines.protocol import DATA, Column, ColumnKind
 from sightline.tables.sql.grammar import WHOLE_NUMBERS, check_scalar, refuse, shown
-from sightline.tables.sql.secret_products import with_secret
-from sightline.tables.subject import Schema, SecretExpression
+from sightline.tables.subject import Schema
 
 
 def find_column(columns: Sequence[Column], name: str, *, of: str = "the table") -> Column:
@@ -66,33 +65,24 @@ class Scope:
     bases: Mapping[str, tuple[Column, ...]]  # ``data`` and the lookups, by our alias
     secret: str
     dialect: str = "duckdb"  # of the source
-    expression: SecretExpression | None = None  # that the secret is, if it is no column of the table
     written: Mapping[tuple[str, str], exp.Column] = field(default_factory=dict)  # by our alias and the name
 
     @classmethod
     def of_data(cls, schema: Schema, *, secret: str, called: exp.Identifier) -> Scope:
         """The scope of a query that reads ``data`` and calls it ``called``."""
-        own = schema.expression
-        empty = cls(relations={}, bases={}, secret=secret, dialect=schema.dialect, expression=own)
-        scope = empty.joined(called, DATA, schema.columns)
-        if own is None:
-            return scope
-        named = [column for column in schema.columns if column.name != own.name]
-        return replace(scope, relations={called.name: Relation.table(DATA, named)})
+        empty = cls(relations={}, bases={}, secret=secret, dialect=schema.dialect)
+        return empty.joined(called, DATA, schema.columns)
 
     def bind(self, expression: exp.Expr) -> exp.Expr:
         """Return a copy in which every column names its relation; refuse functions that are not listed.
 
-        A column of a subquery becomes the expression that the subquery computes. Where the secret is an
-        expression of columns, that expression becomes the secret's column.
+        A column of a subquery becomes the expression that the subquery computes.
         """
         check_scalar(expression)
         root = exp.Paren(this=expression.copy())  # a parent, so that a lone column can be replaced too
         for column in list(root.find_all(exp.Column)):
             meaning = self._resolved(column).copy()
             column.replace(meaning if isinstance(meaning, exp.Column) else exp.Paren(this=meaning))
-        if self.expression is not None:
-            with_secret(root, self.expression)
         for cast in root.find_all(exp.Cast):
             self._check_cast(cast)
         bound: exp.Expr = root.this
@@ -129,23 +119,8 @@ class Scope:
         return isinstance(node, exp.Column) and (node.table, node.name) == (DATA, self.secret)
 
     def mentions_secret(self, expression: exp.Expr) -> bool:
-        """Whether a bound expression has the secret in it, or a column that the secret is computed from."""
-        columns = expression.find_all(exp.Column)
-        return any(self.is_secret(column) or self._is_part(column) for column in columns)
-
-    def check_whole(self, bound: exp.Expr, *, shown_as: exp.Expr) -> None:
-        """Refuse columns that the secret is computed from, by themselves."""
-        parts = [column for column in bound.find_all(exp.Column) if self._is_part(column)]
-        if parts and self.expression is not None:
-            refuse(
-                f"the secret {self.expression.name} as a whole",
-                got=f"{shown(parts[0])} in {shown(shown_as)}",
-                fix="the columns that the secret is computed from are secret, too",
-            )
-
-    def _is_part(self, column: exp.Column) -> bool:
-        own = self.expression
-        return own is not None and column.table == DATA and column.name in own.columns
+        """Whether a bound expression has the secret in it."""
+        return any(map(self.is_secret, expression.find_all(exp.Column)))
 
     def asks_presence(self, node: exp.Expr) -> bool:
         """Whether it is ``secret IS NOT NULL``, which holds for every audited row."""

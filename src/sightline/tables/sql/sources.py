@@ -1,6 +1,6 @@
 """Read FROM and JOIN: ``data`` or a subquery of its rows, and lookups of its rows in declared public tables.
 
-A subquery that keeps rows as rows (columns, expressions, WHERE, window functions) is unfolded: each of its
+A subquery that keeps rows as rows (columns, expressions, WHERE) is unfolded: each of its
 columns is an expression over ``data``. For the check on the engine, the subquery is kept as it is written and
 gets hidden columns, one for each column that the audit may speak of.
 """
@@ -17,7 +17,6 @@ from sightline.tables.engines.protocol import DATA, Column, ColumnKind
 from sightline.tables.sql.fragments import embedded
 from sightline.tables.sql.grammar import refuse, shown
 from sightline.tables.sql.scope import Relation, Scope, conjuncts, suggestion
-from sightline.tables.sql.windows import WindowColumn, placeholder, read_window, window_scope
 from sightline.tables.subject import Schema
 
 MOST_NODES = 20_000  # of the expressions of one subquery, written out over the columns of data
@@ -41,7 +40,6 @@ class Source:
     scope: Scope
     joins: tuple[Join, ...] = ()
     conditions: tuple[exp.Expr, ...] = ()  # bound: what the subqueries' WHERE ask of a row
-    windows: tuple[WindowColumn, ...] = ()
     checked: tuple[exp.Expr, ...] = ()  # FROM and JOIN for the check, with the hidden columns
     on_secret: tuple[exp.Expr, ...] = ()  # conditions on the secret, taken out of ``checked``, as written
 
@@ -88,13 +86,11 @@ def _subquery(node: exp.Subquery, *, schema: Schema, secret: str) -> Source:
     written = conjuncts(where.this) if where is not None else []
     bound = [scope.bind(part) for part in written]
     items = _items(select, scope)
-    relation, windows = _computed(items, inner, bound)
+    relation = _computed(items, scope)
     called = node.args["alias"].this
     hidden = _Hidden(called=called)
     for (alias, name), column in scope.written.items():
         hidden.add(column, alias, name)
-    for window in windows:
-        hidden.add(scope.as_written(window.bound), DATA, window.name)
     on_secret = [
         one
         for one, part in zip(written, bound, strict=True)
@@ -108,38 +104,25 @@ def _subquery(node: exp.Subquery, *, schema: Schema, secret: str) -> Source:
         joins=[join.copy() for join in inner.checked[1:]],
         where=exp.Where(this=exp.and_(*(exp.paren(part.copy()) for part in kept))) if kept else None,
     )
-    extra = tuple(Column(window.name, ColumnKind.OTHER) for window in windows)
     return Source(
         scope=replace(
             scope,
             relations={called.name: relation},
-            bases={**scope.bases, DATA: (*scope.bases[DATA], *extra)},
             written=hidden.written,
         ),
         joins=inner.joins,
         conditions=(*inner.conditions, *bound),
-        windows=(*inner.windows, *windows),
         checked=(exp.From(this=exp.Subquery(this=checked, alias=node.args["alias"].copy())),),
         on_secret=taken_out,
     )
 
 
-def _computed(
-    items: Sequence[tuple[str, exp.Expr, exp.Expr]], inner: Source, where: Sequence[exp.Expr]
-) -> tuple[Relation, list[WindowColumn]]:
-    """What the items of a subquery with the bound conditions ``where`` compute of ``data``."""
-    scope = inner.scope
-    windows: list[WindowColumn] = []
+def _computed(items: Sequence[tuple[str, exp.Expr, exp.Expr]], scope: Scope) -> Relation:
+    """What the items of a subquery compute of ``data``."""
     columns: list[Column] = []
     meaning: dict[str, exp.Expr] = {}
     for name, item, _ in items:
-        own, used = exp.Paren(this=item.copy()), []
-        for window in list(own.find_all(exp.Window)):
-            bound = read_window(window, scope=scope, conditions=(*inner.conditions, *where, *inner.matched))
-            used.append(WindowColumn.of(bound, dialect=scope.dialect))
-            window.replace(placeholder(used[-1]))
-        windows += used
-        result = window_scope(scope, used).bind(own.this)
+        result = scope.bind(item)
         if name.casefold().startswith("sightline_"):
             refuse('a column whose name does not begin with "sightline_"', got=f'"{name}"', fix="rename it")
         if any(name.casefold() == column.name.casefold() for column in columns):
@@ -152,7 +135,7 @@ def _computed(
         refuse(
             "subqueries of a moderate size", got="one that repeats itself", fix="compute columns beforehand"
         )
-    return Relation(columns=tuple(columns), meaning=meaning), windows
+    return Relation(columns=tuple(columns), meaning=meaning)
 
 
 class _Hidden:
@@ -174,17 +157,13 @@ class _Hidden:
 
 
 def _check_rows_stay_rows(select: exp.Select) -> None:
-    """Refuse a subquery that aggregates: a line of it must be a row of ``data``."""
-    aggregated = any(
-        call.find_ancestor(exp.Window, exp.Select) is select
-        for item in select.expressions
-        for call in item.find_all(exp.AggFunc)
-    )
-    if aggregated or select.args.get("group") or select.args.get("having"):
+    """Refuse a subquery that aggregates or numbers rows: a line of it must be a row of ``data``."""
+    computed = any(item.find(exp.AggFunc, exp.Window) for item in select.expressions)
+    if computed or select.args.get("group") or select.args.get("having"):
         refuse(
-            "a subquery whose lines are rows of data, or one that aggregates the rows of each record",
+            "a subquery whose lines are rows of data",
             got=shown(select),
-            fix="group by the record key in the subquery, or aggregate in the outer SELECT only",
+            fix='make the rows in [data]: sql = "SELECT … FROM source …", with this subquery over source',
         )
 
 
@@ -294,8 +273,6 @@ def _equalities(node: exp.Join, scope: Scope) -> list[exp.EQ]:
                 )
             equations.append(part)
     for part in equations:
-        if any(WindowColumn.is_name(column.name) for column in part.find_all(exp.Column)):
-            refuse("a join on columns of data", got=shown(node), fix="join before the window function")
         if scope.mentions_secret(part):
             refuse(
                 "a join on public columns",

@@ -22,12 +22,12 @@ def translated(query: str, *, dialect: str, names: Mapping[str, exp.Table | exp.
     'SELECT COUNT(*) AS n FROM public.homes AS `data`'
     """
     tree = sqlglot.parse_one(query, read="duckdb")
+    if dialect == "postgres":
+        _sort_by_code_point(tree)  # of our own queries, not of the plan's: those come below
     for table in list(tree.find_all(exp.Table)):
         own = names[table.name].copy()
         own.set("alias", exp.TableAlias(this=exp.to_identifier(table.alias or table.name, quoted=True)))
         table.replace(own)
-    if dialect == "postgres":
-        _sort_by_code_point(tree)  # of our own queries, not of the plan's fragments
     for call in list(tree.find_all(exp.Anonymous)):
         if call.name == OWN:
             own_text = call.expressions[0].name
@@ -57,6 +57,7 @@ def with_names(query: str, *, dialect: str, names: Mapping[str, exp.Table | exp.
         called = table.this.copy() if alias is None else alias.this.copy()
         own = folded[table.name.casefold()].copy()
         own.set("alias", exp.TableAlias(this=called))
+        own.set("pivots", table.args.get("pivots"))
         table.replace(own)
     return tree.sql(dialect)
 

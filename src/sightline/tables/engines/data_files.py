@@ -1,0 +1,245 @@
+"""Data files: they exist, can be read and stay as they are; CSV files have a header of different names."""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import gzip
+import os
+import re
+import shutil
+import tempfile
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import BinaryIO, cast
+
+from sightline.errors import InvalidPlan, require
+from sightline.tables.engines.address import public_source
+from sightline.tables.engines.protocol import DATA
+from sightline.tables.sql.fragments import literal
+
+
+def existing_file(source: str, base: Path) -> Path:
+    shown = public_source(source)
+    try:
+        path = (base / source.partition("::")[0]).resolve()
+        if not path.exists():
+            looked = f"looked in {path.parent}" if shown == source else "check its spelling"
+            raise InvalidPlan(f"expected an existing data file, got {shown.rpartition('/')[2]}; {looked}")
+        if path.is_dir():
+            raise InvalidPlan(f"expected a data file, got the directory {path.name}; name a file in it")
+        require(path.is_file(), "a data file", got=f"{shown}, which is not a file", error=InvalidPlan)
+        with path.open("rb") as file:
+            file.read(1)
+    except (OSError, RuntimeError) as error:
+        reason = (error.strerror if isinstance(error, OSError) else None) or type(error).__name__
+        raise InvalidPlan(
+            f"expected a data file that can be read, got {shown}: {reason.lower()}; check its name and rights"
+        ) from None
+    return path
+
+
+def file_state(path: Path) -> tuple[int, ...]:
+    """Facts about a file that change when it is written or replaced."""
+    try:
+        status = path.stat()
+    except OSError:
+        return ()
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
+
+
+def check_distinct(sources: Mapping[str, str], paths: Mapping[str, Path]) -> None:
+    """Refuse the data as a declared public table: its columns would count as public."""
+    for name, path in paths.items() if DATA in paths else ():
+        tables = [sources[relation].partition("::")[2].casefold() for relation in (DATA, name)]
+        same = path.samefile(paths[DATA]) and (tables[0] == tables[1] or not all(tables))
+        require(
+            name == DATA or not same,
+            f'a public table as "{name}"',
+            got="the data source itself",
+            fix="declare a table without the secret",
+            error=InvalidPlan,
+        )
+
+
+def csv_source(file: str, delimiter: str) -> str:
+    return (
+        f"read_csv({file}, delim={literal(delimiter)}, quote='\"', escape='\"', header=true, "
+        "hive_partitioning=false, "
+        "skip=0, sample_size=-1, strict_mode=true, null_padding=false, ignore_errors=false)"
+    )
+
+
+def check_names(names: Iterable[str], path: Path) -> None:
+    """Refuse names that differ only in case: DuckDB would rename one, and a plan could mean the wrong one."""
+    listed = list(names)
+    folded = Counter(name.casefold() for name in listed)
+    alike = [name for name in listed if folded[name.casefold()] > 1]
+    require(
+        not alike,
+        f"columns of {path.name} whose names differ in more than case",
+        got=", ".join(f'"{name}"' for name in alike),
+        fix="rename one of them",
+        error=InvalidPlan,
+    )
+
+
+def top_level(fields: list[tuple[str, int | None]]) -> list[str]:
+    """The names of a Parquet file's columns. Its schema lists nested fields too, depth first."""
+    names: list[str] = []
+    inside = 0
+    for name, children in fields[1:]:
+        if inside == 0:
+            names.append(name)
+        inside = max(inside - 1, 0) + (children or 0)
+    return names
+
+
+def without_wildcards(path: Path, folder: Path) -> Path:
+    """Return a path without *, ? and [, which DuckDB reads as wildcards: a link if the file has one."""
+    if not re.search(r"[*?\[]", str(path)) or path.suffix.lower() in (".duckdb", ".db"):
+        return path
+    link = folder / f"file{len(list(folder.iterdir()))}{''.join(path.suffixes[-2:])}"
+    link.symlink_to(path)
+    return link
+
+
+def delimiter_of(path: Path) -> str:
+    """Find the delimiter in the header line: DuckDB's own guess drops rows of unequal length."""
+    try:
+        with opened_csv(path) as file:
+            header = file.readline(1 << 20).decode("utf-8-sig")
+    except (OSError, EOFError, UnicodeDecodeError) as error:
+        raise csv_fault(path, delimiter=",", otherwise=type(error).__name__) from None
+    require(
+        header.strip() != "",
+        "a header line",
+        got=f"an empty {path.name}",
+        fix="write the columns' names",
+        error=InvalidPlan,
+    )
+    require(
+        "\r" not in header.rstrip("\r\n"),
+        f"lines of {path.name} that end in a line feed",
+        got="carriage returns alone",
+        fix=f"convert it, for example: tr '\\r' '\\n' < {path.name} > converted.csv",
+        error=InvalidPlan,
+    )
+    delimiter = max(",;\t|", key=lambda symbol: (header.count(symbol), symbol == ","))
+    try:
+        names = next(csv.reader([header], delimiter=delimiter))
+    except csv.Error as error:
+        raise csv_fault(path, delimiter=delimiter, otherwise=type(error).__name__) from None
+    _check_header(names, path)
+    return delimiter
+
+
+def _check_header(names: list[str], path: Path) -> None:
+    """Refuse a first line that looks like data or has a name twice; messages do not quote it."""
+    values = [place for place, name in enumerate(names, 1) if not name.strip() or _is_value(name)]
+    require(
+        not values,
+        f"the columns' names in the first line of {path.name}",
+        got=f"a number or nothing in column {values[0] if values else 0}",
+        fix="write a header line",
+        error=InvalidPlan,
+    )
+    folded = [name.casefold() for name in names]
+    alike = [place for place, name in enumerate(folded, 1) if folded.count(name) > 1]
+    require(
+        not alike,
+        f"columns of {path.name} whose names differ in more than case",
+        got=f"columns {' and '.join(map(str, alike[:2]))} alike",
+        fix="rename one of them",
+        error=InvalidPlan,
+    )
+
+
+def _is_value(name: str) -> bool:
+    try:
+        float(name.replace(",", "."))
+    except ValueError:
+        return re.fullmatch(r"\s*\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}.*", name) is not None
+    return True
+
+
+def opened_csv(path: Path) -> BinaryIO:
+    """Open the file, decompressed if it ends in .gz."""
+    return cast(BinaryIO, gzip.open(path)) if path.suffix == ".gz" else path.open("rb")
+
+
+def csv_fault(path: Path, *, delimiter: str, otherwise: str) -> InvalidPlan:
+    r"""Describe the first fault of the file on one line; ``otherwise`` if no line has a fault.
+
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "homes.csv"
+    >>> _ = path.write_text('home,watts\nA1,"400"\n\nA7,900,1\n')
+    >>> print(csv_fault(path, delimiter=",", otherwise=""))
+    expected homes.csv to be readable as csv, got 3 fields at line 4, where the header has 2; repair that line
+    """
+    got, fix = otherwise, "every row needs as many fields as the header, in UTF-8: repair the file"
+    lines = _Lines(path)
+    try:
+        header = 0
+        start = 1
+        fields = csv.reader(lines, delimiter=delimiter, strict=True)
+        for row in fields:
+            header = header or len(row)
+            if row and len(row) != header:
+                unit = "field" if len(row) == 1 else "fields"
+                got = f"{len(row)} {unit} at line {start}, where the header has {header}"
+                fix = "repair that line"
+                break
+            start = fields.line_num + 1
+    except UnicodeDecodeError:
+        got = f"bytes that are not UTF-8 at line {lines.number}"
+        fix = f"convert it, for example: iconv -f latin1 -t utf-8 {path.name} > converted.csv"
+    except csv.Error:
+        got, fix = f"quotes that do not match at line {start}", "repair that line"
+    except (OSError, EOFError):
+        got, fix = "a file that ends too early", "copy or write it again"
+    return InvalidPlan(f"expected {path.name} to be readable as csv, got {got}; {fix}")
+
+
+class _Lines:
+    """The lines of a file as text, and the number of the last line that was read."""
+
+    def __init__(self, path: Path) -> None:
+        self.path, self.number = path, 0
+
+    def __iter__(self) -> Iterator[str]:
+        with opened_csv(self.path) as file:
+            while line := file.readline():
+                self.number += 1
+                yield line.decode("utf-8-sig" if self.number == 1 else "utf-8")
+
+
+_PREFIX = "sightline-spill-"
+
+
+def private_folder() -> Path:
+    """Make a folder that only this user can read; first remove folders of processes that have ended."""
+    place = Path(tempfile.gettempdir())
+    for folder in place.glob(f"{_PREFIX}*"):
+        owner = re.match(rf"{_PREFIX}(\d+)-", folder.name)
+        with contextlib.suppress(OSError):
+            ours = folder.lstat().st_uid == os.getuid() and folder.is_dir() and not folder.is_symlink()
+            if owner is not None and ours and not _is_running(int(owner.group(1))):
+                remove_folder(folder)
+    return Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-"))  # mode 0700
+
+
+def remove_folder(folder: Path) -> None:
+    """Remove a folder of ours, if it still exists."""
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def _is_running(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True
+    return True

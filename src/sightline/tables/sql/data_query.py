@@ -1,0 +1,453 @@
+"""``[data] sql``: the query that makes the rows of ``data`` from the table, which it calls ``source``.
+
+It unpivots wide tables, computes secrets, keeps some rows of a record or adds them up, and adds columns that
+window functions compute. What its columns derive from is followed through the query: a column that is made of
+what the secret is made of is not public, and is left out of ``data``. Which rows there are must not depend on
+a secret, and each value of a secret enters one row, of the record that it is about.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from sqlglot import exp
+
+from sightline.errors import InvalidPlan
+from sightline.tables.engines.protocol import DATA, SOURCE, Column, ColumnKind
+from sightline.tables.sql.grammar import check_scalar, parse_query, refuse
+from sightline.tables.sql.normal_form import (
+    UNPIVOT,
+    folded_name,
+    normal_text,
+    qualified_query,
+    shown_part,
+    tables_of,
+)
+from sightline.tables.sql.scope import find_column, suggestion
+from sightline.tables.subject import Schema
+
+Origin = tuple[str, str]  # a table and one of its columns
+Origins = frozenset[Origin]
+_AGGREGATES: tuple[type[exp.Expr], ...] = (exp.Sum, exp.Avg, exp.Min, exp.Max, exp.Count, exp.CountIf)
+# What they say of a row depends on which of two rows that tie comes first.
+_BY_ORDER: tuple[type[exp.Expr], ...] = (exp.RowNumber, exp.Lag, exp.Lead, exp.FirstValue, exp.LastValue)
+_WINDOWS: tuple[type[exp.Expr], ...] = (*_BY_ORDER, exp.Rank, exp.DenseRank, *_AGGREGATES)
+_CLAUSES = {"expressions", "from_", "joins", "where", "group", "having", "qualify", "with_"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DataQuery:
+    """How the rows of ``data`` are made, and what of them is secret."""
+
+    sql: str | None = (
+        None  # in the source's dialect, over ``source`` and the public tables; None for its rows
+    )
+    normal: str | None = None  # the same text for queries that differ in aliases, WITH and spelling only
+    columns: tuple[str, ...] = ()  # of its answer
+    hidden: tuple[str, ...] = ()  # columns of the answer that tell something of a secret
+    secrets: frozenset[str] = (
+        frozenset()
+    )  # names of columns, in lower case, that a public table must not have
+    ties: tuple[str, ...] = ()  # each counts rows ``n`` that tie in the order of a window function: none
+    lookups: tuple[str, ...] = ()  # each has as many ``joined`` rows as ``n``: a join multiplies none
+
+
+def read_data_query(
+    sql: str | None, *, record: str, secret: str, others: Sequence[str], schema: Schema
+) -> DataQuery:
+    """Read the query that makes ``data``; ``schema`` is that of ``source``. ``others`` are other secrets.
+
+    >>> columns = [Column(name, ColumnKind.NUMBER) for name in ("customer", "day", "quantity", "price")]
+    >>> query = read_data_query(
+    ...     "SELECT *, quantity * price AS revenue FROM source "
+    ...     "QUALIFY ROW_NUMBER() OVER (PARTITION BY customer ORDER BY day) <= 3",
+    ...     record="customer", secret="revenue", others=[], schema=Schema(columns=columns))
+    >>> query.hidden, len(query.ties)
+    (('quantity', 'price'), 1)
+    """
+    if sql is None:
+        try:
+            hidden = [find_column(schema.columns, name).name for name in others]
+        except InvalidPlan as error:
+            raise InvalidPlan(f"[secret] column: {error}") from None
+        return DataQuery(
+            hidden=tuple(hidden),
+            secrets=frozenset(name.casefold() for name in (secret, *others)),
+        )
+    tree = parse_query(sql, schema.dialect)
+    _check_written(tree, schema)
+    qualified = qualified_query(tree, schema)
+    lineage = _Lineage(schema=schema)
+    outputs = _named_once(lineage.of_query(qualified))
+    key = _output(outputs, record, field_name="record")
+    value = _output(outputs, secret, field_name="secret")
+    if outputs[key].copied is None:
+        refuse(
+            "a record key that is a column of source as it is",
+            got=f'"{record}", which the query computes',
+            fix="give the column to the table, or name another",
+        )
+    secret_origins = outputs[value].origins
+    public_parts = sorted(f"{table}.{name}" for table, name in secret_origins if table != SOURCE)
+    if not secret_origins or public_parts:
+        refuse(
+            "a secret that is computed from columns of source",
+            got=f'"{secret}" from {public_parts[0] if public_parts else "no column"}',
+            fix="what is looked up in a public table is public",
+        )
+    other_origins = _other_origins(others, outputs, schema)
+    both = sorted(name for _, name in secret_origins & other_origins)
+    if both:
+        refuse("secrets that are computed from different columns", got=f'"{both[0]}" in two of them')
+    all_secrets = secret_origins | other_origins
+    if outputs[key].origins & all_secrets:
+        refuse("a secret without the record key", got=f'"{record}" in it')
+    lineage.check(all_secrets, secret_origins, record=outputs[key].copied)
+    hidden = [name for name, one in outputs.items() if one.origins & all_secrets and name != value]
+    # sqlglot writes QUALIFY as a subquery for engines without it: there * would list its helper, too.
+    written = qualified if tree.find(exp.Qualify) is not None and schema.dialect != "duckdb" else tree
+    names = {name.casefold() for _, name in all_secrets} | {secret.casefold(), *map(str.casefold, hidden)}
+    return DataQuery(
+        sql=written.sql(schema.dialect, comments=False),
+        normal=normal_text(qualified, schema),
+        columns=tuple(outputs),
+        hidden=tuple(hidden),
+        secrets=frozenset(names),
+        ties=tuple(dict.fromkeys(_tie_queries(qualified, schema.dialect))),
+        lookups=tuple(dict.fromkeys(_lookup_queries(qualified, schema.dialect))),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Output:
+    """What a column of a query derives from."""
+
+    origins: Origins
+    copied: str | None = None  # the column of ``source`` that it is a copy of; a constant is a copy of none
+
+    @classmethod
+    def of(cls, name: str, table: str = SOURCE) -> _Output:
+        return cls(frozenset({(table, name)}), name if table == SOURCE else None)
+
+
+Outputs = dict[str, _Output]
+_CONSTANT = ""
+
+
+@dataclass(slots=True, kw_only=True)
+class _Lineage:
+    """Follows columns through a qualified query, and keeps what must not depend on a secret."""
+
+    schema: Schema
+    controls: list[tuple[Origins, exp.Expr]] = field(default_factory=list)  # they choose or group rows
+    windows: list[tuple[Origins, exp.Expr]] = field(default_factory=list)
+    aggregates: list[tuple[Origins, set[str | None], exp.Expr]] = field(default_factory=list)  # with the keys
+    unions: list[tuple[Origins, Origins]] = field(default_factory=list)
+
+    def of_query(self, query: exp.Expr) -> list[tuple[str, _Output]]:
+        if isinstance(query, exp.Subquery):
+            return self.of_query(query.this)
+        if isinstance(query, exp.Union):
+            left, right = self.of_query(query.this), self.of_query(query.expression)
+            if len(left) != len(right):
+                refuse("as many columns in each SELECT of UNION ALL", got=f"{len(left)} and {len(right)}")
+            self.unions.append((_all_origins(left), _all_origins(right)))
+            return [
+                (
+                    name,
+                    _Output(one.origins | other.origins, one.copied if one.copied == other.copied else None),
+                )
+                for (name, one), (_, other) in zip(left, right, strict=True)
+            ]
+        if not isinstance(query, exp.Select):
+            refuse("SELECT", got=shown_part(query), fix=f"for wide tables write FROM source {UNPIVOT}")
+        return self._of_select(query)
+
+    def _of_select(self, select: exp.Select) -> list[tuple[str, _Output]]:
+        relations: dict[str, Outputs] = {}
+        nodes = [select.args["from_"].this, *(join.this for join in select.args.get("joins") or [])]
+        for node in nodes:
+            relations[node.alias_or_name] = (
+                _named_once(self.of_query(node)) if isinstance(node, exp.Subquery) else self._of_table(node)
+            )
+
+        def origins(node: exp.Expr) -> Origins:
+            columns = node.find_all(exp.Column)
+            return frozenset().union(*(relations[one.table][one.name].origins for one in columns))
+
+        def copied(node: exp.Expr) -> str | None:
+            plain = node.unalias().unnest()
+            if isinstance(plain, exp.Literal):
+                return _CONSTANT  # such as the names of the columns of UNPIVOT
+            return relations[plain.table][plain.name].copied if isinstance(plain, exp.Column) else None
+
+        group = select.args.get("group")
+        keys = list(group.expressions) if group is not None else []
+        clauses = [select.args.get(name) for name in ("where", "having", "qualify")]
+        ons = [join.args.get("on") for join in select.args.get("joins") or []]
+        self.controls += [(origins(node), node) for node in (*clauses, *keys, *ons) if node is not None]
+        self.windows += [
+            (origins(node), node) for node in select.find_all(exp.Window) if _is_in(node, select)
+        ]
+        self.aggregates += [
+            (origins(node), {copied(key) for key in keys}, node)
+            for node in select.find_all(*_AGGREGATES)
+            if _is_in(node, select) and node.find_ancestor(exp.Window, exp.Select) is select
+        ]
+        return [(item.alias_or_name, _Output(origins(item), copied(item))) for item in select.expressions]
+
+    def _of_table(self, node: exp.Expr) -> Outputs:
+        name = node.name.casefold()
+        columns = self.schema.columns if name == SOURCE else tables_of(self.schema)[name]
+        return {folded_name(column.name, self.schema): _Output.of(column.name, name) for column in columns}
+
+    def check(self, secrets: Origins, audited: Origins, *, record: str | None) -> None:
+        """Refuse a query in which a secret chooses rows, or the audited one enters several rows."""
+        for origins, node in self.controls:
+            if origins & secrets:
+                refuse(
+                    "rows that do not depend on a secret",
+                    got=f"{_named(origins & secrets)} in {shown_part(node)}",
+                    fix="which rows there are would tell something of the secret; rows without one may stay: "
+                    "the audit counts them",
+                )
+        for origins, node in self.windows:
+            if origins & audited:
+                refuse(
+                    "window functions of public columns",
+                    got=f"{_named(origins & audited)} in {shown_part(node)}",
+                    fix="a value would enter several rows",
+                )
+        for origins, keys, node in self.aggregates:
+            if origins & audited and record not in keys:
+                refuse(
+                    f"aggregates of a secret over the rows of one record: GROUP BY {record}",
+                    got=shown_part(node),
+                    fix="group by the record key, too",
+                )
+        for left, right in self.unions:
+            if left & right & audited:
+                refuse(
+                    "columns of their own in each SELECT of UNION ALL",
+                    got=f"{_named(left & right & audited)} in two of them",
+                    fix="a value would enter several rows: list the columns that each SELECT needs",
+                )
+
+
+def _check_written(tree: exp.Query, schema: Schema) -> None:
+    """Refuse what the query must not contain, as it is written."""
+    names = {SOURCE, *tables_of(schema)}
+    for clause in tree.find_all(exp.With):
+        if clause.parent is not tree or clause.args.get("recursive"):
+            refuse("WITH at the beginning, not recursive", got=shown_part(clause.parent), fix="put it first")
+        for part in clause.expressions:
+            if part.alias.casefold() in {*names, DATA} or part.args["alias"].args.get("columns"):
+                refuse("a name of its own for each query of WITH", got=f'"{part.alias}"', fix="rename it")
+            names.add(part.alias.casefold())
+    for node in tree.find_all(exp.SetOperation):
+        extra = [
+            name
+            for name in ("by_name", "side", "kind", "on", "order", "limit", "offset")
+            if node.args.get(name)
+        ]
+        if not isinstance(node, exp.Union) or node.args.get("distinct") or extra:
+            refuse(
+                "UNION ALL by itself",
+                got=shown_part(node),
+                fix="which lines it drops would depend on a secret",
+            )
+    for table in tree.find_all(exp.Table):
+        plain = isinstance(table.this, exp.Identifier) and not table.args.get("db")
+        if not plain or table.name.casefold() not in names:
+            refuse(
+                "FROM source, and joins of declared tables",
+                got=shown_part(table),
+                fix=suggestion(table.name, sorted(names), what="tables"),
+            )
+        alias = table.args.get("alias")
+        extra = [
+            name for name, value in table.args.items() if value and name not in ("this", "alias", "pivots")
+        ]
+        if extra or (alias is not None and alias.args.get("columns")):
+            refuse("a table's plain name", got=shown_part(table))
+    for pivot in tree.find_all(exp.Pivot):
+        if not isinstance(pivot.parent, exp.Table) or pivot.parent.name.casefold() != SOURCE:
+            refuse(f"FROM source {UNPIVOT}", got=shown_part(pivot))
+    for subquery in tree.find_all(exp.Subquery):
+        alias = subquery.args.get("alias")
+        extra = [name for name, value in subquery.args.items() if value and name not in ("this", "alias")]
+        if extra or (alias is not None and alias.args.get("columns")):
+            refuse("a plain subquery", got=shown_part(subquery))
+    for select in tree.find_all(exp.Select):
+        _check_select(select, public=set(tables_of(schema)))
+
+
+def _check_select(select: exp.Select, *, public: Collection[str]) -> None:
+    for clause, value in select.args.items():
+        if value and clause not in _CLAUSES:
+            refuse(
+                "SELECT, FROM, JOIN, WHERE, GROUP BY, HAVING and QUALIFY in [data] sql",
+                got=clause.strip("_").upper(),
+                fix="leave it out",
+            )
+    if select.args.get("from_") is None:
+        refuse("FROM source", got="no FROM")
+    start = select.args["from_"].this
+    if not isinstance(start, exp.Table | exp.Subquery) or start.name.casefold() in public:
+        refuse("FROM source", got=shown_part(start), fix="join public tables to it")
+    for join in select.args.get("joins") or []:
+        words = {str(join.args.get(part) or "").upper() for part in ("method", "kind", "side")} - {""}
+        known = isinstance(join.this, exp.Table) and join.this.name.casefold() in public
+        if (
+            not known
+            or words - {"LEFT", "INNER", "OUTER"}
+            or not (join.args.get("on") or join.args.get("using"))
+        ):
+            refuse(
+                "JOIN or LEFT JOIN of a declared public table, ON columns that agree",
+                got=shown_part(join),
+                fix="a join may only look up each row",
+            )
+    group = select.args.get("group")
+    if group is not None and (
+        [name for name, value in group.args.items() if value and name != "expressions"]
+        or group.find(exp.Rollup, exp.Cube, exp.GroupingSets) is not None
+    ):
+        refuse(
+            "GROUP BY with a list of columns", got=shown_part(group), fix="a value would enter several rows"
+        )
+    items = [item.unalias() for item in select.expressions]
+    conditions = [select.args.get(name) for name in ("where", "having", "qualify")]
+    ons = [join.args.get("on") for join in select.args.get("joins") or []]
+    keys = list(group.expressions) if group is not None else []
+    for node in (*items, *(one.this for one in conditions if one is not None), *keys, *ons):
+        if node is not None and not _is_star(node):
+            _check_expression(node)
+        elif node is not None and node.find(exp.Star).args.get("replace"):
+            refuse("* as it is, or with EXCLUDE", got=shown_part(node), fix="list the columns")
+
+
+def _check_expression(node: exp.Expr) -> None:
+    """Refuse functions that are not listed, or whose answer is not the same each time."""
+    root = exp.Paren(this=node.copy())
+    while call := root.find(exp.Window, exp.Filter, exp.AggFunc):
+        if isinstance(call, exp.Window):
+            extra = [name for name, value in call.args.items() if value and name not in _WINDOW_PARTS]
+            if extra or not isinstance(call.this, _WINDOWS):
+                refuse(
+                    "ROW_NUMBER, RANK, DENSE_RANK, LAG, LEAD, FIRST_VALUE, LAST_VALUE, COUNT, SUM, AVG, MIN "
+                    "or MAX with PARTITION BY and ORDER BY",
+                    got=shown_part(call),
+                )
+            if isinstance(call.this, (*_BY_ORDER, exp.Rank, exp.DenseRank)) and not call.args.get("order"):
+                refuse("ORDER BY in OVER", got=shown_part(call), fix="without it the numbers are arbitrary")
+            order = call.args.get("order")
+            parts = [
+                *(call.args.get("partition_by") or []),
+                *(order.expressions if order is not None else []),
+            ]
+            inner = [one.this if isinstance(one, exp.Ordered) else one for one in parts]
+            arguments = list(call.this.iter_expressions())
+        elif isinstance(call, exp.Filter):
+            inner, arguments = [call.expression.this, call.this], []
+        else:
+            if not isinstance(call, _AGGREGATES):
+                refuse(
+                    "COUNT, SUM, AVG, MIN or MAX", got=shown_part(call), fix="compute the column beforehand"
+                )
+            inner, arguments = [], list(call.iter_expressions())
+        for argument in arguments:
+            distinct = isinstance(argument, exp.Distinct)
+            inner += (
+                argument.expressions if distinct else [] if isinstance(argument, exp.Star) else [argument]
+            )
+        for one in inner:
+            _check_expression(one)
+        call.replace(exp.Literal.number(1))
+    check_scalar(root.this)
+
+
+_WINDOW_PARTS = {"this", "partition_by", "order", "over"}
+
+
+def _tie_queries(qualified: exp.Query, dialect: str) -> Iterator[str]:
+    """For each window function whose answer depends on the order of rows that tie: how many do.
+
+    If no two rows tie, a row's number is its rank, and the engine's order of rows changes nothing.
+    """
+    for window in qualified.find_all(exp.Window):
+        if not isinstance(window.this, _BY_ORDER):
+            continue
+        select = window.find_ancestor(exp.Select)
+        assert select is not None
+        numbered = select.copy()
+        calls = []
+        for name, call in (("n", exp.RowNumber()), ("r", exp.Rank())):
+            own = window.copy()
+            own.set("this", call)
+            calls.append(exp.alias_(own, name))
+        numbered.set("expressions", calls)
+        numbered.set("qualify", None)
+        yield f"SELECT COUNT(*) AS n FROM ({numbered.sql(dialect)}) AS numbered WHERE n <> r"
+
+
+def _lookup_queries(qualified: exp.Query, dialect: str) -> Iterator[str]:
+    """For each SELECT with joins, the number of its rows and of those that the joins make of them."""
+    for select in qualified.find_all(exp.Select):
+        joins = [join.copy() for join in select.args.get("joins") or []]
+        if not joins:
+            continue
+        for join in joins:
+            join.set("side", "LEFT")
+            join.set("kind", None)
+        start = select.args["from_"].sql(dialect)
+        looked_up = " ".join(join.sql(dialect) for join in joins)
+        yield (
+            f"SELECT a.n AS n, b.n AS joined FROM (SELECT COUNT(*) AS n {start}) AS a "
+            f"CROSS JOIN (SELECT COUNT(*) AS n {start} {looked_up}) AS b"
+        )
+
+
+def _other_origins(others: Sequence[str], outputs: Mapping[str, _Output], schema: Schema) -> Origins:
+    found: Origins = frozenset()
+    for name in others:
+        made = [one for output, one in outputs.items() if output.casefold() == name.casefold()]
+        found |= made[0].origins if made else {(SOURCE, find_column(schema.columns, name).name)}
+    return found
+
+
+def _output(outputs: Mapping[str, _Output], name: str, *, field_name: str) -> str:
+    """The column of the answer that a field of ``[data]`` names."""
+    columns = [Column(output, ColumnKind.OTHER) for output in outputs]
+    if name.casefold() not in {output.casefold() for output in outputs}:
+        refuse(
+            f"[data] {field_name}: a column of [data] sql",
+            got=f'"{name[:60]}"',
+            fix=suggestion(name, list(outputs)),
+        )
+    return find_column(columns, name).name
+
+
+def _all_origins(outputs: Sequence[tuple[str, _Output]]) -> Origins:
+    return frozenset().union(*(one.origins for _, one in outputs))
+
+
+def _named_once(outputs: Sequence[tuple[str, _Output]]) -> Outputs:
+    twice = [name for name, times in Counter(name for name, _ in outputs).items() if times > 1]
+    if twice:
+        refuse("different names for the columns", got=f'"{twice[0]}" twice', fix="rename one")
+    return dict(outputs)
+
+
+def _is_in(node: exp.Expr, select: exp.Select) -> bool:
+    return node.find_ancestor(exp.Select) is select
+
+
+def _is_star(node: exp.Expr) -> bool:
+    return isinstance(node, exp.Star) or (isinstance(node, exp.Column) and isinstance(node.this, exp.Star))
+
+
+def _named(origins: Origins) -> str:
+    return f'the secret "{min(origins)[1]}"'

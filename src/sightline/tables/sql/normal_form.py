@@ -1,0 +1,211 @@
+"""A query with every name resolved by sqlglot: the same text for queries that differ in spelling only."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sqlglot import exp
+from sqlglot.errors import SqlglotError
+from sqlglot.optimizer.qualify import qualify
+
+from sightline.tables.engines.protocol import DATA, SOURCE, Column, ColumnKind
+from sightline.tables.sql.grammar import refuse, shown
+from sightline.tables.sql.scope import find_column
+from sightline.tables.subject import Schema
+
+MOST_SELECTS = 200  # of one query, with every use of a WITH counted
+UNPIVOT = "UNPIVOT INCLUDE NULLS (value FOR name IN (a, b))"
+_TYPES = {
+    ColumnKind.NUMBER: "DOUBLE",
+    ColumnKind.BOOLEAN: "BOOLEAN",
+    ColumnKind.TEXT: "VARCHAR",
+    ColumnKind.TIME: "TIMESTAMP",
+    ColumnKind.OTHER: "VARCHAR",
+}
+
+
+def with_data(query: exp.Query, schema: Schema) -> exp.Query:
+    """A release whose own WITH or subquery is ``[data] sql`` reads ``data`` in its place.
+
+    ``schema`` is that of the release; its ``source`` that of the table under it.
+    """
+    if schema.made_by is None or schema.source is None:
+        return query
+    clause = query.args.get("with_")
+    parts = list(clause.expressions) if clause is not None else []
+    for place, part in enumerate(parts):
+        alone = part.this.copy()
+        if place:
+            alone.set("with_", exp.With(expressions=[one.copy() for one in parts[:place]]))
+        if _means(alone, schema):
+            _rename(query, part.alias)
+            part.pop()
+    for subquery in list(query.find_all(exp.Subquery)):
+        if isinstance(subquery.parent, exp.From | exp.Join) and _means(subquery.this, schema):
+            alias = subquery.args.get("alias") or exp.TableAlias(this=exp.to_identifier(DATA))
+            subquery.replace(exp.Table(this=exp.to_identifier(DATA), alias=alias))
+    _drop_unused(query)
+    return query
+
+
+def _rename(query: exp.Query, name: str) -> None:
+    """Let every use of a name of WITH read ``data``."""
+    for table in list(query.find_all(exp.Table)):
+        if table.name.casefold() == name.casefold() and not table.args.get("db"):
+            table.set("alias", table.args.get("alias") or exp.TableAlias(this=table.this.copy()))
+            table.set("this", exp.to_identifier(DATA))
+
+
+def _drop_unused(query: exp.Query) -> None:
+    """Leave out the parts of WITH that read ``source`` and that nothing uses any more."""
+    clause = query.args.get("with_")
+    for part in reversed(list(clause.expressions) if clause is not None else []):
+        names = [table.name.casefold() for table in query.find_all(exp.Table)]
+        inner = {table.name.casefold() for table in part.find_all(exp.Table)}
+        if SOURCE in inner and part.alias.casefold() not in names:
+            part.pop()
+    if clause is not None and not clause.expressions:
+        query.set("with_", None)
+
+
+def _means(query: exp.Expr, schema: Schema) -> bool:
+    """Whether a query is ``[data] sql`` in other words."""
+    source = schema.source
+    if (
+        source is None
+        or not isinstance(query, exp.Query)
+        or not any(table.name.casefold() == SOURCE for table in query.find_all(exp.Table))
+    ):
+        return False
+    try:
+        return normal_text(qualified_query(query.copy(), source), source) == schema.made_by
+    except Exception:  # sqlglot refuses it: the reader of releases says why
+        return False
+
+
+def qualified_query(tree: exp.Query, schema: Schema) -> exp.Query:
+    """The query with every name resolved, without WITH and UNPIVOT: what its columns derive from."""
+    whole = _inlined(tree)
+    for table in list(whole.find_all(exp.Table)):
+        if table.args.get("pivots"):
+            table.replace(_as_union(table, schema))
+    try:
+        return qualify(whole, schema=_types(schema), dialect=schema.dialect, sql=tree.sql(schema.dialect))
+    except SqlglotError as error:
+        first = " ".join(str(error).split()).partition(" Line:")[0].replace("'", '"')
+        listed = ", ".join(column.name for column in schema.columns[:30])
+        refuse("names of columns of source and of the tables", got=first[:120], fix=f"source has {listed}")
+
+
+def _inlined(tree: exp.Query) -> exp.Query:
+    """The query with subqueries in the place of the names of WITH."""
+    clause = tree.args.get("with_")
+    named: dict[str, exp.Query] = {}
+
+    def replaced(query: exp.Query) -> exp.Query:
+        for table in list(query.find_all(exp.Table)):
+            meant = named.get(table.name.casefold())
+            if meant is not None and not table.args.get("db"):
+                alias = table.args.get("alias") or exp.TableAlias(this=table.this.copy())
+                table.replace(exp.Subquery(this=meant.copy(), alias=alias))
+        return query
+
+    for part in clause.expressions if clause is not None else []:
+        named[part.alias.casefold()] = replaced(part.this.copy())
+        if sum(1 for _ in named[part.alias.casefold()].find_all(exp.Select)) > MOST_SELECTS:
+            refuse(f"at most {MOST_SELECTS} SELECTs", got="more", fix="use each query of WITH once")
+    whole = tree.copy()
+    whole.set("with_", None)
+    return replaced(whole)
+
+
+def _as_union(table: exp.Table, schema: Schema) -> exp.Subquery:
+    """UNPIVOT of the table as a UNION ALL with one SELECT for each of its columns."""
+    pivot = table.args["pivots"][0]
+    fields = pivot.args.get("fields") or []
+    if (
+        len(table.args["pivots"]) > 1
+        or not pivot.args.get("unpivot")
+        or len(fields) != 1
+        or table.name.casefold() != SOURCE
+        or not pivot.args.get("include_nulls")
+    ):
+        refuse(
+            f"FROM source {UNPIVOT}",
+            got=shown_part(table),
+            fix="a missing value is a row, too: the audit counts rows without a secret",
+        )
+    lists = [_several(one.this if isinstance(one, exp.PivotAlias) else one) for one in fields[0].expressions]
+    values = _several(pivot.expressions[0])
+    if any(len(each) != len(values) for each in lists):
+        refuse("as many columns as values in UNPIVOT", got=shown_part(table))
+    gone = [find_column(schema.columns, one.name).name for each in lists for one in each]
+    if len(set(gone)) < len(gone):
+        refuse("each column once in UNPIVOT", got="one twice", fix="a value would enter several rows")
+    others = [column.name for column in schema.columns if column.name not in gone]
+    selects = [
+        exp.Select(
+            expressions=[
+                *(_quoted(name) for name in others),
+                exp.alias_(exp.Literal.string(""), fields[0].this.copy()),
+                *(
+                    exp.alias_(_quoted(find_column(schema.columns, one.name).name), value.copy())
+                    for one, value in zip(each, values, strict=True)
+                ),
+            ],
+            from_=exp.From(this=exp.to_table(SOURCE)),
+        )
+        for each in lists
+    ]
+    union: exp.Query = selects[0]
+    for select in selects[1:]:
+        union = exp.Union(this=union, expression=select, distinct=False)
+    alias = (
+        pivot.args.get("alias") or table.args.get("alias") or exp.TableAlias(this=exp.to_identifier(SOURCE))
+    )
+    return exp.Subquery(this=union, alias=alias.copy())
+
+
+def _several(node: exp.Expr) -> list[exp.Identifier]:
+    plain = node.unnest()
+    parts = plain.expressions if isinstance(plain, exp.Tuple) else [plain]
+    names = [one.this if isinstance(one, exp.Column) else one for one in parts]
+    found = [one for one in names if isinstance(one, exp.Identifier)]
+    if len(found) < len(names):
+        refuse("names of columns in UNPIVOT", got=shown_part(node))
+    return found
+
+
+def normal_text(qualified: exp.Query, schema: Schema) -> str:
+    """A text that two queries share if only aliases, WITH, spelling and the order of columns differ."""
+    again = qualify(
+        qualified.copy(), schema=_types(schema), dialect=schema.dialect, canonicalize_table_aliases=True
+    )
+    if isinstance(again, exp.Select):
+        again.set("expressions", sorted(again.expressions, key=lambda item: item.alias_or_name))
+    return again.sql(schema.dialect, comments=False)
+
+
+def _types(schema: Schema) -> dict[str, object]:
+    mark = "`" if schema.dialect == "spark" else '"'
+    return {
+        name: {f"{mark}{column.name}{mark}": _TYPES[column.kind] for column in columns}
+        for name, columns in {SOURCE: schema.columns, **tables_of(schema)}.items()
+    }
+
+
+def tables_of(schema: Schema) -> dict[str, Sequence[Column]]:
+    return {name.casefold(): columns for name, columns in schema.tables.items()}
+
+
+def folded_name(name: str, schema: Schema) -> str:
+    """A column's name as sqlglot writes it: only Postgres tells cases apart."""
+    return name if schema.dialect == "postgres" else name.lower()
+
+
+def _quoted(name: str) -> exp.Column:
+    return exp.column(exp.to_identifier(name, quoted=True))
+
+
+def shown_part(node: exp.Expr | None) -> str:
+    return "nothing" if node is None else shown(node).replace(f'"{SOURCE}".', "")
