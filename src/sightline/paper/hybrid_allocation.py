@@ -24,7 +24,7 @@ from sightline.paper.comparison import INTERVAL_95, Claim, Line, claim
 from sightline.paper.drawing import axis
 from sightline.paper.published import shipped_loads
 from sightline.privacy.budget import Budget
-from sightline.privacy.zero_concentrated import ZeroConcentrated
+from sightline.privacy.concentrated import ZeroConcentrated
 from sightline.progress import reported
 from sightline.report.style import INK, PALETTE, altair
 

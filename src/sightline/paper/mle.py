@@ -19,9 +19,9 @@ from sightline.geometry.transcript import Transcript
 from sightline.paper.comparison import INTERVAL_95, Claim, Comparison, Line, Table, claim, joint_test
 from sightline.paper.drawing import panel
 from sightline.paper.published import printed_line, reference
-from sightline.privacy.basic import BasicComposition, Calibration
 from sightline.privacy.budget import Budget
-from sightline.privacy.gaussian_curve import gaussian_delta
+from sightline.privacy.composition import BasicComposition, Calibration
+from sightline.privacy.gaussian_dp import gaussian_delta
 from sightline.progress import reported
 from sightline.releases.feature_mean import Moment
 

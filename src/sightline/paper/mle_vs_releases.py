@@ -10,7 +10,7 @@ from sightline.attacks.monte_carlo import sweep
 from sightline.paper.comparison import INTERVAL_95, Claim, Line, claim
 from sightline.paper.drawing import panel, stars_of
 from sightline.paper.mle import Pair, simulated_line, transcript
-from sightline.privacy.basic import Calibration
+from sightline.privacy.composition import Calibration
 from sightline.progress import reported
 
 LABEL = "fig:app_mle_vs_L"

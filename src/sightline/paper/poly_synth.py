@@ -13,8 +13,8 @@ from sightline.multiset.moments import Moments
 from sightline.paper.comparison import Claim, Comparison, Line, claim
 from sightline.paper.drawing import panel, stars_of
 from sightline.paper.published import printed_line, reference
-from sightline.privacy.basic import BasicComposition
 from sightline.privacy.budget import Budget
+from sightline.privacy.composition import BasicComposition
 from sightline.releases.query import Convention
 
 LABEL = "fig:poly_synth"

@@ -14,7 +14,7 @@ from sightline.paper import mle_vs_releases
 from sightline.paper.comparison import INTERVAL_95, Claim, Line, claim
 from sightline.paper.drawing import panel, stars_of
 from sightline.paper.mle import Pair
-from sightline.privacy.basic import Calibration
+from sightline.privacy.composition import Calibration
 from sightline.progress import reported, reporting, silent
 
 LABEL = "diag:releases"
