@@ -14,17 +14,8 @@ from sightline.errors import InvalidInput
 from sightline.format import power_of_ten
 from sightline.multiset.moments import Moments, pair_crb_at_two, pair_information
 from sightline.paper import boundary_sweeps, calibration, mle, realdata
-<<<<<<< HEAD
 from sightline.paper.comparison import ClaimVerdict, Comparison, Line, claim, joint_test
 from sightline.paper.published import normalise, printed_line, reference, shipped_loads
-from sightline.privacy.basic import BasicComposition
-=======
-from sightline.paper.comparison import ClaimVerdict, claim
-from sightline.paper.comparison import Comparison, joint_test
-from sightline.paper.comparison import Line
-from sightline.paper.published import normalise, shipped_loads
-from sightline.paper.published import printed_line, reference
->>>>>>> main
 from sightline.privacy.budget import Budget
 from sightline.privacy.composition import BasicComposition
 

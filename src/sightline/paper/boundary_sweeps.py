@@ -22,13 +22,8 @@ from sightline.multiset.moments import pair_information
 from sightline.paper.comparison import INTERVAL_95, Claim, Line, claim
 from sightline.paper.drawing import panel
 from sightline.paper.mle import Pair, transcript
-<<<<<<< HEAD
-from sightline.paper.published import BASIC, UNIFORM
-from sightline.privacy.basic import Calibration
-=======
 from sightline.paper.published import BASIC, UNIFORM
 from sightline.privacy.composition import Calibration
->>>>>>> main
 from sightline.progress import reported
 
 LABEL = "diag:boundary"

@@ -22,11 +22,6 @@ from sightline.multiset.thresholds import (
 from sightline.paper import threshold
 from sightline.paper.comparison import Claim, Line, claim
 from sightline.paper.drawing import panel
-<<<<<<< HEAD
-from sightline.privacy.basic import BasicComposition
-=======
-from sightline.paper.comparison import Line
->>>>>>> main
 from sightline.privacy.budget import Budget
 from sightline.privacy.composition import BasicComposition
 

@@ -16,11 +16,6 @@ from sightline.multiset.moments import (
 )
 from sightline.paper.comparison import Claim, Line, claim
 from sightline.paper.drawing import panel
-<<<<<<< HEAD
-from sightline.privacy.basic import BasicComposition
-=======
-from sightline.paper.comparison import Line
->>>>>>> main
 from sightline.privacy.budget import Budget
 from sightline.privacy.composition import BasicComposition
 from sightline.progress import reported

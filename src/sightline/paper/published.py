@@ -16,9 +16,9 @@ from sightline.arrays import FloatArray
 from sightline.errors import require
 from sightline.multiset.moments import Moments
 from sightline.paper.comparison import Line
-from sightline.privacy.basic import BasicComposition
 from sightline.privacy.budget import Budget
-from sightline.privacy.zero_concentrated import ZeroConcentrated
+from sightline.privacy.composition import BasicComposition
+from sightline.privacy.concentrated import ZeroConcentrated
 
 
 @cache

@@ -22,13 +22,7 @@ from sightline.multiset.curve import release_curves
 from sightline.multiset.moments import Moments, pair_crb_at_two
 from sightline.paper.comparison import Claim, claim
 from sightline.paper.drawing import axis
-<<<<<<< HEAD
 from sightline.paper.published import normalise, reference, shipped_loads
-from sightline.privacy.basic import BasicComposition
-=======
-from sightline.paper.published import normalise, shipped_loads
-from sightline.paper.published import reference
->>>>>>> main
 from sightline.privacy.budget import Budget
 from sightline.privacy.composition import BasicComposition
 from sightline.releases.query import Convention

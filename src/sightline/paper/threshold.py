@@ -12,11 +12,6 @@ from sightline.multiset.curve import release_curve, release_curves
 from sightline.multiset.thresholds import Thresholds
 from sightline.paper.comparison import Claim, Line, claim
 from sightline.paper.drawing import panel, stars_of
-<<<<<<< HEAD
-from sightline.privacy.basic import BasicComposition
-=======
-from sightline.paper.comparison import Line
->>>>>>> main
 from sightline.privacy.budget import Budget
 from sightline.privacy.composition import BasicComposition
 from sightline.progress import reported
