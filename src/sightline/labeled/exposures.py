@@ -279,16 +279,14 @@ def _require_noise_to_count(releases: LinearReleases) -> None:
 
 def _laid_out(releases: LinearReleases, lowered: LoweredRecords, found: UnitExposure) -> Exposures:
     """The numbers of the kinds, laid out over all records."""
-    design, people = lowered.design, np.asarray(lowered.design.units.people)
+    people = np.asarray(lowered.design.units.people)
     identifiable, undecided = found.identifiable[:, 0], found.undecided
     rank = Rank(rank=found.rank, evidence=_evidence(found))
     if not releases.incidence.integral:
         rank, identifiable, undecided = _by_gap(releases, lowered, found)
     rmse = np.where(identifiable, found.rmse[:, 0], np.inf)
     groups = Groups(sizes=people, identifiable=identifiable, rmse=rmse, first=lowered.first)
-    return _spread(
-        releases,
-        lowered,
+    own = _OfKinds(
         groups=groups,
         identifiable=identifiable & (people == 1),
         undecided=undecided & (people == 1),
@@ -304,8 +302,8 @@ def _laid_out(releases: LinearReleases, lowered: LoweredRecords, found: UnitExpo
             answers=lowered.answers,
             scale=releases.scale,
         ),
-        prior=design.prior.target,
     )
+    return own.over_records(releases, lowered)
 
 
 def _evidence(found: UnitExposure) -> Evidence:
@@ -331,9 +329,7 @@ def _with_others_known(releases: LinearReleases, lowered: LoweredRecords, prior:
     found = assess(design)
     touched = information > 0
     people = np.asarray(design.units.people)
-    return _spread(
-        releases,
-        lowered,
+    own = _OfKinds(
         groups=Groups(
             sizes=people,
             identifiable=found.identifiable[:, 0],
@@ -354,8 +350,8 @@ def _with_others_known(releases: LinearReleases, lowered: LoweredRecords, prior:
             answers=lowered.answers,
             scale=releases.scale,
         ),
-        prior=prior,
     )
+    return own.over_records(releases, lowered)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -432,46 +428,46 @@ def _lengths(table: FloatArray, *, axis: int) -> FloatArray:
     return np.where(lengths > 0, lengths, 1.0)
 
 
-def _spread(
-    releases: LinearReleases,
-    lowered: LoweredRecords,
-    *,
-    groups: Groups,
-    identifiable: BoolArray,
-    undecided: BoolArray,
-    rmse: FloatArray,
-    lower: FloatArray,
-    upper: FloatArray,
-    information: FloatArray,
-    rank: Rank,
-    relative_error: float,
-    recipes: Recipes,
-    prior: TargetPrior,
-) -> Exposures:
-    """Values of the kinds over all records; what is known has none."""
-    unknown, place = lowered.unknown, lowered.design.place
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _OfKinds:
+    """The numbers of every kind."""
 
-    def over(values: Any, otherwise: float) -> Any:
-        full = values[place] if unknown.all() else np.where(unknown, values[place], otherwise)
-        full = full.astype(values.dtype)
-        full.setflags(write=False)
-        return full
+    groups: Groups
+    identifiable: BoolArray
+    undecided: BoolArray
+    rmse: FloatArray
+    lower: FloatArray
+    upper: FloatArray
+    information: FloatArray
+    rank: Rank
+    relative_error: float
+    recipes: Recipes
 
-    return Exposures(
-        identifiable=over(identifiable, False),
-        undecided=over(undecided, False),
-        rmse=over(rmse, np.nan),
-        remaining_lower=over(lower, np.nan),
-        remaining_upper=over(upper, np.nan),
-        information=over(information, np.nan),
-        touched=over(information > 0, False),
-        known=~unknown,
-        group=np.where(unknown, place, -1),
-        groups=groups,
-        evidence=rank.evidence,
-        rank=rank.rank,
-        relative_error=relative_error,
-        prior=prior,
-        recipes=recipes,
-        names=releases.names,
-    )
+    def over_records(self, releases: LinearReleases, lowered: LoweredRecords) -> Exposures:
+        """The same over all records; what is known has none."""
+        unknown, place = lowered.unknown, lowered.design.place
+
+        def over(values: Any, otherwise: float) -> Any:
+            full = values[place] if unknown.all() else np.where(unknown, values[place], otherwise)
+            full = full.astype(values.dtype)
+            full.setflags(write=False)
+            return full
+
+        return Exposures(
+            identifiable=over(self.identifiable, False),
+            undecided=over(self.undecided, False),
+            rmse=over(self.rmse, np.nan),
+            remaining_lower=over(self.lower, np.nan),
+            remaining_upper=over(self.upper, np.nan),
+            information=over(self.information, np.nan),
+            touched=over(self.information > 0, False),
+            known=~unknown,
+            group=np.where(unknown, place, -1),
+            groups=self.groups,
+            evidence=self.rank.evidence,
+            rank=self.rank.rank,
+            relative_error=self.relative_error,
+            prior=lowered.design.prior.target,
+            recipes=self.recipes,
+            names=releases.names,
+        )
