@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sightline.auditing.streamed_findings import UnitForms
+from sightline.auditing.streamed_findings import ReadySolver, UnitForms
 from sightline.errors import InvalidInput, InvalidPlan, TooMuchWork
 from sightline.labeled.assessment import assess, exposure_of, unit_brackets
 from sightline.labeled.bounds.domain import prior_on
@@ -101,7 +101,8 @@ def design_of(cells: SignatureCells, case: Case, law: str, prior: str) -> tuple[
 
 def forms_of(case: Case, cells: SignatureCells, law: str, prior: str) -> UnitForms:
     """The brackets of signatures, from passes over the units."""
-    return UnitForms(brackets=unit_brackets(design_of(cells, case, law, prior)[0]), widths=cells.widths)
+    brackets = ReadySolver.of(unit_brackets(design_of(cells, case, law, prior)[0]))
+    return UnitForms(brackets=brackets, widths=cells.widths)
 
 
 def check_streamed(case: Case, law: str, prior: str, *, batch: int) -> int:
@@ -129,7 +130,7 @@ def check_streamed(case: Case, law: str, prior: str, *, batch: int) -> int:
     places = placed(case, found["words"])
     mine = np.isin(unknown, places)
     kept = replace(design, units=design.units.choose(np.flatnonzero(mine)), made={})
-    got = exposure_of(kept, forms.brackets, alone=False)
+    got = exposure_of(kept, unit_brackets(design), alone=False)
     assert got.rank == expected.rank
     assert np.array_equal(got.identifiable, expected.identifiable[mine])
     assert np.count_nonzero(got.identifiable) == np.count_nonzero(expected.identifiable)

@@ -128,12 +128,6 @@ class DenseSolver:
     weighted: tuple[ProductSums, float] | None = None
     made: dict[str, Any] = field(default_factory=dict, repr=False)  # from units and prior alone
 
-    def __getstate__(self) -> dict[str, Any]:
-        """What a pass over units asks for: it travels with its forms, and without the units."""
-        asked = self.linear, self.hidden, self.leverage
-        made = {name: self.made[name] for name in ("order", "rows")}
-        return self.__dict__ | {"units": None, "made": made} if asked else {}
-
     @property
     def numbers(self) -> int:
         """How many rows there are."""
