@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from sightline.tables.engines.protocol import DATA, Column, ColumnKind
 from sightline.tables.sql.fragments import quoted
 from sightline.tables.sql.grammar import refuse
+from sightline.tables.sql.having import WindowColumn
 from sightline.tables.sql.reader import ReleaseQuery
 from sightline.tables.sql.scope import find_column
 from sightline.tables.sql.sources import Join
-from sightline.tables.sql.windows import WindowColumn
 from sightline.tables.subject import SecretKind, Subject
 
 _LARGEST = "1.7976931348623157e308"

@@ -15,8 +15,7 @@ from sightline.tables.sql.grouping import Keys, resolved_group
 from sightline.tables.sql.having import Having
 from sightline.tables.sql.row_features import is_within
 from sightline.tables.sql.scope import conjuncts, find_column
-from sightline.tables.sql.secret_bands import SecretBand, read_bands
-from sightline.tables.sql.secret_conditions import Secret, SecretTest, categories_of
+from sightline.tables.sql.secret_conditions import Secret, SecretBand, SecretTest, categories_of, read_bands
 from sightline.tables.sql.sources import Source
 from sightline.tables.subject import SecretKind, Subject
 

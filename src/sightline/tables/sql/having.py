@@ -7,15 +7,17 @@ function ``COUNT(*) OVER (PARTITION BY its keys) >= 5`` of each of its rows.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
+from sightline.tables.engines.protocol import DATA, Column, ColumnKind
+from sightline.tables.sql.fragments import embedded
 from sightline.tables.sql.grammar import refuse, shown
 from sightline.tables.sql.grouping import Keys, check_made_of_keys, dereferenced, key_text
-from sightline.tables.sql.scope import Scope
-from sightline.tables.sql.windows import WindowColumn, placeholder, rows_met, window_scope
+from sightline.tables.sql.scope import Relation, Scope, bound_column
 
 _OF_A_COLUMN: tuple[type[exp.Expr], ...] = (exp.Count, exp.Min, exp.Max, exp.Sum, exp.Avg)
 
@@ -169,3 +171,56 @@ def _public(node: exp.Expr, scope: Scope, around: exp.Expr) -> exp.Expr:
             fix="which groups appear would tell the secret: publish every group, noisy",
         )
     return bound
+
+
+_RELATION = "sightline windows"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WindowColumn:
+    """A computed column of ``data``, equal in name for equal windows, so that releases share one."""
+
+    name: str
+    bound: exp.Expr  # over the columns of ``data``, of lookups and of other window columns
+    text: str  # the same, for our own queries
+
+    @classmethod
+    def of(cls, bound: exp.Expr, *, dialect: str) -> WindowColumn:
+        """Name a bound expression made of windows."""
+        text = embedded(bound, dialect)
+        return cls(
+            name="window_" + hashlib.sha256(text.encode()).hexdigest()[:50],
+            bound=bound,
+            text=text,
+        )
+
+    @property
+    def column(self) -> exp.Column:
+        """The column, bound."""
+        return bound_column(self.name, DATA)
+
+
+def rows_met(conditions: Sequence[exp.Expr]) -> list[exp.Expr]:
+    """The key of PARTITION BY that keeps rows apart which do not meet the conditions."""
+    if not conditions:
+        return []
+    met = exp.and_(*(exp.paren(one.copy()) for one in conditions))
+    one, zero = exp.Literal.number(1), exp.Literal.number(0)
+    return [exp.Case(ifs=[exp.If(this=met, true=one)], default=zero)]
+
+
+def placeholder(window: WindowColumn) -> exp.Column:
+    """A name for a window column that ``window_scope`` resolves."""
+    return exp.column(window.name, table=exp.to_identifier(_RELATION, quoted=True))
+
+
+def window_scope(scope: Scope, windows: Sequence[WindowColumn]) -> Scope:
+    """The scope in which an expression can also name window columns."""
+    meaning: dict[str, exp.Expr] = {window.name: window.column for window in windows}
+    columns = tuple(Column(name, ColumnKind.OTHER) for name in meaning)
+    relation = Relation(columns=columns, meaning=meaning)
+    return replace(
+        scope,
+        relations={**scope.relations, _RELATION: relation},
+        bases={**scope.bases, DATA: (*scope.bases[DATA], *columns)},
+    )

@@ -21,17 +21,14 @@ from sightline.tables.sql.grouping import (
     key_text,
     read_grouping,
 )
-from sightline.tables.sql.having import read_having
+from sightline.tables.sql.having import WindowColumn, read_having
 from sightline.tables.sql.normal_form import with_data
-from sightline.tables.sql.postprocessing import read_item, with_order
-from sightline.tables.sql.public_aggregates import read_public_aggregate
 from sightline.tables.sql.row_features import is_within
 from sightline.tables.sql.scope import Scope, conjuncts, find_column
-from sightline.tables.sql.secret_bands import SecretBand, read_bands
-from sightline.tables.sql.secret_conditions import Secret, SecretTest
+from sightline.tables.sql.secret_conditions import Secret, SecretBand, SecretTest, read_bands
+from sightline.tables.sql.select_items import read_item, read_public_aggregate, with_order
 from sightline.tables.sql.sources import Join, Source, read_source
 from sightline.tables.sql.unfold import unfolded
-from sightline.tables.sql.windows import WindowColumn
 from sightline.tables.subject import Schema, SecretKind, Subject
 
 
