@@ -7,9 +7,11 @@ row, the number that the SQL adds up must equal the feature of the secret that t
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from typing import TypeVar
+from decimal import Decimal
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +27,7 @@ from sightline.tables.sql.reader import ReleaseQuery
 from sightline.tables.subject import Subject
 
 Answer = Mapping[str, NDArray[np.int64]]
+_CLOSE = 1e-9  # two orders of adding up change the last digits of a sum
 
 
 def verify(
@@ -36,6 +39,8 @@ def verify(
     unaudited rows, the whole check of the release follows. A difference raises ``InvalidPlan`` with the
     release's name.
     """
+    for query in queries:
+        _check_merged(engine, query)
     rows = audited_rows(queries, subject, engine.columns())
     _, partition_queries = expand(engine, rows, queries, subject.categories)
     cells: dict[tuple[int, int], dict[tuple[int, int], Counter[int]]] = {}  # of each SELECT of a release
@@ -73,6 +78,38 @@ def verify(
             raise InvalidPlan(f'release "{queries[name[0]].name}": {error}') from None
         rows_of_query.append(_unaudited(check, answer))
     return tuple(_together(found.get(number, ())) for number in range(len(queries)))
+
+
+def _check_merged(engine: Engine, query: ReleaseQuery) -> None:
+    """Refuse a release whose subqueries were merged into one SELECT that the engine answers differently."""
+    if query.merged is None:
+        return
+    written, merged = (_lines(engine.fetch_own(text)) for text in query.merged)
+    same = len(written) == len(merged) and all(map(_same_line, written, merged))
+    if not same:
+        refuse(
+            f'release "{query.name}": subqueries that mean the same in one SELECT',
+            got="another answer of the engine",
+            fix="write one SELECT",
+        )
+
+
+def _lines(answer: Mapping[str, NDArray[np.generic]]) -> list[tuple[Any, ...]]:
+    """The lines of an answer, in an order that the last digits of a number do not change."""
+    columns = [
+        [float(one) if isinstance(one, Decimal) else one for one in v.tolist()] for v in answer.values()
+    ]
+    lines = list(zip(*columns, strict=True))
+    return sorted(lines, key=lambda line: [f"{v:.6e}" if isinstance(v, float) else repr(v) for v in line])
+
+
+def _same_line(one: tuple[Any, ...], other: tuple[Any, ...]) -> bool:
+    return all(
+        math.isclose(a, b, rel_tol=_CLOSE, abs_tol=_CLOSE) or (a != a and b != b)
+        if isinstance(a, float) and isinstance(b, float)
+        else a == b
+        for a, b in zip(one, other, strict=True)
+    )
 
 
 def _together(found: Sequence[UnauditedRows]) -> UnauditedRows:

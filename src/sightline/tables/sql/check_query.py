@@ -1,9 +1,9 @@
 """Write the query that checks a release: its own SQL, with counts in place of its aggregates.
 
-The query keeps the subqueries, FROM, JOIN, WHERE, GROUP BY and HAVING of the plan, with the plan's own
-names, so that the engine decides what they mean. It also holds the conditions and keys as the audit reads
-them. ``tables.verify`` compares the two. An inner SELECT computes both for every row, and an outer one groups
-and counts.
+The query keeps FROM, JOIN, WHERE, GROUP BY and HAVING of the unfolded release, with its own names, so that the
+engine decides what they mean. It also holds the conditions and keys as the audit reads them.
+``tables.verify`` compares the two. An inner SELECT computes both for every row, and an outer one groups and
+counts.
 """
 
 from __future__ import annotations
@@ -201,10 +201,8 @@ class _CheckWriter:
         scope, categories = self.texts.secret.scope, self.texts.subject.categories
         values = 2 if self.texts.subject.kind is SecretKind.BOOLEAN else len(categories or ())
         values = max([values, *(len(bands) for _, bands in self.texts.bands)])
-        conditions = self.texts.parts.source.conditions
         where = self.texts.parts.select.args.get("where")
-        asked = [*conditions, *([] if where is None else [scope.bind(where.this)])]
-        never = 2 if any(map(scope.mentions_secret, asked)) else 0
+        never = 2 if where is not None and scope.mentions_secret(scope.bind(where.this)) else 0
         return tuple(
             values if any(scope.mentions_secret(key) for key in keys) else never if keys else 0
             for keys in self.texts.parts.sets

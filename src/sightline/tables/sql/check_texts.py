@@ -31,7 +31,7 @@ class SelectParts:
     source: Source
     sets: list[Keys]  # bound
     measures: list[Measure | RowCount]  # the items of the SELECT list with an aggregate, in order
-    public: list[exp.Expr]  # bound conditions on public columns, of WHERE and of the subqueries
+    public: list[exp.Expr]  # bound conditions on public columns, of WHERE
     having: Having | None = None
 
 
@@ -74,7 +74,10 @@ class CheckTexts:
     def source(self) -> str:
         """FROM and JOIN, as the plan has them."""
         dialect = self.secret.scope.dialect
-        return " ".join(part.sql(dialect) for part in self.parts.source.checked)
+        select = self.parts.select
+        return " ".join(
+            part.sql(dialect) for part in (select.args["from_"], *(select.args.get("joins") or ()))
+        )
 
     @cached_property
     def where(self) -> str:
@@ -156,7 +159,7 @@ class CheckTexts:
             if scope.mentions_secret(meant) and not scope.asks_presence(meant)
         ]
         public = [part for part in parts if not any(part is one for one in on_secret)]
-        return public, [*self.parts.source.on_secret, *on_secret]
+        return public, on_secret
 
     def _rows_and_value(self, node: exp.Expr) -> tuple[str, str]:
         """The condition on the rows of an aggregate, and the expression that it adds up, as written."""

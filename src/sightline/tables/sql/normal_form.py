@@ -90,7 +90,7 @@ def qualified_query(tree: exp.Query, schema: Schema) -> exp.Query:
         if table.args.get("pivots"):
             table.replace(_as_union(table, schema))
     try:
-        return qualify(whole, schema=_types(schema), dialect=schema.dialect, sql=tree.sql(schema.dialect))
+        return qualify(whole, schema=types_of(schema), dialect=schema.dialect, sql=tree.sql(schema.dialect))
     except SqlglotError as error:
         first = " ".join(str(error).split()).partition(" Line:")[0].replace("'", '"')
         listed = ", ".join(column.name for column in schema.columns[:30])
@@ -179,18 +179,18 @@ def _several(node: exp.Expr) -> list[exp.Identifier]:
 def normal_text(qualified: exp.Query, schema: Schema) -> str:
     """A text that two queries share if only aliases, WITH, spelling and the order of columns differ."""
     again = qualify(
-        qualified.copy(), schema=_types(schema), dialect=schema.dialect, canonicalize_table_aliases=True
+        qualified.copy(), schema=types_of(schema), dialect=schema.dialect, canonicalize_table_aliases=True
     )
     if isinstance(again, exp.Select):
         again.set("expressions", sorted(again.expressions, key=lambda item: item.alias_or_name))
     return again.sql(schema.dialect, comments=False)
 
 
-def _types(schema: Schema) -> dict[str, object]:
+def types_of(schema: Schema, called: str = SOURCE) -> dict[str, object]:
     mark = "`" if schema.dialect == "spark" else '"'
     return {
         name: {f"{mark}{column.name}{mark}": _TYPES[column.kind] for column in columns}
-        for name, columns in {SOURCE: schema.columns, **tables_of(schema)}.items()
+        for name, columns in {called: schema.columns, **tables_of(schema)}.items()
     }
 
 

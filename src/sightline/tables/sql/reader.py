@@ -65,6 +65,7 @@ class ReleaseQuery:
     partitions: tuple[PartitionQuery, ...]
     public_counts: tuple[str, ...]  # counts and other aggregates that no value of the secret can change
     checks: tuple[CheckQuery | None, ...]  # of each SELECT against the engine; None if it has no secret
+    merged: tuple[str, str] | None = None  # the release as written, and without subqueries: equal answers
 
 
 def read_release(sql: str, *, name: str, subject: Subject, schema: Schema) -> ReleaseQuery:
@@ -95,10 +96,8 @@ def read_release(sql: str, *, name: str, subject: Subject, schema: Schema) -> Re
     try:
         query = with_data(parse_query(sql, schema.dialect), schema)
         text = query.sql(schema.dialect, comments=False)
-        selects = [
-            _read_select(select, subject=subject, schema=schema)
-            for select in unfolded(query, tables=schema.tables)
-        ]
+        plain, merged = unfolded(query, schema=schema)
+        selects = [_read_select(select, subject=subject, schema=schema) for select in plain]
         partitions = [
             replace(partition, select=place, label=partition.label + _which(place, selects))
             for place, one in enumerate(selects)
@@ -119,6 +118,7 @@ def read_release(sql: str, *, name: str, subject: Subject, schema: Schema) -> Re
             partitions=tuple(partitions),
             public_counts=tuple(dict.fromkeys(label for one in selects for label in one.public_counts)),
             checks=tuple(check for one in selects for check in one.checks),
+            merged=merged,
         )
     except RecursionError:
         refuse(f"SQL nested at most {DEEPEST_QUERY} deep", got="deeper", fix="split the release")
@@ -191,7 +191,7 @@ def _read(select: exp.Select, source: Source, secret: Secret) -> tuple[SelectPar
     """Read a SELECT; return its parts, and the condition on the secret in its WHERE if there is one."""
     scope = secret.scope
     where = select.args.get("where")
-    conditions = [*source.conditions, *(conjuncts(scope.bind(where.this)) if where is not None else [])]
+    conditions = conjuncts(scope.bind(where.this)) if where is not None else []
     public, test = secret.split(exp.and_(*conditions) if conditions else None)
     sets = read_grouping(select, scope=scope)
     for keys in sets:

@@ -74,10 +74,7 @@ class Scope:
         return empty.joined(called, DATA, schema.columns)
 
     def bind(self, expression: exp.Expr) -> exp.Expr:
-        """Return a copy in which every column names its relation; refuse functions that are not listed.
-
-        A column of a subquery becomes the expression that the subquery computes.
-        """
+        """Return a copy in which every column names its relation; refuse functions that are not listed."""
         check_scalar(expression)
         root = exp.Paren(this=expression.copy())  # a parent, so that a lone column can be replaced too
         for column in list(root.find_all(exp.Column)):

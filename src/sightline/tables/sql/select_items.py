@@ -20,6 +20,7 @@ from sightline.tables.sql.grouping import check_made_of_keys
 from sightline.tables.sql.having import aggregates_in
 from sightline.tables.sql.scope import Scope
 from sightline.tables.sql.secret_conditions import Secret, SecretTest, constant_of
+from sightline.tables.sql.unfold import label_of
 
 _OPERATORS: dict[type[exp.Expr], str] = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/"}
 _ONE_NUMBER: dict[type[exp.Expr], str] = {
@@ -32,7 +33,7 @@ _PUBLIC = (*_OPERATORS, *_ONE_NUMBER, exp.Cast, exp.DataType, exp.Paren, exp.Lit
 def read_item(item: exp.Expr, *, secret: Secret, where: SecretTest | None) -> Measure | RowCount:
     """Read one item of the SELECT list; ``where`` is the condition on the secret in the query's WHERE."""
     node = item.unalias().unnest()
-    label = item.alias or shown(node)
+    label = label_of(item)
     readings: dict[int, Measure | RowCount] = {
         id(one): read_aggregate(one, label=label, secret=secret, where=where) for one in aggregates_in(node)
     }
@@ -158,7 +159,7 @@ def read_public_aggregate(item: exp.Expr, *, scope: Scope, keys: Collection[str]
     for call in list(root.find_all(exp.Round, exp.Cast)):
         call.replace(call.this)
     check_made_of_keys(scope.bind(root.this), item, keys)
-    return RowCount(label=item.alias or shown(plain), aggregate=plain, counts_rows=False)
+    return RowCount(label=label_of(item), aggregate=plain, counts_rows=False)
 
 
 def check_arguments(call: exp.Expr, scope: Scope) -> None:

@@ -1,9 +1,4 @@
-"""Read FROM and JOIN: ``data`` or a subquery of its rows, and lookups of its rows in declared public tables.
-
-A subquery that keeps rows as rows (columns, expressions, WHERE) is unfolded: each of its
-columns is an expression over ``data``. For the check on the engine, the subquery is kept as it is written and
-gets hidden columns, one for each column that the audit may speak of.
-"""
+"""Read FROM and JOIN of an unfolded SELECT: ``data``, and lookups of its rows in declared public tables."""
 
 from __future__ import annotations
 
@@ -13,13 +8,11 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
-from sightline.tables.engines.protocol import DATA, Column, ColumnKind
+from sightline.tables.engines.protocol import DATA, Column
 from sightline.tables.sql.fragments import embedded
 from sightline.tables.sql.grammar import refuse, shown
-from sightline.tables.sql.scope import Relation, Scope, conjuncts, suggestion
+from sightline.tables.sql.scope import Scope, conjuncts, suggestion
 from sightline.tables.subject import Schema
-
-MOST_NODES = 20_000  # of the expressions of one subquery, written out over the columns of data
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,9 +32,6 @@ class Source:
 
     scope: Scope
     joins: tuple[Join, ...] = ()
-    conditions: tuple[exp.Expr, ...] = ()  # bound: what the subqueries' WHERE ask of a row
-    checked: tuple[exp.Expr, ...] = ()  # FROM and JOIN for the check, with the hidden columns
-    on_secret: tuple[exp.Expr, ...] = ()  # conditions on the secret, taken out of ``checked``, as written
 
     @property
     def matched(self) -> tuple[exp.Expr, ...]:
@@ -58,136 +48,18 @@ def read_source(select: exp.Select, *, schema: Schema, secret: str) -> Source:
     clause = select.args.get("from_")
     if clause is None:
         refuse("FROM data", got="no FROM", fix="the plan's table is called data")
-    if isinstance(clause.this, exp.Subquery):
-        source = _subquery(clause.this, schema=schema, secret=secret)
-    else:
-        name, _ = _table(clause.this)
-        if name.casefold() != DATA:
-            refuse(
-                "FROM data",
-                got=f"FROM {name}",
-                fix="the plan's table is called data; declare others as tables and join them",
-            )
-        scope = Scope.of_data(schema, secret=secret, called=_query_name(clause.this))
-        source = Source(scope=scope, checked=(clause,))
+    name, _ = _table(clause.this)
+    if name.casefold() != DATA:
+        refuse(
+            "FROM data",
+            got=f"FROM {name}",
+            fix="the plan's table is called data; declare others as tables and join them",
+        )
+    source = Source(scope=Scope.of_data(schema, secret=secret, called=_query_name(clause.this)))
     for node in select.args.get("joins") or []:
         join, scope = _join(node, source.scope, tables=schema.tables)
-        source = replace(source, scope=scope, joins=(*source.joins, join), checked=(*source.checked, node))
+        source = Source(scope=scope, joins=(*source.joins, join))
     return source
-
-
-def _subquery(node: exp.Subquery, *, schema: Schema, secret: str) -> Source:
-    """Read a subquery that keeps rows as rows. Its columns become what they compute of ``data``."""
-    select: exp.Select = node.this
-    _check_rows_stay_rows(select)
-    inner = read_source(select, schema=schema, secret=secret)
-    scope = inner.scope
-    where = select.args.get("where")
-    written = conjuncts(where.this) if where is not None else []
-    bound = [scope.bind(part) for part in written]
-    items = _items(select, scope)
-    relation = _computed(items, scope)
-    called = node.args["alias"].this
-    hidden = _Hidden(called=called)
-    for (alias, name), column in scope.written.items():
-        hidden.add(column, alias, name)
-    on_secret = [
-        one
-        for one, part in zip(written, bound, strict=True)
-        if scope.mentions_secret(part) and not scope.asks_presence(part)
-    ]
-    kept = [part for part in written if not any(part is one for one in on_secret)]
-    taken_out = tuple(hidden.add(part) for part in (*inner.on_secret, *on_secret))
-    checked = exp.Select(
-        expressions=[*(item.copy() for _, _, item in items), *hidden.items],
-        from_=inner.checked[0].copy(),
-        joins=[join.copy() for join in inner.checked[1:]],
-        where=exp.Where(this=exp.and_(*(exp.paren(part.copy()) for part in kept))) if kept else None,
-    )
-    return Source(
-        scope=replace(
-            scope,
-            relations={called.name: relation},
-            written=hidden.written,
-        ),
-        joins=inner.joins,
-        conditions=(*inner.conditions, *bound),
-        checked=(exp.From(this=exp.Subquery(this=checked, alias=node.args["alias"].copy())),),
-        on_secret=taken_out,
-    )
-
-
-def _computed(items: Sequence[tuple[str, exp.Expr, exp.Expr]], scope: Scope) -> Relation:
-    """What the items of a subquery compute of ``data``."""
-    columns: list[Column] = []
-    meaning: dict[str, exp.Expr] = {}
-    for name, item, _ in items:
-        result = scope.bind(item)
-        if name.casefold().startswith("sightline_"):
-            refuse('a column whose name does not begin with "sightline_"', got=f'"{name}"', fix="rename it")
-        if any(name.casefold() == column.name.casefold() for column in columns):
-            refuse("different names for the columns of a subquery", got=f'"{name}" twice', fix="rename one")
-        plain = isinstance(result, exp.Column) and (result.table, result.name) in scope.written
-        kind = scope.kind(result) if isinstance(result, exp.Column) and plain else ColumnKind.OTHER
-        columns.append(Column(name, kind))
-        meaning[name] = result
-    if sum(1 for one in meaning.values() for _ in one.walk()) > MOST_NODES:
-        refuse(
-            "subqueries of a moderate size", got="one that repeats itself", fix="compute columns beforehand"
-        )
-    return Relation(columns=tuple(columns), meaning=meaning)
-
-
-class _Hidden:
-    """The hidden columns of a subquery: their items, and how the query around it writes them."""
-
-    def __init__(self, *, called: exp.Identifier) -> None:
-        self.called = called
-        self.items: list[exp.Expr] = []
-        self.written: dict[tuple[str, str], exp.Column] = {}
-
-    def add(self, item: exp.Expr, alias: str = "", name: str = "") -> exp.Column:
-        """Add a column for an expression; ``alias`` and ``name`` say which bound column it is."""
-        hidden = f"sightline_{len(self.items)}"
-        self.items.append(exp.alias_(exp.paren(item.copy()), hidden))
-        column = exp.column(hidden, table=self.called.copy())
-        if alias:
-            self.written[alias, name] = column
-        return column
-
-
-def _check_rows_stay_rows(select: exp.Select) -> None:
-    """Refuse a subquery that aggregates or numbers rows: a line of it must be a row of ``data``."""
-    computed = any(item.find(exp.AggFunc, exp.Window) for item in select.expressions)
-    if computed or select.args.get("group") or select.args.get("having"):
-        refuse(
-            "a subquery whose lines are rows of data",
-            got=shown(select),
-            fix='make the rows in [data]: sql = "SELECT … FROM source …", with this subquery over source',
-        )
-
-
-def _items(select: exp.Select, scope: Scope) -> list[tuple[str, exp.Expr, exp.Expr]]:
-    """The columns of a subquery: name, expression, and item as written. ``*`` is written out."""
-    found: list[tuple[str, exp.Expr, exp.Expr]] = []
-    for item in select.expressions:
-        plain = item.unalias()
-        star = plain if isinstance(plain, exp.Star) else plain.this if isinstance(plain, exp.Column) else None
-        if isinstance(star, exp.Star):
-            if len(scope.relations) > 1 or any(star.args.values()):
-                refuse(
-                    "the names of columns", got=shown(item), fix="list the columns of a subquery with a join"
-                )
-            ((called, relation),) = scope.relations.items()
-            for column in relation.columns:
-                name = exp.to_identifier(column.name, quoted=True)
-                named = exp.column(name, table=exp.to_identifier(called))
-                found.append((column.name, named, named))
-            continue
-        if not isinstance(item, exp.Alias | exp.Column):
-            refuse("names for the columns of a subquery", got=shown(item), fix="write AS behind it")
-        found.append((item.alias_or_name, plain, item))
-    return found
 
 
 def _join(node: exp.Join, scope: Scope, *, tables: Mapping[str, Sequence[Column]]) -> tuple[Join, Scope]:

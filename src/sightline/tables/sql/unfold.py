@@ -1,36 +1,139 @@
-"""Unfold a query's text: WITH becomes subqueries in FROM, and UNION ALL a list of SELECTs."""
+"""Unfold a query into SELECTs over ``data`` and its lookups: sqlglot merges WITH and subqueries into them.
+
+What a text must not contain is refused as it is written; then names are resolved and subqueries merged.
+The merging is not trusted: the engine later answers the release as it is written, and the merged one.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+import re
+from collections import Counter
+from collections.abc import Mapping
 
 from sqlglot import exp
+from sqlglot.errors import SqlglotError
+from sqlglot.optimizer.merge_subqueries import merge_subqueries
+from sqlglot.optimizer.qualify import qualify
 
 from sightline.tables.engines.protocol import DATA
 from sightline.tables.sql.grammar import check_clauses, refuse, shown
-from sightline.tables.sql.scope import conjuncts
+from sightline.tables.sql.normal_form import MOST_SELECTS, types_of
+from sightline.tables.sql.scope import conjuncts, suggestion
+from sightline.tables.subject import Schema
 
-MOST_SELECTS = 200  # of one release, with every use of a WITH counted
+MOST_NODES = 20_000  # of the expressions of one SELECT, written out over the columns of data
 Named = Mapping[str, exp.Query]  # the queries of WITH, by their names in lower case
+_LABEL = "label"  # of an item of the SELECT list, as it was written
 
 
-def unfolded(query: exp.Query, *, tables: Collection[str]) -> list[exp.Select]:
-    """The SELECTs of a release, in order, without WITH. ``tables`` are the names that WITH must not hide.
+def unfolded(query: exp.Query, *, schema: Schema) -> tuple[list[exp.Select], tuple[str, str] | None]:
+    """The SELECTs of a release in order, without WITH and subqueries; and the whole before and after.
+
+    The texts are for the engine, without ORDER BY and LIMIT; None if nothing was merged.
 
     >>> from sqlglot import parse_one
-    >>> text = "WITH p AS (SELECT a FROM data) SELECT SUM(a) FROM p UNION ALL SELECT 2 FROM p AS q"
-    >>> for select in unfolded(parse_one(text), tables=["data"]):
+    >>> from sightline.tables.engines.protocol import Column, ColumnKind
+    >>> text = "WITH p AS (SELECT a AS x FROM data) SELECT SUM(x) FROM p UNION ALL SELECT 2 FROM data"
+    >>> selects, _ = unfolded(parse_one(text), schema=Schema(columns=[Column("a", ColumnKind.NUMBER)]))
+    >>> for select in selects:
     ...     print(select.sql())
-    SELECT SUM(a) FROM (SELECT a FROM data) AS p
-    SELECT 2 FROM (SELECT a FROM data) AS q
+    SELECT SUM("data"."a") AS "_col_0" FROM "data" AS "data"
+    SELECT 2 FROM data
     """
-    taken = {DATA, *(name.casefold() for name in tables)}
-    unfolding = _Unfolding(taken)
+    unfolding = _Unfolding({DATA, *(name.casefold() for name in schema.tables)})
     selects = _selects(unfolding, query, {})
     if unfolding.unused:
         refuse("a WITH that is used", got=f'"{min(unfolding.unused)}", which is not', fix="leave it out")
     _check_union_order(query, selects)
-    return selects
+    plain = [_merged(select, schema) for select in selects]
+    if all(one is other for one, other in zip(plain, selects, strict=True)):
+        return plain, None
+    texts = [_unordered(query, schema.dialect)]
+    texts.append(" UNION ALL ".join(_unordered(select, schema.dialect) for select in plain))
+    names = ", ".join(f"c{place}" for place in range(len(plain[0].expressions)))
+    written, merged = (f"SELECT * FROM ({text}) AS answer({names})" for text in texts)
+    return plain, (written, merged)
+
+
+def label_of(item: exp.Expr) -> str:
+    """What people call an item of the SELECT list: its alias, or its text as it was written."""
+    node = item.unalias()
+    return str(node.meta.get(_LABEL) or item.alias or shown(node))
+
+
+def _merged(select: exp.Select, schema: Schema) -> exp.Select:
+    """A SELECT over ``data`` and lookups alone, with the same answer."""
+    source = select.args.get("from_")
+    if source is None or not isinstance(source.this, exp.Subquery):
+        return select
+    _check_rows(source.this)
+    whole = select.copy()
+    for item, own in zip(whole.expressions, select.expressions, strict=True):
+        item.unalias().meta[_LABEL] = label_of(own)
+    try:
+        flat = merge_subqueries(qualify(whole, schema=types_of(schema, DATA), dialect=schema.dialect))
+    except SqlglotError as error:
+        name = re.search(r"'([^']*)'|: (\w+)", str(error))
+        unknown = (name[1] or name[2]) if name is not None else "another"
+        listed = [column.name for column in schema.columns]
+        refuse(
+            "a column of the table or of its subquery",
+            got=f'"{unknown[:60]}"',
+            fix=suggestion(unknown, listed),
+        )
+    assert isinstance(flat, exp.Select)
+    if flat.find(exp.Subquery) is not None:
+        refuse("subqueries that can be written as one SELECT", got=shown(select), fix="write one SELECT")
+    return flat
+
+
+def _check_rows(node: exp.Subquery) -> dict[str, int]:
+    """Refuse a subquery whose lines are not rows of ``data``, by name; the sizes of its expressions."""
+    select: exp.Select = node.this
+    computed = any(item.find(exp.AggFunc, exp.Window) for item in select.expressions)
+    if computed or select.args.get("group") or select.args.get("having"):
+        refuse(
+            "a subquery whose lines are rows of data",
+            got=shown(select),
+            fix='make the rows in [data]: sql = "SELECT … FROM source …", with this subquery over source',
+        )
+    source = select.args.get("from_")
+    if source is None:
+        refuse("FROM data", got="no FROM", fix="the plan's table is called data")
+    inner = _check_rows(source.this) if isinstance(source.this, exp.Subquery) else {}
+    names: Counter[str] = Counter()
+    sizes = dict(inner) if any(item.is_star for item in select.expressions) else {}
+    for item in select.expressions:
+        if item.is_star:
+            star = item.find(exp.Star)
+            if select.args.get("joins") or (star is not None and any(star.args.values())):
+                refuse(
+                    "the names of columns", got=shown(item), fix="list the columns of a subquery with a join"
+                )
+            names.update(inner)
+            continue
+        if not isinstance(item, exp.Alias | exp.Column):
+            refuse("names for the columns of a subquery", got=shown(item), fix="write AS behind it")
+        name = item.alias_or_name.casefold()
+        names[name] += 1
+        sizes[name] = sum(inner.get(one.name.casefold(), 1) for one in item.find_all(exp.Column))
+    twice = [name for name, times in names.items() if times > 1]
+    if twice:
+        refuse("different names for the columns of a subquery", got=f'"{twice[0]}" twice', fix="rename one")
+    if sum(sizes.values()) > MOST_NODES:
+        refuse(
+            "subqueries of a moderate size", got="one that repeats itself", fix="compute columns beforehand"
+        )
+    return sizes
+
+
+def _unordered(query: exp.Query, dialect: str) -> str:
+    """A query without ORDER BY and LIMIT, which a subquery has none of."""
+    whole = query.copy()
+    for part in whole.find_all(exp.Select, exp.SetOperation):
+        part.set("order", None)
+        part.set("limit", None)
+    return whole.sql(dialect, comments=False)
 
 
 class _Unfolding:
