@@ -1,7 +1,7 @@
 """Write the query that checks a release: its own SQL, with counts in place of its aggregates.
 
-The query keeps FROM, JOIN, WHERE, GROUP BY and HAVING of the unfolded release, with its own names, so that the
-engine decides what they mean. It also holds the conditions and keys as the audit reads them.
+The query keeps FROM, JOIN, WHERE, GROUP BY and HAVING of the unfolded release, with its own names, so that
+the engine decides what they mean. It also holds the conditions and keys as the audit reads them.
 ``tables.verify`` compares the two. An inner SELECT computes both for every row, and an outer one groups and
 counts.
 """

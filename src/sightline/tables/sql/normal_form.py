@@ -31,6 +31,8 @@ def with_data(query: exp.Query, schema: Schema) -> exp.Query:
     """
     if schema.made_by is None or schema.source is None:
         return query
+    if any(part.alias.casefold() == SOURCE for part in query.find_all(exp.CTE)):
+        refuse("a name in WITH that is not used otherwise", got=f'"{SOURCE}"', fix="rename the query in WITH")
     clause = query.args.get("with_")
     parts = list(clause.expressions) if clause is not None else []
     for place, part in enumerate(parts):
@@ -89,12 +91,46 @@ def qualified_query(tree: exp.Query, schema: Schema) -> exp.Query:
     for table in list(whole.find_all(exp.Table)):
         if table.args.get("pivots"):
             table.replace(_as_union(table, schema))
+    _check_aliases(whole, schema)
     try:
         return qualify(whole, schema=types_of(schema), dialect=schema.dialect, sql=tree.sql(schema.dialect))
     except SqlglotError as error:
         first = " ".join(str(error).split()).partition(" Line:")[0].replace("'", '"')
         listed = ", ".join(column.name for column in schema.columns[:30])
         refuse("names of columns of source and of the tables", got=first[:120], fix=f"source has {listed}")
+
+
+def _check_aliases(query: exp.Expr, schema: Schema) -> set[str]:
+    """Refuse a name that is a column and also the alias of another item: engines choose differently.
+
+    Return the names of the query's columns.
+    """
+    if isinstance(query, exp.Subquery):
+        return _check_aliases(query.this, schema)
+    if isinstance(query, exp.Union):
+        _check_aliases(query.expression, schema)
+        return _check_aliases(query.this, schema)
+    if not isinstance(query, exp.Select) or query.args.get("from_") is None:
+        return set()
+    inside: set[str] = set()
+    for node in (query.args["from_"].this, *(join.this for join in query.args.get("joins") or [])):
+        listed = {SOURCE: schema.columns, **tables_of(schema)}.get(node.name.casefold(), ())
+        inside |= _check_aliases(node, schema) or {column.name.casefold() for column in listed}
+    names: set[str] = set()
+    for item in query.expressions:
+        name = item.alias_or_name.casefold()
+        names |= inside if item.is_star else {name}
+        if not isinstance(item, exp.Alias) or name not in inside or item.this.name.casefold() == name:
+            continue
+        for column in query.find_all(exp.Column):
+            own = column.find_ancestor(exp.Select) is query and column.find_ancestor(exp.Alias) is not item
+            if own and not column.table and column.name.casefold() == name:
+                refuse(
+                    "a name that is a column or an alias",
+                    got=f'"{item.alias}" as both',
+                    fix="give the item another name, or write the table's name before the column",
+                )
+    return names
 
 
 def _inlined(tree: exp.Query) -> exp.Query:

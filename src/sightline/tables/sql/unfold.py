@@ -67,6 +67,20 @@ def _merged(select: exp.Select, schema: Schema) -> exp.Select:
     if source is None or not isinstance(source.this, exp.Subquery):
         return select
     _check_rows(source.this)
+    for table in select.find_all(exp.Table):
+        declared = {name.casefold() for name in schema.tables}
+        if isinstance(table.parent, exp.From) and table.name.casefold() != DATA:
+            refuse(
+                "FROM data",
+                got=f"FROM {table.name}",
+                fix="the plan's table is called data; declare others as tables and join them",
+            )
+        if isinstance(table.parent, exp.Join) and table.name.casefold() not in declared:
+            refuse(
+                "a declared public table",
+                got=f'"{table.name}"',
+                fix=suggestion(table.name, list(schema.tables), what="declared tables"),
+            )
     whole = select.copy()
     for item, own in zip(whole.expressions, select.expressions, strict=True):
         item.unalias().meta[_LABEL] = label_of(own)
