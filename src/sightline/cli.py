@@ -224,7 +224,7 @@ def design(  # many parameters: one for each option
 ) -> int:
     """Find the least noise with which everyone keeps the limit. For the table's owner only."""
     from sightline.designing import run
-    from sightline.designing.summary import lines
+    from sightline.designing.result import lines
     from sightline.report.files import check_new, write_new
     from sightline.report.progress import Ticker
 
@@ -300,7 +300,11 @@ def explain(plan: str, as_json: bool, record: str) -> None:
     with Ticker() as progress:
         explanation = jobs.explain(plan, record=record, progress=progress)
     if as_json:
-        print_json([one.model_dump(mode="json") for one in explanation.exposed])
+        by_secret = {
+            one.result.secret: [exposed.model_dump(mode="json") for exposed in one.exposed]
+            for one in (explanation, *explanation.other_secrets)
+        }
+        print_json(by_secret if explanation.other_secrets else by_secret[explanation.result.secret])
         return
     from sightline.report.streams import console
     from sightline.report.terminal import print_explanation

@@ -23,7 +23,7 @@ from sightline.auditing.session import Session, opened
 from sightline.auditing.several_secrets import plans_by_secret, together
 from sightline.auditing.table_in_parts import streamed_totals, table_of
 from sightline.auditing.work import WorkLimits
-from sightline.errors import InvalidInput, require
+from sightline.errors import InvalidInput, InvalidPlan, require
 from sightline.numerics.device import HOST, Device
 from sightline.numerics.one_thread import blas_threads_for
 from sightline.progress import Progress, report, reporting, silent
@@ -31,7 +31,7 @@ from sightline.tables.membership import Membership
 from sightline.tables.streamed import StreamedTable
 
 if TYPE_CHECKING:
-    from sightline.auditing.expected_cost import ExpectedCost
+    from sightline.auditing.plan_size import ExpectedCost
 
 _MOST_BYTES = 1 << 28  # of a result that is read
 
@@ -182,7 +182,7 @@ def explain_cost(
 
     The table is read and grouped by signatures. Nothing is assessed.
     """
-    from sightline.auditing.expected_cost import expected_cost
+    from sightline.auditing.plan_size import expected_cost
 
     checked, base = read_plan(plan)
     limits = WorkLimits.of(max_memory, max_seconds)
@@ -211,17 +211,34 @@ class Explanation:
     record: str
     exposed: tuple[Exposed, ...]
     result: AuditResult
+    other_secrets: tuple[Explanation, ...] = ()  # of a plan about several secrets
 
 
 def explain(plan: PlanLike, *, record: str, progress: Progress | None = None) -> Explanation:
-    """Explain what is seen of one record, given by its key, and by which recipe."""
+    """Explain what is seen of one record, given by its key, and by which recipe.
+
+    Of a plan about several secrets, all that the record has.
+    """
     _check_progress(progress)
     checked, base = read_plan(plan)
-    with reporting(progress), ExitStack() as stack:
+    with reporting(progress):
+        found = [_explained(part, base, record) for part in plans_by_secret(checked)]
+    explained = [one for one in found if isinstance(one, Explanation)]
+    if not explained:
+        raise next(one for one in found if isinstance(one, InvalidPlan))
+    return replace(explained[0], other_secrets=tuple(explained[1:]))
+
+
+def _explained(plan: Plan, base: Path, record: str) -> Explanation | InvalidPlan:
+    """The explanation of one secret; an error if the record has no value of it."""
+    with ExitStack() as stack:
         report("opening the table", 0.0)
-        session = stack.enter_context(opened(checked, base))
+        session = stack.enter_context(opened(plan, base))
         report("looking for the record", 0.0)
-        signatures = session.signatures_of(record)
+        try:
+            signatures = session.signatures_of(record)
+        except InvalidPlan as error:
+            return error
         membership = session.membership(report)
         stack.enter_context(blas_threads_for(rows=len(membership.cells), columns=membership.signature_count))
         findings = _find(session, membership, HOST)

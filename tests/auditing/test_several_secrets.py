@@ -256,8 +256,16 @@ def test_other_jobs_ask_for_one_secret(survey: str) -> None:
     for job in (sl.design, sl.rehearse):
         with pytest.raises(InvalidPlan, match="expected a plan about one secret, got 3 of them"):
             job(plan_of(survey))
-    with pytest.raises(InvalidPlan, match="expected a plan about one secret"):
-        sl.explain(plan_of(survey), record="p1")
+
+
+def test_a_record_is_explained_for_every_secret(survey: str) -> None:
+    found = sl.explain(plan_of(survey), record="p1")
+    explained = (found, *found.other_secrets)
+    assert [one.result.secret for one in explained] == ["income", "sick_days", "smoker"]
+    for one, part in zip(explained, plans_by_secret(read_plan(plan_of(survey))[0]), strict=True):
+        assert one.exposed == sl.explain(part, record="p1").exposed
+    with pytest.raises(InvalidPlan, match="which no row is about"):
+        sl.explain(plan_of(survey), record="nobody")
 
 
 def test_check_reads_the_releases_of_every_secret(

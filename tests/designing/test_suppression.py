@@ -18,9 +18,14 @@ from sightline.auditing.reading import read_plan, with_limit
 from sightline.auditing.session import opened
 from sightline.cli import main
 from sightline.designing.choice import best_noise
-from sightline.designing.hitting import cheapest_hitting_set, smallest_conflict
-from sightline.designing.solution import solve
-from sightline.designing.suppression import Ceilings, replaced_task, smallest_suppression
+from sightline.designing.proposal import solve
+from sightline.designing.suppression import (
+    Ceilings,
+    cheapest_hitting_set,
+    replaced_task,
+    smallest_conflict,
+    smallest_suppression,
+)
 from sightline.designing.targets import targets_of
 from sightline.designing.task import DesignTask, Grain, Loss, task_of
 from sightline.errors import InvalidPlan
@@ -108,6 +113,7 @@ def test_no_unit_of_a_conflict_can_be_spared(size: int, needed: set[int]) -> Non
 # ------------------------------------------------------------------ numbers to withhold
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, 1])
 @pytest.mark.parametrize("name", SECRETS)
@@ -160,6 +166,7 @@ def test_ceilings_that_only_the_audit_shows_to_be_enough(tmp_path: Path) -> None
     assert kept.limit <= kept.lowest(found.proof.stddevs) <= kept.limit + 0.01
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SECRETS)
 def test_the_plan_withholds_them_and_passes_the_audit(tmp_path: Path, name: str) -> None:
@@ -212,7 +219,7 @@ def test_a_release_that_is_withheld_as_a_whole_is_left_out(tmp_path: Path) -> No
 
 @pytest.mark.slow
 def test_the_command_says_what_is_withheld(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    from sightline.auditing.plan_text import plan_text
+    from sightline.auditing.reading import plan_text
 
     path, out = tmp_path / "plan.toml", tmp_path / "designed.toml"
     path.write_text(plan_text(read_plan(capped(tmp_path, people=12))[0]))

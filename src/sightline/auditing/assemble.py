@@ -13,10 +13,10 @@ from sightline.auditing.budget import budget_report
 from sightline.auditing.exposed import ExposedSection, exposed_section
 from sightline.auditing.findings import Findings, Keys
 from sightline.auditing.homogeneous import Totals, homogeneous_cells, streamed_cells
-from sightline.auditing.left_out import left_out
 from sightline.auditing.noise_slack import noise_slack, slack_under
-from sightline.auditing.plan_text import plan_text, public_source, publishable_plan_text
+from sightline.auditing.plan_size import left_out
 from sightline.auditing.questions import question_text
+from sightline.auditing.reading import plan_text, public_source, publishable_plan_text
 from sightline.auditing.result import (
     SCHEMA_VERSION,
     Alternative,

@@ -246,6 +246,9 @@ def print_explanation(explanation: Explanation, screen: Console) -> None:
         if exposed.shortest is not None and len(exposed.shortest.steps) < len(exposed.recipe.steps):
             _print_steps("The shortest recipe", exposed.shortest, exposed, screen)
         _print_steps("The best unbiased attack", exposed.recipe, exposed, screen)
+    for other in explanation.other_secrets:
+        screen.print()
+        print_explanation(other, screen)
 
 
 def _print_attack(attack: LinearAttack, unit: str, screen: Console) -> None:
