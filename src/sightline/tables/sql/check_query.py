@@ -17,8 +17,7 @@ from sqlglot import exp
 from sightline.tables.engines.protocol import ColumnKind
 from sightline.tables.sql.aggregates import Measure
 from sightline.tables.sql.check_texts import AggregateTexts, CheckTexts, SelectParts
-from sightline.tables.sql.grouping import resolved_group
-from sightline.tables.sql.having import aggregates_in
+from sightline.tables.sql.grouping import aggregates_in, resolved_group
 from sightline.tables.sql.secret_conditions import Secret
 from sightline.tables.subject import SecretKind, Subject
 

@@ -10,13 +10,10 @@ from sqlglot import exp
 
 from sightline.tables.engines.protocol import DATA, ColumnKind
 from sightline.tables.membership import Band, Feature, Parameter, Statistic
-from sightline.tables.sql.aggregates import Measure, RowCount
-from sightline.tables.sql.grouping import Keys, resolved_group
-from sightline.tables.sql.having import Having
-from sightline.tables.sql.row_features import is_within
-from sightline.tables.sql.scope import conjuncts, find_column
+from sightline.tables.sql.aggregates import Measure, RowCount, is_within
+from sightline.tables.sql.grouping import Having, Keys, resolved_group
+from sightline.tables.sql.scope import Source, conjuncts, find_column
 from sightline.tables.sql.secret_conditions import Secret, SecretBand, SecretTest, categories_of, read_bands
-from sightline.tables.sql.sources import Source
 from sightline.tables.subject import SecretKind, Subject
 
 LARGEST = "1.7976931348623157e308"  # a larger number is infinite, or NaN

@@ -9,25 +9,24 @@ from sqlglot import exp
 
 from sightline.tables.engines.protocol import DATA, Column, ColumnKind
 from sightline.tables.membership import YES_OR_NO, Band, Computed, Feature, Parameter, Statistic
-from sightline.tables.sql.aggregates import Measure, RowCount
+from sightline.tables.sql.aggregates import Measure, RowCount, is_within
 from sightline.tables.sql.check_query import CheckQuery, check_query
 from sightline.tables.sql.check_texts import SelectParts
 from sightline.tables.sql.fragments import embedded
 from sightline.tables.sql.grammar import DEEPEST_QUERY, parse_condition, parse_query, refuse, shown
 from sightline.tables.sql.grouping import (
+    WindowColumn,
     check_made_of_keys,
     dereferenced,
     has_aggregate,
     key_text,
     read_grouping,
+    read_having,
 )
-from sightline.tables.sql.having import WindowColumn, read_having
 from sightline.tables.sql.normal_form import with_data
-from sightline.tables.sql.row_features import is_within
-from sightline.tables.sql.scope import Scope, conjuncts, find_column
+from sightline.tables.sql.scope import Join, Scope, Source, conjuncts, find_column, read_source
 from sightline.tables.sql.secret_conditions import Secret, SecretBand, SecretTest, read_bands
 from sightline.tables.sql.select_items import read_item, read_public_aggregate, with_order
-from sightline.tables.sql.sources import Join, Source, read_source
 from sightline.tables.sql.unfold import unfolded
 from sightline.tables.subject import Schema, SecretKind, Subject
 

@@ -16,8 +16,7 @@ from sqlglot import exp
 from sightline.tables.membership import Computed
 from sightline.tables.sql.aggregates import Measure, RowCount, read_aggregate, refuse_aggregate
 from sightline.tables.sql.grammar import refuse, shown
-from sightline.tables.sql.grouping import check_made_of_keys
-from sightline.tables.sql.having import aggregates_in
+from sightline.tables.sql.grouping import aggregates_in, check_made_of_keys
 from sightline.tables.sql.scope import Scope
 from sightline.tables.sql.secret_conditions import Secret, SecretTest, constant_of
 from sightline.tables.sql.unfold import label_of
