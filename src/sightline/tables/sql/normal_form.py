@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
@@ -87,7 +87,7 @@ def _means(query: exp.Expr, schema: Schema) -> bool:
 
 def qualified_query(tree: exp.Query, schema: Schema) -> exp.Query:
     """The query with every name resolved, without WITH and UNPIVOT: what its columns derive from."""
-    whole = _inlined(tree)
+    whole = inlined(tree, taken={SOURCE, DATA, *tables_of(schema)})
     for table in list(whole.find_all(exp.Table)):
         if table.args.get("pivots"):
             table.replace(_as_union(table, schema))
@@ -133,26 +133,59 @@ def _check_aliases(query: exp.Expr, schema: Schema) -> set[str]:
     return names
 
 
-def _inlined(tree: exp.Query) -> exp.Query:
-    """The query with subqueries in the place of the names of WITH."""
-    clause = tree.args.get("with_")
-    named: dict[str, exp.Query] = {}
+def inlined(query: exp.Query, *, taken: Collection[str]) -> exp.Query:
+    """A copy of a query with a subquery in the place of every name of WITH. ``taken`` are names of tables."""
+    whole = query.copy()
+    for clause in reversed(list(whole.find_all(exp.With))):  # the inner ones first: their names hide others
+        if clause.args.get("recursive"):
+            refuse("WITH that is not recursive", got="WITH RECURSIVE", fix="join a declared table instead")
+        around = clause.parent
+        assert around is not None
+        clause.pop()
+        parts = list(clause.expressions)
+        for place, part in enumerate(parts):
+            name = part.alias.casefold()
+            if name in taken or name in {other.alias.casefold() for other in parts[:place]}:
+                refuse(
+                    "a name in WITH that is not used otherwise",
+                    got=f'"{part.alias}"',
+                    fix="give the query in WITH another name",
+                )
+            if part.args["alias"].args.get("columns"):
+                refuse(
+                    "names of columns inside the query of WITH",
+                    got=f"a list of them after {part.alias}",
+                    fix="write AS behind each item of its SELECT",
+                )
+            later = [*(other.this for other in parts[place + 1 :]), around]
+            if not sum(_replaced(tree, part) for tree in later):
+                refuse("a WITH that is used", got=f'"{part.alias}", which is not', fix="leave it out")
+    check_size(whole)
+    return whole
 
-    def replaced(query: exp.Query) -> exp.Query:
-        for table in list(query.find_all(exp.Table)):
-            meant = named.get(table.name.casefold())
-            if meant is not None and not table.args.get("db"):
-                alias = table.args.get("alias") or exp.TableAlias(this=table.this.copy())
-                table.replace(exp.Subquery(this=meant.copy(), alias=alias))
-        return query
 
-    for part in clause.expressions if clause is not None else []:
-        named[part.alias.casefold()] = replaced(part.this.copy())
-        if sum(1 for _ in named[part.alias.casefold()].find_all(exp.Select)) > MOST_SELECTS:
-            refuse(f"at most {MOST_SELECTS} SELECTs", got="more", fix="use each query of WITH once")
-    whole = tree.copy()
-    whole.set("with_", None)
-    return replaced(whole)
+def _replaced(tree: exp.Expr, part: exp.CTE) -> int:
+    """Put a query of WITH in the place of its name; return how often."""
+    tables = [
+        table
+        for table in tree.find_all(exp.Table)
+        if table.name.casefold() == part.alias.casefold() and not table.args.get("db")
+    ]
+    for table in tables:
+        alias = table.args.get("alias")
+        extra = [name for name, value in table.args.items() if value and name not in ("this", "alias")]
+        if extra or (alias is not None and alias.args.get("columns")):
+            refuse("a table's plain name", got=shown(table), fix="leave out what follows its name")
+        called = alias.copy() if alias is not None else exp.TableAlias(this=table.this.copy())
+        table.replace(exp.Subquery(this=part.this.copy(), alias=called))
+    check_size(tree)
+    return len(tables)
+
+
+def check_size(tree: exp.Expr) -> None:
+    """Refuse a query that grows without end: a WITH that is used twice in each of many doubles every time."""
+    if sum(1 for _ in tree.find_all(exp.Select)) > MOST_SELECTS:
+        refuse(f"at most {MOST_SELECTS} SELECTs in a release", got="more", fix="split the release")
 
 
 def _as_union(table: exp.Table, schema: Schema) -> exp.Subquery:

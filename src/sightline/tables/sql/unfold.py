@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping
 
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
@@ -17,12 +16,11 @@ from sqlglot.optimizer.qualify import qualify
 
 from sightline.tables.engines.protocol import DATA
 from sightline.tables.sql.grammar import check_clauses, refuse, shown
-from sightline.tables.sql.normal_form import MOST_SELECTS, types_of
+from sightline.tables.sql.normal_form import inlined, tables_of, types_of
 from sightline.tables.sql.scope import conjuncts, suggestion
 from sightline.tables.subject import Schema
 
 MOST_NODES = 20_000  # of the expressions of one SELECT, written out over the columns of data
-Named = Mapping[str, exp.Query]  # the queries of WITH, by their names in lower case
 _LABEL = "label"  # of an item of the SELECT list, as it was written
 
 
@@ -40,10 +38,7 @@ def unfolded(query: exp.Query, *, schema: Schema) -> tuple[list[exp.Select], tup
     SELECT SUM("data"."a") AS "_col_0" FROM "data" AS "data"
     SELECT 2 FROM data
     """
-    unfolding = _Unfolding({DATA, *(name.casefold() for name in schema.tables)})
-    selects = _selects(unfolding, query, {})
-    if unfolding.unused:
-        refuse("a WITH that is used", got=f'"{min(unfolding.unused)}", which is not', fix="leave it out")
+    selects = _selects(inlined(query, taken={DATA, *tables_of(schema)}))
     _check_union_order(query, selects)
     plain = [_merged(select, schema) for select in selects]
     if all(one is other for one, other in zip(plain, selects, strict=True)):
@@ -150,32 +145,18 @@ def _unordered(query: exp.Query, dialect: str) -> str:
     return whole.sql(dialect, comments=False)
 
 
-class _Unfolding:
-    """Counts the SELECTs: a WITH that is used twice in each of many doubles them every time."""
-
-    def __init__(self, taken: set[str]) -> None:
-        self.taken = taken
-        self.number = 0
-        self.unused: set[str] = set()
-
-    def count(self, selects: int = 1) -> None:
-        self.number += selects
-        if self.number > MOST_SELECTS:
-            refuse(f"at most {MOST_SELECTS} SELECTs in a release", got="more", fix="split the release")
-
-
-def _selects(unfolding: _Unfolding, query: exp.Expr, outer: Named) -> list[exp.Select]:
+def _selects(query: exp.Expr) -> list[exp.Select]:
+    """The SELECTs that UNION ALL joins, each with plain subqueries of rows in FROM."""
     if isinstance(query, exp.Subquery) and not query.alias:
         _check_plain(query)
-        return _selects(unfolding, query.this, outer)
+        return _selects(query.this)
     if isinstance(query, exp.Union) and not query.args.get("distinct"):
-        named = _with_names(unfolding, query, outer)
         extra = [
             part for part in ("limit", "offset", "by_name", "side", "kind", "on") if query.args.get(part)
         ]
         if extra:
             refuse("UNION ALL by itself", got=f"{extra[0].upper()} with it", fix="publish every group, noisy")
-        return [*_selects(unfolding, query.this, named), *_selects(unfolding, query.expression, named)]
+        return [*_selects(query.this), *_selects(query.expression)]
     if isinstance(query, exp.SetOperation):
         refuse(
             "one SELECT, or several joined by UNION ALL",
@@ -184,51 +165,18 @@ def _selects(unfolding: _Unfolding, query: exp.Expr, outer: Named) -> list[exp.S
         )
     if not isinstance(query, exp.Select):
         refuse("a SELECT statement", got=query.key.upper(), fix="a plan can only read")
-    unfolding.count()
-    named = _with_names(unfolding, query, outer)
-    select = query.copy()
-    select.set("with_", None)
-    check_clauses(select)
-    source = select.args.get("from_")
-    if source is not None:
-        source.set("this", _relation(unfolding, source.this, named))
-    for join in select.args.get("joins") or []:
-        join.set("this", _relation(unfolding, join.this, named))
-    _use_join_conditions(select)
-    return [select]
+    check_clauses(query)
+    source = query.args.get("from_")
+    for clause in ([] if source is None else [source]) + (query.args.get("joins") or []):
+        if isinstance(clause.this, exp.Subquery):
+            _use_one_select(clause.this)
+    _use_join_conditions(query)
+    return [query]
 
 
-def _with_names(unfolding: _Unfolding, query: exp.Expr, outer: Named) -> Named:
-    """The queries that can be named inside ``query``, each without WITH."""
-    clause = query.args.get("with_")
-    named = dict(outer)
-    if clause is None:
-        return named
-    if clause.args.get("recursive"):
-        refuse("WITH that is not recursive", got="WITH RECURSIVE", fix="join a declared table instead")
-    own: set[str] = set()
-    for part in clause.expressions:
-        name = part.alias.casefold()
-        if name in unfolding.taken or name in own:
-            refuse(
-                "a name in WITH that is not used otherwise",
-                got=f'"{part.alias}"',
-                fix="give the query in WITH another name",
-            )
-        if part.args["alias"].args.get("columns"):
-            refuse(
-                "names of columns inside the query of WITH",
-                got=f"a list of them after {part.alias}",
-                fix="write AS behind each item of its SELECT",
-            )
-        own.add(name)
-        unfolding.unused.add(name)
-        named[name] = _one(unfolding, part.this, named)
-    return named
-
-
-def _one(unfolding: _Unfolding, query: exp.Expr, named: Named) -> exp.Select:
-    selects = _selects(unfolding, query, named)
+def _use_one_select(node: exp.Subquery) -> None:
+    _check_plain(node)
+    selects = _selects(node.this)
     if len(selects) > 1:
         refuse("one SELECT in a subquery", got="UNION ALL", fix="join the outer SELECTs by UNION ALL instead")
     limit = selects[0].args.get("limit")
@@ -238,30 +186,9 @@ def _one(unfolding: _Unfolding, query: exp.Expr, named: Named) -> exp.Select:
             got=shown(limit),
             fix="name the rows by a condition",
         )
-    return selects[0]
-
-
-def _relation(unfolding: _Unfolding, node: exp.Expr, named: Named) -> exp.Expr:
-    """A relation of FROM: a name of WITH becomes the subquery that it stands for."""
-    if isinstance(node, exp.Subquery):
-        _check_plain(node)
-        if not node.alias:
-            node = node.copy()
-            node.set("alias", exp.TableAlias(this=exp.to_identifier("subquery")))
-        inner = _one(unfolding, node.this, named)
-        return exp.Subquery(this=inner, alias=node.args["alias"].copy())
-    plain = isinstance(node, exp.Table) and isinstance(node.this, exp.Identifier) and not node.args.get("db")
-    if not plain or node.name.casefold() not in named:
-        return node
-    extra = [part for part, value in node.args.items() if value and part not in ("this", "alias")]
-    alias = node.args.get("alias")
-    if extra or (alias is not None and alias.args.get("columns")):
-        refuse("a table's plain name", got=shown(node), fix="leave out what follows its name")
-    meant = named[node.name.casefold()]
-    unfolding.count(len(list(meant.find_all(exp.Select))))
-    unfolding.unused.discard(node.name.casefold())
-    called = node.this.copy() if alias is None else alias.this.copy()
-    return exp.Subquery(this=meant.copy(), alias=exp.TableAlias(this=called))
+    node.set("this", selects[0])
+    if not node.alias:
+        node.set("alias", exp.TableAlias(this=exp.to_identifier("subquery")))
 
 
 def _check_plain(node: exp.Subquery) -> None:
