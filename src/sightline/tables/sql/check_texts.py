@@ -223,7 +223,7 @@ class CheckTexts:
         raw = self.raw
         if self.subject.kind is SecretKind.NUMBER:
             return f"(CASE WHEN ABS(CAST({raw} AS DOUBLE)) <= {LARGEST} THEN CAST({raw} AS DOUBLE) END)"
-        column = find_column(self.secret.scope.bases[DATA], self.subject.secret)
+        column = find_column(self.secret.scope.columns(), self.subject.secret)
         if self.subject.kind is SecretKind.BOOLEAN and column.kind is ColumnKind.NUMBER:
             return f"(CASE WHEN {raw} = 1 THEN TRUE WHEN {raw} = 0 THEN FALSE END)"
         return raw
@@ -246,7 +246,7 @@ class CheckTexts:
         return "1 = 0"
 
     def _column(self, name: str) -> str:
-        column = find_column(self.secret.scope.bases[DATA], name)
+        column = find_column(self.secret.scope.columns(), name)
         bound = exp.column(exp.to_identifier(column.name, quoted=True), table=exp.to_identifier(DATA))
         return self.bound_text(bound)
 

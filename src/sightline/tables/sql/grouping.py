@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import combinations, product
 
 from sqlglot import exp
@@ -19,7 +19,7 @@ from sqlglot import exp
 from sightline.tables.engines.protocol import DATA, Column, ColumnKind
 from sightline.tables.sql.fragments import embedded
 from sightline.tables.sql.grammar import refuse, shown
-from sightline.tables.sql.scope import Relation, Scope, bound_column
+from sightline.tables.sql.scope import Scope, bound_column
 
 MOST_SETS = 4_096  # CUBE over 12 columns
 Keys = tuple[exp.Expr, ...]
@@ -125,9 +125,7 @@ def dereferenced(node: exp.Expr, select: exp.Select, scope: Scope) -> exp.Expr:
             )
         return _item_expression(select.expressions[position - 1])
     if isinstance(node, exp.Column) and not node.table:
-        columns = {
-            column.name.casefold() for relation in scope.relations.values() for column in relation.columns
-        }
+        columns = {column.name.casefold() for one in scope.relations for column in one.columns}
         aliases = {item.alias.casefold(): item for item in select.expressions if item.alias}
         item = aliases.get(node.name.casefold())
         if item is not None and node.name.casefold() not in columns:
@@ -371,11 +369,6 @@ def placeholder(window: WindowColumn) -> exp.Column:
 
 def window_scope(scope: Scope, windows: Sequence[WindowColumn]) -> Scope:
     """The scope in which an expression can also name window columns."""
-    meaning: dict[str, exp.Expr] = {window.name: window.column for window in windows}
-    columns = tuple(Column(name, ColumnKind.OTHER) for name in meaning)
-    relation = Relation(columns=columns, meaning=meaning)
-    return replace(
-        scope,
-        relations={**scope.relations, _RELATION: relation},
-        bases={**scope.bases, DATA: (*scope.bases[DATA], *columns)},
-    )
+    names = dict.fromkeys(window.name for window in windows)
+    columns = [Column(name, ColumnKind.OTHER) for name in names]
+    return scope.joined(exp.to_identifier(_RELATION, quoted=True), DATA, columns)

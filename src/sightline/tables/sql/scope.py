@@ -8,7 +8,7 @@ from __future__ import annotations
 import difflib
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
@@ -45,34 +45,25 @@ def find_column(columns: Sequence[Column], name: str, *, of: str = "the table") 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Relation:
-    """A relation of one query: its columns, and what each is in terms of ``data`` and of the lookups."""
+    """A table of one query: what the query calls it, what we call it, and its columns."""
 
+    called: exp.Identifier
+    alias: str  # ``data``, or that of a lookup
     columns: tuple[Column, ...]
-    meaning: Mapping[str, exp.Expr]  # bound, by the column's name
-
-    @classmethod
-    def table(cls, alias: str, columns: Sequence[Column]) -> Relation:
-        """A table that we call ``alias``: each column is itself."""
-        return cls(
-            columns=tuple(columns),
-            meaning={column.name: bound_column(column.name, alias) for column in columns},
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scope:
-    """The relations that one query reads, by the query's name for each."""
+    """The tables that one query reads, and its secret."""
 
-    relations: Mapping[str, Relation]
-    bases: Mapping[str, tuple[Column, ...]]  # ``data`` and the lookups, by our alias
+    relations: tuple[Relation, ...]
     secret: str
     dialect: str = "duckdb"  # of the source
-    written: Mapping[tuple[str, str], exp.Column] = field(default_factory=dict)  # by our alias and the name
 
     @classmethod
     def of_data(cls, schema: Schema, *, secret: str, called: exp.Identifier) -> Scope:
         """The scope of a query that reads ``data`` and calls it ``called``."""
-        empty = cls(relations={}, bases={}, secret=secret, dialect=schema.dialect)
+        empty = cls(relations=(), secret=secret, dialect=schema.dialect)
         return empty.joined(called, DATA, schema.columns)
 
     def bind(self, expression: exp.Expr) -> exp.Expr:
@@ -80,8 +71,7 @@ class Scope:
         check_scalar(expression)
         root = exp.Paren(this=expression.copy())  # a parent, so that a lone column can be replaced too
         for column in list(root.find_all(exp.Column)):
-            meaning = self._resolved(column).copy()
-            column.replace(meaning if isinstance(meaning, exp.Column) else exp.Paren(this=meaning))
+            column.replace(self._resolved(column))
         for cast in root.find_all(exp.Cast):
             self._check_cast(cast)
         bound: exp.Expr = root.this
@@ -89,25 +79,25 @@ class Scope:
 
     def joined(self, called: exp.Identifier, alias: str, columns: Sequence[Column]) -> Scope:
         """Return the scope with one more table, which the query calls ``called`` and we call ``alias``."""
-        written = {(alias, column.name): _column(column.name, called) for column in columns}
-        return replace(
-            self,
-            relations={**self.relations, called.name: Relation.table(alias, columns)},
-            bases={**self.bases, alias: tuple(columns)},
-            written={**self.written, **written},
-        )
+        relation = Relation(called=called, alias=alias, columns=tuple(columns))
+        return replace(self, relations=(*self.relations, relation))
+
+    def columns(self, alias: str = DATA) -> list[Column]:
+        """The columns of a table, by our name for it."""
+        return [column for one in self.relations if one.alias == alias for column in one.columns]
 
     def as_written(self, bound: exp.Expr) -> exp.Expr:
         """Return a bound expression with the query's own names for the columns."""
         root = exp.Paren(this=bound.copy())
         for column in list(root.find_all(exp.Column)):
-            column.replace(self.written[column.table, column.name].copy())
+            called = next(one.called for one in self.relations if one.alias == column.table)
+            column.replace(_column(column.name, called))
         renamed: exp.Expr = root.this
         return renamed
 
     def kind(self, column: exp.Column) -> ColumnKind:
         """The kind of a bound column."""
-        return find_column(self.bases[column.table], column.name).kind
+        return find_column(self.columns(column.table), column.name).kind
 
     def identity(self, bound: exp.Expr) -> str:
         """The text that identifies a bound expression."""
@@ -144,37 +134,35 @@ class Scope:
     def _holds_truth(self, node: exp.Expr) -> bool:
         return isinstance(node, exp.Column) and self.kind(node) is ColumnKind.BOOLEAN
 
-    def _resolved(self, column: exp.Column) -> exp.Expr:
+    def _resolved(self, column: exp.Column) -> exp.Column:
         if column.args.get("db") is not None or not isinstance(column.this, exp.Identifier):
             refuse("column or table.column", got=shown(column))
-        if column.table:
-            relation = self._relation(column.table)
-            return relation.meaning[find_column(relation.columns, column.name, of=column.table).name]
+        table, name = column.table.casefold(), column.name.casefold()
         holders = [
-            relation
-            for relation in self.relations.values()
-            if any(candidate.name.casefold() == column.name.casefold() for candidate in relation.columns)
+            one
+            for one in self.relations
+            if (
+                one.called.name.casefold() == table
+                if table
+                else name in {c.name.casefold() for c in one.columns}
+            )
         ]
+        if table and not holders:
+            known = [one.called.name for one in self.relations]
+            refuse(
+                "a table of this query",
+                got=f'"{column.table}"',
+                fix=suggestion(column.table, known, what="tables"),
+            )
         if len(holders) > 1:
             refuse(
                 "one column per name",
                 got=f'"{column.name}", which is in {len(holders)} tables',
                 fix="write table.column",
             )
-        if holders:
-            return holders[0].meaning[find_column(holders[0].columns, column.name).name]
-        everything = [candidate for relation in self.relations.values() for candidate in relation.columns]
-        find_column(everything, column.name)  # it refuses, and lists every column
-        raise AssertionError(column.name)
-
-    def _relation(self, name: str) -> Relation:
-        matches = [
-            relation for called, relation in self.relations.items() if called.casefold() == name.casefold()
-        ]
-        if not matches:
-            known = list(self.relations)
-            refuse("a table of this query", got=f'"{name}"', fix=suggestion(name, known, what="tables"))
-        return matches[0]
+        columns = [candidate for one in holders or self.relations for candidate in one.columns]
+        found = find_column(columns, column.name, of=column.table or "the table")
+        return bound_column(found.name, holders[0].alias)
 
 
 def conjuncts(condition: exp.Expr) -> list[exp.Expr]:
@@ -291,7 +279,7 @@ def _join(node: exp.Join, scope: Scope, *, tables: Mapping[str, Sequence[Column]
             got=" ".join([*words, "JOIN"]),
             fix="a join may only look up each row of data in a public table",
         )
-    if called.casefold() in {relation.casefold() for relation in scope.relations}:
+    if called.casefold() in {one.called.name.casefold() for one in scope.relations}:
         refuse("different names for the tables", got=f'"{called}" twice', fix="give one of them an alias")
     # Equal lookups in several releases share one alias: a hash of the lookup's table and equations. 200 bits
     # of SHA-256 make collisions infeasible, and the alias is shorter than the 63 bytes that Postgres allows.
@@ -323,9 +311,7 @@ def _equalities(node: exp.Join, scope: Scope) -> list[exp.EQ]:
     """Read the equations of ON or USING, bound, in a fixed order."""
     if using := node.args.get("using"):
         called = _table(node.this)[1]
-        left = replace(
-            scope, relations={name: scope.relations[name] for name in scope.relations if name != called}
-        )
+        left = replace(scope, relations=tuple(one for one in scope.relations if one.called.name != called))
         equations = [
             exp.EQ(
                 this=left.bind(exp.column(column.copy())),
