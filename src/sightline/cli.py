@@ -434,16 +434,15 @@ def tour_command(as_json: bool) -> None:
 @_json
 def paper(labels: tuple[str, ...], out: Path, fast: bool, seed: int, as_json: bool) -> None:
     """Make the paper's figures, tables and claims again, and compare them with its numbers."""
-    from sightline.paper import summary
     from sightline.paper.run import regenerate
     from sightline.report.progress import Ticker
 
     with Ticker() as progress:
         made = regenerate(labels, out=out, fast=fast, seed=seed, progress=progress)
     if as_json:
-        print_json(summary.document(made))
+        print_json(made.document())
     else:
-        print("\n".join(summary.lines(made)))
+        print("\n".join(made.lines()))
 
 
 def _print_result(result: AuditResult, as_json: bool) -> None:

@@ -34,6 +34,7 @@ def rehearse(  # many parameters: one for each option
     force: bool,
 ) -> None:
     """Publish a plan with simulated noise and attack it: guesses beside the truth. For the owner only."""
+    from sightline.progress import reporting
     from sightline.rehearsing.run import publish_and_rehearse
     from sightline.report.files import check_new, write_new
     from sightline.report.progress import Ticker
@@ -41,10 +42,8 @@ def rehearse(  # many parameters: one for each option
     for path in (write_answers, figure):
         if path is not None:
             check_new(path, force=force)
-    with Ticker() as progress:
-        made = publish_and_rehearse(
-            plan, seed=seed, repetitions=repetitions, top=top, answers=answers, progress=progress
-        )
+    with Ticker() as progress, reporting(progress):
+        made = publish_and_rehearse(plan, seed=seed, repetitions=repetitions, top=top, answers=answers)
     from sightline.report.rehearsal import document, print_rehearsal
     from sightline.report.streams import console
 
