@@ -52,8 +52,13 @@ def find_streamed(plan: Plan, table: StreamedTable, progress: Progress, *, most:
     lowered = _lowered(plan, table, pricing)
     units = StreamedUnits(store=table.store, cells=table.cells.filled, progress=progress)
     brackets = unit_brackets(units.design(lowered))
+    if not brackets.solver.leverage.error < 1:  # everyone might be identifiable, and would be kept
+        raise TooMuchWork(
+            "expected independent rows of a table that is streamed, got some that are too nearly dependent; "
+            "allow more with max_memory, so that all signatures fit"
+        )
     found = table.store.run(
-        _scan(plan, table, _ReadySolver.of(brackets), pricing, most), "assessing every record", progress
+        _scan(plan, table, ReadySolver.of(brackets), pricing, most), "assessing every record", progress
     )
     kept = table.listing(found, brackets.solver.sums.dense, progress)
     progress("assessing the most exposed", 0.0)
@@ -169,7 +174,7 @@ def _blocks(table: NDArray[np.int32], widths: IndexArray, people: NDArray[Any]) 
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class _ReadySolver:
+class ReadySolver:
     """What the last pass reads of a solver, without the units that it was made from: it can travel."""
 
     noise: RowNoise
@@ -205,7 +210,7 @@ class _Seen:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class _Forms:
+class UnitForms:
     """The brackets of units as a pass over signatures asks for them."""
 
     brackets: UnitBrackets
@@ -239,7 +244,7 @@ def _scan(
     assert others is not None  # a streamed table has others
     return ExposureScan(
         cells=table.cells.filled,
-        forms=_Forms(brackets=brackets, widths=table.cells.filled.widths),
+        forms=UnitForms(brackets=brackets, widths=table.cells.filled.widths),
         most=most,
         edges=np.array(EDGES),
         limit=-math.inf if limit is None else limit,
