@@ -126,6 +126,7 @@ class TestPosteriorMean:
         # Self-normalised importance sampling: a spread of about 0.56 over 20,000 effective points.
         assert np.max(np.abs(found.values[0] - closed)) < 4.5 * 0.56 / math.sqrt(20_000)
 
+    @pytest.mark.sampled(1)
     @pytest.mark.slow
     @pytest.mark.parametrize("name", ["triangle", "in-out", "triangle, loud"])
     def test_its_risk_lies_in_the_bayes_bracket(self, name) -> None:

@@ -20,7 +20,7 @@ from tests.attacks.attack_cases import (
     noisy,
 )
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.thorough
 
 # 24 comparisons with the printed means. At 4.1 joint standard errors the chance that any of them fails, for a
 # seed drawn at random and a true reproduction, is below 24 · P(|Z| > 4.1) = 0.001.

@@ -90,6 +90,7 @@ class TestTheSameDigits:
     def test_by_default_when_processes_pay(self, alone) -> None:
         assert same(sl.simulate(moments(5.0), **MLE), alone)
 
+    @pytest.mark.sampled(1)
     @pytest.mark.parametrize("count", [2, 3])
     def test_on_local_processes(self, alone, count) -> None:
         assert same(sl.simulate(moments(5.0), **MLE, workers=count), alone)
@@ -102,6 +103,7 @@ class TestTheSameDigits:
     def test_on_a_dask_cluster(self, alone, dask) -> None:
         assert same(sl.simulate(moments(5.0), **MLE, executor=dask), alone)
 
+    @pytest.mark.thorough
     def test_whatever_the_threads_of_the_linear_algebra(self) -> None:
         found = []
         for threads in (1, 2):
@@ -152,6 +154,7 @@ class TestWhere:
     def test_the_cores_are_those_that_the_process_may_use(self) -> None:
         assert 1 <= workers._cores() <= (os.cpu_count() or 1)
 
+    @pytest.mark.thorough
     @pytest.mark.parametrize("count", [1, 2])
     def test_progress_counts_chunks(self, count) -> None:
         calls: list[tuple[str, float]] = []
@@ -204,6 +207,7 @@ def nested() -> tuple[bool, bool, str]:
 
 
 class TestInAWorker:
+    @pytest.mark.thorough
     def test_of_a_pool(self) -> None:
         with multiprocessing.get_context("spawn").Pool(1) as pool:
             stays, daemonic, message = pool.apply(nested)
@@ -211,10 +215,12 @@ class TestInAWorker:
         assert daemonic
         assert "expected a process that may start workers, got a daemonic one" in message
 
+    @pytest.mark.thorough
     def test_of_an_executor(self) -> None:
         with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as executor:
             assert executor.submit(nested).result() == (True, False, "")
 
+    @pytest.mark.thorough
     def test_of_ours(self) -> None:
         assert run(nested, [(), ()], count=2) == [(True, False, "")] * 2
 
@@ -261,6 +267,7 @@ class TestTrouble:
         with pytest.raises(InvalidInput, match="cannot be pickled; workers=1"):
             run(repr, [(threading.Lock(),)] * 3, count=2)
 
+    @pytest.mark.thorough
     def test_what_cannot_be_sent_back(self) -> None:
         with pytest.raises(InvalidInput, match="cannot be pickled; workers=1"):
             run(odd, [()] * 3, count=2)
@@ -357,6 +364,7 @@ print(sl.simulate(transcript, **settings, workers=2).mse.hex())
 class TestScripts:
     """None has a guard, each defines its attack, and warnings are errors."""
 
+    @pytest.mark.sampled(1)
     @pytest.mark.parametrize("how", ["file", "standard input", "argument"])
     def test_runs_once(self, how, tmp_path) -> None:
         expected = sl.simulate(triangle(), **{**BLUE, "attack": Rounded()}, workers=1).mse.hex()

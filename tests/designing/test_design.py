@@ -90,6 +90,7 @@ def test_the_proposal_passes_the_audit_and_costs_less(
         assert max(one.stddev for one in found.noise if one.release == "by town") <= 120.0
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.slow
 @pytest.mark.parametrize("loss", ["variance", "relative", "largest"])
 def test_each_loss_is_least_under_its_own_design(tmp_path: Path, loss: str) -> None:
@@ -110,6 +111,7 @@ def test_each_loss_is_least_under_its_own_design(tmp_path: Path, loss: str) -> N
     assert all(audited(one).verdict.passed for one in designs.values())
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_no_noise_on_a_grid_is_better(tmp_path: Path) -> None:
     """All noise of two releases on a fine grid, assessed: none that passes costs less than the design."""
@@ -140,6 +142,7 @@ def test_a_heavier_release_gets_less_noise(tmp_path: Path) -> None:
     assert spent(heavy) < spent(plain)
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_persons_with_several_rows_keep_the_limit_too(tmp_path: Path) -> None:
     table = write_table(tmp_path)

@@ -144,6 +144,7 @@ def test_any_prices_and_recipes_bound_the_loss_from_below(seed: int, variety: st
     assert cuts.lower_bound(problem) <= least.upper + 1e-12 * abs(least.upper)
 
 
+@pytest.mark.sampled(12)
 @pytest.mark.slow
 @pytest.mark.parametrize("variety", VARIETIES)
 @pytest.mark.parametrize("seed", range(6))

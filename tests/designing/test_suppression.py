@@ -108,6 +108,7 @@ def test_no_unit_of_a_conflict_can_be_spared(size: int, needed: set[int]) -> Non
 # ------------------------------------------------------------------ numbers to withhold
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, 1])
 @pytest.mark.parametrize("name", SECRETS)
@@ -160,6 +161,7 @@ def test_ceilings_that_only_the_audit_shows_to_be_enough(tmp_path: Path) -> None
     assert kept.limit <= kept.lowest(found.proof.stddevs) <= kept.limit + 0.01
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SECRETS)
 def test_the_plan_withholds_them_and_passes_the_audit(tmp_path: Path, name: str) -> None:

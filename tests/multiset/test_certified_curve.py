@@ -29,6 +29,7 @@ def encloses(curve: sl.multiset.CertifiedCurve, where: int, truth: mp.mpf) -> bo
     return mp.mpf(float(curve.lower[where])) <= truth <= mp.mpf(float(curve.upper[where]))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.slow
 @pytest.mark.parametrize("name", HARD)
 @pytest.mark.parametrize("convention", ["tight", "uniform"])

@@ -283,6 +283,7 @@ def test_the_lower_bound_is_never_above_the_exact_bayes_risk_under_the_prior_tha
             assert 0 < lower <= losses.mean() + reach, (group, epsilon, features)
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_the_lower_bound_is_never_above_the_simulated_attack() -> None:
     cells = [

@@ -38,6 +38,7 @@ def data_of(chart: object) -> list[dict]:
     return [row for part in parts if "data" in part for row in json.loads(part["data"]["values"])]
 
 
+@pytest.mark.thorough
 def test_each_point_of_the_trade_off_is_a_design_of_its_own() -> None:
     result = designed()
     assert [one.limit for one in result.trade_off] == [0.1, 0.25, 0.5, 0.75, 0.9]

@@ -120,6 +120,7 @@ def test_a_smaller_png_has_the_same_pixels() -> None:
 
 
 class TestExport:
+    @pytest.mark.thorough
     @pytest.mark.slow
     def test_every_figure_as_svg_and_pdf(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         out = tmp_path / "new" / "figures"

@@ -72,6 +72,7 @@ class Outline(HTMLParser):
 
 @pytest.mark.parametrize("name", RESULTS)
 class TestEveryReport:
+    @pytest.mark.sampled(2)
     def test_the_same_result_gives_the_same_bytes(self, name: str) -> None:
         result = RESULTS[name]()
         again = sl.AuditResult.from_json(result.to_json())
@@ -115,6 +116,7 @@ class TestEveryReport:
         assert len(page(name).encode()) < TWO_MEGABYTES
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("releases", "signatures"), [(12, 1_000), (1_500, 20)], ids=["long", "wide"])
 def test_the_largest_pages_say_what_they_leave_out(releases: int, signatures: int) -> None:
     """As many signatures, points, exposed records and settings as an audit hands over, with long names."""
