@@ -25,7 +25,7 @@ except KeyboardInterrupt:
     raise SystemExit(130) from None
 
 if TYPE_CHECKING:
-    from sightline.auditing.column_guesses import Guess
+    from sightline.auditing.column_guesses import ColumnGuess
     from sightline.auditing.result import AuditResult
 
 _INTERRUPTED = 128 + 2  # what a shell reports of a program that a signal has ended: INT
@@ -358,7 +358,7 @@ def init(
     )
 
 
-def _asked(what: str, guess: Guess) -> str | None:
+def _asked(what: str, guess: ColumnGuess) -> str | None:
     """Ask for a column on a terminal, unless one alone can be meant; None if it is left open."""
     if guess.sure is not None:
         return None

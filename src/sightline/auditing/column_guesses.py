@@ -80,7 +80,7 @@ class Candidate:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Guess:
+class ColumnGuess:
     """The column that is meant, if one alone can be; and all that may be, the likeliest first."""
 
     sure: Candidate | None
@@ -111,17 +111,17 @@ def facts_of(engine: Engine) -> tuple[ColumnFacts, ...]:
     )
 
 
-def guess_record(facts: Sequence[ColumnFacts]) -> Guess:
+def guess_record(facts: Sequence[ColumnFacts]) -> ColumnGuess:
     """Guess whose row a row is: by the one column that is named after people, and after nothing else."""
     keys = [one for one in facts if one.may_be_key and not one.words & _SENSITIVE]
     named = [one for one in keys if one.words & _PERSON and one.words <= _PERSON | _KEY]
     others = [one for one in keys if one not in named and (one.words & (_PERSON | _KEY) or one.unique)]
     listed = (*named, *others)[:_MOST_CANDIDATES]
     candidates = tuple(Candidate(name=one.column.name, reasons=_key_reasons(one)) for one in listed)
-    return Guess(sure=candidates[0] if len(named) == 1 else None, candidates=candidates)
+    return ColumnGuess(sure=candidates[0] if len(named) == 1 else None, candidates=candidates)
 
 
-def guess_secret(facts: Sequence[ColumnFacts], *, record: str | None) -> Guess:
+def guess_secret(facts: Sequence[ColumnFacts], *, record: str | None) -> ColumnGuess:
     """Guess the column to protect: the one with a sensitive name, or the only one besides the record."""
     running = {name for group in wide_columns(facts) for name in group}
     free = [one for one in facts if one.may_be_secret and one.column.name not in {record, *running}]
@@ -138,7 +138,7 @@ def guess_secret(facts: Sequence[ColumnFacts], *, record: str | None) -> Guess:
     listed = (named + many or only)[:_MOST_CANDIDATES]
     candidates = tuple(Candidate(name=one.column.name, reasons=_secret_reasons(one)) for one in listed)
     sure = candidates and (len(named) == 1 or (not named and bool(only))) and not running
-    return Guess(sure=candidates[0] if sure else None, candidates=candidates)
+    return ColumnGuess(sure=candidates[0] if sure else None, candidates=candidates)
 
 
 def wide_columns(facts: Sequence[ColumnFacts]) -> list[list[str]]:

@@ -11,7 +11,7 @@ from pathlib import Path
 from sightline.auditing.column_guesses import (
     Candidate,
     ColumnFacts,
-    Guess,
+    ColumnGuess,
     facts_of,
     guess_record,
     guess_secret,
@@ -85,8 +85,8 @@ _OPEN = {"record": "SAY WHOSE ROW IT IS", "secret": "SAY WHICH COLUMN TO PROTECT
 class Proposal:
     """What may be the record and the secret of a table, before anybody has decided."""
 
-    record: Guess
-    secret: Guess
+    record: ColumnGuess
+    secret: ColumnGuess
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,7 +169,7 @@ def _suitable(column: Column) -> Column:
     return column
 
 
-def _field(field: str, meaning: str, column: Column | None, guess: Guess | None) -> str:
+def _field(field: str, meaning: str, column: Column | None, guess: ColumnGuess | None) -> str:
     """A field of [data]: as it was given, as it is guessed, or open with its candidates."""
     if column is not None and (guess is None or guess.sure is None):
         return f"{field} = {_quoted(column.name)}    # {meaning}"
@@ -195,7 +195,7 @@ def _comment(one: Candidate) -> str:
     return f"{' '.join(one.name.split())}: {one.reasons}"
 
 
-def _note(field: str, column: Column | None, guess: Guess) -> str:
+def _note(field: str, column: Column | None, guess: ColumnGuess) -> str:
     if column is not None and guess.sure is not None:
         return f"Guessed the {field}: {_comment(guess.sure)}. Check it."
     listed = "; or ".join(_comment(one) for one in guess.candidates)

@@ -20,7 +20,7 @@ import numpy as np
 from scipy.sparse import csc_array
 
 from sightline.arrays import FloatArray, IndexArray
-from sightline.designing.equations import Direction, Equations
+from sightline.designing.equations import Equations, NewtonDirection
 from sightline.designing.iterate import Iterate, Waypoint, split
 from sightline.designing.problem import Cuts, NoiseProblem
 from sightline.designing.start import (
@@ -284,7 +284,7 @@ class _Step:
     """A step that was taken: how far its primal and its dual part went."""
 
     equations: Equations
-    direction: Direction
+    direction: NewtonDirection
     alpha: float
     beta: float
     active: IndexArray
