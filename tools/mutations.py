@@ -58,6 +58,11 @@ FAULTS: tuple[Fault, ...] = (
         "wrong rounding direction: the rho of a budget rounds up",
         (
             Spelling(
+                "privacy/concentrated.py",
+                "return rounded_down(evaluate(rho))",
+                "return rounded_up(evaluate(rho))",
+            ),
+            Spelling(
                 "privacy/zero_concentrated.py",
                 "return rounded_down(evaluate(rho))",
                 "return rounded_up(evaluate(rho))",
@@ -69,6 +74,11 @@ FAULTS: tuple[Fault, ...] = (
         "variance for standard deviation: the noise multiplier is not squared under zCDP",
         (
             Spelling(
+                "privacy/concentrated.py",
+                "releases / (2 * Fraction(noise_multiplier) ** 2)",
+                "releases / (2 * Fraction(noise_multiplier))",
+            ),
+            Spelling(
                 "privacy/zero_concentrated.py",
                 "releases / (2 * Fraction(noise_multiplier) ** 2)",
                 "releases / (2 * Fraction(noise_multiplier))",
@@ -79,6 +89,11 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         "wrong sign: the second term of the Gaussian curve is added",
         (
+            Spelling(
+                "privacy/gaussian_dp.py",
+                "_normal_cdf(mu / 2 - eps / mu) - eps.exp()",
+                "_normal_cdf(mu / 2 - eps / mu) + eps.exp()",
+            ),
             Spelling(
                 "privacy/gaussian_curve.py",
                 "_normal_cdf(mu / 2 - eps / mu) - eps.exp()",

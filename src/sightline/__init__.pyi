@@ -16,12 +16,12 @@ from sightline.errors import SightlineError as SightlineError
 
 # Budgets and accountants
 from sightline.privacy.budget import Budget as Budget
-from sightline.privacy.basic import BasicComposition as BasicComposition
-from sightline.privacy.advanced import AdvancedComposition as AdvancedComposition
-from sightline.privacy.zero_concentrated import ZeroConcentrated as ZeroConcentrated
-from sightline.privacy.renyi import Renyi as Renyi
+from sightline.privacy.composition import BasicComposition as BasicComposition
+from sightline.privacy.composition import AdvancedComposition as AdvancedComposition
+from sightline.privacy.concentrated import ZeroConcentrated as ZeroConcentrated
+from sightline.privacy.concentrated import Renyi as Renyi
 from sightline.privacy.gaussian_dp import GaussianDP as GaussianDP
-from sightline.privacy.laplace import LaplaceComposition as LaplaceComposition
+from sightline.privacy.composition import LaplaceComposition as LaplaceComposition
 
 # Study a design
 from sightline.releases.linear import SubsetMean as SubsetMean

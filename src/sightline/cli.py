@@ -224,7 +224,7 @@ def design(  # many parameters: one for each option
 ) -> int:
     """Find the least noise with which everyone keeps the limit. For the table's owner only."""
     from sightline.designing import run
-    from sightline.designing.summary import lines
+    from sightline.designing.result import lines
     from sightline.report.files import check_new, write_new
     from sightline.report.progress import Ticker
 

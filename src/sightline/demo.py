@@ -18,10 +18,10 @@ from sightline.format import number, parameter
 from sightline.geometry.exposure import Exposure
 from sightline.geometry.transcript import Transcript
 from sightline.privacy.accountant import Accountant
-from sightline.privacy.basic import BasicComposition
 from sightline.privacy.budget import Budget
+from sightline.privacy.composition import BasicComposition
+from sightline.privacy.concentrated import ZeroConcentrated
 from sightline.privacy.gaussian_dp import GaussianDP
-from sightline.privacy.zero_concentrated import ZeroConcentrated
 from sightline.releases.linear import SubsetMean
 
 _BACKGROUND = 50

@@ -31,7 +31,7 @@ from sightline.tables.membership import Membership
 from sightline.tables.streamed import StreamedTable
 
 if TYPE_CHECKING:
-    from sightline.auditing.expected_cost import ExpectedCost
+    from sightline.auditing.plan_size import ExpectedCost
 
 _MOST_BYTES = 1 << 28  # of a result that is read
 
@@ -182,7 +182,7 @@ def explain_cost(
 
     The table is read and grouped by signatures. Nothing is assessed.
     """
-    from sightline.auditing.expected_cost import expected_cost
+    from sightline.auditing.plan_size import expected_cost
 
     checked, base = read_plan(plan)
     limits = WorkLimits.of(max_memory, max_seconds)

@@ -13,12 +13,11 @@ from rich.console import Console
 import sightline as sl
 from sightline.auditing.budget import budget_report
 from sightline.auditing.plan import Plan
-from sightline.auditing.plan_text import plan_text
 from sightline.auditing.pricing import price
-from sightline.auditing.reading import read_plan
+from sightline.auditing.reading import plan_text, read_plan
 from sightline.auditing.result import BudgetReport
 from sightline.errors import InvalidPlan
-from sightline.privacy.gaussian_curve import smallest_epsilon
+from sightline.privacy.gaussian_dp import smallest_epsilon
 from sightline.privacy.registry import ACCOUNTANTS, accountant_named
 from sightline.report.terminal import print_budget
 from sightline.report.wording import budget_words

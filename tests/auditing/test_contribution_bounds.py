@@ -11,7 +11,7 @@ import pytest
 
 import sightline as sl
 from sightline.auditing.plan import Plan
-from sightline.auditing.plan_text import plan_text
+from sightline.auditing.reading import plan_text
 from sightline.errors import InvalidPlan
 from sightline.jobs import check
 

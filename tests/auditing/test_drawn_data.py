@@ -13,8 +13,8 @@ from sightline.auditing.assemble import assemble
 from sightline.auditing.findings import Findings, find
 from sightline.auditing.losses import gathered
 from sightline.auditing.plan import Plan
-from sightline.auditing.plan_text import plan_text
 from sightline.auditing.pricing import price
+from sightline.auditing.reading import plan_text
 from sightline.auditing.result import AuditResult, LocalReport, Verdict
 from sightline.privacy.spending import account
 from tests.auditing.hand_made import membership_of, partition, plan_of

@@ -10,9 +10,8 @@ import numpy as np
 import pytest
 
 from sightline.auditing.plan import Plan
-from sightline.auditing.plan_text import plan_text, publishable_plan_text
 from sightline.auditing.pricing import price
-from sightline.auditing.reading import read_plan
+from sightline.auditing.reading import plan_text, publishable_plan_text, read_plan
 from sightline.errors import InvalidPlan
 from tests.auditing.hand_made import membership_of, partition, plan_of
 

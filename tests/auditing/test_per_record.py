@@ -14,7 +14,7 @@ import sightline as sl
 from sightline.auditing.pricing import price
 from sightline.auditing.reading import read_plan
 from sightline.auditing.session import opened
-from sightline.privacy.gaussian_curve import largest_mu_squared
+from sightline.privacy.gaussian_dp import largest_mu_squared
 from sightline.progress import silent
 
 ROWS = (  # person, town, job, hours

@@ -11,8 +11,8 @@ import pytest
 
 import sightline as sl
 from sightline.auditing.plan import Plan
-from sightline.auditing.plan_text import plan_text, publishable_plan_text
 from sightline.auditing.pricing import price
+from sightline.auditing.reading import plan_text, publishable_plan_text
 from sightline.auditing.withheld import as_published
 from sightline.errors import InvalidPlan
 from tests.auditing.hand_made import membership_of, partition, plan_of

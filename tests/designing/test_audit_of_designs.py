@@ -24,7 +24,7 @@ from tests.designing.tables import (
     plan_for,
     write_table,
 )
-from tests.designing.test_common_search import task_for
+from tests.designing.test_common_factor import task_for
 
 
 @pytest.mark.slow

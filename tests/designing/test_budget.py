@@ -15,7 +15,7 @@ import sightline as sl
 from sightline.auditing.pricing import price
 from sightline.auditing.reading import read_plan
 from sightline.auditing.session import opened
-from sightline.designing.summary import lines
+from sightline.designing.result import lines
 from sightline.designing.task import plan_with_noise
 from sightline.errors import InvalidPlan
 from sightline.privacy.registry import accountant_named

@@ -15,11 +15,11 @@ import sightline as sl
 from sightline.auditing.secret_prior import SecretPrior
 from sightline.cli import main
 from sightline.designing.levels import most_information, never_binds_below
-from sightline.designing.summary import lines as design_lines
+from sightline.designing.result import lines as design_lines
 from sightline.errors import InvalidInput, InvalidPlan
 from sightline.examples.shipped import example_plan
 from sightline.privacy.accountant import NoiseLaw
-from sightline.privacy.gaussian_curve import largest_mu_squared
+from sightline.privacy.gaussian_dp import largest_mu_squared
 from sightline.tables.subject import SecretKind
 from tests.designing.tables import (
     CATEGORY,

@@ -11,11 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sightline.arrays import FloatArray
-from sightline.designing import start
-from sightline.designing.common_factor import common_factor
-from sightline.designing.iterate import Iterate
+from sightline.designing.iterate import Iterate, near_guess
 from sightline.designing.newton import least_noise
-from sightline.designing.problem import Cuts
+from sightline.designing.problem import Cuts, common_factor
 from sightline.designing.risks import RiskAt, Risks, RowLimits, inverse_of_sum
 from tests.designing.noise_problems import (
     COSINE,
@@ -291,7 +289,7 @@ def test_a_guess_changes_the_way_and_not_the_optimum(seed: int, variety: str, wr
     found = least_noise(problem, tolerance=1e-9, guess=guess)
     assert found is not None
     assert found.upper == pytest.approx(plain.upper, rel=1e-7)
-    point = start.near_guess(problem, guess)
+    point = near_guess(problem, guess)
     if point is not None:
         assert problem.least_slack(point[0]) > 0
         assert np.all((point[0] >= 1) & (point[0] <= problem.ceilings))

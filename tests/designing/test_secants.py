@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sightline.designing.secants import Secants
+from sightline.designing.iterate import Secants
 
 
 def taught(missing: np.ndarray, steps: np.ndarray) -> Secants:

@@ -18,9 +18,14 @@ from sightline.auditing.reading import read_plan, with_limit
 from sightline.auditing.session import opened
 from sightline.cli import main
 from sightline.designing.choice import best_noise
-from sightline.designing.hitting import cheapest_hitting_set, smallest_conflict
-from sightline.designing.solution import solve
-from sightline.designing.suppression import Ceilings, replaced_task, smallest_suppression
+from sightline.designing.proposal import solve
+from sightline.designing.suppression import (
+    Ceilings,
+    cheapest_hitting_set,
+    replaced_task,
+    smallest_conflict,
+    smallest_suppression,
+)
 from sightline.designing.targets import targets_of
 from sightline.designing.task import DesignTask, Grain, Loss, task_of
 from sightline.errors import InvalidPlan
@@ -214,7 +219,7 @@ def test_a_release_that_is_withheld_as_a_whole_is_left_out(tmp_path: Path) -> No
 
 @pytest.mark.slow
 def test_the_command_says_what_is_withheld(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    from sightline.auditing.plan_text import plan_text
+    from sightline.auditing.reading import plan_text
 
     path, out = tmp_path / "plan.toml", tmp_path / "designed.toml"
     path.write_text(plan_text(read_plan(capped(tmp_path, people=12))[0]))

@@ -19,8 +19,8 @@ from sightline.paper.comparison import Comparison, joint_test
 from sightline.paper.line import Line
 from sightline.paper.loads import normalise, shipped_loads
 from sightline.paper.published import printed_line, reference
-from sightline.privacy.basic import BasicComposition
 from sightline.privacy.budget import Budget
+from sightline.privacy.composition import BasicComposition
 
 BASIC = BasicComposition(Budget(epsilon=1.0, delta=1e-5))
 

@@ -15,7 +15,7 @@ from mpmath import mp
 
 import sightline as sl
 from sightline.noise.pricing import price
-from sightline.privacy.basic import Calibration
+from sightline.privacy.composition import Calibration
 from tests.numbered_cases import check_cases
 
 ACCOUNTANTS: tuple[Callable[[sl.Budget], sl.privacy.Accountant], ...] = (

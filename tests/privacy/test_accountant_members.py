@@ -13,10 +13,9 @@ from mpmath import mp
 
 import sightline as sl
 from sightline.errors import InvalidBudget
-from sightline.privacy.advanced import composed_epsilon
-from sightline.privacy.gaussian_curve import smallest_epsilon
-from sightline.privacy.renyi import best_order, epsilon_at_order
-from sightline.privacy.zero_concentrated import epsilon_of_rho, rho_of_budget
+from sightline.privacy.composition import composed_epsilon
+from sightline.privacy.concentrated import best_order, epsilon_at_order, epsilon_of_rho, rho_of_budget
+from sightline.privacy.gaussian_dp import smallest_epsilon
 
 PAPER = sl.Budget(epsilon=1.0, delta=1e-5)
 EXTREMES = [*itertools.product([1e-6, 1e-2, 1.0, 10.0, 1e3], [1e-300, 1e-5, 0.1, 0.5])]

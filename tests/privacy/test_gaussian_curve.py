@@ -12,8 +12,8 @@ from mpmath import mp
 
 import sightline as sl
 from sightline.errors import InvalidBudget
-from sightline.privacy.gaussian_curve import gaussian_delta, largest_mu_squared, smallest_epsilon
-from sightline.privacy.zero_concentrated import epsilon_of_rho
+from sightline.privacy.concentrated import epsilon_of_rho
+from sightline.privacy.gaussian_dp import gaussian_delta, largest_mu_squared, smallest_epsilon
 
 EXTREMES = [
     (epsilon, delta) for epsilon in (1e-6, 1e-2, 1.0, 10.0, 1e3) for delta in (1e-300, 1e-50, 1e-5, 0.1, 0.5)

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sightline.privacy import registry
-from sightline.privacy.zero_concentrated import ZeroConcentrated
+from sightline.privacy.concentrated import ZeroConcentrated
 
 
 @dataclass(frozen=True)

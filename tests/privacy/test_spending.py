@@ -12,7 +12,7 @@ from mpmath import mp
 
 import sightline as sl
 from sightline.errors import InvalidBudget, InvalidNoise
-from sightline.privacy.gaussian_curve import smallest_epsilon
+from sightline.privacy.gaussian_dp import smallest_epsilon
 
 multipliers = st.lists(st.floats(min_value=0.2, max_value=200), min_size=1, max_size=8)
 deltas = st.floats(min_value=-12, max_value=-1).map(lambda x: 10.0**x)

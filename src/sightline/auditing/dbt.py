@@ -15,8 +15,7 @@ from typing import Any
 from sqlglot import exp
 
 from sightline.auditing.plan import Plan
-from sightline.auditing.plan_text import plan_file_text
-from sightline.auditing.reading import read_plan
+from sightline.auditing.reading import plan_file_text, read_plan
 from sightline.auditing.starter import relative_source
 from sightline.errors import InvalidPlan, require
 from sightline.tables.sql.grammar import parse_query

@@ -21,8 +21,8 @@ from sightline.auditing.questions import coin_kept
 from sightline.auditing.result import LossPoint, Uncertainty
 from sightline.noise.published import PublishedLaw
 from sightline.privacy.accountant import NoiseLaw
-from sightline.privacy.gaussian_curve import smallest_epsilon
-from sightline.privacy.zero_concentrated import epsilon_of_rho
+from sightline.privacy.concentrated import epsilon_of_rho
+from sightline.privacy.gaussian_dp import smallest_epsilon
 
 # What a scatter can show; beyond it records are counted in a grid of this many steps of loss × uncertainty.
 _MOST_POINTS, _LOSS_STEPS, _UNCERTAINTY_STEPS = 1_000, 9, 99

@@ -36,12 +36,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sightline.arrays import FloatArray, IndexArray
-from sightline.auditing.correlation import correlation_of, least_own_share
 from sightline.auditing.plan import Plan
 from sightline.auditing.plan_fields import LARGEST, SMALLEST
 from sightline.auditing.record_costs import CellCosts
 from sightline.auditing.shared_budget import scales_paid_by_budgets
-from sightline.auditing.stated_noise import check_laws, stated_laws, stated_parameters
+from sightline.auditing.stated_noise import (
+    check_laws,
+    correlation_of,
+    least_own_share,
+    stated_laws,
+    stated_parameters,
+)
 from sightline.errors import InvalidPlan, require
 from sightline.noise.laws import CorrelatedNoise, GaussianNoise, LaplaceNoise, Noise
 from sightline.noise.mixed import MixedNoise

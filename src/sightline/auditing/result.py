@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import PrivateAttr, ValidationError
 
 from sightline.auditing.plan import AssumptionName
-from sightline.auditing.plan_text import file_name
+from sightline.auditing.reading import file_name
 from sightline.auditing.result_parts import SMALL_GROUP, Many, NoiseOfRange, ResultPart, WhatIf
 from sightline.auditing.result_parts import Exposed as Exposed
 from sightline.auditing.result_parts import LinearAttack as LinearAttack

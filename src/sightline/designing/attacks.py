@@ -110,12 +110,6 @@ def sharpest_attack(findings: Findings, *, keys: Keys | None) -> tuple[PricedAtt
     return attack, float(lower[column])
 
 
-def who(attack: PricedAttack) -> str:
-    """Whom an attack is on: the key, if it was asked for."""
-    alone = "one record" if attack.size == 1 else f"one of {attack.size:,} records that nothing tells apart"
-    return attack.record or alone
-
-
 def _recipe(recipes: FloatArray, column: int) -> FloatArray:
     own = recipes[:, [column]]
     dense: FloatArray = own if isinstance(own, np.ndarray) else own.toarray()

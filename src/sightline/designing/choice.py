@@ -16,7 +16,6 @@ import numpy as np
 from scipy.sparse import csc_array
 
 from sightline.arrays import FloatArray, IndexArray
-from sightline.designing.common_factor import common_factor
 from sightline.designing.following import FollowingRisks, Hiders
 from sightline.designing.levels import (
     HiddenLevel,
@@ -26,12 +25,11 @@ from sightline.designing.levels import (
     precisions_at,
 )
 from sightline.designing.newton import Optimum, least_noise
-from sightline.designing.problem import NoiseProblem
+from sightline.designing.problem import NoiseProblem, common_factor
 from sightline.designing.risks import HiddenRisks, KnownRisks, Risks, inverse_of_sum
 from sightline.designing.targets import Targets, row_variances
 from sightline.designing.task import DesignTask
 from sightline.labeled.incidence.protocol import BoolArray
-from sightline.progress import Progress, silent
 
 _ROUNDS = 5
 _FIRST = 0.03  # the certified gap of an optimum that only suggests a choice
@@ -84,9 +82,7 @@ def common_guess(task: DesignTask, targets: Targets) -> float:
     return 1.0 if found is None else found.factor
 
 
-def best_noise(
-    task: DesignTask, targets: Targets, starts: Sequence[FloatArray], progress: Progress = silent
-) -> Chosen | None:
+def best_noise(task: DesignTask, targets: Targets, starts: Sequence[FloatArray]) -> Chosen | None:
     """The least noise over a few choices of bounds; ``None`` if no noise within the ceilings is enough.
 
     ``starts`` are standard deviations that keep the limit. They suggest choices where those are cheap.
@@ -95,8 +91,8 @@ def best_noise(
     known = _Choice(targets=targets, hidden=nobody, hiders=hiders)
     few = task.rows <= _FEW_ROWS or (task.rows <= _MANY_ROWS and task.ceilings.size <= _FEW_ROWS)
     if hiders is not None and not few:
-        return _by_rough_optima(task, known, progress)
-    best = known.solved(task, progress)
+        return _by_rough_optima(task, known)
+    best = known.solved(task)
     if not targets.can_hide:
         return best
     places = [] if best is None else [best.variances]
@@ -111,7 +107,7 @@ def best_noise(
         if (mark := choice.hidden.tobytes()) in seen:
             continue
         seen.add(mark)
-        found = choice.solved_with_its_own_precisions(task, place, progress)
+        found = choice.solved_with_its_own_precisions(task, place)
         if found is not None and (best is None or found.optimum.upper < best.optimum.upper):
             best = found
     for _ in range(_ROUNDS if task.rows <= _MANY_ROWS else 0):
@@ -120,39 +116,39 @@ def best_noise(
         choice = _roomiest(task, replace(known, targets=best.targets), best.variances)
         if np.array_equal(choice.hidden, best.hidden):
             break
-        found = choice.solved_with_its_own_precisions(task, best.variances, progress)
+        found = choice.solved_with_its_own_precisions(task, best.variances)
         if found is None or found.optimum.upper > best.optimum.upper * (1 - _WORTHWHILE):
             break
         best = found
     return best
 
 
-def _by_rough_optima(task: DesignTask, known: _Choice, progress: Progress) -> Chosen | None:
+def _by_rough_optima(task: DesignTask, known: _Choice) -> Chosen | None:
     """Improve the choice at rough optima, and solve the last choice alone to the end."""
-    choice, best = known, known.solved(task, progress, tolerance=_FIRST)
+    choice, best = known, known.solved(task, tolerance=_FIRST)
     for _ in range(_ROUNDS if task.rows <= _MANY_ROWS else 1):
         if best is None:
             return None
         other = _roomiest(task, known, best.variances)
         if np.array_equal(other.hidden, choice.hidden):
             break
-        found = other.solved(task, progress, start=best.variances, tolerance=_ROUGHLY)
+        found = other.solved(task, start=best.variances, tolerance=_ROUGHLY)
         if found is None or found.optimum.upper > best.optimum.upper * (1 - _WORTHWHILE):
             break
         choice, best = other, found
     if best is None:
         return None
     if choice is known:  # nothing was better: its optimum is too rough to go on from
-        return known.solved(task, progress)
+        return known.solved(task)
     tolerance = _TOLERANCE if task.rows <= _MANY_ROWS else _LARGE_TOLERANCE
-    optimum = least_noise(best.problem, tolerance=tolerance, near=best.optimum, progress=progress)
+    optimum = least_noise(best.problem, tolerance=tolerance, near=best.optimum)
     return None if optimum is None else replace(best, optimum=optimum)
 
 
 def quick_noise(task: DesignTask, targets: Targets, tolerance: float = _ROUGH) -> Chosen | None:
     """The least noise against an attacker who knows all other records: one convex problem, to a percent."""
     nobody = np.zeros(len(targets), dtype=np.bool_)
-    return _Choice(targets=targets, hidden=nobody).solved(task, silent, tolerance=tolerance)
+    return _Choice(targets=targets, hidden=nobody).solved(task, tolerance=tolerance)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -164,9 +160,7 @@ class _Choice:
     hiders: Hiders | None = None  # for targets that are hidden, unless there are persons with several rows
     level: HiddenLevel | None = None  # and if there are: of all targets
 
-    def solved_with_its_own_precisions(
-        self, task: DesignTask, start: FloatArray, progress: Progress
-    ) -> Chosen | None:
+    def solved_with_its_own_precisions(self, task: DesignTask, start: FloatArray) -> Chosen | None:
         """Solve with precisions that are at least those at the optimum; else with the last that were tried.
 
         Larger precisions ask for more noise, so that noise that keeps the limit with them keeps it with its
@@ -176,7 +170,7 @@ class _Choice:
         """
         if not self.hidden.any() or self.hiders is not None:
             last = _TOLERANCE if task.rows <= _MANY_ROWS else _LARGE_TOLERANCE
-            return self.solved(task, progress, start=start, tolerance=last)
+            return self.solved(task, start=start, tolerance=last)
         assumed, found = precisions_at(task.linear, task.of_numbers(start)), None
         choice, raising, tolerance = self, False, _ROUGHLY
         last = _TOLERANCE if task.rows <= _MANY_ROWS else _LARGE_TOLERANCE
@@ -185,7 +179,7 @@ class _Choice:
             level = _level(task, choice.targets, assumed)
             near = None if found is None else found.optimum
             choice = replace(choice, level=level)
-            next_one = choice.solved(task, progress, near=near, start=start, tolerance=tolerance)
+            next_one = choice.solved(task, near=near, start=start, tolerance=tolerance)
             if next_one is None:
                 return found
             found = next_one
@@ -207,7 +201,6 @@ class _Choice:
     def solved(  # many parameters: those of the method beside the task
         self,
         task: DesignTask,
-        progress: Progress,
         *,
         near: Optimum | None = None,
         start: FloatArray | None = None,
@@ -215,7 +208,7 @@ class _Choice:
     ) -> Chosen | None:
         choice, problem = self, self.problem(task)
         guess = None if start is None else problem.guess(start)
-        optimum = least_noise(problem, tolerance=tolerance, near=near, guess=guess, progress=progress)
+        optimum = least_noise(problem, tolerance=tolerance, near=near, guess=guess)
         for _ in range(_FEATURES):
             if optimum is None:
                 return None
@@ -223,7 +216,7 @@ class _Choice:
             if wider is None:
                 break
             choice, problem = wider, wider.problem(task)
-            optimum = least_noise(problem, tolerance=tolerance, near=optimum, progress=progress)
+            optimum = least_noise(problem, tolerance=tolerance, near=optimum)
         if optimum is None:
             return None
         kinds = [(name, place) for name, place in choice._kinds() if place.size]

@@ -73,7 +73,7 @@ class Equations:
         return cls(
             solve=solve,
             G=G,
-            working=at.working,
+            working=list(at.working),  # constraints that join later are none of these
             dual=at.balance(used),
             primal=at.slack - g,
             g=g,

@@ -26,8 +26,8 @@ from sightline.designing.risks import inverse_of_sum, quadratic_forms
 from sightline.labeled.bounds.target import Seen, TargetPrior
 from sightline.labeled.column_forms import MatrixForms
 from sightline.privacy.accountant import NoiseLaw
-from sightline.privacy.gaussian_curve import smallest_epsilon
-from sightline.progress import silent
+from sightline.privacy.gaussian_dp import smallest_epsilon
+from sightline.progress import report
 from sightline.tables.subject import SecretKind
 
 _MOST = 1e15  # information times the squared width that stands for no noise at all
@@ -106,7 +106,7 @@ class LowerEnds:
         told, hidden, own = everyone[self.records], None, None
         if can_hide(prior):
             unknown, precision = ~linear.known[: design.size], prior.precision(everyone)
-            products = design.incidence.weighted_gram(np.where(unknown, 1 / precision, 0.0), silent)
+            products = design.incidence.weighted_gram(np.where(unknown, 1 / precision, 0.0), report)
             passes = quadratic_forms(self.columns, inverse_of_sum(products, variances))
             own = precision[self.records]
             with np.errstate(divide="ignore", invalid="ignore"):
@@ -134,7 +134,7 @@ def _forms(linear: LinearDesign, matrix: FloatArray) -> FloatArray:
     design = linear.design
     forms = MatrixForms(symmetric=(matrix,), offsets=np.zeros(1), linear=np.zeros((0, design.row_count)))
     everyone = np.ones(design.size, dtype=np.bool_)
-    found: FloatArray = design.incidence.forms(forms, everyone, silent)[0]
+    found: FloatArray = design.incidence.forms(forms, everyone, report)[0]
     return found
 
 
@@ -144,7 +144,7 @@ def hidden_level(
     """The level of some columns, if every column has a given precision."""
     design, prior = linear.design, linear.prior.of_column
     unknown = ~linear.known[: design.size]
-    products = design.incidence.weighted_gram(np.where(unknown, 1 / precision, 0.0), silent)
+    products = design.incidence.weighted_gram(np.where(unknown, 1 / precision, 0.0), report)
     own, alike = precision[records], linear.counts[records].astype(np.float64)
     unit = 1 / prior.width**2
 
@@ -161,7 +161,7 @@ def hidden_level(
     person = None
     if persons:
         tau, risk = 1 / float(np.max(precision)), limit * prior.variance
-        each = design.incidence.weighted_gram(np.where(unknown, tau, 0.0), silent)
+        each = design.incidence.weighted_gram(np.where(unknown, tau, 0.0), report)
         needed = risk * tau / (tau - risk) if tau > risk else _NEVER / unit
         person = PersonLevel(products=each, tau=tau, needed=needed)
     return HiddenLevel(
@@ -188,7 +188,7 @@ def hiders_of(linear: LinearDesign, columns: csc_array) -> Hiders:
     each = np.maximum(unknown, 1.0)  # a weight of the incidence is that of one record
 
     def gram(weights: FloatArray) -> FloatArray:
-        found = design.incidence.weighted_gram(weights / each, silent)
+        found = design.incidence.weighted_gram(weights / each, report)
         more = columns.shape[0] - numbers
         return np.pad(found, (0, more)) if more else found
 

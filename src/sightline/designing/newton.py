@@ -21,16 +21,18 @@ from scipy.sparse import csc_array
 
 from sightline.arrays import FloatArray, IndexArray
 from sightline.designing.equations import Equations, NewtonDirection
-from sightline.designing.iterate import Iterate, Waypoint, split
-from sightline.designing.problem import Cuts, NoiseProblem
-from sightline.designing.start import (
+from sightline.designing.iterate import (
+    Iterate,
+    Waypoint,
     first_constraints,
     most_constraints,
     near_guess,
+    split,
     strictly_feasible,
     worst_of_each_row,
 )
-from sightline.progress import Progress, silent
+from sightline.designing.problem import Cuts, NoiseProblem
+from sightline.progress import report
 
 _ROUNDS = 120
 _LEAST_AIM = 1e-4  # of the products of slacks and multipliers that a step aims at, over the present ones
@@ -72,7 +74,6 @@ def least_noise(
     tolerance: float = 1e-7,
     near: Optimum | None = None,
     guess: FloatArray | None = None,
-    progress: Progress = silent,
 ) -> Optimum | None:
     """The least noise that keeps the limits; ``None`` if none within the ceilings keeps them.
 
@@ -116,7 +117,7 @@ def least_noise(
             if problem.loss(ended) < best_upper and problem.least_slack(ended) >= 0:
                 best_x, best_upper = ended, problem.loss(ended)
         gap = (best_upper - best_lower) / abs(best_upper)
-        progress("choosing the noise", _share_done(gap, tolerance))
+        report("choosing the noise", _share_done(gap, tolerance))
         path.append(at.waypoint(gap, safe))
         if gap <= tolerance:
             break

@@ -1,4 +1,8 @@
-"""From an optimum to noise that the audit passes: the audit certifies, the optimiser need not be trusted."""
+"""From a task to noise that the audit passes: Newton proposes, the audit certifies.
+
+With a common factor, with the least loss, and for a handful of other limits. The optimiser need not be
+trusted.
+"""
 
 from __future__ import annotations
 
@@ -10,15 +14,18 @@ import numpy as np
 
 from sightline.arrays import FloatArray
 from sightline.auditing.findings import LinearFindings
-from sightline.designing.common_search import CommonSearch
+from sightline.designing.choice import Chosen, best_noise, common_guess, quick_noise
 from sightline.designing.newton import least_noise
 from sightline.designing.problem import NoiseProblem
-from sightline.designing.task import DesignTask, lowest
+from sightline.designing.result import TradeOff
+from sightline.designing.targets import targets_of
+from sightline.designing.task import DesignTask, Loss, lowest
+from sightline.progress import report
 
 _SMALLEST = 1e-6  # how much less variance is tried, over the proposed
 _LAST = 1e12  # and how much more
 _NOTICEABLE = 1e-4  # room above the limit for which less noise is tried
-_CLOSE = 1e-10  # factors are found up to this, by the estimates
+_CLOSE = 2e-8  # factors are found up to this by the estimates: noise has nine digits, and less is a plateau
 _ROUGHLY_CLOSE = 1e-5  # the same for plans whose estimates take long
 _FIRST = 1e-9  # how much more variance is audited first where the audit is below its estimate
 _ROOM = 1e-7  # the same where an audit takes long, and before the first one: so that it passes
@@ -28,6 +35,7 @@ _LARGE = 1e6  # a factor on the variances that is tried first, for noise in prop
 _SAME = 1e-6  # variance over its floor's that counts as the floor
 _RAISED_ALONE = 2.0
 _FURTHER, _LONGEST = 1.1, 8.0  # a step goes this much beyond a tangent, and up to so many times the last one
+_ASIDE = 0.2  # of a step, by which it goes beyond: enough for the kinks where another record is the least
 _SHRINKS = 0.5  # what a step must leave of a bracket, or the next one halves it
 
 
@@ -63,18 +71,17 @@ def certified(task: DesignTask, factors: FloatArray) -> Certified | None:
 def certified_common(task: DesignTask, guess: float) -> Certified | None:
     """The least common factor on all noise with which the audit passes; none if none does.
 
-    ``guess`` is enough against an attacker who knows all other records. Where there are quick estimates, at
-    most four factorisations find the factor. For plans that are too large to be audited for a rival they
-    decide.
+    ``guess`` is enough against an attacker who knows all other records. For plans that are too large to be
+    audited for a rival, quick estimates decide where there are some.
     """
 
     def noise(factor: float) -> FloatArray:
         return task.times_common(guess * factor)
 
-    if task.lower_ends is None:
-        return _least(task, noise, least=1 / guess)
-    factor = CommonSearch(task=task, ends=task.lower_ends).least(guess) / guess
-    if task.findings.repeatable:
+    factor = _by_estimates(task, noise, least=1 / guess, noticeable=_CLOSE) if guess > 1 else 1.0
+    if factor is None:
+        return None
+    if task.findings.repeatable or task.lower_ends is None:
         return _audited(task, noise, factor)
     return Certified(stddevs=noise(factor), audits=0)
 
@@ -165,8 +172,17 @@ def _audited(
     return None
 
 
-def _by_estimates(task: DesignTask, noise: Callable[[float], FloatArray], *, least: float) -> float | None:
-    """The least factor from ``least`` on with which the estimates keep the limit; none if none does."""
+def _by_estimates(
+    task: DesignTask,
+    noise: Callable[[float], FloatArray],
+    *,
+    least: float,
+    noticeable: float = _NOTICEABLE,
+) -> float | None:
+    """The least factor from ``least`` on with which the estimates keep the limit; none if none does.
+
+    Less noise is tried where there is ``noticeable`` room above the limit.
+    """
 
     def estimate(exponent: float) -> float:
         kept = task.estimate(noise(math.exp(exponent)))
@@ -177,7 +193,7 @@ def _by_estimates(task: DesignTask, noise: Callable[[float], FloatArray], *, lea
 
     close = _CLOSE if task.findings.repeatable else _ROUGHLY_CLOSE
     room = estimate(0.0)
-    if room >= _NOTICEABLE and least < 1:
+    if room >= noticeable and least < 1:
         return math.exp(_lowered(estimate, math.log(least), close, room))
     if room >= 0:
         return 1.0
@@ -214,24 +230,22 @@ def _raised(estimate: _Estimate, close: float, room: float) -> float | None:
 def _root(estimate: _Estimate, start: tuple[float, float], end: tuple[float, float], close: float) -> float:
     """Where the estimate meets the limit, from above: it keeps the limit at the end and not at the start.
 
-    False position with the weights of Anderson and Björck; where the bracket does not shrink, its middle.
+    Each step goes a little beyond where a line meets the limit, away from the nearer end: so it falls on the
+    other side of it, and the bracket is as small as the step. Where that fails, the next step halves it.
     Written here because importing SciPy's root finders takes longer than a small audit.
     """
     (low, below), (high, above) = start, end
-    shrunk, width = True, high - low
-    while high - low > close:
-        share = below / (below - above) if shrunk and below < 0 < above else 0.5
-        middle = min(max(low + share * (high - low), low + close / 2), high - close / 2)
+    shrunk = True
+    while (width := high - low) > close:
+        share = -below / (above - below) if shrunk and below < 0 < above else 0.5
+        share += _ASIDE * share if share < 0.5 else -_ASIDE * (1 - share) if share > 0.5 else 0.0
+        middle = min(max(low + share * width, low + close / 2), high - close / 2)
         value = estimate(middle)
-        if value == 0:
-            return middle
-        if value > 0:
-            below *= max(1 - value / above, 0.0) or 0.5 if above > 0 else 1.0
+        if value >= 0:
             high, above = middle, value
         else:
-            above *= max(1 - value / below, 0.0) or 0.5 if below < 0 else 1.0
             low, below = middle, value
-        shrunk, width = high - low < _SHRINKS * width, high - low
+        shrunk = high - low < _SHRINKS * width
     return high
 
 
@@ -292,3 +306,92 @@ def below_the_largest(task: DesignTask, problem: NoiseProblem, largest: LeastLar
         if optimum is not None:
             found = certified(capped, np.minimum(task.factors(optimum.x), largest.factors))
     return found or Certified(stddevs=capped.stddevs(largest.factors), audits=0)
+
+
+# Losses that differ by less are the same.
+_ROUNDING = 1e-12
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Solution:
+    """Noise that the audit passes, and what the solver says about it."""
+
+    common: Certified  # with the least common factor
+    chosen: Chosen | None  # the optimum for the chosen bounds; none where only the audit knows enough
+    proof: Certified  # the noise to propose
+    loss_at_least: float | None  # no noise passes with less by the chosen bounds; none if the audit does
+
+
+def solve(task: DesignTask) -> Solution | None:
+    """The least noise with which everyone keeps the limit; ``None`` if none within the ceilings is enough."""
+    targets = targets_of(task)
+    report("trying a common factor", 0.0)
+    common = certified_common(task, common_guess(task, targets))
+    candidates = (None if common is None else common.stddevs, proportional(task))
+    starts = [_within(task, one) for one in candidates if one is not None]
+    if common is None:
+        return None
+    chosen = best_noise(task, targets, starts)
+    report("auditing the proposal", 0.0)
+    if chosen is None:
+        only = by_the_audit_alone(task)
+        return None if only is None else Solution(common=common, chosen=None, proof=only, loss_at_least=None)
+    proof: Certified | None
+    if task.loss is Loss.LARGEST:
+        largest = least_largest(task)
+        proof = None if largest is None else below_the_largest(task, chosen.problem, largest)
+        at_least = 0.0 if largest is None else largest.not_enough
+    else:
+        proof, at_least = certified(task, task.factors(chosen.optimum.x)), chosen.optimum.lower
+    for rival in starts:
+        within = bool(np.all((rival <= task.most) | ~task.free))
+        if within and (proof is None or task.total(rival) < task.total(proof.stddevs) * (1 - _ROUNDING)):
+            proof = audited_or_more(task, rival) or proof
+    if proof is None:
+        return None
+    proven = _proven(task, at_least, task.total(proof.stddevs))
+    return Solution(common=common, chosen=chosen, proof=proof, loss_at_least=proven)
+
+
+def _proven(task: DesignTask, at_least: float, total: float) -> float | None:
+    """The lower bound; none where the audit passes with less, or judges persons by several rows."""
+    left_out = task.findings.persons is not None and task.persons is None
+    if left_out or at_least > total * (1 + _ROUNDING):
+        return None
+    return min(at_least, total)
+
+
+def _within(task: DesignTask, stddevs: FloatArray) -> FloatArray:
+    """Noise to start from: a common factor's, or the ceilings where that is too much."""
+    above = bool(np.any((stddevs > task.most) & task.free))
+    return np.where(task.free & np.isfinite(task.most), task.most, stddevs) if above else stddevs
+
+
+_LIMITS = (0.1, 0.25, 0.5, 0.75, 0.9)
+
+
+def trade_off(task: DesignTask, *, designed: float, common: float) -> tuple[TradeOff, ...]:
+    """The losses for a handful of limits, each design audited; limits that no noise keeps are left out.
+
+    ``designed`` and ``common`` are the losses at the task's own limit. None for the largest error, whose
+    search is by audits alone.
+    """
+    if task.loss is Loss.LARGEST:
+        return ()
+    limits = sorted({*_LIMITS, task.limit})
+    points = []
+    for place, limit in enumerate(limits):
+        report("trying other limits", place / len(limits))
+        if limit == task.limit:
+            points.append(TradeOff(limit=limit, loss_designed=designed, loss_with_common_factor=common))
+            continue
+        other = replace(task, limit=limit)
+        targets = targets_of(other)
+        chosen = quick_noise(other, targets)
+        proof = None if chosen is None else certified(other, other.factors(chosen.optimum.x))
+        rival = certified_common(other, common_guess(other, targets))
+        if proof is not None and rival is not None:
+            losses = other.total(proof.stddevs), other.total(rival.stddevs)
+            least = min(losses) if rival.audits else losses[0]  # an estimate is no design
+            points.append(TradeOff(limit=limit, loss_designed=least, loss_with_common_factor=losses[1]))
+    return tuple(points)

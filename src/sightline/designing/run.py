@@ -9,19 +9,17 @@ import numpy as np
 from sightline.arrays import FloatArray
 from sightline.auditing.assemble import judged
 from sightline.auditing.findings import find
-from sightline.auditing.plan_text import plan_text
-from sightline.auditing.reading import PlanLike, read_plan, with_limit
+from sightline.auditing.reading import PlanLike, plan_text, read_plan, with_limit
 from sightline.auditing.session import Session, opened
-from sightline.designing.attacks import priced_attacks, sharpest_attack, who
+from sightline.designing.attacks import priced_attacks, sharpest_attack
 from sightline.designing.levels import never_binds_below
-from sightline.designing.result import DesignedBudget, DesignedNoise, DesignResult
-from sightline.designing.solution import solve
+from sightline.designing.proposal import solve, trade_off
+from sightline.designing.result import DesignedBudget, DesignedNoise, DesignResult, who
 from sightline.designing.suppression import replaced_task, smallest_suppression, suppressed_numbers
 from sightline.designing.task import DesignTask, Grain, Loss, task_of
-from sightline.designing.trade_off import trade_off
 from sightline.errors import InvalidPlan, require
 from sightline.numerics.one_thread import blas_threads_for
-from sightline.progress import Progress, silent
+from sightline.progress import Progress, report, reporting
 
 _USUAL_DELTA = 1e-6
 
@@ -58,30 +56,26 @@ def design(  # many parameters: the options of one command
         raise InvalidPlan(
             "expected a limit, got none; give --limit 50%, or remaining_uncertainty in [limits]"
         )
-    watch = progress or silent
-    watch("opening the table", 0.0)
-    with opened(checked, base) as session, ExitStack() as threads:
+    with reporting(progress), ExitStack() as stack:
+        report("opening the table", 0.0)
+        session = stack.enter_context(opened(checked, base))
         checked = session.plan
-        membership = session.membership(watch)
-        threads.enter_context(
-            blas_threads_for(rows=len(membership.cells), columns=membership.signature_count)
-        )
-        task = task_of(checked, membership, limit=share, grain=Grain(grain), loss=Loss(loss), progress=watch)
-        gone = smallest_suppression(task, watch)
+        membership = session.membership(report)
+        stack.enter_context(blas_threads_for(rows=len(membership.cells), columns=membership.signature_count))
+        task = task_of(checked, membership, limit=share, grain=Grain(grain), loss=Loss(loss))
+        gone = smallest_suppression(task)
         kept = task if gone is None else replaced_task(task, gone.withheld, Grain(grain))
-        found = _designed(session, kept, Grain(grain), names=names, top=top, watch=watch)
+        found = _designed(session, kept, Grain(grain), names=names, top=top)
         if gone is not None:
             found = found.model_copy(update={"suppressed": suppressed_numbers(task, gone)})
         if not other_limits:
             return found
         losses = {"designed": found.loss_designed, "common": found.loss_with_common_factor}
-        return found.model_copy(update={"trade_off": trade_off(kept, **losses, watch=watch)})
+        return found.model_copy(update={"trade_off": trade_off(kept, **losses)})
 
 
-def _designed(
-    session: Session, task: DesignTask, grain: Grain, *, names: bool, top: int, watch: Progress
-) -> DesignResult:
-    found = solve(task, watch)
+def _designed(session: Session, task: DesignTask, grain: Grain, *, names: bool, top: int) -> DesignResult:
+    found = solve(task)
     if found is None:
         raise _infeasible(session, task, names=names)
     common, chosen, proof = found.common, found.chosen, found.proof
@@ -92,7 +86,7 @@ def _designed(
         task.membership,
         linear=proof.findings,
         by_release=task.findings.repeatable,
-        progress=watch,
+        progress=report,
     )
     judgement = judged(findings, totals=session.totals)
     total = task.total(proof.stddevs)

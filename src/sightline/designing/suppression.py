@@ -1,30 +1,221 @@
-"""The smallest set of numbers to withhold, where the ceilings on the noise are too low for the limit.
+r"""The smallest set of numbers to withhold, where the ceilings on the noise are too low for the limit.
 
 A number that is withheld is one with infinite noise. With every number at its ceiling the audit must pass:
 more noise never harms anyone, so if it fails there, some number must go. Numbers without a ceiling need not
 go: their noise can rise instead, and they are left out of the question.
+
+The test is a black box, with one law: what passes still passes with fewer numbers. A *conflict* is a set of
+numbers that fails by itself, so every answer leaves out one of them. The cheapest set that hits all conflicts
+found so far,
+
+.. math:: \min \sum_u c_u z_u \quad\text{with}\quad \sum_{u \in T} z_u \ge 1 \text{ for every conflict } T,
+    \quad z_u \in \{0, 1\},
+
+costs no more than any answer. It is left out and the rest is tested: if it passes it is a cheapest answer,
+and otherwise there is a new conflict. A quick audit of some of the numbers serves the search; what the search
+finds is audited.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from time import monotonic
 
 import numpy as np
+from scipy.optimize import Bounds, LinearConstraint, milp
+from scipy.sparse import csc_array, csr_array
 
 from sightline.arrays import FloatArray, IndexArray
 from sightline.auditing.findings import LinearFindings, linear_findings
 from sightline.auditing.plan import Plan
 from sightline.auditing.pricing import price
-from sightline.designing.hitting import cheapest_hitting_set, smallest_conflict
-from sightline.designing.part_audit import PartAudit
+from sightline.designing.levels import can_hide
 from sightline.designing.result import Suppressed, WithheldNumber
+from sightline.designing.risks import inverse_of_sum
 from sightline.designing.task import DesignTask, Grain, plan_with_noise, task_of
+from sightline.labeled.bounds.target import Seen
 from sightline.labeled.incidence.protocol import BoolArray
-from sightline.progress import Progress, silent
+from sightline.progress import report
 from sightline.tables.membership import Membership
 from sightline.tables.published import published, without_queries
+from sightline.tables.subject import SecretKind
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class PartAudit:
+    """The rows of a design, from which some are chosen."""
+
+    task: DesignTask
+    incidence: csr_array  # rows × columns of unknown records
+    counts: FloatArray  # records of each column
+    marks: FloatArray  # a random number for each row: equal sums are equal signatures
+
+    @classmethod
+    def of(cls, task: DesignTask) -> PartAudit | None:
+        """``None`` for persons with several rows and for three categories or more: the audit knows more."""
+        linear = task.linear
+        several = linear.prior.kind is SecretKind.CATEGORY and linear.prior.categories > 2
+        if several or linear.people is not None or task.membership.persons is not None:
+            return None
+        unknown = np.flatnonzero(~linear.known)
+        rows = linear.design.row_count
+        return cls(
+            task=task,
+            incidence=csr_array(task.columns(unknown)),
+            counts=linear.counts[unknown].astype(np.float64),
+            marks=np.random.default_rng(0).random(rows),
+        )
+
+    def least(self, rows: IndexArray, variances: FloatArray) -> float:
+        """The least lower end if these rows alone are published, with these variances."""
+        return float(np.min(self._seen(rows, variances)[0], initial=1.0))
+
+    def below(self, rows: IndexArray, variances: FloatArray) -> int:
+        """How many records these rows may leave less than the limit."""
+        lower, _, _ = self._seen(rows, variances)
+        _, counts = self._columns(rows)
+        return int(counts[lower < self.task.limit].sum())
+
+    def used_by_the_sharpest(self, rows: IndexArray, variances: FloatArray) -> FloatArray:
+        """How much the best attack on the record that keeps least uses each of the rows."""
+        lower, columns, inverse = self._seen(rows, variances)
+        own = columns[:, [int(np.argmin(lower))]].toarray()[:, 0]
+        recipe = own / variances if inverse is None else inverse @ own
+        found: FloatArray = recipe**2 * variances
+        return found
+
+    def _seen(
+        self, rows: IndexArray, variances: FloatArray
+    ) -> tuple[FloatArray, csc_array, FloatArray | None]:
+        """The lower end of each distinct column, the columns, and the inverse of what recipes see."""
+        columns, counts = self._columns(rows)
+        prior, information = self.task.linear.prior.of_column, columns.T.power(2) @ (1 / variances)
+        hidden = precision = inverse = None
+        if can_hide(prior):
+            precision = prior.precision(information)
+            products = ((columns.multiply(counts / precision)) @ columns.T).toarray()
+            inverse = inverse_of_sum(products, variances)
+            q = np.asarray(columns.T.multiply(columns.T @ inverse).sum(axis=1)).ravel()
+            left = 1 - q / precision
+            hidden = np.where(left > 0, q / np.where(left > 0, left, 1.0), np.inf)
+        seen = Seen(
+            information=information,
+            linear_information=np.zeros(information.size),
+            hidden_information=hidden,
+            precision=precision,
+            alike=counts,
+        )
+        return prior.lower(seen), columns, inverse
+
+    def _columns(self, rows: IndexArray) -> tuple[csc_array, FloatArray]:
+        """The distinct columns over some rows, and the records of each."""
+        part = csr_array(self.incidence[rows])
+        marks = part.T @ self.marks[rows]
+        touched = np.flatnonzero(marks)
+        _, first, place = np.unique(marks[touched], return_index=True, return_inverse=True)
+        counts = np.bincount(place.ravel(), self.counts[touched]).astype(np.float64)
+        return csc_array(part.tocsc()[:, touched[first]]), counts
+
+
+_LONGEST = 20.0  # seconds for one search
+# Conflicts among the units that are kept: none if they pass. An empty conflict: nothing passes.
+FindConflicts = Callable[[IndexArray], list[IndexArray]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class HittingSet:
+    """Units to leave out."""
+
+    chosen: IndexArray
+    cost: float
+    at_least: float  # no set of units whose rest passes costs less
+    conflicts: tuple[IndexArray, ...]  # the proof: each fails by itself
+
+
+def cheapest_hitting_set(
+    costs: FloatArray, find_conflicts: FindConflicts, *, seconds: float = 60.0
+) -> HittingSet | None:
+    """The cheapest units to leave out; ``None`` if nothing that is left passes.
+
+    After some seconds the answer is one that passes and of which every unit is needed, and ``at_least`` is
+    what the conflicts prove.
+    """
+    conflicts: list[IndexArray] = []
+    end = monotonic() + seconds
+    while True:
+        chosen, bound = _cheapest(costs, conflicts)
+        left_out = chosen
+        # Conflicts that share no unit with each other, until the rest passes: each proves something else.
+        while found := find_conflicts(np.setdiff1d(np.arange(costs.size), left_out)):
+            if any(not one.size for one in found):
+                return None
+            conflicts += found
+            left_out = np.union1d(left_out, np.concatenate(found))
+        if left_out is chosen or monotonic() > end:
+            break
+    if left_out is not chosen:
+        chosen = _without_spare(costs, left_out, find_conflicts)
+    return HittingSet(
+        chosen=chosen, cost=float(costs[chosen].sum()), at_least=bound, conflicts=tuple(conflicts)
+    )
+
+
+def _without_spare(costs: FloatArray, left_out: IndexArray, find_conflicts: FindConflicts) -> IndexArray:
+    """Some units without those that may stay, the dearest first."""
+    everything = np.arange(costs.size)
+    for unit in left_out[np.argsort(-costs[left_out], kind="stable")]:
+        fewer = left_out[left_out != unit]
+        if not find_conflicts(np.setdiff1d(everything, fewer)):
+            left_out = fewer
+    return left_out
+
+
+def _cheapest(costs: FloatArray, conflicts: list[IndexArray]) -> tuple[IndexArray, float]:
+    """A set that hits every conflict, by branch and bound (HiGHS), and what every such set costs at least.
+
+    It is the cheapest one unless the search takes too long.
+    """
+    if not conflicts:
+        return np.zeros(0, dtype=np.intp), 0.0
+    rows = np.repeat(np.arange(len(conflicts)), [one.size for one in conflicts])
+    shape = (len(conflicts), costs.size)
+    hits = csr_array((np.ones(rows.size), (rows, np.concatenate(conflicts))), shape=shape)
+    found = milp(
+        costs,
+        constraints=LinearConstraint(hits, lb=1.0),
+        integrality=np.ones(costs.size),
+        bounds=Bounds(0.0, 1.0),
+        options={"mip_rel_gap": 0.0, "time_limit": _LONGEST},
+    )
+    if found.x is None:  # out of time with nothing: one unit of each conflict will do
+        return np.unique([one[0] for one in conflicts]), 0.0
+    chosen = np.flatnonzero(found.x > 0.5)
+    cost = float(costs[chosen].sum())
+    return chosen, cost if found.status == 0 else min(cost, float(found.mip_dual_bound))
+
+
+def smallest_conflict(units: IndexArray, fails: Callable[[IndexArray], bool]) -> IndexArray:
+    """A conflict none of whose units can be spared. ``units`` fail, and the likeliest ones come first."""
+    high, size = units.size, 1
+    low = 0
+    while size < high:  # the shortest beginning that fails
+        if fails(units[:size]):
+            high = size
+            break
+        low, size = size, 2 * size
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if fails(units[:middle]) else (middle, high)
+    kept = units[:high]
+    for unit in kept[:-1]:  # the beginning without its last unit passes, so that one is needed
+        rest = kept[kept != unit]
+        if fails(rest):
+            kept = rest
+    return kept
+
 
 _CONFLICTS_AT_ONCE = 20
 _ROUNDING = 1e-6  # in a bound on a whole number
@@ -133,7 +324,7 @@ class Suppression:
     smallest_first: int  # how many it takes to withhold the cells of the fewest rows first
 
 
-def smallest_suppression(task: DesignTask, progress: Progress = silent) -> Suppression | None:
+def smallest_suppression(task: DesignTask) -> Suppression | None:
     """The fewest numbers to withhold.
 
     ``None`` if none need be withheld, and if that does not help: what is published breaks the limit, or
@@ -150,7 +341,7 @@ def smallest_suppression(task: DesignTask, progress: Progress = silent) -> Suppr
         return None
 
     def conflicts(kept: IndexArray) -> list[IndexArray]:
-        progress("finding what to withhold", 0.0)
+        report("finding what to withhold", 0.0)
         place = np.full(ceilings.most.size, -1, dtype=np.intp)
         place[units] = np.arange(units.size)
         return [place[one] for one in conflicts_of(ceilings, units[kept])]

@@ -1,4 +1,13 @@
-"""Whom the noise must protect: records, and features of the rows of persons with several."""
+r"""Whom the noise must protect: records, and linear features of the rows of persons with several.
+
+With the columns :math:`B = [\sqrt{n_s}\,a_s]` of a person and a unit direction u, :math:`Bu` is the column
+of a feature, and :math:`\varphi_u = 1/(u^\top B^\top N B u) - \tau` is the limit on attacks on it:
+:math:`N = S^{-1}` and :math:`\tau = 0` if all other persons are known, and
+:math:`N = (S + \tau A A^\top)^{-1}` if nobody is. Each
+:math:`\varphi_u` is concave in the variances, so their least value is. It is that of the top eigenvector of
+:math:`B^\top N B`, which is the lowest one of the posterior block. A direction that is broken at an optimum
+becomes a constraint, until none is.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +18,58 @@ import numpy as np
 from scipy.sparse import csc_array, hstack
 
 from sightline.arrays import FloatArray, IndexArray
+from sightline.auditing.persons import PersonFindings
 from sightline.designing.levels import can_hide, most_information
-from sightline.designing.person_limits import PersonBlocks, person_blocks
 from sightline.designing.task import DesignTask
 from sightline.errors import InvalidPlan, require
+from sightline.labeled.incidence.protocol import BoolArray
 from sightline.tables.subject import SecretKind
+
+_BROKEN = 1e-9  # by how much of its level a direction must be broken
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class PersonBlocks:
+    """The persons with several rows whom the floor does not protect."""
+
+    kind: IndexArray  # their kinds, among those of the findings
+    blocks: tuple[csc_array, ...]  # B of each
+
+    def __len__(self) -> int:
+        return len(self.blocks)
+
+    def sharpest(self, matrix: FloatArray, chosen: IndexArray) -> tuple[FloatArray, csc_array]:
+        """For some persons the largest eigenvalue of BᵀNB, and the column Bu; N may be a diagonal."""
+        values, columns = np.zeros(chosen.size), []
+        for place, person in enumerate(chosen.tolist()):
+            B = self.blocks[person]
+            block = B.T @ (B.multiply(matrix[:, None]) if matrix.ndim == 1 else matrix @ B)
+            lengths, directions = np.linalg.eigh(block if isinstance(block, np.ndarray) else block.toarray())
+            values[place] = lengths[-1]
+            columns.append(csc_array(B @ csc_array(directions[:, -1:])))
+        empty = csc_array((self.blocks[0].shape[0], 0)) if self.blocks else csc_array((0, 0))
+        return values, csc_array(hstack(columns, format="csc")) if columns else empty
+
+    def broken(
+        self, matrix: FloatArray, chosen: IndexArray, *, tau: float, needed: float
+    ) -> tuple[IndexArray, csc_array]:
+        """The persons of some with a direction that is broken, and its column."""
+        values, columns = self.sharpest(matrix, chosen)
+        worse = np.flatnonzero(1 / values - tau < needed * (1 - _BROKEN))
+        return chosen[worse], csc_array(columns[:, worse])
+
+
+def person_blocks(people: PersonFindings, columns: csc_array, below: BoolArray) -> PersonBlocks:
+    """The blocks of the persons of some kinds; ``columns`` are those of all columns of the design."""
+    kinds = people.seen.kinds
+    chosen = np.flatnonzero(below & (kinds.rows_of_person > 1))
+    blocks = []
+    for kind in chosen.tolist():
+        own = kinds.entries(kind)
+        roots = np.sqrt(kinds.rows[own].astype(np.float64))
+        blocks.append(csc_array(columns[:, kinds.columns[own]].multiply(roots[None, :])))
+    return PersonBlocks(kind=chosen, blocks=tuple(blocks))
+
 
 _MOST_PAIRS = 2_000_000
 

@@ -18,15 +18,14 @@ from sightline.auditing.plan import Plan
 from sightline.auditing.plan_fields import LARGEST
 from sightline.auditing.pricing import price
 from sightline.auditing.release_noise import NoiseByCell, ReleaseNoise, number_name
-from sightline.designing.checks import check_bounds, check_ceilings, check_plan
 from sightline.designing.levels import LowerEnds, lower_ends
-from sightline.designing.paid import PaidReleases, paid_releases
+from sightline.designing.paid import PaidReleases, check_bounds, check_ceilings, check_plan, paid_releases
 from sightline.designing.problem import FIXED, NoiseProblem
 from sightline.designing.risks import KnownRisks, Risks, RowLimits
 from sightline.errors import InvalidNoise, InvalidPlan, require
 from sightline.labeled.incidence.protocol import BoolArray
 from sightline.noise.published import PublishedLaw
-from sightline.progress import Progress, silent
+from sightline.progress import report
 from sightline.tables.membership import Membership
 from sightline.tables.subject import SecretKind
 
@@ -201,11 +200,9 @@ class DesignTask:
         """The plan with this noise on its numbers."""
         return plan_with_noise(self.plan, self.membership, stddevs)
 
-    def audited(
-        self, stddevs: FloatArray, progress: Progress = silent, *, attacks: bool = False
-    ) -> LinearFindings:
+    def audited(self, stddevs: FloatArray, *, attacks: bool = False) -> LinearFindings:
         """What the audit finds with this noise."""
-        return _assessed(self.proposal(stddevs), self.membership, progress, attacks=attacks)
+        return _assessed(self.proposal(stddevs), self.membership, attacks=attacks)
 
     def lowest(self, stddevs: FloatArray) -> float:
         """What the audit says that everyone keeps with this noise."""
@@ -242,9 +239,7 @@ class DesignTask:
         return csc_array((np.ones(rows.size), (rows, place)), shape=(self.rows, len(chosen)))
 
 
-def task_of(
-    plan: Plan, membership: Membership, *, limit: float, grain: Grain, loss: Loss, progress: Progress = silent
-) -> DesignTask:
+def task_of(plan: Plan, membership: Membership, *, limit: float, grain: Grain, loss: Loss) -> DesignTask:
     """Check that a plan can be designed, and lay out its numbers."""
     check_plan(plan, membership)
     pricing = price(plan, membership)
@@ -298,8 +293,8 @@ def task_of(
     alone = ~stuck & (level == FIXED)
     np.minimum.at(ceilings, variable[alone], ((most / floor) ** 2)[alone])
     starting = plan_with_noise(plan, membership, floor)
-    progress("finding who is exposed", 0.0)
-    findings = _assessed(starting, membership, progress)
+    report("finding who is exposed", 0.0)
+    findings = _assessed(starting, membership)
     linear = findings.linear
     factors = linear.main.factors
     times = np.array([plan.copies(release) for release in releases], dtype=np.float64)
@@ -364,11 +359,9 @@ def lowest(findings: LinearFindings) -> float:
     return least.lower
 
 
-def _assessed(
-    plan: Plan, membership: Membership, progress: Progress, *, attacks: bool = False
-) -> LinearFindings:
+def _assessed(plan: Plan, membership: Membership, *, attacks: bool = False) -> LinearFindings:
     prices = price(plan, membership)
-    found = linear_findings(plan, membership, prices, attacks=attacks, progress=progress)
+    found = linear_findings(plan, membership, prices, attacks=attacks, progress=report)
     assert found is not None  # the plan was checked to publish something linear
     return found
 

@@ -124,7 +124,7 @@ class InOut:
         The block size cancels against the sensitivities (``eq:dp_to_risk_fixed_total_closed_s4``). For
         Laplace noise it is the Cramér–Rao bound; the linear attack's own risk is twice that.
 
-        >>> from sightline.privacy.basic import BasicComposition
+        >>> from sightline.privacy.composition import BasicComposition
         >>> basic = BasicComposition(Budget(epsilon=1.0, delta=1e-5))
         >>> round(InOut(background=50).mse_under(basic, 1, 1), 4), round(basic.kappa(2) * 2, 4)
         (198.8675, 198.8675)

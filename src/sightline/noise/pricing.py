@@ -58,7 +58,7 @@ def shared_unit_noise(accountant: Accountant, *, releases: int, own_releases: fl
     sensitivity; L need not be whole where a record has only some of its rows in a release.
 
     >>> from sightline import Budget
-    >>> from sightline.privacy.per_record import PerRecord
+    >>> from sightline.privacy.gaussian_dp import PerRecord
     >>> accountant = PerRecord(Budget(epsilon=1.0, delta=1e-5))
     >>> round(shared_unit_noise(accountant, releases=20, own_releases=2.5) / accountant.kappa(5), 12)
     0.5

@@ -12,11 +12,10 @@ from sightline.paper.drawing import panel
 from sightline.paper.figure_type import Table
 from sightline.paper.line import Line
 from sightline.privacy.accountant import Accountant
-from sightline.privacy.basic import BasicComposition
 from sightline.privacy.budget import Budget
+from sightline.privacy.composition import BasicComposition
+from sightline.privacy.concentrated import Renyi, ZeroConcentrated
 from sightline.privacy.gaussian_dp import GaussianDP
-from sightline.privacy.renyi import Renyi
-from sightline.privacy.zero_concentrated import ZeroConcentrated
 from sightline.progress import reported
 
 LABEL = "tab:accountant_scaling_main"

@@ -14,9 +14,9 @@ from sightline.multiset.thresholds import Thresholds
 from sightline.paper.claim import Claim, claim
 from sightline.paper.drawing import panel
 from sightline.paper.line import Line
-from sightline.privacy.basic import BasicComposition
 from sightline.privacy.budget import Budget
-from sightline.privacy.zero_concentrated import ZeroConcentrated
+from sightline.privacy.composition import BasicComposition
+from sightline.privacy.concentrated import ZeroConcentrated
 from sightline.progress import reported
 
 LABEL = "diag:bottleneck"

@@ -24,7 +24,7 @@ from sightline.paper.drawing import panel
 from sightline.paper.line import INTERVAL_95, Line
 from sightline.paper.mle import Pair, transcript
 from sightline.paper.setting import BASIC, UNIFORM
-from sightline.privacy.basic import Calibration
+from sightline.privacy.composition import Calibration
 from sightline.progress import reported
 
 LABEL = "diag:boundary"

@@ -15,12 +15,10 @@ from sightline.paper.claim import Claim, claim
 from sightline.paper.drawing import panel
 from sightline.paper.line import Line
 from sightline.privacy.accountant import Accountant
-from sightline.privacy.basic import BasicComposition, Calibration, kappa_of_one
 from sightline.privacy.budget import Budget
-from sightline.privacy.gaussian_curve import gaussian_delta
-from sightline.privacy.gaussian_dp import GaussianDP
-from sightline.privacy.renyi import Renyi
-from sightline.privacy.zero_concentrated import ZeroConcentrated
+from sightline.privacy.composition import BasicComposition, Calibration, kappa_of_one
+from sightline.privacy.concentrated import Renyi, ZeroConcentrated
+from sightline.privacy.gaussian_dp import GaussianDP, gaussian_delta
 
 LABEL = "diag:calibration"
 

@@ -23,8 +23,8 @@ from sightline.paper import threshold
 from sightline.paper.claim import Claim, claim
 from sightline.paper.drawing import panel
 from sightline.paper.line import Line
-from sightline.privacy.basic import BasicComposition
 from sightline.privacy.budget import Budget
+from sightline.privacy.composition import BasicComposition
 
 LABEL = "diag:compact"
 

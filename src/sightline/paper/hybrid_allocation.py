@@ -25,7 +25,7 @@ from sightline.paper.drawing import axis
 from sightline.paper.line import INTERVAL_95, Line
 from sightline.paper.loads import shipped_loads
 from sightline.privacy.budget import Budget
-from sightline.privacy.zero_concentrated import ZeroConcentrated
+from sightline.privacy.concentrated import ZeroConcentrated
 from sightline.progress import reported
 from sightline.report.style import INK, PALETTE, altair
 

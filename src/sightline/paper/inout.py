@@ -17,10 +17,9 @@ from sightline.paper.comparison import Comparison, joint_test
 from sightline.paper.drawing import panel
 from sightline.paper.line import Line
 from sightline.privacy.accountant import Accountant
-from sightline.privacy.basic import BasicComposition
 from sightline.privacy.budget import Budget
-from sightline.privacy.renyi import Renyi
-from sightline.privacy.zero_concentrated import ZeroConcentrated
+from sightline.privacy.composition import BasicComposition
+from sightline.privacy.concentrated import Renyi, ZeroConcentrated
 from sightline.releases.linear import SubsetMean
 
 

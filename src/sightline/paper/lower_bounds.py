@@ -17,8 +17,8 @@ from sightline.multiset.moments import (
 from sightline.paper.claim import Claim, claim
 from sightline.paper.drawing import panel
 from sightline.paper.line import Line
-from sightline.privacy.basic import BasicComposition
 from sightline.privacy.budget import Budget
+from sightline.privacy.composition import BasicComposition
 from sightline.progress import reported
 
 LABEL = "diag:bounds"

@@ -22,9 +22,9 @@ from sightline.paper.drawing import panel
 from sightline.paper.figure_type import Table
 from sightline.paper.line import INTERVAL_95, Line
 from sightline.paper.published import printed_line, reference
-from sightline.privacy.basic import BasicComposition, Calibration
 from sightline.privacy.budget import Budget
-from sightline.privacy.gaussian_curve import gaussian_delta
+from sightline.privacy.composition import BasicComposition, Calibration
+from sightline.privacy.gaussian_dp import gaussian_delta
 from sightline.progress import reported
 from sightline.releases.feature_mean import Moment
 

@@ -11,7 +11,7 @@ from sightline.paper.claim import Claim, claim
 from sightline.paper.drawing import panel, stars_of
 from sightline.paper.line import INTERVAL_95, Line
 from sightline.paper.mle import Pair, simulated_line, transcript
-from sightline.privacy.basic import Calibration
+from sightline.privacy.composition import Calibration
 from sightline.progress import reported
 
 LABEL = "fig:app_mle_vs_L"

@@ -15,8 +15,8 @@ from sightline.paper.comparison import Comparison
 from sightline.paper.drawing import panel, stars_of
 from sightline.paper.line import Line
 from sightline.paper.published import printed_line, reference
-from sightline.privacy.basic import BasicComposition
 from sightline.privacy.budget import Budget
+from sightline.privacy.composition import BasicComposition
 from sightline.releases.query import Convention
 
 LABEL = "fig:poly_synth"

@@ -24,8 +24,8 @@ from sightline.paper.claim import Claim, claim
 from sightline.paper.drawing import axis
 from sightline.paper.loads import normalise, shipped_loads
 from sightline.paper.published import reference
-from sightline.privacy.basic import BasicComposition
 from sightline.privacy.budget import Budget
+from sightline.privacy.composition import BasicComposition
 from sightline.releases.query import Convention
 from sightline.report.style import INK, PALETTE, altair
 

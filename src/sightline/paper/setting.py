@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from sightline.multiset.moments import Moments
-from sightline.privacy.basic import BasicComposition
 from sightline.privacy.budget import Budget
-from sightline.privacy.zero_concentrated import ZeroConcentrated
+from sightline.privacy.composition import BasicComposition
+from sightline.privacy.concentrated import ZeroConcentrated
 
 BUDGET = Budget(epsilon=1.0, delta=1e-5)
 BASIC, ZCDP = BasicComposition(BUDGET), ZeroConcentrated(BUDGET)

@@ -13,8 +13,8 @@ from sightline.multiset.thresholds import Thresholds
 from sightline.paper.claim import Claim, claim
 from sightline.paper.drawing import panel, stars_of
 from sightline.paper.line import Line
-from sightline.privacy.basic import BasicComposition
 from sightline.privacy.budget import Budget
+from sightline.privacy.composition import BasicComposition
 from sightline.progress import reported
 from sightline.releases.features import Kernel
 

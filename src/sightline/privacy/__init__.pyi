@@ -5,8 +5,8 @@
 from sightline.privacy.accountant import Accountant as Accountant
 from sightline.privacy.accountant import NoiseLaw as NoiseLaw
 from sightline.privacy.accountant import Validity as Validity
-from sightline.privacy.basic import Calibration as Calibration
-from sightline.privacy.per_record import PerRecord as PerRecord
+from sightline.privacy.composition import Calibration as Calibration
+from sightline.privacy.gaussian_dp import PerRecord as PerRecord
 from sightline.privacy.spending import account as account
 from sightline.privacy.spending import account_budgets as account_budgets
 from sightline.privacy.spending import Spending as Spending

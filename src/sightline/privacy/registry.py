@@ -15,16 +15,16 @@ import numpy as np
 from sightline.arrays import FloatArray
 from sightline.errors import InvalidBudget
 from sightline.privacy.accountant import Accountant, NoiseLaw
-from sightline.privacy.advanced import AdvancedComposition
-from sightline.privacy.basic import BasicComposition, Calibration
 from sightline.privacy.budget import Budget
-from sightline.privacy.gaussian_curve import smallest_epsilon
-from sightline.privacy.gaussian_dp import GaussianDP
-from sightline.privacy.laplace import LaplaceComposition
-from sightline.privacy.per_record import PerRecord
-from sightline.privacy.renyi import Renyi
+from sightline.privacy.composition import (
+    AdvancedComposition,
+    BasicComposition,
+    Calibration,
+    LaplaceComposition,
+)
+from sightline.privacy.concentrated import Renyi, ZeroConcentrated
+from sightline.privacy.gaussian_dp import GaussianDP, PerRecord, smallest_epsilon
 from sightline.privacy.spending import account
-from sightline.privacy.zero_concentrated import ZeroConcentrated
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

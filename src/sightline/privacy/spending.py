@@ -13,11 +13,10 @@ from numpy.typing import ArrayLike
 from sightline.arrays import FloatArray, frozen_floats
 from sightline.errors import InvalidBudget, InvalidNoise, require
 from sightline.numerics.balls import ball, evaluate, rounded_up
-from sightline.privacy.basic import Calibration, calibration_named, kappa_of_one
 from sightline.privacy.budget import Budget
-from sightline.privacy.gaussian_curve import smallest_epsilon
-from sightline.privacy.renyi import best_order, epsilon_at_order
-from sightline.privacy.zero_concentrated import epsilon_of_rho
+from sightline.privacy.composition import Calibration, calibration_named, kappa_of_one
+from sightline.privacy.concentrated import best_order, epsilon_at_order, epsilon_of_rho
+from sightline.privacy.gaussian_dp import smallest_epsilon
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,8 +12,7 @@ import numpy as np
 
 from sightline.arrays import FloatArray, IndexArray
 from sightline.auditing.findings import Findings, LinearFindings, find
-from sightline.auditing.plan_text import public_source
-from sightline.auditing.reading import PlanLike, read_plan
+from sightline.auditing.reading import PlanLike, public_source, read_plan
 from sightline.auditing.session import Session, opened
 from sightline.errors import InvalidPlan, TooMuchWork, require
 from sightline.noise.published import PublishedLaw

@@ -14,9 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from sightline.auditing.result import AuditResult
-from sightline.designing.attacks import who as attacked
-from sightline.designing.result import DesignResult
-from sightline.designing.summary import LOSSES
+from sightline.designing.result import LOSSES, DesignResult
+from sightline.designing.result import who as attacked
 from sightline.designing.task import Loss
 from sightline.errors import MissingExtra
 from sightline.format import count, number, parameter, percent

@@ -13,9 +13,8 @@ from sightline.auditing.assemble import assemble
 from sightline.auditing.budget import budget_report
 from sightline.auditing.findings import find
 from sightline.auditing.plan import Plan
-from sightline.auditing.plan_text import plan_text, publishable_plan_text
 from sightline.auditing.pricing import price
-from sightline.auditing.reading import read_plan
+from sightline.auditing.reading import plan_text, publishable_plan_text, read_plan
 from sightline.auditing.result import VerdictStatus
 from sightline.errors import InvalidPlan
 from sightline.tables.membership import Feature

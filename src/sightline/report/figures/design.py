@@ -5,8 +5,7 @@ from __future__ import annotations
 from statistics import median
 from typing import Any
 
-from sightline.designing.attacks import who
-from sightline.designing.result import DesignResult
+from sightline.designing.result import DesignResult, who
 from sightline.format import count, number, percent
 from sightline.report.style import EXPOSED, HEIGHT, INK, NEUTRAL, WIDTH, altair, labelled_line, rows, zoom
 from sightline.report.wording import isolated, one_line, short
