@@ -1,15 +1,34 @@
-"""How much slack a plan has: by how much all noise could be smaller, or must be larger, to keep the limit."""
+r"""How much slack a plan has: by how much all noise could be smaller, or must be larger, to keep the limit.
+
+What remains, L, is about :math:`1/(1 + I/f^2)` with all noise times f. So :math:`\ln L/(1 - L)` is nearly
+linear in :math:`\ln f`, and a few audits find the least factor. Each is at a factor as it is printed: the
+audit has the last word.
+"""
 
 from __future__ import annotations
 
-from sightline.auditing.findings import Findings, linear_findings
-from sightline.auditing.noise_factor import epsilon_for, noise_factor, rounded
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from sightline.auditing.findings import Findings, LinearFindings, linear_findings
 from sightline.auditing.pricing import price
 from sightline.auditing.result import NoiseSlack, Verdict, VerdictStatus
 from sightline.format import number
+from sightline.noise.published import LEAST_DISCRETE_STDDEV
+from sightline.privacy.budget import Budget
+from sightline.privacy.registry import accountants
 
 _AGAIN = "Audit again before you use less: what the true values show was checked at today's noise only."
 _NO_NOISE = 1e-5  # a factor so small that the noise does not matter
+# Up to this much work for one assessment (numbers³ + numbers × units) a search takes seconds.
+_SEARCHABLE = 2e9
+_MOST, _LEAST = 1e12, 1e-7  # factors beyond which nobody asks how much more or less would do
+_LARGEST_EPSILON = 1e6  # beyond this a budget says nothing
+_CLOSE = 5e-4  # how near the least factor a search ends, in its logarithm
+_FIRST_STEP = 3.0  # the most that a first guess may differ, in the factor's logarithm
+_SHARPEST_SLOPE = 0.1  # of ln L/(1 - L) by ln f, that a guess relies on; it is about 2
 
 
 def noise_slack(findings: Findings) -> NoiseSlack | None:
@@ -31,7 +50,7 @@ def noise_slack(findings: Findings) -> NoiseSlack | None:
         return _none_is_enough(
             f"Some numbers are published exactly: give them noise before asking how much noise keeps {share}."
         )
-    factor = noise_factor(findings, found, limit)
+    factor = noise_factor(findings, limit)
     epsilon = None if factor is None else _audited_epsilon(findings, factor, limit)
     if factor is None:
         return _none_is_enough(f"No amount of this noise is shown to keep {share}: lower the limit.")
@@ -64,7 +83,7 @@ def _audited_epsilon(findings: Findings, factor: float, limit: float) -> float |
     epsilon = rounded(epsilon, up=False)
     privacy = findings.plan.privacy.model_copy(update={"epsilon": epsilon})
     plan = findings.plan.model_copy(update={"privacy": privacy})
-    found = linear_findings(plan, findings.membership, price(plan, findings.membership), attacks=False)
+    found = linear_findings(plan, findings.membership, price(plan, findings.membership), upper=False)
     least = None if found is None else found.least
     return epsilon if least is not None and least.lower >= limit else None
 
@@ -87,3 +106,150 @@ def _need(factor: float, epsilon: float | None) -> str:
 def _down(value: float) -> float:
     """Rounded down to three digits, so that the slack holds as it is printed."""
     return rounded(value, up=False)
+
+
+def noise_factor(findings: Findings, limit: float) -> float | None:
+    """A factor on all noise, to three digits, with which the audit finds that every record keeps the limit.
+
+    From 1 on if the limit does not hold as it is, else from a ten-millionth to 1. The least one of three
+    digits if the search is affordable. ``None`` if no factor is enough. It is enough for the secret and for
+    every yes-or-no question about it.
+    """
+    least = findings.least
+    assert least is not None  # something linear is published
+    assert findings.linear is not None
+    if _is_large(findings.linear):
+        return _enough(findings, findings.linear, limit)
+    return least_factor(lambda factor: lowest(findings, factor), limit, now=least.lower)
+
+
+def least_factor(kept: Callable[[float], float], limit: float, *, now: float) -> float | None:
+    """About the least factor, to three digits and from above, with which so much is ``kept``.
+
+    Above 1 if what is kept ``now``, with factor 1, is less than the limit; else a ten-millionth or more.
+
+    >>> least_factor(lambda factor: 1 / (1 + 3 / factor**2), 0.5, now=0.25)
+    1.74
+    """
+    target, holds = _odds(limit), now >= limit
+    end, step = math.log(_LEAST if holds else _MOST), _FIRST_STEP
+    odds = {1.0: _odds(now)}  # of what is kept, for every factor that was tried
+    while True:
+        below = max((factor for factor, one in odds.items() if one < target), default=0.0)
+        above = min((factor for factor, one in odds.items() if one >= target), default=math.inf)
+        if above <= (1 + _CLOSE) * below or (above < math.inf and odds[above] - target <= _CLOSE):
+            return above
+        low, high = math.log(below) if below else -math.inf, math.log(above)
+        guess = _guess({math.log(factor): one for factor, one in odds.items()}, target)
+        if math.isinf(low) or math.isinf(high):  # nothing on the other side yet
+            last = math.log(below or above)
+            guess = max(end, last - step, guess) if holds else min(end, last + step, guess)
+            guess = min(guess, last - _CLOSE) if holds else max(guess, last + _CLOSE)
+            step *= 2
+        elif not low + 0.05 * (high - low) < guess < high - 0.02 * (high - low) or len(odds) % 4 == 3:
+            guess = (low + high) / 2
+        factor = rounded(math.exp(guess), up=True)
+        factor = rounded(math.exp(guess), up=False) if factor in odds else factor
+        if factor in odds:
+            return above
+        odds[factor] = _odds(kept(factor))
+        if holds and odds[factor] >= target and factor <= _LEAST:
+            return factor
+        if not holds and odds[factor] < target and factor >= _MOST:
+            return None
+
+
+def _guess(points: dict[float, float], target: float) -> float:
+    """Where a line through the two nearest points meets the target; through one, with the slope 2."""
+    x = min(points, key=lambda one: abs(points[one] - target))
+    others = [one for one in points if one != x and math.isfinite(points[one])]
+    slope = 2.0
+    if others and math.isfinite(points[x]):
+        near = min(others, key=lambda one: abs(one - x))
+        slope = max((points[x] - points[near]) / (x - near), _SHARPEST_SLOPE)
+    return x + (target - points[x]) / slope + _CLOSE / 4
+
+
+def _odds(share: float) -> float:
+    """ln L/(1 - L)."""
+    return math.log(share / (1 - share)) if 0 < share < 1 else math.copysign(math.inf, share - 0.5)
+
+
+def lowest(findings: Findings, factor: float) -> float:
+    """What the audit says that everyone keeps, with all noise multiplied by a factor.
+
+    Nothing, if discrete Gaussian noise would be less than its bounds are for.
+    """
+    pricing = findings.pricing.scaled(factor)
+    if pricing.discrete.size and float(pricing.discrete.min()) < LEAST_DISCRETE_STDDEV:
+        return 0.0
+    kept = [1.0]
+    for one in (findings, *findings.questions):
+        found = linear_findings(one.plan, one.membership, pricing, upper=False)
+        least = None if found is None else found.least
+        kept += [] if least is None else [least.lower]
+    return min(kept)
+
+
+def _is_large(found: LinearFindings) -> bool:
+    rows = found.linear.row_count
+    return float(rows) ** 3 + rows * len(found.people) > _SEARCHABLE
+
+
+def _enough(findings: Findings, found: LinearFindings, limit: float) -> float | None:
+    """Noise that is enough against an attacker who knows all other records: no factorisation."""
+    # Of any feature of a person at most this many times as much as of a row; a category has two sides.
+    sides = 2 if found.linear.columns_of_unit > 1 else 1
+    most = sides * float(np.max(found.exposure.information * found.linear.rows_of_unit))
+    pricing, prior = findings.pricing, findings.prior
+
+    def kept(factor: float) -> float:
+        if findings.has_nonlinear:
+            return prior.kept_whatever_is_published(pricing.told_at_most(factor))
+        return prior.kept(information=most / factor**2, law=pricing.bounding_law)
+
+    factor = least_factor(kept, limit, now=kept(1.0))
+    if factor is None or lowest(findings, factor) >= limit:
+        return factor
+    return None
+
+
+def epsilon_for(findings: Findings, factor: float) -> float | None:
+    """The largest epsilon, up to 0.1 %, with which the accountant asks for that many times the noise."""
+    plan, pricing = findings.plan, findings.pricing
+    epsilon, delta = plan.privacy.epsilon, plan.privacy.delta or 1e-6
+    if (
+        epsilon is None
+        or plan.privacy.periods
+        or pricing.releases == 0
+        or pricing.releases < pricing.multipliers.size
+    ):
+        return None
+    name, count = plan.privacy.accountant, pricing.releases
+
+    def kappa(value: float) -> float:
+        return accountants(Budget(epsilon=value, delta=delta))[name].kappa(count)
+
+    wanted = kappa(epsilon) * factor**2
+    low, high = epsilon, epsilon
+    while kappa(low) < wanted:
+        low /= 2
+    while kappa(high) >= wanted:
+        high *= 2
+        if high > _LARGEST_EPSILON:
+            return None
+    while high > 1.001 * low:
+        middle = math.sqrt(low * high)
+        low, high = (middle, high) if kappa(middle) >= wanted else (low, middle)
+    return low
+
+
+def rounded(value: float, *, up: bool) -> float:
+    """A value to three digits, on the safe side, so that the advice holds as it is printed.
+
+    >>> rounded(5.1301, up=True), rounded(0.12399, up=False)
+    (5.14, 0.123)
+    """
+    step = 10.0 ** (math.floor(math.log10(value)) - 2)
+    steps = math.ceil(value / step) if up else math.floor(value / step)
+    return float(f"{steps * step:.3g}")
