@@ -26,7 +26,7 @@ _NO_NOISE = 1e-5  # a factor so small that the noise does not matter
 _SEARCHABLE = 2e9
 _MOST, _LEAST = 1e12, 1e-7  # factors beyond which nobody asks how much more or less would do
 _LARGEST_EPSILON = 1e6  # beyond this a budget says nothing
-_CLOSE = 5e-4  # how near the least factor a search ends, in its logarithm
+_CLOSE = 0.01  # how near the least factor a search ends, in its logarithm
 _FIRST_STEP = 3.0  # the most that a first guess may differ, in the factor's logarithm
 _SHARPEST_SLOPE = 0.1  # of ln L/(1 - L) by ln f, that a guess relies on; it is about 2
 
@@ -167,7 +167,7 @@ def _guess(points: dict[float, float], target: float) -> float:
     if others and math.isfinite(points[x]):
         near = min(others, key=lambda one: abs(one - x))
         slope = max((points[x] - points[near]) / (x - near), _SHARPEST_SLOPE)
-    return x + (target - points[x]) / slope + _CLOSE / 4
+    return x + (target - points[x]) / slope + _CLOSE / 2
 
 
 def _odds(share: float) -> float:
