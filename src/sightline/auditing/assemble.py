@@ -78,6 +78,7 @@ def assemble(
     slack = cache(lambda: noise_slack(findings))
     releases = cache(lambda: _with_accuracy(release_reports(findings), release_accuracies(findings, sums)))
     fewer = cache(lambda: fewer_numbers(findings, releases(), listed))
+    enough = cache(lambda: reaching(findings, slack()))
     facts = {
         **_facts(findings),
         "identifiable_records": listed.identifiable_records,
@@ -102,9 +103,10 @@ def assemble(
         "budget": budget,
         "guaranteed_by_noise": lambda: guaranteed_by_noise(findings),
         "slack": lambda: slack_under(judgement(), slack()),
-        "reaching": cache(lambda: reaching(findings, slack())),
+        "reaching": enough,
         "what_to_change": lambda: (
             *fewer()[0],
+            *_others(enough(), fewer()[0]),
             *_noise_changes(findings, more_noise(findings, slack()), design_noise),
         ),
         "more_to_change": lambda: fewer()[1],
@@ -172,6 +174,12 @@ def _with_accuracy(
         report.model_copy(update={"accuracy": accuracy})
         for report, accuracy in zip(reports, accuracies, strict=True)
     )
+
+
+def _others(enough: tuple[Change, ...], found: tuple[Change, ...]) -> tuple[Change, ...]:
+    """Of what reaches the limit, numbers to leave out that are not among the changes that were found."""
+    told = {change.release for change in found if change.reaches_limit}
+    return tuple(one for one in enough if one.release is not None and one.release not in told)
 
 
 def _noise_changes(
