@@ -148,7 +148,7 @@ def _slack(found: Differences, before: Any, now: Any) -> None:
     if before is None or now is None:
         found.equal("slack", before, now)
         return
-    found.falls("slack", before[1], now[1], 1e-3)  # rounded to three digits
+    found.falls("slack", before[1], now[1], 5e-3)  # searched for to that, and rounded to three digits
     if before[0] and not now[0]:
         found.wrong.append("slack: held before, does not now")
 

@@ -111,6 +111,8 @@ class LinearAttacks:
         if not 0 < gain < 1 or (rows == 1 and self._digits_lost(column, 1 - gain)):
             return None
         chosen, part_gain = self._chosen(reach / np.sqrt(length / self._scale), gain)
+        if not part_gain < 1:  # a number without noise carries everything
+            return None
         share = (part_gain / (1 - part_gain)) / (gain / (1 - gain))
         if not 0 < share <= 1 + 1e-6:
             return None

@@ -26,9 +26,11 @@ _NO_NOISE = 1e-5  # a factor so small that the noise does not matter
 _SEARCHABLE = 2e9
 _MOST, _LEAST = 1e12, 1e-7  # factors beyond which nobody asks how much more or less would do
 _LARGEST_EPSILON = 1e6  # beyond this a budget says nothing
-_CLOSE = 0.01  # how near the least factor a search ends, in its logarithm
+_CLOSE = 2.5e-3  # how near the least factor a search ends, in its logarithm
+_HARDLY_HIDDEN = 1.6  # in the logarithm of the information: tuned on the shipped examples
+_NEAR = 0.2  # of a factor: another one that is so near tells the slope
 _FIRST_STEP = 3.0  # the most that a first guess may differ, in the factor's logarithm
-_SHARPEST_SLOPE = 0.1  # of ln L/(1 - L) by ln f, that a guess relies on; it is about 2
+_SHARPEST_SLOPE = 0.5  # of ln L/(1 - L) by ln f, that a guess relies on; it is about 2
 
 
 def noise_slack(findings: Findings) -> NoiseSlack | None:
@@ -120,13 +122,36 @@ def noise_factor(findings: Findings, limit: float) -> float | None:
     assert findings.linear is not None
     if _is_large(findings.linear):
         return _enough(findings, findings.linear, limit)
-    return least_factor(lambda factor: lowest(findings, factor), limit, now=least.lower)
+    likely = _likely_factor(findings, findings.linear, least.lower, limit)
+    return least_factor(lambda factor: lowest(findings, factor), limit, now=least.lower, likely=likely)
 
 
-def least_factor(kept: Callable[[float], float], limit: float, *, now: float) -> float | None:
+def _likely_factor(findings: Findings, found: LinearFindings, now: float, limit: float) -> float:
+    """The factor if the record that keeps least were seen as one value is through the same noise alone."""
+    prior, law = findings.prior, findings.pricing.bounding_law
+    unit = float(prior.of_column.variance)
+
+    def information(share: float) -> float:
+        """The logarithm of the information that leaves a share, if all others are known."""
+        low, high = -35.0, 35.0
+        while high - low > 1e-4:
+            middle = (low + high) / 2
+            kept = prior.kept(information=math.exp(middle) / unit, law=law)
+            low, high = (middle, high) if kept > share else (low, middle)
+        return high
+
+    seen, told = information(now), math.log(max(_most_information(found) * unit, 1e-12))
+    # A record that few others hide keeps more than that by other bounds, which more noise makes useless.
+    return math.exp(((told if told - seen < _HARDLY_HIDDEN else seen) - information(limit)) / 2)
+
+
+def least_factor(
+    kept: Callable[[float], float], limit: float, *, now: float, likely: float = math.nan
+) -> float | None:
     """About the least factor, to three digits and from above, with which so much is ``kept``.
 
-    Above 1 if what is kept ``now``, with factor 1, is less than the limit; else a ten-millionth or more.
+    Above 1 if what is kept ``now``, with factor 1, is less than the limit; else a ten-millionth or more. A
+    ``likely`` one is tried first.
 
     >>> least_factor(lambda factor: 1 / (1 + 3 / factor**2), 0.5, now=0.25)
     1.74
@@ -137,16 +162,19 @@ def least_factor(kept: Callable[[float], float], limit: float, *, now: float) ->
     while True:
         below = max((factor for factor, one in odds.items() if one < target), default=0.0)
         above = min((factor for factor, one in odds.items() if one >= target), default=math.inf)
-        if above <= (1 + _CLOSE) * below or (above < math.inf and odds[above] - target <= _CLOSE):
+        if above < math.inf and (above <= (1 + 2 * _CLOSE) * below or _is_least(odds, above, target)):
             return above
         low, high = math.log(below) if below else -math.inf, math.log(above)
         guess = _guess({math.log(factor): one for factor, one in odds.items()}, target)
+        if len(odds) == 1 and likely > 0:
+            guess = math.log(likely)
+        guess += _CLOSE if math.isinf(high) else _CLOSE / 4  # rather above than below again
         if math.isinf(low) or math.isinf(high):  # nothing on the other side yet
             last = math.log(below or above)
             guess = max(end, last - step, guess) if holds else min(end, last + step, guess)
             guess = min(guess, last - _CLOSE) if holds else max(guess, last + _CLOSE)
             step *= 2
-        elif not low + 0.05 * (high - low) < guess < high - 0.02 * (high - low) or len(odds) % 4 == 3:
+        elif not low + _CLOSE / 4 < guess < high - _CLOSE / 4 or len(odds) % 7 == 6:
             guess = (low + high) / 2
         factor = rounded(math.exp(guess), up=True)
         factor = rounded(math.exp(guess), up=False) if factor in odds else factor
@@ -159,15 +187,36 @@ def least_factor(kept: Callable[[float], float], limit: float, *, now: float) ->
             return None
 
 
+def _is_least(odds: dict[float, float], above: float, target: float) -> bool:
+    """Whether a factor is close to the least one, by the slope to the nearest one tried."""
+    others = [factor for factor in odds if factor != above and abs(factor / above - 1) < _NEAR]
+    if not others:
+        return False
+    near = min(others, key=lambda factor: abs(factor - above))
+    slope = (odds[above] - odds[near]) / (math.log(above) - math.log(near))
+    return odds[above] - target < _CLOSE * slope
+
+
 def _guess(points: dict[float, float], target: float) -> float:
-    """Where a line through the two nearest points meets the target; through one, with the slope 2."""
-    x = min(points, key=lambda one: abs(points[one] - target))
-    others = [one for one in points if one != x and math.isfinite(points[one])]
-    slope = 2.0
-    if others and math.isfinite(points[x]):
-        near = min(others, key=lambda one: abs(one - x))
-        slope = max((points[x] - points[near]) / (x - near), _SHARPEST_SLOPE)
-    return x + (target - points[x]) / slope + _CLOSE / 2
+    """Where the curve through the nearest points meets the target: x as a polynomial of y.
+
+    Of one point, with the slope 2; of three, where that is no guess, through two.
+    """
+    finite = {x: y for x, y in points.items() if math.isfinite(y)}
+    nearest = sorted(finite, key=lambda x: abs(finite[x] - target))[:3]
+    if len(nearest) < 2:
+        x = next(iter(points))
+        return x + (target - points[x]) / 2
+    first, second = nearest[:2]
+    slope = max((finite[first] - finite[second]) / (first - second), _SHARPEST_SLOPE)
+    guess = first + (target - finite[first]) / slope
+    if len(nearest) == 3 and len({finite[x] for x in nearest}) == 3:
+        curved = 0.0
+        for x in nearest:
+            others = [one for one in nearest if one != x]
+            curved += x * math.prod((target - finite[one]) / (finite[x] - finite[one]) for one in others)
+        guess = curved if abs(curved - first) < 2 * abs(guess - first) + _CLOSE else guess
+    return guess
 
 
 def _odds(share: float) -> float:
@@ -196,12 +245,16 @@ def _is_large(found: LinearFindings) -> bool:
     return float(rows) ** 3 + rows * len(found.people) > _SEARCHABLE
 
 
-def _enough(findings: Findings, found: LinearFindings, limit: float) -> float | None:
-    """Noise that is enough against an attacker who knows all other records: no factorisation."""
+def _most_information(found: LinearFindings) -> float:
+    """The most that is told of a record if all others are known, as ``SecretPrior.kept`` takes it."""
     # Of any feature of a person at most this many times as much as of a row; a category has two sides.
     sides = 2 if found.linear.columns_of_unit > 1 else 1
-    most = sides * float(np.max(found.exposure.information * found.linear.rows_of_unit))
-    pricing, prior = findings.pricing, findings.prior
+    return sides * float(np.max(found.exposure.information * found.linear.rows_of_unit))
+
+
+def _enough(findings: Findings, found: LinearFindings, limit: float) -> float | None:
+    """Noise that is enough against an attacker who knows all other records: no factorisation."""
+    most, pricing, prior = _most_information(found), findings.pricing, findings.prior
 
     def kept(factor: float) -> float:
         if findings.has_nonlinear:

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from sightline.auditing.findings import Findings
-from sightline.auditing.lowering import linear_partitions, signature_columns
+from sightline.auditing.lowering import linear_partitions
 from sightline.auditing.plan import Plan
 from sightline.auditing.shared_budget import budget_of
 from sightline.auditing.streamed_findings import PASSES
+from sightline.auditing.table_units import signature_columns
 from sightline.auditing.timeline import stage_count
 from sightline.format import count, shown_memory
 from sightline.labeled.incidence.cells import incidence_of_cells

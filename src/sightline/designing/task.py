@@ -12,11 +12,12 @@ from scipy.sparse import csc_array
 
 from sightline.arrays import FloatArray, IndexArray
 from sightline.auditing.findings import LinearFindings, linear_findings
-from sightline.auditing.lowering import Lowered, linear_partitions, signature_columns
+from sightline.auditing.lowering import Lowered, linear_partitions
 from sightline.auditing.plan import Plan
 from sightline.auditing.plan_fields import LARGEST
 from sightline.auditing.pricing import price
 from sightline.auditing.release_noise import NoiseByCell, ReleaseNoise, number_name
+from sightline.auditing.table_units import signature_columns
 from sightline.designing.levels import LowerEnds
 from sightline.designing.paid import PaidReleases, check_bounds, check_ceilings, check_plan, paid_releases
 from sightline.designing.problem import FIXED, NoiseProblem
