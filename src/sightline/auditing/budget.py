@@ -165,7 +165,7 @@ def losses(findings: Findings, *, delta: float) -> tuple[LossPoint, ...]:
     lower, upper = found.per_unit(found.lower), found.per_unit(found.upper)
     worst = lower.argmin(axis=1)[:, None]  # of a record's categories, the one of which the least remains
     lower, upper = (np.take_along_axis(ends, worst, 1)[:, 0] for ends in (lower, upper))
-    identifiable = found.per_unit(found.identifiable).any(axis=1)
+    identifiable = np.asarray(found.per_unit(found.identifiable).any(axis=1))
     return _points([cost, lower, upper, identifiable], found.people, pricing, delta)
 
 

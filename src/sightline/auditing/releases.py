@@ -93,11 +93,9 @@ def _effects(findings: Findings, found: LinearFindings, query: int) -> dict[str,
 
 def _seen(seen: LinearFindings | None, of: LinearFindings) -> NDArray[np.bool_]:
     """The units of one person of whom something is identifiable."""
-    return (
-        np.zeros(len(of.people), dtype=np.bool_)
-        if seen is None
-        else seen.per_unit(seen.identifiable).any(axis=1)
-    )
+    if seen is None:
+        return np.zeros(len(of.people), dtype=np.bool_)
+    return np.asarray(seen.per_unit(seen.identifiable).any(axis=1))
 
 
 def copied(plan: Plan, membership: Membership) -> dict[int, str]:
