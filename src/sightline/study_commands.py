@@ -116,6 +116,7 @@ def rehearse(  # many parameters: one for each option
     force: bool,
 ) -> None:
     """Publish a plan with simulated noise and attack it: guesses beside the truth. For the owner only."""
+    from sightline.progress import reporting
     from sightline.rehearsing.run import publish_and_rehearse
     from sightline.report.files import check_new, write_new
     from sightline.report.progress import Ticker
@@ -123,10 +124,8 @@ def rehearse(  # many parameters: one for each option
     for path in (write_answers, figure):
         if path is not None:
             check_new(path, force=force)
-    with Ticker() as progress:
-        made = publish_and_rehearse(
-            plan, seed=seed, repetitions=repetitions, top=top, answers=answers, progress=progress
-        )
+    with Ticker() as progress, reporting(progress):
+        made = publish_and_rehearse(plan, seed=seed, repetitions=repetitions, top=top, answers=answers)
     from sightline.report.rehearsal import document, print_rehearsal
     from sightline.report.streams import console
 
@@ -168,13 +167,12 @@ def tour(as_json: bool) -> None:
 @json_option
 def paper(labels: tuple[str, ...], out: Path, fast: bool, seed: int, as_json: bool) -> None:
     """Make the paper's figures, tables and claims again, and compare them with its numbers."""
-    from sightline.paper import summary
     from sightline.paper.run import regenerate
     from sightline.report.progress import Ticker
 
     with Ticker() as progress:
         made = regenerate(labels, out=out, fast=fast, seed=seed, progress=progress)
     if as_json:
-        print_json(summary.document(made))
+        print_json(made.document())
     else:
-        print("\n".join(summary.lines(made)))
+        print("\n".join(made.lines()))

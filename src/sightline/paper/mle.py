@@ -16,11 +16,8 @@ from sightline.attacks.inversion import MomentInversion
 from sightline.attacks.mle import ConstrainedMLE
 from sightline.attacks.monte_carlo import Simulation, sweep
 from sightline.geometry.transcript import Transcript
-from sightline.paper.claim import Claim, claim
-from sightline.paper.comparison import Comparison, joint_test
+from sightline.paper.comparison import INTERVAL_95, Claim, Comparison, Line, Table, claim, joint_test
 from sightline.paper.drawing import panel
-from sightline.paper.figure_type import Table
-from sightline.paper.line import INTERVAL_95, Line
 from sightline.paper.published import printed_line, reference
 from sightline.privacy.budget import Budget
 from sightline.privacy.composition import BasicComposition, Calibration

@@ -84,19 +84,31 @@ def best_linear(found: LinearFindings, columns: IndexArray) -> AttackWeights:
     )
 
 
-def prior_errors(
-    found: LinearFindings, attack: AttackWeights, repetitions: int, generator: np.random.Generator
+def errors_of(
+    found: LinearFindings,
+    attack: AttackWeights,
+    repetitions: int,
+    generator: np.random.Generator,
+    *,
+    sums: FloatArray | None = None,
 ) -> FloatArray:
-    """Guess less truth, publication by publication, with values drawn from the prior and fresh noise."""
+    """Guess less truth, publication by publication, with fresh noise and values drawn from the prior.
+
+    With ``sums`` of the columns' true values these stay: what is guessed are the sums.
+    """
     linear, k = found.linear, found.linear.columns_of_unit
     starts = np.cumsum(found.people) - found.people
     people = int(found.people.sum())
     unit, category = np.divmod(attack.columns, k)
     shares = np.stack([np.asarray(linear.table.T @ line).reshape(-1, k) for line in attack.weights])
     errors = np.empty((repetitions, attack.columns.size))
-    step = max(1, _BLOCK // max(people, linear.row_count))
+    step = max(1, _BLOCK // max(people if sums is None else 1, linear.row_count))
     for begin in range(0, repetitions, step):
         size = min(step, repetitions - begin)
+        if sums is not None:
+            rows = linear.table @ sums + sample_rows(linear, size, generator)
+            errors[begin : begin + size] = attack.guesses(rows) - sums[attack.columns]
+            continue
         values = _drawn(linear, (size, people), generator)
         guess = attack.constants + sample_rows(linear, size, generator) @ attack.weights.T
         for c in range(k):

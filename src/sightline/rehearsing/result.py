@@ -9,9 +9,13 @@ import math
 from dataclasses import dataclass
 from enum import StrEnum
 from statistics import NormalDist
+from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
 from scipy.stats import binom, chi2
 
+from sightline.arrays import FloatArray
 from sightline.display import Displayed
 
 CONFIDENCE = 0.95  # of every interval
@@ -55,6 +59,18 @@ class Guess:
     mse_error: float  # the standard error of that mean, an estimate
     stated_mse: float | None  # what theory says that it is; none for the constrained likelihood
     bracket: tuple[float, float] | None  # of the audit: of the best attack, on average over the prior
+
+    @classmethod
+    def repeated(cls, *, errors: FloatArray, held: NDArray[np.bool_], **stated: Any) -> Guess:
+        """A guess as it is stated, and the errors of its repetitions with whether their intervals held."""
+        squares = errors**2
+        return cls(
+            repetitions=errors.size,
+            covered=int(np.count_nonzero(held)),
+            mse=float(squares.mean()),
+            mse_error=float(squares.std(ddof=1)) / math.sqrt(errors.size),
+            **stated,
+        )
 
     @property
     def holds(self) -> bool:
@@ -130,32 +146,3 @@ class Rehearsal(Displayed):
     def answers_fit(self) -> bool:
         """Whether real answers differ from the true ones by no more than the plan's noise explains."""
         return self.misfit is None or self.misfit >= FALSE_ALARMS
-
-
-def gaussian_factor(confidence: float) -> float:
-    """Half the width of an interval, in standard errors, for a normal law.
-
-    >>> round(gaussian_factor(0.95), 3)
-    1.96
-    """
-    return NormalDist().inv_cdf(0.5 + confidence / 2)
-
-
-def unimodal_factor(confidence: float) -> float:
-    r"""The same for a symmetric law with one mode.
-
-    Gauss's inequality: :math:`P(|X| \ge k\sigma) \le 4/(9k^2)` for :math:`k^2 \ge 4/3`.
-
-    >>> round(unimodal_factor(0.95), 3)
-    2.981
-    """
-    return max(math.sqrt(4 / (9 * (1 - confidence))), math.sqrt(4 / 3))
-
-
-def any_law_factor(confidence: float) -> float:
-    r"""The same for any law (Chebyshev's inequality): :math:`P(|X| \ge k\sigma) \le 1/k^2`.
-
-    >>> round(any_law_factor(0.95), 3)
-    4.472
-    """
-    return math.sqrt(1 / (1 - confidence))

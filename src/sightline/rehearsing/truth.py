@@ -104,7 +104,8 @@ def _column_sums(plan: Plan, linear: Lowered, totals: FloatArray) -> FloatArray:
     place = [names.index(name) for name in linear.categories] or [0]
     inside, units = linear.unit_of_record >= 0, len(linear.units)
     each = [np.bincount(linear.unit_of_record[inside], totals[inside, c], units) for c in place]
-    return np.stack(each, axis=1).ravel()
+    sums: FloatArray = np.stack(each, axis=1, dtype=np.float64).ravel()
+    return sums
 
 
 def _linear_answers(plan: Plan, linear: Lowered, totals: FloatArray) -> FloatArray:
