@@ -258,14 +258,6 @@ GROUPED = "SELECT d, AVG(x) FROM data GROUP BY d"
             {},
             "more than 62 conditions are published",
         ),
-        (
-            [
-                "SELECT m, AVG(v) FROM (SELECT who, MAX(a) AS m, SUM(x) AS v FROM data GROUP BY who) "
-                "GROUP BY m"
-            ],
-            {},
-            "only DuckDB and Spark can",
-        ),
     ],
 )
 def test_what_cannot_be_streamed_says_why(
