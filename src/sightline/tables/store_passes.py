@@ -8,21 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sightline.arrays import FloatArray, IndexArray
 from sightline.errors import TooMuchWork
-from sightline.labeled.bracket_forms import NEAR, BracketForms, PrecisionForm, WeightedByPrecision
-from sightline.labeled.incidence.cells import CellIncidence
-from sightline.progress import silent
+from sightline.labeled.row_products import products_of_lines
 from sightline.tables.cell_numbers import DIRECT, Layout, SignatureCells
 from sightline.tables.encoding import PackedCodes
 from sightline.tables.signature_store import Arrays, SignatureBatch
 
 MOST_CONDITIONS, _MOST_PATTERNS = 62, 10_000
+_NEAR = 1 - 1e-9  # a leverage above this may be one
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -80,45 +79,24 @@ class CellSizes:
         return codes[met].astype(np.int64), rows[met]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class CellProducts:
-    """How many unknown rows every two cells have in common, and the extremes of the priors' precisions."""
+class SeenSignatures(Protocol):
+    """What is seen of some signatures: arrays over them."""
 
-    cells: SignatureCells
-    precision: PrecisionForm | None  # none for a prior without a density
-
-    def of_batch(self, batch: SignatureBatch) -> Arrays:
-        table = self.cells.table(batch.words)
-        unknown = (batch.counts - batch.known).astype(np.float64)
-        found = {"products": products_of_cells(table, self.cells.widths, unknown)}
-        if self.precision is not None:
-            each = self.precision.of_cells(table)
-            ends = (each.min(initial=np.inf), each.max(initial=-np.inf))
-            found["least"], found["most"] = np.array([ends[0]]), np.array([ends[1]])
-        return found
-
-    def merged(self, first: Arrays, second: Arrays) -> Arrays:
-        found = {"products": first["products"] + second["products"]}
-        if self.precision is not None:
-            found["least"] = np.minimum(first["least"], second["least"])
-            found["most"] = np.maximum(first["most"], second["most"])
-        return found
+    @property
+    def lower(self) -> FloatArray: ...
+    @property
+    def upper(self) -> FloatArray: ...
+    @property
+    def relative_error(self) -> FloatArray: ...
+    @property
+    def group_leverage(self) -> FloatArray:
+        """At least the leverage of all rows of the signature together: 1 if they may be identifiable."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class WeightedProducts:
-    """The products of cells in which an unknown row counts by the precision of its prior."""
+class SignatureForms(Protocol):
+    """The brackets of signatures, given by their cells (partitions × signatures) and unknown rows."""
 
-    cells: SignatureCells
-    weights: WeightedByPrecision
-
-    def of_batch(self, batch: SignatureBatch) -> Arrays:
-        table = self.cells.table(batch.words)
-        each = self.weights.levels(table) * (batch.counts - batch.known)
-        return {"products": products_of_cells(table, self.cells.widths, each)}
-
-    def merged(self, first: Arrays, second: Arrays) -> Arrays:
-        return {"products": first["products"] + second["products"]}
+    def assess(self, table: NDArray[np.int32], counts: FloatArray) -> SeenSignatures: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -131,7 +109,7 @@ class ExposureScan:
     """
 
     cells: SignatureCells
-    forms: BracketForms
+    forms: SignatureForms
     most: int
     edges: FloatArray  # of the histogram of lower ends
     limit: float  # of the remaining uncertainty; minus infinity without one
@@ -150,7 +128,7 @@ class ExposureScan:
             table if some.size == len(batch) else table[:, some], unknown[some].astype(np.float64)
         )
         lower[some], upper[some], error[some] = seen.lower, seen.upper, seen.relative_error
-        near[some] |= ~(seen.group_leverage <= NEAR)
+        near[some] |= ~(seen.group_leverage <= _NEAR)
         kept: dict[str, NDArray[Any]] = {"words": batch.words, "counts": batch.counts, "known": batch.known}
         kept |= {"lower": lower, "upper": upper, "near": near, "cost": cost, "error": error}
         return self._kept(kept, self._no_rest())
@@ -280,10 +258,8 @@ def _joined(first: Arrays, second: Arrays, *names: str) -> Sequence[NDArray[Any]
 
 def products_of_cells(table: NDArray[np.int32], widths: IndexArray, each: FloatArray) -> FloatArray:
     """Sums of a weight over the signatures that every two cells have in common."""
-    incidence = CellIncidence(
-        table=table, widths=widths, counts=np.ones(each.size, dtype=np.intp), sizes=np.zeros(0, dtype=np.intp)
-    )
-    return incidence.weighted_gram(each, silent)
+    rows = np.where(table >= 0, table + (np.cumsum(widths) - widths)[:, None], widths.sum()).T
+    return products_of_lines(rows, each, int(widths.sum()))
 
 
 def _sums(table: NDArray[np.int32], widths: IndexArray, costs: FloatArray) -> FloatArray:
