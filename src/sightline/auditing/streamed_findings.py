@@ -23,8 +23,9 @@ from sightline.auditing.plan import Plan
 from sightline.auditing.pricing import Pricing, price
 from sightline.auditing.result import EDGES
 from sightline.errors import TooMuchWork
-from sightline.labeled.assessment import UnitBrackets, exposure_of, unit_brackets
+from sightline.labeled.assessment import exposure_of, unit_brackets
 from sightline.labeled.row_forms import RowForm
+from sightline.labeled.unit_brackets import UnitBrackets
 from sightline.labeled.unit_design import Design, RowNoise, UnitPrior
 from sightline.labeled.units import Arrays, UnitBlock, UnitReduction
 from sightline.progress import Progress
