@@ -40,6 +40,11 @@ def find_streamed(plan: Plan, table: StreamedTable, progress: Progress, *, most:
     lowered = _lowered(plan, table, pricing)
     units = StreamedUnits(store=table.store, cells=table.cells.filled, progress=progress)
     brackets = unit_brackets(replace(lowered.design, units=units, made={}))
+    if not brackets.solver.leverage.error < 1:  # everyone might be identifiable, and would be kept
+        raise TooMuchWork(
+            "expected independent rows of a table that is streamed, got some that are too nearly dependent; "
+            "allow more with max_memory, so that all signatures fit"
+        )
     scan = _scan(plan, table, SolvedForms.of(brackets), pricing, most)
     found = table.store.run(scan, "assessing every record", progress)
     kept = table.listing(found, progress)

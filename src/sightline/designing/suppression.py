@@ -37,7 +37,7 @@ from sightline.designing.result import Suppressed, WithheldNumber
 from sightline.designing.risks import inverse_of_sum
 from sightline.designing.task import DesignTask, Grain, plan_with_noise, task_of
 from sightline.labeled.bounds.target import Seen
-from sightline.labeled.incidence.protocol import BoolArray
+from sightline.labeled.units import BoolArray
 from sightline.progress import report
 from sightline.tables.membership import Membership
 from sightline.tables.published import published, without_queries

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sightline.arrays import IndexArray
-from sightline.numerics.residues import Residues
+from sightline.arrays import FloatArray, IndexArray
 
 _BLOCK = 1 << 18  # pairs of rows that are compared at once
 
@@ -31,18 +30,17 @@ class DifferencingPair:
 def differencing_pairs(  # many parameters: the rows, the groups and their residues
     names: Sequence[str],
     *,
-    images: Residues,
-    totals: Residues,
-    prime: int,
+    images: FloatArray,
+    totals: FloatArray,
     first: IndexArray,
     sizes: IndexArray,
     among: tuple[IndexArray, IndexArray] | None = None,
 ) -> tuple[DifferencingPair, ...]:
-    """All pairs of different rows that differ by one group, found by their residues.
+    """All pairs of different rows that differ by one group, found by sums of random whole numbers.
 
-    ``images`` is the sum of random residues over each row, ``totals`` over each group: rows differ by a
-    group iff their residues do. Of rows that repeat each other only the first is named. ``among`` are the
-    pairs of a larger and a smaller row that come into question; by default all pairs do.
+    ``images`` are their sums over each row, ``totals`` over each group: rows differ by a group iff these
+    do. Of rows that repeat each other only the first is named. ``among`` are the pairs of a larger and a
+    smaller row that come into question; by default all pairs do.
     """
     _, distinct = np.unique(images, axis=1, return_index=True)
     distinct.sort()
@@ -50,7 +48,7 @@ def differencing_pairs(  # many parameters: the rows, the groups and their resid
     table = totals[0][order]
     pairs = []
     for larger, smaller in _candidates(distinct, images.shape[1], among):
-        differences = np.mod(images[:, larger] - images[:, smaller], np.int64(prime))
+        differences = images[:, larger] - images[:, smaller]
         place = np.minimum(np.searchsorted(table, differences[0]), table.size - 1)
         group = order[place]
         hits = np.all(totals[:, group] == differences, axis=0) & np.any(differences != 0, axis=0)

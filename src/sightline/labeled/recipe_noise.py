@@ -27,7 +27,6 @@ from scipy.linalg import solve_triangular
 
 from sightline.arrays import FloatArray, IndexArray
 from sightline.labeled.removal import ModularRecipes
-from sightline.labeled.unknown_gram import UnknownRecordsGram
 from sightline.numerics.inverse import inverse_of_products
 from sightline.numerics.residuals import eigenvector_errors, gamma, orthonormality_error
 
@@ -50,17 +49,17 @@ class RecipeNoise:
     @classmethod
     def of(
         cls,
-        gram: UnknownRecordsGram,
+        products: FloatArray,
+        weights: FloatArray,
+        release_of: IndexArray,
         exact: ModularRecipes,
         sums: FloatArray,
     ) -> RecipeNoise | None:
-        """For groups whose columns add up to ``sums`` (rows × groups).
+        """For groups whose columns add up to ``sums`` (rows × groups), in noise of the scales 1/weights.
 
-        ``None`` where that would cost digits: correlated or very uneven noise, nearly dependent rows.
+        ``None`` where that would cost digits: very uneven noise, nearly dependent rows.
         """
-        design, products = gram.design, gram.matrix
-        weights = np.abs(gram.whitening)
-        if weights.ndim == 2 or float(weights.max()) > _ALIKE * float(weights.min()):
+        if float(weights.max()) > _ALIKE * float(weights.min()):
             return None
         pivots, free = exact.pivots, exact.free
         found = inverse_of_products(products[np.ix_(pivots, pivots)])
@@ -79,9 +78,9 @@ class RecipeNoise:
         null /= weights[:, None]
         basis, triangle = np.linalg.qr(null)
         start = np.linalg.norm(recipes, axis=0)
-        in_order = np.zeros((design.release_count, sums.shape[1]))
-        release_of_vector = design.release_of[free]
-        for release in range(design.release_count):
+        in_order = np.zeros((int(release_of[-1]) + 1, sums.shape[1]))
+        release_of_vector = release_of[free]
+        for release in range(len(in_order)):
             new = basis[:, release_of_vector == release]
             recipes -= new @ (new.T @ recipes)
             in_order[release] = np.linalg.norm(recipes, axis=0)

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sightline.arrays import FloatArray, IndexArray
-from sightline.labeled.incidence.protocol import BoolArray
+from sightline.labeled.units import BoolArray
 from sightline.numerics import exact_library as flint
 from sightline.numerics import residues
 from sightline.numerics.residues import Residues

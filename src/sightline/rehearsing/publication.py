@@ -23,7 +23,7 @@ from sightline.arrays import FloatArray, IndexArray
 from sightline.auditing.findings import Findings
 from sightline.auditing.pricing import noise_on_rows
 from sightline.errors import InvalidInput, TooMuchWork, require
-from sightline.labeled.incidence.protocol import BoolArray
+from sightline.labeled.units import BoolArray
 from sightline.noise.published import PublishedLaw
 
 _MOST_NUMBERS = 1_000_000

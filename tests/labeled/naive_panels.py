@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from flint import fmpz_mat
-from scipy.linalg import block_diag
 
 from sightline.arrays import FloatArray, IndexArray
-from sightline.labeled.description import Readout
-from sightline.labeled.design import MembershipDesign
-from sightline.labeled.incidence.cells import incidence_of_cells
-from sightline.labeled.person_kinds import PersonKinds
+from sightline.labeled.bounds.target import TargetPrior
+from sightline.labeled.unit_design import Design, RowNoise, UnitPrior
+from sightline.labeled.units import Units
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,50 +55,37 @@ class Panel:
 
     # ------------------------------------------------------------ what the library is given
 
-    def by_signature(self) -> tuple[MembershipDesign, PersonKinds, list[int], IndexArray]:
-        """A design with a column for each signature; its kinds, one person of each, and known columns."""
-        labels = np.vstack([self.members, self.known]).T
-        distinct, column = np.unique(labels, axis=0, return_inverse=True)
+    def design(self, prior: TargetPrior) -> tuple[Design, list[int]]:
+        """A design over kinds of persons, and one person of each kind."""
+        _, column = np.unique(self.members, axis=1, return_inverse=True)
+        distinct = np.unique(self.members, axis=1)
         column = column.ravel()
-        cells = np.where(distinct[:, :-1] > 0, 0, -1).astype(np.int16)
-        design = MembershipDesign(
-            incidence_of_cells(cells, cells=np.ones(len(self.members), int), counts=np.bincount(column)),
-            noise=self.stddevs,
-            readout=Readout.SUM,
+        kinds: dict[tuple[tuple[int, int], ...], list[int]] = {}
+        for person in self.persons:
+            columns, rows = np.unique(column[self.rows(person)], return_counts=True)
+            kinds.setdefault(tuple(zip(columns.tolist(), rows.tolist(), strict=True)), []).append(person)
+        entries = [entry for kind in kinds for entry in kind]
+        numbers, width = len(self.members), max(1, int(distinct.sum(axis=0).max()))
+        rows = np.full((len(entries), width), numbers, dtype=np.int32)
+        for line, (own, _) in enumerate(entries):
+            members = np.flatnonzero(distinct[:, own])
+            rows[line, : members.size] = members
+        ones = np.ones(numbers)
+        design = Design(
+            units=Units(
+                rows=rows,
+                weights=None,
+                numbers=numbers,
+                starts=np.cumsum([0, *map(len, kinds)]),
+                times=np.array([times for _, times in entries]),
+                people=np.array([len(persons) for persons in kinds.values()]),
+            ),
+            noise=RowNoise.of(self.stddevs, self.stddevs, 0 * ones, ones),
+            prior=UnitPrior(target=prior),
+            release=np.arange(numbers),
+            place=np.arange(len(kinds)),
         )
-        kinds, examples = kinds_of(column, self)
-        return design, kinds, examples, np.flatnonzero(distinct[:, -1])
-
-    def row_by_row(self) -> tuple[MembershipDesign, PersonKinds, list[int], IndexArray]:
-        """A design with a column for each row of the table."""
-        design = MembershipDesign(self.members.astype(float), noise=self.stddevs, readout=Readout.SUM)
-        kinds, examples = kinds_of(np.arange(self.person.size), self)
-        return design, kinds, examples, np.flatnonzero(self.known)
-
-
-def union(panels: Sequence[Panel]) -> Panel:
-    """One panel of several that share no row, number or person; person p of panel i becomes 100 i + p."""
-    return Panel(
-        members=block_diag(*(panel.members for panel in panels)),
-        person=np.concatenate([100 * i + panel.person for i, panel in enumerate(panels)]),
-        known=np.concatenate([panel.known for panel in panels]),
-        stddevs=np.concatenate([panel.stddevs for panel in panels]),
-    )
-
-
-def kinds_of(column: IndexArray, panel: Panel) -> tuple[PersonKinds, list[int]]:
-    found: dict[tuple[tuple[int, int], ...], list[int]] = {}
-    for person in panel.persons:
-        columns, rows = np.unique(column[panel.rows(person)], return_counts=True)
-        found.setdefault(tuple(zip(columns.tolist(), rows.tolist(), strict=True)), []).append(person)
-    entries = [entry for kind in found for entry in kind]
-    kinds = PersonKinds(
-        starts=np.cumsum([0, *map(len, found)]),
-        columns=np.array([column for column, _ in entries]),
-        rows=np.array([rows for _, rows in entries]),
-        persons=np.array([len(members) for members in found.values()]),
-    )
-    return kinds, [members[0] for members in found.values()]
+        return design, [persons[0] for persons in kinds.values()]
 
 
 def exact_rank(table: IndexArray) -> int:
