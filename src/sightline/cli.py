@@ -25,8 +25,8 @@ except KeyboardInterrupt:
     raise SystemExit(130) from None
 
 if TYPE_CHECKING:
-    from sightline.auditing.column_guesses import Guess
     from sightline.auditing.result import AuditResult
+    from sightline.auditing.starter import Guess
 
 _INTERRUPTED = 128 + 2  # what a shell reports of a program that a signal has ended: INT
 _READER_GONE = 128 + 13  # and PIPE

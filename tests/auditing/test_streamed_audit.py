@@ -22,7 +22,7 @@ from sightline.examples.shipped import example_plan
 from sightline.report.figures.releases import describe_map
 from sightline.tables import streamed
 from sightline.tables.engines import duckdb_engine
-from sightline.tables.row_counts import count_rows
+from sightline.tables.rows import count_rows
 
 KEYS = ("a", "b", "c", "d")
 SAME: tuple[str, ...] = (

@@ -18,8 +18,8 @@ from sightline.tables.cells import RowGrouping
 from sightline.tables.collect import CountedTable, signature_query
 from sightline.tables.encoding import PackedCodes
 from sightline.tables.engines.protocol import Engine
-from sightline.tables.few_values import few_values
 from sightline.tables.membership import CellTable, Feature, Membership, OtherSignatures
+from sightline.tables.rows import few_values
 from sightline.tables.signature_store import Arrays, SignatureBatch, SignatureStore, StoringEngine
 from sightline.tables.store_passes import MOST_CONDITIONS, CellSizes, Ranks
 from sightline.tables.subject import SecretKind

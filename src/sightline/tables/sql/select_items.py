@@ -1,22 +1,25 @@
-"""Take an item of the SELECT list apart: the aggregate that carries the noise, and what is computed with it.
+"""Read an item of the SELECT list: the aggregate that carries the noise, and what is computed with it.
 
 What is computed with a noisy number and with public numbers tells no more than the noisy number. So
 ``ROUND(100.0 * SUM(x) / COUNT(*), 1)`` is audited as ``SUM(x)``, with the noise on the sum. The result of the
-audit says so: noise that is added after the multiplication by 100 is another amount of noise.
+audit says so: noise that is added after the multiplication by 100 is another amount of noise. An item that no
+value of the secret can change, such as ``AVG(age)``, is public.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
 from sightline.tables.membership import Computed
-from sightline.tables.sql.aggregates import Measure, RowCount, read_aggregate
+from sightline.tables.sql.aggregates import Measure, RowCount, read_aggregate, refuse_aggregate
 from sightline.tables.sql.grammar import refuse, shown
-from sightline.tables.sql.having import aggregates_in
-from sightline.tables.sql.refusals import refuse_aggregate
+from sightline.tables.sql.grouping import aggregates_in, check_made_of_keys
+from sightline.tables.sql.scope import Scope
 from sightline.tables.sql.secret_conditions import Secret, SecretTest, constant_of
+from sightline.tables.sql.unfold import label_of
 
 _OPERATORS: dict[type[exp.Expr], str] = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/"}
 _ONE_NUMBER: dict[type[exp.Expr], str] = {
@@ -29,7 +32,7 @@ _PUBLIC = (*_OPERATORS, *_ONE_NUMBER, exp.Cast, exp.DataType, exp.Paren, exp.Lit
 def read_item(item: exp.Expr, *, secret: Secret, where: SecretTest | None) -> Measure | RowCount:
     """Read one item of the SELECT list; ``where`` is the condition on the secret in the query's WHERE."""
     node = item.unalias().unnest()
-    label = item.alias or shown(node)
+    label = label_of(item)
     readings: dict[int, Measure | RowCount] = {
         id(one): read_aggregate(one, label=label, secret=secret, where=where) for one in aggregates_in(node)
     }
@@ -126,3 +129,49 @@ def _divisor(node: exp.Expr) -> exp.Expr:
     """The count in ``NULLIF(COUNT(*), 0)`` or a cast of it, else the expression itself."""
     node = node.unnest()
     return _divisor(node.this) if isinstance(node, exp.Nullif | exp.Cast) else node
+
+
+_COUNTS: tuple[type[exp.Expr], ...] = (exp.Count, exp.CountIf)
+_AGGREGATES: tuple[type[exp.Expr], ...] = (
+    *_COUNTS, exp.Avg, exp.Sum, exp.Min, exp.Max, exp.Median, exp.Stddev, exp.StddevPop, exp.StddevSamp,
+    exp.Variance, exp.VariancePop,
+)  # fmt: skip
+
+
+def read_public_aggregate(item: exp.Expr, *, scope: Scope, keys: Collection[str]) -> RowCount | None:
+    """Read an item made of aggregates of public columns; None if it is one count or speaks of the secret.
+
+    One count is left to the reader of measures: in a query grouped by the secret it is a histogram.
+    """
+    plain = item.unalias()
+    root = exp.Paren(this=plain.copy())
+    calls = aggregates_in(root)
+    own = [call.this if isinstance(call, exp.Filter) else call for call in calls]
+    inside = (exp.AggFunc, exp.Filter)
+    keyed = [column for column in root.find_all(exp.Column) if column.find_ancestor(*inside) is None]
+    single_count = len(calls) == 1 and isinstance(own[0], _COUNTS) and not keyed
+    if single_count or not all(type(call) in _AGGREGATES for call in own) or _speaks_of_secret(plain, scope):
+        return None
+    for call in calls:
+        check_arguments(call, scope)
+        call.replace(exp.Literal.number(1))
+    for call in list(root.find_all(exp.Round, exp.Cast)):
+        call.replace(call.this)
+    check_made_of_keys(scope.bind(root.this), item, keys)
+    return RowCount(label=label_of(item), aggregate=plain, counts_rows=False)
+
+
+def check_arguments(call: exp.Expr, scope: Scope) -> None:
+    """Refuse functions that are not listed inside an aggregate."""
+    if isinstance(call, exp.Filter):
+        scope.bind(call.expression.this)
+        call = call.this
+    argument = call.this
+    parts = argument.expressions if isinstance(argument, exp.Distinct) else [argument]
+    for part in [*parts, *call.expressions]:
+        if part is not None and not isinstance(part, exp.Star):
+            scope.bind(part)
+
+
+def _speaks_of_secret(node: exp.Expr, scope: Scope) -> bool:
+    return any(scope.mentions_secret(scope.bind(column)) for column in node.find_all(exp.Column))
