@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 
 from sightline.errors import InvalidInput, InvalidPlan, TooMuchWork
-from sightline.labeled.assessment import UnitBrackets, exposure_of, unit_brackets
+from sightline.labeled.assessment import exposure_of, unit_brackets
 from sightline.labeled.bounds.domain import prior_on
 from sightline.labeled.row_products import RowProducts
+from sightline.labeled.unit_brackets import UnitBrackets
 from sightline.labeled.unit_design import Design, RowNoise, UnitPrior
 from sightline.labeled.units import Units
 from sightline.progress import silent

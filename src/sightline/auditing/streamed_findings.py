@@ -18,7 +18,8 @@ from sightline.auditing.plan import Plan
 from sightline.auditing.pricing import Pricing, price
 from sightline.auditing.result import EDGES
 from sightline.errors import TooMuchWork
-from sightline.labeled.assessment import UnitBrackets, exposure_of, unit_brackets
+from sightline.labeled.assessment import exposure_of, unit_brackets
+from sightline.labeled.unit_brackets import UnitBrackets
 from sightline.progress import Progress
 from sightline.tables.store_passes import ExposureScan
 from sightline.tables.streamed import StreamedTable

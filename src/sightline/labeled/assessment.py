@@ -29,6 +29,7 @@ from sightline.labeled.table_units import TableUnits
 from sightline.labeled.unit_brackets import RowSolver, UnitBrackets
 from sightline.labeled.unit_design import Design
 from sightline.labeled.units import BoolArray
+from sightline.progress import report
 
 _BALL_ROWS, _BALL_UNITS = 400, 2_000  # balls: of designs with so many rows, for so many units
 _MOST_BITS, _FEWEST_BITS = 40, 12  # of whole weights; with fewer, one precision for all rows is as sharp
@@ -245,6 +246,7 @@ def unit_brackets(design: Design, hidden: bool = True) -> UnitBrackets:
     if "products" not in made:
         made["products"] = RowProducts.unweighted(design.units, prior, noise).of(design.units)
     sums: ProductSums = made["products"]
+    report("factorising the products", 0.0)
     if "pairs" not in made:
         cost, made["pairs"] = chosen_route(sums)
         cost.require_memory()

@@ -16,11 +16,10 @@ import numpy as np
 from scipy import sparse
 
 from sightline.arrays import FloatArray, IndexArray
-from sightline.labeled.packed_solutions import components_of, packed_solutions
 from sightline.labeled.row_forms import RowForm
 from sightline.labeled.row_products import ProductSums
 from sightline.labeled.row_solver import AnswerWeights, AskedUnits, Decided
-from sightline.labeled.sparse_attacks import Dependencies
+from sightline.labeled.sparse_attacks import FEW_RECIPES, Dependencies, components_of, packed_solutions
 from sightline.labeled.unit_design import RowNoise, UnitPrior
 from sightline.labeled.units import BoolArray, UnitBlock, UnitColumns
 from sightline.numerics.integer_proofs import proved, rounded
@@ -163,7 +162,9 @@ class SparseSolver:
         not.
         """
         M = sparse.csr_array(self.sums.matrix).astype(np.int64)
-        components = components_of(factor, self.pairs.first, self.pairs.second)
+        if "components" not in self.__dict__:  # of one factor
+            self.__dict__["components"] = components_of(factor, self.pairs.first, self.pairs.second)
+        components = self.__dict__["components"]
         recipes, yes = sparse.csr_array(images.shape), np.zeros(images.shape[1], dtype=np.bool_)
         for part, guesses in packed_solutions(factor, components, images):
             above, below = rounded(guesses)
@@ -217,7 +218,15 @@ class SparseSolver:
         rmse = np.where(yes, np.sqrt(squares), np.inf)
         return AnswerWeights(weights=recipes, rmse=rmse, relative_error=np.full(squares.size, error))
 
+    @cached_property
+    def _vanishing(self) -> Dependencies | None:
+        """The combinations of rows that vanish; ``None`` where they fill in."""
+        return Dependencies.of(self._factor[2], 1 / self.noise.information)
+
     def _dependencies(self, recipes: Any) -> Dependencies | None:
+        """With values for the pairs that many recipes need."""
+        if recipes.shape[1] <= FEW_RECIPES:
+            return self._vanishing
         return Dependencies.of(self._factor[2], 1 / self.noise.information, recipes)
 
     def on_all_rows(self, weights: Any) -> FloatArray:

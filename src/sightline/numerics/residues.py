@@ -6,7 +6,6 @@ precision). So residues are split into limbs, multiplied limb by limb at full sp
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -22,13 +21,6 @@ from sightline.numerics import integers as exact
 Residues = NDArray[np.int64]
 
 RESIDUE_BITS = 61  # drawn residues are below 2^61, which every 62-bit prime exceeds
-
-
-def draw_residues(seed: bytes, *, count: int, checks: int) -> Residues:
-    """Random residues of shape ``(checks, count)`` that are a function of ``seed`` alone."""
-    digest = hashlib.sha256(seed).digest()
-    generator = np.random.Generator(np.random.Philox(int.from_bytes(digest[:16], "big")))
-    return generator.integers(0, 1 << RESIDUE_BITS, size=(checks, count), dtype=np.int64)
 
 
 def limbs(values: Residues, *, bits: int) -> FloatArray:

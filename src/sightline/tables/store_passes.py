@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from sightline.arrays import FloatArray, IndexArray
 from sightline.errors import TooMuchWork
-from sightline.labeled.assessment import UnitBrackets
+from sightline.labeled.unit_brackets import UnitBrackets
 from sightline.tables.cell_numbers import DIRECT, Layout, SignatureCells
 from sightline.tables.encoding import PackedCodes
 from sightline.tables.signature_store import Arrays, SignatureBatch

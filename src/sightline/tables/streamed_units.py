@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from sightline.arrays import IndexArray
-from sightline.labeled.assessment import UnitBrackets
 from sightline.labeled.row_forms import RowForm
+from sightline.labeled.unit_brackets import UnitBrackets
 from sightline.labeled.unit_design import RowNoise, UnitPrior
 from sightline.labeled.units import Arrays, UnitBlock, UnitReduction
 from sightline.progress import Progress
