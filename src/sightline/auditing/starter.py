@@ -82,8 +82,8 @@ _OPEN = {"record": "SAY WHOSE ROW IT IS", "secret": "SAY WHICH COLUMN TO PROTECT
 class Proposal:
     """What may be the record and the secret of a table, before anybody has decided."""
 
-    record: Guess
-    secret: Guess
+    record: ColumnGuess
+    secret: ColumnGuess
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,7 +166,7 @@ def _suitable(column: Column) -> Column:
     return column
 
 
-def _field(field: str, meaning: str, column: Column | None, guess: Guess | None) -> str:
+def _field(field: str, meaning: str, column: Column | None, guess: ColumnGuess | None) -> str:
     """A field of [data]: as it was given, as it is guessed, or open with its candidates."""
     if column is not None and (guess is None or guess.sure is None):
         return f"{field} = {_quoted(column.name)}    # {meaning}"
@@ -192,7 +192,7 @@ def _comment(one: Candidate) -> str:
     return f"{' '.join(one.name.split())}: {one.reasons}"
 
 
-def _note(field: str, column: Column | None, guess: Guess) -> str:
+def _note(field: str, column: Column | None, guess: ColumnGuess) -> str:
     if column is not None and guess.sure is not None:
         return f"Guessed the {field}: {_comment(guess.sure)}. Check it."
     listed = "; or ".join(_comment(one) for one in guess.candidates)
@@ -315,7 +315,7 @@ class Candidate:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Guess:
+class ColumnGuess:
     """The column that is meant, if one alone can be; and all that may be, the likeliest first."""
 
     sure: Candidate | None
@@ -346,17 +346,17 @@ def facts_of(engine: Engine) -> tuple[ColumnFacts, ...]:
     )
 
 
-def guess_record(facts: Sequence[ColumnFacts]) -> Guess:
+def guess_record(facts: Sequence[ColumnFacts]) -> ColumnGuess:
     """Guess whose row a row is: by the one column that is named after people, and after nothing else."""
     keys = [one for one in facts if one.may_be_key and not one.words & _SENSITIVE]
     named = [one for one in keys if one.words & _PERSON and one.words <= _PERSON | _KEY]
     others = [one for one in keys if one not in named and (one.words & (_PERSON | _KEY) or one.unique)]
     listed = (*named, *others)[:_MOST_CANDIDATES]
     candidates = tuple(Candidate(name=one.column.name, reasons=_key_reasons(one)) for one in listed)
-    return Guess(sure=candidates[0] if len(named) == 1 else None, candidates=candidates)
+    return ColumnGuess(sure=candidates[0] if len(named) == 1 else None, candidates=candidates)
 
 
-def guess_secret(facts: Sequence[ColumnFacts], *, record: str | None) -> Guess:
+def guess_secret(facts: Sequence[ColumnFacts], *, record: str | None) -> ColumnGuess:
     """Guess the column to protect: the one with a sensitive name, or the only one besides the record."""
     running = {name for group in wide_columns(facts) for name in group}
     free = [one for one in facts if one.may_be_secret and one.column.name not in {record, *running}]
@@ -373,7 +373,7 @@ def guess_secret(facts: Sequence[ColumnFacts], *, record: str | None) -> Guess:
     listed = (named + many or only)[:_MOST_CANDIDATES]
     candidates = tuple(Candidate(name=one.column.name, reasons=_secret_reasons(one)) for one in listed)
     sure = candidates and (len(named) == 1 or (not named and bool(only))) and not running
-    return Guess(sure=candidates[0] if sure else None, candidates=candidates)
+    return ColumnGuess(sure=candidates[0] if sure else None, candidates=candidates)
 
 
 def wide_columns(facts: Sequence[ColumnFacts]) -> list[list[str]]:
