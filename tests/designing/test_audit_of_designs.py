@@ -1,4 +1,4 @@
-"""What a design asks of the audit: its verdict alone, and its lower ends without attacks."""
+"""What a design asks of the audit: its verdict alone."""
 
 from __future__ import annotations
 
