@@ -19,11 +19,10 @@ from sightline.auditing.session import opened
 from sightline.errors import InvalidPlan
 from sightline.examples.shipped import example_plan
 from sightline.progress import silent
-from sightline.rehearsing.attack_weights import best_linear, errors_of
-from sightline.rehearsing.likelihood import small_groups
+from sightline.rehearsing.attacks import best_linear, errors_of, small_groups
+from sightline.rehearsing.publication import Truth
 from sightline.rehearsing.result import AttackKind, Coverage
 from sightline.rehearsing.run import publish_and_rehearse, rehearse
-from sightline.rehearsing.truth import Truth
 from tests.rehearsing import rehearsal_plans
 from tests.rehearsing.rehearsal_plans import PLANS
 

@@ -5,17 +5,12 @@ Everything here is for the owner of the table only: it holds true values and gue
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from enum import StrEnum
 from statistics import NormalDist
-from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
 from scipy.stats import binom, chi2
 
-from sightline.arrays import FloatArray
 from sightline.display import Displayed
 
 CONFIDENCE = 0.95  # of every interval
@@ -59,18 +54,6 @@ class Guess:
     mse_error: float  # the standard error of that mean, an estimate
     stated_mse: float | None  # what theory says that it is; none for the constrained likelihood
     bracket: tuple[float, float] | None  # of the audit: of the best attack, on average over the prior
-
-    @classmethod
-    def repeated(cls, *, errors: FloatArray, held: NDArray[np.bool_], **stated: Any) -> Guess:
-        """A guess as it is stated, and the errors of its repetitions with whether their intervals held."""
-        squares = errors**2
-        return cls(
-            repetitions=errors.size,
-            covered=int(np.count_nonzero(held)),
-            mse=float(squares.mean()),
-            mse_error=float(squares.std(ddof=1)) / math.sqrt(errors.size),
-            **stated,
-        )
 
     @property
     def holds(self) -> bool:

@@ -7,8 +7,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sightline.arrays import FloatArray, IndexArray
 from sightline.attacks.estimates import any_law_factor, gaussian_factor, unimodal_factor
@@ -18,11 +20,27 @@ from sightline.auditing.session import Session, opened
 from sightline.errors import InvalidPlan, TooMuchWork, require
 from sightline.noise.published import PublishedLaw
 from sightline.progress import Progress, report, reporting
-from sightline.rehearsing.attack_weights import AttackWeights, best_linear, best_unbiased, errors_of
-from sightline.rehearsing.likelihood import MOST_VALUES, SmallGroup, small_groups
-from sightline.rehearsing.publication import Publication, read_publication, simulate_publication
+from sightline.rehearsing.attacks import (
+    MOST_VALUES,
+    AttackWeights,
+    SmallGroup,
+    best_linear,
+    best_unbiased,
+    errors_of,
+    small_groups,
+)
+from sightline.rehearsing.publication import (
+    MOST_NAMED,
+    Publication,
+    Secrets,
+    Truth,
+    read_publication,
+    rehearsed,
+    secrets_by_column,
+    seen_rows,
+    simulate_publication,
+)
 from sightline.rehearsing.result import CONFIDENCE, AttackKind, Coverage, Guess, Rehearsal
-from sightline.rehearsing.truth import MOST_NAMED, Secrets, Truth, rehearsed, secrets_by_column, seen_rows
 from sightline.tables.membership import Feature
 from sightline.tables.records import secrets_of
 from sightline.tables.subject import SecretKind
@@ -129,6 +147,17 @@ def _named(keys: list[str], size: int) -> str:
     return ", ".join(dict.fromkeys(shown)) + (f" and {more:,} more" if more else "")
 
 
+def _repeated(errors: FloatArray, held: NDArray[np.bool_]) -> dict[str, Any]:
+    """What a guess's repetitions showed: their errors, and whether their intervals held the truth."""
+    squares = errors**2
+    return {
+        "repetitions": errors.size,
+        "covered": int(np.count_nonzero(held)),
+        "mse": float(squares.mean()),
+        "mse_error": float(squares.std(ddof=1)) / math.sqrt(errors.size),
+    }
+
+
 def _check(findings: Findings) -> None:
     """Refuse what cannot be rehearsed."""
 
@@ -211,17 +240,14 @@ class _Attacked:
         return guesses, notes
 
     def _remarks(self) -> list[str]:
-        membership = self.findings.membership
-        remarks = {
-            "Records have several rows: each guess is at the value of one row.": membership.contributions > 1,
-            "Values outside the bounds or categories are rehearsed as the audit reads them.": bool(
-                membership.clipped
-            ),
-            "Rows that the audit leaves out are not part of the simulated numbers.": bool(
-                membership.published_but_dropped
-            ),
-        }
-        return [remark for remark, applies in remarks.items() if applies]
+        membership, notes = self.findings.membership, []
+        if membership.contributions > 1:
+            notes.append("Records have several rows: each guess is at the value of one row.")
+        if membership.clipped:
+            notes.append("Values outside the bounds or categories are rehearsed as the audit reads them.")
+        if membership.published_but_dropped:
+            notes.append("Rows that the audit leaves out are not part of the simulated numbers.")
+        return notes
 
     def _unbiased(
         self, found: LinearFindings, columns: IndexArray, secrets: dict[int, Secrets]
@@ -298,7 +324,7 @@ class _Attacked:
         about = self.findings.plan.data.secret if category is None else f"is {category}"
         guess = float(attack.guesses(seen_rows(found.linear, self.truth, self.numbers))[place])
         deviation = math.sqrt(attack.mse[place])
-        return Guess.repeated(
+        return Guess(
             attack=attack_kind,
             record=record,
             what=about if size == 1 else f"sum of {size:,} × {about}",
@@ -310,8 +336,7 @@ class _Attacked:
             coverage=coverage,
             stated_mse=float(attack.mse[place]),
             bracket=bracket,
-            errors=errors[:, place],
-            held=np.abs(errors[:, place]) <= factor * deviation,
+            **_repeated(errors[:, place], np.abs(errors[:, place]) <= factor * deviation),
         )
 
     def _likelihood(self, group: SmallGroup) -> Iterator[Guess]:
@@ -319,7 +344,7 @@ class _Attacked:
         once = group.attack(self.numbers[None])
         again = group.repeated(self.truth.answers, self.repetitions, self.generator)
         for place, (name, truth) in enumerate(zip(self._names_of(group), group.truth.tolist(), strict=True)):
-            yield Guess.repeated(
+            yield Guess(
                 attack=AttackKind.LIKELIHOOD,
                 record=name,
                 what=self.findings.plan.data.secret,
@@ -331,8 +356,10 @@ class _Attacked:
                 coverage=Coverage.UNKNOWN,
                 stated_mse=None,
                 bracket=None,
-                errors=again.values[:, place] - truth,
-                held=(again.lower[:, place] <= truth) & (truth <= again.upper[:, place]),
+                **_repeated(
+                    again.values[:, place] - truth,
+                    (again.lower[:, place] <= truth) & (truth <= again.upper[:, place]),
+                ),
             )
 
     def _names_of(self, group: SmallGroup) -> list[str]:
