@@ -73,13 +73,13 @@ def _to_improve(findings: Findings, found: LinearFindings) -> bool:
 def reaching(findings: Findings, slack: NoiseSlack | None) -> tuple[Change, ...]:
     """The changes after which everyone keeps the limit, as far as few audits find them."""
     found, common = findings.linear, more_noise(findings, slack)
-    changes = (
-        []
-        if found is None
-        else [
-            _left_out(findings, found, rows) for rows in islice(may_suffice(findings, found), _MOST_AUDITED)
-        ]
-    )
+    changes: list[Change | None] = []
+    if found is not None:
+        try:
+            proposed = list(islice(may_suffice(findings, found), _MOST_AUDITED))
+        except np.linalg.LinAlgError:  # next to no noise: advice is not looked for
+            proposed = []
+        changes = [_left_out(findings, found, rows) for rows in proposed]
     return tuple(change for change in (*changes, common) if change is not None and change.reaches_limit)
 
 
