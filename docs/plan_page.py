@@ -22,26 +22,6 @@ HEAD = """# The plan: every field
 A plan is TOML. `sightline init TABLE` writes a first one, `sightline check plan.toml` checks it without
 reading a row, and `sightline check --schema` prints its JSON Schema. A field that does not exist is refused
 by name. {doc}`audit` says what the fields mean together. In Python a plan may also be a mapping, or a `Plan`.
-
-```toml
-[data]
-source = "homes.parquet"
-record = "home"
-secret = "evening_watts"
-bounds = [0, 9000]
-
-[privacy]
-epsilon = 1.0
-delta = 1e-5
-
-[[release]]
-name = "mean by feeder"
-sql = "SELECT feeder, AVG(evening_watts) FROM data GROUP BY feeder"
-times = 12
-
-[limits]
-remaining_uncertainty = "50%"
-```
 """
 
 Schema = dict[str, Any]

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from sightline.auditing.assemble import assemble
 from sightline.auditing.exposed import about_person, about_signatures
 from sightline.auditing.findings import Findings, find
-from sightline.auditing.noise_factor import rounded
+from sightline.auditing.noise_slack import rounded
 from sightline.auditing.plan import Plan
 from sightline.auditing.reading import PlanLike, read_plan, with_limit
 from sightline.auditing.result import AuditResult, Change, ChangeKind, Exposed
@@ -253,7 +253,7 @@ def _explained(plan: Plan, base: Path, record: str) -> Explanation | InvalidPlan
 
 def _find(session: Session, membership: Membership, device: Device) -> Findings:
     report("finding who is exposed", 0.0)
-    findings = find(session.plan, replace(membership, device=device), values=session.values, progress=report)
+    findings = find(session.plan, replace(membership, device=device), values=session.values)
     report("describing what is exposed", 0.0)
     return findings
 

@@ -75,8 +75,8 @@ def check_plan(
     assert found is not None
     exact = exact_shares(rows, laws, parameters, counted)
     grid = ON_GRID if {"gaussian", "laplace"} & set(laws) else 1e-7
-    for column, place in enumerate(found.linear.column_signature):
-        inside = membership.signatures[place] >= 0
+    for column in range(found.lower.size):
+        inside = membership.signatures[found.linear.signatures_of(column)[0]] >= 0
         record = next(j for j in range(rows.shape[1]) if np.array_equal(inside, rows[:, j] > 0))
         category = found.linear.category(column)
         value = 1 if category is None or counted is None else CATEGORIES.index(category)

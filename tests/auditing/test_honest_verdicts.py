@@ -158,8 +158,8 @@ def test_of_records_that_may_keep_as_little_the_one_seen_best_is_told() -> None:
     lines = [["a", "a", "b"], ["x", "y", "y"]]
     examined = find(plan, membership_of(parts, lines))
     assert examined.linear is not None
-    exposures = examined.linear.exposures
-    assert np.ptp(exposures.remaining_lower) == 0
+    exposures = examined.linear.exposure
+    assert np.ptp(exposures.lower) == 0
     least = assemble(examined).least_remaining_uncertainty
     assert least is not None
-    assert least.upper == exposures.remaining_upper.min() < exposures.remaining_upper.max()
+    assert least.upper == exposures.upper.min() < exposures.upper.max()

@@ -59,9 +59,7 @@ def test_a_question_alone_is_a_boolean_secret() -> None:
     assert question.linear is not None
     assert secret.linear is not None
     np.testing.assert_array_equal(question.linear.lower, secret.linear.lower)
-    np.testing.assert_array_equal(
-        question.linear.exposures.remaining_upper, secret.linear.exposures.remaining_upper
-    )
+    np.testing.assert_array_equal(question.linear.upper, secret.linear.upper)
     assert question.linear.identifiable_records == secret.linear.identifiable_records
 
 
@@ -346,7 +344,7 @@ def test_counts_of_several_categories_against_enumeration(seed: int) -> None:
     v = (1 / k) * (1 - 1 / k)
     rows = [[None if g is None else 0 for g in line] for line in groups]
     for column in range(len(findings.linear.lower)):
-        signature = linear.signatures[linear.column_signature[column]]
+        signature = linear.membership.signatures[linear.signatures_of(column)[0]]
         record = next(
             row for row in range(3)
             if all((rows[p][row] is None) == (signature[p] < 0) for p in range(4))
@@ -355,7 +353,7 @@ def test_counts_of_several_categories_against_enumeration(seed: int) -> None:
         errors = (posterior @ own - own[truth]) ** 2 / v
         spread = 4 * errors.std() / np.sqrt(truth.size)
         assert findings.linear.lower[column] <= errors.mean() + spread
-        assert errors.mean() - spread <= findings.linear.exposures.remaining_upper[column]
+        assert errors.mean() - spread <= findings.linear.upper[column]
 
 
 def test_overlapping_lists_are_two_releases_and_disjoint_ones_a_histogram() -> None:

@@ -13,7 +13,6 @@ import sightline as sl
 from sightline.auditing.assemble import assemble
 from sightline.auditing.findings import Findings, find
 from sightline.auditing.homogeneous import homogeneous_cells
-from sightline.errors import InvalidPlan
 from sightline.tables.membership import Feature, Membership, Statistic
 from tests.auditing.hand_made import membership_of, partition, plan_of
 
@@ -69,28 +68,28 @@ def test_a_weighted_design_is_the_dense_one(seed: int, rows: int) -> None:
     """Of 200 rows many share a signature: their column stands for several records."""
     findings, A, scale = random_case(seed, rows)
     assert findings.linear is not None
-    exposures, linear = findings.linear.exposures, findings.linear.linear
+    exposures, linear = findings.linear.exposure, findings.linear.linear
     key = [tuple(column) for column in A.T.tolist()]
-    columns = linear.design.incidence.columns(np.arange(linear.design.size))
+    columns = linear.table.toarray()
     units = np.abs(columns).max(axis=1) / np.abs(A).max(axis=1)  # rows are multiplied to be whole numbers
-    assert linear.design.incidence.whole
+    assert np.array_equal(columns, np.rint(columns))
     dense = sl.MembershipDesign(A * units[:, None], noise=scale * units, readout="sum")
     expected = dense.exposures(domain=BOUNDS)
     for column, values in enumerate((columns / units[:, None]).T.tolist()):
         record = key.index(tuple(values))
-        assert key.count(tuple(values)) == linear.counts[column]
-        assert exposures.identifiable[column] == expected.identifiable[record]
-        assert exposures.remaining_lower[column] == pytest.approx(expected.remaining_lower[record], rel=1e-9)
-        assert exposures.remaining_upper[column] == pytest.approx(expected.remaining_upper[record], rel=1e-9)
+        assert key.count(tuple(values)) == findings.linear.counts[column]
+        assert findings.linear.identifiable[column] == expected.identifiable[record]
+        assert exposures.lower[column, 0] == pytest.approx(expected.remaining_lower[record], rel=1e-9)
+        assert exposures.upper[column, 0] == pytest.approx(expected.remaining_upper[record], rel=1e-9)
         # And by textbook algebra: the best unbiased attack, and the best linear one under the prior.
         whitened = A / scale[:, None]
         information = whitened.T @ whitened
         v = 100 / 12
         risk = np.linalg.inv(information + np.eye(A.shape[1]) / v)[record, record] / v
-        assert exposures.remaining_upper[column] == pytest.approx(risk, rel=1e-8 + exposures.relative_error)
-        if exposures.identifiable[column]:
+        assert exposures.upper[column, 0] == pytest.approx(risk, rel=1e-8 + exposures.relative_error)
+        if findings.linear.identifiable[column]:
             error = np.sqrt(np.linalg.pinv(information, rcond=1e-10)[record, record])
-            assert exposures.rmse[column] == pytest.approx(error, rel=1e-7)
+            assert exposures.rmse[column, 0] == pytest.approx(error, rel=1e-7)
 
 
 def test_the_sensitivity_is_that_of_the_largest_weight() -> None:
@@ -213,13 +212,6 @@ def test_weighted_counts_of_a_yes_or_no(tmp_path: Path) -> None:
     # The complement counts the cost of all others, 27, less those who are ill.
     assert recipe.constant == pytest.approx(-27 / 3)
     assert result.verdict.passed is False
-
-
-def test_too_many_weights_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    findings, *_ = random_case(1)
-    monkeypatch.setattr("sightline.auditing.weighted_rows._MOST_ENTRIES", 10)
-    with pytest.raises(InvalidPlan, match="weights per row over at most 10"):
-        find(findings.plan, replace(findings.membership, made={}))
 
 
 def test_weighted_powers_are_bounded_by_their_sensitivity() -> None:

@@ -117,22 +117,21 @@ def test_the_best_linear_attack_is_that_of_the_joint_covariance(name: str, tmp_p
     with opened(checked, base) as session:
         findings = find(checked, session.membership(silent))
     assert findings.linear is not None
-    linear = findings.linear.linear
-    columns = np.flatnonzero(~linear.known)
-    attack = best_linear(linear, columns)
-    width, blocks = linear.main.width, linear.main.blocks
+    linear, people = findings.linear.linear, findings.linear.people
+    columns = np.arange(findings.linear.lower.size)
+    attack = best_linear(findings.linear, columns)
     k = 3 if name == "category" else 1
     # Every record by itself: an indicator for each category, or the value.
-    owner = np.repeat(np.arange(width), linear.counts[:width])
-    A = np.zeros((linear.design.row_count, owner.size * k))
-    for block in range(blocks):
-        A[:, block::k] = linear.design.incidence.columns(block * width + owner)
+    owner = np.repeat(np.arange(people.size), people)
+    A = np.zeros((linear.row_count, owner.size * k))
+    for category in range(k):
+        A[:, category::k] = linear.table[:, owner * k + category].toarray()
     one = np.eye(k) / 3 - 1 / 9 if k == 3 else np.array([[100**2 / 12]])
     C = np.kron(np.eye(owner.size), one)
-    M = A @ C @ A.T + linear.design.law.covariance
+    M = A @ C @ A.T + np.diag(linear.design.noise.variance)
     for place, column in enumerate(columns):
-        block, position = divmod(int(column), width)
-        target = int(np.flatnonzero(owner == position)[0]) * k + block
+        unit, category = divmod(int(column), k)
+        target = int(np.flatnonzero(owner == unit)[0]) * k + category
         cross = A @ C[:, target]
         assert attack.weights[place] == pytest.approx(np.linalg.solve(M, cross), rel=1e-8, abs=1e-12)
         best = C[target, target] - cross @ np.linalg.solve(M, cross)
@@ -284,12 +283,11 @@ def test_drawing_from_the_prior_has_its_moments(tmp_path: Path) -> None:
         with opened(checked, base) as session:
             findings = find(checked, session.membership(silent))
         assert findings.linear is not None
-        linear = findings.linear.linear
-        attack = best_linear(linear, np.flatnonzero(~linear.known))
+        attack = best_linear(findings.linear, np.arange(findings.linear.lower.size))
         mean = {"number": 50.0, "category": 1 / 3, "yes or no": 0.5}[name]
         blind = replace(
             attack, weights=np.zeros_like(attack.weights), constants=np.full(len(attack.weights), mean)
         )
-        errors = prior_errors(linear, blind, 4000, np.random.default_rng(1))
+        errors = prior_errors(findings.linear, blind, 4000, np.random.default_rng(1))
         assert np.abs(errors.mean()) < 5 * math.sqrt(variance / 4000)
         assert np.mean(errors**2) == pytest.approx(variance, rel=0.05)

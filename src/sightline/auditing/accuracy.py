@@ -11,8 +11,8 @@ from __future__ import annotations
 import numpy as np
 
 from sightline.arrays import FloatArray, IndexArray
-from sightline.auditing.design import LINEAR
 from sightline.auditing.findings import Findings
+from sightline.auditing.lowering import LINEAR
 from sightline.auditing.pricing import feature_range
 from sightline.auditing.result_parts import NoiseOfRange, ReleaseAccuracy
 from sightline.tables.membership import Feature, Partition, Statistic

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sightline.auditing.design import LINEAR
 from sightline.auditing.findings import Findings
 from sightline.auditing.losses import guaranteed_by_noise
+from sightline.auditing.lowering import LINEAR
 from sightline.auditing.plan import AssumptionName, Plan
 from sightline.auditing.pricing import Pricing
 from sightline.auditing.result import HomogeneousCell, Unverified
@@ -57,9 +57,9 @@ def unverified(findings: Findings, homogeneous: tuple[HomogeneousCell, ...]) -> 
     """The assumptions that a pass needs and that are not verified, accepted or not."""
     membership, nonlinear = findings.membership, findings.nonlinear
     data = findings.plan.data
-    undecided = 0 if findings.linear is None else int(findings.linear.exposures.undecided.sum())
+    undecided = 0 if findings.linear is None else findings.linear.undecided
     undecided += 0 if nonlinear is None else nonlinear.report().undecided
-    undecided += sum(int(q.linear.exposures.undecided.sum()) for q in findings.questions if q.linear)
+    undecided += sum(q.linear.undecided for q in findings.questions if q.linear)
     domain = "bounds" if data.secret_kind is SecretKind.NUMBER else "categories"
     most = max((cell.rows for cell in homogeneous), default=0)
     name, people = AssumptionName, membership.persons

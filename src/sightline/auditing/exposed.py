@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
-from sightline.arrays import IndexArray
-from sightline.auditing.exposed_persons import person_entry
+from sightline.arrays import FloatArray, IndexArray
 from sightline.auditing.findings import Findings, Keys, LinearFindings
-from sightline.auditing.linear_attacks import Folded, LinearAttacks, Target
-from sightline.auditing.persons import PersonFindings
+from sightline.auditing.linear_attacks import Folded, LinearAttacks
 from sightline.auditing.recipes import RecipeWriter
 from sightline.auditing.result import EDGES, Distribution, Exposed
 from sightline.auditing.result_parts import SMALL_GROUP
 from sightline.auditing.signature_names import signature_names
-from sightline.labeled.incidence.protocol import BoolArray
+
+_NEGLIGIBLE = 1e-9  # of the largest weight of a feature: rounding of a weight that is zero
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -37,20 +37,15 @@ def exposed_section(findings: Findings, *, top: int, keys: Keys | None) -> Expos
     if (found := findings.linear) is not None:
         identifiable = found.identifiable_records
         columns = found.most_exposed(np.flatnonzero(found.listed), top)
-        if (people := found.persons) is None:
-            exposed = describe(findings, found, columns, keys)
-            in_all = int(np.count_nonzero(found.listed))
-            in_all += 0 if found.others is None else found.others.signatures_below
-        else:
-            kinds = np.flatnonzero(people.below | people.seen.identifiable)
-            exposed = describe_persons(findings, found, people, people.most_exposed(kinds, top), keys)
-            groups = np.flatnonzero(
-                found.visible & (found.counts <= SMALL_GROUP) & ~_of_one_person(found, people)
-            )
-            if top > len(exposed):
-                some = found.most_exposed(groups, top - len(exposed))
-                exposed += describe(findings, found, some, keys)
-            in_all = kinds.size + groups.size
+        exposed = describe(findings, found, columns, keys)
+        in_all = int(np.count_nonzero(found.listed))
+        in_all += 0 if found.others is None else found.others.signatures_below
+        if found.linear.rows_of_unit.max(initial=1) > 1:
+            rows = findings.rows_apart
+            groups = np.flatnonzero(rows.visible & (rows.counts <= SMALL_GROUP) & (_owners(found) > 1))
+            some = rows.most_exposed(groups, max(0, top - len(exposed)))
+            exposed += describe(findings, rows, some, keys)
+            in_all += groups.size
     if findings.nonlinear is not None:
         exposed += findings.nonlinear.worst(top - len(exposed))
         in_all += findings.nonlinear.report().identifiable
@@ -60,24 +55,27 @@ def exposed_section(findings: Findings, *, top: int, keys: Keys | None) -> Expos
 
 
 def about_signatures(findings: Findings, signatures: Sequence[int]) -> tuple[Exposed, ...]:
-    """What is seen of the rows with some signatures of the membership."""
-    found = findings.linear
-    if found is None:
+    """What is seen of the rows with some signatures of the membership, each by itself."""
+    if findings.linear is None or (findings.membership.persons is not None and findings.one_value):
         return ()
-    linear = found.linear
-    wanted = np.isin(linear.column_signature, linear.signature_of[list(signatures)])
-    return describe(findings, found, np.flatnonzero(wanted & ~linear.known), None)
+    found = findings.linear if findings.membership.persons is None else findings.rows_apart
+    unit, k = found.linear.unit_of_record[list(signatures)], found.linear.columns_of_unit
+    units = np.unique(unit[unit >= 0])
+    return describe(findings, found, (units[:, None] * k + np.arange(k)).ravel(), None)
 
 
-def about_person(findings: Findings, place: int) -> tuple[Exposed, ...]:
+def about_person(findings: Findings, kind: int) -> tuple[Exposed, ...]:
     """What is seen of the rows together of a kind of person, given by its place in the membership's table."""
     found = findings.linear
-    if found is None or found.persons is None:
+    unit = -1 if found is None else int(found.linear.unit_of_record[kind])
+    if found is None or unit < 0:
         return ()
-    kind = found.persons.kind_at(place)
-    if kind is None or found.persons.seen.kinds.rows_of_person[kind] == found.linear.main.blocks:
+    columns = unit * found.linear.columns_of_unit + np.arange(found.linear.columns_of_unit)
+    if found.linear.rows_of_unit[unit] > 1:
+        columns = columns[[np.argmin(found.lower[columns])]]
+    elif not findings.one_value:  # the row by itself says it
         return ()
-    return describe_persons(findings, found, found.persons, np.array([kind]), None)
+    return describe(findings, found, columns, None)
 
 
 def distribution(findings: Findings) -> Distribution:
@@ -85,13 +83,8 @@ def distribution(findings: Findings) -> Distribution:
     found = findings.linear
     if found is None:
         return Distribution(edges=EDGES, records=(0,) * (len(EDGES) - 1))
-    lower = found.per_record(found.lower).min(axis=0)
-    counts = found.per_record(found.counts)[0]
-    if found.persons is not None:
-        lower, counts = found.persons.lower, found.persons.number
-    unknown = counts > 0
-    weights = counts[unknown].astype(np.float64)
-    records, _ = np.histogram(lower[unknown], bins=np.array(EDGES), weights=weights)
+    lower, people = found.per_unit(found.lower).min(axis=1), found.people.astype(np.float64)
+    records, _ = np.histogram(lower, bins=np.array(EDGES), weights=people)
     if found.others is not None:
         records = records + found.others.histogram
     return Distribution(edges=EDGES, records=tuple(int(number) for number in records))
@@ -100,66 +93,30 @@ def distribution(findings: Findings) -> Distribution:
 def describe(
     findings: Findings, found: LinearFindings, columns: IndexArray, keys: Keys | None
 ) -> tuple[Exposed, ...]:
-    """The entries of some columns."""
+    """The entries of some columns; that of a person with one row is that of the row."""
+    linear, k = found.linear, found.linear.columns_of_unit
+    single = linear.rows_of_unit[columns // k] == 1
+    if linear.by_kind and not findings.one_value and single.any():
+        row = linear.row_units[linear.units.starts[columns[single] // k] // k]
+        rows = iter(describe(findings, findings.rows_apart, row * k + columns[single] % k, keys))
+        others = iter(describe(findings, found, columns[~single], keys))
+        return tuple(next(rows if one else others) for one in single.tolist())
     writer = RecipeWriter(findings=findings, found=found)
     attacks = LinearAttacks.of(findings, found, columns) if columns.size else None
     folded: dict[int, Folded] = {}
     for column in columns.tolist() if attacks is not None else ():
-        one = Target(columns=np.array([column]), rows=np.ones(1))
-        if attacks is not None and (attack := attacks.folded(one, writer)) is not None:
+        if attacks is not None and (attack := attacks.folded(column, writer)) is not None:
             folded[column] = attack
     others = [attack.others for attack in folded.values()]
     every = np.unique(np.concatenate([columns, *others])).astype(np.intp)
-    named = _keys_of(found, every, keys) if keys is not None else {}
+    named = keys_of(found, every, keys) if keys is not None else {}
     labels = signature_names(findings, found.linear.first_signatures(columns))
     return tuple(
-        _entry(findings, found, int(column), writer, named, folded.get(int(column))).model_copy(
-            update={"label": label}
-        )
-        for column, label in zip(columns, labels, strict=True)
+        _entry(findings, found, column, writer, named, folded.get(column)).model_copy(update={"label": label})
+        if alone
+        else _of_person(found, column, writer, named, folded.get(column))
+        for column, label, alone in zip(columns.tolist(), labels, single.tolist(), strict=True)
     )
-
-
-def describe_persons(
-    findings: Findings, found: LinearFindings, people: PersonFindings, kinds: IndexArray, keys: Keys | None
-) -> tuple[Exposed, ...]:
-    """The entries of some kinds of persons; that of a person with one row is that of the row."""
-    writer = RecipeWriter(findings=findings, found=found)
-    several = people.seen.kinds.rows_of_person[kinds] > found.linear.main.blocks
-    named = keys.of_kinds(people.place[kinds[several]].tolist()) if keys is not None else {}
-    columns = np.array([_worst_column(found, people, int(kind)) for kind in kinds], dtype=np.intp)
-    rows = describe(findings, found, columns[~several], keys)
-    single = iter(rows)
-    targets = {int(kind): _total_of(people, int(kind)) for kind in kinds[several]}
-    attacks = None
-    if targets and found.linear.main.blocks == 1:
-        every = np.unique(np.concatenate([target.columns for target in targets.values()]))
-        attacks = LinearAttacks.of(findings, found, every)
-
-    def entry(kind: int) -> Exposed:
-        folded = None if attacks is None else attacks.folded(targets[kind], writer)
-        found_entry = person_entry(found, people, kind, writer, named)
-        attack = None if folded is None else folded.attack
-        return found_entry.model_copy(update={"attack": attack})
-
-    return tuple(
-        entry(int(kind)) if many else next(single) for kind, many in zip(kinds, several, strict=True)
-    )
-
-
-def _total_of(people: PersonFindings, kind: int) -> Target:
-    """The total of all unknown rows of a person."""
-    entries = people.seen.kinds.entries(kind)
-    rows = people.seen.kinds.rows[entries].astype(np.float64)
-    return Target(columns=people.seen.kinds.columns[entries], rows=rows, name="total")
-
-
-def _worst_column(found: LinearFindings, people: PersonFindings, kind: int) -> int:
-    """Of the first row's columns, one for each category, the one of which the least remains."""
-    first = int(people.seen.kinds.columns[people.seen.kinds.entries(kind)][0])
-    width = found.linear.main.width
-    columns = first % width + width * np.arange(found.linear.blocks)
-    return int(columns[np.argmin(found.lower[columns])])
 
 
 def _entry(
@@ -191,27 +148,80 @@ def _entry(
     )
 
 
-def _of_one_person(found: LinearFindings, people: PersonFindings) -> BoolArray:
-    """Columns all of whose rows belong to one person: the person's own entry says what is seen of them."""
-    kinds, width = people.seen.kinds, found.linear.main.width
-    first = kinds.columns < width  # one category says it for all
-    persons = kinds.persons[kinds.kind_of][first].astype(np.float64)
-    owners = np.bincount(kinds.columns[first], persons, width)
-    return np.asarray(np.tile(owners == 1, found.linear.blocks))
+def _of_person(
+    found: LinearFindings,
+    column: int,
+    writer: RecipeWriter,
+    named: dict[int, tuple[str, ...]],
+    folded: Folded | None,
+) -> Exposed:
+    """The entry of a person with several rows: their sharpest feature, in words, and its recipe."""
+    linear, unit = found.linear, column // found.linear.columns_of_unit
+    times = linear.units.times[linear.units.starts[unit] : linear.units.starts[unit + 1]]
+    owners, weights = named.get(column, ()), writer.weights(column)
+    name = recipe = rmse = share = None
+    if weights is not None:
+        feature = found.exposure.feature(unit, column % linear.columns_of_unit)
+        feature = _least_weights(feature, linear.columns_of_unit)
+        scale = 1 / float(np.max(np.abs(feature)))
+        name = feature_name(feature, times)
+        recipe = writer.written(column, weights * scale, feature * scale)
+        rmse = float(found.exposure.rmse[unit, 0]) * scale
+        share = 100 * rmse / (scale * float(np.abs(feature) @ times) * linear.prior.range)
+    return Exposed(
+        record=", ".join(owners) if owners else None,
+        signature=int(linear.first_signatures(np.array([column]))[0]),
+        size=int(found.people[unit]),
+        category=None,
+        identifiable=recipe is not None,
+        local=False,
+        rmse=rmse,
+        rmse_percent_of_range=share,
+        remaining_uncertainty=found.bracket(column),
+        releases=() if recipe is None else tuple(dict.fromkeys(step.release for step in recipe.steps)),
+        recipe=recipe,
+        shortest=None,
+        feature=name,
+        rows=int(linear.rows_of_unit[unit]),
+        attack=None if folded is None else folded.attack,
+    )
 
 
-def _keys_of(found: LinearFindings, columns: IndexArray, keys: Keys) -> dict[int, tuple[str, ...]]:
+def _least_weights(feature: FloatArray, categories: int) -> FloatArray:
+    """A feature of indicators, less what all categories of a row have in common: it counts rows."""
+    if categories == 1:
+        return feature
+    table = feature.reshape(-1, categories)
+    return np.asarray(table - np.median(table, axis=1, keepdims=True)).ravel()
+
+
+def feature_name(feature: FloatArray, times: IndexArray) -> Literal["row", "total", "combination"]:
+    """What a feature of a person's rows is: one row, the total, or another combination of them.
+
+    >>> feature_name(np.array([0.0, 2.0]), np.array([1, 1])), feature_name(np.ones(2), np.array([3, 1]))
+    ('row', 'total')
+    """
+    size = np.abs(feature) / np.max(np.abs(feature))
+    if np.count_nonzero(size > _NEGLIGIBLE) == 1 and times[int(np.argmax(size))] == 1:
+        return "row"
+    return "total" if np.ptp(feature) <= _NEGLIGIBLE * np.max(np.abs(feature)) else "combination"
+
+
+def _owners(found: LinearFindings) -> IndexArray:
+    """Of every column of the rows one by one, how many persons have such a row."""
+    units, k = found.linear.units, found.linear.columns_of_unit
+    persons = np.repeat(found.people, np.diff(units.starts) // k)
+    return np.repeat(np.bincount(found.linear.row_units, persons).astype(np.intp), k)
+
+
+def keys_of(found: LinearFindings, columns: IndexArray, keys: Keys) -> dict[int, tuple[str, ...]]:
     """The keys of the records of some columns."""
     if not columns.size:
         return {}
-    people = found.linear.people
-    if people is not None:
-        kinds = people.kind[found.linear.column_signature[columns]].tolist()
-        persons = keys.of_kinds(sorted(set(kinds)))
-        return {column: persons[kind] for column, kind in zip(columns.tolist(), kinds, strict=True)}
-    signatures = {column: found.linear.signatures_of(column).tolist() for column in columns.tolist()}
-    members = keys.of_signatures(sorted({one for own in signatures.values() for one in own}))
+    records = {column: found.linear.records_of(column).tolist() for column in columns.tolist()}
+    fetch = keys.of_kinds if found.linear.by_kind else keys.of_signatures
+    members = fetch(sorted({one for own in records.values() for one in own}))
     return {
         column: tuple(sorted({key for one in own for key in members.get(one, ())}))
-        for column, own in signatures.items()
+        for column, own in records.items()
     }

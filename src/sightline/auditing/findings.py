@@ -1,4 +1,4 @@
-"""The findings of an audit: plan, membership and prices, and the exposures of the design that they make.
+"""The findings of an audit: plan, membership and prices, and what the design they are lowered to exposes.
 
 Every section of the result is a function of one :class:`Findings`.
 """
@@ -6,7 +6,7 @@ Every section of the result is a function of one :class:`Findings`.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -14,9 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sightline.arrays import FloatArray, IndexArray
-from sightline.auditing.brackets import assess, contributions_of
-from sightline.auditing.design import LinearDesign, linear_design
 from sightline.auditing.key_columns import key_columns
+from sightline.auditing.lowering import BoolArray, Lowered, lower, sums_over_persons
 from sightline.auditing.nonlinear import (
     MOST_ROWS,
     NonlinearFindings,
@@ -26,23 +25,13 @@ from sightline.auditing.nonlinear import (
     nonlinear_findings,
     nonlinear_information,
 )
-from sightline.auditing.persons import (
-    PersonFindings,
-    assess_persons,
-    carried_by_persons,
-    with_nonlinear,
-)
 from sightline.auditing.plan import Plan
 from sightline.auditing.pricing import Pricing, price
-from sightline.auditing.questions import asking, coin_kept, distances, questions_of, row_distances
+from sightline.auditing.questions import asking, coin_kept, distances, questions_of
 from sightline.auditing.result_parts import SMALL_GROUP, Uncertainty
 from sightline.auditing.secret_prior import SecretPrior
 from sightline.errors import require
-from sightline.labeled.contributions import Contributions
-from sightline.labeled.exposures import Exposures
-from sightline.labeled.incidence.protocol import BoolArray
-from sightline.labeled.routes.cost import Route
-from sightline.progress import Progress, report, silent
+from sightline.labeled.assessment import UnitExposure, assess
 from sightline.tables.membership import Membership, Partition, PersonTable, RowValues
 from sightline.tables.subject import SecretKind
 
@@ -58,17 +47,17 @@ class Keys:
     of_kinds: FetchKeys  # the persons of each kind of the membership's table
 
 
-# Taking releases away costs one elimination of the cells; with very uneven noise, a factorisation for each.
-_MOST_CELLS, _AFFORDABLE, _AFFORDABLE_SECONDS = 4_000, 2e12, 120.0
-# Rows, and columns × rows, of a design that may be assessed again for each release and each accountant.
+# Rows, and units × rows, of a design that may be assessed again for each release and each accountant.
 _MOST_ROWS, _MOST_ENTRIES = 400, 3e7
+# Taking each release away costs an elimination of the rows.
+_MOST_COMPARED, _AFFORDABLE = 4_000, 2e12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class OtherRecords:
-    """The unknown records of a streamed table that have no column: a pass over all of them counted these.
+    """The unknown records of a streamed table that have no unit: a pass over all of them counted these.
 
-    None of them is identifiable, alone or by the sum of its group, and none keeps less than the columns that
+    None of them is identifiable, alone or by the sum of its group, and none keeps less than the units that
     are kept for how little remains.
     """
 
@@ -78,26 +67,47 @@ class OtherRecords:
     relative_error: float  # a bound for their upper ends
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class LinearFindings:
-    """The exposures of a linear design's columns, and the limit that they are compared with."""
+    """What a design exposes of what is asked of its units, and the limit that it is compared with.
 
-    linear: LinearDesign
-    exposures: Exposures  # through the linear releases alone
+    Arrays are over columns: of unit u and category c of k, column u k + c.
+    """
+
+    linear: Lowered
+    exposure: UnitExposure  # through the linear releases alone
     lower: FloatArray  # the lower end of remaining uncertainty, through all releases
     limit: float | None
-    persons: PersonFindings | None = None  # none if each column stands for persons and not for rows
-    others: OtherRecords | None = None  # records without a column, of a table that is streamed
+    others: OtherRecords | None = None  # records without a unit, of a table that is streamed
+
+    @cached_property
+    def upper(self) -> FloatArray:
+        """The upper end of remaining uncertainty: what the best linear attack leaves.
+
+        A person with several rows is judged by the category of which it leaves least.
+        """
+        several = (self.linear.rows_of_unit > 1)[:, None]
+        upper = self.exposure.upper
+        return np.where(several, upper.min(axis=1, keepdims=True), upper).ravel()
 
     @property
     def counts(self) -> IndexArray:
-        """Unknown records of each column, or rows where persons have several; 0 for known ones."""
-        return np.where(self.linear.known, 0, self.linear.counts)
+        """The people of each column's unit."""
+        return np.repeat(self.people, self._k)
+
+    @property
+    def people(self) -> IndexArray:
+        """The people of each unit."""
+        return self.exposure.design.units.people
+
+    @property
+    def _k(self) -> int:
+        return self.linear.columns_of_unit
 
     @property
     def below(self) -> BoolArray:
         """Columns that the linear releases alone may leave less than the limit."""
-        return self._less_than_limit(self.exposures.remaining_lower)
+        return self._less_than_limit(self.exposure.lower.ravel())
 
     @property
     def not_shown(self) -> BoolArray:
@@ -105,37 +115,52 @@ class LinearFindings:
         return self._less_than_limit(self.lower)
 
     def _less_than_limit(self, lower: FloatArray) -> BoolArray:
-        if self.limit is None:
-            return np.zeros(len(self.exposures), dtype=np.bool_)
-        with np.errstate(invalid="ignore"):
-            found: BoolArray = lower < self.limit
-        return found
+        return np.asarray(lower < (-np.inf if self.limit is None else self.limit))
+
+    @cached_property
+    def visible(self) -> BoolArray:
+        """Columns of which the sum over the unit's people is identifiable; of several rows, some feature."""
+        several = (self.linear.rows_of_unit > 1) & (self.exposure.directions > 0)
+        return np.asarray(self.exposure.identifiable.ravel() | np.repeat(several, self._k))
 
     @property
-    def visible(self) -> BoolArray:
-        """Columns whose value is identifiable, or the sum of whose records is."""
-        exposures = self.exposures
-        found: BoolArray = np.append(exposures.groups.identifiable, False)[exposures.group]
-        return found
+    def identifiable(self) -> BoolArray:
+        """Columns of one person whose value is identifiable, or some feature of their rows."""
+        return np.asarray(self.visible & (self.counts == 1))
+
+    @property
+    def undecided(self) -> int:
+        """Columns of which it is neither proved nor refuted that they are identifiable."""
+        return int(self.exposure.undecided.sum())
+
+    @property
+    def rank(self) -> int:
+        """How many directions of the values the numbers see."""
+        return self.exposure.solver.rank
 
     @property
     def listed(self) -> BoolArray:
-        """Columns that are listed as exposed: below the limit, or visible in a small group."""
-        found: BoolArray = self.below | (self.visible & (self.counts <= SMALL_GROUP))
-        return found
+        """Columns that are listed as exposed: below the limit, or visible in a small group.
+
+        Where persons have several rows, those below and those of whom something is identifiable: of each the
+        category of which least remains. Groups of rows are listed besides.
+        """
+        if self.linear.rows_of_unit.max(initial=1) == 1:
+            found = self.below | (self.visible & (self.counts <= SMALL_GROUP))
+            return np.asarray(found & np.tile(self.linear.asked, len(self.people)))
+        units = self.per_unit(self.below | self.identifiable).any(axis=1)
+        least = np.zeros((len(self.people), self._k), dtype=np.bool_)
+        least[np.arange(len(self.people)), self.per_unit(self.lower).argmin(axis=1)] = units
+        return least.ravel()
 
     @property
     def below_limit(self) -> int:
         """How many records are below the limit."""
-        if self.persons is not None:
-            return self.persons.count(self.persons.below)
         return self.records(self.below) + self._others_below
 
     @property
     def not_shown_records(self) -> int:
         """How many records are not shown to keep the limit."""
-        if self.persons is not None:
-            return self.persons.count(self.persons.not_shown)
         return self.records(self.not_shown) + self._others_below
 
     @property
@@ -145,53 +170,49 @@ class LinearFindings:
     @property
     def identifiable_records(self) -> int:
         """How many records have an identifiable value, or an identifiable feature of several rows."""
-        if self.persons is not None:
-            return self.persons.count(self.persons.seen.identifiable)
-        return self.records(self.exposures.identifiable)
-
-    @property
-    def sharpest_rmse(self) -> float | None:
-        """The least error of an unbiased attack on a value or on a unit feature of a record."""
-        found = self.exposures.rmse[self.exposures.identifiable]
-        least = float(np.min(found, initial=np.inf))
-        if self.persons is not None:
-            least = min(least, self.persons.sharpest_rmse)
-        return least if np.isfinite(least) else None
-
-    @property
-    def relative_error(self) -> float:
-        """A bound for the errors of unbiased attacks, on persons, too, and for the upper ends."""
-        of_persons = 0.0 if self.persons is None else self.persons.seen.relative_error
-        of_others = 0.0 if self.others is None else self.others.relative_error
-        return max(self.exposures.relative_error, of_persons, of_others)
+        return self.records(self.identifiable)
 
     @property
     def identifiable_groups(self) -> int:
         """How many groups of several records have an identifiable sum."""
-        return int(np.count_nonzero(self.exposures.groups.identifiable & (self.exposures.groups.sizes > 1)))
+        return int(np.count_nonzero(self.visible & (self.counts > 1)))
+
+    @property
+    def sharpest_rmse(self) -> float | None:
+        """The least error of an unbiased attack on a value or on a unit feature of a record."""
+        least = float(np.min(self.exposure.rmse.ravel()[self.identifiable], initial=np.inf))
+        return least if np.isfinite(least) else None
+
+    @property
+    def relative_error(self) -> float:
+        """A bound for the errors of unbiased attacks and for the upper ends."""
+        of_others = 0.0 if self.others is None else self.others.relative_error
+        return max(self.exposure.relative_error, of_others)
 
     @property
     def least(self) -> Uncertainty | None:
         """The bracket with the least lower end; of several, the one with the least upper end."""
-        lower, upper = self.lower, self.exposures.remaining_upper
-        if np.all(np.isnan(lower)):
+        if not self.lower.size:
             return None
-        if self.persons is not None:
-            return self.persons.least
-        alike = np.flatnonzero(lower == np.nanmin(lower))
-        return self.bracket(int(alike[np.argmin(upper[alike])]))
+        alike = np.flatnonzero(self.lower == self.lower.min())
+        return self.bracket(int(alike[np.argmin(self.upper[alike])]))
 
     @property
     def repeatable(self) -> bool:
         """Whether the design is small enough to be assessed again for each release and each accountant."""
-        design = self.linear.design
-        small = design.row_count <= _MOST_ROWS and design.size * design.row_count <= _MOST_ENTRIES
-        return small and self.others is None
+        rows = self.linear.row_count
+        return rows <= _MOST_ROWS and len(self.people) * rows <= _MOST_ENTRIES and self.others is None
+
+    @property
+    def comparable(self) -> bool:
+        """Whether it can be asked of each release who is identifiable without it."""
+        rows, releases = self.linear.row_count, self.linear.queries.size
+        return rows <= _MOST_COMPARED and releases * float(rows) ** 3 <= _AFFORDABLE and self.others is None
 
     def most_exposed(self, columns: IndexArray, count: int) -> IndexArray:
-        """The most exposed of some columns, worst first; ties go by position."""
+        """The most exposed of some columns, worst first; ties go by error, then by position."""
         lower = self.lower[columns]
-        if columns.size > count:
+        if columns.size > count > 0:
             columns = columns[lower <= np.partition(lower, count - 1)[count - 1]]
             lower = self.lower[columns]
         chosen: IndexArray = columns[np.lexsort((columns, self.group_rmse(columns), lower))][:count]
@@ -199,23 +220,20 @@ class LinearFindings:
 
     def group_rmse(self, columns: IndexArray) -> FloatArray:
         """The error of the best unbiased attack on each column's value or sum."""
-        found: FloatArray = self.exposures.groups.rmse[self.exposures.group[columns]]
+        found: FloatArray = self.exposure.rmse.ravel()[columns]
         return found
 
     def bracket(self, column: int) -> Uncertainty:
         """The bracket of a column's remaining uncertainty."""
-        return Uncertainty(
-            lower=float(self.lower[column]),
-            upper=float(self.exposures.remaining_upper[column]),
-        )
+        return Uncertainty(lower=float(self.lower[column]), upper=float(self.upper[column]))
 
     def records(self, columns: BoolArray) -> int:
         """How many records have at least one of some columns."""
-        return int(self.per_record(self.counts)[0] @ self.per_record(columns).any(axis=0))
+        return int(self.people @ self.per_unit(columns).any(axis=1))
 
-    def per_record(self, values: NDArray[Any]) -> NDArray[Any]:
-        """Values of columns as a table: the categories of one record below each other."""
-        return values.reshape(self.linear.blocks, -1)
+    def per_unit(self, values: NDArray[Any]) -> NDArray[Any]:
+        """Values of columns as a table, units × categories."""
+        return values.reshape(len(self.people), -1)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -225,17 +243,16 @@ class Findings:
     plan: Plan
     membership: Membership
     pricing: Pricing
-    prior: SecretPrior
-    linear: LinearFindings | None  # none if nothing linear in the secret is published
-    nonlinear: NonlinearFindings | None  # owner-only; none if all is linear, not asked for or costs too much
-    by_release: bool = True  # whether contributions of the releases may be asked for
+    linear: LinearFindings | None  # none if nothing linear in the secret is published of an unknown record
+    nonlinear: NonlinearFindings | None = None  # owner-only; none if all is linear or it costs too much
     questions: tuple[Findings, ...] = ()  # yes-or-no questions about the secret, each audited as a secret
     question: Partition | None = None  # the question that these findings are about, if they are
+    made: dict[str, Any] = field(default_factory=dict, repr=False)  # findings with some of the rows
 
     @cached_property
-    def contributions(self) -> Contributions | None:
-        """What each release adds; none if nobody is identifiable, or if it costs too much."""
-        return _contributions(self.linear, report) if self.linear is not None and self.by_release else None
+    def prior(self) -> SecretPrior:
+        """What the attacker knows of a secret beforehand."""
+        return SecretPrior.of(self.plan)
 
     @property
     def streamed(self) -> bool:
@@ -251,6 +268,47 @@ class Findings:
     def key_columns(self) -> tuple[frozenset[int], ...]:
         """For every partition, the columns of its GROUP BY that are as good as a person's key."""
         return key_columns(self.membership)
+
+    @property
+    def one_value(self) -> bool:
+        """Whether all rows of a record hold one value."""
+        return self.plan.data.values == "constant"
+
+    @cached_property
+    def rows_apart(self) -> LinearFindings:
+        """What is seen of every row by itself, where persons have several."""
+        assert self.linear is not None
+        apart = self.linear.linear.rows_apart()
+        exposure = assess(apart.design)
+        lower_ends = _lower(apart, exposure, self.pricing, None)
+        return replace(self.linear, linear=apart, exposure=exposure, lower=lower_ends)
+
+    @property
+    def identifiable_groups(self) -> int:
+        """How many groups of several records, or of rows of several, have an identifiable sum."""
+        if self.linear is None:
+            return 0
+        several = self.linear.linear.rows_of_unit.max(initial=1) > 1
+        return (self.rows_apart if several else self.linear).identifiable_groups
+
+    def up_to(self, release: int) -> LinearFindings | None:
+        """What is seen once the releases up to this one are published; none if nothing linear is yet."""
+        if self.linear is None or release >= len(self.plan.releases) - 1:
+            return self.linear
+        return self._with(f"up to {release}", self.linear.linear.query_of_row <= release, up_to=release)
+
+    def without(self, release: int) -> LinearFindings | None:
+        """What is seen without one of the linear releases; none if it was the only one."""
+        assert self.linear is not None
+        return self._with(f"without {release}", self.linear.linear.query_of_row != release)
+
+    def _with(self, name: str, rows: BoolArray, up_to: int | None = None) -> LinearFindings | None:
+        if self.linear is None or rows.all():
+            return self.linear
+        if name not in self.made:
+            self.made[name] = findings_with(self, self.linear.linear.take(rows), up_to=up_to)
+        found: LinearFindings | None = self.made[name]
+        return found
 
     @property
     def least(self) -> Uncertainty | None:
@@ -312,7 +370,7 @@ class Findings:
         if table is None:
             carried = carried[self._unknown]
         else:
-            carried = carried_by_persons(table, carried)[_unknown_persons(table)]
+            carried = sums_over_persons(table, carried)[_unknown_persons(table)]
         return kept(self.prior.number, np.zeros(carried.size), carried, self.pricing.bounding_law)
 
 
@@ -327,13 +385,11 @@ def find(
     *,
     values: Callable[[], RowValues] | None = None,
     linear: LinearFindings | None = None,
-    by_release: bool = True,
-    progress: Progress = silent,
 ) -> Findings:
-    """Price a plan and assess its design. ``values`` fetches the secrets, for releases not linear in them.
+    """Price a plan, lower it and assess its design.
 
-    ``linear`` has the findings of the linear part, with attacks, if this plan was assessed before. Without
-    ``by_release`` there are no contributions of the releases.
+    ``values`` fetches the secrets, for releases not linear in them. ``linear`` has the findings of the linear
+    part, if this plan was assessed before.
     """
     require(
         membership.contributions <= 1 or membership.persons is not None,
@@ -341,143 +397,76 @@ def find(
         got="none",
     )
     pricing = price(plan, membership)
-    if linear is None:
-        linear = linear_findings(plan, membership, pricing, progress=progress)
     nonlinear = None
     if values is not None and is_nonlinear(membership) and membership.rows <= MOST_ROWS:
-        nonlinear = nonlinear_findings(plan, membership, pricing, values(), progress)
+        nonlinear = nonlinear_findings(plan, membership, pricing, values())
     return Findings(
         plan=plan,
         membership=membership,
         pricing=pricing,
-        prior=SecretPrior.of(plan),
-        linear=linear,
-        by_release=by_release,
+        linear=linear_findings(plan, membership, pricing) if linear is None else linear,
         nonlinear=nonlinear,
-        questions=_questions(plan, membership, pricing, progress),
+        questions=tuple(_about(plan, membership, pricing, one) for one in questions_of(membership)),
     )
 
 
-def _questions(
-    plan: Plan, membership: Membership, pricing: Pricing, progress: Progress
-) -> tuple[Findings, ...]:
-    """The findings about every yes-or-no question that the plan publishes."""
-    found = []
-    for question in questions_of(membership):
-        about, seen = asking(plan, membership, question)
-        found.append(
-            Findings(
-                plan=about,
-                membership=seen,
-                pricing=pricing,
-                prior=SecretPrior.of(about),
-                linear=linear_findings(about, seen, pricing, progress=progress),
-                nonlinear=None,
-                by_release=False,
-                question=question,
-            )
-        )
-    return tuple(found)
+def _about(plan: Plan, membership: Membership, pricing: Pricing, question: Partition) -> Findings:
+    """The findings about one yes-or-no question that the plan publishes."""
+    about, seen = asking(plan, membership, question)
+    found = linear_findings(about, seen, pricing)
+    return Findings(plan=about, membership=seen, pricing=pricing, linear=found, question=question)
 
 
 def linear_findings(
-    plan: Plan,
-    membership: Membership,
-    pricing: Pricing,
-    *,
-    attacks: bool = True,
-    progress: Progress = silent,
+    plan: Plan, membership: Membership, pricing: Pricing, *, upper: bool = True
 ) -> LinearFindings | None:
-    """The exposures of the linear part of a plan at some prices; none if it has no linear part.
-
-    Without ``attacks`` it says who is identifiable and what remains, and not how large the errors are.
-    """
-    linear = linear_design(plan, membership, pricing)
-    if linear is None:
+    """What the linear part of a plan exposes at some prices; none if it has no linear part."""
+    lowered = lower(plan, membership, pricing)
+    if lowered is None or not len(lowered.design.units):
         return None
-    exposures = assess(linear, progress, attacks=attacks)
-    found = LinearFindings(
-        linear=linear,
-        exposures=exposures,
-        lower=_lower(linear, exposures, membership, pricing, None),
+    exposure = assess(lowered.design, upper=upper)
+    return LinearFindings(
+        linear=lowered,
+        exposure=exposure,
+        lower=_lower(lowered, exposure, pricing, None),
         limit=plan.limits.remaining_uncertainty,
     )
-    return _with_persons(found, membership, pricing, None, progress)
-
-
-def findings_up_to(findings: Findings, release: int) -> LinearFindings | None:
-    """Who is identifiable and what remains once the releases up to this one are published.
-
-    None if nothing linear is yet.
-    """
-    found = findings.linear
-    if found is None or release == len(findings.plan.releases) - 1:
-        return found
-    return findings_with(findings, found.linear.up_to(release), up_to=release)
 
 
 def findings_with(
-    findings: Findings, linear: LinearDesign | None, *, up_to: int | None = None
+    findings: Findings, lowered: Lowered | None, *, up_to: int | None = None
 ) -> LinearFindings | None:
     """Who is identifiable and what remains with some rows of the design only; none if it has no row.
 
     ``up_to`` is the last release that is published, of those that are not linear.
     """
-    found = findings.linear
-    if found is None or linear is None:
+    if findings.linear is None or lowered is None:
         return None
-    exposures = assess(linear, silent, attacks=False)
-    lower = _lower(linear, exposures, findings.membership, findings.pricing, up_to)
-    now = replace(found, linear=linear, exposures=exposures, lower=lower)
-    return _with_persons(now, findings.membership, findings.pricing, up_to, silent)
+    exposure = assess(lowered.design)
+    lower_ends = _lower(lowered, exposure, findings.pricing, up_to)
+    return replace(findings.linear, linear=lowered, exposure=exposure, lower=lower_ends)
 
 
-def _with_persons(
-    found: LinearFindings, membership: Membership, pricing: Pricing, up_to: int | None, progress: Progress
-) -> LinearFindings:
-    """The same with what is seen of persons with several rows."""
-    people = assess_persons(found.linear, found.exposures, membership, progress)
-    if people is None:
-        return found
-    people = with_nonlinear(people, found.linear, membership, pricing, up_to)
-    return replace(found, persons=replace(people, limit=found.limit))
+def _lower(lowered: Lowered, exposure: UnitExposure, pricing: Pricing, up_to: int | None) -> FloatArray:
+    r"""The lower end through all releases: that of the linear ones, if there are no others.
 
-
-def _lower(
-    linear: LinearDesign, exposures: Exposures, membership: Membership, pricing: Pricing, up_to: int | None
-) -> FloatArray:
-    """The lower end through all releases: that of the linear ones, if there are no others."""
+    The linear releases carry at most :math:`\frac12 \ln\det(I + vG)` about a person's rows, and
+    :math:`\det(I + vG) \le \prod_s (1 + v G_{ss})`. The others carry at most the sum over the rows.
+    """
+    membership = lowered.membership
     if not is_nonlinear(membership):
-        return exposures.remaining_lower
-    if linear.prior.kind is SecretKind.BOOLEAN:  # a question about a number
-        kept = coin_kept(_column_distances(linear, membership, pricing, up_to)) * pricing.lattice_share
-        return np.where(exposures.known, np.nan, kept)
-    carried = linear.of_columns(nonlinear_information(membership, pricing, up_to=up_to))
-    kept = kept_with_nonlinear(linear.prior.number, exposures.information, carried, pricing.bounding_law)
-    return np.where(exposures.known, np.nan, kept)
-
-
-def _column_distances(
-    linear: LinearDesign, membership: Membership, pricing: Pricing, up_to: int | None
-) -> FloatArray:
-    """How far apart the answers of a yes and a no are, for every column."""
-    if linear.people is not None:
-        each = distances(membership, pricing, up_to=up_to)[linear.people.kind]
-        return np.asarray(each[linear.column_signature])
-    return linear.of_columns(row_distances(membership, pricing, up_to=up_to))
-
-
-def _contributions(found: LinearFindings, progress: Progress) -> Contributions | None:
-    """What each release adds, if anyone is identifiable and the question is affordable."""
-    design, cost = found.linear.design, found.exposures.cost
-    if cost.route is Route.SPARSE:
-        # Two parts of the design for each release, of which decisions and attacks alone are computed.
-        costly = design.release_count * cost.seconds_again > _AFFORDABLE_SECONDS
-    else:
-        work = design.release_count * float(design.row_count) ** 3
-        costly = design.row_count > _MOST_CELLS or work > _AFFORDABLE
-    if costly or not np.any(found.visible) or not design.incidence.whole:
-        return None
-    contributions = contributions_of(found.linear, found.exposures, progress)
-    undecided = np.isnan(contributions.rmse_in_order) | np.isnan(contributions.rmse_without)
-    return None if undecided.any() else contributions
+        return exposure.lower.ravel()
+    if lowered.prior.kind is SecretKind.BOOLEAN:  # a question about a number
+        told = membership if lowered.by_kind else replace(membership, persons=None, contributions=1)
+        apart = lowered.of_records(distances(told, pricing, up_to=up_to))
+        return coin_kept(apart) * pricing.lattice_share
+    prior, units, law = lowered.prior.number, lowered.units, pricing.bounding_law
+    own = (lowered.table.power(2).T @ lowered.design.noise.information) * units.times
+    told = np.add.reduceat(np.log1p(prior.variance * own), units.starts[:-1])
+    information = np.expm1(np.minimum(told, 600.0)) / prior.variance
+    carried = lowered.of_signatures(nonlinear_information(membership, pricing, up_to=up_to))
+    return np.where(
+        lowered.rows_of_unit == 1,
+        kept_with_nonlinear(prior, information, carried, law),
+        features_kept(prior, information, carried, law),
+    )

@@ -25,8 +25,8 @@ from scipy import sparse
 
 from sightline.arrays import FloatArray, IndexArray
 from sightline.auditing.cell_sets import CellSets, SignatureSets, WeightedSets
-from sightline.auditing.design import LINEAR, cell_name
 from sightline.auditing.findings import Findings
+from sightline.auditing.lowering import LINEAR, cell_name
 from sightline.tables.membership import Feature, Membership, Statistic
 
 # Releases × releases × signatures up to which sums are compared with each other, coarse releases first.
@@ -316,24 +316,24 @@ def _merged(sums: KnownSums, same: IndexArray) -> tuple[KnownSums, IndexArray]:
 def signature_sums(findings: Findings) -> KnownSums | None:
     """The sums over all rows with one signature, with the error of the best unbiased recipe for each."""
     found = findings.linear
-    if found is None or found.linear.people is not None or findings.pricing.laplace_answers.any():
+    persons = findings.membership.persons is not None
+    if found is None or (persons and findings.one_value) or findings.pricing.laplace_answers.any():
         return None
-    linear, exposures = found.linear, found.exposures
+    found = findings.rows_apart if persons else found
+    linear, k = found.linear, found.linear.columns_of_unit
     columns = np.flatnonzero(found.visible & (found.counts >= 2))
     if not columns.size:
         return None
     categories = findings.plan.data.categories or ()
-    lines, signatures = [], []
-    for block in range(linear.blocks):
-        own = np.flatnonzero(linear.column_category[columns] == block)
-        line_of = np.full(len(linear.signatures), -1, dtype=np.intp)
-        line_of[linear.column_signature[columns[own]]] = own
-        line = line_of[linear.signature_of]
-        lines.append(line[line >= 0])
-        signatures.append(np.flatnonzero(line >= 0))
+    # Of every signature the columns of its unit: lines of a table with a column for each signature.
+    line = np.full(found.counts.size + k, -1, dtype=np.intp)  # after the columns, those of known signatures
+    line[columns] = np.arange(columns.size)
+    unit = np.where(linear.unit_of_record >= 0, linear.unit_of_record, len(found.people))
+    lines = line[unit[:, None] * k + np.arange(k)]
+    signature, own = np.nonzero(lines >= 0)
     shape = (columns.size, len(findings.membership.signatures))
-    entries = (np.concatenate(lines), np.concatenate(signatures))
-    members = sparse.csr_array((np.ones(entries[0].size), entries), shape=shape)
+    entries = (lines[signature, own], signature)
+    members = sparse.csr_array((np.ones(signature.size), entries), shape=shape)
     kinds = [linear.category(int(column)) for column in columns]
     # What exact numbers give away has no error: it counts as the least noise.
     least = float(findings.pricing.scale.min()) if findings.pricing.exact.any() else 0.0
@@ -341,7 +341,7 @@ def signature_sums(findings: Findings) -> KnownSums | None:
         members=WeightedSets(weights=members),
         column=np.array([0 if kind is None else categories.index(kind) for kind in kinds], dtype=np.intp),
         rows=np.asarray(members @ unknown_rows(findings.membership)),
-        deviation=np.maximum(exposures.groups.rmse[exposures.group[columns]], least),
+        deviation=np.maximum(found.group_rmse(columns), least),
         copies=np.zeros(columns.size, dtype=np.intp),
         names=("the best recipe for rows that nothing tells apart",) * columns.size,
         cells=np.full(columns.size, int(linear.cells[0]), dtype=np.intp),

@@ -18,17 +18,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
 
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from sightline.arrays import FloatArray, IndexArray
-from sightline.auditing.design import CategoryDesign
 from sightline.auditing.findings import Findings, LinearFindings
 from sightline.auditing.recipes import RecipeWriter
 from sightline.auditing.result import LinearAttack, SeenTogether
-from sightline.labeled.unknown_gram import UnknownRecordsGram, combined
 
 _CARRIED = 0.99  # of the information, that the shown numbers carry
 _MOST_STEPS = 6  # that are shown, even if they carry less
@@ -37,15 +34,6 @@ _MOST_ROWS = 1_500  # of a design whose products are made for this
 _MOST_TOGETHER = 12  # records that are looked at together
 _HEAVY = 0.5  # of the target's own weight in a guess: others with less are not seen with it
 _DEPENDENT = 1e-12  # of a number's variance: what is left of it given others is rounding
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Target:
-    """A sum of rows: so many rows of each of some columns."""
-
-    columns: IndexArray
-    rows: FloatArray
-    name: Literal["value", "total"] = "value"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -66,41 +54,37 @@ class Folded:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class LinearAttacks:
-    """The products of some published numbers, for attacks on some targets of one design."""
+    """The products of some published numbers, for attacks on what is asked of some units."""
 
     findings: Findings
     found: LinearFindings
-    part: CategoryDesign
     rows: IndexArray  # of the design, that attacks may use
 
     @classmethod
     def of(cls, findings: Findings, found: LinearFindings, columns: IndexArray) -> LinearAttacks | None:
-        """For targets among some columns of the main design; none if these are in too many numbers.
+        """For targets among some columns; none if these are in too many numbers.
 
         Of a design with many numbers only those that hold one of the columns are used.
         """
-        design, variances = found.linear.design, found.linear.design.law.variances
-        rows = np.arange(design.row_count)
+        linear, variances = found.linear, found.linear.design.noise.variance
+        rows = np.arange(linear.row_count)
         if rows.size > _MOST_ROWS:
-            own = columns[columns < design.size]
-            rows = np.flatnonzero(np.any(design.incidence.columns(own) != 0, axis=1))
+            rows = np.flatnonzero(sum(np.abs(linear.image(column)) for column in columns.tolist()))
         rows = rows[np.isfinite(variances[rows])]
         if not 0 < rows.size <= _MOST_ROWS:
             return None
-        return cls(findings=findings, found=found, part=found.linear.main, rows=rows)
+        return cls(findings=findings, found=found, rows=rows)
 
     @cached_property
     def _covariance(self) -> FloatArray:
         """C: of the numbers, with noise."""
-        design, unknown = self.part.design, ~self.found.linear.known[: self.part.design.size]
-        chosen = design if self.rows.size == design.row_count else design.take(self.rows)
-        products = UnknownRecordsGram.of(chosen, unknown).matrix
-        return np.asarray(self._variance * products + chosen.law.covariance)
+        own = self.found.exposure.solver.sums.take(self.rows).dense
+        return np.asarray(self._scale * own + self.found.linear.design.noise.take(self.rows).matrix)
 
-    @cached_property
-    def _variance(self) -> float:
-        """v: of one row's value."""
-        return float(self.found.linear.prior.of_column.variance)
+    @property
+    def _scale(self) -> float:
+        """The covariance of what is asked of one row, over the prior's kernel."""
+        return self.found.linear.design.prior.scale
 
     @cached_property
     def _solver(self) -> tuple[FloatArray, tuple[FloatArray, bool]] | None:
@@ -111,50 +95,57 @@ class LinearAttacks:
         except LinAlgError:
             return None
 
-    def folded(self, target: Target, writer: RecipeWriter) -> Folded | None:
-        """The attack on a target; none if the numbers tell nothing of it, or rounding hides what."""
-        if np.any(target.columns >= self.part.design.size) or self._solver is None:
+    def folded(self, column: int, writer: RecipeWriter) -> Folded | None:
+        """The attack on a column's value, or on the total of a person's rows.
+
+        None if the numbers tell nothing of it, or rounding hides what.
+        """
+        if self._solver is None:
             return None
-        reach = self._reach(target.columns, target.rows)
-        length = float(target.rows.sum())  # tᵀt: every row has weight 1
+        linear, kernel = self.found.linear, self.found.linear.design.prior.kernel
+        rows = int(linear.rows_of_unit[column // len(kernel)])
+        reach = self._reach(column)
+        length = rows * kernel[0, 0]  # tᵀKt: every row has weight 1
         weights = self._solved(reach)
-        gain = self._variance * float(reach @ weights) / length
-        if not 0 < gain < 1 or self._digits_lost(target, 1 - gain):
+        gain = self._scale * float(reach @ weights) / length
+        if not 0 < gain < 1 or (rows == 1 and self._digits_lost(column, 1 - gain)):
             return None
-        chosen, part_gain = self._chosen(reach / np.sqrt(length / self._variance), gain)
+        chosen, part_gain = self._chosen(reach / np.sqrt(length / self._scale), gain)
+        if not part_gain < 1:  # a number without noise carries everything
+            return None
         share = (part_gain / (1 - part_gain)) / (gain / (1 - gain))
         if not 0 < share <= 1 + 1e-6:
             return None
-        small = np.linalg.solve(self._covariance[np.ix_(chosen, chosen)], reach[chosen]) * self._variance
-        published = small * self.part.factors[self.rows[chosen]]
+        small = np.linalg.solve(self._covariance[np.ix_(chosen, chosen)], reach[chosen]) * self._scale
+        published = small * linear.factors[self.rows[chosen]]
         order = np.lexsort((chosen, -np.abs(published * np.sqrt(np.diagonal(self._covariance))[chosen])))
         lines, published = self.rows[chosen[order]], published[order]
         steps = tuple(
             writer.step(int(line), float(weight)) for line, weight in zip(lines, published, strict=True)
         )
         text, public = (writer.text(lines, steps, 0.0, owner) for owner in (True, False))
-        together, columns = self._together(target, weights, 1 - gain)
+        together, columns = self._together(column, rows, weights, 1 - gain)
         attack = LinearAttack(
             steps=steps,
             share=min(share, 1.0),
             numbers=int(self.rows.size),
-            target=target.name,
+            target="value" if rows == 1 else "total",
             together=together,
             text=text,
             publishable_text=public if public != text else None,
         )
         return Folded(attack=attack, others=columns)
 
-    def _digits_lost(self, target: Target, risk: float) -> bool:
+    def _digits_lost(self, column: int, risk: float) -> bool:
         """Whether the attack on a value seems to leave less than the lower end, which no attack does."""
-        if target.name == "total" or self.found.linear.categories:
-            return False
-        return risk < float(self.found.exposures.remaining_lower[target.columns[0]]) * (1 - 1e-6)
+        return risk < float(self.found.exposure.lower.ravel()[column]) * (1 - 1e-6)
 
-    def _reach(self, columns: IndexArray, rows: FloatArray) -> FloatArray:
-        """g = A t on the numbers that are used."""
-        entries = self.part.design.incidence.columns(columns)
-        return np.asarray(entries[self.rows] @ rows)
+    def _reach(self, column: int) -> FloatArray:
+        """g = BKt of one person, on the numbers that are used."""
+        kernel = self.found.linear.design.prior.kernel
+        unit, category = divmod(column, len(kernel))
+        each = [self.found.linear.image(unit * len(kernel) + c)[self.rows] for c in range(len(kernel))]
+        return np.asarray(kernel[category] @ np.stack(each))
 
     def _solved(self, reach: FloatArray) -> FloatArray:
         assert self._solver is not None
@@ -179,33 +170,37 @@ class LinearAttacks:
         return chosen, gain
 
     def _together(
-        self, target: Target, weights: FloatArray, risk: float
+        self, column: int, rows: int, weights: FloatArray, risk: float
     ) -> tuple[SeenTogether | None, IndexArray]:
         """The few records whose sum with the target is known best, and the columns of the others."""
         none: tuple[None, IndexArray] = None, np.zeros(0, dtype=np.intp)
-        if target.name != "value" or self.findings.streamed:  # others that it is seen with may have no column
+        linear, people = self.found.linear, self.found.people
+        # Others that a record of a streamed table is seen with may not be held.
+        if rows > 1 or linear.columns_of_unit > 1 or self.findings.streamed:
             return none
-        full = np.zeros(self.part.design.row_count)
+        full = np.zeros(linear.row_count)
         full[self.rows] = weights
-        in_guess = combined(self.part.design, full)
-        column, counts = int(target.columns[0]), self.found.counts[: self.part.design.size]
-        own = in_guess[column]
-        heavy = np.flatnonzero((in_guess >= _HEAVY * own) & (counts > 0))
+        in_guess = np.where(
+            linear.rows_of_unit == 1, (linear.table.T @ full)[linear.units.starts[:-1]], -np.inf
+        )
+        heavy = np.flatnonzero(in_guess >= _HEAVY * in_guess[column])
         heavy = heavy[heavy != column]
         order = np.concatenate([[column], heavy[np.lexsort((heavy, -in_guess[heavy]))]])
         best, best_risk = 0, risk
+        members, reach = 0.0, np.zeros(self.rows.size)
         for size in range(1, order.size + 1):
-            members = counts[order[:size]].astype(np.float64)
-            if members.sum() > _MOST_TOGETHER:
+            last = int(order[size - 1])
+            members += float(people[last])
+            if members > _MOST_TOGETHER:
                 break
-            reach = self._reach(order[:size], members)
-            left = 1 - self._variance * float(reach @ self._solved(reach)) / members.sum()
-            if members.sum() > 1 and left < best_risk * (1 - 1e-6):
+            reach = reach + people[last] * self._reach(last)
+            left = 1 - self._scale * float(reach @ self._solved(reach)) / members
+            if members > 1 and left < best_risk * (1 - 1e-6):
                 best, best_risk = size, left
         if not best or best_risk <= 0:
             return none
-        number = int(counts[order[:best]].sum())
-        stddev = float(np.sqrt(best_risk * self._variance * number))
+        number = int(people[order[:best]].sum())
+        stddev = float(np.sqrt(best_risk * self._scale * number))
         return SeenTogether(others=number - 1, stddev=stddev), order[1:best]
 
 

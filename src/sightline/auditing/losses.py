@@ -36,34 +36,12 @@ def losses(findings: Findings, *, delta: float) -> tuple[LossPoint, ...]:
     # An exact number costs its records everything, and the records of a streamed table are not held.
     if found is None or pricing.exact.any() or findings.streamed:
         return ()
-    linear = found.linear
-    columns: list[NDArray[Any]]
-    if found.persons is not None:
-        people = found.persons
-        own = pricing.record_costs.by_record(membership)[people.place]
-        columns = [own, people.lower, people.upper, people.seen.identifiable]
-        return _points(columns, people.number, pricing, delta)
-    if linear.people is not None:
-        cost = pricing.record_costs.by_record(membership)[linear.people.kind]
-    elif np.all(found.linear.known):
-        return ()
-    else:
-        cost = linear.of_columns(pricing.record_costs.by_record(membership))[: linear.main.width]
-    counts = found.per_record(found.counts)[0]
-    exposures = found.exposures
-    lower, upper = found.per_record(found.lower), found.per_record(exposures.remaining_upper)
-    if len(lower) > 1:  # of a record's categories, the one of which the least remains
-        worst = np.argmin(np.where(np.isnan(lower), np.inf, lower), axis=0)[None]
-        lower, upper = np.take_along_axis(lower, worst, 0), np.take_along_axis(upper, worst, 0)
-    columns = [
-        cost,
-        lower[0],
-        upper[0],
-        np.any(found.per_record(exposures.identifiable), axis=0),
-    ]
-    if not counts.all():
-        columns = [column[counts > 0] for column in columns]
-    return _points(columns, counts[counts > 0], pricing, delta)
+    cost = found.linear.of_records(pricing.record_costs.by_record(membership))
+    lower, upper = found.per_unit(found.lower), found.per_unit(found.upper)
+    worst = lower.argmin(axis=1)[:, None]  # of a record's categories, the one of which the least remains
+    lower, upper = (np.take_along_axis(ends, worst, 1)[:, 0] for ends in (lower, upper))
+    identifiable = found.per_unit(found.identifiable).any(axis=1)
+    return _points([cost, lower, upper, identifiable], found.people, pricing, delta)
 
 
 def _points(

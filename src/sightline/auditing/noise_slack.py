@@ -1,15 +1,36 @@
-"""How much slack a plan has: by how much all noise could be smaller, or must be larger, to keep the limit."""
+r"""How much slack a plan has: by how much all noise could be smaller, or must be larger, to keep the limit.
+
+What remains, L, is about :math:`1/(1 + I/f^2)` with all noise times f. So :math:`\ln L/(1 - L)` is nearly
+linear in :math:`\ln f`, and a few audits find the least factor. Each is at a factor as it is printed: the
+audit has the last word.
+"""
 
 from __future__ import annotations
 
-from sightline.auditing.findings import Findings, linear_findings
-from sightline.auditing.noise_factor import epsilon_for, noise_factor, rounded
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from sightline.auditing.findings import Findings, LinearFindings, linear_findings
 from sightline.auditing.pricing import price
 from sightline.auditing.result import NoiseSlack, Verdict, VerdictStatus
 from sightline.format import number
+from sightline.noise.published import LEAST_DISCRETE_STDDEV
+from sightline.privacy.budget import Budget
+from sightline.privacy.registry import accountants
 
 _AGAIN = "Audit again before you use less: what the true values show was checked at today's noise only."
 _NO_NOISE = 1e-5  # a factor so small that the noise does not matter
+# Up to this much work for one assessment (numbers³ + numbers × units) a search takes seconds.
+_SEARCHABLE = 2e9
+_MOST, _LEAST = 1e12, 1e-7  # factors beyond which nobody asks how much more or less would do
+_LARGEST_EPSILON = 1e6  # beyond this a budget says nothing
+_CLOSE = 2.5e-3  # how near the least factor a search ends, in its logarithm
+_HARDLY_HIDDEN = 1.6  # in the logarithm of the information: tuned on the shipped examples
+_NEAR = 0.2  # of a factor: another one that is so near tells the slope
+_FIRST_STEP = 3.0  # the most that a first guess may differ, in the factor's logarithm
+_SHARPEST_SLOPE = 0.5  # of ln L/(1 - L) by ln f, that a guess relies on; it is about 2
 
 
 def noise_slack(findings: Findings) -> NoiseSlack | None:
@@ -31,7 +52,7 @@ def noise_slack(findings: Findings) -> NoiseSlack | None:
         return _none_is_enough(
             f"Some numbers are published exactly: give them noise before asking how much noise keeps {share}."
         )
-    factor = noise_factor(findings, found, limit)
+    factor = noise_factor(findings, limit)
     epsilon = None if factor is None else _audited_epsilon(findings, factor, limit)
     if factor is None:
         return _none_is_enough(f"No amount of this noise is shown to keep {share}: lower the limit.")
@@ -64,7 +85,7 @@ def _audited_epsilon(findings: Findings, factor: float, limit: float) -> float |
     epsilon = rounded(epsilon, up=False)
     privacy = findings.plan.privacy.model_copy(update={"epsilon": epsilon})
     plan = findings.plan.model_copy(update={"privacy": privacy})
-    found = linear_findings(plan, findings.membership, price(plan, findings.membership), attacks=False)
+    found = linear_findings(plan, findings.membership, price(plan, findings.membership), upper=False)
     least = None if found is None else found.least
     return epsilon if least is not None and least.lower >= limit else None
 
@@ -87,3 +108,201 @@ def _need(factor: float, epsilon: float | None) -> str:
 def _down(value: float) -> float:
     """Rounded down to three digits, so that the slack holds as it is printed."""
     return rounded(value, up=False)
+
+
+def noise_factor(findings: Findings, limit: float) -> float | None:
+    """A factor on all noise, to three digits, with which the audit finds that every record keeps the limit.
+
+    From 1 on if the limit does not hold as it is, else from a ten-millionth to 1. The least one of three
+    digits if the search is affordable. ``None`` if no factor is enough. It is enough for the secret and for
+    every yes-or-no question about it.
+    """
+    least = findings.least
+    assert least is not None  # something linear is published
+    assert findings.linear is not None
+    if _is_large(findings.linear):
+        return _enough(findings, findings.linear, limit)
+    likely = _likely_factor(findings, findings.linear, least.lower, limit)
+    return least_factor(lambda factor: lowest(findings, factor), limit, now=least.lower, likely=likely)
+
+
+def _likely_factor(findings: Findings, found: LinearFindings, now: float, limit: float) -> float:
+    """The factor if the record that keeps least were seen as one value is through the same noise alone."""
+    prior, law = findings.prior, findings.pricing.bounding_law
+    unit = float(prior.of_column.variance)
+
+    def information(share: float) -> float:
+        """The logarithm of the information that leaves a share, if all others are known."""
+        low, high = -35.0, 35.0
+        while high - low > 1e-4:
+            middle = (low + high) / 2
+            kept = prior.kept(information=math.exp(middle) / unit, law=law)
+            low, high = (middle, high) if kept > share else (low, middle)
+        return high
+
+    seen, told = information(now), math.log(max(_most_information(found) * unit, 1e-12))
+    # A record that few others hide keeps more than that by other bounds, which more noise makes useless.
+    return math.exp(((told if told - seen < _HARDLY_HIDDEN else seen) - information(limit)) / 2)
+
+
+def least_factor(
+    kept: Callable[[float], float], limit: float, *, now: float, likely: float = math.nan
+) -> float | None:
+    """About the least factor, to three digits and from above, with which so much is ``kept``.
+
+    Above 1 if what is kept ``now``, with factor 1, is less than the limit; else a ten-millionth or more. A
+    ``likely`` one is tried first.
+
+    >>> least_factor(lambda factor: 1 / (1 + 3 / factor**2), 0.5, now=0.25)
+    1.74
+    """
+    target, holds = _odds(limit), now >= limit
+    end, step = math.log(_LEAST if holds else _MOST), _FIRST_STEP
+    odds = {1.0: _odds(now)}  # of what is kept, for every factor that was tried
+    while True:
+        below = max((factor for factor, one in odds.items() if one < target), default=0.0)
+        above = min((factor for factor, one in odds.items() if one >= target), default=math.inf)
+        if above < math.inf and (above <= (1 + 2 * _CLOSE) * below or _is_least(odds, above, target)):
+            return above
+        low, high = math.log(below) if below else -math.inf, math.log(above)
+        guess = _guess({math.log(factor): one for factor, one in odds.items()}, target)
+        if len(odds) == 1 and likely > 0:
+            guess = math.log(likely)
+        guess += _CLOSE if math.isinf(high) else _CLOSE / 4  # rather above than below again
+        if math.isinf(low) or math.isinf(high):  # nothing on the other side yet
+            last = math.log(below or above)
+            guess = max(end, last - step, guess) if holds else min(end, last + step, guess)
+            guess = min(guess, last - _CLOSE) if holds else max(guess, last + _CLOSE)
+            step *= 2
+        elif not low + _CLOSE / 4 < guess < high - _CLOSE / 4 or len(odds) % 7 == 6:
+            guess = (low + high) / 2
+        factor = rounded(math.exp(guess), up=True)
+        factor = rounded(math.exp(guess), up=False) if factor in odds else factor
+        if factor in odds:
+            return above
+        odds[factor] = _odds(kept(factor))
+        if holds and odds[factor] >= target and factor <= _LEAST:
+            return factor
+        if not holds and odds[factor] < target and factor >= _MOST:
+            return None
+
+
+def _is_least(odds: dict[float, float], above: float, target: float) -> bool:
+    """Whether a factor is close to the least one, by the slope to the nearest one tried."""
+    others = [factor for factor in odds if factor != above and abs(factor / above - 1) < _NEAR]
+    if not others:
+        return False
+    near = min(others, key=lambda factor: abs(factor - above))
+    slope = (odds[above] - odds[near]) / (math.log(above) - math.log(near))
+    return odds[above] - target < _CLOSE * slope
+
+
+def _guess(points: dict[float, float], target: float) -> float:
+    """Where the curve through the nearest points meets the target: x as a polynomial of y.
+
+    Of one point, with the slope 2; of three, where that is no guess, through two.
+    """
+    finite = {x: y for x, y in points.items() if math.isfinite(y)}
+    nearest = sorted(finite, key=lambda x: abs(finite[x] - target))[:3]
+    if len(nearest) < 2:
+        x = next(iter(points))
+        return x + (target - points[x]) / 2
+    first, second = nearest[:2]
+    slope = max((finite[first] - finite[second]) / (first - second), _SHARPEST_SLOPE)
+    guess = first + (target - finite[first]) / slope
+    if len(nearest) == 3 and len({finite[x] for x in nearest}) == 3:
+        curved = 0.0
+        for x in nearest:
+            others = [one for one in nearest if one != x]
+            curved += x * math.prod((target - finite[one]) / (finite[x] - finite[one]) for one in others)
+        guess = curved if abs(curved - first) < 2 * abs(guess - first) + _CLOSE else guess
+    return guess
+
+
+def _odds(share: float) -> float:
+    """ln L/(1 - L)."""
+    return math.log(share / (1 - share)) if 0 < share < 1 else math.copysign(math.inf, share - 0.5)
+
+
+def lowest(findings: Findings, factor: float) -> float:
+    """What the audit says that everyone keeps, with all noise multiplied by a factor.
+
+    Nothing, if discrete Gaussian noise would be less than its bounds are for.
+    """
+    pricing = findings.pricing.scaled(factor)
+    if pricing.discrete.size and float(pricing.discrete.min()) < LEAST_DISCRETE_STDDEV:
+        return 0.0
+    kept = [1.0]
+    for one in (findings, *findings.questions):
+        found = linear_findings(one.plan, one.membership, pricing, upper=False)
+        least = None if found is None else found.least
+        kept += [] if least is None else [least.lower]
+    return min(kept)
+
+
+def _is_large(found: LinearFindings) -> bool:
+    rows = found.linear.row_count
+    return float(rows) ** 3 + rows * len(found.people) > _SEARCHABLE
+
+
+def _most_information(found: LinearFindings) -> float:
+    """The most that is told of a record if all others are known, as ``SecretPrior.kept`` takes it."""
+    # Of any feature of a person at most this many times as much as of a row; a category has two sides.
+    sides = 2 if found.linear.columns_of_unit > 1 else 1
+    return sides * float(np.max(found.exposure.information * found.linear.rows_of_unit))
+
+
+def _enough(findings: Findings, found: LinearFindings, limit: float) -> float | None:
+    """Noise that is enough against an attacker who knows all other records: no factorisation."""
+    most, pricing, prior = _most_information(found), findings.pricing, findings.prior
+
+    def kept(factor: float) -> float:
+        if findings.has_nonlinear:
+            return prior.kept_whatever_is_published(pricing.told_at_most(factor))
+        return prior.kept(information=most / factor**2, law=pricing.bounding_law)
+
+    factor = least_factor(kept, limit, now=kept(1.0))
+    if factor is None or lowest(findings, factor) >= limit:
+        return factor
+    return None
+
+
+def epsilon_for(findings: Findings, factor: float) -> float | None:
+    """The largest epsilon, up to 0.1 %, with which the accountant asks for that many times the noise."""
+    plan, pricing = findings.plan, findings.pricing
+    epsilon, delta = plan.privacy.epsilon, plan.privacy.delta or 1e-6
+    if (
+        epsilon is None
+        or plan.privacy.periods
+        or pricing.releases == 0
+        or pricing.releases < pricing.multipliers.size
+    ):
+        return None
+    name, count = plan.privacy.accountant, pricing.releases
+
+    def kappa(value: float) -> float:
+        return accountants(Budget(epsilon=value, delta=delta))[name].kappa(count)
+
+    wanted = kappa(epsilon) * factor**2
+    low, high = epsilon, epsilon
+    while kappa(low) < wanted:
+        low /= 2
+    while kappa(high) >= wanted:
+        high *= 2
+        if high > _LARGEST_EPSILON:
+            return None
+    while high > 1.001 * low:
+        middle = math.sqrt(low * high)
+        low, high = (middle, high) if kappa(middle) >= wanted else (low, middle)
+    return low
+
+
+def rounded(value: float, *, up: bool) -> float:
+    """A value to three digits, on the safe side, so that the advice holds as it is printed.
+
+    >>> rounded(5.1301, up=True), rounded(0.12399, up=False)
+    (5.14, 0.123)
+    """
+    step = 10.0 ** (math.floor(math.log10(value)) - 2)
+    steps = math.ceil(value / step) if up else math.floor(value / step)
+    return float(f"{steps * step:.3g}")

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sightline.arrays import FloatArray, IndexArray
-from sightline.auditing.design import LINEAR
+from sightline.auditing.lowering import LINEAR
 from sightline.auditing.plan import Plan
 from sightline.auditing.pricing import SMALLEST_SIZE, Pricing, bandwidth_of, noise_on_rows
 from sightline.auditing.questions import cut_points
@@ -29,7 +29,6 @@ from sightline.labeled.design import MembershipDesign
 from sightline.labeled.exposures import Exposures
 from sightline.noise.published import PublishedLaw, information_at_most
 from sightline.privacy.accountant import NoiseLaw
-from sightline.progress import Progress
 from sightline.releases.features import power_slope, smooth_step_slope
 from sightline.tables.membership import YES_OR_NO, Band, Feature, Membership, Partition, RowValues, Statistic
 
@@ -155,7 +154,7 @@ def features_kept(
 
 
 def nonlinear_findings(
-    plan: Plan, membership: Membership, pricing: Pricing, values: RowValues, progress: Progress
+    plan: Plan, membership: Membership, pricing: Pricing, values: RowValues
 ) -> NonlinearFindings | None:
     """Linearise all releases at the true values; ``None`` if all slopes vanish there."""
     rows = values.secret.size
@@ -193,7 +192,7 @@ def nonlinear_findings(
     scale = pricing.scale[seen] * np.where(mean, count, 1.0) / np.sqrt(pricing.times[owner])
     design = MembershipDesign(table[seen], noise=noise_on_rows(pricing, seen, scale), readout=Readout.SUM)
     known = np.flatnonzero(membership.known[signature] > 0)
-    exposures = design.exposures(prior=SecretPrior.of(plan).of_column, known=known, progress=progress)
+    exposures = design.exposures(prior=SecretPrior.of(plan).of_column, known=known)
     return NonlinearFindings(
         exposures=exposures,
         signature=signature,

@@ -6,16 +6,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sightline.auditing.design import linear_design
 from sightline.auditing.findings import Findings
-from sightline.auditing.persons import PersonFindings
+from sightline.auditing.lowering import linear_partitions
 from sightline.auditing.plan import Plan
-from sightline.auditing.pricing import price
 from sightline.auditing.shared_budget import budget_of
 from sightline.auditing.streamed_findings import PASSES
+from sightline.auditing.table_units import signature_columns
 from sightline.auditing.timeline import stage_count
 from sightline.format import count, shown_memory
-from sightline.labeled.routes.cost import Route, RouteCost, choose_route
+from sightline.labeled.incidence.cells import incidence_of_cells
+from sightline.labeled.routes.cost import RouteCost, choose_for_cells
 from sightline.progress import Progress
 from sightline.tables.membership import Membership
 from sightline.tables.streamed import StreamedTable, memory_in_arrays
@@ -30,7 +30,7 @@ class ExpectedCost:
 
     signatures: int
     partitions: int
-    routes: tuple[RouteCost, ...]  # one for each design: a category has two; none without a linear part
+    routes: tuple[RouteCost, ...]  # none without a linear part
     streamed: bool = False  # whether the signatures stay in the engine
 
     def __str__(self) -> str:
@@ -50,14 +50,31 @@ class ExpectedCost:
 def expected_cost(plan: Plan, table: Membership | StreamedTable, progress: Progress) -> ExpectedCost:
     """The routes of a plan's designs. Patterns of sparse factors are analysed, and nothing is factorised."""
     membership = table.membership if isinstance(table, StreamedTable) else table
-    linear = linear_design(plan, membership, price(plan, membership))
-    designs = () if linear is None else (linear.main, linear.other)
+    route = _route(membership, progress)
     return ExpectedCost(
         signatures=membership.signature_count,
         partitions=len(membership.partitions),
-        routes=tuple(choose_route(part.design, progress)[0] for part in designs if part is not None),
+        routes=() if route is None else (route[0],),
         streamed=isinstance(table, StreamedTable),
     )
+
+
+def sparse_cost(membership: Membership, progress: Progress) -> RouteCost | None:
+    """What sparse factors over the linear cells take; ``None`` where dense ones are taken."""
+    route = _route(membership, progress)
+    return None if route is None or not route[1] else route[0]
+
+
+def _route(membership: Membership, progress: Progress) -> tuple[RouteCost, bool] | None:
+    """What factors over the linear cells take, and whether they are sparse; none without such cells."""
+    order = linear_partitions(membership)
+    if not order or not len(membership.signatures):
+        return None
+    cells = signature_columns(membership, order).cells
+    widths = np.diff(membership.starts)[order]
+    incidence = incidence_of_cells(cells, cells=widths, counts=np.ones(len(cells), dtype=np.int64))
+    cost, pattern = choose_for_cells(incidence, progress)
+    return cost, pattern is not None
 
 
 def left_out(findings: Findings) -> tuple[str, ...]:
@@ -73,7 +90,7 @@ def left_out(findings: Findings) -> tuple[str, ...]:
             "each record's own loss; accuracy; with whom a record is seen; short recipes.",
         )
     parts = []
-    if findings.question is None and np.any(found.visible) and findings.contributions is None:
+    if not found.comparable and findings.question is None and np.any(found.visible):
         parts.append("what each release adds to the exposure of identifiable records")
     stages = stage_count(findings)
     if stages < releases:
@@ -84,28 +101,15 @@ def left_out(findings: Findings) -> tuple[str, ...]:
             parts.append("other accountants")
         if findings.not_shown or found.limit is None:
             parts.append("what it would help to leave a release out")
-    if found.persons is not None and np.any(found.persons.seen.undecided):
-        number = found.persons.count(found.persons.seen.undecided)
+    several = found.linear.rows_of_unit > 1
+    if (number := int(found.people[several & found.exposure.undecided].sum())) > 0:
         parts.append(
             f"whether more combinations of the rows of {number:,} records with several rows are identifiable"
         )
-    sparse = found.exposures.cost.route is Route.SPARSE
-    if sparse and found.persons is not None and (open_errors := _unknown_errors(found.persons)):
-        parts.append(
-            f"the error of the best unbiased attack on {open_errors:,} of the records with several rows: "
-            "it is at least what is shown"
-        )
     if not parts:
         return ()
-    numbers = found.linear.design.row_count
+    numbers = found.linear.row_count
     return (
-        f"The plan publishes {numbers:,} numbers about {found.linear.design.size:,} kinds of rows, too many "
+        f"The plan publishes {numbers:,} numbers about {len(found.people):,} kinds of rows, too many "
         f"to be assessed again and again. Left out: {'; '.join(parts)}.",
     )
-
-
-def _unknown_errors(people: PersonFindings) -> int:
-    """Persons of whose sharpest feature only a lower bound on the error is known."""
-    kinds = np.zeros(len(people.lower), dtype=np.bool_)
-    kinds[[kind for kind, one in people.seen.features.items() if np.isinf(one.relative_error)]] = True
-    return people.count(kinds)

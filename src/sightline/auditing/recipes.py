@@ -8,14 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from sightline.arrays import FloatArray, IndexArray
-from sightline.auditing.design import CategoryDesign, cell_name
 from sightline.auditing.findings import Findings, LinearFindings
 from sightline.auditing.key_columns import publishable_key
+from sightline.auditing.lowering import cell_name, linear_partitions
 from sightline.auditing.result import Recipe, Step
+from sightline.auditing.table_units import signature_columns
 from sightline.format import weight as weight_text
 from sightline.format import without_rounding
-from sightline.labeled.sparse_attacks import RecipesOnDemand
-from sightline.labeled.unknown_gram import combined
 
 # Weights below this share of the largest are rounding of weights that are zero.
 _NOTHING = 1e-9
@@ -30,63 +29,75 @@ class RecipeWriter:
     findings: Findings
     found: LinearFindings
 
+    def weights(self, column: int) -> FloatArray | None:
+        """The best unbiased attack on a column's value or sum, or on the sharpest feature of several rows.
+
+        None if nothing of it is identifiable.
+        """
+        unit, category = divmod(column, self.found.linear.columns_of_unit)
+        return self.found.exposure.recipe(unit, category) if self.found.visible[column] else None
+
     def best(self, column: int) -> Recipe | None:
         """The best unbiased attack on a column's value, or on the sum of the records that share it."""
-        exposures = self.found.exposures
-        group = int(exposures.group[column])
-        if not exposures.groups.identifiable[group]:
+        weights = self.weights(column)
+        if weights is None:
             return None
-        weights, table = exposures.group_recipe(group), exposures.recipes
         used = int(np.count_nonzero(np.abs(weights) > _NOTHING * np.max(np.abs(weights))))
-        if used <= _MOST_STEPS or not isinstance(table, RecipesOnDemand):
+        if used <= _MOST_STEPS:
             return self.written(column, weights)
-        row = int(np.count_nonzero(exposures.groups.identifiable[:group]))
-        short = self.written(column, table.of_few_numbers(row))
+        few = self.found.exposure.recipe(*divmod(column, self.found.linear.columns_of_unit), few=True)
+        short = self.written(column, few)
         end = f" (the recipe with the least error has {used:,} numbers)"
         public = short.publishable_text
-        texts = {
-            "text": short.text + end,
-            "publishable_text": None if public is None else public + end,
-        }
+        texts = {"text": short.text + end, "publishable_text": None if public is None else public + end}
         return short.model_copy(update=texts)
 
     def shortest(self, column: int) -> Recipe | None:
         """One number that is the value, or a difference of two; of several, the one with the least error."""
-        linear = self.found.linear
-        part, own = linear.place(column)
-        weights = np.zeros(part.design.row_count)
-        shares = part.design.incidence.columns(np.array([own]))[:, 0]  # all 1, unless rows hold one value
-        for row, sign in zip(self.shortest_rows(column), (1.0, -1.0), strict=False):
-            weights[row] = sign / max(1.0, float(shares[row]))
-        if not weights.any():
+        rows = self.shortest_rows(column)
+        if not rows:
             return None
-        return self.written(column, weights * part.factors / linear.main.factors)
+        weights = np.zeros(self.found.linear.row_count)
+        weights[list(rows)] = (1.0, -1.0)[: len(rows)]
+        share = float(weights @ self.found.linear.image(column))
+        return self.written(column, weights / share)
 
     def shortest_rows(self, column: int) -> tuple[int, ...]:
-        """The row that is a column's value, or the two whose difference it is; none if there are none."""
-        part, own = self.found.linear.place(column)
-        errors = part.design.law.variances
-        alone = _cells_of_its_own(part, own)
-        if alone.size:
-            return (min(alone.tolist(), key=lambda line: (errors[line], line)),)
-        pairs = self.findings.contributions.pairs if self.findings.contributions is not None else ()
-        mine = [pair for pair in pairs if pair.record == column]
-        if not mine:
-            return ()
-        pair = min(mine, key=lambda pair: (errors[pair.larger] + errors[pair.smaller], pair.larger))
-        return pair.larger, pair.smaller
+        """The row that is a column's value, or the two whose difference it is; none if there are none.
 
-    def written(self, column: int, weights: FloatArray) -> Recipe:
-        """The recipe of weights on the main design's rows: the numbers to add, then those to subtract."""
+        The difference d of two rows is about one unit alone iff its own part dᵀKd makes up all of the rows'
+        products, :math:`M_{ii} + M_{jj} - 2M_{ij}`. A row by itself is its difference from no row.
+        """
+        linear, variance = self.found.linear, self.found.linear.design.noise.variance
+        unit, category = divmod(column, linear.columns_of_unit)
+        if linear.rows_of_unit[unit] > 1 or self.findings.streamed:
+            return ()
+        kernel, people = linear.design.prior.kernel, float(self.found.people[unit])
+        first = int(linear.units.starts[unit])
+        own = linear.table[:, first : first + len(kernel)].toarray()
+        M = self.found.exposure.solver.sums.matrix
+        diagonal, alone, pairs = np.asarray(M.diagonal()), [], []
+        others = [c for c in range(len(kernel)) if c != category]
+        for i in np.flatnonzero(own[:, category] != 0).tolist():
+            line = M[i] if isinstance(M, np.ndarray) else M[[i]].toarray()[0]
+            d = own[i] - np.vstack([own, np.zeros((1, len(kernel)))])
+            apart = np.append(diagonal[i] + diagonal - 2 * line, diagonal[i])
+            mine = (people * np.einsum("jc,cd,jd->j", d, kernel, d) == apart) & (apart > 0)
+            if others:  # the category itself, and not another one
+                mine &= (d[:, category] > d[:, others].max(axis=1)) & (np.ptp(d[:, others], axis=1) == 0)
+            alone += [(float(variance[i]), i)] if mine[-1] else []
+            pairs += [(float(variance[i] + variance[j]), i, j) for j in np.flatnonzero(mine[:-1]).tolist()]
+        return min(alone)[1:] if alone else min(pairs)[1:] if pairs else ()
+
+    def written(self, column: int, weights: FloatArray, feature: FloatArray | None = None) -> Recipe:
+        """The recipe of weights on the rows: the numbers to add, then those to subtract.
+
+        They give a ``feature`` of the columns of the unit; by default the sum that is asked.
+        """
         linear = self.found.linear
-        # A weight of zero on infinite noise adds no noise.
-        law = linear.design.law
-        variances = np.where((weights == 0) | linear.exact, 0.0, law.variances)
-        variance = weights @ law.covariance @ weights if law.correlated else weights**2 @ variances
-        rmse = math.sqrt(float(variance))
-        published = weights * linear.main.factors
-        part, _ = linear.place(column)
-        constant = float((published / part.factors) @ part.offsets)
+        rmse = math.sqrt(linear.design.noise.variance_of(weights))
+        published = weights * linear.factors
+        constant = float(weights @ linear.offsets) - linear.told_by_sizes(column, weights, feature)
         used = np.flatnonzero(np.abs(published) > _NOTHING * np.max(np.abs(published)))
         order = used[np.lexsort((used, -np.abs(published[used])))]
         order = np.concatenate([order[published[order] > 0], order[published[order] <= 0]])
@@ -105,14 +116,19 @@ class RecipeWriter:
 
     def _uses_known(self, weights: FloatArray) -> bool:
         """Whether the weighted sum contains records that the attacker knows."""
-        design = self.found.linear.design
-        if self.findings.streamed:  # most of the rows that the attacker knows have no column
-            return self.findings.membership.known_rows > 0
-        known = self.found.linear.known[: design.size]
-        if not known.any():
-            return False
-        shares = combined(design, weights)[known]
-        return bool(np.max(np.abs(shares)) > _NOTHING * np.max(np.abs(weights)))
+        membership = self.findings.membership
+        if self.findings.streamed or not membership.known_rows:  # of a streamed table few signatures are held
+            return membership.known_rows > 0
+        order = linear_partitions(membership)
+        columns = signature_columns(membership, order)
+        full = np.zeros(len(membership.cells) + 1)  # rows of this design may be some of the numbers only
+        full[self.found.linear.cells] = weights
+        positions = columns.cells + membership.starts[order]
+        inside = np.where(columns.cells >= 0, positions, len(membership.cells))
+        known = np.unique(columns.column[membership.known > 0])
+        each = full[inside[known]] * (1.0 if columns.weights is None else columns.weights[known])
+        shares = np.abs(each).sum(axis=1) if self.found.linear.categories else np.abs(each.sum(axis=1))
+        return bool(shares.max(initial=0.0) > _NOTHING * np.max(np.abs(weights)))
 
     def step(self, line: int, weight: float) -> Step:
         """One published number, by its row of the design, with its weight."""
@@ -145,11 +161,3 @@ class RecipeWriter:
         if abs(constant) > _NOTHING:
             words.append(f"{'−' if constant < 0 else '+'} {weight_text(abs(constant))}")
         return " ".join(words)
-
-
-def _cells_of_its_own(part: CategoryDesign, column: int) -> IndexArray:
-    """The rows that hold the records of a column and no other."""
-    incidence = part.design.incidence
-    mine = incidence.columns(np.array([column]))[:, 0] > 0
-    size = 1 if incidence.counts is None else int(incidence.counts[column])
-    return np.flatnonzero(mine & (incidence.sizes == size))

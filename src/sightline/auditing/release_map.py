@@ -7,14 +7,13 @@ from numpy.typing import NDArray
 
 from sightline.arrays import IndexArray
 from sightline.auditing.findings import Findings, LinearFindings
+from sightline.auditing.recipes import RecipeWriter
 from sightline.auditing.result import MapColumn, Role
 from sightline.auditing.signature_names import signature_names
-from sightline.labeled.contributions import Contributions
 
 # What a page can draw and a reader can take in.
 _MOST_COLUMNS, _MOST_ENTRIES = 1_000, 12_000
 _MOST_NAMED = 300
-_RECIPES_AT_A_TIME = 64
 # Weights below this share of the largest are rounding of weights that are zero.
 _NOTHING = 1e-9
 
@@ -25,11 +24,11 @@ def release_map(findings: Findings) -> tuple[MapColumn, ...]:
     if found is None:
         return ()
     count = max(20, min(_MOST_COLUMNS, _MOST_ENTRIES // len(findings.plan.releases)))
-    columns = found.most_exposed(np.flatnonzero(~found.linear.known), count)
+    columns = found.most_exposed(np.arange(found.lower.size), count)
     roles = _present(findings, found, columns)
-    _mark_used(roles, found, columns)
-    if findings.contributions is not None:
-        _mark_needed(roles, found, columns, findings.contributions)
+    _mark_used(roles, findings, found, columns)
+    if found.comparable and found.identifiable.any():
+        _mark_needed(roles, findings, found, columns)
     visible, counts, signatures = found.visible, found.counts, found.linear.first_signatures(columns)
     return tuple(
         MapColumn(
@@ -63,23 +62,21 @@ def _present(findings: Findings, found: LinearFindings, columns: IndexArray) -> 
     return roles
 
 
-def _mark_used(roles: NDArray[np.str_], found: LinearFindings, columns: IndexArray) -> None:
-    exposures = found.exposures
-    group = exposures.group[columns]
-    shown = np.flatnonzero(exposures.groups.identifiable[group])
-    place = (np.cumsum(exposures.groups.identifiable) - 1)[group[shown]]
-    query_of_row = found.linear.query_of_row
-    for start in range(0, shown.size, _RECIPES_AT_A_TIME):
-        part = slice(start, start + _RECIPES_AT_A_TIME)
-        for position, weights in zip(shown[part], np.abs(exposures.recipes[place[part]]), strict=True):
+def _mark_used(
+    roles: NDArray[np.str_], findings: Findings, found: LinearFindings, columns: IndexArray
+) -> None:
+    writer, query_of_row = RecipeWriter(findings=findings, found=found), found.linear.query_of_row
+    for position in np.flatnonzero(found.visible[columns]).tolist():
+        recipe = writer.weights(int(columns[position]))
+        if recipe is not None:
+            weights = np.abs(recipe)
             roles[query_of_row[weights > _NOTHING * weights.max()], position] = Role.USED.value
 
 
 def _mark_needed(
-    roles: NDArray[np.str_], found: LinearFindings, columns: IndexArray, contributions: Contributions
+    roles: NDArray[np.str_], findings: Findings, found: LinearFindings, columns: IndexArray
 ) -> None:
-    place = {int(record): i for i, record in enumerate(contributions.records)}
-    for position, column in enumerate(columns):
-        if int(column) in place:
-            needed = np.isinf(contributions.rmse_without[:, place[int(column)]])
-            roles[found.linear.queries[needed], position] = Role.NEEDED.value
+    for query in found.linear.queries.tolist():
+        others = findings.without(query)
+        kept = np.zeros(columns.size, dtype=np.bool_) if others is None else others.identifiable[columns]
+        roles[query, found.identifiable[columns] & ~kept] = Role.NEEDED.value

@@ -7,12 +7,9 @@ from numpy.typing import NDArray
 
 from sightline.arrays import FloatArray
 from sightline.auditing.accuracy import noise_of_range
-from sightline.auditing.design import LinearDesign
 from sightline.auditing.findings import Findings, LinearFindings
-from sightline.auditing.persons import PersonFindings, identifiable_persons
 from sightline.auditing.plan import Plan
 from sightline.auditing.result import ReleaseReport
-from sightline.labeled.contributions import Contributions
 from sightline.tables.membership import Feature, Membership, Parameter
 
 # A release sharpens a record if its error would be larger by this share without it.
@@ -22,9 +19,8 @@ _SHARPER = 0.01
 def release_reports(findings: Findings) -> tuple[ReleaseReport, ...]:
     """One report for each release of the plan, in its order."""
     plan, membership, pricing = findings.plan, findings.membership, findings.pricing
-    linear = None if findings.linear is None else findings.linear.linear
     queries = np.array([membership.partitions[c.partition].query for c in membership.cells], dtype=np.intp)
-    place = {} if linear is None else {int(query): i for i, query in enumerate(linear.queries)}
+    linear = set() if findings.linear is None else set(findings.linear.linear.queries.tolist())
     copies = copied(plan, membership)
     noise = pricing.noise_stddev
     counted = np.zeros(len(plan.releases), dtype=np.intp)
@@ -40,12 +36,10 @@ def release_reports(findings: Findings) -> tuple[ReleaseReport, ...]:
             note = "depends on no secret: costs nothing and reveals nothing"
         elif mine.size == 0:
             note = "no row meets its condition"
-        elif query not in place:
+        elif query not in linear:
             note = "not linear in the secret: seen locally, at the operating point"
-        elif findings.linear is not None and findings.linear.persons is not None:
-            effects = _effects_on_persons(findings.linear, findings.linear.persons, query)
-        elif linear is not None and findings.contributions is not None:
-            effects = _effects(place[query], linear, findings.contributions)
+        elif findings.linear is not None:
+            effects = _effects(findings, findings.linear, query)
         reports.append(
             ReleaseReport(
                 name=release.name,
@@ -65,40 +59,35 @@ def release_reports(findings: Findings) -> tuple[ReleaseReport, ...]:
     return tuple(reports)
 
 
-def _effects(release: int, linear: LinearDesign, contributions: Contributions) -> dict[str, int | None]:
-    """How many records a release exposes or sharpens; a record may have several indicators."""
-    record = linear.column_signature[contributions.records]
-
-    def records(indicators: NDArray[np.bool_]) -> set[int]:
-        return set(record[indicators].tolist())
-
-    now = records(np.isfinite(contributions.rmse_in_order[release]))
-    before = records(np.isfinite(contributions.rmse_in_order[release - 1])) if release else set()
-    kept = records(np.isfinite(contributions.rmse_without[release]))
-    factor = contributions.rmse_without[release] / contributions.rmse
-    return {
-        "newly_exposes": len(now - before),
-        "exposes_alone": len(set(record.tolist()) - kept),
-        "sharpens": len(records(np.isfinite(factor) & (factor >= 1 + _SHARPER))),
-    }
-
-
-def _effects_on_persons(found: LinearFindings, people: PersonFindings, query: int) -> dict[str, int | None]:
-    """How many persons with several rows a release exposes; none where that costs too much."""
-    if not found.repeatable:
+def _effects(findings: Findings, found: LinearFindings, query: int) -> dict[str, int | None]:
+    """How many records a release exposes or sharpens; none where that costs too much."""
+    persons = findings.membership.persons is not None and not findings.one_value
+    affordable = found.repeatable if persons else found.comparable and bool(found.visible.any())
+    if not affordable:
         return {"newly_exposes": None, "exposes_alone": None, "sharpens": None}
-    nobody = np.zeros(len(people.seen), dtype=np.bool_)
-
-    def seen(part: LinearDesign | None) -> NDArray[np.bool_]:
-        return nobody if part is None else identifiable_persons(people, part)
-
-    now, before = seen(found.linear.up_to(query)), seen(found.linear.up_to(query - 1))
-    kept = seen(found.linear.without_release(query))
+    if not found.identifiable.any():  # nor is anybody with fewer releases
+        return {"newly_exposes": 0, "exposes_alone": 0, "sharpens": None if persons else 0}
+    now, before = _seen(findings.up_to(query), found), _seen(findings.up_to(query - 1), found)
+    others = findings.without(query)
+    kept = _seen(others, found)
+    sharper = np.zeros(len(found.visible), dtype=np.bool_)
+    if others is not None:
+        both = np.flatnonzero(found.identifiable & others.identifiable)
+        sharper[both] = others.group_rmse(both) > (1 + _SHARPER) * found.group_rmse(both)
     return {
-        "newly_exposes": people.count(now & ~before),
-        "exposes_alone": people.count(people.seen.identifiable & ~kept),
-        "sharpens": None,
+        "newly_exposes": int(np.count_nonzero(now & ~before)),
+        "exposes_alone": int(np.count_nonzero(_seen(found, found) & ~kept)),
+        "sharpens": None if persons else int(np.count_nonzero(found.per_unit(sharper).any(axis=1))),
     }
+
+
+def _seen(seen: LinearFindings | None, of: LinearFindings) -> NDArray[np.bool_]:
+    """The units of one person of whom something is identifiable."""
+    return (
+        np.zeros(len(of.people), dtype=np.bool_)
+        if seen is None
+        else seen.per_unit(seen.identifiable).any(axis=1)
+    )
 
 
 def copied(plan: Plan, membership: Membership) -> dict[int, str]:

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sightline.auditing.design import LinearDesign, cell_name
 from sightline.auditing.exposed import ExposedSection
 from sightline.auditing.findings import Findings, LinearFindings, findings_with
+from sightline.auditing.lowering import Lowered, cell_name
 from sightline.auditing.recipes import RecipeWriter
 from sightline.auditing.result import Change, ChangeKind, NoiseSlack, ReleaseReport
 from sightline.auditing.shared_budget import budget_of, most_own_releases
@@ -124,7 +124,7 @@ def _publish_once(findings: Findings, query: int, report: ReleaseReport) -> Chan
         effect = _with_fewer_releases(findings, query)
     found = findings.linear
     if effect is None and found is not None and found.repeatable:
-        fewer = findings_with(findings, found.linear.without_release(query))
+        fewer = findings.without(query)
         now, then = found.least, None if fewer is None else fewer.least
         if now is not None and then is not None:
             kept = tuple(percent_at_least(one.lower) for one in (then, now))
@@ -241,7 +241,7 @@ def _change(kind: ChangeKind, release: str, texts: tuple[str, str], cost: str, a
     )
 
 
-def _row_name(findings: Findings, linear: LinearDesign, row: int, owner: bool) -> str:
+def _row_name(findings: Findings, linear: Lowered, row: int, owner: bool) -> str:
     return _cell_name(findings, int(linear.cells[row]), owner)
 
 
@@ -251,10 +251,10 @@ def _cell_name(findings: Findings, cell: int, owner: bool) -> str:
 
 
 def _drop(findings: Findings, found: LinearFindings, query: int, report: ReleaseReport) -> Change | None:
-    fewer = found.linear.without_release(query)
+    fewer = findings.without(query)
     if fewer is None:  # to publish nothing is no advice
         return None
-    after = Effect.of(findings_with(findings, fewer), found.limit)
+    after = Effect.of(fewer, found.limit)
     if (effect := after.after(Effect.of(found, found.limit))) is None:
         return None
     text, cost = f'drop "{report.name}": {effect}', _fewer_numbers(findings, report.outputs)

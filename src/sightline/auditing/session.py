@@ -8,9 +8,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from sightline.arrays import FloatArray
-from sightline.auditing.design import LINEAR, sparse_cost
 from sightline.auditing.findings import Keys
+from sightline.auditing.lowering import LINEAR
 from sightline.auditing.plan import AssumptionName, Plan
+from sightline.auditing.plan_size import sparse_cost
 from sightline.auditing.release_noise import check_key_columns
 from sightline.auditing.withheld import as_published
 from sightline.auditing.work import TimedEngine, WorkLimits
@@ -32,7 +33,7 @@ from sightline.tables.records import (
 )
 from sightline.tables.sql.data_query import DataQuery, read_data_query
 from sightline.tables.sql.reader import ReleaseQuery, read_condition, read_release
-from sightline.tables.subject import Schema, SecretKind, Subject
+from sightline.tables.subject import Schema, Subject
 from sightline.tables.suppressed import read_suppression, suppressed_cells
 from sightline.tables.verify import verify
 
@@ -81,7 +82,7 @@ class Session:
         limits = self.limits if membership.others is None else self.limits.beside_engine
         limits.check_cells(
             cells,
-            designs=2 if self.subject.kind is SecretKind.CATEGORY else 1,
+            designs=1,
             sparse=lambda: sparse_cost(membership, progress) if membership.others is None else None,
         )
         progress("comparing with the engine's own groups", 0.0)

@@ -17,9 +17,9 @@ from scipy import sparse
 
 from sightline.arrays import FloatArray, IndexArray
 from sightline.auditing.cell_sets import WeightedSets
-from sightline.auditing.design import cell_name
 from sightline.auditing.findings import Findings, LinearFindings
 from sightline.auditing.known_sums import KnownSums
+from sightline.auditing.lowering import cell_name
 from sightline.tables.membership import Statistic
 
 _MOST_COMPARED = 6_000  # sums whose pairs are looked at, the coarsest releases first
@@ -52,8 +52,8 @@ class StreamedSums:
         if findings.pricing.laplace_answers.any():
             visible = visible[:0]
         cells = len(findings.membership.cells)
-        products = linear.design.incidence.gram(~linear.known, lambda stage, share: None)
-        published = _published(findings, np.diagonal(products), atoms=cells + visible.size)
+        products = sparse.csr_array(found.exposure.solver.sums.matrix)
+        published = _published(findings, products.diagonal(), atoms=cells + visible.size)
         merged, large, small = _compared(findings, published, products)
         groups = None
         if visible.size:
@@ -109,7 +109,7 @@ def _published(findings: Findings, rows: FloatArray, *, atoms: int) -> KnownSums
 
 
 def _compared(
-    findings: Findings, published: KnownSums, products: FloatArray
+    findings: Findings, published: KnownSums, products: sparse.csr_array
 ) -> tuple[KnownSums, IndexArray, IndexArray]:
     """Published numbers and whole releases, merged, and the pairs of which one is within the other."""
     owner = findings.pricing.owner[published.cells]
@@ -118,8 +118,8 @@ def _compared(
         partitions[np.argsort(counts, kind="stable")][np.cumsum(np.sort(counts)) <= _MOST_COMPARED]
     )
     sums = _with_whole_releases(findings, published.take(np.flatnonzero(np.isin(owner, chosen))))
-    members = _weights(sums)[:, : len(products)]
-    shared = sparse.coo_array(members @ sparse.csr_array(products) @ members.T)
+    members = _weights(sums)[:, : products.shape[0]]
+    shared = sparse.coo_array(members @ products @ members.T)
     first, second = (places.astype(np.intp) for places in shared.coords)
     same = (shared.data == sums.rows[first]) & (shared.data == sums.rows[second])
     size = len(sums)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from sightline.arrays import IndexArray
-from sightline.auditing.findings import Findings, LinearFindings, findings_up_to
+from sightline.auditing.findings import Findings, LinearFindings
 from sightline.auditing.result import Stage
 from sightline.progress import report
 
@@ -21,12 +21,12 @@ def timeline(findings: Findings) -> tuple[Stage, ...]:
     plan, found = findings.plan, findings.linear
     if found is None or findings.streamed:  # a streamed table is assessed once, with all releases
         return ()
-    before, records = np.zeros(len(found.exposures), dtype=np.bool_), 0
+    before, records = np.zeros(found.lower.size, dtype=np.bool_), 0
     stages = []
     ends = _ends(len(plan.releases), stage_count(findings))
     for number, end in enumerate(ends):
-        seen = findings_up_to(findings, int(end))
-        now = before if seen is None else seen.exposures.identifiable
+        seen = findings.up_to(int(end))
+        now = before if seen is None else seen.identifiable
         identifiable = 0 if seen is None else seen.identifiable_records
         stages.append(
             Stage(
@@ -50,7 +50,7 @@ def stage_count(findings: Findings) -> int:
     if found is None:
         return 0
     most = _MOST_STAGES if found.repeatable else _STAGES_OF_LARGE_PLANS
-    most = most if found.linear.design.row_count <= _MOST_NUMBERS else 1
+    most = most if found.linear.row_count <= _MOST_NUMBERS else 1
     return min(len(findings.plan.releases), most)
 
 

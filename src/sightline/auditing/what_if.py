@@ -134,9 +134,9 @@ def _work(findings: Findings) -> float:
     work = _EACH
     for part in (findings, *findings.questions):
         if part.linear is not None:
-            design = part.linear.linear.design
-            alone = float(design.row_count) ** 3 + _PER_COLUMN * design.size
-            work += alone if part.linear.persons is None else _PERSONS * (_EACH + alone)
+            rows, several = part.linear.linear.row_count, part.linear.linear.rows_of_unit.max(initial=1) > 1
+            alone = float(rows) ** 3 + _PER_COLUMN * len(part.linear.people)
+            work += _PERSONS * (_EACH + alone) if several else alone
     if findings.has_nonlinear:
         work += len(findings.membership.cells) * float(findings.membership.rows) ** 2
     return work
@@ -263,7 +263,7 @@ class _Variants:
         kept = {release.name for release in plan.releases}
         gone = {place for place, release in enumerate(self.plan.releases) if release.name not in kept}
         membership = without_queries(self._against(plan), gone)
-        return find(plan, membership, values=partial(self._values, plan), by_release=False)
+        return find(plan, membership, values=partial(self._values, plan))
 
     def totals(self, switches: list[Switch], question: Partition | None) -> FloatArray:
         """The sums of the secrets that the attacker of a setting does not know, or of the answers."""
@@ -343,23 +343,13 @@ def _setting(findings: Findings, totals: Totals, key: _Key, worst: dict[_Who | s
 
 def _worst(found: LinearFindings, knows: tuple[str, ...]) -> _Who:
     """The most exposed: the one whose bracket the audit states; of several, in the order of its list."""
-    people, linear = found.persons, found.linear
-    if people is not None:
-        kind = int(people.most_exposed(np.arange(people.lower.size), 1)[0])
-        place, count = int(people.place[kind]), int(people.number[kind])
-        return _Who(places=(place,), kind=True, count=count, category="", knows=knows)
-    lower, upper = found.lower, found.exposures.remaining_upper
-    alike = np.flatnonzero(lower == np.nanmin(lower))
-    column = int(alike[np.lexsort((found.group_rmse(alike), upper[alike]))[0]])
-    if linear.people is not None:
-        places: tuple[int, ...] = (int(linear.people.kind[linear.column_signature[column]]),)
-    else:
-        places = tuple(linear.signatures_of(column).tolist())
+    alike = np.flatnonzero(found.lower == found.lower.min())
+    column = int(alike[np.lexsort((found.group_rmse(alike), found.upper[alike]))[0]])
     return _Who(
-        places=places,
-        kind=linear.people is not None,
+        places=tuple(found.linear.records_of(column).tolist()),
+        kind=found.linear.by_kind,
         count=int(found.counts[column]),
-        category=linear.category(column) or "",
+        category=found.linear.category(column) or "",
         knows=knows,
     )
 

@@ -30,8 +30,7 @@ def noise_changes(findings: Findings, common: Change | None) -> tuple[Change, ..
     found, limit = findings.linear, findings.plan.limits.remaining_uncertainty
     if found is None or limit is None:
         return () if common is None else (common,)
-    design = found.linear.design
-    if not found.repeatable or design.row_count * design.size > _MOST_ENTRIES:
+    if not found.repeatable or found.linear.row_count * len(found.people) > _MOST_ENTRIES:
         if common is None:
             return ()
         text = f'{common.text}; the plan is too large to look for less here, "sightline design" does'

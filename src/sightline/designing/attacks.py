@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sightline.arrays import FloatArray, IndexArray
+from sightline.auditing.exposed import keys_of
 from sightline.auditing.findings import Findings, Keys
 from sightline.auditing.recipes import RecipeWriter
 from sightline.designing.choice import Chosen
@@ -59,25 +60,15 @@ def priced_attacks(findings: Findings, chosen: Chosen, *, top: int, keys: Keys |
     columns = np.array(
         [chosen.records[kind[i]][cuts.chosen[kind[i]][number[i]]] for i in shown], dtype=np.intp
     )
-    people = findings.linear.persons
-    named = _names(findings, columns[columns >= 0], keys) | _person_names(
-        findings, -1 - columns[columns < 0], keys
-    )
+    named = _names(findings, np.where(columns >= 0, columns, -1 - columns), keys)
     found = []
     for i, column in zip(shown.tolist(), columns.tolist(), strict=True):
         recipe = _recipe(cuts.recipes[kind[i]], int(number[i]))[: findings.linear.linear.cells.size]
-        shortest, size, own = None, 0, column
-        if column >= 0:
-            shortest, size = writer.shortest(column), int(findings.linear.counts[column])
-        else:
-            assert people is not None  # the constraint is about one of them
-            size, own = (
-                int(people.number[-1 - column]),
-                int(people.seen.kinds.columns[people.seen.kinds.starts[-1 - column]]),
-            )
+        own = column if column >= 0 else -1 - column  # of a person with several rows
+        shortest, size = writer.shortest(own), int(findings.linear.counts[own])
         found.append(
             PricedAttack(
-                record=named.get(column),
+                record=named.get(own),
                 size=size,
                 recipe=_in_words(writer, own, recipe),
                 shortest=None if shortest is None else shortest.text,
@@ -92,10 +83,9 @@ def sharpest_attack(findings: Findings, *, keys: Keys | None) -> tuple[PricedAtt
     """The attack on the record that keeps least, and what it keeps."""
     found = findings.linear
     assert found is not None  # the plan was checked to publish something linear
-    lower = np.where(np.isnan(found.lower), np.inf, found.lower)
+    lower = found.lower
     column = int(np.argmin(lower))
-    part, own = found.linear.place(column)
-    weights = part.design.incidence.columns(np.array([own]))[:, 0] / part.design.law.variances
+    weights = found.linear.image(column) / found.linear.design.noise.variance
     writer = RecipeWriter(findings=findings, found=found)
     best, shortest = writer.best(column), writer.shortest(column)
     recipe = best or writer.written(column, weights / float(np.max(np.abs(weights))))
@@ -122,25 +112,9 @@ def _in_words(writer: RecipeWriter, column: int, weights: FloatArray) -> str:
     return writer.written(column, kept).text
 
 
-def _person_names(findings: Findings, kinds: IndexArray, keys: Keys | None) -> dict[int, str]:
-    """The keys of the persons of some kinds, by -1 less the kind."""
-    if keys is None or findings.linear is None or findings.linear.persons is None or not kinds.size:
-        return {}
-    place = findings.linear.persons.place[kinds]
-    named = keys.of_kinds(sorted({int(one) for one in place}))
-    pairs = zip(kinds.tolist(), place.tolist(), strict=True)
-    found = {-1 - kind: ", ".join(sorted(named.get(one, ()))) for kind, one in pairs}
-    return {kind: text for kind, text in found.items() if text}
-
-
 def _names(findings: Findings, columns: IndexArray, keys: Keys | None) -> dict[int, str]:
-    if keys is None or findings.linear is None:
+    """The keys of the records of some columns."""
+    if keys is None or findings.linear is None or not columns.size:
         return {}
-    linear = findings.linear.linear
-    signatures = {int(column): linear.signatures_of(int(column)) for column in columns}
-    named = keys.of_signatures(sorted({int(one) for own in signatures.values() for one in own}))
-    found = {
-        column: ", ".join(sorted({key for one in own for key in named.get(int(one), ())}))
-        for column, own in signatures.items()
-    }
-    return {column: text for column, text in found.items() if text}
+    named = keys_of(findings.linear, columns, keys)
+    return {column: ", ".join(own) for column, own in named.items() if own}

@@ -280,7 +280,7 @@ class _Choice:
             return KnownRisks(columns=columns, needed=self.targets.known_needed[place])
         if self.hiders is not None:
             own = self.targets.record[place]
-            needed = hidden_needed(task.linear.prior, task.limit, task.linear.counts[own])
+            needed = hidden_needed(task.linear.prior, task.limit, task.linear.units.alike[own])
             return FollowingRisks(columns=columns, needed=needed, hiders=self.hiders, own=own)
         level = self.level
         assert level is not None  # the choice names the bound only with its level
@@ -305,7 +305,7 @@ def _hiders(task: DesignTask, targets: Targets) -> Hiders | None:
     """The records that hide each other; none if none does, or if there are persons with several rows."""
     if not targets.can_hide or len(targets.people):
         return None
-    return hiders_of(task.linear, task.columns(np.arange(task.linear.design.size)))
+    return hiders_of(task.linear, task.columns(np.arange(len(task.linear.units))))
 
 
 def _roomiest(task: DesignTask, choice: _Choice, variances: FloatArray) -> _Choice:

@@ -19,20 +19,18 @@ import numpy as np
 from scipy.sparse import csc_array
 
 from sightline.arrays import FloatArray, IndexArray
-from sightline.auditing.design import LinearDesign
+from sightline.auditing.lowering import Lowered
 from sightline.auditing.secret_prior import SecretPrior
 from sightline.designing.following import Hiders
 from sightline.designing.risks import inverse_of_sum, quadratic_forms
 from sightline.labeled.bounds.target import Seen, TargetPrior
-from sightline.labeled.column_forms import MatrixForms
 from sightline.privacy.accountant import NoiseLaw
 from sightline.privacy.gaussian_dp import smallest_epsilon
-from sightline.progress import report
-from sightline.tables.subject import SecretKind
 
 _MOST = 1e15  # information times the squared width that stands for no noise at all
 _LEAST = 1e-15  # and for noise that leaves nothing to see
 _HALVINGS = 60
+_TOGETHER = 1 << 24  # numbers that are looked up at a time
 _NEVER = 1e12  # variance over the squared width that stands for a limit that no noise keeps
 
 
@@ -58,7 +56,7 @@ class HiddenLevel:
     person: PersonLevel | None = None  # of features of several rows of a person
 
 
-def precisions_at(linear: LinearDesign, variances: FloatArray) -> FloatArray:
+def precisions_at(linear: Lowered, variances: FloatArray) -> FloatArray:
     """The prior's precision of every column, with some variances of the rows."""
     return linear.prior.of_column.precision(_forms(linear, 1 / variances))
 
@@ -67,7 +65,7 @@ def precisions_at(linear: LinearDesign, variances: FloatArray) -> FloatArray:
 class LowerEnds:
     """The audit's lower ends for some noise, without its margins for rounding and without identifiability."""
 
-    linear: LinearDesign
+    linear: Lowered
     records: IndexArray  # those that may keep least: with more noise, only they can be below the limit
     columns: csc_array  # their columns
 
@@ -85,7 +83,7 @@ class LowerEnds:
 
     def from_added(self, told: FloatArray, added: FloatArray | None) -> Seen:
         """What is seen if the hidden records outside a record's group add some variance."""
-        alike = self.linear.counts[self.records].astype(np.float64)
+        alike = self.linear.units.alike[self.records]
         hidden = precision = None
         if added is not None:
             precision = self.linear.prior.of_column.precision(told)
@@ -101,12 +99,11 @@ class LowerEnds:
     def seen(self, variances: FloatArray) -> Seen:
         """What is seen of these records: one factorisation."""
         linear = self.linear
-        design, prior = linear.design, linear.prior.of_column
-        everyone = _forms(linear, 1 / variances)
+        prior, everyone = linear.prior.of_column, _forms(linear, 1 / variances)
         told, hidden, own = everyone[self.records], None, None
         if can_hide(prior):
-            unknown, precision = ~linear.known[: design.size], prior.precision(everyone)
-            products = design.incidence.weighted_gram(np.where(unknown, 1 / precision, 0.0), report)
+            precision = prior.precision(everyone)
+            products = _products(linear, _rows_alike(linear) / precision)
             passes = quadratic_forms(self.columns, inverse_of_sum(products, variances))
             own = precision[self.records]
             with np.errstate(divide="ignore", invalid="ignore"):
@@ -117,35 +114,39 @@ class LowerEnds:
             linear_information=np.zeros(told.size),
             hidden_information=hidden,
             precision=own,
-            alike=linear.counts[self.records].astype(np.float64),
+            alike=linear.units.alike[self.records],
         )
 
 
-def lower_ends(linear: LinearDesign, records: IndexArray, columns: csc_array) -> LowerEnds | None:
-    """The lower ends of some records; none for categories, whose bound is a mean over the others."""
-    several = linear.prior.kind is SecretKind.CATEGORY and linear.prior.categories > 2
-    if several or linear.other is not None:
-        return None
-    return LowerEnds(linear=linear, records=records, columns=columns)
-
-
-def _forms(linear: LinearDesign, matrix: FloatArray) -> FloatArray:
+def _forms(linear: Lowered, matrix: FloatArray) -> FloatArray:
     """aᵀ M a of every column, for a matrix or a diagonal."""
-    design = linear.design
-    forms = MatrixForms(symmetric=(matrix,), offsets=np.zeros(1), linear=np.zeros((0, design.row_count)))
-    everyone = np.ones(design.size, dtype=np.bool_)
-    found: FloatArray = design.incidence.forms(forms, everyone, report)[0]
-    return found
+    table = linear.table
+    if matrix.ndim == 1:
+        return np.asarray(table.power(2).T @ matrix)
+    step = max(1, _TOGETHER // table.shape[0])
+    parts = [table[:, first : first + step] for first in range(0, table.shape[1], step)]
+    each = [np.asarray(part.multiply(matrix @ part).sum(axis=0)).ravel() for part in parts]
+    return np.concatenate([np.zeros(0), *each])
+
+
+def _products(linear: Lowered, weights: FloatArray) -> FloatArray:
+    """Sums of w a aᵀ over all columns."""
+    return np.asarray((linear.table.multiply(weights[None, :]) @ linear.table.T).toarray(), dtype=np.float64)
+
+
+def _rows_alike(linear: Lowered) -> FloatArray:
+    """How many rows of all persons each column stands for."""
+    units = linear.units
+    return np.asarray(np.repeat(units.people, np.diff(units.starts)) * units.times, dtype=np.float64)
 
 
 def hidden_level(
-    linear: LinearDesign, records: IndexArray, limit: float, precision: FloatArray, *, persons: bool = False
+    linear: Lowered, records: IndexArray, limit: float, precision: FloatArray, *, persons: bool = False
 ) -> HiddenLevel:
     """The level of some columns, if every column has a given precision."""
-    design, prior = linear.design, linear.prior.of_column
-    unknown = ~linear.known[: design.size]
-    products = design.incidence.weighted_gram(np.where(unknown, 1 / precision, 0.0), report)
-    own, alike = precision[records], linear.counts[records].astype(np.float64)
+    prior, rows = linear.prior.of_column, _rows_alike(linear)
+    products = _products(linear, rows / precision)
+    own, alike = precision[linear.units.starts[records]], linear.units.alike[records]
     unit = 1 / prior.width**2
 
     def kept(information: FloatArray) -> FloatArray:
@@ -161,7 +162,7 @@ def hidden_level(
     person = None
     if persons:
         tau, risk = 1 / float(np.max(precision)), limit * prior.variance
-        each = design.incidence.weighted_gram(np.where(unknown, tau, 0.0), report)
+        each = _products(linear, rows * tau)
         needed = risk * tau / (tau - risk) if tau > risk else _NEVER / unit
         person = PersonLevel(products=each, tau=tau, needed=needed)
     return HiddenLevel(
@@ -177,24 +178,21 @@ def can_hide(prior: TargetPrior) -> bool:
     return math.isfinite(float(prior.precision(np.zeros(1))[0]))
 
 
-def hiders_of(linear: LinearDesign, columns: csc_array) -> Hiders:
+def hiders_of(linear: Lowered, columns: csc_array) -> Hiders:
     """The records that hide each other, if the attacker knows none but those that the plan states.
 
     ``columns`` are those of all columns of the design, with rows for levels at the end.
     """
-    design, prior = linear.design, linear.prior.of_column
-    numbers = linear.cells.size
-    unknown = np.where(linear.known[: design.size], 0.0, linear.counts[: design.size].astype(np.float64))
-    each = np.maximum(unknown, 1.0)  # a weight of the incidence is that of one record
+    prior, numbers = linear.prior.of_column, linear.cells.size
 
     def gram(weights: FloatArray) -> FloatArray:
-        found = design.incidence.weighted_gram(weights / each, report)
+        found = _products(linear, weights)
         more = columns.shape[0] - numbers
         return np.pad(found, (0, more)) if more else found
 
     return Hiders(
         columns=columns,
-        counts=unknown,
+        counts=_rows_alike(linear),
         precision=prior.precision,
         precision_slope=prior.precision_slope,
         excess=prior.precision_excess,

@@ -65,7 +65,7 @@ def certified(task: DesignTask, factors: FloatArray) -> Certified | None:
         mine = (raised | (factor > _RAISED_ALONE)) & ~(paid & (factor < 1))
         return task.stddevs(np.clip(np.where(mine, factors * factor, factors), 1.0, most))
 
-    return _least(task, noise, least=_SMALLEST if np.any(raised & ~paid) else 1.0, attacks=True)
+    return _least(task, noise, least=_SMALLEST if np.any(raised & ~paid) else 1.0)
 
 
 def certified_common(task: DesignTask, guess: float) -> Certified | None:
@@ -112,7 +112,7 @@ def audited_or_more(task: DesignTask, stddevs: FloatArray) -> Certified | None:
     """Noise that the audit passes, from noise that passes by the estimates; none if it does not."""
     for extra in (0.0, _FIRST, 1e-6):
         more = np.where(task.free, np.minimum(stddevs * (1 + extra), task.most), stddevs)
-        findings = task.audited(more, attacks=True)
+        findings = task.audited(more)
         if lowest(findings) >= task.limit:
             return Certified(stddevs=more, audits=1, findings=findings)
     return None
@@ -128,7 +128,7 @@ def by_the_audit_alone(task: DesignTask) -> Certified | None:
 
     def audited(share: float) -> Certified | None:
         stddevs = task.stddevs(most**share)
-        findings = task.audited(stddevs, attacks=True)
+        findings = task.audited(stddevs)
         if lowest(findings) < task.limit:
             return None
         return Certified(stddevs=stddevs, audits=1, findings=findings)
@@ -141,32 +141,27 @@ def by_the_audit_alone(task: DesignTask) -> Certified | None:
     return best
 
 
-def _least(
-    task: DesignTask, noise: Callable[[float], FloatArray], *, least: float, attacks: bool = False
-) -> Certified | None:
+def _least(task: DesignTask, noise: Callable[[float], FloatArray], *, least: float) -> Certified | None:
     """The least noise of a family that grows with a factor, from ``least`` on, with which the audit passes.
 
-    Estimates choose the factor, and the audit decides. Its findings are kept if they have ``attacks``.
+    Estimates choose the factor, and the audit decides.
     """
     factor = _by_estimates(task, noise, least=least)
     if factor is None:
         return None
     quick = task.findings.repeatable
-    return _audited(task, noise, factor if quick else factor * (1 + _ROOM), attacks=attacks)
+    return _audited(task, noise, factor if quick else factor * (1 + _ROOM))
 
 
-def _audited(
-    task: DesignTask, noise: Callable[[float], FloatArray], factor: float, *, attacks: bool = False
-) -> Certified | None:
+def _audited(task: DesignTask, noise: Callable[[float], FloatArray], factor: float) -> Certified | None:
     """The least noise of a family from a factor on with which the audit passes."""
     limit, audits = task.limit, 0
     least = _FIRST if task.findings.repeatable else _ROOM
     while factor <= _LAST:
         audits += 1
-        findings = task.audited(noise(factor), attacks=attacks)
+        findings = task.audited(noise(factor))
         if (found := lowest(findings)) >= limit:
-            kept = findings if attacks else None
-            return Certified(stddevs=noise(factor), audits=audits, findings=kept)
+            return Certified(stddevs=noise(factor), audits=audits, findings=findings)
         short = min(limit / found - 1, 1.0) if found > 0 else 1.0
         factor *= 1 + max(least, _OVERSHOOT * short)
     return None
@@ -355,7 +350,7 @@ def solve(task: DesignTask) -> Solution | None:
 
 def _proven(task: DesignTask, at_least: float, total: float) -> float | None:
     """The lower bound; none where the audit passes with less, or judges persons by several rows."""
-    left_out = task.findings.persons is not None and task.persons is None
+    left_out = task.several_rows and task.several_categories
     if left_out or at_least > total * (1 + _ROUNDING):
         return None
     return min(at_least, total)

@@ -80,14 +80,7 @@ def _designed(session: Session, task: DesignTask, grain: Grain, *, names: bool, 
         raise _infeasible(session, task, names=names)
     common, chosen, proof = found.common, found.chosen, found.proof
     proposed = task.proposal(proof.stddevs)
-    # What each release adds serves the words of short recipes, and takes minutes for large plans.
-    findings = find(
-        proposed,
-        task.membership,
-        linear=proof.findings,
-        by_release=task.findings.repeatable,
-        progress=report,
-    )
+    findings = find(proposed, task.membership, linear=proof.findings)
     judgement = judged(findings, totals=session.totals)
     total = task.total(proof.stddevs)
     delta = task.plan.privacy.delta or _USUAL_DELTA

@@ -41,7 +41,6 @@ from sightline.labeled.incidence.protocol import BoolArray
 from sightline.progress import report
 from sightline.tables.membership import Membership
 from sightline.tables.published import published, without_queries
-from sightline.tables.subject import SecretKind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -57,15 +56,13 @@ class PartAudit:
     def of(cls, task: DesignTask) -> PartAudit | None:
         """``None`` for persons with several rows and for three categories or more: the audit knows more."""
         linear = task.linear
-        several = linear.prior.kind is SecretKind.CATEGORY and linear.prior.categories > 2
-        if several or linear.people is not None or task.membership.persons is not None:
+        if task.several_categories or task.membership.persons is not None:
             return None
-        unknown = np.flatnonzero(~linear.known)
-        rows = linear.design.row_count
+        rows = linear.row_count
         return cls(
             task=task,
-            incidence=csr_array(task.columns(unknown)),
-            counts=linear.counts[unknown].astype(np.float64),
+            incidence=csr_array(task.columns(np.arange(len(linear.units)))),
+            counts=linear.units.people.astype(np.float64),
             marks=np.random.default_rng(0).random(rows),
         )
 

@@ -18,12 +18,9 @@ import numpy as np
 from scipy.sparse import csc_array, hstack
 
 from sightline.arrays import FloatArray, IndexArray
-from sightline.auditing.persons import PersonFindings
 from sightline.designing.levels import can_hide, most_information
 from sightline.designing.task import DesignTask
 from sightline.errors import InvalidPlan, require
-from sightline.labeled.incidence.protocol import BoolArray
-from sightline.tables.subject import SecretKind
 
 _BROKEN = 1e-9  # by how much of its level a direction must be broken
 
@@ -59,18 +56,6 @@ class PersonBlocks:
         return chosen[worse], csc_array(columns[:, worse])
 
 
-def person_blocks(people: PersonFindings, columns: csc_array, below: BoolArray) -> PersonBlocks:
-    """The blocks of the persons of some kinds; ``columns`` are those of all columns of the design."""
-    kinds = people.seen.kinds
-    chosen = np.flatnonzero(below & (kinds.rows_of_person > 1))
-    blocks = []
-    for kind in chosen.tolist():
-        own = kinds.entries(kind)
-        roots = np.sqrt(kinds.rows[own].astype(np.float64))
-        blocks.append(csc_array(columns[:, kinds.columns[own]].multiply(roots[None, :])))
-    return PersonBlocks(kind=chosen, blocks=tuple(blocks))
-
-
 _MOST_PAIRS = 2_000_000
 
 
@@ -78,7 +63,7 @@ _MOST_PAIRS = 2_000_000
 class Targets:
     """The records that may keep less than the limit at the floor: a column for each."""
 
-    record: IndexArray  # the column of the linear design; -1 - kind for a person with several rows
+    record: IndexArray  # the column of the findings; -1 - unit for a person with several rows
     columns: csc_array
     known_needed: FloatArray  # 1/g; zero where records alike hide each other whatever the noise
     can_hide: bool  # whether other records hide them, too
@@ -118,28 +103,28 @@ class Targets:
 def targets_of(task: DesignTask) -> Targets:
     """The records that the floor does not protect. More noise never harms the others: bounds are monotone."""
     linear = task.linear
-    prior, broken = linear.prior, task.findings.lower < task.limit
+    prior, broken = (
+        linear.prior,
+        (task.findings.lower < task.limit).reshape(-1, linear.columns_of_unit).any(axis=1),
+    )
     people = PersonBlocks(kind=np.zeros(0, dtype=np.intp), blocks=())
-    if task.persons is not None:
-        kinds = task.persons.seen.kinds
-        alone = np.zeros(broken.size, dtype=np.bool_)
-        alone[kinds.columns[kinds.starts[:-1][kinds.rows_of_person == 1]]] = True
-        broken &= alone
-        everyone = task.columns(np.arange(linear.design.size))
-        people = person_blocks(task.persons, everyone, task.persons.below)
+    several = linear.rows_of_unit > 1
+    if several.any() and not task.several_categories:
+        chosen = np.flatnonzero(broken & several)
+        people = PersonBlocks(kind=chosen, blocks=tuple(task.block(unit) for unit in chosen.tolist()))
+        broken &= ~several
     below = np.flatnonzero(broken)
-    several = prior.kind is SecretKind.CATEGORY and prior.categories > 2
-    if several:
+    if task.several_categories:
         below, columns = _pairs(task, below)
     else:
         columns = task.columns(below)
     with np.errstate(divide="ignore"):
-        needed = 1 / most_information(prior, task.limit, linear.counts[below])
+        needed = 1 / most_information(prior, task.limit, linear.units.alike[below])
     targets = Targets(
-        record=below,
+        record=below * linear.columns_of_unit,
         columns=columns,
         known_needed=needed,
-        can_hide=not several and can_hide(prior.of_column) and below.size + len(people) > 0,
+        can_hide=not task.several_categories and can_hide(prior.of_column) and below.size + len(people) > 0,
         people=people,
         person_needed=float(1 / most_information(prior, task.limit, np.array([1]))[0]),
     )
@@ -166,16 +151,15 @@ def _pairs(task: DesignTask, below: IndexArray) -> tuple[IndexArray, csc_array]:
     owner = [membership.cells[cell].partition for cell in linear.cells]
     names = sorted({str(membership.partitions[p].parameter) for p in owner})
     category = np.array([names.index(str(membership.partitions[p].parameter)) for p in owner])
-    signature, first = np.unique(linear.column_signature[below], return_index=True)
     require(
-        signature.size * len(names) * (len(names) - 1) // 2 <= _MOST_PAIRS,
+        below.size * len(names) * (len(names) - 1) // 2 <= _MOST_PAIRS,
         f"at most {_MOST_PAIRS:,} pairs of categories over the exposed records",
         got="more",
         fix="design fewer releases at once",
         error=InvalidPlan,
     )
-    record = below[first]
-    columns = task.columns(record)
+    record = below
+    columns = task.cells_of(linear.first_signatures(below * linear.columns_of_unit))
     if len(names) == 1:
         return record, columns
     category = np.concatenate([category, np.full(task.rows - category.size, -1)])

@@ -11,14 +11,14 @@ import numpy as np
 from scipy.sparse import csc_array
 
 from sightline.arrays import FloatArray, IndexArray
-from sightline.auditing.design import LinearDesign
 from sightline.auditing.findings import LinearFindings, linear_findings
-from sightline.auditing.persons import PersonFindings
+from sightline.auditing.lowering import Lowered, linear_partitions
 from sightline.auditing.plan import Plan
 from sightline.auditing.plan_fields import LARGEST
 from sightline.auditing.pricing import price
 from sightline.auditing.release_noise import NoiseByCell, ReleaseNoise, number_name
-from sightline.designing.levels import LowerEnds, lower_ends
+from sightline.auditing.table_units import signature_columns
+from sightline.designing.levels import LowerEnds
 from sightline.designing.paid import PaidReleases, check_bounds, check_ceilings, check_plan, paid_releases
 from sightline.designing.problem import FIXED, NoiseProblem
 from sightline.designing.risks import KnownRisks, Risks, RowLimits
@@ -27,7 +27,6 @@ from sightline.labeled.incidence.protocol import BoolArray
 from sightline.noise.published import PublishedLaw
 from sightline.progress import report
 from sightline.tables.membership import Membership
-from sightline.tables.subject import SecretKind
 
 _DIGITS = 9  # of a proposed standard deviation, rounded up
 
@@ -72,7 +71,7 @@ class DesignTask:
     row_unit: FloatArray  # variance of a row over that of its number
 
     @property
-    def linear(self) -> LinearDesign:
+    def linear(self) -> Lowered:
         """The design of the rows."""
         return self.findings.linear
 
@@ -88,10 +87,14 @@ class DesignTask:
         return self.linear.cells.size + self.levels.size
 
     @property
-    def persons(self) -> PersonFindings | None:
-        """Persons with several rows who are in the problem; those with a category are not."""
-        category = self.linear.prior.kind is SecretKind.CATEGORY
-        return None if category else self.findings.persons
+    def several_rows(self) -> bool:
+        """Whether some persons have several rows."""
+        return bool(self.linear.rows_of_unit.max(initial=1) > 1)
+
+    @property
+    def several_categories(self) -> bool:
+        """Whether the secret is one of three categories or more: features of persons are no targets then."""
+        return self.linear.columns_of_unit > 1
 
     def of_numbers(self, variances: FloatArray) -> FloatArray:
         """Of the variances of all rows, those of the published numbers."""
@@ -200,9 +203,9 @@ class DesignTask:
         """The plan with this noise on its numbers."""
         return plan_with_noise(self.plan, self.membership, stddevs)
 
-    def audited(self, stddevs: FloatArray, *, attacks: bool = False) -> LinearFindings:
+    def audited(self, stddevs: FloatArray) -> LinearFindings:
         """What the audit finds with this noise."""
-        return _assessed(self.proposal(stddevs), self.membership, attacks=attacks)
+        return _assessed(self.proposal(stddevs), self.membership)
 
     def lowest(self, stddevs: FloatArray) -> float:
         """What the audit says that everyone keeps with this noise."""
@@ -211,12 +214,10 @@ class DesignTask:
     @cached_property
     def lower_ends(self) -> LowerEnds | None:
         """What remains of every record, without an audit; none where only the audit says it."""
-        one_value = self.linear.people is not None and self.plan.data.secret_kind is SecretKind.CATEGORY
-        if self.findings.persons is not None or one_value:
+        if self.several_rows or self.several_categories:
             return None
         below = np.flatnonzero(self.findings.lower < self.limit)
-        columns = csc_array(self.columns(below)[: self.linear.cells.size])
-        return lower_ends(self.linear, below, columns)
+        return LowerEnds(linear=self.linear, records=below, columns=csc_array(self.linear.table[:, below]))
 
     def estimate(self, stddevs: FloatArray) -> float:
         """What the audit says that everyone keeps with this noise, up to its margins for rounding."""
@@ -224,19 +225,30 @@ class DesignTask:
             return self.lowest(stddevs)
         return self.lower_ends.least(stddevs[self.linear.cells] ** 2 * self.row_unit)
 
-    def columns(self, chosen: IndexArray) -> csc_array:
-        """Some columns of the design, 0 and 1, weights or rows of a person: rows of the problem × columns."""
-        if self.linear.people is not None or self.membership.weights is not None:
-            own = csc_array(self.linear.design.incidence.columns(chosen))
-            own.resize((self.rows, len(chosen)))
-            return own
-        cells = self.linear.signatures[self.linear.column_signature[chosen]]
-        owner = np.array([self.membership.cells[c].partition for c in self.linear.cells])
-        starts = np.searchsorted(_ranks(owner), np.arange(cells.shape[1]))
-        inside = cells >= 0
-        rows = (starts + cells)[inside]
-        place = np.broadcast_to(np.arange(len(chosen))[:, None], cells.shape)[inside]
-        return csc_array((np.ones(rows.size), (rows, place)), shape=(self.rows, len(chosen)))
+    def columns(self, units: IndexArray) -> csc_array:
+        """The columns of some units with one row each: rows of the problem × units."""
+        return self._with_levels(self.linear.table[:, self.linear.units.starts[units]])
+
+    def block(self, unit: int) -> csc_array:
+        """B of a person with several rows: a column √n a for every n alike of them."""
+        own = slice(int(self.linear.units.starts[unit]), int(self.linear.units.starts[unit + 1]))
+        roots = np.sqrt(self.linear.units.times[own].astype(np.float64))
+        return self._with_levels(self.linear.table[:, own].multiply(roots[None, :]))
+
+    def cells_of(self, records: IndexArray) -> csc_array:
+        """The numbers that rows with some signatures are in: rows of the problem × records."""
+        order = linear_partitions(self.membership)
+        signatures = signature_columns(self.membership, order)
+        cells, widths = signatures.cells[signatures.column[records]], np.diff(self.membership.starts)[order]
+        place, partition = np.nonzero(cells >= 0)
+        rows = (np.cumsum(widths) - widths)[partition] + cells[place, partition]
+        entries = np.ones(rows.size), (rows, place)
+        return self._with_levels(csc_array(entries, shape=(self.linear.row_count, records.size)))
+
+    def _with_levels(self, columns: csc_array) -> csc_array:
+        own = csc_array(columns)
+        own.resize((self.rows, own.shape[1]))
+        return own
 
 
 def task_of(plan: Plan, membership: Membership, *, limit: float, grain: Grain, loss: Loss) -> DesignTask:
@@ -296,7 +308,7 @@ def task_of(plan: Plan, membership: Membership, *, limit: float, grain: Grain, l
     report("finding who is exposed", 0.0)
     findings = _assessed(starting, membership)
     linear = findings.linear
-    factors = linear.main.factors
+    factors = linear.factors
     times = np.array([plan.copies(release) for release in releases], dtype=np.float64)
     weight = np.array([release.weight for release in releases])
     match loss:
@@ -359,9 +371,8 @@ def lowest(findings: LinearFindings) -> float:
     return least.lower
 
 
-def _assessed(plan: Plan, membership: Membership, *, attacks: bool = False) -> LinearFindings:
-    prices = price(plan, membership)
-    found = linear_findings(plan, membership, prices, attacks=attacks, progress=report)
+def _assessed(plan: Plan, membership: Membership) -> LinearFindings:
+    found = linear_findings(plan, membership, price(plan, membership))
     assert found is not None  # the plan was checked to publish something linear
     return found
 
@@ -375,10 +386,3 @@ def _rounded_up(value: float) -> float:
     step = 10.0 ** (math.floor(math.log10(value)) + 1 - _DIGITS)
     found = float(f"{math.ceil(value / step * (1 - 1e-15)) * step:.{_DIGITS}g}")
     return found if found >= value else float(np.nextafter(value, np.inf))
-
-
-def _ranks(owner: IndexArray) -> IndexArray:
-    """The place of each row's partition among those that have rows, in order of the rows."""
-    changes = np.concatenate([[0], np.cumsum(np.diff(owner) != 0)])
-    found: IndexArray = changes
-    return found

@@ -276,10 +276,15 @@ class UnitExposure:
         """A bound on the errors of upper ends and attacks."""
         return max(float(self.error.max(initial=0.0)), self._attacks[1])
 
-    def recipe(self, kind: int, column: int = 0) -> FloatArray:
-        """Weights on all rows of the best unbiased attack whose error is :attr:`rmse`."""
+    def recipe(self, kind: int, column: int = 0, *, few: bool = False) -> FloatArray:
+        """Weights on all rows of the best unbiased attack whose error is :attr:`rmse`.
+
+        With ``few`` those of an unbiased attack on as few rows as are at hand.
+        """
         asked, unit = self._asked_of(kind)
         attacks = self.solver.weights(asked, self._functional(asked, unit, column))
+        if few and isinstance(self.solver, SparseSolver):
+            return np.asarray(attacks.weights.toarray()[:, 0])
         return np.asarray(self.solver.on_all_rows(attacks.weights)[:, 0])
 
     def feature(self, kind: int, column: int = 0) -> FloatArray:
@@ -298,7 +303,7 @@ class UnitExposure:
 
     def _functional(self, asked: AskedUnits, unit: int, column: int) -> Any:
         units = np.array([unit])
-        if asked.one_row or self.lower.shape[1] > 1:
+        if asked.one_row:
             return asked.functional(units, np.array([column]))
         return self.solver.sharpest(asked, units, self.directions[asked.kinds])
 
@@ -327,8 +332,8 @@ class UnitExposure:
             if asked.one_row:
                 unit, column = np.nonzero(self.identifiable[asked.kinds])
                 functionals = asked.functional(unit, column)
-            else:  # the sharpest feature, of persons with several rows of a number
-                unit = np.flatnonzero((self.directions[asked.kinds] > 0) & (self.lower.shape[1] == 1))
+            else:  # the sharpest feature of persons with several rows
+                unit = np.flatnonzero(self.directions[asked.kinds] > 0)
                 functionals = self.solver.sharpest(asked, unit, self.directions[asked.kinds])
                 column = np.zeros(unit.size, dtype=np.intp)
             if unit.size:
@@ -356,10 +361,14 @@ def assess(design: Design, *, upper: bool = True) -> UnitExposure:
 
 def _assess(design: Design, upper: bool) -> UnitExposure:
     """The three passes, as if exact numbers had noise."""
-    brackets = replace(_brackets(design), upper=upper)
+    return exposure_of(design, replace(unit_brackets(design), upper=upper))
+
+
+def exposure_of(design: Design, brackets: UnitBrackets, *, alone: bool = True) -> UnitExposure:
+    """The last pass over a design's units; if not ``alone``, some of those that the brackets are for."""
     passed, solver = design.units.run(brackets), brackets.solver
     kinds = len(passed["lower"])
-    if upper:
+    if brackets.upper:
         coarse = np.flatnonzero(~(np.maximum(passed["error"].max(axis=1), passed["loose"]) <= COARSE))
         small = 0 < coarse.size <= _BALL_UNITS and solver.numbers <= _BALL_ROWS
         again_in_balls = brackets.in_balls if small else None
@@ -369,7 +378,8 @@ def _assess(design: Design, upper: bool) -> UnitExposure:
                 again = units.run(again_in_balls)
                 for name in ("lower", "upper", "error"):
                     passed[name][coarse] = again[name]
-        passed["lower"] = with_chords(design, passed["lower"], passed["upper"])
+        if alone:
+            passed["lower"] = with_chords(design, passed["lower"], passed["upper"])
     return UnitExposure(
         design=design,
         solver=solver,
@@ -381,7 +391,7 @@ def _assess(design: Design, upper: bool) -> UnitExposure:
     )
 
 
-def _brackets(design: Design, hidden: bool = True) -> UnitBrackets:
+def unit_brackets(design: Design, hidden: bool = True) -> UnitBrackets:
     """The third pass, from the first two. The products do not depend on the noise: they are made once."""
     prior, noise, made = design.prior, design.noise, design.made
     first = RowProducts(prior=prior, noise=noise)
@@ -424,7 +434,7 @@ def least_factor(design: Design, limit: float, *, close: float = 2e-3) -> float 
         scaled = design.with_noise(design.noise.scaled(math.exp(logarithm)))
         if hidden:
             return assess(scaled, upper=False).least - limit
-        alone = replace(_brackets(scaled, hidden=False), upper=False)
+        alone = replace(unit_brackets(scaled, hidden=False), upper=False)
         return float(scaled.units.run(alone)["lower"].min()) - limit
 
     def spare_if_known(logarithm: float) -> float:

@@ -49,6 +49,12 @@ class ProductSums:
         """
         return 0.0 if self.exact else math.sqrt(self.kernel**2 * gamma(2 * self.columns + 8))
 
+    @property
+    def dense(self) -> FloatArray:
+        """M as a dense matrix, for those who look at few rows."""
+        matrix = self.matrix
+        return matrix if isinstance(matrix, np.ndarray) else np.asarray(matrix.toarray(), dtype=np.float64)
+
     def take(self, rows: IndexArray) -> ProductSums:
         """Of some of the rows."""
         matrix, pairs = self.matrix, self.pairs

@@ -387,13 +387,20 @@ class DenseSolver:
         kept, X, (R, _) = self.independent.rows, self._own(self.leverage), self._by_information
         size, features = asked.counts.shape[1], sparse.lil_array((asked.counts.size, unit.size))
         for column, chosen in enumerate(unit.tolist()):
-            own, root = slice(chosen * size, (chosen + 1) * size), asked.counts[chosen] ** -0.5
-            images = asked.images[:, own].toarray()[kept] * root
-            identifiable = np.linalg.eigh(images.T @ X @ images)[1][:, size - directions[chosen] :]
+            own, (square, axes) = (
+                slice(chosen * size, (chosen + 1) * size),
+                np.linalg.eigh(asked.squares(chosen)),
+            )
+            varying = square > 1e-9 * square[-1]  # a category's indicators sum up to one
+            root = axes[:, varying] / np.sqrt(square[varying])
+            images = asked.images[:, own].toarray()[kept] @ root
+            places = slice(root.shape[1] - directions[chosen], None)
+            identifiable = np.linalg.eigh(images.T @ X @ images)[1][:, places]
             # Singular values, not eigenvalues of a square: errors of one person's features are often far
             # apart.
             noise = np.linalg.cholesky(R).T @ (X @ images @ identifiable)
-            features[own, [column]] = root * (identifiable @ np.linalg.svd(noise, full_matrices=False)[2][-1])
+            sharpest = root @ (identifiable @ np.linalg.svd(noise, full_matrices=False)[2][-1])
+            features[own, [column]] = sharpest
         return features.tocsc()
 
 

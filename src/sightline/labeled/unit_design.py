@@ -91,6 +91,18 @@ class RowNoise:
             covariance=None if self.covariance is None else self.covariance[np.ix_(rows, rows)],
         )
 
+    def variance_of(self, weights: FloatArray) -> float:
+        """The variance of the noise in a weighted sum of answers; exact ones have none."""
+        used = (weights != 0) & ~self.exact  # a weight of zero on infinite noise adds no noise
+        if self.covariance is not None:
+            return float(weights @ self.covariance @ weights)
+        return float(weights[used] ** 2 @ self.variance[used])
+
+    @property
+    def matrix(self) -> FloatArray:
+        """The covariance of the noise."""
+        return np.diag(self.variance) if self.covariance is None else self.covariance
+
     def scaled(self, factor: float) -> RowNoise:
         """All noise times a factor."""
         information, variance = self.information / factor**2, self.variance * factor**2

@@ -36,7 +36,7 @@ from sightline.rehearsing.result import (
     gaussian_factor,
     unimodal_factor,
 )
-from sightline.rehearsing.truth import MOST_NAMED, Secrets, Truth, rows_of, secrets_by_column, seen_rows
+from sightline.rehearsing.truth import MOST_NAMED, Secrets, Truth, rehearsed, secrets_by_column, seen_rows
 from sightline.tables.membership import Feature
 from sightline.tables.records import secrets_of
 from sightline.tables.subject import SecretKind
@@ -95,7 +95,7 @@ def publish_and_rehearse(
     watch = progress or silent
     watch("opening the table", 0.0)
     with opened(checked, base, progress=watch) as session:
-        findings = find(session.plan, session.membership(watch), progress=watch)
+        findings = find(session.plan, session.membership(watch))
         _check(findings)
         watch("asking for the true values", 0.0)
         truth = Truth.of(session, findings)
@@ -185,16 +185,16 @@ def _check(findings: Findings) -> None:
     )
     found = findings.linear
     require(
-        found is None or found.linear.people is None,
+        found is None or findings.membership.persons is None or not findings.one_value,
         "records with one row, or rows with values of their own",
         got='values = "constant"',
         fix="rehearse a table with one row a record",
         error=InvalidPlan,
     )
-    if found is not None and found.linear.design.row_count > _MOST_ROWS:
+    if found is not None and found.linear.row_count > _MOST_ROWS:
         raise TooMuchWork(
             f"expected at most {_MOST_ROWS:,} published numbers to rehearse, "
-            f"got {found.linear.design.row_count:,}; rehearse some of the releases"
+            f"got {found.linear.row_count:,}; rehearse some of the releases"
         )
 
 
@@ -214,9 +214,9 @@ class _Rehearsing:
         """All guesses, and what the reader must know of them."""
         guesses: list[Guess] = []
         notes = self._remarks()
-        found = self.findings.linear
-        if found is not None and not bool(np.all(found.linear.known)):
-            columns = found.most_exposed(np.flatnonzero(~found.linear.known), top)
+        found = rehearsed(self.findings)
+        if found is not None:
+            columns = found.most_exposed(np.arange(found.lower.size), top)
             secrets = secrets_by_column(self.session, found.linear, columns)
             self.watch("repeating the best unbiased attack", 0.0)
             guesses += self._unbiased(found, columns, secrets)
@@ -248,11 +248,11 @@ class _Rehearsing:
         self, found: LinearFindings, columns: IndexArray, secrets: dict[int, Secrets]
     ) -> Iterator[Guess]:
         linear = found.linear
-        seen = columns[found.visible[columns] & (columns < linear.design.size)]
+        seen = columns[found.visible[columns]]
         if not seen.size:
             return
         attack = best_unbiased(found, seen)
-        exact = rows_of(linear, self.truth.unknown)
+        exact = np.asarray(linear.table @ self.truth.unknown)
         gaussian = self.findings.pricing.gaussian
         factor = (gaussian_factor if gaussian else unimodal_factor)(CONFIDENCE)
         errors = self._fixed_values_errors(found, attack, exact)
@@ -277,7 +277,7 @@ class _Rehearsing:
     ) -> FloatArray:
         """Guess less truth with the true values and fresh noise, publication by publication."""
         linear, errors = found.linear, np.empty((self.repetitions, attack.columns.size))
-        step = max(1, 4_000_000 // linear.design.row_count)
+        step = max(1, 4_000_000 // linear.row_count)
         for begin in range(0, self.repetitions, step):
             size = min(step, self.repetitions - begin)
             rows = exact + sample_rows(linear, size, self.generator)
@@ -288,12 +288,12 @@ class _Rehearsing:
         self, found: LinearFindings, columns: IndexArray, secrets: dict[int, Secrets]
     ) -> tuple[list[Guess], list[str]]:
         linear, notes = found.linear, []
-        attack = best_linear(linear, columns)
-        people = int(found.per_record(found.counts)[0].sum())
+        attack = best_linear(found, columns)
+        people = int(found.people.sum())
         repetitions = max(20, min(self.repetitions, _MOST_DRAWS // people))
         if repetitions < self.repetitions:
             notes.append(f"The best linear attack is repeated {repetitions:,} times: the table is large.")
-        errors = prior_errors(linear, attack, repetitions, self.generator)
+        errors = prior_errors(found, attack, repetitions, self.generator)
         unimodal = linear.prior.kind is SecretKind.NUMBER and linear.prior.number.has_density
         factor = (unimodal_factor if unimodal else any_law_factor)(CONFIDENCE)
         variance = linear.prior.of_column.variance
@@ -301,7 +301,7 @@ class _Rehearsing:
         guesses = []
         for place, column in enumerate(columns.tolist()):
             key, secret = secrets[column][0]
-            category, bracket = linear.category(column), found.exposures
+            category = linear.category(column)
             guesses.append(
                 self._guess(
                     AttackKind.LINEAR,
@@ -315,8 +315,8 @@ class _Rehearsing:
                     errors=errors[:, place],
                     coverage=Coverage.AT_LEAST,
                     bracket=(
-                        variance * float(bracket.remaining_lower[column]),
-                        variance * float(bracket.remaining_upper[column]),
+                        variance * float(found.exposure.lower.ravel()[column]),
+                        variance * float(found.upper[column]),
                     ),
                 )
             )

@@ -7,15 +7,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from sightline.arrays import FloatArray, IndexArray
-from sightline.auditing.design import LINEAR, LinearDesign
-from sightline.auditing.findings import Findings
+from sightline.auditing.findings import Findings, LinearFindings
+from sightline.auditing.lowering import LINEAR, Lowered
 from sightline.auditing.plan import Plan
 from sightline.auditing.session import Session
 from sightline.errors import InvalidPlan, require
-from sightline.labeled.incidence.protocol import BoolArray
 from sightline.tables.membership import Feature, Membership, Partition, RowValues, Statistic
 from sightline.tables.records import secrets_of, signature_totals
-from sightline.tables.subject import SecretKind
 
 MOST_NAMED = 5  # records of a sum that are named
 # The keys and the secrets of some rows with one signature.
@@ -26,48 +24,44 @@ Secrets = tuple[tuple[str, float | str], ...]
 class Truth:
     """What the table says: sums of the secrets, and all secrets where a release is not linear in them."""
 
-    unknown: FloatArray  # for every column of the main design the sum of its secrets; 0 for known columns
-    known: FloatArray  # the same for columns that the attacker knows
+    unknown: FloatArray  # for every column of the findings the sum of its secrets
+    known: FloatArray  # for every row of the design, what the attacker knows of it
     answers: FloatArray  # the exact answer of every published number of the membership
     values: RowValues | None  # none if everything is linear
 
     @classmethod
     def of(cls, session: Session, findings: Findings) -> Truth:
         """Ask the engine for it."""
-        membership, found = findings.membership, findings.linear
+        membership, found = findings.membership, rehearsed(findings)
         answers = np.full(len(membership.cells), np.nan)
         unknown = known = np.zeros(0)
         if found is not None:
-            totals = session.totals(None)
+            linear, totals = found.linear, session.totals(None)
             everyone = totals
-            if found.linear.known.any():
+            if membership.known_rows:
                 nobody_known = replace(session.subject, known=(), known_share=None)
                 everyone = signature_totals(session.engine, session.queries, nobody_known)
-            unknown, known = _column_sums(session.plan, found.linear, totals, everyone - totals)
-            rows = rows_of(found.linear, unknown + known)
-            main = found.linear.main
-            answers[found.linear.cells] = (rows - main.offsets) / main.factors
+            unknown = _column_sums(session.plan, linear, totals)
+            answers[linear.cells] = _linear_answers(session.plan, linear, everyone)
+            known = answers[linear.cells] * linear.factors + linear.offsets - linear.table @ unknown
         values = session.values() if findings.has_nonlinear else None
         if values is not None:
             _add_nonlinear(answers, membership, values)
         return cls(unknown=unknown, known=known, answers=answers, values=values)
 
 
-def rows_of(linear: LinearDesign, sums: FloatArray) -> FloatArray:
-    """The exact rows of the main design, from the sums of its columns."""
-    everyone = np.ones(linear.design.size, dtype=np.bool_)
-    rows: FloatArray = linear.design.incidence.images(everyone, sums[None])[0]
-    return rows
+def rehearsed(findings: Findings) -> LinearFindings | None:
+    """The findings that are rehearsed: where persons have several rows, those about each row."""
+    several = findings.linear is not None and findings.membership.persons is not None
+    return findings.rows_apart if several else findings.linear
 
 
-def seen_rows(linear: LinearDesign, truth: Truth, answers: FloatArray) -> FloatArray:
-    """The rows of the main design behind published numbers, less what the attacker knows."""
-    main = linear.main
-    rows = answers[linear.cells] * main.factors + main.offsets
-    return np.asarray(rows - rows_of(linear, truth.known))
+def seen_rows(linear: Lowered, truth: Truth, answers: FloatArray) -> FloatArray:
+    """The rows of the design behind published numbers, less what the attacker knows."""
+    return np.asarray(answers[linear.cells] * linear.factors + linear.offsets - truth.known)
 
 
-def secrets_by_column(session: Session, linear: LinearDesign, columns: IndexArray) -> dict[int, Secrets]:
+def secrets_by_column(session: Session, linear: Lowered, columns: IndexArray) -> dict[int, Secrets]:
     """The keys and the secrets of the first unknown rows of some columns, sorted by key."""
     own = {int(column): linear.signatures_of(int(column)).tolist() for column in columns}
     wanted = sorted({one for signatures in own.values() for one in signatures})
@@ -104,23 +98,31 @@ def feature_values(partition: Partition, values: FloatArray) -> FloatArray:
     return np.asarray(found if partition.above else 1 - found)
 
 
-def _column_sums(
-    plan: Plan, linear: LinearDesign, unknown: FloatArray, known: FloatArray
-) -> tuple[FloatArray, FloatArray]:
-    """The sums of the main design's columns, from those of the signatures."""
-    size, blocks = linear.design.size, linear.main.blocks
-    place = [0]
-    if plan.data.secret_kind is SecretKind.CATEGORY:
-        names = list(plan.data.categories or ())
-        place = [names.index(category) for category in linear.categories[:blocks]]
-    column, mine = linear.column_signature[:size], linear.known[:size]
+def _column_sums(plan: Plan, linear: Lowered, totals: FloatArray) -> FloatArray:
+    """The sums of the findings' columns, from those of the signatures."""
+    names = plan.data.categories or ()
+    place = [names.index(name) for name in linear.categories] or [0]
+    inside, units = linear.unit_of_record >= 0, len(linear.units)
+    each = [np.bincount(linear.unit_of_record[inside], totals[inside, c], units) for c in place]
+    return np.stack(each, axis=1).ravel()
 
-    def sums(totals: FloatArray, wanted: BoolArray) -> FloatArray:
-        of_place = [np.bincount(linear.signature_of, totals[:, c], len(linear.signatures)) for c in place]
-        each = np.concatenate([one[column[: linear.main.width]] for one in of_place])
-        return np.where(wanted, each, 0.0)
 
-    return sums(unknown, ~mine), sums(known, mine)
+def _linear_answers(plan: Plan, linear: Lowered, totals: FloatArray) -> FloatArray:
+    """The exact answers of the linear numbers, from the sums of all secrets of every signature."""
+    membership, names = linear.membership, plan.data.categories or ()
+    sums = np.zeros(len(membership.cells))
+    for p, part in enumerate(membership.partitions):
+        if part.feature not in LINEAR:
+            continue
+        counted = [names.index(name) for name in part.categories if name in names] if names else [0]
+        own = totals[:, counted].sum(axis=1) * membership.weights_in(p)
+        position = membership.positions(p)
+        added = np.bincount(position[position >= 0], own[position >= 0], sums.size)
+        mine = slice(int(membership.starts[p]), int(membership.starts[p + 1]))
+        sums[mine] = added[mine] if part.above else membership.weight_sums[mine] - added[mine]
+        if part.statistic is Statistic.MEAN:
+            sums[mine] /= np.array([cell.rows for cell in membership.cells[mine]])
+    return np.asarray(sums[linear.cells])
 
 
 def _add_nonlinear(answers: FloatArray, membership: Membership, values: RowValues) -> None:

@@ -30,7 +30,7 @@ def test_the_category_that_was_left_out_is_told_too() -> None:
     )
     findings = find(plan, membership_of(parts, [["", *[None] * 4], others, others]))
     assert findings.linear is not None
-    assert findings.linear.linear.categories[-1] == "well", "the reference category has columns of its own"
+    assert findings.linear.linear.categories == ("cold", "flu", "well"), "no category is a reference"
     result = assemble(findings)
     worst = result.exposed[0]
     assert (worst.category, worst.size) == ("well", 1)
@@ -69,10 +69,10 @@ def test_every_category_lies_in_its_bracket_by_enumeration_of_all_worlds(noise: 
         )
         risks = risks_by_quadrature(means, np.array([1.5, 1.5, 1.5, noise]), np.array(worlds))
         for number, category in enumerate(found.linear.categories):
-            columns = np.flatnonzero(found.linear.column_category == number)
+            columns = np.arange(number, found.lower.size, 3)
             assert columns.size == 2
             for column in columns:
-                signature = membership.signatures[found.linear.column_signature[column]]
+                signature = membership.signatures[found.linear.signatures_of(int(column))[0]]
                 record = 0 if signature[3] >= 0 else 1
                 bracket = found.bracket(int(column))
                 truth, error = risks[record][categories.index(category)]

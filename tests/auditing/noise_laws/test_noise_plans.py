@@ -97,9 +97,8 @@ def test_a_person_whose_rows_gaussian_numbers_see_has_no_pure_loss() -> None:
     membership = membership_of([total(0), total(1)], groups, contributions=2, owners=["u", "u", "v", "v"])
     found = find(plan, membership).linear
     assert found is not None
-    assert found.persons is not None
-    assert found.persons.lower.min() < 1e-6
-    assert found.persons.lower.max() > 0.99
+    assert found.lower.min() < 1e-6
+    assert found.lower.max() > 0.99
     costs = price(plan, membership).record_costs.by_record(membership)
     # Counted as zCDP: all rows of a person move the total by 20, in both kinds of noise.
     pure = 20 / (1e6 / math.sqrt(2))

@@ -1,0 +1,335 @@
+"""Lowering: a plan, its membership and its prices become one design. After it there are no kinds of secrets.
+
+A row is a published number, a unit is a kind of person (:mod:`sightline.labeled.units`). All rows are sums: a
+mean of n rows with noise s is a sum with noise n s. A boolean secret is a value of 0 or 1. A category of k
+has k columns a row, and a number that counts more than half of them is the size of its cell less a sum of
+the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from sightline.arrays import FloatArray, IndexArray
+from sightline.auditing.key_columns import publishable_key
+from sightline.auditing.plan import Plan
+from sightline.auditing.pricing import Pricing
+from sightline.auditing.secret_prior import SecretPrior
+from sightline.auditing.table_units import person_kinds, signature_columns, units_of_table
+from sightline.labeled.unit_design import Design, RowNoise, UnitPrior
+from sightline.labeled.units import Units
+from sightline.tables.membership import Feature, Membership, Partition, PersonTable, Statistic
+
+LINEAR = frozenset({Feature.VALUE, Feature.INDICATOR})
+BoolArray = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Lowered:
+    """The design of what is linear in the secret, and what its rows and units mean.
+
+    What is asked of units are *columns*, one after the other: of unit u and category c of k, column u k + c.
+    """
+
+    design: Design
+    membership: Membership
+    prior: SecretPrior
+    cells: IndexArray  # the membership's cell of every row
+    copies: FloatArray  # how often each row is published; its noise is that of the mean of the copies
+    factors: FloatArray  # row = factor × published number + offset; n for a mean, negative for complements
+    offsets: FloatArray
+    categories: tuple[str, ...]  # what is asked of a unit, one after the other; none for a number
+    asked: BoolArray  # of the categories: those that numbers tell from each other
+    by_kind: bool  # whether records are kinds of persons of the membership's table; else signatures
+
+    @property
+    def row_count(self) -> int:
+        """How many numbers are published that are linear in the secret."""
+        return self.cells.size
+
+    @property
+    def columns_of_unit(self) -> int:
+        """k: how many columns one unit has."""
+        return self.design.prior.categories
+
+    @property
+    def query_of_row(self) -> IndexArray:
+        """The plan's release of every row."""
+        return self.design.release
+
+    @property
+    def queries(self) -> IndexArray:
+        """The plan's releases that have rows."""
+        return np.unique(self.design.release)
+
+    @property
+    def unit_of_record(self) -> IndexArray:
+        """For every signature of the membership, or kind of person, its unit; -1 if the attacker knows it."""
+        return self.design.place
+
+    @cached_property
+    def rows_of_unit(self) -> IndexArray:
+        """How many rows one person of each unit has. Rows of one value count as one."""
+        units = self.units
+        total = np.add.reduceat(np.append(units.times, 0), units.starts[:-1]) if len(units) else np.zeros(0)
+        return np.asarray(total // self.columns_of_unit, dtype=np.intp)
+
+    @property
+    def units(self) -> Units:
+        """The units, in memory."""
+        assert isinstance(self.design.units, Units)
+        return self.design.units
+
+    @cached_property
+    def table(self) -> Any:
+        """Rows × columns of units: what each row counts of them. A unit has a column for each of its rows."""
+        units = self.units
+        entries = np.ones(units.rows.size) if units.weights is None else units.weights.ravel()
+        ends = np.arange(len(units.times) + 1) * units.rows.shape[1]
+        shape = len(units.times), units.numbers + 1
+        return sparse.csr_array((entries, units.rows.ravel(), ends), shape=shape)[:, :-1].T.tocsc()
+
+    def image(self, column: int) -> FloatArray:
+        """What one person of a column's unit adds to every row, if all their rows hold that value."""
+        unit, asked = divmod(column, self.columns_of_unit)
+        own = np.arange(self.units.starts[unit] + asked, self.units.starts[unit + 1], self.columns_of_unit)
+        return np.asarray(self.table[:, own] @ self.units.times[own].astype(np.float64))
+
+    def told_by_sizes(self, column: int, weights: FloatArray, feature: FloatArray | None = None) -> float:
+        """What weights count of all categories alike: rows, whatever they hold.
+
+        They give a ``feature`` of the columns of the unit; by default the sum that is asked.
+        """
+        k, units = self.columns_of_unit, self.units
+        if k == 1:
+            return 0.0
+        shares = np.asarray(self.table.T @ weights)
+        unit, category = divmod(column, k)
+        own = shares[units.starts[unit] : units.starts[unit + 1]]
+        own -= np.tile(np.eye(k)[category], own.size // k) if feature is None else feature
+        return float(shares @ (np.repeat(units.people, np.diff(units.starts)) * units.times)) / k
+
+    def category(self, column: int) -> str | None:
+        """The category that a column is the indicator of; none if the secret is not a category."""
+        return self.categories[column % self.columns_of_unit] if self.categories else None
+
+    def records_of(self, column: int) -> IndexArray:
+        """The membership's signatures, or kinds of persons, that a column stands for."""
+        return np.flatnonzero(self.unit_of_record == column // self.columns_of_unit)
+
+    def signatures_of(self, column: int) -> IndexArray:
+        """The membership's signatures that a column stands for: of persons, those of one kind's rows."""
+        records, people = self.records_of(column), self.membership.persons
+        if people is None or not self.by_kind:
+            return records
+        own = slice(int(people.starts[records[0]]), int(people.starts[records[0] + 1]))
+        return np.unique(people.signatures[own][~people.known[own]])
+
+    def first_signatures(self, columns: IndexArray) -> IndexArray:
+        """The first of those signatures, for many columns at once."""
+        first = np.zeros(len(self.design.units), dtype=np.intp)
+        records = np.flatnonzero(self.unit_of_record >= 0)[::-1]
+        first[self.unit_of_record[records]] = records
+        found, people = first[columns // self.columns_of_unit], self.membership.persons
+        if people is None or not self.by_kind:
+            return found
+        return np.asarray(people.signatures[people.starts[found]], dtype=np.intp)
+
+    def of_records(self, values: FloatArray) -> FloatArray:
+        """For every unit the largest value of its signatures, or kinds of persons."""
+        largest, inside = np.zeros(len(self.design.units)), self.unit_of_record >= 0
+        np.maximum.at(largest, self.unit_of_record[inside], values[inside])
+        return largest
+
+    def of_signatures(self, values: FloatArray) -> FloatArray:
+        """For every unit the largest value of its signatures; of a person's, the sum over unknown rows."""
+        people = self.membership.persons
+        return self.of_records(
+            values if people is None or not self.by_kind else sums_over_persons(people, values)
+        )
+
+    def take(self, rows: IndexArray | BoolArray) -> Lowered | None:
+        """The design with some of its rows; none if there is none of them."""
+        chosen = np.flatnonzero(rows) if rows.dtype == np.bool_ else rows
+        if not chosen.size:
+            return None
+        parts = {name: getattr(self, name)[chosen] for name in ("cells", "copies", "factors", "offsets")}
+        return replace(self, design=self.design.take(chosen), **parts)
+
+    def up_to(self, release: int) -> Lowered | None:
+        """The design once the plan's releases up to this one are published."""
+        return self.take(self.query_of_row <= release)
+
+    def without_release(self, release: int) -> Lowered | None:
+        """The design without one of the plan's releases."""
+        return self.take(self.query_of_row != release)
+
+    def without(self, row: int) -> Lowered | None:
+        """The design without one published number."""
+        return self.take(np.delete(np.arange(self.row_count), row))
+
+    @cached_property
+    def row_units(self) -> IndexArray:
+        """Of every row of a unit its place among the different rows: those looked at one by one."""
+        return self._rows_apart[1]
+
+    @cached_property
+    def _rows_apart(self) -> tuple[IndexArray, IndexArray]:
+        """The first of every kind of row among all, and the kind of each."""
+        units, k = self.units, self.columns_of_unit
+        entries = units.rows if units.weights is None else np.concatenate([units.rows, units.weights], axis=1)
+        lines = entries.reshape(len(entries) // k, -1)
+        _, first, place = np.unique(lines, axis=0, return_index=True, return_inverse=True)
+        return first, place.ravel()
+
+    def rows_apart(self) -> Lowered:
+        """The same numbers about every row by itself: persons whose rows are looked at one by one."""
+        units, k, (first, place) = self.units, self.columns_of_unit, self._rows_apart
+        people = np.bincount(place, np.repeat(units.people, np.diff(units.starts) // k) * units.times[::k])
+        lines = (first[:, None] * k + np.arange(k)).ravel()
+        apart = replace(
+            units,
+            rows=units.rows[lines],
+            weights=None if units.weights is None else units.weights[lines],
+            starts=np.arange(first.size + 1) * k,
+            times=np.ones(lines.size, dtype=np.intp),
+            people=people.astype(np.intp),
+            distinct=True,
+        )
+        return replace(
+            self,
+            design=replace(self.design, units=apart, place=self._unit_of_signature(place)),
+            by_kind=False,
+        )
+
+    def _unit_of_signature(self, of_row: IndexArray) -> IndexArray:
+        """For every signature of the membership, its place among the rows one by one; -1 if it is known."""
+        people = self.membership.persons
+        assert people is not None  # else every row is a unit
+        column = signature_columns(self.membership, linear_partitions(self.membership)).column
+        first = np.full(int(column.max(initial=-1)) + 1, -1, dtype=np.intp)
+        first[person_kinds(people, column, constant=False).columns] = of_row
+        return np.asarray(first[column])
+
+
+def lower(plan: Plan, membership: Membership, pricing: Pricing) -> Lowered | None:
+    """The design of the partitions that are linear in the secret; ``None`` if there are none."""
+    order = linear_partitions(membership)
+    if not order or not len(membership.signatures):
+        return None
+    prior, parts = SecretPrior.of(plan), [membership.partitions[p] for p in order]
+    widths = np.diff(membership.starts)[order]
+    counted = _Counted.of(plan, parts)
+    cells = np.concatenate([np.arange(*membership.starts[p : p + 2]) for p in order])
+    owner = np.repeat(order, widths)
+    signatures = signature_columns(membership, order)
+    units_of_weights = np.repeat(signatures.factors, widths)
+    flipped = np.repeat(counted.flipped, widths)
+    size = np.where(
+        np.repeat([part.statistic is Statistic.MEAN for part in parts], widths),
+        np.array([membership.cells[c].rows for c in cells], dtype=np.float64),
+        1.0,
+    )
+    factors = size * units_of_weights * np.where(flipped, -1.0, 1.0)
+    constant = plan.data.values == "constant"
+    key = ("units", *order, counted.columns.tobytes(), constant)
+    units, place, made = membership.made_once(
+        key, lambda: (*units_of_table(membership, signatures, counted.columns, widths, constant=constant), {})
+    )
+    return Lowered(
+        design=Design(
+            units=units,
+            noise=_noise(pricing, cells, owner, factors),
+            prior=UnitPrior(target=prior.of_column, categories=len(counted.columns)),
+            release=np.repeat([part.query for part in parts], widths).astype(np.intp),
+            place=place,
+            made=made,
+        ),
+        membership=membership,
+        prior=prior,
+        cells=cells,
+        copies=pricing.times[owner].astype(np.float64),
+        factors=factors,
+        offsets=np.where(flipped, units_of_weights * membership.weight_sums[cells], 0.0),
+        categories=counted.names,
+        asked=counted.asked,
+        by_kind=membership.persons is not None,
+    )
+
+
+def linear_partitions(membership: Membership) -> list[int]:
+    """The partitions with cells that are linear in the secret, in order of publication."""
+    filled = {cell.partition for cell in membership.cells}
+    order = sorted(range(len(membership.partitions)), key=lambda p: membership.partitions[p].query)
+    return [p for p in order if membership.partitions[p].feature in LINEAR and p in filled]
+
+
+def cell_name(membership: Membership, cell: int, *, withheld: frozenset[int] = frozenset()) -> str:
+    """What people call a published number: its release, and its group without the columns ``withheld``."""
+    number = membership.cells[cell]
+    name = membership.partitions[number.partition].name
+    return f"{name}: {', '.join(publishable_key(number.key, withheld))}" if number.key else name
+
+
+def sums_over_persons(people: PersonTable, values: FloatArray) -> FloatArray:
+    """For every kind of a table, the sum of a value over the signatures of the unknown rows."""
+    own = np.where(people.known, 0.0, values[people.signatures])
+    return np.asarray(np.add.reduceat(own, people.starts[:-1]))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Counted:
+    """Which columns of a row every partition counts."""
+
+    names: tuple[str, ...]  # of the columns; none for a number
+    columns: BoolArray  # columns × partitions
+    flipped: BoolArray  # partitions whose number is the size of its cell less a sum of the columns
+    asked: BoolArray  # of the columns: of several categories that no number names, none is told from another
+
+    @classmethod
+    def of(cls, plan: Plan, parts: Sequence[Partition]) -> _Counted:
+        names = plan.data.categories
+        if names is None:
+            flipped = np.array([not part.above for part in parts])
+            every = np.ones((1, len(parts)), dtype=np.bool_)
+            return cls(names=(), columns=every, flipped=flipped, asked=every[:, 0])
+        counted = np.array([[(name in part.categories) == part.above for part in parts] for name in names])
+        if len(names) == 2:  # one says what the other does
+            one = 0 if counted[0].any() else 1
+            either = counted[0] != counted[1]
+            one_column = np.ones(1, dtype=np.bool_)
+            return cls(names=(names[one],), columns=either[None], flipped=counted[1 - one], asked=one_column)
+        flipped = counted.sum(axis=0) > len(names) / 2
+        named = np.array([any(name in part.categories for part in parts) for name in names])
+        asked = named | (np.count_nonzero(~named) == 1)
+        return cls(names=tuple(names), columns=counted ^ flipped, flipped=flipped, asked=asked)
+
+
+def _noise(pricing: Pricing, cells: IndexArray, owner: IndexArray, factors: FloatArray) -> RowNoise:
+    """The noise of rows that are some cells' numbers in other units: of the mean of the copies."""
+    copies, exact, scales = (
+        pricing.times[owner].astype(np.float64),
+        pricing.exact[cells],
+        pricing.scale[cells],
+    )
+    size = factors / np.sqrt(copies)
+    stddevs = np.maximum(pricing.noise_stddev[cells], np.where(exact, scales, 0.0))
+    answers = pricing.laplace_answers[cells]
+    if pricing.correlation is not None:
+        signed = scales * size
+        return RowNoise.correlated(pricing.correlation[np.ix_(cells, cells)] * np.outer(signed, signed))
+    return RowNoise.of(
+        scales * np.abs(size),
+        stddevs * np.abs(size),
+        answers,
+        copies,
+        exact=exact,
+        share=pricing.lattice_share,
+    )

@@ -1,0 +1,215 @@
+"""The rows of a table as units: who is in which numbers, and how many of them are alike.
+
+A record is a column, a person one for each kind of their rows, or one with weights if they hold one value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from sightline.arrays import FloatArray, IndexArray
+from sightline.labeled.units import Units
+from sightline.tables.membership import Membership, PersonTable
+
+BoolArray = NDArray[np.bool_]
+_MOST_DIGITS = 6  # after the point, of weights that are whole numbers in another unit
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class SignatureColumns:
+    """The distinct columns that signatures have over the linear partitions."""
+
+    cells: NDArray[Any]  # distinct columns × partitions: the cell's number within the partition, -1 for none
+    weights: FloatArray | None  # of the same shape, whole numbers where they can be; none if all are 1
+    factors: FloatArray  # for each partition, what its weights were multiplied by
+    column: IndexArray  # of every signature of the membership
+
+
+def signature_columns(membership: Membership, order: Sequence[int]) -> SignatureColumns:
+    """The distinct columns of a membership's signatures, which may be fewer than the signatures."""
+    return membership.made_once(("columns", *order), lambda: _signature_columns(membership, list(order)))
+
+
+def _signature_columns(membership: Membership, order: list[int]) -> SignatureColumns:
+    every, cells = order == list(range(len(membership.partitions))), membership.signatures
+    cells = cells if every else cells[:, order]
+    if membership.weights is not None:
+        weights, factors = whole_weights(membership.weights[:, order])
+        both = np.concatenate([cells.astype(np.float64), np.where(cells >= 0, weights, 0.0)], axis=1)
+        distinct, column = np.unique(both, axis=0, return_inverse=True)
+        width = len(order)
+        return SignatureColumns(
+            cells=distinct[:, :width].astype(cells.dtype),
+            weights=distinct[:, width:],
+            factors=factors,
+            column=column.ravel(),
+        )
+    ones = np.ones(len(order))
+    if membership.distinct and len(order) == len({cell.partition for cell in membership.cells}):
+        return SignatureColumns(cells=cells, weights=None, factors=ones, column=np.arange(len(cells)))
+    distinct, column = np.unique(cells, axis=0, return_inverse=True)
+    return SignatureColumns(cells=distinct, weights=None, factors=ones, column=column.ravel())
+
+
+def units_of_table(
+    membership: Membership,
+    signatures: SignatureColumns,
+    counted: BoolArray,
+    widths: IndexArray,
+    *,
+    constant: bool,
+) -> tuple[Units, IndexArray]:
+    """The units; and for every signature, or kind of person, of the membership its unit, -1 if known."""
+    people, column, distinct = membership.persons, signatures.column, len(signatures.cells)
+    if people is None:
+        number = np.bincount(column, membership.counts - membership.known, distinct).astype(np.intp)
+        kept = np.flatnonzero(number)
+        unit = np.full(distinct, -1, dtype=np.intp)
+        unit[kept] = np.arange(kept.size)
+        chosen = kept if kept.size < distinct else slice(None)
+        rows, weights = _rows_of(signatures, chosen, counted, widths)
+        ones, starts = np.ones(kept.size, dtype=np.intp), np.arange(kept.size + 1)
+        return _in_memory(rows, weights, widths, len(counted), starts, ones, number[kept], True), unit[column]
+    kinds = person_kinds(people, column, constant=constant)
+    rows, weights = _rows_of(signatures, kinds.columns, counted, widths)
+    units = _in_memory(rows, weights, widths, len(counted), kinds.starts, kinds.times, kinds.people, False)
+    return _summed(units, kinds.place) if constant else (units, kinds.place)
+
+
+def _rows_of(
+    signatures: SignatureColumns, chosen: IndexArray | slice, counted: BoolArray, widths: IndexArray
+) -> tuple[NDArray[np.int32], FloatArray | None]:
+    """The rows of some columns, one for each category a row: one that counts several has a row of each."""
+    none = int(widths.sum())
+    cells = signatures.cells[chosen]
+    rows = cells + (np.cumsum(widths) - widths).astype(np.int32)
+    rows[cells < 0] = none
+    weights = None if signatures.weights is None else signatures.weights[chosen]
+    if not counted.all():
+        rows = np.where(counted, rows[:, None, :], none).reshape(-1, len(widths))
+        if weights is not None:
+            weights = np.where(counted, weights[:, None, :], 0.0).reshape(-1, len(widths))
+    return rows.astype(np.int32, copy=False), weights
+
+
+def _in_memory(  # many parameters: the fields of units
+    rows: NDArray[np.int32],
+    weights: FloatArray | None,
+    widths: IndexArray,
+    each: int,
+    starts: IndexArray,
+    times: IndexArray,
+    people: IndexArray,
+    distinct: bool,
+) -> Units:
+    return Units(
+        rows=rows,
+        weights=weights,
+        numbers=int(widths.sum()),
+        starts=starts * each,
+        times=np.repeat(times, each),
+        people=people,
+        each=each,
+        distinct=distinct,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class PersonKinds:
+    """Kinds of persons by the columns of their unknown rows, and how many rows they have in each."""
+
+    starts: IndexArray
+    columns: IndexArray
+    times: IndexArray
+    people: IndexArray
+    place: IndexArray  # of every kind of the table; -1 if all its rows are known
+
+
+def person_kinds(table: PersonTable, column: IndexArray, *, constant: bool) -> PersonKinds:
+    """The kinds of a table of persons. Where all rows hold one value, to know one row is to know all."""
+    unknown, kind_of = ~table.known, table.kind_of
+    if constant:
+        unknown = ~np.logical_or.reduceat(table.known, table.starts[:-1])[kind_of]
+    width = np.int64(column.max(initial=0) + 1)
+    entries, place = np.unique(
+        kind_of[unknown] * width + column[table.signatures[unknown]], return_inverse=True
+    )
+    times = np.bincount(place.ravel(), table.rows[unknown], entries.size).astype(np.intp)
+    kinds, first = np.unique(entries // width, return_index=True)
+    sizes, columns = np.diff(np.append(first, entries.size)), (entries % width).astype(np.intp)
+    unit = np.full(len(table.persons), -1, dtype=np.intp)
+    starts, chosen, total = [np.zeros(1, dtype=np.intp)], [np.zeros(0, dtype=np.intp)], 0
+    for size in np.unique(sizes).tolist():  # kinds that are alike have as many columns
+        own = np.flatnonzero(sizes == size)
+        lines = first[own][:, None] + np.arange(size)
+        both = np.concatenate([columns[lines], times[lines]], axis=1)
+        _, firsts, group = np.unique(both, axis=0, return_index=True, return_inverse=True)
+        unit[kinds[own]] = total + group.ravel()
+        chosen.append(lines[firsts].ravel())
+        starts.append(starts[-1][-1] + size * np.arange(1, firsts.size + 1))
+        total += firsts.size
+    entry = np.concatenate(chosen)
+    return PersonKinds(
+        starts=np.concatenate(starts),
+        columns=columns[entry],
+        times=times[entry],
+        people=np.bincount(unit[unit >= 0], table.persons[unit >= 0], total).astype(np.intp),
+        place=unit,
+    )
+
+
+def _summed(units: Units, place: IndexArray) -> tuple[Units, IndexArray]:
+    """Persons whose rows all hold one value: their columns add up, with the number of rows as weights."""
+    none, kinds, k, width = units.numbers, len(units), units.each, units.rows.shape[1]
+    line = np.repeat(np.arange(kinds), np.diff(units.starts)) * k + np.arange(len(units.times)) % k
+    entries = np.ones(units.rows.shape) if units.weights is None else units.weights
+    where = np.repeat(line, width), units.rows.ravel()
+    weighted = (entries * units.times[:, None]).ravel()
+    table = sparse.coo_array((weighted, where), shape=(kinds * k, none + 1)).tocsr()[:, :none]
+    table.eliminate_zeros()
+    degree = np.diff(table.indptr)
+    slot = (
+        np.repeat(np.arange(degree.size), degree),
+        np.arange(table.nnz) - np.repeat(table.indptr[:-1], degree),
+    )
+    shape = degree.size, int(degree.max(initial=1))
+    rows, weights = np.full(shape, none, dtype=np.int32), np.zeros(shape)
+    rows[slot], weights[slot] = table.indices, table.data
+    both = np.concatenate([rows.reshape(kinds, -1), weights.reshape(kinds, -1)], axis=1)
+    _, first, group = np.unique(both, axis=0, return_index=True, return_inverse=True)
+    group, lines = group.ravel(), (first[:, None] * k + np.arange(k)).ravel()
+    summed = replace(
+        units,
+        rows=rows[lines],
+        weights=weights[lines],
+        starts=np.arange(first.size + 1) * k,
+        times=np.ones(lines.size, dtype=np.intp),
+        people=np.bincount(group, units.people).astype(np.intp),
+        distinct=True,
+    )
+    return summed, np.where(place >= 0, group[place], -1)
+
+
+def whole_weights(weights: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Weights as whole numbers, column by column, and the powers of ten that they were multiplied by.
+
+    A column stays as it is, with the factor 1, if it has numbers of more than six digits after the point.
+
+    >>> found, factors = whole_weights(np.array([[0.25, 1 / 3], [2.0, 1.0]]))
+    >>> found.tolist(), factors.tolist()
+    ([[25.0, 0.3333333333333333], [200.0, 1.0]], [100.0, 1.0])
+    """
+    found, factors = weights.copy(), np.ones(weights.shape[1])
+    for place, own in enumerate(weights.T):
+        for power in 10.0 ** np.arange(_MOST_DIGITS + 1):
+            whole = np.rint(own * power)
+            if np.array_equal(whole / power, own):
+                found[:, place], factors[place] = whole, power
+                break
+    return found, factors
