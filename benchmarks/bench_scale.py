@@ -29,8 +29,12 @@ import pyarrow as arrow
 import pyarrow.parquet as parquet
 from numpy.typing import NDArray
 
-from sightline import MembershipDesign
-from sightline.labeled.incidence.cells import CellIncidence
+from sightline.labeled.assessment import assess
+from sightline.labeled.bounds.domain import prior_on
+from sightline.labeled.route_cost import cost_of_units
+from sightline.labeled.unit_design import Design, RowNoise, UnitPrior
+from sightline.labeled.units import Units
+from sightline.progress import reporting
 
 # Persons and blocks for about so many cells.
 PERSONS_PER_CELL, CELLS_PER_BLOCK, HIERARCHY_CELLS_PER_BLOCK = 29, 8.7, 16.43
@@ -70,12 +74,12 @@ def people(cells: int) -> dict[str, NDArray[Any]]:
     }
 
 
-def census(cells: int) -> CellIncidence:
+def census(cells: int) -> Units:
     """Signatures of about so many cells, and how many persons have each."""
     return signatures_of(people(cells), [release.split(", ") for release in CENSUS])
 
 
-def hierarchy(cells: int) -> CellIncidence:
+def hierarchy(cells: int) -> Units:
     """Blocks within groups within tracts, with five GROUP BYs at each level: about so many cells."""
     generator = np.random.default_rng(2)
     blocks = round(cells / HIERARCHY_CELLS_PER_BLOCK)
@@ -95,7 +99,7 @@ def hierarchy(cells: int) -> CellIncidence:
     return signatures_of(table, [[level, *keys] for level in ("block", "grp", "tract") for keys in crossed])
 
 
-def signatures_of(table: dict[str, NDArray[Any]], releases: list[list[str]]) -> CellIncidence:
+def signatures_of(table: dict[str, NDArray[Any]], releases: list[list[str]]) -> Units:
     """The cells of some GROUP BYs as signatures, and how many persons have each."""
     columns = []
     for keys in releases:
@@ -109,8 +113,17 @@ def signatures_of(table: dict[str, NDArray[Any]], releases: list[list[str]]) -> 
         mixed += generator.integers(1 << 62, size=int(column.max()) + 1, dtype=np.uint64)[column]
     _, first, counts = np.unique(mixed, return_index=True, return_counts=True)
     widths = np.array([int(column.max()) + 1 for column in columns], dtype=np.intp)
-    signatures = np.stack([column[first] for column in columns], axis=1)
-    return CellIncidence.of(signatures, widths, counts.astype(np.intp))
+    signatures = np.stack([column[first] for column in columns], axis=1) + np.cumsum(widths) - widths
+    ones = np.ones(len(signatures), dtype=np.intp)
+    return Units(
+        rows=signatures.astype(np.int32),
+        weights=None,
+        numbers=int(widths.sum()),
+        starts=np.arange(len(signatures) + 1),
+        times=ones,
+        people=counts.astype(np.intp),
+        distinct=True,
+    )
 
 
 def audit(cells: int) -> dict[str, float | str]:
@@ -153,9 +166,9 @@ def audit(cells: int) -> dict[str, float | str]:
         }
 
 
-def one(incidence: CellIncidence) -> dict[str, float | str]:
+def one(units: Units) -> dict[str, float | str]:
     """One size: the exposures of all records, then the worst twenty with their recipes."""
-    noise = np.full(incidence.row_count, 2.0)
+    scales, ones = np.full(units.numbers, 2.0), np.ones(units.numbers)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     stages: dict[str, float] = {}
     start, cpu = time.perf_counter(), time.process_time()
@@ -164,39 +177,46 @@ def one(incidence: CellIncidence) -> dict[str, float | str]:
         if share in (0.0, 0.25, 0.5, 0.75):
             stages.setdefault(f"{name[:22]} {share:.0%}", time.perf_counter() - start)
 
-    design = MembershipDesign(incidence, noise=noise, readout="sum")
-    found = design.exposures(domain=(0, 1), progress=stage)
-    worst = found.worst(20)
-    recipes = [found.recipe(person.record) for person in worst if found.identifiable[person.record]]
+    design = Design(
+        units=units,
+        noise=RowNoise.of(scales, scales, 0 * ones, ones),
+        prior=UnitPrior(target=prior_on((0.0, 1.0), "uniform")),
+        release=np.arange(units.numbers),
+        place=np.arange(len(units)),
+    )
+    with reporting(stage):
+        found = assess(design)
+        identifiable = found.identifiable[:, 0]
+        worst = np.argsort(found.lower[:, 0], kind="stable")[:20]
+        recipes = [found.recipe(int(kind)) for kind in worst if identifiable[kind]]
+        error = found.relative_error
     seconds, cpu_seconds = time.perf_counter() - start, time.process_time() - cpu
-    pairs = limit(incidence)
+    pairs = limit(units)
     return {
-        "cells": incidence.row_count,
-        "signatures": incidence.records,
+        "cells": units.numbers,
+        "signatures": len(units),
         "seconds": seconds,
         "cpu seconds": cpu_seconds,
         "limit seconds": pairs,
         "peak GB": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20,
         "GB before": before / 2**20,
-        "expected": str(found.cost),
+        "expected": str(cost_of_units(units)),
         "rank": found.rank,
-        "evidence": found.evidence.name,
-        "identifiable": int(found.identifiable.sum()),
-        "sums of groups": int(found.groups.identifiable.sum()),
+        "identifiable": int(np.count_nonzero(identifiable & (units.people == 1))),
+        "sums of groups": int(identifiable.sum()),
         "undecided": int(found.undecided.sum()),
         "recipes": len(recipes),
-        "relative error": found.relative_error,
-        "least remaining": float(worst[0].remaining_uncertainty[0]),
+        "relative error": error,
+        "least remaining": float(found.lower.min()),
         "stages": json.dumps({name: round(at, 1) for name, at in stages.items()}),
     }
 
 
-def limit(incidence: CellIncidence) -> float:
+def limit(units: Units) -> float:
     """Seconds to look up one number for every pair of cells of every signature."""
     start = time.perf_counter()
-    total = np.zeros(incidence.records)
-    for p, own in enumerate(incidence.table):
-        values = np.arange(float(incidence.widths[p]))
+    total, values = np.zeros(len(units)), np.arange(float(units.numbers))
+    for p, own in enumerate(units.rows.T):
         for _ in range(p):
             total += np.take(values, own)
     return time.perf_counter() - start

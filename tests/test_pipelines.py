@@ -232,7 +232,7 @@ def test_assert_keeps_fails_with_the_first_screen() -> None:
         assert_keeps(example_plan("microgrid"))
     said = str(error.value)
     assert said.startswith("BELOW THE LIMIT  9 records of 18 may keep less")
-    assert "Shortfall  It needs 8.59 times the noise" in said
+    assert "Shortfall  It needs 8.57 times the noise" in said
     assert "What to change" in said
     assert not re.search(r"\bH\d\d\b|\x1b", said)
 

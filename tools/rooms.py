@@ -26,7 +26,7 @@ ROOMS = (
     *("privacy", "releases", "noise"),
     *("labeled", "geometry", "multiset", "attacks"),
     *("tables", "auditing", "rehearsing", "designing", "jobs", "report", "paper"),
-    *("testing", "examples", "demo", "check_command", "rehearse_command", "cli", "root"),
+    *("testing", "examples", "demo", "study_commands", "cli", "root"),
 )
 
 Graph = Mapping[str, frozenset[str]]

@@ -10,23 +10,33 @@ import sys
 
 try:
     from collections.abc import Sequence
-    from dataclasses import asdict
     from pathlib import Path
     from typing import TYPE_CHECKING
 
     import click
 
-    from sightline.check_command import check
     from sightline.errors import InvalidInput, MissingExtra, SightlineError
-    from sightline.rehearse_command import rehearse
+    from sightline.format import count
     from sightline.report.streams import accept_any_encoding, discard_output, print_json
+    from sightline.study_commands import (
+        design,
+        force_option,
+        html_option,
+        json_option,
+        limit_option,
+        names_option,
+        paper,
+        plan_argument,
+        rehearse,
+        tour,
+    )
 except KeyboardInterrupt:
     print("Interrupted.", file=sys.stderr)
     raise SystemExit(130) from None
 
 if TYPE_CHECKING:
-    from sightline.auditing.column_guesses import Guess
     from sightline.auditing.result import AuditResult
+    from sightline.auditing.starter import ColumnGuess
 
 _INTERRUPTED = 128 + 2  # what a shell reports of a program that a signal has ended: INT
 _READER_GONE = 128 + 13  # and PIPE
@@ -60,18 +70,6 @@ def commands(context: click.Context) -> None:
         print(context.get_help())
 
 
-_plan = click.argument("plan", type=click.Path())
-_json = click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
-_limit = click.option(
-    "--limit",
-    metavar="SHARE",
-    help="The share of their uncertainty that everyone must keep, as 50% or 0.5; exit with 2 if one may not.",
-)
-_names = click.option("--names", is_flag=True, help="Name the exposed records by their keys.")
-_html = click.option(
-    "--html", type=click.Path(path_type=Path), help="Also write the report to this HTML file."
-)
-_force = click.option("--force", is_flag=True, help="Replace files that exist.")
 _what_if = click.option(
     "--what-if/--no-what-if",
     default=True,
@@ -84,8 +82,8 @@ _publishable = click.option(
 
 
 @commands.command(epilog="Example:  sightline audit plan.toml --limit 50% --html report.html")
-@_plan
-@_json
+@plan_argument
+@json_option
 @click.option(
     "--format",
     "shown",
@@ -101,13 +99,13 @@ _publishable = click.option(
     help="Also write the most exposed to this .csv or .xlsx file.",
 )
 @click.option("--full", is_flag=True, help="Also print what each release does, and smaller changes.")
-@_limit
-@_names
+@limit_option
+@names_option
 @click.option("--top", default=20, show_default=True, help="How many of the most exposed to list.")
-@_html
+@html_option
 @click.option("--date", metavar="TEXT", help="A date to print on the report. By default it has none.")
 @_publishable
-@_force
+@force_option
 @click.option(
     "--max-memory",
     metavar="SIZE",
@@ -199,77 +197,13 @@ def audit(  # many parameters: one for each option
     return 2 if result.verdict.passed is False else 0
 
 
-@commands.command(epilog="Example:  sightline design plan.toml --limit 50% --out designed.toml")
-@_plan
-@_json
-@_limit
-@_names
-@click.option("--out", type=click.Path(path_type=Path), help="Write the proposed plan to this file.")
-@_html
-@click.option("--grain", default="cell", show_default=True, help="One noise for each cell, or release.")
-@click.option(
-    "--loss", default="variance", show_default=True, help="What to make small: variance, relative or largest."
-)
-@_force
-def design(  # many parameters: one for each option
-    plan: str,
-    as_json: bool,
-    limit: str | None,
-    names: bool,
-    out: Path | None,
-    html: Path | None,
-    grain: str,
-    loss: str,
-    force: bool,
-) -> int:
-    """Find the least noise with which everyone keeps the limit. For the table's owner only."""
-    from sightline.designing import run
-    from sightline.designing.result import lines
-    from sightline.report.files import check_new, write_new
-    from sightline.report.progress import Ticker
-
-    if out is not None:
-        check_new(out, force=force)
-        if out.resolve().parent != Path(plan).resolve().parent:
-            raise InvalidInput(
-                f"expected a file beside the plan, where its paths start from, got {str(out)!r}"
-            )
-    if html is not None:
-        check_new(html, force=force)
-    with Ticker() as progress:
-        found = run.design(
-            plan,
-            limit=limit,
-            grain=grain,
-            loss=loss,
-            names=names,
-            other_limits=html is not None,
-            progress=progress,
-        )
-    if as_json:
-        print_json(found.model_dump(mode="json"))
-    else:
-        print("\n".join(lines(found)))
-    if out is not None:
-        write_new(out, found.plan.encode("utf-8"), force=force)
-        print(f"Wrote {out}", file=sys.stderr)
-    if html is not None:
-        from sightline.report.page import write_design
-
-        with Ticker() as progress:
-            progress("drawing the page", 0.0)
-            write_design(found, html, force=force)
-        print(f"Wrote {html}", file=sys.stderr)
-    return 0 if found.passed else 2
-
-
 @commands.command(epilog="Example:  sightline figures plan.toml --out figures")
-@_plan
+@plan_argument
 @click.option("--out", type=click.Path(path_type=Path), required=True, help="A folder, made if missing.")
-@_limit
-@_names
+@limit_option
+@names_option
 @_publishable
-@_force
+@force_option
 def figures(plan: str, out: Path, limit: str | None, names: bool, publishable: bool, force: bool) -> int:
     """Write every figure of a plan's report as SVG and PDF, for print."""
     from sightline import jobs
@@ -285,12 +219,53 @@ def figures(plan: str, out: Path, limit: str | None, names: bool, publishable: b
     return 2 if result.verdict.passed is False else 0
 
 
-commands.add_command(check)
+@commands.command(epilog="Example:  sightline check plan.toml")
+@click.argument("plans", type=click.Path(), nargs=-1, metavar="[PLAN]...")
+@click.option("--schema", is_flag=True, help="Print the JSON Schema of a plan file instead.")
+@click.option(
+    "--format",
+    "shown",
+    type=click.Choice(["text", "github", "junit", "sarif", "markdown"]),
+    default="text",
+    show_default=True,
+    help="Print for a pipeline: annotations, a test report, a code scan, a comment.",
+)
+def check(plans: tuple[str, ...], schema: bool, shown: str) -> int:
+    """Check plans: their fields, the columns of their tables, and their SQL. No row is read."""
+    if schema:
+        from sightline.auditing.reading import plan_schema
+
+        print_json(plan_schema())
+        return 0
+    if not plans:
+        raise click.UsageError("expected a plan file, got none; or ask for --schema")
+    from sightline import jobs
+
+    errors: list[str | None] = []
+    for plan in plans:
+        try:
+            checked = jobs.check(plan)
+        except SightlineError as error:
+            if shown == "text" and len(plans) == 1:
+                raise
+            errors.append(f"{type(error).__name__}: {error}")
+            print(f"{plan}: {errors[-1]}", file=sys.stderr)
+        else:
+            errors.append(None)
+            if shown == "text":
+                print(f"{plan}: a good plan, with {count(len(checked.releases), 'release')}")
+    if shown != "text":
+        from sightline.report.pipelines import PipelineFormat, checked_text
+        from sightline.report.problems import PlanLines
+
+        found = [(PlanLines.of(plan), error) for plan, error in zip(plans, errors, strict=True)]
+        print(checked_text(found, PipelineFormat(shown)))
+    return 1 if any(errors) else 0
 
 
 @commands.command(epilog="Example:  sightline explain plan.toml --record A7")
-@_plan
-@_json
+@plan_argument
+@json_option
 @click.option("--record", required=True, metavar="KEY", help="The key of the record.")
 def explain(plan: str, as_json: bool, record: str) -> None:
     """Explain why one record is exposed, step by step. For the table's owner only."""
@@ -310,9 +285,6 @@ def explain(plan: str, as_json: bool, record: str) -> None:
     from sightline.report.terminal import print_explanation
 
     print_explanation(explanation, console())
-
-
-commands.add_command(rehearse)
 
 
 @commands.command(epilog="Example:  sightline init homes.parquet --secret watts --out plan.toml")
@@ -358,7 +330,7 @@ def init(
     )
 
 
-def _asked(what: str, guess: Guess) -> str | None:
+def _asked(what: str, guess: ColumnGuess) -> str | None:
     """Ask for a column on a terminal, unless one alone can be meant; None if it is left open."""
     if guess.sure is not None:
         return None
@@ -372,10 +344,10 @@ def _asked(what: str, guess: Guess) -> str | None:
 
 
 @commands.command(epilog="Example:  sightline demo --json")
-@_json
-@_html
+@json_option
+@html_option
 @_what_if
-@_force
+@force_option
 def demo(as_json: bool, html: Path | None, what_if: bool, force: bool) -> None:
     """Audit the shipped example: a micro-grid's dashboard, under a budget and with noise chosen by hand."""
     from sightline import jobs
@@ -411,41 +383,6 @@ def demo(as_json: bool, html: Path | None, what_if: bool, force: bool) -> None:
         print("Your own table:  sightline init TABLE")
 
 
-@commands.command("tour", epilog="Example:  sightline tour --json")
-@_json
-def tour_command(as_json: bool) -> None:
-    """Show the idea with one record, a mean with it, a mean without it, and three accountants."""
-    from sightline.demo import print_tour, tour
-
-    result = tour()
-    if as_json:
-        print_json(asdict(result))
-        return
-    from sightline.report.streams import console
-
-    print_tour(result, console())
-
-
-@commands.command(epilog="Example:  sightline paper fig:mle --fast --out figures")
-@click.argument("labels", nargs=-1, metavar="[LABEL]...")
-@click.option("--out", default="paper", show_default=True, type=click.Path(path_type=Path))
-@click.option("--fast", is_flag=True, help="Run fewer random trials: a look in seconds.")
-@click.option("--seed", default=0, show_default=True, help="The same seed gives the same files.")
-@_json
-def paper(labels: tuple[str, ...], out: Path, fast: bool, seed: int, as_json: bool) -> None:
-    """Make the paper's figures, tables and claims again, and compare them with its numbers."""
-    from sightline.paper import summary
-    from sightline.paper.run import regenerate
-    from sightline.report.progress import Ticker
-
-    with Ticker() as progress:
-        made = regenerate(labels, out=out, fast=fast, seed=seed, progress=progress)
-    if as_json:
-        print_json(summary.document(made))
-    else:
-        print("\n".join(summary.lines(made)))
-
-
 def _print_result(result: AuditResult, as_json: bool) -> None:
     if as_json:
         print_json(result.model_dump(mode="json"))
@@ -454,6 +391,10 @@ def _print_result(result: AuditResult, as_json: bool) -> None:
     from sightline.report.terminal import print_result
 
     print_result(result, console())
+
+
+for command in (design, rehearse, tour, paper):
+    commands.add_command(command)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

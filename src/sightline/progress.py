@@ -30,14 +30,15 @@ def report(stage: str, share: float) -> None:
 
 @contextmanager
 def reporting(progress: Progress | None) -> Iterator[None]:
-    """Within the block, reports go to this callback; with ``None`` they go where they went before.
+    """Within the block, reports go to this callback; with ``None`` (or :func:`report`) where they went
+    before.
 
     >>> with reporting(lambda stage, share: print(stage, share)):
     ...     report("reading", 0.5)
     reading 0.5
     >>> report("reading", 0.6)
     """
-    token = _current.set(_current.get() if progress is None else progress)
+    token = _current.set(_current.get() if progress is None or progress is report else progress)
     try:
         yield
     finally:

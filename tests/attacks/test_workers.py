@@ -163,27 +163,19 @@ class TestWhere:
 
     @pytest.mark.usefixtures("eager")
     def test_chunks_that_are_spread_already_stay(self, monkeypatch) -> None:
-        """Those that JAX compiles, and those of an attack that names a device."""
+        """Those that JAX compiles."""
         jax_numpy = pytest.importorskip("jax.numpy")
 
         def refuse(*_: object) -> None:
             raise AssertionError("processes")
-
-        @dataclass(frozen=True)
-        class OnDevice:
-            device: str | None
-
-            def estimate(self, transcript, answers):
-                return sl.Blue().estimate(transcript, answers)
 
         monkeypatch.setattr(workers, "_on_processes", refuse)
         custom = sl.DeepSet(feature=jax_numpy.sin, readout=lambda s: s, members=range(1), sensitivity=2.0)
         prior = sl.labeled.UniformPrior(-1.0, 1.0)
         grid = sl.attacks.PosteriorMean(prior=prior, points=100)
         sl.simulate(sl.Transcript([custom], noise=[1.0]), attack=grid, at=prior, trials=CHUNK + 20)
-        sl.simulate(triangle(), **{**BLUE, "attack": OnDevice("cuda")})
         with pytest.raises(AssertionError, match="processes"):
-            sl.simulate(triangle(), **{**BLUE, "attack": OnDevice(None)})
+            sl.simulate(triangle(), **BLUE)
 
     def test_a_worker_knows_a_job_again(self) -> None:
         job = monte_carlo._job(triangle(), sl.Blue(), RECORDS, (-1, 1), seed=0, key=())

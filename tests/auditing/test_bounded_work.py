@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 import random
 from collections.abc import Callable
 from dataclasses import replace
@@ -19,8 +18,7 @@ from sightline.cli import main
 from sightline.errors import InvalidInput, TooMuchWork
 from sightline.examples.shipped import example_plan
 from sightline.jobs import explain_cost
-from sightline.labeled.routes.cost import Route, RouteCost
-from sightline.labeled.sparse_persons import SparsePersons
+from sightline.labeled.route_cost import Route, RouteCost
 from sightline.privacy.spending import account
 from sightline.tables.engines.open import open_source
 
@@ -161,8 +159,6 @@ def test_what_a_plan_of_many_numbers_leaves_out_is_said(
     plan = large_plan(tmp_path)
     cost = explain_cost(plan)
     assert cost.routes[0].route is Route.SPARSE
-    assert cost.routes[0].nested == 350  # groups and tracts are sums of blocks
-    assert "; 350 rows are sums of rows of a finer release; " in str(cost)
     result = sl.audit(plan)
     monkeypatch.setattr("sightline.auditing.recipes._MOST_STEPS", 2)
     short = sl.audit(plan).exposed[0]
@@ -188,7 +184,6 @@ def test_persons_with_several_rows_are_not_refused_where_dense_matrices_do_not_f
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Sixty persons have a row that is alone in its block; nothing else of two rows is singled out."""
-    monkeypatch.setattr("sightline.labeled.persons._MOST_DENSE", 300)
     found = sl.audit(large_plan(tmp_path, rows_per_person=2), max_memory="200MB")  # ten dense ones: 605 MB
     assert found.records == (2_400 * 3 - 60 * 2) // 2
     assert found.identifiable_records == 60
@@ -197,15 +192,6 @@ def test_persons_with_several_rows_are_not_refused_where_dense_matrices_do_not_f
     assert worst.identifiable
     assert worst.recipe is not None
     assert worst.recipe.rmse > 0
-    feature = SparsePersons._feature
-    monkeypatch.setattr(
-        SparsePersons, "_feature", lambda *asked: replace(feature(*asked), relative_error=math.inf)
-    )
-    open_errors = sl.audit(large_plan(tmp_path, rows_per_person=2), max_memory="200MB")
-    assert open_errors.assumptions[-1].endswith(
-        "the error of the best unbiased attack on 60 of the records with several rows: "
-        "it is at least what is shown."
-    )
 
 
 def test_the_time_is_looked_at_whenever_progress_is_reported() -> None:

@@ -8,10 +8,10 @@ import tomllib
 import numpy as np
 import pytest
 
-from sightline.auditing import findings, losses, timeline
+from sightline.auditing import budget, findings, timeline
 from sightline.auditing.assemble import assemble
+from sightline.auditing.budget import gathered
 from sightline.auditing.findings import Findings, find
-from sightline.auditing.losses import gathered
 from sightline.auditing.plan import Plan
 from sightline.auditing.pricing import price
 from sightline.auditing.reading import plan_text
@@ -246,9 +246,9 @@ def test_a_crowd_goes_to_the_same_grid_with_or_without_looking_for_equal_rows(mo
     rows = generator.integers(4_000, size=60_000)
     table = np.column_stack([pool[rows], rows % 7 == 0]).astype(float)
     counts = generator.integers(1, 5, 60_000)
-    at_once = losses.gathered(list(table.T), counts)
-    monkeypatch.setattr(losses, "_WORTH_SORTING", 10**9)
-    sorted_first = losses.gathered(list(table.T), counts)
+    at_once = budget.gathered(list(table.T), counts)
+    monkeypatch.setattr(budget, "_WORTH_SORTING", 10**9)
+    sorted_first = budget.gathered(list(table.T), counts)
     np.testing.assert_array_equal(at_once[0], sorted_first[0])
     np.testing.assert_array_equal(at_once[1], sorted_first[1])
     assert at_once[1].sum() == counts.sum()

@@ -387,6 +387,12 @@ def test_no_damaged_file_breaks_the_reader(
     read_or_refuse(written(tmp_path_factory.mktemp("fuzz"), damaged))
 
 
+@pytest.mark.parametrize(("limit", "share"), [("99.9%", 0.999), ("50 %", 0.5), ("0.1%", 0.001), (0.25, 0.25)])
+def test_a_limit_in_per_cent_is_the_number_that_it_says(limit: object, share: float) -> None:
+    content = {**GOOD, "limits": {"remaining_uncertainty": limit}}
+    assert read_plan(content)[0].limits.remaining_uncertainty == share
+
+
 # ------------------------------------------------------------------ the published schema
 
 

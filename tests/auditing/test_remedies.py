@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from scipy.optimize import brentq
 
 from sightline.auditing import noise_slack as search
+from sightline.auditing import remedies
 from sightline.auditing.assemble import assemble
-from sightline.auditing.findings import Findings, find
+from sightline.auditing.findings import Findings, find, findings_with
 from sightline.auditing.noise_slack import epsilon_for, least_factor, lowest, noise_factor
 from sightline.auditing.pricing import price
 from sightline.auditing.result import Change
@@ -269,3 +270,34 @@ def test_a_change_that_changes_nothing_is_not_proposed() -> None:
     kinds = [change.kind for change in result.what_to_change]
     assert result.verdict.below_limit == 1
     assert kinds == ["merge", "noise"]  # the second release repeats the first
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_what_to_leave_out_is_found_whenever_it_reaches_the_limit(seed: int) -> None:
+    generator = np.random.default_rng(seed)
+    names, size = [f"r{place}" for place in range(4)], int(generator.integers(4, 9))
+    groups = [generator.choice(["a", "b", None], size).tolist() for _ in names]
+    limit = float(generator.uniform(0.05, 0.9))
+    plan = plan_of(
+        *({"name": name, "noise_stddev": float(generator.uniform(0.05, 1))} for name in names),
+        limits={"remaining_uncertainty": limit},
+    )
+    parts = [partition(place, name) for place, name in enumerate(names)]
+    found = find(plan, membership_of(parts, groups))
+    linear = found.linear
+    if linear is None or not linear.below_limit:
+        return
+    numbers = linear.linear.row_count
+
+    def below_without(rows: np.ndarray) -> int:
+        left = findings_with(found, linear.linear.take(np.delete(np.arange(numbers), rows)))
+        return 0 if left is None else left.not_shown_records
+
+    sets = [np.array([row]) for row in range(numbers)]
+    sets += [np.flatnonzero(linear.linear.query_of_row == query) for query in linear.linear.queries]
+    enough = [rows.tolist() for rows in sets if rows.size < numbers and below_without(rows) == 0]
+    proposed = [rows.tolist() for rows in remedies.may_suffice(found, linear)]
+    assert all(rows in proposed for rows in enough)
+    dropped = [one for one in remedies.reaching(found, None) if one.kind == "drop"]
+    assert bool(dropped) >= bool(enough and enough[0] == proposed[0])
+    assert all(one.reaches_limit for one in dropped)

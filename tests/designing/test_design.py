@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import sightline as sl
+from sightline.auditing.reading import read_plan
 from sightline.auditing.secret_prior import SecretPrior
 from sightline.cli import main
 from sightline.designing.levels import most_information, never_binds_below
@@ -423,7 +424,7 @@ def test_a_large_plan_says_that_its_common_factor_is_an_estimate(
     large = sl.design(plan, limit=0.5)
     assert small.common_factor_audited
     assert not large.common_factor_audited
-    assert large.common_factor == pytest.approx(small.common_factor, rel=1e-7)
+    assert small.common_factor <= large.common_factor < small.common_factor * (1 + 1e-5)
     assert "an estimate that was not audited" in "\n".join(design_lines(large))
     assert "an estimate that was not audited" not in "\n".join(design_lines(small))
     assert large.passed
@@ -442,3 +443,15 @@ def test_a_plan_of_many_numbers_tries_one_choice_of_bounds(
     assert large.gap is None or large.gap < 1e-6  # none if the audit passes with less by other bounds
     assert small.loss_designed <= large.loss_designed * (1 + 1e-6)
     assert large.loss_designed <= large.loss_with_common_factor
+
+
+@pytest.mark.thorough
+def test_constraints_that_join_late_change_no_equations_that_were_kept() -> None:
+    """The shipped survey with little noise: a constraint joins between a step and what is learned of it."""
+    plan, base = read_plan(example_plan("health_survey"))
+    privacy = plan.privacy.model_copy(update={"epsilon": 100.0})
+    data = plan.data.model_copy(update={"source": str(base / str(plan.data.source))})
+    found = sl.design(plan.model_copy(update={"privacy": privacy, "data": data}), limit=0.8)
+    assert found.passed
+    assert found.gap is not None
+    assert found.gap < 1e-6

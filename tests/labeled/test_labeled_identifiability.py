@@ -11,7 +11,6 @@ from scipy import sparse
 import tests.labeled.naive_labeled as naive
 from sightline import MembershipDesign
 from sightline.geometry import Decision, Evidence
-from sightline.numerics import integers as exact
 from sightline.numerics import residues
 
 
@@ -199,18 +198,3 @@ class TestResidues:
         matrix, right = np.array([[5]]), np.array([[3]])
         with pytest.raises(residues.BadPrime, match="draw another"):
             residues.echelon(matrix, right, prime=5)
-
-    def test_and_drawn_again(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        draws = []
-
-        def first_a_bad_one(rows: np.ndarray, *, draw: int = 0) -> int:
-            draws.append(draw)
-            return 3 if draw == 0 else exact_prime(rows, draw=draw)
-
-        exact_prime = exact.prime_of
-        monkeypatch.setattr(residues.exact, "prime_of", first_a_bad_one)
-        # Three members, twice: all products of rows are 3, which is nothing modulo 3.
-        found = MembershipDesign([[1, 1, 1, 0]] * 2, noise=[1.0, 1.0]).exposures(domain=(0, 1))
-        assert draws == [0, 1]
-        assert found.rank == 1
-        assert not found.identifiable.any()

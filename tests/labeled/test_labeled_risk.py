@@ -17,15 +17,6 @@ import tests.labeled.naive_labeled as naive
 from sightline import MembershipDesign
 from sightline.labeled import Known
 from sightline.labeled.bounds.uniform import UniformPrior
-from sightline.labeled.gram_factor import factor_of_gram
-from sightline.labeled.risk_forms import (
-    Quantity,
-    forms_from_eigenvalues,
-    forms_from_factor,
-    forms_from_inverses,
-    risks_over_v,
-)
-from sightline.labeled.unknown_gram import UnknownRecordsGram
 
 PRIOR = UniformPrior(0.0, 1.0)
 BUDGET = sl.Budget(epsilon=1.0, delta=1e-5)
@@ -138,39 +129,6 @@ def test_the_general_engine_agrees() -> None:
                 assert np.allclose(exposure.recipe, found.recipe(target), rtol=1e-6, atol=1e-8)
 
 
-@pytest.mark.parametrize("correlated", [False, True])
-def test_forms_from_eigenvalues_from_coordinates_and_from_inverses_are_the_same(correlated: bool) -> None:
-    generator = np.random.default_rng(21)
-    rows = generator.integers(0, 2, (12, 40)).astype(np.float64)
-    spread = generator.standard_normal((12, 12)) / 4 + np.eye(12)
-    noise = spread @ spread.T if correlated else generator.uniform(0.1, 0.4, 12)
-    design = MembershipDesign(rows, noise=noise, readout="sum")
-    gram = UnknownRecordsGram(design=design, matrix=rows @ rows.T, unknown=np.ones(40, dtype=bool))
-    risks = risks_over_v(PRIOR.variance, excess=1.0, precision=40.0)
-    nothing = np.zeros((0, 12))
-    by_eigenvalues = forms_from_eigenvalues(gram.spectrum, risks, linear=nothing)
-    factor = factor_of_gram(gram.matrix, 12)
-    by_coordinates = forms_from_factor(factor, design.whitening, risks, linear=nothing)
-    by_inverses = forms_from_inverses(gram.matrix, design.whitening, risks, linear=nothing)
-    assert by_eigenvalues is not None
-    assert by_inverses is not None
-    assert by_eigenvalues.names == by_coordinates.names == (*by_inverses.names, Quantity.LEVERAGE)
-    found = by_eigenvalues.forms.of_block(rows)
-    assert np.allclose(found, by_coordinates.forms.of_block(rows), rtol=1e-11)
-    assert np.allclose(found[:-1], by_inverses.forms.of_block(rows), rtol=1e-11)
-    assert found[-1].sum() == pytest.approx(12, rel=1e-11)  # leverages sum to the rank
-
-
-def test_eigenvalues_prove_nothing_about_rows_that_depend() -> None:
-    rows = np.array([[1, 1, 0, 0], [0, 0, 1, 1], [1, 1, 1, 1]])
-    design = MembershipDesign(rows, noise=np.ones(3), readout="sum")
-    gram = UnknownRecordsGram(
-        design=design, matrix=(rows @ rows.T).astype(float), unknown=np.ones(4, dtype=bool)
-    )
-    risks = risks_over_v(PRIOR.variance, excess=1.0, precision=40.0)
-    assert gram.forms_if_independent(risks, np.zeros((0, 3))) is None
-
-
 def same(one: sl.labeled.Exposures, other: sl.labeled.Exposures) -> bool:
     names = ("rmse", "remaining_lower", "remaining_upper", "information")
     close = all(np.allclose(getattr(one, n), getattr(other, n), rtol=1e-9, equal_nan=True) for n in names)
@@ -255,7 +213,7 @@ class TestPricing:
 
 
 # The best direction of a chord is searched for, so that its bound alone may rise with another release.
-without_chords = mock.patch("sightline.labeled.chords._MOST_GROUPS", 0)
+without_chords = mock.patch("sightline.labeled.other_units._MOST_GROUPS", 0)
 
 
 class TestWhatIsKnown:
@@ -352,7 +310,7 @@ def test_the_same_inputs_give_the_same_bytes() -> None:
     rows = np.random.default_rng(5).integers(0, 2, (7, 30))
     one, two = (MembershipDesign(rows, noise=np.full(7, 0.1)).exposures(domain=(0, 2)) for _ in range(2))
     assert one.remaining_lower.tobytes() == two.remaining_lower.tobytes()
-    assert one.recipes.tobytes() == two.recipes.tobytes()
+    assert [weights.tobytes() for weights in one.recipes] == [weights.tobytes() for weights in two.recipes]
 
 
 @pytest.mark.slow
@@ -365,9 +323,8 @@ def test_progress_is_reported_and_an_interrupt_leaves_nothing_behind(rows: objec
     design = MembershipDesign(rows, noise=np.ones(3))
     seen: list[tuple[str, float]] = []
     before = design.exposures(domain=(0, 1), progress=lambda stage, share: seen.append((stage, share)))
-    ended = sorted(stage for stage, share in seen if share == 1.0)
-    assert ended == ["products of rows", "products of rows", "records", "records"]
-    assert len(seen) > 4
+    assert {stage for stage, _ in seen} <= {"reading the records", "reading the units"}
+    assert len(seen) >= 3
 
     def interrupt(stage: str, share: float) -> None:
         raise KeyboardInterrupt
@@ -409,7 +366,8 @@ class TestIllConditioned:
 
     @pytest.mark.slow
     def test_the_error_is_never_understated(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("sightline.labeled.certified.ENOUGH", np.inf)  # double precision alone
+        for module in ("row_solver", "assessment"):  # double precision alone
+            monkeypatch.setattr(f"sightline.labeled.{module}._BALL_ROWS", 0)
         generator = np.random.default_rng(31)
         checked, largest = 0, 0.0
         for _ in range(300):
@@ -431,18 +389,3 @@ class TestIllConditioned:
                 checked += 1
         assert checked > 30
         assert largest > 1e-10  # some of them were hard
-
-    def test_where_factorising_the_rows_costs_too_much_their_products_must_do(
-        self, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        rows = np.ones((4, 20_000), dtype=np.uint8)
-        rows[np.arange(1, 4), np.arange(3)] = 0
-        design = MembershipDesign(rows, noise=np.full(4, 1e-3), readout="sum")
-        monkeypatch.setattr("sightline.labeled.certified.ENOUGH", np.inf)
-        careful = design.exposures(domain=(0, 1))
-        monkeypatch.setattr("sightline.labeled.unknown_gram._AFFORDABLE", 0)
-        quick = design.exposures(domain=(0, 1))
-        both = careful.relative_error + quick.relative_error
-        assert 0 < careful.relative_error < 1e-5
-        assert 0 < quick.relative_error < 1e-5
-        assert np.allclose(quick.remaining_upper, careful.remaining_upper, rtol=both, atol=0)

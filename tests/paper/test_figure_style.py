@@ -11,8 +11,8 @@ from xml.etree import ElementTree
 import pytest
 
 from sightline.errors import InvalidInput
+from sightline.paper.comparison import Line
 from sightline.paper.drawing import axis, panel, stars_of
-from sightline.paper.line import Line
 from sightline.report import style
 
 FALLING = Line.of("falling", x=[2, 3, 4], y=[100.0, 10.0, 1.0])

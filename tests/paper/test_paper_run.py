@@ -11,11 +11,9 @@ import pytest
 
 from sightline.cli import main
 from sightline.errors import InvalidInput, MissingExtra
-from sightline.paper.claim import ClaimVerdict
-from sightline.paper.figure_type import MadeFigure
+from sightline.paper.comparison import ClaimVerdict, MadeFigure
 from sightline.paper.figures import LABELS, figure
-from sightline.paper.run import Regenerated, regenerate
-from sightline.paper.store import file_stem
+from sightline.paper.run import Regenerated, file_stem, regenerate
 
 pytestmark = pytest.mark.thorough
 

@@ -19,11 +19,10 @@ from sightline.auditing.session import opened
 from sightline.errors import InvalidPlan
 from sightline.examples.shipped import example_plan
 from sightline.progress import silent
-from sightline.rehearsing.attack_weights import best_linear, prior_errors
-from sightline.rehearsing.likelihood import small_groups
+from sightline.rehearsing.attacks import best_linear, errors_of, small_groups
+from sightline.rehearsing.publication import Truth
 from sightline.rehearsing.result import AttackKind, Coverage
 from sightline.rehearsing.run import publish_and_rehearse, rehearse
-from sightline.rehearsing.truth import Truth
 from tests.rehearsing import rehearsal_plans
 from tests.rehearsing.rehearsal_plans import PLANS
 
@@ -288,6 +287,6 @@ def test_drawing_from_the_prior_has_its_moments(tmp_path: Path) -> None:
         blind = replace(
             attack, weights=np.zeros_like(attack.weights), constants=np.full(len(attack.weights), mean)
         )
-        errors = prior_errors(findings.linear, blind, 4000, np.random.default_rng(1))
+        errors = errors_of(findings.linear, blind, 4000, np.random.default_rng(1))
         assert np.abs(errors.mean()) < 5 * math.sqrt(variance / 4000)
         assert np.mean(errors**2) == pytest.approx(variance, rel=0.05)

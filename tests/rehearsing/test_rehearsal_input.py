@@ -20,9 +20,9 @@ from sightline.errors import InvalidInput, InvalidPlan, TooMuchWork
 from sightline.examples.shipped import example_plan
 from sightline.progress import silent
 from sightline.rehearsing import publication, run
+from sightline.rehearsing.publication import Truth
 from sightline.rehearsing.result import AttackKind, Coverage, Guess, Rehearsal
 from sightline.rehearsing.run import publish_and_rehearse, rehearse
-from sightline.rehearsing.truth import Truth
 from tests.rehearsing import rehearsal_plans
 from tests.rehearsing.rehearsal_plans import PLANS
 

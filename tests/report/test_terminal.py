@@ -48,7 +48,7 @@ def test_the_verdict_comes_before_the_details(result: sl.AuditResult) -> None:
             "BELOW THE LIMIT",
             "± 577",
             "± 122–146",
-            "Shortfall  It needs 8.59 times the noise on every number.",
+            "Shortfall  It needs 8.57 times the noise on every number.",
             "What to change",
             "In full",
             "Most exposed",

@@ -41,10 +41,21 @@ class RandomPersonReleases(RandomReleases):
         value = f"{self.choice('SUM', 'AVG', 'MIN', 'MAX')}(s)"
         value = clip.format(value) if clips else value
         where = f" WHERE {self.choice(*self.conditions)}" if self.chance(0.4) else ""
+        table = "source"
+        if self.chance(0.4):
+            window = self.choice(
+                "RANK() OVER (PARTITION BY b ORDER BY a)",
+                "ROW_NUMBER() OVER (PARTITION BY c ORDER BY r)",
+                "DENSE_RANK() OVER (ORDER BY t DESC)",
+                "COUNT(*) OVER (PARTITION BY a)",
+                "MAX(a) OVER (PARTITION BY b, d) - a",
+            )
+            table = f"(SELECT *, {window} AS w FROM source) AS numbered"
+            where = f"{where} AND w < 9" if where else " WHERE w < 9"
         kept = f" HAVING {self.choice('COUNT(*) > 1', 'MIN(r) < 40')}" if self.chance(0.3) else ""
         by = ", ".join(["a", *keys])
         columns = ", ".join(["a", *listed, "COUNT(*) AS n", f"{value} AS v"])
-        inner = f"SELECT {columns} FROM source{where} GROUP BY {by}{kept}"
+        inner = f"SELECT {columns} FROM {table}{where} GROUP BY {by}{kept}"
         source = f"({inner}) AS p"
         names = [f"g{number}" for number in range(len(keys))]
         if self.chance(0.3):

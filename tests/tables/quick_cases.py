@@ -8,7 +8,7 @@ from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
 from sightline.tables.membership import Membership
-from sightline.tables.sql.quick_check import QuickCheck
+from sightline.tables.sql.check_query import QuickCheck
 from sightline.tables.sql.reader import ReleaseQuery
 
 

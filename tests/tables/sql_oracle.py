@@ -235,16 +235,10 @@ class RandomReleases:
         if self.chance(0.85):
             return "data", "", []
         where = f" WHERE {self.choice(*self.conditions)}" if self.chance() else ""
-        window = self.choice(
-            "RANK() OVER (PARTITION BY b ORDER BY a)",
-            "ROW_NUMBER() OVER (PARTITION BY c ORDER BY r)",
-            "DENSE_RANK() OVER (ORDER BY t DESC)",
-            "COUNT(*) OVER (PARTITION BY a)",
-            "MAX(a) OVER (PARTITION BY b, d) - a",
-        )
         # No key of the release means the same: the audit would list it once, and the oracle twice.
         column = f"CASE WHEN {self.choice(*self.conditions)} THEN 5 ELSE {self.number(1)} END"
-        inner = f"SELECT *, {column} AS e, {window} AS w FROM data{where}"
+        other = f"{self.number(1)} + {self.choice('7', '11 * a', 'r')}"
+        inner = f"SELECT *, {column} AS e, {other} AS w FROM data{where}"
         if self.chance():
             inner = f"SELECT r, s, a, b, c, d, t, e, w FROM ({inner}) AS inner_one"
         return f"({inner}) AS d", f"WITH d AS ({inner}) " if self.chance() else "", ["e", "w"]

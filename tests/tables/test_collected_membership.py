@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from sightline.errors import InvalidPlan
 from sightline.progress import Progress, silent
 from sightline.tables import collect as collecting
-from sightline.tables import few_values
+from sightline.tables import rows as audited
 from sightline.tables.cells import group_rows
 from sightline.tables.collect import collect
 from sightline.tables.encoding import CodedKey, encode
@@ -449,6 +449,6 @@ def test_a_look_at_some_rows_finds_as_many_values(
     rows = f"SELECT 'r' || i AS r, CAST({secret} AS DOUBLE) AS s FROM range(300) AS t(i)"
     few = []
     for many in (10**9, 0):
-        monkeypatch.setattr(few_values, "_MANY_ROWS", many)
+        monkeypatch.setattr(audited, "_MANY_ROWS", many)
         few.append(asked(make(rows), "SELECT SUM(s) FROM data", bounds=(0.0, 300.0)).few_values)
     assert few[0] == few[1]

@@ -257,6 +257,10 @@ BAD = {
         "(SELECT country, SUM(price) AS v, 'x' AS customer FROM source GROUP BY country) t",
         "aggregates of a secret over the rows of one record",
     ),
+    "a filtered count over several records": (
+        "SELECT 'x' AS customer, COUNT(*) FILTER (WHERE price > 3) AS v FROM source",
+        "aggregates of a secret over the rows of one record",
+    ),
     "a computed key": (
         "SELECT UPPER(customer) AS customer, price AS v FROM source",
         "a record key that is a column",
@@ -333,6 +337,18 @@ BAD = {
     "recursion": (
         "WITH RECURSIVE d AS (SELECT * FROM source) SELECT customer, price AS v FROM d",
         "not recursive",
+    ),
+    "a name that is a column and an alias": (
+        "SELECT customer, price AS country, country AS c, h0 AS v FROM source",
+        "a name that is a column or an alias",
+    ),
+    "an alias that hides the secret": (
+        "SELECT customer, day AS price, price AS v FROM source",
+        "a name that is a column or an alias",
+    ),
+    "an alias in WHERE": (
+        "SELECT customer, price AS v, price > 3 AS day FROM source WHERE day",
+        "a name that is a column or an alias",
     ),
     "UNION": ("SELECT customer, h0 AS v FROM source UNION SELECT customer, h1 FROM source", "UNION ALL"),
     "samples": ("SELECT customer, price AS v FROM source TABLESAMPLE 10%", "plain name"),
@@ -455,6 +471,11 @@ def test_a_release_that_makes_the_rows_itself_reads_them() -> None:
         release = read_release(sql, name="r", subject=subject, schema=schema)
         assert "source" not in release.sql
         assert release.partitions[0].keys == ('"data"."country"',)
+    hidden = (
+        f"WITH source AS (SELECT customer, country, v AS price FROM data) SELECT AVG(v) FROM ({inner}) AS q"
+    )
+    with pytest.raises(InvalidPlan, match="not used otherwise"):
+        read_release(hidden, name="r", subject=subject, schema=schema)
     other = inner.replace("9)", "8)")
     with pytest.raises(InvalidPlan, match="a subquery whose lines are rows of data"):
         read_release(f"SELECT AVG(v) FROM ({other}) AS q", name="r", subject=subject, schema=schema)

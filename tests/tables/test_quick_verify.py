@@ -15,10 +15,9 @@ from sightline.tables.collect import collect
 from sightline.tables.engines.open import open_source
 from sightline.tables.engines.protocol import Engine
 from sightline.tables.membership import UnauditedRows
-from sightline.tables.quick_verify import quickly_verified
 from sightline.tables.sql.reader import ReleaseQuery, read_release
 from sightline.tables.subject import Schema, SecretKind, Subject
-from sightline.tables.verify import verify
+from sightline.tables.verify import quickly_verified, verify
 from tests.tables.quick_cases import changed_texts, sizes_of, without_quick
 
 ABOUT = Subject(record="who", secret="watts", kind=SecretKind.NUMBER, bounds=(0, 10), bandwidth=1.0)

@@ -14,8 +14,7 @@ from sightline.tables.collect import collect, count_table
 from sightline.tables.engines.duckdb_engine import DuckDBEngine
 from sightline.tables.membership import Membership
 from sightline.tables.records import signature_totals
-from sightline.tables.row_counts import count_rows
-from sightline.tables.rows import audited_rows
+from sightline.tables.rows import audited_rows, count_rows
 from sightline.tables.sql.reader import read_release
 from sightline.tables.subject import Schema, SecretKind, Subject
 

@@ -10,35 +10,21 @@ import numpy as np
 import pytest
 
 from sightline.errors import InvalidInput, InvalidPlan, TooMuchWork
+from sightline.labeled.assessment import exposure_of, unit_brackets
 from sightline.labeled.bounds.domain import prior_on
-from sightline.labeled.bracket_forms import (
-    BracketForms,
-    PrecisionForm,
-    TotalProducts,
-    WeightedByPrecision,
-    bracket_forms,
-)
-from sightline.labeled.description import LinearReleases, Readout
-from sightline.labeled.exposures import exposures
-from sightline.labeled.hidden import precision_unit
-from sightline.labeled.incidence.cells import CellIncidence, OtherColumns
-from sightline.labeled.kept_exposures import kept_exposures
-from sightline.noise.laws import CorrelatedNoise, GaussianNoise, LaplaceNoise, Noise
-from sightline.noise.mixed import MixedNoise
+from sightline.labeled.row_products import RowProducts
+from sightline.labeled.unit_brackets import UnitBrackets
+from sightline.labeled.unit_design import Design, RowNoise, UnitPrior
+from sightline.labeled.units import Units
 from sightline.progress import silent
 from sightline.tables import store_passes
 from sightline.tables.cell_numbers import CellNumbers, CodePlace, Layout, SignatureCells
 from sightline.tables.engines import duckdb_engine
 from sightline.tables.engines.duckdb_engine import DuckDBEngine
 from sightline.tables.signature_store import ArrayStore, Reduction, SignatureBatch
-from sightline.tables.store_passes import (
-    CellProducts,
-    CellSizes,
-    ExposureScan,
-    Ranks,
-    WeightedProducts,
-)
+from sightline.tables.store_passes import CellSizes, ExposureScan, Ranks
 from sightline.tables.streamed import loaded
+from sightline.tables.streamed_units import SolvedForms, StreamedUnits, UnitPass, unit_blocks
 
 EDGES = np.linspace(0, 1, 21)
 
@@ -86,56 +72,42 @@ class Case:
 
 
 def design_of(
-    cells: SignatureCells, case: Case, law: str, places: np.ndarray | None = None
-) -> tuple[LinearReleases, np.ndarray, np.ndarray]:
-    """The design over some signatures beside the others; which columns are known, and copies of the rows."""
-    widths, table = cells.widths, cells.table(case.words)
+    cells: SignatureCells, case: Case, law: str, prior: str, places: np.ndarray | None = None
+) -> Design:
+    """The design over all signatures with unknown rows, or over some of them."""
     unknown = case.counts - case.known
-    whole = CellIncidence.of(
-        np.concatenate([table[:, unknown > 0], table[:, case.known > 0]], axis=1).T,
-        widths,
-        np.concatenate([unknown[unknown > 0], case.known[case.known > 0]]),
+    chosen = np.flatnonzero(unknown > 0)
+    chosen = chosen if places is None else np.intersect1d(chosen, places)
+    (block,) = unit_blocks(cells.table(case.words[:, chosen]), cells.widths, unknown[chosen])
+    numbers = int(cells.widths.sum())
+    units = Units(
+        rows=block.rows[:, 0],
+        weights=None,
+        numbers=numbers,
+        starts=np.arange(len(block) + 1),
+        times=np.ones(len(block), dtype=np.intp),
+        people=block.people,
+        distinct=True,
     )
-    known = np.repeat([False, True], [np.count_nonzero(unknown), np.count_nonzero(case.known)])
-    incidence = whole
-    if places is not None:
-        mine = np.zeros(case.counts.size, dtype=np.bool_)
-        mine[places] = True
-        kept = np.concatenate([mine[unknown > 0], mine[case.known > 0]])
-        held = CellIncidence.of(whole.table[:, kept].T, widths, whole.counts[kept])
-        products = whole.gram(~known, silent) - held.gram(~known[kept], silent)
-        others = OtherColumns(products=products, sizes=whole.sizes - held.sizes)
-        incidence, known = held.among(others), known[kept]
-    scales = 0.5 + np.random.default_rng(1).random(int(widths.sum()))
-    noise: Noise = GaussianNoise(stddevs=scales) if law == "gaussian" else LaplaceNoise(scales=scales)
+    scales, copies = 0.5 + np.random.default_rng(1).random(numbers), 1.0 + (np.arange(numbers) % 3)
+    laplace = np.full(numbers, float(law == "laplace"))
     if law == "mixed":
-        kinds = (np.arange(scales.size) % 3 == 0).astype(np.float64)
-        noise = MixedNoise(
-            scales=scales, stddevs=scales * np.where(kinds > 0, 2**0.5, 1.1), laplace_answers=kinds
-        )
-    copies = 1.0 + (np.arange(widths.sum()) % 3)
-    return LinearReleases(incidence, noise=noise, readout=Readout.SUM), known, copies
-
-
-def forms_of(case: Case, cells: SignatureCells, law: str, prior: str, batch: int) -> BracketForms:
-    """The forms by passes over the store."""
-    store, spread = case.store(batch), prior_on((0.0, 1.0), prior)
-    design, _, copies = design_of(cells, case, law, np.zeros(0, dtype=np.intp))
-    precision = PrecisionForm.of(design, spread)
-    found = store.run(CellProducts(cells=cells, precision=precision), "products", silent)
-    weights = weighted = None
-    if precision is not None:
-        unit = precision_unit(float(found["least"][0]), people=int(case.counts.sum()), peak=1.0)
-        assert unit is not None
-        weights = WeightedByPrecision(form=precision, unit=unit)
-        weighted = store.run(WeightedProducts(cells=cells, weights=weights), "products", silent)["products"]
-    totals = TotalProducts(
-        products=found["products"],
-        most_precision=None if precision is None else float(found["most"][0]),
-        weighted=weighted,
-        weights=weights,
+        laplace[::3] = 1.0
+    stddevs = scales * np.where(laplace > 0, 2**0.5, 1.1 if law == "mixed" else 1.0)
+    return Design(
+        units=units,
+        noise=RowNoise.of(scales, stddevs, laplace, copies),
+        prior=UnitPrior(target=prior_on((0.0, 1.0), prior)),
+        release=np.arange(numbers),
+        place=np.arange(len(block)),
     )
-    return bracket_forms(design, spread, totals, copies=copies)
+
+
+def brackets_of(case: Case, cells: SignatureCells, law: str, prior: str, batch: int) -> UnitBrackets:
+    """The brackets by passes over the store."""
+    units = StreamedUnits(store=case.store(batch), cells=cells, progress=silent)
+    design = design_of(cells, case, law, prior)
+    return SolvedForms.of(unit_brackets(replace(design, units=units, made={})))
 
 
 @pytest.mark.parametrize("prior", ["uniform", "cos2", "two-point"])
@@ -146,53 +118,51 @@ def test_streamed_brackets_and_decisions_are_those_of_all_records_at_once(
 ) -> None:
     for seed in range(2):
         case = Case(seed + (law == "mixed"), nested=nested, rows=60 + 200 * seed)
-        cells = case.cells()
-        forms = forms_of(case, cells, law, prior, batch=1 + 50 * seed)
-        whole, known, copies = design_of(cells, case, law)
-        expected = exposures(
-            whole, prior=prior_on((0.0, 1.0), prior), known=np.flatnonzero(known), copies=copies
-        )
-        unknown = np.flatnonzero(case.counts > case.known)
-        rows = (case.counts - case.known)[unknown]
-        seen = forms.assess(cells.table(case.words[:, unknown]), rows.astype(np.float64))
-        assert expected.groups.identifiable.any() or seed % 2
-        # Records that are seen sharply are computed again, and all of them are near identifiability.
-        plain = seen.group_leverage <= 0.5
-        assert not expected.groups.identifiable[plain].any()
-        np.testing.assert_allclose(seen.lower[plain], expected.remaining_lower[~known][plain], rtol=1e-9)
-        np.testing.assert_allclose(seen.upper[plain], expected.remaining_upper[~known][plain], rtol=1e-9)
+        compare_with_memory(case, law, prior, batch=1 + 50 * seed, most=5, limit=0.4)
 
-        scan = ExposureScan(
-            cells=cells,
-            forms=forms,
-            most=5,
-            edges=EDGES,
-            limit=0.4,
-            costs=np.zeros(int(cells.widths.sum())),
-            always=case.words[:, -1:],
-        )
-        found = case.store(9).run(scan, "scan", silent)
-        places = placed(case, found["words"])
-        kept, kept_known, copies = design_of(cells, case, law, places)
-        got = kept_exposures(kept, forms, known=np.flatnonzero(kept_known), copies=copies)
-        mine = np.isin(unknown, places)
-        assert got.rank == expected.rank
-        assert np.array_equal(got.groups.identifiable, expected.groups.identifiable[mine])
-        assert np.count_nonzero(got.groups.identifiable) == np.count_nonzero(expected.groups.identifiable)
-        for name in ("remaining_lower", "remaining_upper", "information"):
-            values = getattr(expected, name)[~known][mine]
-            np.testing.assert_allclose(getattr(got, name)[~kept_known], values, rtol=1e-9, atol=1e-12)
-        np.testing.assert_allclose(got.groups.rmse, expected.groups.rmse[mine], rtol=1e-8)
-        assert not got.undecided.any()
-        # Kept and left together are everybody.
-        lower = expected.remaining_lower[~known]
-        assert found["rest"].tolist() == [case.counts.size - places.size, int(rows[~mine].sum())]
-        counted = np.histogram(lower[~mine], bins=EDGES, weights=rows[~mine])[0]
-        assert found["histogram"].tolist() == counted.tolist()
-        below = lower[~mine] < 0.4
-        assert found["below"].tolist() == [int(below.sum()), int(rows[~mine][below].sum())]
-        worst = np.sort(lower)[: min(5, lower.size)]
-        np.testing.assert_allclose(np.sort(got.remaining_lower[~kept_known])[: worst.size], worst, rtol=1e-9)
+
+def compare_with_memory(case: Case, law: str, prior: str, *, batch: int, most: int, limit: float) -> int:
+    """One table read in passes against the same one in memory; how many groups are identifiable."""
+    cells = case.cells()
+    brackets = brackets_of(case, cells, law, prior, batch)
+    whole = design_of(cells, case, law, prior)
+    memory = unit_brackets(whole)
+    expected, solver = exposure_of(whole, memory, alone=False), memory.solver
+    scan = ExposureScan(
+        cells=cells,
+        brackets=brackets,
+        most=most,
+        edges=EDGES,
+        limit=limit,
+        costs=np.zeros(int(cells.widths.sum())),
+        always=case.words[:, -1:],
+    )
+    found = case.store(9).run(scan, "scan", silent)
+    places = placed(case, found["words"])
+    got = exposure_of(design_of(cells, case, law, prior, places), memory, alone=False)
+    assert brackets.solver.numbers == solver.numbers
+    unknown = np.flatnonzero(case.counts > case.known)
+    mine, rows = np.isin(unknown, places), (case.counts - case.known)[unknown]
+    assert np.array_equal(got.identifiable, expected.identifiable[mine])
+    assert not expected.identifiable[~mine].any()
+    np.testing.assert_array_equal(got.lower, expected.lower[mine])
+    np.testing.assert_array_equal(got.upper, expected.upper[mine])
+    # Kept and left together are everybody.
+    lower = expected.lower[:, 0]
+    assert found["rest"].tolist() == [case.counts.size - places.size, int(rows[~mine].sum())]
+    counted = np.histogram(lower[~mine], bins=EDGES, weights=rows[~mine])[0]
+    assert found["histogram"].tolist() == counted.tolist()
+    below = lower[~mine] < limit
+    assert found["below"].tolist() == [int(below.sum()), int(rows[~mine][below].sum())]
+    worst = np.sort(lower)[: min(most, lower.size)]
+    np.testing.assert_array_equal(np.sort(got.lower[:, 0])[: worst.size], worst)
+    return int(np.count_nonzero(expected.identifiable))
+
+
+def products_of(cells: SignatureCells, case: Case) -> RowProducts:
+    """The pass that sums up the products of rows."""
+    design = design_of(cells, case, "gaussian", "uniform")
+    return RowProducts(prior=design.prior, noise=design.noise)
 
 
 def placed(case: Case, words: np.ndarray) -> np.ndarray:
@@ -205,14 +175,20 @@ def placed(case: Case, words: np.ndarray) -> np.ndarray:
 def test_batches_in_any_order_give_the_same_bits(seed: int) -> None:
     case = Case(seed)
     cells, draw = case.cells(), np.random.default_rng(seed)
-    forms = forms_of(case, cells, "gaussian", "uniform", batch=100)
+    brackets = brackets_of(case, cells, "gaussian", "uniform", batch=100)
     costs = draw.random(int(cells.widths.sum()))
     passes: list[Reduction] = [
         CellSizes(layouts=case.layouts),
-        CellProducts(cells=cells, precision=None),
+        UnitPass(cells=cells, reduction=products_of(cells, case)),
         Ranks(words=case.words[:, np.sort(draw.choice(case.counts.size, 6, replace=False))]),
         ExposureScan(
-            cells=cells, forms=forms, most=3, edges=EDGES, limit=0.5, costs=costs, always=case.words[:, :1]
+            cells=cells,
+            brackets=brackets,
+            most=3,
+            edges=EDGES,
+            limit=0.5,
+            costs=costs,
+            always=case.words[:, :1],
         ),
     ]
     order = draw.permutation(case.counts.size)
@@ -226,7 +202,7 @@ def test_batches_in_any_order_give_the_same_bits(seed: int) -> None:
             lined = np.lexsort(arrays["words"]) if "words" in arrays else slice(None)
             count = arrays["words"].shape[1] if "words" in arrays else None
             sides.append(
-                {name: own[..., lined] if own.shape[-1] == count else own for name, own in arrays.items()}
+                {name: own[..., lined] if own.shape[-1:] == (count,) else own for name, own in arrays.items()}
             )
         assert sides[0].keys() == sides[1].keys()
         for name in sides[0]:
@@ -297,67 +273,19 @@ def test_a_store_checks_its_arrays_and_has_signatures() -> None:
         empty.run(Ranks(words=words), "", silent)
 
 
-def test_what_needs_every_column_refuses_a_part_of_them() -> None:
-    case = Case(1)
-    kept, known, _ = design_of(case.cells(), case, "gaussian", np.arange(3))
-    everyone, incidence = np.ones(kept.size), kept.incidence
-    assert isinstance(incidence, CellIncidence)
-    with pytest.raises(TooMuchWork, match="streamed"):
-        exposures(kept, prior=prior_on((0.0, 1.0), "uniform"), known=np.flatnonzero(known))
-    for ask in (
-        lambda: incidence.weighted_gram(everyone, silent),
-        lambda: incidence.triangle(everyone, np.ones(kept.row_count)),
-        incidence.as_dense,
-    ):
-        with pytest.raises(TooMuchWork, match="streamed"):
-            ask()
-    rows = np.arange(0, kept.row_count, 2)
-    taken, some = kept.incidence.take(rows), ~known
-    assert np.array_equal(taken.gram(some, silent), kept.incidence.gram(some, silent)[np.ix_(rows, rows)])
-    assert np.array_equal(taken.sizes, kept.incidence.sizes[rows])
-
-
 def test_a_pass_can_travel() -> None:
     """A cluster sends a pass to its executors, and the arrays of each batch back."""
     case = Case(3)
     cells = case.cells()
-    forms = forms_of(case, cells, "laplace", "uniform", batch=100)
+    brackets = brackets_of(case, cells, "laplace", "uniform", batch=100)
     costs = np.ones(int(cells.widths.sum()))
     scan = ExposureScan(
-        cells=cells, forms=forms, most=4, edges=EDGES, limit=0.5, costs=costs, always=case.words[:, :2]
+        cells=cells, brackets=brackets, most=4, edges=EDGES, limit=0.5, costs=costs, always=case.words[:, :2]
     )
     copied = pickle.loads(pickle.dumps(scan))
     expected, got = case.store(20).run(scan, "", silent), case.store(20).run(copied, "", silent)
     assert all(np.array_equal(expected[name], got[name]) for name in expected)
     assert all(isinstance(values, np.ndarray) and values.dtype != object for values in got.values())
-
-
-def test_correlated_noise_and_numbers_that_are_none_are_refused() -> None:
-    case = Case(1)
-    cells = case.cells()
-    design, _, copies = design_of(cells, case, "gaussian", np.arange(2))
-    spread, products = prior_on((0.0, 1.0), "two-point"), np.eye(design.row_count)
-    correlated = CorrelatedNoise(blocks=(np.eye(design.row_count) + 0.1,))
-    totals = TotalProducts(products=products, most_precision=None)
-    with pytest.raises(InvalidInput, match="independent noise, got CorrelatedNoise"):
-        bracket_forms(design.with_noise(correlated), spread, totals, copies=copies)
-    forms = forms_of(case, cells, "gaussian", "two-point", batch=50)
-    broken = replace(forms, tables=replace(forms.tables, offsets=np.full_like(forms.tables.offsets, np.nan)))
-    with pytest.raises(InvalidInput, match="a number for every record, got NaN"):
-        broken.read(cells.table(case.words))
-
-
-def test_products_that_no_factorisation_vouches_for_are_refused() -> None:
-    case = Case(1)
-    cells = case.cells()
-    design, _, copies = design_of(cells, case, "gaussian", np.arange(2))
-    # Two cells with the same rows but one in a billion: independent, and hardly.
-    products = np.eye(design.row_count) * 10.0**15
-    products[:2, :2] = 10.0**15
-    products[1, 1] += 1
-    totals = TotalProducts(products=products, most_precision=None)
-    with pytest.raises(TooMuchWork, match="too nearly dependent"):
-        bracket_forms(design, prior_on((0.0, 1.0), "two-point"), totals, copies=copies)
 
 
 def test_signatures_in_duckdb_are_those_in_arrays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

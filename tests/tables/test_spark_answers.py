@@ -18,8 +18,8 @@ from sightline.tables.collect import collect
 from sightline.tables.engines import spark_engine
 from sightline.tables.engines.open import open_source
 from sightline.tables.engines.spark_engine import SparkEngine, SparkLookups, _master
+from sightline.tables.sql.fragments import translated
 from sightline.tables.sql.reader import read_release
-from sightline.tables.sql.translate import translated
 from sightline.tables.subject import Schema, SecretKind, Subject
 
 # A key of every kind, with what engines treat differently: NaN, two zeros, trailing blanks, case, NULL.

@@ -13,9 +13,9 @@ import pytest
 
 from sightline.tables.collect import collect
 from sightline.tables.engines.protocol import Engine
+from sightline.tables.published import suppressed_cells
 from sightline.tables.sql.reader import ReleaseQuery, read_release
 from sightline.tables.subject import Schema, SecretKind, Subject
-from sightline.tables.suppressed import suppressed_cells
 from tests.tables.table_cases import awkward_rows
 
 SUBJECT = Subject(record="home", secret="load", kind=SecretKind.NUMBER, bounds=(0.0, 300.0))

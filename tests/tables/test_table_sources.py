@@ -17,8 +17,8 @@ from sightline.tables.declared import check_declared
 from sightline.tables.engines.data_files import csv_fault
 from sightline.tables.engines.open import open_source
 from sightline.tables.engines.protocol import Column, ColumnKind, Engine
+from sightline.tables.sql.fragments import translated
 from sightline.tables.sql.reader import read_release
-from sightline.tables.sql.translate import translated
 from sightline.tables.subject import Schema, SecretKind, Subject
 
 HOMES = "home,feeder,watts\nA1,north,400\nA7,south,900\n"

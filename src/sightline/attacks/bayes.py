@@ -11,14 +11,19 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations_with_replacement, product
-from statistics import NormalDist
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
 from sightline.arrays import FloatArray, coordinates, frozen_index
 from sightline.attacks.blue import Target, linear_geometry
-from sightline.attacks.estimates import AttackStatus, Estimates, checked_answers, checked_confidence
+from sightline.attacks.estimates import (
+    AttackStatus,
+    Estimates,
+    checked_answers,
+    checked_confidence,
+    gaussian_factor,
+)
 from sightline.attacks.transcript_model import exact_answers, one_group, touched
 from sightline.errors import InvalidNoise, require
 from sightline.geometry.fisher import Geometry
@@ -116,7 +121,7 @@ class LinearBayes:
         residual = np.asarray(_whiten(geometry, (checked - mu * A.sum(axis=1)).T))
         values = mu + (gain @ residual).T
         errors = np.sqrt(ridge_risks(V, s, v))
-        reach = NormalDist().inv_cdf(0.5 + self.confidence / 2) * errors
+        reach = gaussian_factor(self.confidence) * errors
         box = self.prior.low, self.prior.high
         return Estimates(
             values=values,
@@ -241,7 +246,7 @@ class PosteriorMean:
             effective.append(1 / np.sum(posterior**2, axis=1))
         values = np.concatenate(means)
         errors = np.sqrt(np.maximum(np.concatenate(seconds), 0.0))
-        reach = NormalDist().inv_cdf(0.5 + self.confidence / 2) * errors
+        reach = gaussian_factor(self.confidence) * errors
         box = self.prior.low, self.prior.high
         return Estimates(
             values=values,

@@ -50,9 +50,9 @@ class Estimates:
     values: Any
     targets: tuple[int, ...]
     unlabeled: bool = False
-    standard_errors: Any | None = None
-    lower: Any | None = None
-    upper: Any | None = None
+    standard_errors: Any = None
+    lower: Any = None
+    upper: Any = None
     status: Any
     objective: Any | None = None
     certified: Any | None = None
@@ -128,21 +128,43 @@ def checked_confidence(confidence: float) -> float:
     return float(confidence)
 
 
-def width_factor(noise: Noise, confidence: float) -> float:
-    r"""The half-width of the interval of a linear estimate, in standard errors.
+def gaussian_factor(confidence: float) -> float:
+    """Half the width of an interval, in standard errors, for a normal law.
 
-    A normal quantile for Gaussian noise. A weighted sum of Laplace variables is symmetric with one mode, and
-    Gauss's inequality :math:`P(|X| \ge k\sigma) \le 4/(9k^2)` holds: the interval is never too narrow.
-
-    >>> from sightline import GaussianNoise, LaplaceNoise
-    >>> round(width_factor(GaussianNoise(stddevs=[1.0]), 0.95), 3)
+    >>> round(gaussian_factor(0.95), 3)
     1.96
-    >>> round(width_factor(LaplaceNoise(scales=[1.0]), 0.95), 3)
+    """
+    return NormalDist().inv_cdf(0.5 + confidence / 2)
+
+
+def unimodal_factor(confidence: float) -> float:
+    r"""The same for a symmetric law with one mode.
+
+    Gauss's inequality: :math:`P(|X| \ge k\sigma) \le 4/(9k^2)` for :math:`k^2 \ge 4/3`.
+
+    >>> round(unimodal_factor(0.95), 3)
     2.981
+    """
+    return max(math.sqrt(4 / (9 * (1 - confidence))), math.sqrt(4 / 3))
+
+
+def any_law_factor(confidence: float) -> float:
+    r"""The same for any law (Chebyshev's inequality): :math:`P(|X| \ge k\sigma) \le 1/k^2`.
+
+    >>> round(any_law_factor(0.95), 3)
+    4.472
+    """
+    return math.sqrt(1 / (1 - confidence))
+
+
+def width_factor(noise: Noise, confidence: float) -> float:
+    """The half-width of the interval of a linear estimate, in standard errors; never too narrow.
+
+    A weighted sum of Laplace variables is symmetric with one mode.
     """
     match noise.law:
         case NoiseLaw.GAUSSIAN:
-            return NormalDist().inv_cdf(0.5 + confidence / 2)
+            return gaussian_factor(confidence)
         case NoiseLaw.LAPLACE:
-            return max(math.sqrt(4 / (9 * (1 - confidence))), math.sqrt(4 / 3))
+            return unimodal_factor(confidence)
     assert_never(noise.law)

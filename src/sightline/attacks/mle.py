@@ -17,7 +17,7 @@ from sightline.attacks.estimates import (
     checked_answers,
     checked_box,
     checked_confidence,
-    width_factor,
+    gaussian_factor,
 )
 from sightline.attacks.inversion import exact_optimum, two_moments_of_two
 from sightline.attacks.model import Box, Column, Model, Objective, columns_of, stacked
@@ -25,7 +25,6 @@ from sightline.attacks.newton import minimise, solve_positive
 from sightline.attacks.transcript_model import model_of
 from sightline.errors import require
 from sightline.geometry.transcript import Transcript
-from sightline.noise.laws import GaussianNoise
 
 _BETTER = 1e-9  # the least improvement by a second search, relative to one plus the objective
 OPTIMAL = 1e-8  # an objective within this of the exact optimum is certified
@@ -195,7 +194,7 @@ class ConstrainedMLE:
         spread = _standard_errors(model, u, limit=1e6 * width)
         if model.exchangeable:
             sort_together(u, spread)
-        reach = width_factor(GaussianNoise(stddevs=[1.0]), self.confidence)
+        reach = gaussian_factor(self.confidence)
         return Estimates(
             values=stacked(u),
             targets=model.records,

@@ -3,40 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import cache, cached_property, partial
+from functools import cache, partial
 from importlib.metadata import version
 
-from sightline.arrays import FloatArray
+from sightline.auditing.alternatives import alternatives
 from sightline.auditing.assumptions import assumptions, unverified
-from sightline.auditing.budget import budget_report
-from sightline.auditing.exposed import ExposedSection, exposed_section
+from sightline.auditing.budget import budget_report, guaranteed_by_noise, losses
+from sightline.auditing.exposed import distribution, exposed_section
 from sightline.auditing.findings import Findings, Keys
 from sightline.auditing.homogeneous import Totals, homogeneous_cells, streamed_cells
 from sightline.auditing.noise_slack import noise_slack, slack_under
 from sightline.auditing.plan_size import left_out
 from sightline.auditing.questions import question_text
 from sightline.auditing.reading import plan_text, public_source, publishable_plan_text
+from sightline.auditing.releases import release_accuracies, release_map, release_reports
+from sightline.auditing.remedies import fewer_numbers, more_noise, reaching
 from sightline.auditing.result import (
     SCHEMA_VERSION,
-    Alternative,
     AuditResult,
-    BudgetReport,
     Change,
-    Distribution,
-    Exposed,
-    HomogeneousCell,
-    LossPoint,
-    MapColumn,
-    NoiseSlack,
     QuestionReport,
+    ReleaseAccuracy,
     ReleaseReport,
-    SharpestView,
-    Stage,
-    Unverified,
+    Section,
     Verdict,
 )
 from sightline.auditing.streamed_sums import StreamedTotals
+from sightline.auditing.timeline import timeline
 from sightline.auditing.verdict import sharpest_view, verdict
 from sightline.numerics.one_thread import blas_threads_for
 
@@ -49,7 +42,9 @@ DesignNoise = Callable[[Findings, Change | None], tuple[Change, ...]]
 
 def judged(findings: Findings, *, totals: Totals | None) -> Verdict:
     """The owner's verdict alone, as :func:`assemble` has it."""
-    return _sections(findings, top=_TOP, keys=None, totals=totals).verdict
+    listed = exposed_section(findings, top=_TOP, keys=None)
+    open_questions = unverified(findings, homogeneous_cells(findings, totals))
+    return verdict(findings, listed, open_questions, publishable=False)
 
 
 def assemble(
@@ -67,18 +62,72 @@ def assemble(
     ``totals`` fetches the sums of the secrets, to find groups whose values are nearly all alike.
     What needs the engine is fetched here, so that it may be closed before the sections are read.
     """
-    sections = _sections(
-        findings, top=top, keys=keys if names else None, totals=totals, design_noise=design_noise
-    )
-    facts = _facts(findings)
-    later = [name for name in (*AuditResult.model_fields, "reaching") if hasattr(Sections, name)]
-    return AuditResult.on_demand(facts, {name: partial(_computed, sections, name) for name in later})
+    sums = None
+    if isinstance(totals, StreamedTotals):
+        homogeneous = streamed_cells(findings, totals)
+    else:
+        fetched = None if totals is None else cache(totals)
+        homogeneous = homogeneous_cells(findings, fetched)
+        # The sums are those of the published numbers if the attacker knows no row of them.
+        if fetched and findings.linear is not None and not findings.membership.known_rows:
+            sums = fetched(None)
+    listed = exposed_section(findings, top=top, keys=keys if names else None)
+    open_questions = cache(lambda: unverified(findings, homogeneous))
+    judgement = cache(lambda: verdict(findings, listed, open_questions(), publishable=False))
+    budget = cache(lambda: budget_report(findings.plan, findings.membership, findings.pricing))
+    slack = cache(lambda: noise_slack(findings))
+    releases = cache(lambda: _with_accuracy(release_reports(findings), release_accuracies(findings, sums)))
+    fewer = cache(lambda: fewer_numbers(findings, releases(), listed))
+    enough = cache(lambda: reaching(findings, slack()))
+    facts = {
+        **_facts(findings),
+        "identifiable_records": listed.identifiable_records,
+        "exposed": listed.exposed,
+        "exposed_in_all": listed.exposed_in_all,
+        "homogeneous": homogeneous[:_MOST_HOMOGENEOUS],
+    }
+    sections: dict[str, Section] = {
+        # Whether the limit holds.
+        "verdict": judgement,
+        "publishable_verdict": lambda: (
+            verdict(findings, listed, open_questions(), publishable=True)
+            if findings.nonlinear is not None or any(one.owner_only for one in open_questions())
+            else None
+        ),
+        "unverified": open_questions,
+        "assumptions": lambda: (*assumptions(findings), *left_out(findings)),
+        "questions": lambda: _question_reports(findings),
+        "sharpest": lambda: sharpest_view(findings),
+        "distribution": lambda: distribution(findings),
+        # What the noise costs, and what to change.
+        "budget": budget,
+        "guaranteed_by_noise": lambda: guaranteed_by_noise(findings),
+        "slack": lambda: slack_under(judgement(), slack()),
+        "reaching": enough,
+        "what_to_change": lambda: (
+            *fewer()[0],
+            *_others(enough(), fewer()[0]),
+            *_noise_changes(findings, more_noise(findings, slack()), design_noise),
+        ),
+        "more_to_change": lambda: fewer()[1],
+        # What each release does, and what would be seen otherwise.
+        "releases": releases,
+        "release_map": lambda: release_map(findings),
+        "timeline": lambda: timeline(findings),
+        "losses": lambda: losses(findings, delta=budget().delta),
+        "alternatives": lambda: alternatives(findings),
+        "plan": lambda: plan_text(findings.plan),
+        "publishable_plan": lambda: publishable_plan_text(findings.plan),
+        "version": lambda: version("sightline"),
+    }
+    on_few_threads = {name: partial(_computed, findings, section) for name, section in sections.items()}
+    return AuditResult.on_demand(facts, on_few_threads)
 
 
-def _computed(sections: Sections, name: str) -> object:
-    membership = sections.findings.membership
+def _computed(findings: Findings, section: Section) -> object:
+    membership = findings.membership
     with blas_threads_for(rows=len(membership.cells), columns=membership.signature_count):
-        return getattr(sections, name)
+        return section()
 
 
 def _facts(findings: Findings) -> dict[str, object]:
@@ -115,201 +164,46 @@ def _facts(findings: Findings) -> dict[str, object]:
             "releases: accuracy",
             *(("local", "exposed: local") if local else ()),
         ),
-        "version": version("sightline"),
     }
 
 
-def _sections(
-    findings: Findings,
-    *,
-    top: int,
-    keys: Keys | None,
-    totals: Totals | StreamedTotals | None,
-    design_noise: DesignNoise | None = None,
-) -> Sections:
-    """The sections, with all that they need of the engine."""
-    sums = None
-    if isinstance(totals, StreamedTotals):
-        homogeneous = streamed_cells(findings, totals)
-    else:
-        of_signatures = None if totals is None else cache(totals)
-        homogeneous = homogeneous_cells(findings, of_signatures)
-        # The sums are those of the published numbers if the attacker knows no row of them.
-        if of_signatures and findings.linear is not None and not findings.membership.known_rows:
-            sums = of_signatures(None)
-    return Sections(
-        findings=findings,
-        listed=exposed_section(findings, top=top, keys=keys),
-        all_homogeneous=homogeneous,
-        sums=sums,
-        design_noise=design_noise,
+def _with_accuracy(
+    reports: tuple[ReleaseReport, ...], accuracies: tuple[ReleaseAccuracy | None, ...]
+) -> tuple[ReleaseReport, ...]:
+    return tuple(
+        report.model_copy(update={"accuracy": accuracy})
+        for report, accuracy in zip(reports, accuracies, strict=True)
     )
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Sections:
-    """The sections of a result over the findings; a property has the name of a field of the result."""
+def _others(enough: tuple[Change, ...], found: tuple[Change, ...]) -> tuple[Change, ...]:
+    """Of what reaches the limit, numbers to leave out that are not among the changes that were found."""
+    told = {change.release for change in found if change.reaches_limit}
+    return tuple(one for one in enough if one.release is not None and one.release not in told)
 
-    findings: Findings
-    listed: ExposedSection
-    all_homogeneous: tuple[HomogeneousCell, ...]
-    sums: FloatArray | None  # of the secrets with each signature, if they are those of the published numbers
-    design_noise: DesignNoise | None
 
-    # Who is exposed, and whether the limit holds.
+def _noise_changes(
+    findings: Findings, common: Change | None, design_noise: DesignNoise | None
+) -> tuple[Change, ...]:
+    """What to do with the noise, if not everyone is shown to keep the limit."""
+    if design_noise is not None and findings.not_shown:
+        return design_noise(findings, common)
+    return () if common is None else (common,)
 
-    @property
-    def identifiable_records(self) -> int:
-        return self.listed.identifiable_records
 
-    @property
-    def exposed(self) -> tuple[Exposed, ...]:
-        return self.listed.exposed
-
-    @property
-    def exposed_in_all(self) -> int:
-        return self.listed.exposed_in_all
-
-    @property
-    def sharpest(self) -> SharpestView | None:
-        return sharpest_view(self.findings)
-
-    @property
-    def homogeneous(self) -> tuple[HomogeneousCell, ...]:
-        return self.all_homogeneous[:_MOST_HOMOGENEOUS]
-
-    @cached_property
-    def unverified(self) -> tuple[Unverified, ...]:
-        return unverified(self.findings, self.all_homogeneous)
-
-    @cached_property
-    def verdict(self) -> Verdict:
-        return verdict(self.findings, self.listed, self.unverified, publishable=False)
-
-    @property
-    def publishable_verdict(self) -> Verdict | None:
-        """Where the owner knows more than may be published."""
-        if self.findings.nonlinear is None and not any(one.owner_only for one in self.unverified):
-            return None
-        return verdict(self.findings, self.listed, self.unverified, publishable=True)
-
-    @property
-    def questions(self) -> tuple[QuestionReport, ...]:
-        """One report for each yes-or-no question, worst first."""
-        reports = [
-            QuestionReport(
-                text=question_text(one.question, self.findings.plan.data.secret),
-                identifiable_records=0 if one.linear is None else one.linear.identifiable_records,
-                least_remaining_uncertainty=one.least,
-                below_limit=one.below_limit,
-            )
-            for one in self.findings.questions
-            if one.question is not None
-        ]
-        return tuple(sorted(reports, key=_lower_end))
-
-    @property
-    def assumptions(self) -> tuple[str, ...]:
-        return (*assumptions(self.findings), *left_out(self.findings))
-
-    # What the noise costs, and what to change.
-
-    @cached_property
-    def budget(self) -> BudgetReport:
-        findings = self.findings
-        return budget_report(findings.plan, findings.membership, findings.pricing)
-
-    @property
-    def guaranteed_by_noise(self) -> float | None:
-        from sightline.auditing.losses import guaranteed_by_noise
-
-        return guaranteed_by_noise(self.findings)
-
-    @cached_property
-    def _slack(self) -> NoiseSlack | None:
-        return noise_slack(self.findings)
-
-    @property
-    def slack(self) -> NoiseSlack | None:
-        return slack_under(self.verdict, self._slack)
-
-    @cached_property
-    def reaching(self) -> tuple[Change, ...]:
-        from sightline.auditing.remedies import reaching
-
-        return reaching(self.findings, self._slack)
-
-    @property
-    def what_to_change(self) -> tuple[Change, ...]:
-        from sightline.auditing.remedies import more_noise
-
-        common = more_noise(self.findings, self._slack)
-        last: tuple[Change, ...] = () if common is None else (common,)
-        if self.design_noise is not None and self.findings.not_shown:
-            last = self.design_noise(self.findings, common)
-        return (*self._fewer_numbers[0], *last)
-
-    @property
-    def more_to_change(self) -> str:
-        return self._fewer_numbers[1]
-
-    @cached_property
-    def _fewer_numbers(self) -> tuple[tuple[Change, ...], str]:
-        from sightline.auditing.remedies import fewer_numbers
-
-        return fewer_numbers(self.findings, self.releases, self.listed)
-
-    @property
-    def plan(self) -> str:
-        return plan_text(self.findings.plan)
-
-    @property
-    def publishable_plan(self) -> str:
-        return publishable_plan_text(self.findings.plan)
-
-    # What each release does, and what would be seen otherwise.
-
-    @cached_property
-    def releases(self) -> tuple[ReleaseReport, ...]:
-        from sightline.auditing.accuracy import release_accuracies
-        from sightline.auditing.releases import release_reports
-
-        return tuple(
-            report.model_copy(update={"accuracy": accuracy})
-            for report, accuracy in zip(
-                release_reports(self.findings), release_accuracies(self.findings, self.sums), strict=True
-            )
+def _question_reports(findings: Findings) -> tuple[QuestionReport, ...]:
+    """One report for each yes-or-no question, worst first."""
+    reports = [
+        QuestionReport(
+            text=question_text(one.question, findings.plan.data.secret),
+            identifiable_records=0 if one.linear is None else one.linear.identifiable_records,
+            least_remaining_uncertainty=one.least,
+            below_limit=one.below_limit,
         )
-
-    @property
-    def distribution(self) -> Distribution:
-        from sightline.auditing.exposed import distribution
-
-        return distribution(self.findings)
-
-    @property
-    def timeline(self) -> tuple[Stage, ...]:
-        from sightline.auditing.timeline import timeline
-
-        return timeline(self.findings)
-
-    @property
-    def release_map(self) -> tuple[MapColumn, ...]:
-        from sightline.auditing.release_map import release_map
-
-        return release_map(self.findings)
-
-    @property
-    def losses(self) -> tuple[LossPoint, ...]:
-        from sightline.auditing.losses import losses
-
-        return losses(self.findings, delta=self.budget.delta)
-
-    @property
-    def alternatives(self) -> tuple[Alternative, ...]:
-        from sightline.auditing.alternatives import alternatives
-
-        return alternatives(self.findings)
+        for one in findings.questions
+        if one.question is not None
+    ]
+    return tuple(sorted(reports, key=_lower_end))
 
 
 def _lower_end(report: QuestionReport) -> float:

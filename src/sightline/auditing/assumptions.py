@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from sightline.auditing.budget import guaranteed_by_noise
 from sightline.auditing.findings import Findings
-from sightline.auditing.losses import guaranteed_by_noise
 from sightline.auditing.lowering import LINEAR
 from sightline.auditing.plan import AssumptionName, Plan
 from sightline.auditing.pricing import Pricing

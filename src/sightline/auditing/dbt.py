@@ -18,6 +18,7 @@ from sightline.auditing.plan import Plan
 from sightline.auditing.reading import plan_file_text, read_plan
 from sightline.auditing.starter import relative_source
 from sightline.errors import InvalidPlan, require
+from sightline.tables.engines.protocol import DATA, SOURCE
 from sightline.tables.sql.grammar import parse_query
 
 _LARGEST_FILE = 1 << 28  # bytes
@@ -28,7 +29,6 @@ _HEAD = """\
 # The models read {relation}: the source must be the same table.
 """
 _SECTIONS = ("data", "secret", "privacy", "limits", "attacker")
-_TABLE_NAME = "data"  # what plans call the table
 
 _Node = Mapping[str, Any]
 
@@ -151,7 +151,7 @@ def _block(key: str, node: _Node) -> _Node:
 
 def _relations(table: str, data: _Node, nodes: Mapping[str, _Node], dialect: str) -> dict[str, str]:
     """What the plan calls each relation that a release may read: the table, and its public tables."""
-    found = {_relation(table, nodes[table], dialect): _TABLE_NAME}
+    found = {_relation(table, nodes[table], dialect): SOURCE if data.get("sql") else DATA}
     for name in _mapping(data.get("tables")):
         homes = [key for key, node in nodes.items() if node.get("name") == name and node.get("relation_name")]
         require(

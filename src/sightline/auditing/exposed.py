@@ -99,8 +99,8 @@ def describe(
     if linear.by_kind and not findings.one_value and single.any():
         row = linear.row_units[linear.units.starts[columns[single] // k] // k]
         rows = iter(describe(findings, findings.rows_apart, row * k + columns[single] % k, keys))
-        others = iter(describe(findings, found, columns[~single], keys))
-        return tuple(next(rows if one else others) for one in single.tolist())
+        persons = iter(describe(findings, found, columns[~single], keys))
+        return tuple(next(rows if one else persons) for one in single.tolist())
     writer = RecipeWriter(findings=findings, found=found)
     attacks = LinearAttacks.of(findings, found, columns) if columns.size else None
     folded: dict[int, Folded] = {}

@@ -32,7 +32,7 @@ def _share(value: Any) -> Any:
     """50 % as "50%" or 0.5."""
     if isinstance(value, str) and value.strip().endswith("%"):
         try:
-            value = float(value.strip()[:-1]) / 100
+            value = round(float(value.strip()[:-1]) / 100, 15)  # 99.9 over 100 is above 0.999 by rounding
         except ValueError:
             return value
     return value

@@ -14,9 +14,9 @@ from sightline.auditing.streamed_findings import PASSES
 from sightline.auditing.table_units import signature_columns
 from sightline.auditing.timeline import stage_count
 from sightline.format import count, shown_memory
-from sightline.labeled.incidence.cells import incidence_of_cells
-from sightline.labeled.routes.cost import RouteCost, choose_for_cells
-from sightline.progress import Progress
+from sightline.labeled.route_cost import Route, RouteCost, cost_of_units
+from sightline.labeled.units import Units
+from sightline.progress import Progress, reporting
 from sightline.tables.membership import Membership
 from sightline.tables.streamed import StreamedTable, memory_in_arrays
 
@@ -54,7 +54,7 @@ def expected_cost(plan: Plan, table: Membership | StreamedTable, progress: Progr
     return ExpectedCost(
         signatures=membership.signature_count,
         partitions=len(membership.partitions),
-        routes=() if route is None else (route[0],),
+        routes=() if route is None else (route,),
         streamed=isinstance(table, StreamedTable),
     )
 
@@ -62,19 +62,28 @@ def expected_cost(plan: Plan, table: Membership | StreamedTable, progress: Progr
 def sparse_cost(membership: Membership, progress: Progress) -> RouteCost | None:
     """What sparse factors over the linear cells take; ``None`` where dense ones are taken."""
     route = _route(membership, progress)
-    return None if route is None or not route[1] else route[0]
+    return None if route is None or route.route is Route.DENSE else route
 
 
-def _route(membership: Membership, progress: Progress) -> tuple[RouteCost, bool] | None:
-    """What factors over the linear cells take, and whether they are sparse; none without such cells."""
+def _route(membership: Membership, progress: Progress) -> RouteCost | None:
+    """What factors over the linear cells take; none without such cells."""
     order = linear_partitions(membership)
     if not order or not len(membership.signatures):
         return None
-    cells = signature_columns(membership, order).cells
-    widths = np.diff(membership.starts)[order]
-    incidence = incidence_of_cells(cells, cells=widths, counts=np.ones(len(cells), dtype=np.int64))
-    cost, pattern = choose_for_cells(incidence, progress)
-    return cost, pattern is not None
+    cells, widths = signature_columns(membership, order).cells, np.diff(membership.starts)[order]
+    ones, numbers = np.ones(len(cells), dtype=np.intp), int(widths.sum())
+    with reporting(progress):
+        return cost_of_units(
+            Units(
+                rows=np.where(cells >= 0, cells + np.cumsum(widths) - widths, numbers),
+                weights=None,
+                numbers=numbers,
+                starts=np.arange(len(cells) + 1),
+                times=ones,
+                people=ones,
+                distinct=True,
+            )
+        )
 
 
 def left_out(findings: Findings) -> tuple[str, ...]:

@@ -7,10 +7,13 @@ many are below the limit, and as many identifiable, is not proposed.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 
 import numpy as np
 
+from sightline.arrays import IndexArray
 from sightline.auditing.exposed import ExposedSection
 from sightline.auditing.findings import Findings, LinearFindings, findings_with
 from sightline.auditing.lowering import Lowered, cell_name
@@ -23,6 +26,7 @@ from sightline.privacy.registry import accountant_named
 
 _MOST_TRIED, _MOST_SHOWN = 8, 5  # numbers that are audited again, and that are proposed
 _MOST_RELEASES = 3  # that are left out, one after the other
+_MOST_AUDITED = 2  # numbers or releases without which the limit may hold
 
 
 def fewer_numbers(
@@ -68,8 +72,74 @@ def _to_improve(findings: Findings, found: LinearFindings) -> bool:
 
 def reaching(findings: Findings, slack: NoiseSlack | None) -> tuple[Change, ...]:
     """The changes after which everyone keeps the limit, as far as few audits find them."""
-    common = more_noise(findings, slack)
-    return () if common is None or not common.reaches_limit else (common,)
+    found, common = findings.linear, more_noise(findings, slack)
+    changes = (
+        []
+        if found is None
+        else [
+            _left_out(findings, found, rows) for rows in islice(may_suffice(findings, found), _MOST_AUDITED)
+        ]
+    )
+    return tuple(change for change in (*changes, common) if change is not None and change.reaches_limit)
+
+
+def may_suffice(findings: Findings, found: LinearFindings) -> Iterator[IndexArray]:
+    r"""Numbers to leave out, one or a release, without which linear attacks on single rows leave the limit.
+
+    With G the inverse of the covariance of all answers, the best linear attack on a value of variance v with
+    the column a leaves :math:`1 - v (a^\top G a - (Ga)_R^\top G_{RR}^{-1} (Ga)_R)` of it if the numbers R
+    are not published. Where that is less than the limit no audit is needed; elsewhere the audit decides.
+    """
+    linear, rows = found.linear, found.linear.row_count
+    if not (found.repeatable and found.below_limit) or linear.columns_of_unit > 1 or findings.questions:
+        return
+    if findings.pricing.exact.any():
+        return
+    units, variance = linear.units, linear.design.prior.scale
+    of_unit = np.repeat(np.arange(len(units)), np.diff(units.starts))
+    table, spread = linear.table.toarray(), units.people[of_unit] * units.times * variance
+    inverse = np.linalg.inv((table * spread) @ table.T + linear.design.noise.matrix)
+    columns = table[:, found.below[of_unit]]
+    images = inverse @ columns
+    left = 1 - variance * np.sum(columns * images, axis=0)
+
+    def least_without(chosen: IndexArray) -> float:
+        own = images[chosen]
+        return float(
+            np.min(
+                left + variance * np.sum(own * np.linalg.solve(inverse[np.ix_(chosen, chosen)], own), axis=0)
+            )
+        )
+
+    by_release = (np.flatnonzero(linear.query_of_row == query) for query in linear.queries)
+    wholes = [chosen for chosen in by_release if 1 < chosen.size < rows]
+    singles = list(np.arange(rows)[:, None]) if rows > 1 else []
+    for chosen in (*singles, *wholes):
+        if least_without(chosen) >= (found.limit or 0.0):
+            yield chosen
+
+
+def _left_out(findings: Findings, found: LinearFindings, rows: IndexArray) -> Change | None:
+    """Not to publish some numbers of a release; none if nothing is better then."""
+    linear = found.linear
+    after = Effect.of(
+        findings_with(findings, linear.take(np.delete(np.arange(linear.row_count), rows))), found.limit
+    )
+    if (effect := after.after(Effect.of(found, found.limit))) is None:
+        return None
+    query = linear.query_of_row[rows[0]]
+    release, whole = (
+        findings.plan.releases[query].name,
+        np.count_nonzero(linear.query_of_row == query) == rows.size,
+    )
+
+    def text(owner: bool) -> str:
+        name = release if whole else _row_name(findings, linear, int(rows[0]), owner)
+        return f'do not publish "{name}": {effect}'
+
+    return _change(
+        ChangeKind.DROP, release, (text(True), text(False)), _fewer_numbers(findings, rows.size), after
+    )
 
 
 def _not_looked_for(groups: int, releases: int) -> str:

@@ -27,6 +27,7 @@ from sightline.errors import InvalidInput, require
 from sightline.format import json_text, number
 
 SCHEMA_VERSION = 1
+Section = Callable[[], Any]  # computes what a field of the result holds
 
 # Remaining uncertainty in steps of 5 %: fine enough to draw, too coarse to single out a record.
 EDGES = tuple(round(0.05 * i, 2) for i in range(21))
@@ -237,7 +238,7 @@ class AuditResult(Displayed, ResultPart):
     An audit's own result computes a section when it is first read; :meth:`complete` computes all of them.
     """
 
-    _pending: Mapping[str, Callable[[], Any]] = PrivateAttr(default_factory=dict)
+    _pending: Mapping[str, Section] = PrivateAttr(default_factory=dict)
 
     schema_version: int
     source: str
@@ -292,12 +293,12 @@ class AuditResult(Displayed, ResultPart):
     since: SinceLast | None = None  # what changed since another audit, if it is compared with one
 
     @classmethod
-    def on_demand(cls, facts: Mapping[str, Any], sections: Mapping[str, Callable[[], Any]]) -> AuditResult:
+    def on_demand(cls, facts: Mapping[str, Any], sections: Mapping[str, Section]) -> AuditResult:
         """A result of facts, and of sections that are computed when they are first read."""
         result = cls.model_construct(**facts)
         return result._with_pending(sections)
 
-    def _with_pending(self, sections: Mapping[str, Callable[[], Any]]) -> AuditResult:
+    def _with_pending(self, sections: Mapping[str, Section]) -> AuditResult:
         for name in sections:
             self.__dict__.pop(name, None)
         self._pending = sections

@@ -22,11 +22,14 @@ from sightline.tables.declared import check_declared, check_made, check_public, 
 from sightline.tables.engines.open import open_source
 from sightline.tables.engines.protocol import Engine
 from sightline.tables.membership import YES_OR_NO, Membership, Partition, RowValues
-from sightline.tables.persons import keys_of_kinds, person_of, person_table
+from sightline.tables.published import read_suppression, suppressed_cells
 from sightline.tables.records import (
     has_rows,
+    keys_of_kinds,
     members_by_words,
     members_of,
+    person_of,
+    person_table,
     row_values,
     signature_of,
     signature_totals,
@@ -34,7 +37,6 @@ from sightline.tables.records import (
 from sightline.tables.sql.data_query import DataQuery, read_data_query
 from sightline.tables.sql.reader import ReleaseQuery, read_condition, read_release
 from sightline.tables.subject import Schema, Subject
-from sightline.tables.suppressed import read_suppression, suppressed_cells
 from sightline.tables.verify import verify
 
 

@@ -10,7 +10,7 @@ from sightline.auditing.streamed_sums import StreamedTotals
 from sightline.auditing.work import TimedEngine
 from sightline.errors import InvalidPlan, TooMuchWork
 from sightline.progress import Progress
-from sightline.tables.cell_totals import cell_totals, words_totals
+from sightline.tables.cell_numbers import cell_totals, words_totals
 from sightline.tables.collect import CountedTable, membership_of, with_release_name
 from sightline.tables.membership import Membership
 from sightline.tables.streamed import (

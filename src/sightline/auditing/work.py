@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from sightline.errors import TooMuchWork, require
 from sightline.format import shown_memory
-from sightline.labeled.routes.cost import RouteCost
+from sightline.labeled.route_cost import RouteCost
 from sightline.progress import Progress
 from sightline.tables.engines.protocol import DATA, Column, Engine
 from sightline.tables.signature_store import SignatureStore, StoringEngine

@@ -29,7 +29,7 @@ from sightline.designing.problem import NoiseProblem, common_factor
 from sightline.designing.risks import HiddenRisks, KnownRisks, Risks, inverse_of_sum
 from sightline.designing.targets import Targets, row_variances
 from sightline.designing.task import DesignTask
-from sightline.labeled.incidence.protocol import BoolArray
+from sightline.labeled.units import BoolArray
 
 _ROUNDS = 5
 _FIRST = 0.03  # the certified gap of an optimum that only suggests a choice

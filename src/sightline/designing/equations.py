@@ -20,7 +20,7 @@ _RANGE = 10.0  # products over the centre, and the centre over products, that a 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Direction:
+class NewtonDirection:
     """Changes of the variables, the slacks and the multipliers."""
 
     x: FloatArray
@@ -86,7 +86,7 @@ class Equations:
             missing=missing,
         )
 
-    def towards(self, centre: float, before: Direction | None) -> Changes:
+    def towards(self, centre: float, before: NewtonDirection | None) -> Changes:
         """The changes to products of ``centre``, given the terms of second order of another direction."""
         to_g, to_z, to_y = centre - self.lam * self.g, centre - self.z * self.d, centre - self.y * self.e
         if before is not None:
@@ -95,7 +95,7 @@ class Equations:
             to_y = to_y + before.y * before.x
         return Changes(g=to_g, z=to_z, y=np.where(self.finite, to_y, 0.0))
 
-    def nearer(self, wanted: Changes, step: Direction, centre: float) -> Changes:
+    def nearer(self, wanted: Changes, step: NewtonDirection, centre: float) -> Changes:
         """The same changes, corrected so that a longer step leaves no product far from ``centre``.
 
         Gondzio's correction: products that a longer step makes too small or too large are moved to the
@@ -115,7 +115,7 @@ class Equations:
             y=wanted.y + np.where(self.finite, missing(self.e, -step.x, self.y, step.y), 0.0),
         )
 
-    def direction(self, wanted: Changes) -> Direction:
+    def direction(self, wanted: Changes) -> NewtonDirection:
         """The direction that changes the products so, to first order."""
         g, lam, d, z, e, y = self.g, self.lam, self.d, self.z, self.e, self.y
         parts = split((wanted.g - lam * self.primal) / g, self.working)
@@ -123,7 +123,7 @@ class Equations:
         right = right + sum(one @ part for one, part in zip(self.G, parts, strict=True))
         dx = self.solve(right)
         dg = np.concatenate([one.T @ dx for one in self.G]) + self.primal
-        return Direction(
+        return NewtonDirection(
             x=dx,
             g=dg,
             lam=(wanted.g - lam * dg) / g,
@@ -131,14 +131,14 @@ class Equations:
             y=np.where(self.finite, (wanted.y + y * dx) / e, 0.0),
         )
 
-    def longest(self, step: Direction) -> tuple[float, float]:
+    def longest(self, step: NewtonDirection) -> tuple[float, float]:
         """How far the primal and the dual part of a direction may go."""
         own = self.finite
         alpha = min(_longest(self.d, step.x), _longest(self.g, step.g), _longest(self.e[own], -step.x[own]))
         beta = min(_longest(self.lam, step.lam), _longest(self.z, step.z), _longest(self.y[own], step.y[own]))
         return alpha, beta
 
-    def missed(self, step: Direction, alpha: float, beta: float, after: FloatArray) -> FloatArray:
+    def missed(self, step: NewtonDirection, alpha: float, beta: float, after: FloatArray) -> FloatArray:
         """What the Hessian missed of a step without its correction, from the balance after the step."""
         gained = sum(one @ part for one, part in zip(self.G, split(step.lam, self.working), strict=True))
         balance = gained + step.z - step.y - self.dual  # the curvature times the step
@@ -150,7 +150,7 @@ class Equations:
         """How far the loss is from balance with its multipliers, in the unit of the products."""
         return float(np.mean(np.abs(self.dual) * self.d))
 
-    def centre_after(self, step: Direction, alpha: float, beta: float) -> float:
+    def centre_after(self, step: NewtonDirection, alpha: float, beta: float) -> float:
         """The mean product of a slack and its multiplier after a step."""
         total = (self.g + alpha * step.g) @ (self.lam + beta * step.lam)
         total += (self.d + alpha * step.x) @ (self.z + beta * step.z)

@@ -17,7 +17,7 @@ from scipy.sparse import csc_array
 from sightline.arrays import FloatArray, IndexArray
 from sightline.designing.problem import FIXED, NoiseProblem
 from sightline.designing.risks import Recipes, RiskAt, Risks, RowLimits, Tangents
-from sightline.labeled.incidence.protocol import BoolArray
+from sightline.labeled.units import BoolArray
 
 _REMEMBERED = 5  # steps that are remembered
 _INDEPENDENT = 1e-6  # an eigenvalue over the largest below which steps say nothing new

@@ -12,7 +12,6 @@ that falls with the noise, so each asks for :math:`\varphi = 1/\text{information
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -70,34 +69,7 @@ class LowerEnds:
     columns: csc_array  # their columns
 
     def least(self, variances: FloatArray) -> float:
-        """The least lower end over these records."""
-        return self.least_of(self.seen(variances))
-
-    def least_of(self, seen: Seen) -> float:
-        """The least lower end of what is seen."""
-        return float(np.min(self.linear.prior.of_column.lower(seen), initial=1.0))
-
-    def told(self, variances: FloatArray) -> FloatArray:
-        """What an attacker who knows all others sees of these records."""
-        return _forms(self.linear, 1 / variances)[self.records]
-
-    def from_added(self, told: FloatArray, added: FloatArray | None) -> Seen:
-        """What is seen if the hidden records outside a record's group add some variance."""
-        alike = self.linear.units.alike[self.records]
-        hidden = precision = None
-        if added is not None:
-            precision = self.linear.prior.of_column.precision(told)
-            hidden = 1 / (1 / told + added + (alike - 1) / precision)
-        return Seen(
-            information=told,
-            linear_information=np.zeros(told.size),
-            hidden_information=hidden,
-            precision=precision,
-            alike=alike,
-        )
-
-    def seen(self, variances: FloatArray) -> Seen:
-        """What is seen of these records: one factorisation."""
+        """The least lower end over these records: one factorisation."""
         linear = self.linear
         prior, everyone = linear.prior.of_column, _forms(linear, 1 / variances)
         told, hidden, own = everyone[self.records], None, None
@@ -109,13 +81,14 @@ class LowerEnds:
             with np.errstate(divide="ignore", invalid="ignore"):
                 found = passes / (1 - passes / own)
             hidden = np.where((found > 0) & (found < told), found, told)
-        return Seen(
+        seen = Seen(
             information=told,
             linear_information=np.zeros(told.size),
             hidden_information=hidden,
             precision=own,
             alike=linear.units.alike[self.records],
         )
+        return float(np.min(prior.lower(seen), initial=1.0))
 
 
 def _forms(linear: Lowered, matrix: FloatArray) -> FloatArray:
@@ -125,7 +98,7 @@ def _forms(linear: Lowered, matrix: FloatArray) -> FloatArray:
         return np.asarray(table.power(2).T @ matrix)
     step = max(1, _TOGETHER // table.shape[0])
     parts = [table[:, first : first + step] for first in range(0, table.shape[1], step)]
-    each = [np.asarray(part.multiply(matrix @ part).sum(axis=0)).ravel() for part in parts]
+    each = [quadratic_forms(part, matrix) for part in parts]
     return np.concatenate([np.zeros(0), *each])
 
 
@@ -147,28 +120,16 @@ def hidden_level(
     prior, rows = linear.prior.of_column, _rows_alike(linear)
     products = _products(linear, rows / precision)
     own, alike = precision[linear.units.starts[records]], linear.units.alike[records]
-    unit = 1 / prior.width**2
-
-    def kept(information: FloatArray) -> FloatArray:
-        seen = Seen(
-            information=np.full(information.size, _MOST * unit),
-            linear_information=np.zeros(information.size),
-            hidden_information=information,
-            precision=own,
-            alike=alike,
-        )
-        return prior.lower(seen)
-
     person = None
     if persons:
         tau, risk = 1 / float(np.max(precision)), limit * prior.variance
         each = _products(linear, rows * tau)
-        needed = risk * tau / (tau - risk) if tau > risk else _NEVER / unit
+        needed = risk * tau / (tau - risk) if tau > risk else _NEVER * prior.width**2
         person = PersonLevel(products=each, tau=tau, needed=needed)
     return HiddenLevel(
         products=products,
         tau=1 / own,
-        needed=1 / _most_information(kept, limit, own.size, unit) if own.size else np.zeros(0),
+        needed=1 / _most_information(prior, limit, alike, precision=own),
         person=person,
     )
 
@@ -201,45 +162,50 @@ def hiders_of(linear: Lowered, columns: csc_array) -> Hiders:
     )
 
 
-def hidden_needed(prior: SecretPrior, limit: float, alike: IndexArray) -> FloatArray:
+def hidden_needed(prior: SecretPrior, limit: float, alike: FloatArray | IndexArray) -> FloatArray:
     r"""The least :math:`1/Q` with which the bound for hidden others keeps the limit, by records alike."""
-    distinct, place = np.unique(alike, return_inverse=True)
-    target, unit = prior.of_column, 1 / prior.of_column.width**2
-
-    def kept(information: FloatArray) -> FloatArray:
-        seen = Seen(
-            information=np.full(information.size, _MOST * unit),
-            linear_information=np.zeros(information.size),
-            hidden_information=information,
-            precision=np.full(information.size, np.inf),
-            alike=distinct.astype(np.float64),
-        )
-        return target.lower(seen)
-
-    return 1 / _most_information(kept, limit, distinct.size, unit)[place]
+    distinct, place = np.unique(np.asarray(alike, dtype=np.float64), return_inverse=True)
+    exact = np.full(distinct.size, np.inf)
+    return 1 / _most_information(prior.of_column, limit, distinct, precision=exact)[place]
 
 
-def most_information(prior: SecretPrior, limit: float, alike: IndexArray) -> FloatArray:
+def most_information(prior: SecretPrior, limit: float, alike: FloatArray | IndexArray) -> FloatArray:
     """The most information :math:`G_{jj}` with which the bound for known others keeps the limit.
 
     For each number of records alike; infinite where they hide each other whatever the noise.
     """
-    distinct, place = np.unique(alike, return_inverse=True)
-    target, unit = prior.of_column, 1 / prior.of_column.width**2
-
-    def kept(information: FloatArray) -> FloatArray:
-        none = np.zeros(information.size)
-        seen = Seen(information=information, linear_information=none, alike=distinct.astype(np.float64))
-        return target.lower(seen)
-
-    return _most_information(kept, limit, distinct.size, unit)[place]
+    distinct, place = np.unique(np.asarray(alike, dtype=np.float64), return_inverse=True)
+    return _most_information(prior.of_column, limit, distinct)[place]
 
 
 def _most_information(
-    kept: Callable[[FloatArray], FloatArray], limit: float, count: int, unit: float
+    prior: TargetPrior,
+    limit: float,
+    alike: FloatArray,
+    *,
+    precision: FloatArray | None = None,
 ) -> FloatArray:
-    """The largest informations that keep the limit, by halving; zero for none, infinite for all."""
-    low, high = np.full(count, _LEAST * unit), np.full(count, _MOST * unit)
+    """The largest informations that keep the limit, by halving; least ones for none, infinite for all.
+
+    With ``precision`` those of an attacker who knows no other record; one who knows all others sees all.
+    """
+    unit = 1 / prior.width**2
+
+    def kept(information: FloatArray) -> FloatArray:
+        hidden = None if precision is None else information
+        return prior.lower(
+            Seen(
+                information=information if hidden is None else np.full(information.size, _MOST * unit),
+                linear_information=np.zeros(information.size),
+                hidden_information=hidden,
+                precision=precision,
+                alike=alike,
+            )
+        )
+
+    low, high = np.full(len(alike), _LEAST * unit), np.full(len(alike), _MOST * unit)
+    if not len(alike):
+        return low
     never, always = kept(low) < limit, kept(high) >= limit
     for _ in range(_HALVINGS):
         middle = np.sqrt(low * high)

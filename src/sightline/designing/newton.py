@@ -20,7 +20,7 @@ import numpy as np
 from scipy.sparse import csc_array
 
 from sightline.arrays import FloatArray, IndexArray
-from sightline.designing.equations import Direction, Equations
+from sightline.designing.equations import Equations, NewtonDirection
 from sightline.designing.iterate import (
     Iterate,
     Waypoint,
@@ -285,7 +285,7 @@ class _Step:
     """A step that was taken: how far its primal and its dual part went."""
 
     equations: Equations
-    direction: Direction
+    direction: NewtonDirection
     alpha: float
     beta: float
     active: IndexArray

@@ -25,7 +25,7 @@ from sightline.auditing.shared_budget import budget_of
 from sightline.designing.problem import FIXED
 from sightline.designing.risks import KnownRisks
 from sightline.errors import InvalidPlan, require
-from sightline.labeled.incidence.protocol import BoolArray
+from sightline.labeled.units import BoolArray
 from sightline.privacy.accountant import Accountant, NoiseLaw
 from sightline.privacy.registry import accountant_named, costs
 from sightline.tables.membership import Membership

@@ -5,13 +5,13 @@ more noise never harms anyone, so if it fails there, some number must go. Number
 go: their noise can rise instead, and they are left out of the question.
 
 The test is a black box, with one law: what passes still passes with fewer numbers. A *conflict* is a set of
-numbers that fails by itself, so every answer leaves out one of them. The cheapest set that hits all conflicts
+numbers that fails by itself, so every answer leaves out one of them. The smallest set that hits all conflicts
 found so far,
 
-.. math:: \min \sum_u c_u z_u \quad\text{with}\quad \sum_{u \in T} z_u \ge 1 \text{ for every conflict } T,
+.. math:: \min \sum_u z_u \quad\text{with}\quad \sum_{u \in T} z_u \ge 1 \text{ for every conflict } T,
     \quad z_u \in \{0, 1\},
 
-costs no more than any answer. It is left out and the rest is tested: if it passes it is a cheapest answer,
+is no larger than any answer. It is left out and the rest is tested: if it passes it is a smallest answer,
 and otherwise there is a new conflict. A quick audit of some of the numbers serves the search; what the search
 finds is audited.
 """
@@ -37,7 +37,7 @@ from sightline.designing.result import Suppressed, WithheldNumber
 from sightline.designing.risks import inverse_of_sum
 from sightline.designing.task import DesignTask, Grain, plan_with_noise, task_of
 from sightline.labeled.bounds.target import Seen
-from sightline.labeled.incidence.protocol import BoolArray
+from sightline.labeled.units import BoolArray
 from sightline.progress import report
 from sightline.tables.membership import Membership
 from sightline.tables.published import published, without_queries
@@ -69,12 +69,6 @@ class PartAudit:
     def least(self, rows: IndexArray, variances: FloatArray) -> float:
         """The least lower end if these rows alone are published, with these variances."""
         return float(np.min(self._seen(rows, variances)[0], initial=1.0))
-
-    def below(self, rows: IndexArray, variances: FloatArray) -> int:
-        """How many records these rows may leave less than the limit."""
-        lower, _, _ = self._seen(rows, variances)
-        _, counts = self._columns(rows)
-        return int(counts[lower < self.task.limit].sum())
 
     def used_by_the_sharpest(self, rows: IndexArray, variances: FloatArray) -> FloatArray:
         """How much the best attack on the record that keeps least uses each of the rows."""
@@ -127,71 +121,60 @@ class HittingSet:
     """Units to leave out."""
 
     chosen: IndexArray
-    cost: float
-    at_least: float  # no set of units whose rest passes costs less
-    conflicts: tuple[IndexArray, ...]  # the proof: each fails by itself
+    at_least: int  # no fewer units leave a rest that passes
 
 
-def cheapest_hitting_set(
-    costs: FloatArray, find_conflicts: FindConflicts, *, seconds: float = 60.0
+def smallest_hitting_set(
+    count: int, find_conflicts: FindConflicts, *, seconds: float = 60.0
 ) -> HittingSet | None:
-    """The cheapest units to leave out; ``None`` if nothing that is left passes.
+    """The fewest of some units to leave out; ``None`` if nothing that is left passes.
 
     After some seconds the answer is one that passes and of which every unit is needed, and ``at_least`` is
     what the conflicts prove.
     """
     conflicts: list[IndexArray] = []
-    end = monotonic() + seconds
+    everything, end = np.arange(count), monotonic() + seconds
     while True:
-        chosen, bound = _cheapest(costs, conflicts)
+        chosen, bound = _fewest(count, conflicts)
         left_out = chosen
         # Conflicts that share no unit with each other, until the rest passes: each proves something else.
-        while found := find_conflicts(np.setdiff1d(np.arange(costs.size), left_out)):
+        while found := find_conflicts(np.setdiff1d(everything, left_out)):
             if any(not one.size for one in found):
                 return None
             conflicts += found
             left_out = np.union1d(left_out, np.concatenate(found))
-        if left_out is chosen or monotonic() > end:
+        if left_out is chosen:
+            return HittingSet(chosen=chosen, at_least=bound)
+        if monotonic() > end:
             break
-    if left_out is not chosen:
-        chosen = _without_spare(costs, left_out, find_conflicts)
-    return HittingSet(
-        chosen=chosen, cost=float(costs[chosen].sum()), at_least=bound, conflicts=tuple(conflicts)
-    )
-
-
-def _without_spare(costs: FloatArray, left_out: IndexArray, find_conflicts: FindConflicts) -> IndexArray:
-    """Some units without those that may stay, the dearest first."""
-    everything = np.arange(costs.size)
-    for unit in left_out[np.argsort(-costs[left_out], kind="stable")]:
+    for unit in left_out:  # without those that may stay
         fewer = left_out[left_out != unit]
         if not find_conflicts(np.setdiff1d(everything, fewer)):
             left_out = fewer
-    return left_out
+    return HittingSet(chosen=left_out, at_least=bound)
 
 
-def _cheapest(costs: FloatArray, conflicts: list[IndexArray]) -> tuple[IndexArray, float]:
-    """A set that hits every conflict, by branch and bound (HiGHS), and what every such set costs at least.
+def _fewest(count: int, conflicts: list[IndexArray]) -> tuple[IndexArray, int]:
+    """A set that hits every conflict, by branch and bound (HiGHS), and how many every such set has at least.
 
-    It is the cheapest one unless the search takes too long.
+    It is the smallest one unless the search takes too long.
     """
     if not conflicts:
-        return np.zeros(0, dtype=np.intp), 0.0
+        return np.zeros(0, dtype=np.intp), 0
     rows = np.repeat(np.arange(len(conflicts)), [one.size for one in conflicts])
-    shape = (len(conflicts), costs.size)
-    hits = csr_array((np.ones(rows.size), (rows, np.concatenate(conflicts))), shape=shape)
+    entries = (np.ones(rows.size), (rows, np.concatenate(conflicts)))
     found = milp(
-        costs,
-        constraints=LinearConstraint(hits, lb=1.0),
-        integrality=np.ones(costs.size),
+        np.ones(count),
+        constraints=LinearConstraint(csr_array(entries, shape=(len(conflicts), count)), lb=1.0),
+        integrality=np.ones(count),
         bounds=Bounds(0.0, 1.0),
         options={"mip_rel_gap": 0.0, "time_limit": _LONGEST},
     )
     if found.x is None:  # out of time with nothing: one unit of each conflict will do
-        return np.unique([one[0] for one in conflicts]), 0.0
+        return np.unique([one[0] for one in conflicts]), 1
     chosen = np.flatnonzero(found.x > 0.5)
-    cost = float(costs[chosen].sum())
-    return chosen, cost if found.status == 0 else min(cost, float(found.mip_dual_bound))
+    proved = chosen.size if found.status == 0 else math.ceil(float(found.mip_dual_bound) - _ROUNDING)
+    return chosen, min(chosen.size, proved)
 
 
 def smallest_conflict(units: IndexArray, fails: Callable[[IndexArray], bool]) -> IndexArray:
@@ -343,13 +326,13 @@ def smallest_suppression(task: DesignTask) -> Suppression | None:
         place[units] = np.arange(units.size)
         return [place[one] for one in conflicts_of(ceilings, units[kept])]
 
-    found = cheapest_hitting_set(np.ones(units.size), conflicts)
+    found = smallest_hitting_set(units.size, conflicts)
     assert found is not None  # with nothing but what is published the audit passes
     if found.chosen.size == ceilings.most.size:
         return None
     return Suppression(
         withheld=units[found.chosen],
-        at_least=math.ceil(found.at_least - _ROUNDING),
+        at_least=found.at_least,
         smallest_first=_smallest_first(ceilings, units[np.argsort(rows, kind="stable")]),
     )
 

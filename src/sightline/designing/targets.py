@@ -23,6 +23,7 @@ from sightline.designing.task import DesignTask
 from sightline.errors import InvalidPlan, require
 
 _BROKEN = 1e-9  # by how much of its level a direction must be broken
+_MOST_PAIRS = 2_000_000  # of categories, over the exposed records
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -54,9 +55,6 @@ class PersonBlocks:
         values, columns = self.sharpest(matrix, chosen)
         worse = np.flatnonzero(1 / values - tau < needed * (1 - _BROKEN))
         return chosen[worse], csc_array(columns[:, worse])
-
-
-_MOST_PAIRS = 2_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -103,10 +101,8 @@ class Targets:
 def targets_of(task: DesignTask) -> Targets:
     """The records that the floor does not protect. More noise never harms the others: bounds are monotone."""
     linear = task.linear
-    prior, broken = (
-        linear.prior,
-        (task.findings.lower < task.limit).reshape(-1, linear.columns_of_unit).any(axis=1),
-    )
+    prior = linear.prior
+    broken = (task.findings.lower < task.limit).reshape(-1, linear.columns_of_unit).any(axis=1)
     people = PersonBlocks(kind=np.zeros(0, dtype=np.intp), blocks=())
     several = linear.rows_of_unit > 1
     if several.any() and not task.several_categories:
@@ -158,13 +154,12 @@ def _pairs(task: DesignTask, below: IndexArray) -> tuple[IndexArray, csc_array]:
         fix="design fewer releases at once",
         error=InvalidPlan,
     )
-    record = below
     columns = task.cells_of(linear.first_signatures(below * linear.columns_of_unit))
     if len(names) == 1:
-        return record, columns
+        return below, columns
     category = np.concatenate([category, np.full(task.rows - category.size, -1)])
     about = [csc_array(columns.multiply((category == one)[:, None])) for one in range(len(names))]
     pairs = [csc_array(about[one] + about[two]) for one, two in combinations(range(len(names)), 2)]
     joined = csc_array(np.concatenate([pair.toarray() for pair in pairs], axis=1))
     kept = np.diff(joined.indptr) > 0
-    return np.tile(record, len(pairs))[kept], csc_array(joined[:, np.flatnonzero(kept)])
+    return np.tile(below, len(pairs))[kept], csc_array(joined[:, np.flatnonzero(kept)])

@@ -23,7 +23,7 @@ from sightline.designing.paid import PaidReleases, check_bounds, check_ceilings,
 from sightline.designing.problem import FIXED, NoiseProblem
 from sightline.designing.risks import KnownRisks, Risks, RowLimits
 from sightline.errors import InvalidNoise, InvalidPlan, require
-from sightline.labeled.incidence.protocol import BoolArray
+from sightline.labeled.units import BoolArray
 from sightline.noise.published import PublishedLaw
 from sightline.progress import report
 from sightline.tables.membership import Membership

@@ -22,7 +22,6 @@ from sightline.arrays import FloatArray, IndexArray
 from sightline.geometry.frame import Frame, dense
 from sightline.geometry.projection import Projection, project
 from sightline.geometry.rows import WhitenedRows
-from sightline.labeled.routes.columns import decide_columns
 from sightline.numerics import integers as exact
 from sightline.numerics.certificate import reduced_rows
 from sightline.numerics.decision import Decision, Evidence, Rank
@@ -34,6 +33,7 @@ from sightline.numerics.rank import (
     present,
     proves_independent,
 )
+from sightline.numerics.residues import decide_columns
 
 Combination = tuple[Fraction | float, ...]
 """Coefficients of a combination of the target's coordinates: fractions are exact, floats are rounded."""

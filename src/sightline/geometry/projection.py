@@ -39,12 +39,12 @@ from flint import arb_mat, ctx, fmpq, fmpq_mat
 from scipy.linalg import qr, solve_triangular
 
 from sightline.arrays import FloatArray, IndexArray
-from sightline.labeled.routes.columns import decide_columns
 from sightline.numerics import doubled
 from sightline.numerics.balls import FIRST_BITS, ball
 from sightline.numerics.householder import apply_reflectors, factorise
 from sightline.numerics.rank import inverse_norm
 from sightline.numerics.residuals import product_error
+from sightline.numerics.residues import decide_columns
 
 # Above this ratio of row sizes the unpivoted factorisation may lose the small rows.
 _STIFF = 1e3

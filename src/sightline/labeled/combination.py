@@ -15,13 +15,16 @@ import numpy as np
 
 from sightline.arrays import FloatArray, IndexArray
 from sightline.errors import InvalidInput, InvalidRelease, require
-from sightline.labeled import certified
+from sightline.labeled.assessment import attacked
+from sightline.labeled.bounds.uniform import UniformPrior
 from sightline.labeled.description import LinearReleases
+from sightline.labeled.exposures import row_noise
 from sightline.labeled.knowledge import unknown_records
-from sightline.labeled.least_squares import best_recipes, variances
-from sightline.labeled.routes.columns import decide_columns
-from sightline.labeled.unknown_gram import UnknownRecordsGram
+from sightline.labeled.member_rows import MemberRows
+from sightline.labeled.unit_design import Design, UnitPrior
+from sightline.noise.laws import CorrelatedNoise
 from sightline.numerics.certificate import reduced_rows
+from sightline.numerics.residues import decide_columns
 
 # Entries of the table that is eliminated.
 _LARGEST = 4_000_000
@@ -50,7 +53,7 @@ def combination(design: LinearReleases, record: int, *, known: Iterable[int] = (
     require(incidence.whole, "whole-number weights", got="real-valued ones", error=InvalidRelease)
     positions = np.flatnonzero(unknown)
     _, first, group, sizes = np.unique(
-        incidence.signatures(unknown)[positions], return_index=True, return_inverse=True, return_counts=True
+        incidence.groups(unknown)[positions], return_index=True, return_inverse=True, return_counts=True
     )
     require(
         design.row_count * first.size <= _LARGEST,
@@ -71,7 +74,7 @@ def combination(design: LinearReleases, record: int, *, known: Iterable[int] = (
     support = {int(order[i]): value for i, value in enumerate(row.coefficients) if value != 0}
     members = np.flatnonzero(np.isin(group, list(support)))
     coefficients = tuple(support[int(group[i])] for i in members)
-    rmse, recipe, error = _best_attack(UnknownRecordsGram.of(design, unknown), columns)
+    rmse, recipe, error = _best_attack(design, columns)
     return SmallestCombination(
         records=positions[members],
         coefficients=coefficients,
@@ -81,19 +84,28 @@ def combination(design: LinearReleases, record: int, *, known: Iterable[int] = (
     )
 
 
-def _best_attack(gram: UnknownRecordsGram, columns: FloatArray) -> tuple[float, FloatArray, float]:
+def _best_attack(releases: LinearReleases, columns: FloatArray) -> tuple[float, FloatArray, float]:
     """RMSE, recipe and the error of the RMSE, for the combination whose pivot is the first column.
 
-    Its coefficients at all other pivots are zero. So over the pivots' columns B alone it is the first of
-    their values, and its least mean squared error is the first entry of the inverse of their information.
+    Its coefficients at all other pivots are zero. So over the pivots' columns alone it is the first of
+    their values, and the best attack on it is that on one record among these.
     """
-    design = gram.design
-    whitened = design.whiten(columns[:, decide_columns(columns).pivots])
-    squares, error = variances(whitened, 0.0, targets=1, errors=gram.whitening_error)
-    if error > certified.ENOUGH and certified.affordable(*columns.shape):
-        attacks = certified.certified_attacks(design, columns, np.zeros(1, dtype=np.intp))
-        if attacks is not None:
-            return float(attacks[0][0]), attacks[1][0], certified.RELATIVE_ERROR
-    # At least the error of an attacker who knows all other pivots.
-    rmse = np.sqrt(squares[0]) if np.isfinite(error) else 1 / np.linalg.norm(whitened[:, 0])
-    return float(rmse), design.law.recipe(best_recipes(whitened, targets=1))[0], error
+    answers = np.arange(releases.row_count)
+    if isinstance(releases.law, CorrelatedNoise):
+        answers = np.sort(releases.law.independent)
+    table = columns[np.ix_(answers, decide_columns(columns).pivots)]
+    alone = table.shape[1] == 1  # a design has at least two records: beside the only one, one that is nowhere
+    members = MemberRows.of(np.hstack([table, np.zeros_like(table)]) if alone else table)
+    found = attacked(
+        Design(
+            units=members.units(np.arange(table.shape[1]), np.ones(table.shape[1], dtype=np.intp)),
+            noise=row_noise(releases).take(answers),
+            prior=UnitPrior(target=UniformPrior(0.0, 1.0)),
+            release=releases.release_of[answers],
+            place=np.arange(table.shape[1]),
+        ),
+        np.zeros(1, dtype=np.intp),
+    )
+    recipe = np.zeros(releases.row_count)
+    recipe[answers] = found.recipe(0)
+    return float(found.rmse[0, 0]), recipe / releases.scale, found.relative_error

@@ -94,7 +94,7 @@ def symmetry(design: LinearReleases, *, target: int) -> Symmetry:
     if not 0 <= target < design.size:
         raise InvalidInput(f"expected a target from 0 to {design.size - 1}, got {target}")
     everyone = np.ones(design.size, dtype=np.bool_)
-    signatures = design.incidence.signatures(everyone)
+    signatures = design.incidence.groups(everyone)
     degree = np.zeros(design.size, dtype=np.bool_)
     for row in range(design.row_count):
         degree[design.incidence.members(row)] = True

@@ -2,34 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from scipy import sparse
 
 from sightline.arrays import FloatArray, IndexArray
 from sightline.errors import InvalidRelease, require
-from sightline.labeled import certified
+from sightline.labeled.assessment import attacked
 from sightline.labeled.bounds.uniform import UniformPrior
 from sightline.labeled.description import LinearReleases
-from sightline.labeled.differencing import DifferencingPair, differencing_pairs
-from sightline.labeled.exposures import Exposures, exposures
-from sightline.labeled.incidence.protocol import BoolArray
+from sightline.labeled.exposures import Exposures, LoweredRecords, exposures
 from sightline.labeled.knowledge import unknown_records
-from sightline.labeled.least_squares import variances
-from sightline.labeled.recipe_noise import RecipeNoise
-from sightline.labeled.removal import ModularRecipes
-from sightline.labeled.routes.cost import MOST_RELEASES, choose_route
-from sightline.labeled.routes.exact import random_residues
-from sightline.labeled.sparse_contributions import SparseReleases
-from sightline.labeled.sparse_gram import SparseGram
-from sightline.labeled.unknown_gram import UnknownRecordsGram
-from sightline.numerics import integers as exact
-from sightline.numerics.decision import Evidence, Rank
-from sightline.progress import Progress, silent
+from sightline.labeled.recipe_noise import ModularRecipes, RecipeNoise
+from sightline.labeled.row_products import ProductSums, RowProducts
+from sightline.labeled.units import BoolArray
+from sightline.noise.laws import CorrelatedNoise
+from sightline.progress import report
 
-# Recipes in large designs with an error above this are computed again, release by release.
-_POOR = 1e-6
+# Errors up to which the noise of recipes is taken from one factorisation for all releases.
+_ENOUGH = 1e-10
+_BLOCK = 1 << 18  # pairs of rows that are compared at once
+_MOST_ROWS = 2_000  # of a design whose recipes are reduced for all releases at once
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DifferencingPair:
+    """Two rows, one of which has exactly one group of records more."""
+
+    larger: int
+    smaller: int
+    record: int  # the record, or one record of the group
+    size: int  # how many records the difference is
+    names: tuple[str, str]
+
+    def __str__(self) -> str:
+        whom = f"record {self.record}" if self.size == 1 else f"{self.size} records around {self.record}"
+        return f"{self.names[0]!r} minus {self.names[1]!r} leaves {whom}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -71,200 +81,213 @@ class Contributions:
 
 
 def contributions(
-    design: LinearReleases,
-    *,
-    known: Iterable[int] = (),
-    found: Exposures | None = None,
-    enough: float = certified.ENOUGH,
-    progress: Progress = silent,
+    releases: LinearReleases, *, known: Iterable[int] = (), found: Exposures | None = None
 ) -> Contributions:
     """The exposure after each release in order, and without each release.
 
-    ``found`` are the exposures for the same ``known``, if they have been computed. Numbers whose relative
-    error is above ``enough`` are computed again in ball arithmetic, where that is affordable.
+    ``found`` are the exposures for the same ``known``, if they have been computed.
     """
     require(
-        design.incidence.whole,
+        releases.incidence.whole,
         "whole-number weights",
         got="real-valued ones",
         fix="compare design.take(rows).exposures(...) with and without a release",
         error=InvalidRelease,
     )
     known = list(known)
-    unknown = unknown_records(design.size, known)
+    unknown, prior = unknown_records(releases.size, known), UniformPrior(0.0, 1.0)
     if found is None:
-        found = exposures(design, prior=UniformPrior(0.0, 1.0), known=known, progress=progress)
-    _, pattern = choose_route(design, progress)
-    if pattern is not None and design.release_count <= MOST_RELEASES:
-        return _sparse_contributions(SparseGram.of(design, unknown, pattern), found, progress)
-    gram = UnknownRecordsGram.of(design, unknown, progress)
-    groups = found.groups
-    exposed = np.flatnonzero(groups.identifiable)
-    singles = np.flatnonzero(groups.sizes[exposed] == 1)
-    in_order = without = np.zeros((design.release_count, exposed.size))
-    error = 0.0
-    if singles.size and design.release_count == 1:  # nobody is identifiable without it
-        in_order, error = groups.rmse[exposed][None], found.relative_error
+        found = exposures(releases, prior=prior, known=known)
+    lowered = LoweredRecords.of(releases, prior, unknown)
+    design, groups, count = lowered.design, found.groups, releases.release_count
+    sums: ProductSums = design.made.setdefault(
+        "products", RowProducts.unweighted(design.units, design.prior, design.noise).of(design.units)
+    )
+    singles = np.flatnonzero(groups.identifiable & (groups.sizes == 1))
+    parts = _Parts(releases=releases, lowered=lowered, kinds=singles)
+    if not singles.size:
+        in_order = without = np.zeros((count, 0))
+        error = 0.0
+    elif count == 1:  # nobody is identifiable without it
+        in_order, error = groups.rmse[singles][None], found.relative_error
         without = np.full_like(in_order, np.inf)
-    elif singles.size:
-        among = np.full(len(groups) + 1, -1, dtype=np.intp)  # the last entry is for known records
-        among[exposed] = np.arange(exposed.size)
-        targets = ExposedGroups(
-            gram=gram,
-            first=groups.first,
-            exposed=exposed,
-            columns=design.incidence.columns(groups.first[exposed]),
-            sizes=groups.sizes[exposed],
-            place=among[found.group],
-            enough=enough,
-        )
-        progress("taking releases away", 0.0)
-        in_order, without, error = targets.rmse(progress)
-    random, prime = random_residues(gram), exact.prime_of(gram.matrix.astype(np.int64))
-    pairs = differencing_pairs(
-        design.names,
-        images=random.images(prime),
-        totals=random.totals(found.group[unknown], unknown, prime),
-        prime=prime,
-        first=groups.first,
-        sizes=groups.sizes,
-        among=_nested(gram),
-    )
+    elif isinstance(sums.matrix, np.ndarray) and releases.row_count <= _MOST_ROWS and not parts.correlated:
+        in_order, without, error = _together(parts, sums.matrix)
+    else:
+        in_order, without, error = _one_by_one(parts)
     return Contributions(
-        records=groups.first[exposed[singles]],
-        rmse=in_order[-1, singles],
-        rmse_in_order=in_order[:, singles],
-        rmse_without=without[:, singles],
-        relative_error=error,
-        pairs=pairs,
-    )
-
-
-def _nested(gram: UnknownRecordsGram) -> tuple[IndexArray, IndexArray] | None:
-    """Pairs of a row and another whose unknown members it all has; ``None`` where rows have weights."""
-    if not gram.design.incidence.binary:
-        return None
-    larger, smaller = np.nonzero(gram.matrix == np.diagonal(gram.matrix))
-    return larger, smaller
-
-
-def _sparse_contributions(gram: SparseGram, found: Exposures, progress: Progress) -> Contributions:
-    """The same from sparse factors. NaN where nothing is decided."""
-    exposed = np.flatnonzero(found.groups.identifiable)
-    singles = np.flatnonzero(found.groups.sizes[exposed] == 1)
-    releases = SparseReleases(gram=gram, found=found, exposed=exposed[singles])
-    progress("taking releases away", 0.0)
-    in_order = without = np.zeros((gram.design.release_count, 0))
-    error = 0.0
-    if singles.size:
-        in_order, without, error = releases.rmse(progress)
-    return Contributions(
-        records=found.groups.first[exposed[singles]],
+        records=groups.first[singles],
         rmse=in_order[-1],
         rmse_in_order=in_order,
         rmse_without=without,
         relative_error=error,
-        pairs=releases.pairs(),
+        pairs=_pairs(releases, lowered, sums),
     )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class ExposedGroups:
-    """The groups whose sums a design identifies, to be assessed with some of its rows only."""
+class _Parts:
+    """Designs with some of the rows, and the records that the whole design identifies."""
 
-    gram: UnknownRecordsGram
-    first: IndexArray  # one record of every group of the design
-    exposed: IndexArray  # the places of these groups among them
-    columns: FloatArray
-    sizes: IndexArray
-    place: IndexArray  # over all records: the group among these, or -1
-    enough: float  # a relative error that is small enough
+    releases: LinearReleases
+    lowered: LoweredRecords
+    kinds: IndexArray
 
-    def rmse(self, progress: Progress) -> tuple[FloatArray, FloatArray, float]:
-        """The RMSE of each group's sum, releases × groups: with those up to a release, and without it.
+    @property
+    def correlated(self) -> bool:
+        return isinstance(self.releases.law, CorrelatedNoise)
 
-        The last result bounds the relative error of them all.
+    def rmse(self, rows: BoolArray) -> tuple[FloatArray, float]:
+        """Of the records with some of the rows; infinite if they are not identifiable, NaN if that is
+        undecided.
         """
-        release_of, count = self.gram.design.release_of, self.gram.design.release_count
-        recipes = ModularRecipes.of(self.gram.matrix, self.columns, self.sizes)
-        noise = RecipeNoise.of(self.gram, recipes, self.columns * self.sizes)
-        opened = release_of[recipes.last]
-        if recipes.free.size == 0 and (noise is None or not self._enough(noise.errors)):
-            found = self._of_only_recipes(recipes, opened)
-            if found is not None:
-                return found
-        in_order, without = np.full((2, count, self.sizes.size), np.inf)
-        worst = 0.0
-        for release in range(count):
-            seen = opened <= release
-            if noise is not None and self._enough(noise.errors[seen]):
-                in_order[release, seen] = noise.in_order[release, seen]
-                worst = max(worst, float(np.max(noise.errors[seen], initial=0.0)))
-            else:
-                rank = int(np.count_nonzero(release_of[recipes.pivots] <= release))
-                rows = np.flatnonzero(release_of <= release)
-                in_order[release, seen], error = self._from(rows, rank, seen)
-                worst = max(worst, error)
-            own = np.flatnonzero(release_of == release)
-            stays, lost = recipes.without(own)
-            numbers = None if noise is None else noise.without(own, own.size - lost)
-            if numbers is not None and self._enough(numbers[1][stays]):
-                without[release, stays] = numbers[0][stays]
-                worst = max(worst, float(np.max(numbers[1][stays], initial=0.0)))
-            else:
-                rank = recipes.pivots.size - lost
-                rows = np.flatnonzero(release_of != release)
-                without[release, stays], error = self._from(rows, rank, stays)
-                worst = max(worst, error)
-            progress("releases", (release + 1) / count)
-        return in_order, without, worst
+        if not rows.any():
+            return np.full(self.kinds.size, np.inf), 0.0
+        if not self.correlated:
+            design, kinds = self.lowered.design.take(rows), self.kinds
+        else:  # without an answer, another one may say something that it did not add before
+            releases = self.releases.take(np.flatnonzero(rows))
+            lowered = LoweredRecords.of(releases, UniformPrior(0.0, 1.0), self.lowered.unknown)
+            design, kinds = lowered.design, lowered.design.place[self.lowered.first[self.kinds]]
+        found = attacked(design, np.unique(kinds))
+        alone = np.asarray(design.units.people)[kinds] == 1
+        undecided = found.undecided[kinds] & ~found.identifiable[kinds, 0]
+        errors = np.where(found.identifiable[kinds, 0] & alone, found.rmse[kinds, 0], np.inf)
+        return np.where(undecided, np.nan, errors), found.relative_error
 
-    def _of_only_recipes(
-        self, recipes: ModularRecipes, opened: IndexArray
-    ) -> tuple[FloatArray, FloatArray, float] | None:
-        """The same of independent rows: one factorisation. ``None`` if it loses too many digits.
 
-        A group has one recipe only. Its noise is the same with any releases that have the rows which it uses.
-        """
-        release_of, count = self.gram.design.release_of, self.gram.design.release_count
-        every = np.ones(self.sizes.size, dtype=np.bool_)
-        rmse, error = self._from(np.arange(release_of.size), release_of.size, every)
-        if not error <= self.enough:
-            return None
-        releases = np.arange(count)
-        stays = np.array([recipes.without(np.flatnonzero(release_of == one))[0] for one in releases])
-        in_order = np.where(opened <= releases[:, None], rmse, np.inf)
-        return in_order, np.where(stays, rmse, np.inf), error
+def _one_by_one(parts: _Parts) -> tuple[FloatArray, FloatArray, float]:
+    """RMSE with the releases up to each one, and without it: an assessment each."""
+    release_of, count = parts.releases.release_of, parts.releases.release_count
+    in_order, without = np.full((2, count, parts.kinds.size), np.inf)
+    worst = 0.0
+    for release in range(count):
+        report("taking releases away", release / count)
+        in_order[release], error = parts.rmse(release_of <= release)
+        without[release], other = parts.rmse(release_of != release)
+        worst = max(worst, error, other)
+    return in_order, without, worst
 
-    def _enough(self, errors: FloatArray) -> bool:
-        """Whether such errors are small, or too costly to improve."""
-        costly = not certified.affordable(self.gram.design.row_count, self.first.size)
-        worst = float(np.max(errors, initial=0.0))
-        return worst <= self.enough or (costly and worst < _POOR)
 
-    def _from(self, rows: IndexArray, rank: int, seen: BoolArray) -> tuple[FloatArray, float]:
-        """The RMSE of the groups that some rows of a known rank identify, by factorising these rows.
+def _together(parts: _Parts, products: FloatArray) -> tuple[FloatArray, FloatArray, float]:
+    """The same from one elimination and one factorisation, where that loses no digits."""
+    design, releases = parts.lowered.design, parts.releases
+    release_of, count = releases.release_of, releases.release_count
+    columns = releases.incidence.columns(parts.lowered.first[parts.kinds])
+    recipes = ModularRecipes.of(products, columns, np.ones(parts.kinds.size, dtype=np.intp))
+    if not recipes.free.size:  # one recipe each: its noise is the same with all releases that it uses
+        rmse, error = parts.rmse(np.ones(release_of.size, dtype=np.bool_))
+        left = [recipes.without(np.flatnonzero(release_of == release))[0] for release in range(count)]
+        in_order = np.where(release_of[recipes.last] <= np.arange(count)[:, None], rmse, np.inf)
+        return in_order, np.where(np.array(left), rmse, np.inf), error
+    noise = RecipeNoise.of(products, np.sqrt(design.noise.information), release_of, recipes, columns)
+    opened = release_of[recipes.last]
+    in_order, without = np.full((2, count, parts.kinds.size), np.inf)
+    worst = 0.0
+    for release in range(count):
+        report("taking releases away", release / count)
+        seen = opened <= release
+        if noise is not None and float(np.max(noise.errors[seen], initial=0.0)) <= _ENOUGH:
+            in_order[release, seen] = noise.in_order[release, seen]
+            error = float(np.max(noise.errors[seen], initial=0.0))
+        else:
+            in_order[release], error = parts.rmse(release_of <= release) if seen.any() else (np.inf, 0.0)
+        own = np.flatnonzero(release_of == release)
+        stays, lost = recipes.without(own)
+        numbers = None if noise is None else noise.without(own, own.size - lost)
+        if numbers is not None and float(np.max(numbers[1][stays], initial=0.0)) <= _ENOUGH:
+            without[release, stays] = numbers[0][stays]
+            other = float(np.max(numbers[1][stays], initial=0.0))
+        else:
+            without[release], other = parts.rmse(release_of != release) if stays.any() else (np.inf, 0.0)
+        worst = max(worst, error, other)
+    return in_order, without, worst
 
-        With a bound on its relative error, infinite where it is only known to be at least this.
-        """
-        if not seen.any():
-            return np.zeros(0), 0.0
-        kept, sizes = self.columns[np.ix_(rows, np.flatnonzero(seen))], self.sizes[seen]
-        chosen = np.append(seen, False)
-        others = UnknownRecordsGram(
-            design=self.gram.design.take(rows),
-            matrix=self.gram.matrix[np.ix_(rows, rows)] - (kept * sizes) @ kept.T,
-            unknown=self.gram.unknown & ~chosen[self.place],
+
+def _pairs(
+    releases: LinearReleases, lowered: LoweredRecords, sums: ProductSums
+) -> tuple[DifferencingPair, ...]:
+    """Rows that differ by one group, found by sums of random whole numbers over them: exact in doubles."""
+    people, place = np.asarray(lowered.design.units.people), lowered.design.place
+    drawn = np.random.default_rng(list(releases.incidence.digest()))
+    keys = drawn.integers(1, 1 << 20, size=(4, people.size)).astype(np.float64)
+    each = np.where(lowered.unknown, keys[:, place], 0.0)
+    among = None
+    if releases.incidence.binary:  # a row that has all of another one's members
+        M = sparse.coo_array(sums.matrix)
+        nested = M.data == np.asarray(sums.matrix.diagonal())[M.coords[1]]
+        empty = np.flatnonzero(np.asarray(sums.matrix.diagonal()) == 0)
+        larger, smaller = M.coords[0][nested], M.coords[1][nested]
+        rows = np.arange(sums.matrix.shape[0])
+        among = (
+            np.concatenate([larger, np.repeat(rows, empty.size)]).astype(np.intp),
+            np.concatenate([smaller, np.tile(empty, rows.size)]).astype(np.intp),
         )
-        factor = others.factor(Rank(rank=rank - sizes.size, evidence=Evidence.MODULAR))
-        whitened = others.design.whiten(np.hstack([kept, factor.factor]))
-        errors = others.column_errors(factor, whitened)
-        squares, error = variances(whitened, 0.0, targets=sizes.size, errors=errors)
-        if error > self.enough and certified.affordable(rows.size, self.first.size):
-            everyone = self.gram.design.incidence.columns(self.first)[rows]
-            attacks = certified.certified_attacks(others.design, everyone, self.exposed[seen])
-            if attacks is not None:
-                return attacks[0], certified.RELATIVE_ERROR
-        if not np.isfinite(error):  # at least the error of an attacker who knows all others
-            return np.asarray(1 / np.linalg.norm(whitened[:, : sizes.size], axis=0)), error
-        return np.sqrt(squares), error
+        among = (lowered.answers[among[0]], lowered.answers[among[1]])
+    return differencing_pairs(
+        releases.names,
+        images=releases.incidence.images(each),
+        totals=keys * people,
+        first=lowered.first,
+        sizes=people,
+        among=among,
+    )
+
+
+def differencing_pairs(  # many parameters: the rows, the groups and their residues
+    names: Sequence[str],
+    *,
+    images: FloatArray,
+    totals: FloatArray,
+    first: IndexArray,
+    sizes: IndexArray,
+    among: tuple[IndexArray, IndexArray] | None = None,
+) -> tuple[DifferencingPair, ...]:
+    """All pairs of different rows that differ by one group, found by sums of random whole numbers.
+
+    ``images`` are their sums over each row, ``totals`` over each group: rows differ by a group iff these
+    do. Of rows that repeat each other only the first is named. ``among`` are the pairs of a larger and a
+    smaller row that come into question; by default all pairs do.
+    """
+    _, distinct = np.unique(images, axis=1, return_index=True)
+    distinct.sort()
+    order = np.argsort(totals[0], kind="stable")
+    table = totals[0][order]
+    pairs = []
+    for larger, smaller in _candidates(distinct, images.shape[1], among):
+        differences = images[:, larger] - images[:, smaller]
+        place = np.minimum(np.searchsorted(table, differences[0]), table.size - 1)
+        group = order[place]
+        hits = np.all(totals[:, group] == differences, axis=0) & np.any(differences != 0, axis=0)
+        pairs += [
+            DifferencingPair(
+                larger=one,
+                smaller=two,
+                record=int(first[own]),
+                size=int(sizes[own]),
+                names=(names[one], names[two]),
+            )
+            for one, two, own in zip(
+                larger[hits].tolist(), smaller[hits].tolist(), group[hits].tolist(), strict=True
+            )
+        ]
+    return tuple(pairs)
+
+
+def _candidates(
+    distinct: IndexArray, rows: int, among: tuple[IndexArray, IndexArray] | None
+) -> Iterator[tuple[IndexArray, IndexArray]]:
+    """Pairs of rows that repeat no earlier row, some at a time, ordered by the larger and the smaller."""
+    if among is None:
+        step = max(1, _BLOCK // distinct.size)
+        for start in range(0, distinct.size, step):
+            some = distinct[start : start + step]
+            yield np.repeat(some, distinct.size), np.tile(distinct, some.size)
+        return
+    usable = np.zeros(rows, dtype=np.bool_)
+    usable[distinct] = True
+    larger, smaller = among
+    kept = usable[larger] & usable[smaller]
+    larger, smaller = larger[kept], smaller[kept]
+    order = np.lexsort((smaller, larger))
+    yield larger[order], smaller[order]

@@ -12,8 +12,7 @@ from numpy.typing import ArrayLike
 
 from sightline.arrays import FloatArray, IndexArray, frozen_floats
 from sightline.errors import InvalidNoise, InvalidRelease, require
-from sightline.labeled.incidence.of_rows import RowsLike, as_incidence
-from sightline.labeled.incidence.protocol import Incidence
+from sightline.labeled.member_rows import MemberRows, RowsLike
 from sightline.noise.laws import BOUNDED_LAWS, IndependentNoise, Noise, as_noise, require_noise
 from sightline.noise.mixed import MixedNoise
 from sightline.noise.pricing import price
@@ -39,7 +38,7 @@ class LinearReleases:
     It holds no algorithm. :class:`~sightline.labeled.design.MembershipDesign` explains the arguments.
     """
 
-    rows: InitVar[RowsLike | Incidence]
+    rows: InitVar[RowsLike | MemberRows]
     noise: InitVar[Accountant | Noise | ArrayLike] = field(kw_only=True)
     readout: Readout = field(default=Readout.MEAN, kw_only=True)
     radius: float | None = field(default=None, kw_only=True)
@@ -47,7 +46,7 @@ class LinearReleases:
     releases: IndexArray | None = field(default=None, kw_only=True)
     names: tuple[str, ...] = field(default=(), kw_only=True)
     factors: InitVar[ArrayLike | None] = field(default=None, kw_only=True)
-    incidence: Incidence = field(init=False)
+    incidence: MemberRows = field(init=False)
     law: Noise = field(init=False)
     scale: FloatArray = field(init=False)
     whitening: FloatArray = field(init=False)
@@ -55,12 +54,12 @@ class LinearReleases:
 
     def __post_init__(
         self,
-        rows: RowsLike | Incidence,
+        rows: RowsLike | MemberRows,
         noise: Accountant | Noise | ArrayLike,
         records: int | None,
         factors: ArrayLike | None,
     ) -> None:
-        incidence = as_incidence(rows, records=records)
+        incidence = rows if isinstance(rows, MemberRows) else MemberRows.of(rows, records=records)
         object.__setattr__(self, "readout", _readout_named(self.readout))
         require(
             self.readout is Readout.SUM or incidence.binary,

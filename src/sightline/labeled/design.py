@@ -11,7 +11,7 @@ from sightline.labeled.contributions import Contributions, contributions
 from sightline.labeled.description import LinearReleases
 from sightline.labeled.exposures import Exposures, exposures
 from sightline.labeled.knowledge import Known
-from sightline.progress import Progress, silent
+from sightline.progress import Progress, reporting
 
 
 class MembershipDesign(LinearReleases):
@@ -44,7 +44,7 @@ class MembershipDesign(LinearReleases):
         prior: str | TargetPrior = "uniform",
         known: Iterable[int] | Known = (),
         device: str | None = None,
-        progress: Progress = silent,
+        progress: Progress | None = None,
     ) -> Exposures:
         """What the releases expose of every record that the attacker does not know.
 
@@ -56,7 +56,8 @@ class MembershipDesign(LinearReleases):
         stage and the share of it that is done.
         """
         placed = self if device is None else self.on(device)
-        return exposures(placed, prior=prior_on(domain, prior), known=known, progress=progress)
+        with reporting(progress):
+            return exposures(placed, prior=prior_on(domain, prior), known=known)
 
     def combination(self, record: int, *, known: Iterable[int] = ()) -> SmallestCombination:
         """A smallest identifiable combination of records that a record is part of.
@@ -73,11 +74,12 @@ class MembershipDesign(LinearReleases):
         *,
         known: Iterable[int] = (),
         exposures: Exposures | None = None,
-        progress: Progress = silent,
+        progress: Progress | None = None,
     ) -> Contributions:
         """What each release adds to the exposure of the identifiable records.
 
         ``exposures`` are this design's for the same ``known``, if they have been computed: they say who is
         identifiable, which is then not decided again.
         """
-        return contributions(self, known=known, found=exposures, progress=progress)
+        with reporting(progress):
+            return contributions(self, known=known, found=exposures)

@@ -1,61 +1,55 @@
-r"""What a design exposes of every record.
+r"""What a design exposes of every record: its unknown records are lowered to units and assessed.
 
-:func:`exposures` computes it: two sweeps over the records, and everything else in the size of the releases.
-:class:`Exposures` holds the result, one array for each quantity.
+:func:`exposures` computes it. :class:`Exposures` holds the result, one array for each quantity.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.linalg import qr
 
 from sightline.arrays import FloatArray, IndexArray
-from sightline.errors import InvalidInput, TooMuchWork, require
+from sightline.errors import InvalidInput, InvalidNoise, require
+from sightline.labeled.assessment import UnitExposure, assess
 from sightline.labeled.bounds.target import Seen, TargetPrior
-from sightline.labeled.chords import with_chords
 from sightline.labeled.description import LinearReleases
-from sightline.labeled.hidden import (
-    HiddenInformation,
-    hidden_by_record,
-    information_error,
-    sparse_hidden_by_record,
-)
-from sightline.labeled.incidence.protocol import BoolArray
 from sightline.labeled.knowledge import Known, unknown_records
-from sightline.labeled.record_brackets import ReadNumbers, record_brackets
-from sightline.labeled.record_numbers import (
-    Attack,
-    RecordNumbers,
-    no_attacks,
-    refined_numbers,
-    unrefined_numbers,
-)
-from sightline.labeled.risk_forms import Quantity
-from sightline.labeled.routes.columns import by_columns
-from sightline.labeled.routes.cost import RouteCost, choose_route, dense_cost
-from sightline.labeled.routes.exact import by_elimination
-from sightline.labeled.routes.gap import by_gap
-from sightline.labeled.routes.independent import by_independent_rows
-from sightline.labeled.routes.partitions import by_partitions
-from sightline.labeled.routes.problem import Decisions, Problem, Reading
-from sightline.labeled.routes.sparse import by_sparse_factor
-from sightline.labeled.sharp_records import GroupAttacks, RecipeTable
-from sightline.labeled.sparse_gram import SparseGram
-from sightline.labeled.unknown_gram import (
-    LaplacePart,
-    RecordsGram,
-    UnknownRecordsGram,
-    records_alike,
-)
-from sightline.noise.mixed import MixedNoise
-from sightline.numerics.decision import Decision, Evidence
-from sightline.progress import Progress, silent
+from sightline.labeled.row_solver import DenseSolver
+from sightline.labeled.unit_design import Design, RowNoise, UnitPrior
+from sightline.labeled.units import BoolArray
+from sightline.noise.laws import CorrelatedNoise
+from sightline.noise.mixed import laplace_rows
+from sightline.numerics.decision import Decision, Evidence, Rank
+from sightline.numerics.rank import missing, present, smallest_singular
+from sightline.numerics.residuals import gamma
 
-# Rows of a design whose undecided records are decided by dense elimination after all.
-_MOST_ELIMINATED = 6_000
+_MOST_SIGNAL = 1e140  # of a row over its noise: squares of more fit no double
+_MOST_ENTRIES = 4_000_000  # of real weights whose singular values are looked at
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Recipes:
+    """The recipes of the best unbiased attacks, one for each identifiable group, each made when it is asked
+    for.
+    """
+
+    exposure: UnitExposure | None  # none: the attacker knows a different set for each record
+    kinds: IndexArray
+    answers: IndexArray  # those that are rows of the design; others have no weight
+    scale: FloatArray  # what an answer multiplies its row by
+
+    def __len__(self) -> int:
+        return len(self.kinds)
+
+    def __getitem__(self, place: int) -> FloatArray:
+        assert self.exposure is not None
+        weights = np.zeros(self.scale.size)
+        weights[self.answers] = self.exposure.recipe(int(self.kinds[place]))
+        return weights / self.scale
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,9 +113,8 @@ class Exposures:
     rank: int  # directions that the releases see
     relative_error: float  # a bound for rmse, information and the upper end; infinite where there is none
     prior: TargetPrior  # how the values are spread beforehand: what both ends are averages over
-    recipes: RecipeTable  # weights on the answers, one row for each identifiable group in order
+    recipes: Recipes  # weights on the answers, one row for each identifiable group in order
     names: tuple[str, ...]  # of the rows
-    cost: RouteCost  # the route that was taken, why, and what it was expected to take
 
     def __len__(self) -> int:
         return len(self.rmse)
@@ -216,236 +209,265 @@ class Exposures:
         return int(record)
 
 
-def exposures(
-    design: LinearReleases,
-    *,
-    prior: TargetPrior,
-    known: Iterable[int] | Known = (),
-    copies: FloatArray | None = None,
-    attacks: bool = True,
-    progress: Progress = silent,
-) -> Exposures:
-    """The exposures of all records of a design that the attacker does not know.
+@dataclass(frozen=True, kw_only=True, eq=False)
+class LoweredRecords:
+    """A design over kinds of unknown records, and what its rows are among the published ones."""
 
-    ``copies`` says how many independent answers each row is the mean of, which matters for Laplace noise.
-    Without ``attacks`` there are decisions and brackets, but no RMSE (NaN) and no recipes.
+    design: Design
+    answers: IndexArray  # rows whose noise is no combination of other rows' noise; the others say nothing new
+    unknown: BoolArray
+    first: IndexArray  # of every kind one record
 
-    Under noise of several laws the information and the variances are no multiples of each other: the linear
-    attack of the upper end is that on Gaussian noise with the same variances.
-    """
-    found = _exposures(design, prior, known, copies, attacks, progress)
-    if not isinstance(design.law, MixedNoise):
-        return found
-    by_variance = design.with_noise(design.law.gaussian)
-    return with_linear_attack(found, _exposures(by_variance, prior, known, None, False, progress))
-
-
-def with_linear_attack(found: Exposures, linear: Exposures) -> Exposures:
-    """The exposures under noise of several laws, with the linear attack on noise of the same variances."""
-    upper = np.minimum(found.remaining_upper, linear.remaining_upper)
-    return replace(
-        found,
-        remaining_lower=np.minimum(found.remaining_lower, upper),
-        remaining_upper=upper,
-        relative_error=max(found.relative_error, linear.relative_error),
-    )
-
-
-def _exposures(
-    design: LinearReleases,
-    prior: TargetPrior,
-    known: Iterable[int] | Known,
-    copies: FloatArray | None,
-    attacks: bool,
-    progress: Progress,
-) -> Exposures:
-    """The exposures by the information of the answers; the upper end is the least for noise of one law."""
-    _require_complete(design)
-    unknown = unknown_records(design.size, known)
-    cost, pattern = choose_route(design, progress)
-    attack = Attack(
-        prior=prior,
-        everyone_told=isinstance(known, Known),
-        copies=copies,
-        attacks=attacks,
-        cost=cost,
-        progress=progress,
-    )
-    if pattern is not None:
-        progress(str(cost), 0.0)
-        found = sparse_exposures(SparseGram.of(design, unknown, pattern), attack)
-        settled = not found.undecided.any() and np.isfinite(found.relative_error)
-        if settled or design.row_count > _MOST_ELIMINATED:
-            return found
-        again = dense_cost(design.row_count, "the sparse route left something undecided")
-        attack = replace(attack, cost=again)
-    with design.incidence.device.memory_refused():
-        return dense_exposures(UnknownRecordsGram.of(design, unknown, progress), attack)
-
-
-def _require_complete(design: LinearReleases) -> None:
-    """Numbers over some of the columns must not pass for numbers over all records."""
-    if not design.incidence.complete:
-        raise TooMuchWork(
-            "expected a design whose records are all in memory, got one that is streamed; "
-            "allow more with max_memory"
+    @classmethod
+    def of(cls, releases: LinearReleases, prior: TargetPrior, unknown: BoolArray) -> LoweredRecords:
+        members, law = releases.incidence, releases.law
+        answers = np.arange(releases.row_count)
+        if isinstance(law, CorrelatedNoise):
+            answers = np.sort(law.independent)
+        place = members.groups(unknown)
+        people = np.bincount(place[unknown])
+        first = np.full(people.size, members.records)
+        np.minimum.at(first, place[unknown], np.flatnonzero(unknown))
+        used = members if answers.size == members.row_count else members.take(answers)
+        design = Design(
+            units=used.units(first, people),
+            noise=row_noise(releases).take(answers),
+            prior=UnitPrior(target=prior),
+            release=releases.release_of[answers],
+            place=place,
         )
+        return cls(design=design, answers=answers, unknown=unknown, first=first)
 
 
-def dense_exposures(gram: UnknownRecordsGram, attack: Attack) -> Exposures:
-    """The exposures by the first dense route that applies."""
-    precision, risks = attack.risks(gram)
-    attack.progress("factorising the products", 0.0)
-    by_record = None if precision is None else hidden_by_record(gram, precision, attack.progress)
-    if by_record is not None and np.isfinite(by_record.information).all():
-        del risks[Quantity.HIDDEN]  # one precision for all records would add nothing
-    problem = Problem(gram=gram, risks=risks, progress=attack.progress)
-    routes = (by_columns, by_gap, by_independent_rows, by_partitions)
-    reading = next(filter(None, (route(problem) for route in routes)), None) or by_elimination(problem)
-    attack.progress("the most exposed", 0.0)
-    if attack.everyone_told:
-        return _with_others_known(gram, reading, attack)
-    numbers = refined_numbers(problem, reading, attacks=attack.attacks)
-    return with_others_unknown(gram, reading, numbers, attack, by_record)
+def row_noise(releases: LinearReleases, copies: FloatArray | None = None) -> RowNoise:
+    """The noise of a design's answers in units of its rows; each is the mean of so many independent ones."""
+    law, scale = releases.law, np.abs(releases.scale)
+    if isinstance(law, CorrelatedNoise):
+        return RowNoise.correlated(law.covariance / np.outer(releases.scale, releases.scale))
+    number = np.ones(scale.size) if copies is None else copies
+    laplace = laplace_rows(law).astype(np.float64)
+    return RowNoise.of(law.scales / scale, np.sqrt(law.variances) / scale, laplace, number)
 
 
-def sparse_exposures(gram: SparseGram, attack: Attack) -> Exposures:
-    """The exposures by the route of a sparse factor."""
-    precision, risks = attack.risks(gram)
-    found = by_sparse_factor(gram, risks, attack.progress)
-    if attack.everyone_told:
-        return _with_others_known(gram, found.reading, attack)
-    by_record = None if precision is None else sparse_hidden_by_record(gram, precision)
-    best = found.attacks() if attack.attacks else no_attacks(gram, found.reading, rmse=np.nan)
-    numbers = unrefined_numbers(gram, found.reading, best, risks)
-    return with_others_unknown(gram, found.reading, numbers, attack, by_record)
-
-
-def with_others_unknown(
-    gram: RecordsGram,
-    reading: Reading,
-    numbers: RecordNumbers,
-    attack: Attack,
-    by_record: HiddenInformation | None,
+def exposures(
+    releases: LinearReleases, *, prior: TargetPrior, known: Iterable[int] | Known = ()
 ) -> Exposures:
-    """The exposures to an attacker who does not know the other records, from the numbers of each."""
-    decisions, quantities, prior = reading.decisions, numbers.quantities, attack.prior
-    attacks = numbers.attacks
-    sizes = decisions.sizes[decisions.group]
-    brackets = record_brackets(
-        ReadNumbers(
-            risks=numbers.risks,
-            quantities=quantities,
-            share_error=numbers.share_error,
-            relative_error=numbers.relative_error,
-            information_error=information_error(gram),
-        ),
-        prior,
-        alike=records_alike(gram, sizes),
-        by_record=by_record,
-        laplace=LaplacePart.of(gram, attack.copies),
-    )
-    error = max(float(np.max(brackets.relative_error)), attacks.relative_error)
-    return _laid_out(
-        gram,
-        reading,
-        attacks,
-        _PerRecord(
-            identifiable=decisions.identifiable[decisions.group] & (sizes == 1),
-            rmse=np.where(sizes == 1, attacks.rmse[decisions.group], np.inf),
-            lower=with_chords(gram, decisions, prior, brackets.lower, brackets.upper),
-            upper=brackets.upper,
-            information=quantities[Quantity.INFORMATION],
-            relative_error=error,
-            attack=attack,
-        ),
-    )
+    """The exposures of all records of a design that the attacker does not know."""
+    unknown = unknown_records(releases.size, known)
+    with releases.incidence.device.memory_refused():
+        _require_noise_to_count(releases)
+        lowered = LoweredRecords.of(releases, prior, unknown)
+        if isinstance(known, Known):
+            return _with_others_known(releases, lowered, prior)
+        return _laid_out(releases, lowered, assess(lowered.design))
 
 
-def _with_others_known(gram: RecordsGram, reading: Reading, attack: Attack) -> Exposures:
-    """One unknown record when all others are known: both ends depend on its own information alone."""
-    information, design, prior = reading.quantities[Quantity.INFORMATION], gram.design, attack.prior
-    laplace = LaplacePart.of(gram, attack.copies)
-    touched = information > 0
+def _require_noise_to_count(releases: LinearReleases) -> None:
+    """Refuse signals whose squares no double holds."""
+    members = releases.incidence
+    lengths = np.sqrt(members.sizes) * members.peaks
     with np.errstate(divide="ignore"):
-        rmse = np.where(touched, 1 / np.sqrt(information), np.inf)
-    error = information_error(gram)
-    seen = Seen(
-        information=information * (1 + error),
-        linear_information=information * (1 - error) / design.law.excess,
-        laplace_answers=None if laplace is None else laplace.answers,
-        laplace_information=None if laplace is None else laplace.part_of(information * (1 + error), error),
+        signal = float(np.max(lengths * np.abs(releases.scale) / np.sqrt(releases.law.variances)))
+    require(
+        signal < _MOST_SIGNAL,
+        f"numbers of at most {_MOST_SIGNAL:g} times their noise",
+        got=f"{signal:g}",
+        fix="so little noise is none",
+        error=InvalidNoise,
     )
-    return _laid_out(
-        gram,
-        reading,
-        no_attacks(gram, reading, rmse=np.inf),
-        _PerRecord(
-            identifiable=touched,
-            rmse=rmse,
-            lower=prior.lower(seen),
-            upper=prior.upper(seen),
-            information=information,
-            relative_error=error,
-            attack=attack,
+
+
+def _laid_out(releases: LinearReleases, lowered: LoweredRecords, found: UnitExposure) -> Exposures:
+    """The numbers of the kinds, laid out over all records."""
+    people = np.asarray(lowered.design.units.people)
+    identifiable, undecided = found.identifiable[:, 0], found.undecided
+    rank = Rank(rank=found.rank, evidence=_evidence(found))
+    if not releases.incidence.integral:
+        rank, identifiable, undecided = _by_gap(releases, lowered, found)
+    rmse = np.where(identifiable, found.rmse[:, 0], np.inf)
+    groups = Groups(sizes=people, identifiable=identifiable, rmse=rmse, first=lowered.first)
+    own = _OfKinds(
+        groups=groups,
+        identifiable=identifiable & (people == 1),
+        undecided=undecided & (people == 1),
+        rmse=np.where(people == 1, rmse, np.inf),
+        lower=found.lower[:, 0],
+        upper=found.upper[:, 0],
+        information=found.information,
+        rank=rank,
+        relative_error=found.relative_error,
+        recipes=Recipes(
+            exposure=found,
+            kinds=np.flatnonzero(identifiable),
+            answers=lowered.answers,
+            scale=releases.scale,
         ),
     )
+    return own.over_records(releases, lowered)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class _PerRecord:
-    """The numbers of every unknown record."""
+def _evidence(found: UnitExposure) -> Evidence:
+    if not isinstance(found.solver, DenseSolver):
+        return Evidence.VERIFIED
+    independent = found.solver.independent
+    full = independent.rows.size == found.solver.numbers and independent.inverse.error < 1
+    return Evidence.FULL_RANK if full else Evidence.MODULAR
 
+
+def _with_others_known(releases: LinearReleases, lowered: LoweredRecords, prior: TargetPrior) -> Exposures:
+    """What is exposed to an attacker who knows all other records, whichever is the target."""
+    design = lowered.design
+    numbers = design.units.run(_KnownOthers(noise=design.noise))
+    information, linear = numbers["information"], numbers["linear"]
+    laplace = {}
+    if design.noise.laplace.any():
+        laplace = {
+            "laplace_answers": numbers["laplace_answers"],
+            "laplace_information": numbers["laplace_information"],
+        }
+    seen = Seen(information=information, linear_information=linear, **laplace)
+    found = assess(design)
+    touched = information > 0
+    people = np.asarray(design.units.people)
+    own = _OfKinds(
+        groups=Groups(
+            sizes=people,
+            identifiable=found.identifiable[:, 0],
+            rmse=np.full(people.size, np.inf),
+            first=lowered.first,
+        ),
+        identifiable=touched,
+        undecided=np.zeros(people.size, dtype=np.bool_),
+        rmse=np.where(touched, 1 / np.sqrt(np.where(touched, information, 1.0)), np.inf),
+        lower=prior.lower(seen),
+        upper=prior.upper(seen),
+        information=information,
+        rank=Rank(rank=found.rank, evidence=_evidence(found)),
+        relative_error=gamma(8 * releases.row_count),
+        recipes=Recipes(
+            exposure=None,
+            kinds=np.zeros(0, dtype=np.intp),
+            answers=lowered.answers,
+            scale=releases.scale,
+        ),
+    )
+    return own.over_records(releases, lowered)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _KnownOthers:
+    """A pass: the information about every kind of one record if all others are known, by law and by
+    variance.
+    """
+
+    noise: RowNoise
+
+    def of_block(self, block: Any) -> dict[str, Any]:
+        noise = self.noise
+        forms, _ = noise.about(block)
+        information = forms[:, 0, 0]
+        linear = information if noise.covariance is not None else block.sums(1 / noise.variance, 2)[:, 0]
+        own = block.sums(np.where(noise.laplace > 0, noise.information, 0.0), 2)[:, 0]
+        alone = block.sums((noise.laplace == 0).astype(np.float64), 0)[:, 0] == 0
+        return {
+            "kinds": block.kinds,
+            "information": information,
+            "linear": linear,
+            "laplace_answers": block.sums(noise.laplace, 0)[:, 0],
+            "laplace_information": np.where(alone, information, np.minimum(own, information)),
+        }
+
+    def merged(self, parts: Any) -> dict[str, Any]:
+        order = np.argsort(np.concatenate([part["kinds"] for part in parts]))
+        return {name: np.concatenate([part[name] for part in parts])[order] for name in parts[0]}
+
+
+def _by_gap(
+    releases: LinearReleases, lowered: LoweredRecords, found: UnitExposure
+) -> tuple[Rank, BoolArray, BoolArray]:
+    """Real weights: a decision is kept only if a gap in the singular values gives the same one.
+
+    Rows and columns are scaled to unit length first: that changes no answer, and weights of very different
+    size cannot pass for a missing direction. A leverage within rounding of one is a yes, one clearly below
+    it a no.
+    """
+    exact, people = found.identifiable[:, 0], np.asarray(lowered.design.units.people)
+    rows = lowered.answers.size
+    if rows * people.size > _MOST_ENTRIES:
+        nothing = np.zeros(people.size, dtype=np.bool_)
+        return Rank(rank=found.rank, evidence=Evidence.NONE), nothing, ~nothing
+    table = releases.incidence.columns(lowered.first)[lowered.answers] * np.sqrt(people)
+    lengths = _lengths(table, axis=1)
+    balanced = table / lengths[:, None]
+    columns = _lengths(balanced, axis=0)
+    (triangle,) = qr((balanced / columns).T, mode="r", check_finite=False)
+    again = _lengths(triangle, axis=0)
+    R, order = qr(triangle / again, mode="r", pivoting=True, check_finite=False)
+    squares = np.sum(R**2, axis=1)
+    largest = float(np.sqrt(np.sum(squares))) or 1.0
+    tails = np.sqrt(np.append(np.cumsum(squares[::-1])[::-1], 0.0)) / largest
+    count = int(np.argmax(tails <= missing(rows)))
+    kept = smallest_singular(R[:count, :count]) / largest
+    evidence = Evidence.GAP if kept > present(rows) else Evidence.NONE
+    pivots = order[:count]
+    inside = np.linalg.solve(R[:count, :count].T, (balanced / columns)[pivots] / again[pivots, None])
+    leverage = np.sum(inside**2, axis=0) * (np.sum(table**2, axis=0) > 0)
+    deficit, kept = 1 - leverage, max(kept, float(np.finfo(np.float64).tiny))
+    yes = deficit <= missing(rows) / kept
+    undecided = ~yes & (deficit < present(rows) / kept) if evidence is Evidence.GAP else leverage > 0
+    undecided |= (yes & ~undecided) != exact
+    rank = Rank(rank=count, evidence=evidence, smallest_kept=kept, largest_dropped=float(tails[count]))
+    if found.rank != count:  # numbers are those of the doubles as they are
+        rank = Rank(rank=found.rank, evidence=Evidence.NONE)
+    return rank, exact & ~undecided, np.asarray(undecided)
+
+
+def _lengths(table: FloatArray, *, axis: int) -> FloatArray:
+    """Lengths of rows or columns; 1 for zero ones."""
+    lengths = np.linalg.norm(table, axis=axis)
+    return np.where(lengths > 0, lengths, 1.0)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _OfKinds:
+    """The numbers of every kind."""
+
+    groups: Groups
     identifiable: BoolArray
+    undecided: BoolArray
     rmse: FloatArray
     lower: FloatArray
     upper: FloatArray
     information: FloatArray
+    rank: Rank
     relative_error: float
-    attack: Attack
+    recipes: Recipes
 
+    def over_records(self, releases: LinearReleases, lowered: LoweredRecords) -> Exposures:
+        """The same over all records; what is known has none."""
+        unknown, place = lowered.unknown, lowered.design.place
 
-def _laid_out(gram: RecordsGram, reading: Reading, attacks: GroupAttacks, own: _PerRecord) -> Exposures:
-    """The numbers of the unknown records, laid out over all records."""
-    unknown, decisions = gram.unknown, reading.decisions
-    groups = Groups(
-        sizes=decisions.sizes,
-        identifiable=decisions.identifiable,
-        rmse=attacks.rmse,
-        first=np.flatnonzero(unknown)[decisions.first],
-    )
-    return Exposures(
-        identifiable=_spread(own.identifiable, unknown, False),
-        undecided=_spread(_undecided(decisions), unknown, False),
-        rmse=_spread(own.rmse, unknown, np.nan),
-        remaining_lower=_spread(own.lower, unknown, np.nan),
-        remaining_upper=_spread(own.upper, unknown, np.nan),
-        information=_spread(own.information, unknown, np.nan),
-        touched=_spread(own.information > 0, unknown, False),
-        known=~unknown,
-        group=_spread(decisions.group, unknown, -1),
-        groups=groups,
-        evidence=reading.rank.evidence,
-        rank=reading.rank.rank,
-        relative_error=own.relative_error,
-        prior=own.attack.prior,
-        recipes=attacks.recipes,
-        names=gram.design.names,
-        cost=own.attack.cost,
-    )
+        def over(values: Any, otherwise: float) -> Any:
+            full = values[place] if unknown.all() else np.where(unknown, values[place], otherwise)
+            full = full.astype(values.dtype)
+            full.setflags(write=False)
+            return full
 
-
-def _undecided(decisions: Decisions) -> BoolArray:
-    undecided: BoolArray = (decisions.undecided & (decisions.sizes == 1))[decisions.group]
-    return undecided
-
-
-def _spread(values: Any, unknown: BoolArray, otherwise: float) -> Any:
-    """Values over the unknown records as a locked array over all records."""
-    if values.size == unknown.size:
-        values.setflags(write=False)
-        return values
-    full = np.full(unknown.size, otherwise, dtype=values.dtype)
-    full[unknown] = values
-    full.setflags(write=False)
-    return full
+        return Exposures(
+            identifiable=over(self.identifiable, False),
+            undecided=over(self.undecided, False),
+            rmse=over(self.rmse, np.nan),
+            remaining_lower=over(self.lower, np.nan),
+            remaining_upper=over(self.upper, np.nan),
+            information=over(self.information, np.nan),
+            touched=over(self.information > 0, False),
+            known=~unknown,
+            group=np.where(unknown, place, -1),
+            groups=self.groups,
+            evidence=self.rank.evidence,
+            rank=self.rank.rank,
+            relative_error=self.relative_error,
+            prior=lowered.design.prior.target,
+            recipes=self.recipes,
+            names=releases.names,
+        )

@@ -8,7 +8,7 @@ from enum import Enum
 import numpy as np
 
 from sightline.errors import require
-from sightline.labeled.incidence.protocol import BoolArray
+from sightline.labeled.units import BoolArray
 
 
 class Known(Enum):

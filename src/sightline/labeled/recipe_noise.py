@@ -1,11 +1,19 @@
-r"""The noise of the best recipe of a group: with the first releases, with all of them, and without one.
+r"""Who stays identifiable without a release, and the noise of the best recipe: from one elimination.
 
-The recipes of a group are one of them, :math:`w`, plus the null space of :math:`M = A A^\top`. In units of
-the noise, :math:`\tilde w_\ell = \sigma_\ell w_\ell`, the best recipe is the shortest: :math:`\tilde w` less
-its projection on the null space. The null space has a basis vector for every dependent row, supported on that
-row and on earlier ones. Made orthonormal in this order, the basis gives the best recipe after each release.
-With an orthonormal basis Q of the whole null space, the best recipe that does not use the rows R adds the
-shortest :math:`Qz` with :math:`(\tilde w + Qz)_R = 0`, and the square of its length is
+**Who.** The sum over a group is identifiable iff :math:`A^\top w = 1_g` has a solution: a recipe. With
+:math:`M = A A^\top` reduced to echelon form, one recipe is supported on the pivots, the rows that are
+independent of the earlier ones. It is the only one there, so the group becomes identifiable with the last
+row that it uses. All others differ from it by the null space of M, which has a basis vector for every other
+row, supported on it and on earlier pivots. Without some rows the group stays identifiable iff adding a
+vector of the null space makes the recipe vanish on them.
+
+**How sharply.** The recipes of a group are one of them, :math:`w`, plus the null space of :math:`M = A
+A^\top`. In units of the noise, :math:`\tilde w_\ell = \sigma_\ell w_\ell`, the best recipe is the shortest:
+:math:`\tilde w` less its projection on the null space. The null space has a basis vector for every
+dependent row, supported on that row and on earlier ones. Made orthonormal in this order, the basis gives
+the best recipe after each release. With an orthonormal basis Q of the whole null space, the best recipe
+that does not use the rows R adds the shortest :math:`Qz` with :math:`(\tilde w + Qz)_R = 0`, and the square
+of its length is
 
 .. math:: \|\tilde w\|^2 + \tilde w_R^\top (Q_R Q_R^\top)^\dagger\, \tilde w_R .
 
@@ -26,16 +34,61 @@ import numpy as np
 from scipy.linalg import solve_triangular
 
 from sightline.arrays import FloatArray, IndexArray
-from sightline.labeled.removal import ModularRecipes
-from sightline.labeled.unknown_gram import UnknownRecordsGram
+from sightline.labeled.units import BoolArray
+from sightline.numerics import exact_library as flint
+from sightline.numerics import residues
 from sightline.numerics.inverse import inverse_of_products
 from sightline.numerics.residuals import eigenvector_errors, gamma, orthonormality_error
+from sightline.numerics.residues import Residues
 
 # Gram matrices of at most this error, and noise that differs by at most this factor, lose no digits that
 # count.
 _GOOD, _ALIKE = 1e-9, 1e3
 # Below this eigenvalue digits have cancelled: factorise again.
 _SHARE = 1e-6
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ModularRecipes:
+    """The recipes of identifiable groups, modulo a prime."""
+
+    prime: int
+    pivots: IndexArray  # rows that are independent of the earlier ones
+    free: IndexArray  # the others
+    solved: Residues  # groups × rows: the recipe that is supported on the pivots
+    null: Residues  # free rows × rows: changes that no record sees
+
+    @classmethod
+    def of(cls, products: FloatArray, columns: FloatArray, sizes: IndexArray) -> ModularRecipes:
+        """From the products of rows, and the columns (rows × groups) and sizes of the groups."""
+        sums = (columns * sizes).T.astype(np.int64)
+        echelon = residues.reduced(products.astype(np.int64), lambda prime: np.mod(sums, np.int64(prime)))
+        return cls(
+            prime=echelon.prime,
+            pivots=echelon.pivots,
+            free=echelon.free,
+            solved=echelon.solved,
+            null=echelon.null_space(),
+        )
+
+    @property
+    def last(self) -> IndexArray:
+        """For every group, the row with which it becomes identifiable."""
+        last: IndexArray = self.solved.shape[1] - 1 - np.argmax(self.solved[:, ::-1] != 0, axis=1)
+        return last
+
+    def without(self, rows: IndexArray) -> tuple[BoolArray, int]:
+        """Which groups stay identifiable without some rows, and how many directions are lost with them."""
+        used = self.solved[:, rows]
+        touching = self.null[:, rows]
+        touching = touching[np.any(touching != 0, axis=1)]
+        if touching.size == 0:
+            return ~np.any(used != 0, axis=1), int(rows.size)
+        # k with kᵀ N = 0 on these rows: a recipe can be made to vanish on them iff all k are blind to it.
+        blind, lost = _matrix(touching, self.prime).nullspace()
+        remainder = (blind.transpose() * _matrix(used.T, self.prime)).tolist()[: int(lost)]
+        stays = [not any(int(row[group]) for row in remainder) for group in range(len(used))]
+        return np.array(stays, dtype=np.bool_), int(lost)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -50,17 +103,17 @@ class RecipeNoise:
     @classmethod
     def of(
         cls,
-        gram: UnknownRecordsGram,
+        products: FloatArray,
+        weights: FloatArray,
+        release_of: IndexArray,
         exact: ModularRecipes,
         sums: FloatArray,
     ) -> RecipeNoise | None:
-        """For groups whose columns add up to ``sums`` (rows × groups).
+        """For groups whose columns add up to ``sums`` (rows × groups), in noise of the scales 1/weights.
 
-        ``None`` where that would cost digits: correlated or very uneven noise, nearly dependent rows.
+        ``None`` where that would cost digits: very uneven noise, nearly dependent rows.
         """
-        design, products = gram.design, gram.matrix
-        weights = np.abs(gram.whitening)
-        if weights.ndim == 2 or float(weights.max()) > _ALIKE * float(weights.min()):
+        if float(weights.max()) > _ALIKE * float(weights.min()):
             return None
         pivots, free = exact.pivots, exact.free
         found = inverse_of_products(products[np.ix_(pivots, pivots)])
@@ -79,9 +132,9 @@ class RecipeNoise:
         null /= weights[:, None]
         basis, triangle = np.linalg.qr(null)
         start = np.linalg.norm(recipes, axis=0)
-        in_order = np.zeros((design.release_count, sums.shape[1]))
-        release_of_vector = design.release_of[free]
-        for release in range(design.release_count):
+        in_order = np.zeros((int(release_of[-1]) + 1, sums.shape[1]))
+        release_of_vector = release_of[free]
+        for release in range(len(in_order)):
             new = basis[:, release_of_vector == release]
             recipes -= new @ (new.T @ recipes)
             in_order[release] = np.linalg.norm(recipes, axis=0)
@@ -141,3 +194,8 @@ def _spread(triangle: FloatArray) -> float:
         return 0.0
     unit = triangle / np.linalg.norm(triangle, axis=0)
     return float(np.linalg.norm(solve_triangular(unit, np.eye(len(unit)), check_finite=False)))
+
+
+def _matrix(values: Residues, prime: int) -> flint.nmod_mat:
+    rows, columns = values.shape
+    return flint.nmod_mat(rows, columns, values.ravel().tolist(), prime)

@@ -25,12 +25,13 @@ from typing import Any
 import numpy as np
 
 from sightline.arrays import FloatArray, IndexArray
-from sightline.labeled.units import UnitBlock
+from sightline.labeled.table_units import TableBlock
+from sightline.labeled.units import UnitBlock, UnitColumns
 from sightline.numerics import exact_library as flint
 from sightline.numerics.inverse import positive_inverse
 from sightline.numerics.residuals import absolute_product, gamma, inverse_error
 
-_BITS = (192, 384, 768, 1536, 3072)  # working precisions of balls, one after the other
+_BITS = (192, 384, 768, 1536, 3072, 6144)  # working precisions of balls, one after the other
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -39,21 +40,33 @@ class RowForm:
 
     matrix: FloatArray
     error: float  # of every quadratic form, relatively
+    projection: FloatArray | None = None  # V and w, if Y is Vᵀ diag(w) V: other forms have the same V
+    weights: FloatArray | None = None
 
     @classmethod
     def inverse(
-        cls, matrix: FloatArray, rows: IndexArray, numbers: int, *, error: float = 0.0, entries: Any = 0.0
+        cls,
+        matrix: FloatArray,
+        rows: IndexArray,
+        numbers: int,
+        *,
+        error: float = 0.0,
+        entries: Any = 0.0,
+        given: FloatArray | None = None,
     ) -> RowForm:
-        """Of a matrix over some rows. The error is infinite if it is singular, to rounding.
+        """Of a matrix over some rows; one that is ``given`` is only checked.
+
+        The error is infinite if the matrix is singular, to rounding.
 
         Forms of the matrix are known to the relative ``error``, its entries to ``entries`` :math:`r_i r_j`
         times the root of both diagonal ones.
         """
         scale = 1 / np.sqrt(np.diagonal(matrix))
         scaled = matrix * (scale[:, None] * scale)
-        inverse = positive_inverse(scaled.copy())
         full = np.zeros((numbers + 1, numbers + 1))
-        if inverse is None:
+        if given is not None:
+            inverse = given / (scale[:, None] * scale)
+        elif (inverse := positive_inverse(scaled.copy())) is None:
             return cls(matrix=full, error=math.inf)
         everyone = np.ones((scale.size, 1))
         spread = float(absolute_product(scaled, absolute_product(inverse, everyone)).max(initial=0.0))
@@ -61,29 +74,30 @@ class RowForm:
         off = float((reach.T @ absolute_product(inverse, reach))[0, 0]) if np.any(reach) else 0.0
         full[np.ix_(rows, rows)] = inverse * (scale[:, None] * scale)
         own = inverse_error(scaled, inverse)
-        if not own < 1 or not (given := error + (gamma(12) * spread + off) / (1 - own)) < 1:
+        if not own < 1 or not (off := error + (gamma(12) * spread + off) / (1 - own)) < 1:
             return cls(matrix=full, error=math.inf)
-        return cls(matrix=full, error=(1 + own) / (1 - given) - 1)
+        return cls(matrix=full, error=(1 + own) / (1 - off) - 1)
 
     @cached_property
     def root(self) -> FloatArray:
         """The roots of the diagonal, with a zero for no row."""
         return np.sqrt(np.diagonal(self.matrix))
 
-    def forms(self, block: UnitBlock) -> FloatArray:
+    def forms(self, block: UnitColumns) -> FloatArray:
         """BᵀYB of every kind."""
+        if self.projection is not None and self.weights is not None and isinstance(block, TableBlock):
+            return block.projected(self.projection, self.weights)
         return block.forms(self.matrix)
 
-    def read(self, block: UnitBlock) -> tuple[FloatArray, FloatArray]:
+    def read(self, block: UnitColumns) -> tuple[FloatArray, FloatArray]:
         """BᵀYB of every kind, and a bound on the error in any unit direction (and of half the trace norm)."""
         forms = self.forms(block)
-        size = np.sum(np.sum(np.abs(block.scaled) * self.root[block.rows], axis=2) ** 2, axis=1)
         if not self.error < 1:
             return forms, np.full(len(block), np.inf)
         error = self.error / (1 - self.error) * np.trace(forms, axis1=1, axis2=2)
-        return forms, error + gamma(2 * block.rows.shape[2] ** 2 + 16) * size
+        return forms, error + gamma(block.terms) * block.sizes(self.root)
 
-    def left(self, block: UnitBlock, C: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def left(self, block: UnitColumns, C: FloatArray) -> tuple[FloatArray, FloatArray]:
         """C − C BᵀYB C: what is left of a prior covariance C, and a bound on its error in any unit
         direction.
         """
@@ -109,14 +123,20 @@ class BallForm:
         columns = block.dense(len(self.noise))[:-1]
         prior = np.broadcast_to(C, (len(block), 1, 1)).ravel()
         levels = np.rint(prior * self.unit).astype(int).tolist()  # 1, or the levels of the weights
+        shares = []
         for bits in _BITS:
             with flint.ctx.workprec(bits):
                 A = flint.arb_mat([[flint.arb(entry) for entry in line] for line in columns.tolist()])
-                solved = self._matrix().solve(A).transpose().tolist()
+                try:
+                    solved = self._matrix().solve(A).transpose().tolist()
+                except ZeroDivisionError:  # singular, as far as these bits say
+                    continue
                 forms = [dot(a, x) for a, x in zip(A.transpose().tolist(), solved, strict=True)]
                 shares = [1 - level * form for level, form in zip(levels, forms, strict=True)]
             if all(share.rel_accuracy_bits() >= 40 for share in shares):
                 break
+        if not shares:
+            return np.zeros((len(block), 1, 1)), np.full(len(block), np.inf)
         values = np.array([float(share.mid()) for share in shares])
         # The noise over the unit is rounded once more: forms are monotone in it.
         radius = np.array([float(share.rad()) for share in shares]) + gamma(16) * np.abs(values)

@@ -16,11 +16,14 @@ import numpy as np
 from scipy import sparse
 
 from sightline.arrays import FloatArray, IndexArray
+from sightline.labeled.table_units import TableBlock, TableUnits
 from sightline.labeled.unit_design import RowNoise, UnitPrior
-from sightline.labeled.units import Arrays, UnitBlock, UnitStore, WholeArray
+from sightline.labeled.units import Arrays, UnitBlock, UnitColumns, UnitStore, WholeArray
 from sightline.numerics.residuals import gamma
 
 _EXACT = 2.0**53  # sums of whole numbers below this are exact in doubles
+# Rows up to which a dense table of products is tried, and the share of it that must be filled.
+_DENSE_TO, _FILLED = 6_000, 0.1
 SPARSE_FROM = 2_000  # rows from which products of few pairs stay sparse: tuned on hierarchies of 20,000 rows
 
 
@@ -74,31 +77,36 @@ class RowProducts:
     # Weigh every row by unit/precision, rounded down to whole numbers; not a number: by 1.
     unit: float = math.nan
     even: bool = False  # one precision for all rows, the unit: every weight is 1
+    dense: bool = True
 
     @property
     def weighted(self) -> bool:
         """Whether rows are weighted by what their priors hide."""
         return not math.isnan(self.unit)
 
-    def of_block(self, block: UnitBlock) -> Arrays:
+    def of_block(self, block: UnitBlock | TableBlock) -> Arrays:
         numbers, k, size = self.noise.information.size, self.prior.categories, block.times.shape[1]
         counts = (block.people[:, None] * block.times).astype(np.float64)
         if self.weighted:
             counts = counts * self.levels(block)
-        lines = _Lines.of(block, numbers, dense=numbers < SPARSE_FROM or self.noise.covariance is not None)
+        if isinstance(block, TableBlock):
+            return self._part(block, counts, block.product(counts[:, 0]), 0)
+        lines = _Lines.of(block, numbers, dense=self.dense)
         matrix, pairs = lines.product(counts.ravel()), 0
         if k > 1:
             matrix = k * matrix - lines.joined(k).product(counts.reshape(-1, k)[:, 0])
         if not isinstance(matrix, np.ndarray) and not self.weighted:
             pairs = lines.joined(size).product(np.ones(len(block)))
-        whole = block.weights is None or bool(np.all(block.weights == np.rint(block.weights)))
+        return self._part(block, counts, matrix, pairs)
+
+    def _part(self, block: UnitColumns, counts: FloatArray, matrix: Any, pairs: Any) -> Arrays:
         return {
             "matrix": matrix,
             "pairs": pairs,
             "people": float(counts.sum()),
             "columns": counts.size,
-            "peak": lines.peak,
-            "whole": whole,
+            "peak": block.peak,
+            "whole": block.whole,
         }
 
     def merged(self, parts: Sequence[Arrays]) -> Arrays:
@@ -107,10 +115,29 @@ class RowProducts:
         return sums | {"peak": peak, "whole": whole}
 
     def of(self, units: UnitStore) -> ProductSums:
-        """One pass over all units."""
-        return ProductSums(**units.run(self), kernel=self.prior.categories)
+        """One pass over all units; a second one where a dense table of products is nearly empty."""
+        sums = ProductSums(**units.run(self), kernel=self.prior.categories)
+        full = (
+            not self.dense
+            or self.weighted
+            or units.numbers < SPARSE_FROM
+            or self.noise.covariance is not None
+        )
+        if full or np.count_nonzero(sums.matrix) > _FILLED * sums.matrix.size:
+            return sums
+        return replace(self, dense=False).of(units)
 
-    def levels(self, block: UnitBlock) -> FloatArray:
+    @classmethod
+    def unweighted(cls, units: UnitStore, prior: UnitPrior, noise: RowNoise) -> RowProducts:
+        """The pass for M: dense for few rows, and where there are so many units that most pairs of rows
+        share some.
+        """
+        numbers = units.numbers
+        filled = numbers <= _DENSE_TO and len(units) > 8 * numbers
+        table = isinstance(units, TableUnits) or noise.covariance is not None
+        return cls(prior=prior, noise=noise, dense=numbers < SPARSE_FROM or filled or table)
+
+    def levels(self, block: UnitColumns) -> FloatArray:
         """Unit over what the prior of every row adds to its information, at most: whole numbers."""
         if self.even:
             return np.ones(block.times.shape)
@@ -123,12 +150,18 @@ class InformationRange:
 
     noise: RowNoise
 
-    def of_block(self, block: UnitBlock) -> Arrays:
+    def of_block(self, block: UnitColumns) -> Arrays:
         own = self.noise.about_columns(block)
         return {"least": float(own.min()), "most": float(own.max())}
 
     def merged(self, parts: Sequence[Arrays]) -> Arrays:
         return {"least": min(part["least"] for part in parts), "most": max(part["most"] for part in parts)}
+
+
+def products_of_lines(rows: WholeArray, counts: FloatArray, numbers: int) -> FloatArray:
+    """Sums of counts over the lines that every two rows have in common; ``numbers`` stands for no row."""
+    lines = _Lines(rows=rows, weights=None, numbers=numbers, dense=True)
+    return np.asarray(lines.product(counts))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -145,11 +178,6 @@ class _Lines:
         weights = None if block.weights is None else block.weights.reshape(-1, block.rows.shape[2])
         rows = block.rows.reshape(-1, block.rows.shape[2])
         return cls(rows=rows, weights=weights, numbers=numbers, dense=dense)
-
-    @property
-    def peak(self) -> float:
-        """The largest weight."""
-        return 1.0 if self.weights is None else float(np.abs(self.weights).max(initial=0.0))
 
     def joined(self, count: int) -> _Lines:
         """Every so many lines as one."""
@@ -174,14 +202,42 @@ class _Lines:
         return products.toarray() if dense else products
 
     def _pairs(self, counts: FloatArray, size: int) -> FloatArray:
-        """Pair by pair of the rows of a line, counted into the table of all pairs."""
-        slots = np.ascontiguousarray(self.rows.T).astype(np.intp)
-        below, diagonal = np.zeros(size * size), np.zeros(size)
+        """Pair by pair of the slots of a line, counted into the part of the table that their rows span."""
+        slots, table = [_Slot.of(rows, self.numbers) for rows in self.rows.T], np.zeros((size, size))
         for p, first in enumerate(slots):
             once = counts if self.weights is None else counts * self.weights[:, p]
-            diagonal += np.bincount(first, once if self.weights is None else once * self.weights[:, p], size)
-            for q in range(p):
+            own = np.bincount(
+                first.rows, once if self.weights is None else once * self.weights[:, p], first.span
+            )
+            places = np.arange(first.start, first.start + first.span - 1)
+            table[places, places] += own[:-1]
+            for q, second in enumerate(slots[:p]):
                 both = once if self.weights is None else once * self.weights[:, q]
-                below += np.bincount(first * size + slots[q], both, size * size)
-        table = below.reshape(size, size)
-        return np.asarray((table + table.T + np.diag(diagonal))[:-1, :-1])
+                keys = first.rows * second.span + second.rows
+                counted = np.bincount(keys, both, first.span * second.span)
+                pairs = counted.reshape(first.span, second.span)[:-1, :-1]
+                table[first.part, second.part] += pairs
+                table[second.part, first.part] += pairs.T
+        return np.asarray(table[:-1, :-1])
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Slot:
+    """The rows in one slot of all lines, from the first of them on; the last number is for none."""
+
+    rows: IndexArray
+    start: int
+    span: int
+
+    @classmethod
+    def of(cls, rows: WholeArray, numbers: int) -> _Slot:
+        used = rows < numbers
+        start, stop = int(rows.min(initial=numbers)), int(rows[used].max(initial=-1)) + 1
+        span = max(stop - start, 0)
+        local = np.where(used, rows.astype(np.intp) - start, span)
+        return cls(rows=local, start=start, span=span + 1)
+
+    @property
+    def part(self) -> slice:
+        """Where the rows are among all."""
+        return slice(self.start, self.start + self.span - 1)

@@ -22,11 +22,13 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
+from scipy.linalg import eigh
 
 from sightline.arrays import FloatArray, IndexArray
 from sightline.labeled.row_forms import BallForm, RowForm, dot
 from sightline.labeled.row_integers import RowIntegers, modular
 from sightline.labeled.row_products import ProductSums
+from sightline.labeled.table_units import TableUnits
 from sightline.labeled.unit_design import RowNoise, UnitPrior
 from sightline.labeled.units import BoolArray, UnitBlock, UnitStore, WholeArray
 from sightline.numerics import exact_library as flint
@@ -34,14 +36,18 @@ from sightline.numerics import integers as exact
 from sightline.numerics import residues
 from sightline.numerics.residuals import gamma
 
-COARSE = 1e-6  # beyond this error numbers are computed again in balls
+# Beyond this error numbers are computed again in balls. Of small designs more digits are asked for: an
+# inverse of so many rows in balls takes 0.01 s.
+_COARSE = 1e-6
+_FINE, _FINE_ROWS, _FINE_UNITS = 1e-10, 64, 200
 _PROOF = 1e-3  # the error of an inverse that proves its rows independent: below 1 would do
 _BALL_ROWS = 400  # rows up to which weights are solved for over the rationals: 2 s
 # Fractions that residues are read as; all their denominators divide the common multiple of 1, …, 12.
 _LARGEST_DENOMINATOR, _LARGEST_NUMERATOR, _COMMON_MULTIPLE = 12, 1 << 24, 27_720
 _BELOW_PRIME = 2.0**60  # less than any prime that is drawn, with room for the rounding of what is compared
+_SHARED = 1e-9  # the error of forms up to which common eigenvectors lose no digits that count
 _TRUSTED = 0.1  # the error of an inverse with which weights are bounded
-_BITS = (256, 1024, 4096)  # working precisions of balls, one after the other
+_BITS = (256, 1024, 4096, 16384)  # working precisions of balls, one after the other
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -187,11 +193,50 @@ class DenseSolver:
     @property
     def leverage(self) -> RowForm:
         """M⁻."""
-        return self.independent.inverse
+        shared = self._shared
+        return self.independent.inverse if shared is None else shared["leverage"]
+
+    @cached_property
+    def _shared(self) -> dict[str, RowForm] | None:
+        r"""All forms from one product with the columns of a dense table, where M and R have common
+        eigenvectors.
+
+        :math:`V^\top M V = I` and :math:`V^\top R V = \Lambda` give :math:`(R + sM)^{-1} = V (\Lambda +
+        s)^{-1} V^\top`.
+        """
+        if not isinstance(self.units, TableUnits) or self.independent.inverse.error > _PROOF:
+            return None
+        if self.weighted is not None and self.weighted[0].matrix is not self.sums.matrix:
+            return None
+        excess = self.noise.variance * self.noise.information
+        if np.ptp(excess) > 1e-14 * excess[0]:
+            return None
+        kept = self.independent.rows
+        M, (R, error) = self.sums.matrix[np.ix_(kept, kept)], self._by_variance
+        values, vectors = eigh(R, M, check_finite=False)
+        projection = np.zeros((kept.size, self.numbers))
+        projection[:, kept] = vectors.T
+        asked = {"leverage": (0.0, 1.0), "linear": (1.0, self.prior.scale)}
+        if self.weighted is not None:
+            asked["hidden"] = (1.0 / excess[0], 1 / self.weighted[1])
+        forms = {}
+        for name, (r, s) in asked.items():
+            weights = 1 / (np.maximum(values, 0.0) * r + s)
+            Y = (vectors * weights) @ vectors.T
+            rounding = math.sqrt(gamma(4) + self.sums.entries**2)
+            form = RowForm.inverse(
+                R * r + M * s, kept, self.numbers, error=error, entries=rounding, given=(Y + Y.T) / 2
+            )
+            if not form.error <= (_PROOF if name == "leverage" else _SHARED):
+                return None
+            forms[name] = replace(form, projection=projection, weights=weights)
+        return forms
 
     @cached_property
     def linear(self) -> RowForm | BallForm:
         """(R + s M)⁻¹ of linear attacks, by the variances of the noise."""
+        if self._shared is not None:
+            return self._shared["linear"]
         return self._posterior(self._by_variance, self.sums, self.prior.scale)
 
     @cached_property
@@ -199,6 +244,8 @@ class DenseSolver:
         """(R + Σ aaᵀ/c)⁻¹ by the information of the noise, for priors with a density."""
         if self.weighted is None:
             return None
+        if self._shared is not None:
+            return self._shared["hidden"]
         return self._posterior(self._by_information, self.weighted[0], 1 / self.weighted[1])
 
     @cached_property
@@ -305,13 +352,13 @@ class DenseSolver:
         length = np.sqrt(np.diagonal(M))[:, None]
         off = np.abs(b - M @ solved) + gamma(len(b) + 2) * (np.abs(b) + np.abs(M) @ np.abs(solved))
         off += self.sums.entries**2 * length * (length.T @ np.abs(solved))
-        reach = np.sqrt(np.einsum("ij,jk,ki->i", X, R, X, optimize=True))
+        reach = np.sqrt(np.maximum(np.einsum("ij,jk,ki->i", X, R, X, optimize=True), 0.0))
         weights, bound = solved @ f, 2 * reach @ (off @ np.abs(f))
         rmse = np.sqrt(np.maximum(np.einsum("im,im->m", weights, R @ weights), 0.0))
         bound = np.where(rmse > 0, bound / np.where(rmse > 0, rmse, 1.0), np.inf) + error
         if not self.leverage.error <= _TRUSTED:  # the factor 2 above covers no more
             bound = np.full_like(bound, np.inf)
-        coarse = np.flatnonzero(~(bound < COARSE))
+        coarse = coarse_units(bound, kept.size)
         if coarse.size and kept.size <= _BALL_ROWS and self.integers is not None:
             whole = asked.whole_images(self.integers)[:, used]
             weights[:, coarse], rmse[coarse] = self._weights_in_balls(self.integers, whole, f[:, coarse])
@@ -357,7 +404,10 @@ class DenseSolver:
                 J = E.transpose() * self._precision_in_balls(shifts) * E
                 c = flint.arb_mat([[flint.arb(entry) for entry in line[:width]] for line in solved])
                 c = c * flint.arb_mat([[flint.arb(entry) for entry in line] for line in functionals.tolist()])
-                pairs = zip(c.transpose().tolist(), J.solve(c).transpose().tolist(), strict=True)
+                try:
+                    pairs = zip(c.transpose().tolist(), J.solve(c).transpose().tolist(), strict=True)
+                except ZeroDivisionError:  # singular, as far as these bits say
+                    continue
                 squares = [dot(left, right) for left, right in pairs]
             if all(square.rel_accuracy_bits() >= 50 for square in squares):
                 break
@@ -402,6 +452,12 @@ class DenseSolver:
             sharpest = root @ (identifiable @ np.linalg.svd(noise, full_matrices=False)[2][-1])
             features[own, [column]] = sharpest
         return features.tocsc()
+
+
+def coarse_units(errors: FloatArray, rows: int) -> IndexArray:
+    """Those whose errors are too large, in a design of so many rows."""
+    fine = np.flatnonzero(~(errors <= _FINE))
+    return fine if rows <= _FINE_ROWS and fine.size <= _FINE_UNITS else np.flatnonzero(~(errors <= _COARSE))
 
 
 def _fractions(table: WholeArray, prime: int) -> tuple[FloatArray, BoolArray]:

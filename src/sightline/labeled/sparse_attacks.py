@@ -9,6 +9,9 @@ An exact recipe y of a group's sum satisfies :math:`A^\top y = c`. Where rows de
 (``eq:mse_optimal_s4``: generalised least squares, in the coordinates of the answers). For any t the variance
 of :math:`y - Nt` exceeds the least one by :math:`r^\top (N^\top\Sigma N)^{-1} r` with
 :math:`r = N^\top\Sigma(y - Nt)`, so its error is bounded from the answer itself.
+
+**Many right sides.** Rows that no chain of shared records connects are in different components: what is
+solved for in one leaves the others alone. So right sides of different components are solved for as one.
 """
 
 from __future__ import annotations
@@ -22,7 +25,6 @@ import numpy as np
 from scipy import sparse
 
 from sightline.arrays import FloatArray, IndexArray
-from sightline.labeled.packed_solutions import batches
 from sightline.numerics.selected_inverse import SelectedInverse, selected_inverse
 from sightline.numerics.sparse_cholesky import SparseCholesky, factorise
 from sightline.numerics.sparse_symbolic import SymbolicFactor, analyse
@@ -30,7 +32,13 @@ from sightline.numerics.sparse_symbolic import SymbolicFactor, analyse
 _UNIT = float(np.finfo(np.float64).eps)
 # So many recipes are computed one by one, with errors from the answers; of more, the variances alone are read
 # off the selected inverse, unless a recipe meets more than so many combinations.
-_FEW, _MOST_MET = 256, 60
+FEW_RECIPES, _MOST_MET = 256, 60
+# Numbers in the dense blocks of a batch of solutions.
+_BATCH = 1 << 23
+# Columns of dense blocks that are solved for at most; right sides that would need more are left out.
+_MOST_COLUMNS = 20_000
+# Weights below this are zero: recipes have denominators of at most 24.
+_NOTHING = 1e-6
 # Pairs of combinations that are looked up at a time.
 _LOOKED_UP = 1 << 22
 
@@ -57,7 +65,7 @@ class Dependencies:
         # Products that cancel stay in the pattern: the inverse is not zero there.
         pattern = sparse.tril(abs(combinations).T @ abs(combinations), format="coo")
         keys = np.sort(_keys(pattern.coords, count))
-        if recipes is not None and recipes.shape[1] > _FEW:
+        if recipes is not None and recipes.shape[1] > FEW_RECIPES:
             met = _met(combinations, recipes)
             more = [pairs.ravel() for _, pairs, _ in _pairs_met(met)]
             keys = np.unique(np.concatenate([keys, *more]))
@@ -81,13 +89,6 @@ class Dependencies:
         no_keys = np.zeros(0, dtype=np.intp)
         return cls(combinations=nothing, variances=variances, factor=None, inverse=None, keys=no_keys)
 
-    @property
-    def independent(self) -> int:
-        """At least so many of the combinations are independent of each other: proved; 0 where it is not."""
-        if self.factor is None or self.inverse is None or not self.inverse.proves_independence:
-            return 0
-        return int(np.count_nonzero(~self.factor.dropped))
-
     def least_variances(self, recipes: Any) -> tuple[FloatArray, float]:
         """The noise variances of the best recipes, and a bound on the relative errors of all of them."""
         rows, count = recipes.shape
@@ -95,7 +96,7 @@ class Dependencies:
             return np.asarray(recipes.power(2).T @ self.variances), 4 * rows * _UNIT if count else 0.0
         squares, worst = np.zeros(count), 0.0
         left = np.arange(count)
-        if count > _FEW:
+        if count > FEW_RECIPES:
             met = _met(self.combinations, recipes)
             squares, errors = self._from_inverse(recipes, met)
             left = np.flatnonzero(np.diff(met.indptr) > _MOST_MET)
@@ -158,30 +159,6 @@ class Dependencies:
         return y, least, errors
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class RecipesOnDemand:
-    """The recipes of the best unbiased attacks, one a row; each is computed when it is asked for."""
-
-    exact: Any  # exact recipes, rows × groups, sparse
-    dependencies: Dependencies
-    scale: FloatArray  # what an answer multiplies its row by
-
-    def __len__(self) -> int:
-        return int(self.exact.shape[1])
-
-    def of_few_numbers(self, row: int) -> FloatArray:
-        """The exact recipe that a row's best one was made from: unbiased, with a larger error."""
-        return np.asarray(self.exact[:, [row]].toarray()[:, 0] / self.scale)
-
-    def __getitem__(self, which: Any) -> FloatArray:
-        """Some rows: a number for one, an array of numbers or of booleans for several."""
-        chosen: IndexArray = np.atleast_1d(np.arange(len(self))[which])
-        weights = np.zeros((chosen.size, self.exact.shape[0]))
-        for part in batches(chosen.size, self.exact.shape[0]):
-            weights[part] = self.dependencies.best(self.exact[:, chosen[part]])[0].T / self.scale
-        return weights[0] if np.ndim(np.arange(len(self))[which]) == 0 else weights
-
-
 def _keys(pairs: tuple[IndexArray, ...], count: int) -> IndexArray:
     """One number for each pair, the larger of the two first."""
     first, second = pairs
@@ -222,3 +199,96 @@ def _pairs_met(met: Any) -> Iterator[tuple[IndexArray, IndexArray, tuple[IndexAr
             chosen = alike[start : start + step]
             rows = met.indices[met.indptr[chosen][:, None] + np.arange(degree)].astype(np.intp)
             yield chosen, rows[:, higher] * count + rows[:, lower], (higher, lower)
+
+
+def batches(count: int, rows: int) -> Iterator[slice]:
+    """Slices of as many right sides as are solved for at a time."""
+    step = max(1, min(256, _BATCH // max(1, rows)))
+    for start in range(0, count, step):
+        yield slice(start, min(start + step, count))
+
+
+def components_of(factor: SparseCholesky, first: IndexArray, second: IndexArray) -> IndexArray:
+    """The component of every row over the kept rows, from the pairs of rows with a record in common.
+
+    -1 for dropped rows.
+    """
+    size = factor.symbolic.size
+    kept = np.zeros(size, dtype=np.bool_)
+    kept[factor.kept] = True
+    joined = kept[first] & kept[second]
+    graph = sparse.coo_array(
+        (np.ones(np.count_nonzero(joined), dtype=np.int8), (first[joined], second[joined])),
+        shape=(size, size),
+    )
+    from scipy.sparse.csgraph import connected_components  # small audits start without it
+
+    _, component = connected_components(graph, directed=False)
+    return np.where(kept, component, -1).astype(np.intp)
+
+
+def packed_solutions(
+    factor: SparseCholesky, component: IndexArray, right: Any
+) -> Iterator[tuple[IndexArray, Any]]:
+    """Solutions over the kept rows for the columns of a sparse array, as sparse columns, batch by batch.
+
+    With each batch come the places of its columns. Later ones of a component are left out where there are
+    too many.
+    """
+    right = sparse.csc_array(right)
+    size, count = right.shape
+    target = np.repeat(np.arange(count), np.diff(right.indptr))
+    used = component[right.indices] >= 0
+    row, target, value = right.indices[used], target[used], right.data[used].astype(np.float64)
+    reached = _Reached.of(component[row], target, count)
+    for part in batches(min(reached.blocks, _MOST_COLUMNS), size):
+        chosen = (reached.block >= part.start) & (reached.block < part.stop)
+        within = chosen[target]
+        block = np.zeros((size, part.stop - part.start))
+        np.add.at(block, (row[within], reached.block[target[within]] - part.start), value[within])
+        solved = factor.solve(block)
+        line, place = np.nonzero(np.abs(solved) > _NOTHING)
+        owner = reached.owner(component[line], place + part.start)
+        solutions = sparse.csc_array((solved[line, place], (line, owner)), shape=(size, count))
+        yield np.flatnonzero(chosen), solutions[:, chosen]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Reached:
+    """Which right sides share a column of the blocks that are solved for: those of different components."""
+
+    block: IndexArray  # the column that each right side is in
+    blocks: int
+    width: int  # more than the components
+    keys: IndexArray  # of the pairs of component and column that are used, ascending
+    owners: IndexArray  # the right side of each
+
+    @classmethod
+    def of(cls, component: IndexArray, target: IndexArray, count: int) -> _Reached:
+        """From the components that each right side has an entry in."""
+        width = int(component.max(initial=-1)) + 2
+        pairs = np.unique(target * np.intp(width) + component)
+        free = [0] * width  # the first column that a component is not yet in
+        block = np.zeros(count, dtype=np.intp)
+        owner, own = pairs // width, (pairs % width).tolist()
+        bounds = np.searchsorted(owner, np.arange(count + 1)).tolist()
+        for place in range(count):
+            mine = own[bounds[place] : bounds[place + 1]]
+            column = max((free[one] for one in mine), default=0)
+            for one in mine:
+                free[one] = column + 1
+            block[place] = column
+        keys = block[owner] * width + pairs % width
+        order = np.argsort(keys)
+        return cls(
+            block=block,
+            blocks=int(block.max(initial=-1)) + 1,
+            width=width,
+            keys=keys[order],
+            owners=owner[order],
+        )
+
+    def owner(self, component: IndexArray, block: IndexArray) -> IndexArray:
+        """The right side that each entry of a solution belongs to."""
+        found: IndexArray = self.owners[np.searchsorted(self.keys, block * self.width + component)]
+        return found

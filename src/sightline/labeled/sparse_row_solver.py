@@ -16,13 +16,12 @@ import numpy as np
 from scipy import sparse
 
 from sightline.arrays import FloatArray, IndexArray
-from sightline.labeled.packed_solutions import components_of, packed_solutions
 from sightline.labeled.row_forms import RowForm
 from sightline.labeled.row_products import ProductSums
 from sightline.labeled.row_solver import AnswerWeights, AskedUnits, Decided
-from sightline.labeled.sparse_attacks import Dependencies
+from sightline.labeled.sparse_attacks import FEW_RECIPES, Dependencies, components_of, packed_solutions
 from sightline.labeled.unit_design import RowNoise, UnitPrior
-from sightline.labeled.units import BoolArray, UnitBlock
+from sightline.labeled.units import BoolArray, UnitBlock, UnitColumns
 from sightline.numerics.integer_proofs import proved, rounded
 from sightline.numerics.selected_inverse import SelectedInverse, selected_inverse
 from sightline.numerics.sparse_cholesky import SparseCholesky, factorise
@@ -42,13 +41,15 @@ class RowPairs:
     size: int
 
     @classmethod
-    def of(cls, pairs: Any) -> RowPairs:
+    def of(cls, pairs: Any, *, most_entries: float = math.inf) -> RowPairs | None:
+        """``None`` where the factor would have more entries than allowed."""
         size = pairs.shape[0]
         lower = sparse.tril(pairs + sparse.eye_array(size), format="coo")
         keys = np.sort(lower.coords[0].astype(np.int64) * size + lower.coords[1])
         first, second = (part.astype(np.intp) for part in np.divmod(keys, size))
-        symbolic = analyse(first, second, size=size, most_entries=math.inf)
-        assert isinstance(symbolic, SymbolicFactor)  # any number of entries is allowed
+        symbolic = analyse(first, second, size=size, most_entries=most_entries)
+        if not isinstance(symbolic, SymbolicFactor):
+            return None
         return cls(first=first, second=second, keys=keys, symbolic=symbolic, size=size)
 
     def values(self, matrix: Any) -> FloatArray:
@@ -82,7 +83,8 @@ class PairForm(RowForm):
     def root(self) -> FloatArray:
         return np.append(np.sqrt(np.abs(self.matrix[self.pairs.first == self.pairs.second])), 0.0)
 
-    def forms(self, block: UnitBlock) -> FloatArray:
+    def forms(self, block: UnitColumns) -> FloatArray:
+        assert isinstance(block, UnitBlock)  # dense tables have dense products
         kinds, columns, width = block.rows.shape
         a, b = np.tril_indices(columns * width)
         scaled = block.scaled.reshape(kinds, -1)
@@ -160,7 +162,9 @@ class SparseSolver:
         not.
         """
         M = sparse.csr_array(self.sums.matrix).astype(np.int64)
-        components = components_of(factor, self.pairs.first, self.pairs.second)
+        if "components" not in self.__dict__:  # of one factor
+            self.__dict__["components"] = components_of(factor, self.pairs.first, self.pairs.second)
+        components = self.__dict__["components"]
         recipes, yes = sparse.csr_array(images.shape), np.zeros(images.shape[1], dtype=np.bool_)
         for part, guesses in packed_solutions(factor, components, images):
             above, below = rounded(guesses)
@@ -175,29 +179,54 @@ class SparseSolver:
         return sparse.csc_array(recipes), yes
 
     def decide(self, asked: AskedUnits) -> Decided:
-        """Each sum has a proved recipe, or is undecided: leverages have refuted all others."""
-        units, k = len(asked.kinds), len(asked.kernel)
+        """A sum, or a sum over one column, has a proved recipe; leverages refute others, or nothing is
+        decided.
+
+        With t features proved, a trace of leverages below t + 1 leaves no room for another one.
+        """
+        units, size, k = len(asked.kinds), asked.counts.shape[1], len(asked.kernel)
         unit, column = np.divmod(np.arange(units * k), k)
-        _, yes = self._proved(asked, asked.functional(unit, column))
-        yes = yes.reshape(units, k)
-        directions = np.asarray(yes.any(axis=1), dtype=np.intp)
-        return Decided(directions=directions, identifiable=yes, undecided=np.asarray(~yes.all(axis=1)))
+        _, totals = self._proved(asked, asked.functional(unit, column))
+        totals = totals.reshape(units, k)
+        if k > 1 or size == 1:
+            directions = np.asarray(totals.any(axis=1), dtype=np.intp)
+            return Decided(
+                directions=directions, identifiable=totals, undecided=np.asarray(~totals.all(axis=1))
+            )
+        _, columns = self._proved(asked, sparse.eye_array(asked.counts.size, format="csc"))
+        columns = columns.reshape(units, size)
+        directions = columns.sum(axis=1) + (totals[:, 0] & ~columns.all(axis=1))
+        leverage, off = self.leverage.read(asked.block)
+        seen = asked.block.people * np.trace(leverage, axis1=1, axis2=2) + 2 * off
+        undecided = ~(seen < directions + 1 - 1e-9)
+        return Decided(directions=directions, identifiable=totals, undecided=np.asarray(undecided))
 
     def weights(self, asked: AskedUnits, functionals: Any) -> AnswerWeights:
         """The errors of the best weights that give functionals, with a bound; the weights are exact, not
         the best.
         """
-        recipes, _ = self._proved(asked, functionals)
+        # Proofs are of whole numbers: a feature is a multiple of some.
+        scale = np.asarray(abs(functionals).max(axis=0).toarray()).ravel()
+        scale = np.where(scale > 0, scale, 1.0)
+        recipes, yes = self._proved(asked, sparse.csc_array(functionals @ sparse.diags_array(1 / scale)))
+        recipes = sparse.csc_array(recipes @ sparse.diags_array(scale))
         known = self._dependencies(recipes)
         if known is None:  # the combinations that vanish fill in: no errors
             nothing = np.full(recipes.shape[1], np.inf)
             return AnswerWeights(weights=recipes, rmse=nothing, relative_error=nothing)
         squares, error = known.least_variances(recipes)
-        return AnswerWeights(
-            weights=recipes, rmse=np.sqrt(squares), relative_error=np.full(squares.size, error)
-        )
+        rmse = np.where(yes, np.sqrt(squares), np.inf)
+        return AnswerWeights(weights=recipes, rmse=rmse, relative_error=np.full(squares.size, error))
+
+    @cached_property
+    def _vanishing(self) -> Dependencies | None:
+        """The combinations of rows that vanish; ``None`` where they fill in."""
+        return Dependencies.of(self._factor[2], 1 / self.noise.information)
 
     def _dependencies(self, recipes: Any) -> Dependencies | None:
+        """With values for the pairs that many recipes need."""
+        if recipes.shape[1] <= FEW_RECIPES:
+            return self._vanishing
         return Dependencies.of(self._factor[2], 1 / self.noise.information, recipes)
 
     def on_all_rows(self, weights: Any) -> FloatArray:
@@ -209,8 +238,25 @@ class SparseSolver:
         return np.asarray(recipes.toarray() if known is None else known.best(recipes)[0])
 
     def sharpest(self, asked: AskedUnits, unit: IndexArray, directions: IndexArray) -> Any:
-        """The total: of other features nothing is proved."""
-        return asked.functional(unit, np.zeros(unit.size, dtype=np.intp))
+        """Of the total and the sums over one column, as unit features, the one that is seen best."""
+        size, k = asked.counts.shape[1], len(asked.kernel)
+        totals = asked.functional(unit, np.zeros(unit.size, dtype=np.intp))
+        if k > 1 or not unit.size:
+            return totals
+        places = (unit[:, None] * size + np.arange(size)).ravel()
+        ones = np.ones(places.size)
+        columns = sparse.csc_array(
+            (ones, (places, np.arange(places.size))), shape=(asked.counts.size, places.size)
+        )
+        norms = np.sqrt(asked.counts.astype(np.float64))
+        lengths = np.concatenate([norms[unit].ravel(), np.linalg.norm(norms[unit], axis=1)])
+        features = sparse.csc_array(sparse.hstack([columns, totals]))
+        rmse = self.weights(asked, features).rmse / lengths
+        among = np.concatenate([rmse[: places.size].reshape(-1, size), rmse[places.size :, None]], axis=1)
+        best = np.argmin(among, axis=1)
+        own = np.arange(unit.size)
+        chosen = np.where(best < size, own * size + best, places.size + own)
+        return sparse.csc_array(features[:, chosen] @ sparse.diags_array(1 / lengths[chosen]))
 
     def _proved(self, asked: AskedUnits, functionals: Any) -> tuple[Any, BoolArray]:
         kernels = sparse.kron(sparse.eye_array(asked.counts.size // len(asked.kernel)), asked.kernel)

@@ -11,7 +11,7 @@ import numpy as np
 from sightline.arrays import FloatArray, IndexArray
 from sightline.labeled.bounds.target import TargetPrior
 from sightline.labeled.row_forms import RowForm
-from sightline.labeled.units import BoolArray, UnitBlock, UnitStore
+from sightline.labeled.units import BoolArray, UnitColumns, UnitStore
 from sightline.numerics.residuals import gamma
 
 
@@ -65,14 +65,15 @@ class RowNoise:
         assert self.covariance is not None
         return RowForm.inverse(self.covariance, np.arange(len(self.covariance)), len(self.covariance))
 
-    def about(self, block: UnitBlock) -> FloatArray:
-        """The information BᵀΣ⁻¹B of the answers about every kind, rounded up."""
+    def about(self, block: UnitColumns) -> tuple[FloatArray, FloatArray]:
+        """The information BᵀΣ⁻¹B of the answers about every kind, as it is and rounded up."""
         if self.covariance is None:
-            return block.forms(np.append(self.information, 0.0)) * (1 + gamma(4 * self.information.size))
+            forms = block.forms(np.append(self.information, 0.0))
+            return forms, forms * (1 + gamma(4 * self.information.size))
         forms, error = self.precision.read(block)
-        return forms + error[:, None, None] * np.eye(forms.shape[1])
+        return forms, forms + error[:, None, None] * np.eye(forms.shape[1])
 
-    def about_columns(self, block: UnitBlock) -> FloatArray:
+    def about_columns(self, block: UnitColumns) -> FloatArray:
         """The information about one row of a person in each column, rounded up."""
         if self.covariance is None:
             return block.sums(self.information, 2) * (1 + gamma(4 * self.information.size))
@@ -177,11 +178,3 @@ class Design:
         number = np.where(kinds, -1, np.cumsum(~kinds) - 1)
         place = np.where(self.place >= 0, number[self.place], -1)
         return replace(self, units=self.units.without(np.flatnonzero(kinds)), place=place, made={})
-
-    def merging(self, row: int, into: int, noise: RowNoise) -> Design:
-        """Two groups of a partition that become one. Its noise is priced again, so it is given."""
-        numbers = self.units.numbers
-        number = np.delete(np.arange(numbers), row).searchsorted(np.arange(numbers))
-        number[row] = number[into]
-        units = self.units.renumbered(number, numbers - 1)
-        return replace(self, units=units, noise=noise, release=np.delete(self.release, row), made={})

@@ -34,6 +34,32 @@ BoolArray = NDArray[np.bool_]
 _TOGETHER = 1 << 21  # numbers that a pass looks up at a time: what fits the cache of a core, and no less
 
 
+class UnitColumns(Protocol):
+    """What a pass asks of a block of kinds with as many columns each."""
+
+    @property
+    def times(self) -> IndexArray: ...
+    @property
+    def people(self) -> IndexArray: ...
+    @property
+    def alike(self) -> FloatArray: ...
+    @property
+    def kinds(self) -> IndexArray: ...
+    @property
+    def single(self) -> bool: ...
+    @property
+    def whole(self) -> bool: ...
+    @property
+    def peak(self) -> float: ...
+    @property
+    def terms(self) -> int: ...
+    def __len__(self) -> int: ...
+    def by_column(self) -> UnitColumns: ...
+    def sums(self, of_rows: FloatArray, power: int) -> FloatArray: ...
+    def sizes(self, roots: FloatArray) -> FloatArray: ...
+    def forms(self, matrix: FloatArray) -> FloatArray: ...
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class UnitBlock:
     """Kinds with as many columns each: arrays over kinds × columns × rows of a column."""
@@ -52,6 +78,21 @@ class UnitBlock:
     def single(self) -> bool:
         """Whether every column is one row of a person."""
         return int(self.times.max(initial=1)) == 1
+
+    @cached_property
+    def whole(self) -> bool:
+        """Whether all weights are whole numbers."""
+        return self.weights is None or bool(np.all(self.weights == np.rint(self.weights)))
+
+    @cached_property
+    def peak(self) -> float:
+        """The largest weight."""
+        return 1.0 if self.weights is None else float(np.abs(self.weights).max(initial=0.0))
+
+    @property
+    def terms(self) -> int:
+        """How many roundings a form has, at most."""
+        return int(2 * self.rows.shape[2] ** 2 + 16)
 
     @cached_property
     def scaled(self) -> FloatArray:
@@ -94,6 +135,16 @@ class UnitBlock:
         if self.weights is not None and power:
             looked_up = np.where(self.weights == 0, 0.0, looked_up) * np.abs(self.weights) ** power
         return np.asarray(looked_up.sum(axis=2))
+
+    def sizes(self, roots: FloatArray) -> FloatArray:
+        """Σ (Σ |a| root)² over the columns √times a of every kind, for roots of a diagonal with a last
+        zero.
+        """
+        looked_up = roots[self.rows]
+        if self.weights is not None:
+            looked_up *= np.abs(self.weights)
+        lengths = looked_up.sum(axis=2) ** 2
+        return np.asarray((lengths if self.single else lengths * self.times).sum(axis=1))
 
     def forms(self, matrix: FloatArray) -> FloatArray:
         """BᵀYB of every kind, for the columns √times a. Y has a last row of zeros, for none; or is a
@@ -142,7 +193,7 @@ class UnitBlock:
 class UnitReduction(Protocol):
     """What a pass computes. The order of the blocks does not matter."""
 
-    def of_block(self, block: UnitBlock) -> Arrays:
+    def of_block(self, block: Any) -> Arrays:
         """What one block contributes."""
 
     def merged(self, parts: Sequence[Arrays]) -> Arrays:
@@ -178,9 +229,6 @@ class UnitStore(Protocol):
     def choose(self, kinds: IndexArray) -> Units:
         """Some of the kinds in memory, for a closer look: the others are still there."""
 
-    def renumbered(self, number: IndexArray, numbers: int) -> UnitStore:
-        """The rows with other numbers; ``numbers`` for those that are gone."""
-
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Units:
@@ -203,12 +251,32 @@ class Units:
         """Of every kind, the rows of all persons that nothing published tells from its first one."""
         if self.distinct or not len(self):
             return self.people.astype(np.float64)
-        entries = self.rows if self.weights is None else np.concatenate([self.rows, self.weights], axis=1)
-        _, group = np.unique(entries.reshape(len(entries) // self.each, -1), axis=0, return_inverse=True)
-        group = group.ravel()
+        group = self._groups()
         number = np.repeat(self.people, np.diff(self.starts))[:: self.each] * self.times[:: self.each]
         total = np.bincount(group, number)[group[self.starts[:-1] // self.each]]
         return np.asarray(total)
+
+    def _groups(self) -> IndexArray:
+        """For every row of a kind a number that those with the same columns share."""
+        lines = self.rows.reshape(len(self.rows) // self.each, -1)
+        tables = (lines,) if self.weights is None else (lines, self.weights.reshape(lines.shape))
+        # Sorted by a sum that equal columns share; then neighbours are compared entry by entry.
+        factors = np.random.default_rng(0).integers(1, 1 << 62, size=(len(tables), lines.shape[1])) | 1
+        keys = np.zeros(len(lines), dtype=np.int64)
+        for table, factor in zip(tables, factors, strict=True):
+            bits = table.astype(np.int64) if table is lines else np.ascontiguousarray(table).view(np.int64)
+            bits = (bits + 1) * np.int64(0x9E3779B97F4A7C1 | 1)
+            keys += ((bits ^ (bits >> np.int64(29))) * factor).sum(axis=1)
+        order = np.argsort(keys, kind="stable")
+        ordered = keys[order]
+        new = np.ones(len(lines), dtype=np.bool_)
+        new[1:] = ordered[1:] != ordered[:-1]
+        for table in tables:
+            sorted_table = table[order]
+            new[1:] |= np.any(sorted_table[1:] != sorted_table[:-1], axis=1)
+        group = np.empty(len(lines), dtype=np.intp)
+        group[order] = np.cumsum(new) - 1
+        return group
 
     def blocks(self) -> Iterator[UnitBlock]:
         """All kinds: those with one row, then those with several, as many columns each."""
@@ -217,7 +285,10 @@ class Units:
         shapes = 2 * sizes + several
         for shape in np.unique(shapes).tolist():
             size, kinds = shape // 2, np.flatnonzero(shapes == shape)
-            step = max(1, _TOGETHER // max(1, size * min(size * width**2, self.numbers + 1)))
+            # Pairs of rows of one column are looked up one after the other, those of several at once.
+            dense = size * width**2 > 8 * self.numbers
+            each = self.numbers + 1 if dense else width if size == 1 else size * width**2
+            step = max(1, _TOGETHER // max(1, size * each))
             for first in range(0, kinds.size, step):
                 chosen = kinds[first : first + step]
                 # Slices of kinds that lie together are no copies.
@@ -248,16 +319,13 @@ class Units:
             done += len(block)
         return reduction.merged(parts)
 
-    def renumbered(self, number: IndexArray, numbers: int) -> Units:
-        """The rows with other numbers; ``numbers`` for those that are gone."""
-        rows = np.append(number, numbers).astype(self.rows.dtype)[self.rows]
-        return replace(self, rows=rows, numbers=numbers, distinct=False)
-
     def take(self, rows: IndexArray) -> Units:
         """The same persons with some of the rows."""
-        number = np.full(self.numbers, rows.size)
+        number = np.full(self.numbers + 1, rows.size)
         number[rows] = np.arange(rows.size)
-        return self.renumbered(number, int(rows.size))
+        return replace(
+            self, rows=number.astype(self.rows.dtype)[self.rows], numbers=int(rows.size), distinct=False
+        )
 
     def choose(self, kinds: IndexArray) -> Units:
         """A closer look at some of the kinds: the others are still there."""

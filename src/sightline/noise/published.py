@@ -12,7 +12,7 @@ parameter :math:`p`, the law's own scale, and in the unit of the answer:
 The last two add whole numbers to whole numbers. An answer with a lattice has no Fisher information, but one
 with the discrete Gaussian law tells no more than a Gaussian answer of variance :math:`\sigma^2 - 1`, except
 with a probability of :data:`LATTICE_SHARE` at most; and of a yes or no a geometric answer tells no more than
-a Gaussian one with the information above. The theory page on noise laws proves both.
+a Gaussian one with the information above. The theory page on priors proves both.
 """
 
 from __future__ import annotations

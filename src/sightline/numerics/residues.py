@@ -6,7 +6,6 @@ precision). So residues are split into limbs, multiplied limb by limb at full sp
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -22,13 +21,6 @@ from sightline.numerics import integers as exact
 Residues = NDArray[np.int64]
 
 RESIDUE_BITS = 61  # drawn residues are below 2^61, which every 62-bit prime exceeds
-
-
-def draw_residues(seed: bytes, *, count: int, checks: int) -> Residues:
-    """Random residues of shape ``(checks, count)`` that are a function of ``seed`` alone."""
-    digest = hashlib.sha256(seed).digest()
-    generator = np.random.Generator(np.random.Philox(int.from_bytes(digest[:16], "big")))
-    return generator.integers(0, 1 << RESIDUE_BITS, size=(checks, count), dtype=np.int64)
 
 
 def limbs(values: Residues, *, bits: int) -> FloatArray:
@@ -138,3 +130,47 @@ def reduced(matrix: NDArray[np.int64], right: Callable[[int], Residues]) -> Solv
             return echelon(matrix, right(prime), prime=prime)
         except BadPrime:
             draw += 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ColumnDecisions:
+    """What an elimination of the distinct columns says."""
+
+    rank: int
+    pivots: IndexArray  # columns that are independent of the earlier ones
+    identifiable: NDArray[np.bool_]
+
+
+def decide_columns(columns: FloatArray) -> ColumnDecisions:
+    """Rank, pivots and identifiable groups of a table of different columns (rows × groups).
+
+    >>> decide_columns(np.array([[1.0, 1e-8, 0.0], [0.0, 0.0, 3.0]])).identifiable.tolist()
+    [False, False, True]
+    """
+    row_count, count = columns.shape
+    prime = exact.prime_of(np.ascontiguousarray(columns + 0.0).view(np.int64))
+    table = residues_of_doubles(columns, prime)
+    reduced, rank = flint.nmod_mat(row_count, count, table.ravel().tolist(), prime).rref()
+    entries = [int(entry) for entry in reduced.entries()[: int(rank) * count]]
+    nonzero = np.array(entries, dtype=np.int64).reshape(int(rank), count) != 0
+    pivots: IndexArray = np.argmax(nonzero, axis=1) if int(rank) else np.zeros(0, dtype=np.intp)
+    identifiable = np.zeros(count, dtype=np.bool_)
+    identifiable[pivots] = np.count_nonzero(nonzero, axis=1) == 1
+    return ColumnDecisions(rank=int(rank), pivots=pivots, identifiable=identifiable)
+
+
+def residues_of_doubles(columns: FloatArray, prime: int) -> Residues:
+    """Every row times the power of two that makes it integers, modulo a prime."""
+    fractions, exponents = np.frexp(columns)
+    mantissas = np.ldexp(fractions, 53).astype(np.int64)
+    used = np.where(mantissas != 0, exponents, np.iinfo(np.int32).max)
+    shifts = np.where(mantissas != 0, exponents - used.min(axis=1, keepdims=True), 0)
+    table: Residues = np.mod(mantissas, np.int64(prime))
+    while np.any(shifts > 0):
+        steps = np.minimum(shifts, 40)
+        for bits in np.unique(steps[steps > 0]).tolist():
+            chosen = steps == bits
+            none = np.zeros(int(np.count_nonzero(chosen)), dtype=np.int64)
+            table[chosen] = shift_add(table[chosen], none, bits=bits, prime=prime)
+        shifts = shifts - steps
+    return table

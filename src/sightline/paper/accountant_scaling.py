@@ -7,10 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from sightline.paper.claim import Claim, claim
+from sightline.paper.comparison import Claim, Line, Table, claim
 from sightline.paper.drawing import panel
-from sightline.paper.figure_type import Table
-from sightline.paper.line import Line
 from sightline.privacy.accountant import Accountant
 from sightline.privacy.budget import Budget
 from sightline.privacy.composition import BasicComposition

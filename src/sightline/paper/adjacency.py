@@ -14,10 +14,8 @@ from typing import Any
 import numpy as np
 
 from sightline.arrays import FloatArray
-from sightline.paper.claim import Claim, claim
+from sightline.paper.comparison import Claim, Line, Table, claim
 from sightline.paper.drawing import panel
-from sightline.paper.figure_type import Table
-from sightline.paper.line import Line
 from sightline.releases.feature_mean import Moment, SmoothThreshold
 from sightline.releases.linear import SubsetMean
 from sightline.releases.query import Convention, Query

@@ -11,9 +11,8 @@ from sightline.multiset.curve import release_curve
 from sightline.multiset.family import Family
 from sightline.multiset.moments import Moments
 from sightline.multiset.thresholds import Thresholds
-from sightline.paper.claim import Claim, claim
+from sightline.paper.comparison import Claim, Line, claim
 from sightline.paper.drawing import panel
-from sightline.paper.line import Line
 from sightline.privacy.budget import Budget
 from sightline.privacy.composition import BasicComposition
 from sightline.privacy.concentrated import ZeroConcentrated

@@ -19,11 +19,10 @@ import numpy as np
 from sightline.attacks.mle import ConstrainedMLE
 from sightline.attacks.monte_carlo import simulate
 from sightline.multiset.moments import pair_information
-from sightline.paper.claim import Claim, claim
+from sightline.paper.comparison import INTERVAL_95, Claim, Line, claim
 from sightline.paper.drawing import panel
-from sightline.paper.line import INTERVAL_95, Line
 from sightline.paper.mle import Pair, transcript
-from sightline.paper.setting import BASIC, UNIFORM
+from sightline.paper.published import BASIC, UNIFORM
 from sightline.privacy.composition import Calibration
 from sightline.progress import reported
 

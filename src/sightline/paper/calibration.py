@@ -11,9 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from sightline.paper.claim import Claim, claim
+from sightline.paper.comparison import Claim, Line, claim
 from sightline.paper.drawing import panel
-from sightline.paper.line import Line
 from sightline.privacy.accountant import Accountant
 from sightline.privacy.budget import Budget
 from sightline.privacy.composition import BasicComposition, Calibration, kappa_of_one

@@ -20,9 +20,8 @@ from sightline.multiset.thresholds import (
     threshold_trace_bound,
 )
 from sightline.paper import threshold
-from sightline.paper.claim import Claim, claim
+from sightline.paper.comparison import Claim, Line, claim
 from sightline.paper.drawing import panel
-from sightline.paper.line import Line
 from sightline.privacy.budget import Budget
 from sightline.privacy.composition import BasicComposition
 

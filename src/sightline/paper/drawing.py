@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from sightline.paper.line import Line
+from sightline.paper.comparison import Line
 from sightline.report.style import DASHES, INK, PALETTE, altair
 
 _STAR = (

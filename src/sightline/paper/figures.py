@@ -9,7 +9,7 @@ from __future__ import annotations
 from importlib import import_module
 
 from sightline.errors import InvalidInput
-from sightline.paper.figure_type import Figure
+from sightline.paper.comparison import Figure
 
 # Label -> its module, in the order of the paper; then figures that it mentions and does not show, and
 # figures that go beyond it.

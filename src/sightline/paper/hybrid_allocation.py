@@ -20,10 +20,9 @@ from sightline.attacks.transcript_model import exact_answers
 from sightline.labeled.bounds.cosine import CosineSquaredPrior
 from sightline.multiset.hybrid_splits import HybridSplits, Memberships, hybrid
 from sightline.multiset.moments import Moments
-from sightline.paper.claim import Claim, claim
+from sightline.paper.comparison import INTERVAL_95, Claim, Line, claim
 from sightline.paper.drawing import axis
-from sightline.paper.line import INTERVAL_95, Line
-from sightline.paper.loads import shipped_loads
+from sightline.paper.published import shipped_loads
 from sightline.privacy.budget import Budget
 from sightline.privacy.concentrated import ZeroConcentrated
 from sightline.progress import reported

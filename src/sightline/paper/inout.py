@@ -12,10 +12,8 @@ from sightline.attacks.blue import Blue
 from sightline.attacks.monte_carlo import sweep
 from sightline.geometry.transcript import Transcript
 from sightline.labeled.inout import InOut
-from sightline.paper.claim import Claim, claim
-from sightline.paper.comparison import Comparison, joint_test
+from sightline.paper.comparison import Claim, Comparison, Line, claim, joint_test
 from sightline.paper.drawing import panel
-from sightline.paper.line import Line
 from sightline.privacy.accountant import Accountant
 from sightline.privacy.budget import Budget
 from sightline.privacy.composition import BasicComposition

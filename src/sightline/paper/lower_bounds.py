@@ -14,9 +14,8 @@ from sightline.multiset.moments import (
     moment_log_determinant_bound,
     moment_value_bounds,
 )
-from sightline.paper.claim import Claim, claim
+from sightline.paper.comparison import Claim, Line, claim
 from sightline.paper.drawing import panel
-from sightline.paper.line import Line
 from sightline.privacy.budget import Budget
 from sightline.privacy.composition import BasicComposition
 from sightline.progress import reported

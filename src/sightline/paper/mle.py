@@ -16,11 +16,8 @@ from sightline.attacks.inversion import MomentInversion
 from sightline.attacks.mle import ConstrainedMLE
 from sightline.attacks.monte_carlo import Simulation, sweep
 from sightline.geometry.transcript import Transcript
-from sightline.paper.claim import Claim, claim
-from sightline.paper.comparison import Comparison, joint_test
+from sightline.paper.comparison import INTERVAL_95, Claim, Comparison, Line, Table, claim, joint_test
 from sightline.paper.drawing import panel
-from sightline.paper.figure_type import Table
-from sightline.paper.line import INTERVAL_95, Line
 from sightline.paper.published import printed_line, reference
 from sightline.privacy.budget import Budget
 from sightline.privacy.composition import BasicComposition, Calibration
@@ -46,7 +43,7 @@ class Parameters:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Risks:
+class MleRisks:
     """Bound and risks of one pair under one calibration."""
 
     crb: Line
@@ -65,8 +62,8 @@ class Risks:
 class Result:
     """Risks by total budget, and the delta that the classical noise delivers."""
 
-    classical: dict[str, Risks]
-    analytic: dict[str, Risks]
+    classical: dict[str, MleRisks]
+    analytic: dict[str, MleRisks]
     promised_delta: float
     delivered_delta: Line  # by basic composition: twice that of one release at half the budget
     transcript_delta: Line  # of the two releases together, exactly
@@ -85,7 +82,7 @@ def transcript(releases: int, *, epsilon: float, delta: float, calibration: Cali
 def compute(parameters: Parameters) -> Result:
     """Simulate both attacks on the same noise, pair by pair and calibration by calibration."""
     jobs = [(calibration, name, pair) for calibration in Calibration for name, pair in parameters.pairs]
-    risks: dict[Calibration, dict[str, Risks]] = {calibration: {} for calibration in Calibration}
+    risks: dict[Calibration, dict[str, MleRisks]] = {calibration: {} for calibration in Calibration}
     for calibration, name, pair in reported(jobs):
         risks[calibration][name] = _risks(parameters, pair, calibration)
     share = parameters.releases
@@ -103,7 +100,7 @@ def compute(parameters: Parameters) -> Result:
     )
 
 
-def _risks(parameters: Parameters, pair: Pair, calibration: Calibration) -> Risks:
+def _risks(parameters: Parameters, pair: Pair, calibration: Calibration) -> MleRisks:
     strata = {
         epsilon: transcript(
             parameters.releases, epsilon=epsilon, delta=parameters.delta, calibration=calibration
@@ -116,7 +113,7 @@ def _risks(parameters: Parameters, pair: Pair, calibration: Calibration) -> Risk
         return list(risks.values())
 
     mle = simulated(ConstrainedMLE())
-    return Risks(
+    return MleRisks(
         crb=Line.of(_BOUND, x=parameters.epsilons, y=[risk.crb for risk in mle]),
         inversion=simulated_line(_INVERSION, parameters.epsilons, simulated(MomentInversion())),
         mle=simulated_line(_MLE, parameters.epsilons, mle),

@@ -7,9 +7,8 @@ from typing import Any
 
 from sightline.attacks.mle import ConstrainedMLE
 from sightline.attacks.monte_carlo import sweep
-from sightline.paper.claim import Claim, claim
+from sightline.paper.comparison import INTERVAL_95, Claim, Line, claim
 from sightline.paper.drawing import panel, stars_of
-from sightline.paper.line import INTERVAL_95, Line
 from sightline.paper.mle import Pair, simulated_line, transcript
 from sightline.privacy.composition import Calibration
 from sightline.progress import reported

@@ -10,10 +10,8 @@ import numpy as np
 
 from sightline.multiset.curve import ReleaseCurve, release_curve, release_curves
 from sightline.multiset.moments import Moments
-from sightline.paper.claim import Claim, claim
-from sightline.paper.comparison import Comparison
+from sightline.paper.comparison import Claim, Comparison, Line, claim
 from sightline.paper.drawing import panel, stars_of
-from sightline.paper.line import Line
 from sightline.paper.published import printed_line, reference
 from sightline.privacy.budget import Budget
 from sightline.privacy.composition import BasicComposition

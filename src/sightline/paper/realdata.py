@@ -20,10 +20,9 @@ import numpy as np
 from sightline.arrays import FloatArray
 from sightline.multiset.curve import release_curves
 from sightline.multiset.moments import Moments, pair_crb_at_two
-from sightline.paper.claim import Claim, claim
+from sightline.paper.comparison import Claim, claim
 from sightline.paper.drawing import axis
-from sightline.paper.loads import normalise, shipped_loads
-from sightline.paper.published import reference
+from sightline.paper.published import normalise, reference, shipped_loads
 from sightline.privacy.budget import Budget
 from sightline.privacy.composition import BasicComposition
 from sightline.releases.query import Convention

@@ -11,9 +11,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from sightline.paper import mle_vs_releases
-from sightline.paper.claim import Claim, claim
+from sightline.paper.comparison import INTERVAL_95, Claim, Line, claim
 from sightline.paper.drawing import panel, stars_of
-from sightline.paper.line import INTERVAL_95, Line
 from sightline.paper.mle import Pair
 from sightline.privacy.composition import Calibration
 from sightline.progress import reported, reporting, silent

@@ -1,22 +1,33 @@
-"""Compute the figures that the folder lacks, draw and compare them, and write the index page."""
+"""Compute the figures that the folder lacks, draw and compare them, and write the index page.
+
+Finished figures are stored under a key of their inputs; each file is written whole or not at all. The page
+has every figure with the printed numbers, and the table of claims, in one file.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import json
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import version
+from importlib.resources import files
+from importlib.resources.abc import Traversable
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 from typing import Any
 
 from pydantic_core import to_jsonable_python
 
-from sightline.errors import require
-from sightline.paper.comparison import joint_test
-from sightline.paper.figure_type import Figure, MadeFigure, Panel
+from sightline.errors import InvalidInput, MissingExtra, require
+from sightline.format import power_of_ten
+from sightline.paper.comparison import ClaimVerdict, Comparison, Figure, MadeFigure, Panel, joint_test
 from sightline.paper.figures import LABELS, figure
-from sightline.paper.page import page_of
-from sightline.paper.store import as_json, file_stem, key, read_result, writable_folder, write_whole
 from sightline.progress import Progress, reporting, silent
-from sightline.report.style import altair, specification, svg
+from sightline.report.files import write_new
+from sightline.report.style import altair, live_charts, specification, static_chart, svg
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -25,6 +36,29 @@ class Regenerated:
 
     made: tuple[MadeFigure, ...]
     page: Path
+
+    def lines(self) -> list[str]:
+        """A line for each figure, the number of claims that hold, those that fail, and the page."""
+        width = max(len(made.label) for made in self.made)
+        summary = [f"{made.label:<{width}}  {_state(made)}" for made in self.made]
+        verdicts = Counter(claim.verdict for made in self.made for claim in made.claims)
+        if verdicts:
+            counts = ", ".join(
+                f"{verdicts[verdict]} {verdict.value}" for verdict in ClaimVerdict if verdicts[verdict]
+            )
+            summary.append(f"claims: {counts}")
+        for made in self.made:
+            summary += [
+                f"does not hold: {claim.label}: {claim.says}"
+                for claim in made.claims
+                if claim.verdict is ClaimVerdict.FAILS
+            ]
+        summary.append(f"open {self.page}")
+        return summary
+
+    def document(self) -> dict[str, Any]:
+        """The numbers of the run, for JSON."""
+        return {"page": str(self.page), "figures": [made.document for made in self.made]}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -160,3 +194,139 @@ def _made_figure(task: _Task, result: Any, *, computed: bool) -> MadeFigure:
         claims=claims,
         computed=computed,
     )
+
+
+def file_stem(label: str) -> str:
+    """Return the name of a figure's files, without the ending.
+
+    >>> file_stem("fig:app_mle_vs_L"), file_stem("fig:mle: top, analytic")
+    ('fig-app_mle_vs_L', 'fig-mle-top-analytic')
+    """
+    words = "".join(
+        letter if letter.isascii() and (letter.isalnum() or letter == "_") else " " for letter in label
+    )
+    return "-".join(words.split())
+
+
+def key(label: str, parameters: object) -> str:
+    """Hash the inputs of a result: its label, its parameters and the code of the package."""
+    text = as_json({"label": label, "parameters": parameters, "code": _code()})
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def as_json(value: Any) -> str:
+    """Write JSON: equal bytes for equal values, and no NaN or infinity."""
+    return json.dumps(to_jsonable_python(value), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def read_result(path: Path, *, key: str, result: type[Any]) -> Any | None:
+    """Read the result in a figure's file; ``None`` if it was not computed from the inputs of ``key``."""
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    if not isinstance(document, dict) or document.get("key") != key:
+        return None
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(result).validate_python(document["result"])
+
+
+def writable_folder(path: Path) -> Path:
+    """Make the folder and return it; ``InvalidInput`` if it cannot be written."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        with NamedTemporaryFile(dir=path, prefix=".sightline-"):
+            pass
+    except OSError as error:
+        raise InvalidInput(
+            f"expected a folder that can be written, got {str(path)!r} ({error.strerror}); give another with "
+            "--out"
+        ) from None
+    return path
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Write a file whole or not at all."""
+    write_new(path, text.encode("utf-8"), force=True)
+
+
+@cache
+def _code() -> str:
+    """Hash every module and data file of the package."""
+    digest = hashlib.sha256()
+    for name, content in sorted(_contents(files("sightline"), "")):
+        digest.update(name.encode() + b"\0" + content + b"\0")
+    return digest.hexdigest()
+
+
+def _contents(folder: Traversable, prefix: str) -> list[tuple[str, bytes]]:
+    contents = []
+    for entry in folder.iterdir():
+        if entry.is_dir():
+            if entry.name != "__pycache__":
+                contents += _contents(entry, f"{prefix}{entry.name}/")
+        elif entry.name.endswith((".py", ".json", ".csv")):
+            contents.append((prefix + entry.name, entry.read_bytes()))
+    return contents
+
+
+def page_of(figures: Sequence[MadeFigure], *, fast: bool, seed: int) -> str:
+    """Return the page as one HTML file that loads nothing else."""
+    try:
+        from jinja2 import Environment
+    except ImportError:
+        raise MissingExtra(
+            'the page needs Jinja2, which is not installed; pip install "sightline[report]"'
+        ) from None
+    template = files("sightline.paper").joinpath("page.html").read_text(encoding="utf-8")
+    environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
+    environment.filters |= {"number": power_of_ten, "stem": file_stem, "rows": _rows}
+    claims = [claim for made in figures for claim in made.claims]
+    charts = {
+        _identifier(made.label, panel.name): panel.specification for made in figures for panel in made.panels
+    }
+    counts = Counter(claim.verdict for claim in claims)
+    text: str = environment.from_string(template).render(
+        figures=[made for made in figures if made.label != "claims"],
+        still=_still,
+        claims=claims,
+        counts=[(verdict.value, counts[verdict]) for verdict in ClaimVerdict],
+        fast=fast,
+        seed=seed,
+        version=version("sightline"),
+        scripts=live_charts(charts),
+    )
+    return text
+
+
+def _still(made: MadeFigure, panel: Panel) -> str:
+    """The image of a panel, which the script replaces by a live chart."""
+    return static_chart(
+        panel.file.read_text(encoding="utf-8"),
+        identifier=_identifier(made.label, panel.name),
+        description=f"{made.label}, {panel.name}",
+    )
+
+
+def _rows(comparison: Comparison) -> list[tuple[str, str, str, float]]:
+    """x, our number, the printed one with its interval, and the relative difference."""
+    ours, printed = comparison.ours, comparison.published
+    spread = printed.half_widths or (None,) * len(printed.y)
+    return [
+        (f"{x:g}", f"{a:.10g}", f"{b:.12g}" + (f" ± {w:.3g}" if w else ""), (a - b) / b)
+        for x, a, b, w in zip(ours.x, ours.y, printed.y, spread, strict=True)
+    ]
+
+
+def _identifier(label: str, panel: str) -> str:
+    return "chart-" + file_stem(f"{label} {panel}")
+
+
+def _state(made: MadeFigure) -> str:
+    parts = ["computed" if made.computed else "found"]
+    if made.largest_relative_difference is not None:
+        parts.append(f"within {power_of_ten(made.largest_relative_difference)} of the printed curves")
+    if made.agreement is not None:
+        parts.append(str(made.agreement))
+    return "; ".join(parts)

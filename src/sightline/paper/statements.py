@@ -9,11 +9,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sightline.paper.claim import Claim
 from sightline.paper.claims.framework import CHECKS as FRAMEWORK
 from sightline.paper.claims.labeled import CHECKS as LABELED
 from sightline.paper.claims.multiset import CHECKS as MULTISET
 from sightline.paper.claims.regimes import CHECKS as REGIMES
+from sightline.paper.comparison import Claim
 from sightline.progress import reported
 
 

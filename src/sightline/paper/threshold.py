@@ -10,9 +10,8 @@ import numpy as np
 from sightline.format import parameter
 from sightline.multiset.curve import release_curve, release_curves
 from sightline.multiset.thresholds import Thresholds
-from sightline.paper.claim import Claim, claim
+from sightline.paper.comparison import Claim, Line, claim
 from sightline.paper.drawing import panel, stars_of
-from sightline.paper.line import Line
 from sightline.privacy.budget import Budget
 from sightline.privacy.composition import BasicComposition
 from sightline.progress import reported

@@ -7,36 +7,40 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sightline.arrays import FloatArray, IndexArray
+from sightline.attacks.estimates import any_law_factor, gaussian_factor, unimodal_factor
 from sightline.auditing.findings import Findings, LinearFindings, find
 from sightline.auditing.reading import PlanLike, public_source, read_plan
 from sightline.auditing.session import Session, opened
 from sightline.errors import InvalidPlan, TooMuchWork, require
 from sightline.noise.published import PublishedLaw
-from sightline.progress import Progress, silent
-from sightline.rehearsing.attack_weights import (
+from sightline.progress import Progress, report, reporting
+from sightline.rehearsing.attacks import (
+    MOST_VALUES,
     AttackWeights,
+    SmallGroup,
     best_linear,
     best_unbiased,
-    prior_errors,
-    sample_rows,
+    errors_of,
+    small_groups,
 )
-from sightline.rehearsing.likelihood import MOST_VALUES, SmallGroup, small_groups
-from sightline.rehearsing.publication import Publication, read_publication, simulate_publication
-from sightline.rehearsing.result import (
-    CONFIDENCE,
-    AttackKind,
-    Coverage,
-    Guess,
-    Rehearsal,
-    any_law_factor,
-    gaussian_factor,
-    unimodal_factor,
+from sightline.rehearsing.publication import (
+    MOST_NAMED,
+    Publication,
+    Secrets,
+    Truth,
+    read_publication,
+    rehearsed,
+    secrets_by_column,
+    seen_rows,
+    simulate_publication,
 )
-from sightline.rehearsing.truth import MOST_NAMED, Secrets, Truth, rehearsed, secrets_by_column, seen_rows
+from sightline.rehearsing.result import CONFIDENCE, AttackKind, Coverage, Guess, Rehearsal
 from sightline.tables.membership import Feature
 from sightline.tables.records import secrets_of
 from sightline.tables.subject import SecretKind
@@ -71,9 +75,10 @@ def rehearse(
     ``answers``, a CSV file of what was really published, that is attacked in place of simulated numbers.
     Equal seeds give equal rehearsals. The result holds true values: it is for the owner of the table only.
     """
-    return publish_and_rehearse(
-        plan, seed=seed, repetitions=repetitions, top=top, answers=answers, progress=progress
-    ).rehearsal
+    with reporting(progress):
+        return publish_and_rehearse(
+            plan, seed=seed, repetitions=repetitions, top=top, answers=answers
+        ).rehearsal
 
 
 def publish_and_rehearse(
@@ -83,7 +88,6 @@ def publish_and_rehearse(
     repetitions: int = 2000,
     top: int = 10,
     answers: str | PathLike[str] | None = None,
-    progress: Progress | None = None,
 ) -> Publishing:
     """The same as :func:`rehearse`, with the numbers that were attacked."""
     require(seed >= 0, "seed >= 0", got=seed)
@@ -92,47 +96,44 @@ def publish_and_rehearse(
     )
     require(top >= 1, "top >= 1", got=top)
     checked, base = read_plan(plan)
-    watch = progress or silent
-    watch("opening the table", 0.0)
-    with opened(checked, base, progress=watch) as session:
-        findings = find(session.plan, session.membership(watch))
+    report("opening the table", 0.0)
+    with opened(checked, base, progress=report) as session:
+        findings = find(session.plan, session.membership(report))
         _check(findings)
-        watch("asking for the true values", 0.0)
+        report("asking for the true values", 0.0)
         truth = Truth.of(session, findings)
         # Streams of their own: the publication of a seed does not depend on the number of repetitions.
         published, repeated = (np.random.default_rng([seed, stream]) for stream in range(2))
         if answers is None:
-            publication = simulate_publication(findings, truth.answers, published)
+            publication, misfit = simulate_publication(findings, truth.answers, published), None
         else:
             publication = read_publication(Path(answers), findings)
-        rehearsing = _Rehearsing(
+            misfit = publication.misfit(findings, truth.answers)
+        attacked = _Attacked(
             session=session,
             findings=findings,
             truth=truth,
             numbers=publication.means,
             repetitions=repetitions,
             generator=repeated,
-            watch=watch,
         )
-        guesses, notes = rehearsing.everything(top)
+        guesses, notes = attacked.everything(top)
         data = session.plan.data
-    return Publishing(
-        publication=publication,
-        rehearsal=Rehearsal(
-            source=public_source(str(data.source)),
-            record=data.record,
-            secret=data.secret,
-            kind=data.secret_kind.value,
-            bounds=data.domain,
-            prior=findings.prior.values,
-            seed=seed,
-            simulated=answers is None,
-            numbers=publication.values.size,
-            guesses=guesses,
-            misfit=None if answers is None else publication.misfit(findings, truth.answers),
-            notes=notes,
-        ),
+    rehearsal = Rehearsal(
+        source=public_source(str(data.source)),
+        record=data.record,
+        secret=data.secret,
+        kind=data.secret_kind.value,
+        bounds=data.domain,
+        prior=findings.prior.values,
+        seed=seed,
+        simulated=answers is None,
+        numbers=publication.values.size,
+        guesses=tuple(guesses),
+        misfit=misfit,
+        notes=tuple(notes),
     )
+    return Publishing(publication=publication, rehearsal=rehearsal)
 
 
 def _named(keys: list[str], size: int) -> str:
@@ -146,50 +147,53 @@ def _named(keys: list[str], size: int) -> str:
     return ", ".join(dict.fromkeys(shown)) + (f" and {more:,} more" if more else "")
 
 
+def _repeated(errors: FloatArray, held: NDArray[np.bool_]) -> dict[str, Any]:
+    """What a guess's repetitions showed: their errors, and whether their intervals held the truth."""
+    squares = errors**2
+    return {
+        "repetitions": errors.size,
+        "covered": int(np.count_nonzero(held)),
+        "mse": float(squares.mean()),
+        "mse_error": float(squares.std(ddof=1)) / math.sqrt(errors.size),
+    }
+
+
 def _check(findings: Findings) -> None:
     """Refuse what cannot be rehearsed."""
-    require(
-        len(findings.membership.cells) > 0,
-        "a published number that depends on the secret",
-        got="none",
-        error=InvalidPlan,
-    )
-    other = [
-        part.name
-        for part in findings.membership.partitions
-        if part.feature in (Feature.BAND, Feature.CLIPPED)
-    ]
-    require(
-        not other,
+
+    def refuse(wrong: bool, wanted: str, *, got: str, fix: str) -> None:
+        require(not wrong, wanted, got=got, fix=fix, error=InvalidPlan)
+
+    membership, pricing, found = findings.membership, findings.pricing, findings.linear
+    others_out = "leave these releases out to rehearse the others"
+    cells = len(membership.cells)
+    refuse(cells == 0, "a published number that depends on the secret", got="none", fix="publish one")
+    bands = [part.name for part in membership.partitions if part.feature in (Feature.BAND, Feature.CLIPPED)]
+    refuse(
+        bool(bands),
         "numbers, moments, thresholds and categories",
-        got=f"a band or a clipped sum in {', '.join(other[:3])!r}",
-        fix="leave these releases out to rehearse the others",
-        error=InvalidPlan,
+        got=f"a band or a clipped sum in {', '.join(bands[:3])!r}",
+        fix=others_out,
     )
-    require(
-        findings.plan.attacker.values_within is None,
+    refuse(
+        findings.plan.attacker.values_within is not None,
         "an attacker who knows the bounds of the values",
         got="values_within",
         fix="what they know of each value is not in the plan: rehearse without it",
-        error=InvalidPlan,
     )
-    pricing = findings.pricing
     used = {pricing.laws[p] for bundle in pricing.bundles for p in bundle}
-    others = sorted(law.value for law in used - {PublishedLaw.GAUSSIAN, PublishedLaw.LAPLACE})
-    require(
-        not others,
+    laws = sorted(law.value for law in used - {PublishedLaw.GAUSSIAN, PublishedLaw.LAPLACE})
+    refuse(
+        bool(laws),
         "Gaussian or Laplace noise on every number",
-        got=f"the law {', '.join(others)!r}",
-        fix="leave these releases out to rehearse the others",
-        error=InvalidPlan,
+        got=f"the law {', '.join(laws)!r}",
+        fix=others_out,
     )
-    found = findings.linear
-    require(
-        found is None or findings.membership.persons is None or not findings.one_value,
+    refuse(
+        found is not None and membership.persons is not None and findings.one_value,
         "records with one row, or rows with values of their own",
         got='values = "constant"',
         fix="rehearse a table with one row a record",
-        error=InvalidPlan,
     )
     if found is not None and found.linear.row_count > _MOST_ROWS:
         raise TooMuchWork(
@@ -199,7 +203,7 @@ def _check(findings: Findings) -> None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class _Rehearsing:
+class _Attacked:
     """A publication under attack."""
 
     session: Session
@@ -208,9 +212,8 @@ class _Rehearsing:
     numbers: FloatArray  # the mean of each published number's copies
     repetitions: int
     generator: np.random.Generator
-    watch: Progress
 
-    def everything(self, top: int) -> tuple[tuple[Guess, ...], tuple[str, ...]]:
+    def everything(self, top: int) -> tuple[list[Guess], list[str]]:
         """All guesses, and what the reader must know of them."""
         guesses: list[Guess] = []
         notes = self._remarks()
@@ -218,21 +221,23 @@ class _Rehearsing:
         if found is not None:
             columns = found.most_exposed(np.arange(found.lower.size), top)
             secrets = secrets_by_column(self.session, found.linear, columns)
-            self.watch("repeating the best unbiased attack", 0.0)
-            guesses += self._unbiased(found, columns, secrets)
-            self.watch("repeating the best linear attack", 0.0)
-            linear, note = self._linear(found, columns, secrets)
-            guesses, notes = guesses + linear, notes + note
+            report("repeating the best unbiased attack", 0.0)
+            guesses += self._unbiased(found, columns[found.visible[columns]], secrets)
+            report("repeating the best linear attack", 0.0)
+            repetitions = max(20, min(self.repetitions, _MOST_DRAWS // int(found.people.sum())))
+            if repetitions < self.repetitions:
+                notes.append(f"The best linear attack is repeated {repetitions:,} times: the table is large.")
+            guesses += self._linear(found, columns, secrets, repetitions)
         groups = small_groups(self.findings, self.truth)
         for group in groups:
-            self.watch("repeating the constrained likelihood attack", 0.0)
+            report("repeating the constrained likelihood attack", 0.0)
             guesses += self._likelihood(group)
         if self.findings.has_nonlinear and not groups:
             notes.append(
                 f"No group of up to {MOST_VALUES} records has its values determined by its own numbers: "
                 "there is no constrained likelihood attack."
             )
-        return tuple(guesses), tuple(notes)
+        return guesses, notes
 
     def _remarks(self) -> list[str]:
         membership, notes = self.findings.membership, []
@@ -247,162 +252,128 @@ class _Rehearsing:
     def _unbiased(
         self, found: LinearFindings, columns: IndexArray, secrets: dict[int, Secrets]
     ) -> Iterator[Guess]:
-        linear = found.linear
-        seen = columns[found.visible[columns]]
-        if not seen.size:
+        """The recipes: the true values stay, the noise is drawn anew."""
+        if not columns.size:
             return
-        attack = best_unbiased(found, seen)
-        exact = np.asarray(linear.table @ self.truth.unknown)
         gaussian = self.findings.pricing.gaussian
-        factor = (gaussian_factor if gaussian else unimodal_factor)(CONFIDENCE)
-        errors = self._fixed_values_errors(found, attack, exact)
-        for place, column in enumerate(seen.tolist()):
+        attack = best_unbiased(found, columns)
+        errors = errors_of(found, attack, self.repetitions, self.generator, sums=self.truth.unknown)
+        for place, column in enumerate(columns.tolist()):
             size = int(found.counts[column])
-            rows = secrets[column]
-            yield self._guess(
-                AttackKind.UNBIASED,
-                record=_named([key for key, _ in rows], size),
-                what=self._what(found, column, size),
-                alike=size,
+            yield self._stated(
+                found,
+                attack,
+                place,
+                errors,
+                attack_kind=AttackKind.UNBIASED,
+                record=_named([key for key, _ in secrets[column]], size),
+                size=size,
                 truth=float(self.truth.unknown[column]),
-                guess=float(attack.guesses(seen_rows(linear, self.truth, self.numbers))[place]),
-                stated_mse=float(attack.mse[place]),
-                factor=factor,
-                errors=errors[:, place],
+                factor=(gaussian_factor if gaussian else unimodal_factor)(CONFIDENCE),
                 coverage=Coverage.EXACT if gaussian else Coverage.AT_LEAST,
+                bracket=None,
             )
 
-    def _fixed_values_errors(
-        self, found: LinearFindings, attack: AttackWeights, exact: FloatArray
-    ) -> FloatArray:
-        """Guess less truth with the true values and fresh noise, publication by publication."""
-        linear, errors = found.linear, np.empty((self.repetitions, attack.columns.size))
-        step = max(1, 4_000_000 // linear.row_count)
-        for begin in range(0, self.repetitions, step):
-            size = min(step, self.repetitions - begin)
-            rows = exact + sample_rows(linear, size, self.generator)
-            errors[begin : begin + size] = attack.guesses(rows) - self.truth.unknown[attack.columns]
-        return errors
-
     def _linear(
-        self, found: LinearFindings, columns: IndexArray, secrets: dict[int, Secrets]
-    ) -> tuple[list[Guess], list[str]]:
-        linear, notes = found.linear, []
+        self, found: LinearFindings, columns: IndexArray, secrets: dict[int, Secrets], repetitions: int
+    ) -> Iterator[Guess]:
+        """The best linear attacks: values and noise are drawn anew."""
+        linear = found.linear
         attack = best_linear(found, columns)
-        people = int(found.people.sum())
-        repetitions = max(20, min(self.repetitions, _MOST_DRAWS // people))
-        if repetitions < self.repetitions:
-            notes.append(f"The best linear attack is repeated {repetitions:,} times: the table is large.")
-        errors = prior_errors(found, attack, repetitions, self.generator)
+        errors = errors_of(found, attack, repetitions, self.generator)
         unimodal = linear.prior.kind is SecretKind.NUMBER and linear.prior.number.has_density
-        factor = (unimodal_factor if unimodal else any_law_factor)(CONFIDENCE)
         variance = linear.prior.of_column.variance
-        guessed = attack.guesses(seen_rows(linear, self.truth, self.numbers))
-        guesses = []
         for place, column in enumerate(columns.tolist()):
             key, secret = secrets[column][0]
             category = linear.category(column)
-            guesses.append(
-                self._guess(
-                    AttackKind.LINEAR,
-                    record=key,
-                    what=self._what(found, column, 1),
-                    alike=int(found.counts[column]),
-                    truth=float(secret if category is None else secret == category),
-                    guess=float(guessed[place]),
-                    stated_mse=float(attack.mse[place]),
-                    factor=factor,
-                    errors=errors[:, place],
-                    coverage=Coverage.AT_LEAST,
-                    bracket=(
-                        variance * float(found.exposure.lower.ravel()[column]),
-                        variance * float(found.upper[column]),
-                    ),
-                )
+            yield self._stated(
+                found,
+                attack,
+                place,
+                errors,
+                attack_kind=AttackKind.LINEAR,
+                record=key,
+                size=1,
+                truth=float(secret if category is None else secret == category),
+                factor=(unimodal_factor if unimodal else any_law_factor)(CONFIDENCE),
+                coverage=Coverage.AT_LEAST,
+                bracket=(
+                    variance * float(found.exposure.lower.ravel()[column]),
+                    variance * float(found.upper[column]),
+                ),
             )
-        return guesses, notes
 
-    def _guess(  # many parameters: what a guess is, how it is stated, and what its repetitions showed
+    def _stated(  # many parameters: what a guess is, how it is stated, and what its repetitions showed
         self,
-        attack: AttackKind,
-        *,
-        record: str,
-        what: str,
-        alike: int,
-        truth: float,
-        guess: float,
-        stated_mse: float,
-        factor: float,
+        found: LinearFindings,
+        attack: AttackWeights,
+        place: int,
         errors: FloatArray,
+        *,
+        attack_kind: AttackKind,
+        record: str,
+        size: int,
+        truth: float,
+        factor: float,
         coverage: Coverage,
-        bracket: tuple[float, float] | None = None,
+        bracket: tuple[float, float] | None,
     ) -> Guess:
-        deviation = math.sqrt(stated_mse)
-        squares = errors**2
+        """The guess of a linear attack, whose mean squared error is known."""
+        column = int(attack.columns[place])
+        category = found.linear.category(column)
+        about = self.findings.plan.data.secret if category is None else f"is {category}"
+        guess = float(attack.guesses(seen_rows(found.linear, self.truth, self.numbers))[place])
+        deviation = math.sqrt(attack.mse[place])
         return Guess(
-            attack=attack,
+            attack=attack_kind,
             record=record,
-            what=what,
-            alike=alike,
+            what=about if size == 1 else f"sum of {size:,} × {about}",
+            alike=int(found.counts[column]),
             truth=truth,
             guess=guess,
             standard_error=deviation,
             interval=(guess - factor * deviation, guess + factor * deviation),
             coverage=coverage,
-            repetitions=errors.size,
-            covered=int(np.count_nonzero(np.abs(errors) <= factor * deviation)),
-            mse=float(squares.mean()),
-            mse_error=float(squares.std(ddof=1)) / math.sqrt(errors.size),
-            stated_mse=stated_mse,
+            stated_mse=float(attack.mse[place]),
             bracket=bracket,
+            **_repeated(errors[:, place], np.abs(errors[:, place]) <= factor * deviation),
         )
-
-    def _what(self, found: LinearFindings, column: int, size: int) -> str:
-        category = found.linear.category(column)
-        about = self.findings.plan.data.secret if category is None else f"is {category}"
-        return about if size == 1 else f"sum of {size:,} × {about}"
 
     def _likelihood(self, group: SmallGroup) -> Iterator[Guess]:
         """The guesses at one small group's values."""
         once = group.attack(self.numbers[None])
         again = group.repeated(self.truth.answers, self.repetitions, self.generator)
-        names = self._names_of(group)
-        for place, truth in enumerate(group.truth.tolist()):
-            lower, upper = (np.asarray(end)[:, place] for end in (again.lower, again.upper))
-            squares = (np.asarray(again.values)[:, place] - truth) ** 2
+        for place, (name, truth) in enumerate(zip(self._names_of(group), group.truth.tolist(), strict=True)):
             yield Guess(
                 attack=AttackKind.LIKELIHOOD,
-                record=names[place],
+                record=name,
                 what=self.findings.plan.data.secret,
                 alike=1,
                 truth=truth,
                 guess=float(once.values[0, place]),
-                standard_error=float(np.asarray(once.standard_errors)[0, place]),
-                interval=(float(np.asarray(once.lower)[0, place]), float(np.asarray(once.upper)[0, place])),
+                standard_error=float(once.standard_errors[0, place]),
+                interval=(float(once.lower[0, place]), float(once.upper[0, place])),
                 coverage=Coverage.UNKNOWN,
-                repetitions=self.repetitions,
-                covered=int(np.count_nonzero((lower <= truth) & (truth <= upper))),
-                mse=float(squares.mean()),
-                mse_error=float(squares.std(ddof=1)) / math.sqrt(squares.size),
                 stated_mse=None,
                 bracket=None,
+                **_repeated(
+                    again.values[:, place] - truth,
+                    (again.lower[:, place] <= truth) & (truth <= again.upper[:, place]),
+                ),
             )
 
     def _names_of(self, group: SmallGroup) -> list[str]:
         """Whose values they are; of values that are seen as a set, their places in it."""
+        size = group.values.size
         if not group.labeled:
-            return [
-                f"value {place} of {group.values.size}, from below"
-                for place in range(1, group.values.size + 1)
-            ]
-        wanted = sorted(set(group.signatures.tolist()))
+            return [f"value {place} of {size}, from below" for place in range(1, size + 1)]
         rows = secrets_of(
             self.session.engine,
             self.session.queries,
             self.session.subject,
-            signature_ids=wanted,
+            signature_ids=sorted(set(group.signatures.tolist())),
             most=MOST_VALUES,
         )
         # Within a signature the group's values are in ascending order.
-        ordered = {one: iter(sorted(own, key=lambda row: (row[1], row[0]))) for one, own in rows.items()}
-        return [next(ordered[one])[0] for one in group.signatures.tolist()]
+        ordered = {key: iter(sorted(own, key=lambda row: (row[1], row[0]))) for key, own in rows.items()}
+        return [next(ordered[key])[0] for key in group.signatures.tolist()]

@@ -15,14 +15,20 @@ from numpy.typing import NDArray
 from sightline.arrays import FloatArray
 from sightline.errors import InvalidPlan
 from sightline.progress import Progress, silent
-from sightline.tables.cells import RowGrouping, group_rows, signature_table
+from sightline.tables.cells import RowGrouping, group_rows, largest_shares, signature_table
 from sightline.tables.encoding import Encoding, PackedCodes, encode
 from sightline.tables.engines.protocol import DATA, Engine
-from sightline.tables.few_values import few_values
-from sightline.tables.largest_shares import largest_shares
 from sightline.tables.membership import Cell, Feature, Membership, Partition
-from sightline.tables.row_counts import RowCounts, check_lookups, count_rows, counted_rows
-from sightline.tables.rows import Rows, audited_rows, clipped_secret
+from sightline.tables.rows import (
+    RowCounts,
+    Rows,
+    audited_rows,
+    check_lookups,
+    clipped_secret,
+    count_rows,
+    counted_rows,
+    few_values,
+)
 from sightline.tables.sql.fragments import literal, quoted
 from sightline.tables.sql.grammar import refuse
 from sightline.tables.sql.reader import PartitionQuery, ReleaseQuery, read_condition

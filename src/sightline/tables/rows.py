@@ -1,17 +1,19 @@
-"""The audited rows as SQL: those with a secret and a record key, with their lookups."""
+"""The audited rows, those with a secret and a record key, with their lookups; and how many there are."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
-from sightline.tables.engines.protocol import DATA, Column, ColumnKind
-from sightline.tables.sql.fragments import quoted
+import numpy as np
+
+from sightline.tables.engines.protocol import DATA, Column, ColumnKind, Engine
+from sightline.tables.sql.fragments import literal, quoted
 from sightline.tables.sql.grammar import refuse
+from sightline.tables.sql.grouping import WindowColumn
 from sightline.tables.sql.reader import ReleaseQuery
-from sightline.tables.sql.scope import find_column
-from sightline.tables.sql.sources import Join
-from sightline.tables.sql.windows import WindowColumn
+from sightline.tables.sql.scope import Join, find_column
 from sightline.tables.subject import SecretKind, Subject
 
 _LARGEST = "1.7976931348623157e308"
@@ -112,3 +114,190 @@ def _secret(name: str, *, column: Column, kind: SecretKind) -> str:
     if kind is SecretKind.BOOLEAN and column.kind is ColumnKind.NUMBER:
         return f"CASE WHEN {name} = 1 THEN TRUE WHEN {name} = 0 THEN FALSE END"
     return name
+
+
+# DuckDB marks keys in one string of bits per thread; a hash table takes at least 128 bits for each key.
+_BITS_PER_ROW = 8
+_MOST_BITS = 1 << 29  # DuckDB allows up to 10^9
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowCounts:
+    """How many rows and records a table has."""
+
+    total: int  # rows of the table
+    present: int  # those with a secret and a record key
+    clipped: int  # of those, the ones whose secret lies outside its bounds or categories
+    records: int
+    contributions: int  # the most rows of one record
+
+    @property
+    def complete(self) -> bool:
+        """Whether every row has a secret and a record key."""
+        return self.present == self.total
+
+
+def count_rows(engine: Engine, rows: Rows, subject: Subject) -> RowCounts:
+    """Count the rows and records. A record with more rows than ``most_rows`` is refused."""
+    count_if = "COUNT(CASE WHEN {} THEN 1 END)"
+    numbers = find_column(engine.columns(), subject.record).kind is ColumnKind.NUMBER
+    has_bits = engine.dialect == "duckdb" and numbers
+    ends = f", MIN({rows.record}) AS least, MAX({rows.record}) AS most" if has_bits else ""
+    answer = {
+        name: values.tolist()[0]
+        for name, values in engine.fetch(
+            f"SELECT COUNT(*) AS total, {count_if.format(rows.present)} AS present, "
+            f"{count_if.format(f'({rows.present}) AND ({_outside(rows, subject)})')} AS clipped{ends} "
+            f"FROM {quoted(DATA)}"
+        ).items()
+    }
+    total, present = int(answer["total"]), int(answer["present"])
+    if total == 0:
+        refuse("rows in the table", got="an empty table", fix="check the data source")
+    if present == 0:
+        refuse(
+            "rows with a record key and a finite secret",
+            got=f"none among {total:,} rows",
+            fix="check which columns the plan names",
+        )
+    records, contributions = _contributions(
+        engine,
+        replace(rows, complete=present == total),
+        present,
+        least=answer.get("least"),
+        most=answer.get("most"),
+    )
+    most = subject.most_rows
+    if most is not None and contributions > most:
+        refuse(
+            f"at most {most} {'rows' if most > 1 else 'row'} per record, the declared contribution limit",
+            got=f"{contributions} rows of one record",
+            fix="raise the limit, or keep fewer rows per record",
+        )
+    return RowCounts(
+        total=total,
+        present=present,
+        clipped=int(answer["clipped"]),
+        records=records,
+        contributions=contributions,
+    )
+
+
+def counted_rows(engine: Engine, rows: Rows, subject: Subject, counts: RowCounts) -> Rows:
+    """The same rows as simpler SQL, where counting has shown that none is left out or clipped."""
+    if not counts.complete:
+        return rows
+    secret = rows.secret
+    if subject.kind is SecretKind.NUMBER:  # all are finite
+        column = find_column(engine.columns(), subject.secret)
+        secret = f"CAST({quoted(DATA)}.{quoted(column.name)} AS DOUBLE)"
+    return replace(rows, secret=secret, complete=True, within=counts.clipped == 0)
+
+
+def check_lookups(engine: Engine, rows: Rows, counts: RowCounts) -> None:
+    """Refuse a lookup that finds two matches for a row: its record would be published twice.
+
+    Window functions and HAVING see all rows, not only those that are audited.
+    """
+    for join in rows.joins:
+        source, expected = (
+            (rows.every_row(join.alias), counts.total)
+            if rows.windows
+            else (rows.source(join.alias), counts.present)
+        )
+        joined = int(engine.fetch(f"SELECT COUNT(*) AS n FROM {source}")["n"][0])
+        if joined != expected:
+            refuse(
+                f'at most one row of "{join.table}" for each row of data',
+                got=f"{joined:,} rows where data has {expected:,}",
+                fix="make the joined columns unique in that table",
+            )
+
+
+def _outside(rows: Rows, subject: Subject) -> str:
+    """The condition that a row's secret is outside the declared bounds or categories, as SQL."""
+    if subject.bounds is not None:
+        low, high = subject.bounds
+        return f"{rows.secret} < {low!r} OR {rows.secret} > {high!r}"
+    if subject.categories is not None:
+        listed = ", ".join(map(literal, subject.categories))
+        return f"{rows.secret} NOT IN ({listed})" if listed else "TRUE"
+    return "FALSE"
+
+
+def _contributions(engine: Engine, rows: Rows, present: int, *, least: Any, most: Any) -> tuple[int, int]:
+    """How many records there are, and the most rows of one; ``least`` and ``most`` are the ends of the keys.
+
+    With these ends, whole numbers in a moderate range are marked in a string of bits first. If as many bits
+    are set as there are rows, no key occurs twice.
+    """
+    if isinstance(least, int) and isinstance(most, int):
+        length = most - least + 1
+        if length <= min(_BITS_PER_ROW * present, _MOST_BITS):
+            marked = f"BITSTRING_AGG({rows.record}, {least}, {most})"
+            answer = engine.fetch(f"SELECT BIT_COUNT({marked}) AS n FROM {rows.source()}")
+            if int(answer["n"][0]) == present:
+                return present, 1
+    per_record = f"SELECT {rows.record} AS r, COUNT(*) AS n FROM {rows.source()} GROUP BY {rows.record}"
+    answer = engine.fetch(f"SELECT COUNT(*) AS records, MAX(n) AS most FROM ({per_record}) AS counted")
+    return int(answer["records"][0]), int(answer["most"][0])
+
+
+_FEW_VALUES = 20  # distinct values of a number that an attacker can round to
+_NEARLY_ALL = 0.9  # of the rows
+_MOST_COUNTED = 5_000_000  # rows of which every value is counted
+_MANY_ROWS, _LOOKED_AT = 100_000, 5  # of so many rows, one in five is looked at first
+
+
+def few_values(engine: Engine, rows: Rows, subject: Subject, *, present: int) -> int | None:
+    """How many values a number takes in nearly all rows, if they are few and often repeated.
+
+    Whole numbers on a short range are few even if each occurs once. In very large tables all rows must take
+    the few values: to count each value would cost more than the rest of the audit.
+    """
+    if subject.bounds is None:
+        return None
+    if subject.known_within is not None:
+        return _within(engine, rows, subject.known_within)
+    if _MANY_ROWS < present <= _MOST_COUNTED and _has_many(engine, rows, present=present):
+        return None
+    limit = f"LIMIT {_FEW_VALUES + 1}"
+    if present <= _MOST_COUNTED:
+        counted = f"SELECT {rows.secret} AS v, COUNT(*) AS c FROM {rows.source()} GROUP BY {rows.secret}"
+        listed = f"SELECT v, c FROM ({counted}) AS counted ORDER BY c DESC, v {limit}"
+    else:
+        listed = f"SELECT DISTINCT {rows.secret} AS v, 0 AS c FROM {rows.source()} {limit}"
+    answer = engine.fetch(
+        "SELECT v, c, CASE WHEN v <> ROUND(v) THEN 1 ELSE 0 END AS broken "
+        f"FROM ({listed}) AS listed ORDER BY c DESC, v"
+    )
+    number, broken = len(answer["v"]), any(answer["broken"].tolist())
+    if number <= _FEW_VALUES:
+        low, high = subject.bounds
+        on_a_lattice = not broken and high - low < _FEW_VALUES
+        return number if on_a_lattice or present >= 2 * number else None
+    covered = np.cumsum(answer["c"].astype(np.int64))[:_FEW_VALUES]
+    enough = np.flatnonzero(
+        (covered >= _NEARLY_ALL * present) & (covered >= 2 * np.arange(1, covered.size + 1))
+    )
+    return int(enough[0]) + 1 if enough.size else None
+
+
+def _has_many(engine: Engine, rows: Rows, *, present: int) -> bool:
+    """Whether some of the rows show that a few values do not fill nearly all of them.
+
+    If they did, the other rows would be too few for so many different values.
+    """
+    some = f"SELECT {rows.secret} AS v FROM {rows.source()} LIMIT {present // _LOOKED_AT}"
+    answer = engine.fetch(f"SELECT COUNT(DISTINCT v) AS n FROM ({some}) AS looked_at")
+    return int(answer["n"][0]) > (1 - _NEARLY_ALL) * present + _FEW_VALUES
+
+
+def _within(engine: Engine, rows: Rows, within: float) -> int | None:
+    """How many values an interval of ± ``within`` has room for, if few: by the least gap of two values."""
+    distinct = f"SELECT DISTINCT {rows.secret} AS v FROM {rows.source()}"
+    gaps = f"SELECT v - LAG(v) OVER (ORDER BY v) AS gap FROM ({distinct}) AS listed"
+    least = engine.fetch(f"SELECT MIN(gap) AS gap FROM ({gaps}) AS gaps")["gap"].tolist()[0]
+    if least is None:
+        return 1
+    return int(2 * within / float(least)) + 1 if 2 * within < _FEW_VALUES * float(least) else None

@@ -1,4 +1,4 @@
-"""The passes of an audit over the signatures of a store: cells, products of cells, and who is exposed.
+"""The passes of an audit over the signatures of a store: cells, and who is exposed.
 
 Each is a :class:`~sightline.tables.signature_store.Reduction`. Sums are of whole numbers that doubles hold
 exactly, and ties go by the words of a signature, so that the order of the batches changes no bit.
@@ -15,12 +15,11 @@ from numpy.typing import NDArray
 
 from sightline.arrays import FloatArray, IndexArray
 from sightline.errors import TooMuchWork
-from sightline.labeled.bracket_forms import NEAR, BracketForms, PrecisionForm, WeightedByPrecision
-from sightline.labeled.incidence.cells import CellIncidence
-from sightline.progress import silent
+from sightline.labeled.unit_brackets import UnitBrackets
 from sightline.tables.cell_numbers import DIRECT, Layout, SignatureCells
 from sightline.tables.encoding import PackedCodes
 from sightline.tables.signature_store import Arrays, SignatureBatch
+from sightline.tables.streamed_units import unit_blocks
 
 MOST_CONDITIONS, _MOST_PATTERNS = 62, 10_000
 
@@ -81,47 +80,6 @@ class CellSizes:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class CellProducts:
-    """How many unknown rows every two cells have in common, and the extremes of the priors' precisions."""
-
-    cells: SignatureCells
-    precision: PrecisionForm | None  # none for a prior without a density
-
-    def of_batch(self, batch: SignatureBatch) -> Arrays:
-        table = self.cells.table(batch.words)
-        unknown = (batch.counts - batch.known).astype(np.float64)
-        found = {"products": products_of_cells(table, self.cells.widths, unknown)}
-        if self.precision is not None:
-            each = self.precision.of_cells(table)
-            ends = (each.min(initial=np.inf), each.max(initial=-np.inf))
-            found["least"], found["most"] = np.array([ends[0]]), np.array([ends[1]])
-        return found
-
-    def merged(self, first: Arrays, second: Arrays) -> Arrays:
-        found = {"products": first["products"] + second["products"]}
-        if self.precision is not None:
-            found["least"] = np.minimum(first["least"], second["least"])
-            found["most"] = np.maximum(first["most"], second["most"])
-        return found
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class WeightedProducts:
-    """The products of cells in which an unknown row counts by the precision of its prior."""
-
-    cells: SignatureCells
-    weights: WeightedByPrecision
-
-    def of_batch(self, batch: SignatureBatch) -> Arrays:
-        table = self.cells.table(batch.words)
-        each = self.weights.levels(table) * (batch.counts - batch.known)
-        return {"products": products_of_cells(table, self.cells.widths, each)}
-
-    def merged(self, first: Arrays, second: Arrays) -> Arrays:
-        return {"products": first["products"] + second["products"]}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ExposureScan:
     """Counts over all unknown records, and the signatures that are worth a closer look.
 
@@ -131,7 +89,7 @@ class ExposureScan:
     """
 
     cells: SignatureCells
-    forms: BracketForms
+    brackets: UnitBrackets
     most: int
     edges: FloatArray  # of the histogram of lower ends
     limit: float  # of the remaining uncertainty; minus infinity without one
@@ -146,11 +104,13 @@ class ExposureScan:
         lower, upper, error = np.full(len(batch), np.inf), np.full(len(batch), np.inf), np.zeros(len(batch))
         near = _among(batch.words, self.always)
         some = np.flatnonzero(unknown > 0)
-        seen = self.forms.assess(
-            table if some.size == len(batch) else table[:, some], unknown[some].astype(np.float64)
-        )
-        lower[some], upper[some], error[some] = seen.lower, seen.upper, seen.relative_error
-        near[some] |= ~(seen.group_leverage <= NEAR)
+        blocks = unit_blocks(table[:, some], self.cells.widths, unknown[some])
+        if parts := [self.brackets.of_block(block) for block in blocks]:
+            seen = self.brackets.merged(parts)
+            lower[some], upper[some], error[some] = (
+                seen[name].min(axis=1) for name in ("lower", "upper", "error")
+            )
+            near[some] |= seen["near"]
         kept: dict[str, NDArray[Any]] = {"words": batch.words, "counts": batch.counts, "known": batch.known}
         kept |= {"lower": lower, "upper": upper, "near": near, "cost": cost, "error": error}
         return self._kept(kept, self._no_rest())
@@ -276,14 +236,6 @@ def _among(words: PackedCodes, wanted: PackedCodes) -> NDArray[np.bool_]:
 
 def _joined(first: Arrays, second: Arrays, *names: str) -> Sequence[NDArray[Any]]:
     return [np.concatenate([first[name], second[name]]) for name in names]
-
-
-def products_of_cells(table: NDArray[np.int32], widths: IndexArray, each: FloatArray) -> FloatArray:
-    """Sums of a weight over the signatures that every two cells have in common."""
-    incidence = CellIncidence(
-        table=table, widths=widths, counts=np.ones(each.size, dtype=np.intp), sizes=np.zeros(0, dtype=np.intp)
-    )
-    return incidence.weighted_gram(each, silent)
 
 
 def _sums(table: NDArray[np.int32], widths: IndexArray, costs: FloatArray) -> FloatArray:

@@ -7,8 +7,11 @@ row, the number that the SQL adds up must equal the feature of the secret that t
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from decimal import Decimal
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,14 +20,14 @@ from sightline.errors import InvalidPlan
 from sightline.tables.collect import expand
 from sightline.tables.engines.protocol import Engine
 from sightline.tables.membership import Membership, UnauditedRows
-from sightline.tables.quick_verify import quickly_verified
 from sightline.tables.rows import audited_rows
-from sightline.tables.sql.check_query import CheckQuery
+from sightline.tables.sql.check_query import CheckQuery, QuickCheck, QuickCounts
 from sightline.tables.sql.grammar import refuse
 from sightline.tables.sql.reader import ReleaseQuery
 from sightline.tables.subject import Subject
 
 Answer = Mapping[str, NDArray[np.int64]]
+_CLOSE = 1e-9  # two orders of adding up change the last digits of a sum
 
 
 def verify(
@@ -36,6 +39,8 @@ def verify(
     unaudited rows, the whole check of the release follows. A difference raises ``InvalidPlan`` with the
     release's name.
     """
+    for query in queries:
+        _check_merged(engine, query)
     rows = audited_rows(queries, subject, engine.columns())
     _, partition_queries = expand(engine, rows, queries, subject.categories)
     cells: dict[tuple[int, int], dict[tuple[int, int], Counter[int]]] = {}  # of each SELECT of a release
@@ -73,6 +78,38 @@ def verify(
             raise InvalidPlan(f'release "{queries[name[0]].name}": {error}') from None
         rows_of_query.append(_unaudited(check, answer))
     return tuple(_together(found.get(number, ())) for number in range(len(queries)))
+
+
+def _check_merged(engine: Engine, query: ReleaseQuery) -> None:
+    """Refuse a release whose subqueries were merged into one SELECT that the engine answers differently."""
+    if query.merged is None:
+        return
+    written, merged = (_lines(engine.fetch_own(text)) for text in query.merged)
+    same = len(written) == len(merged) and all(map(_same_line, written, merged))
+    if not same:
+        refuse(
+            f'release "{query.name}": subqueries that mean the same in one SELECT',
+            got="another answer of the engine",
+            fix="write one SELECT",
+        )
+
+
+def _lines(answer: Mapping[str, NDArray[np.generic]]) -> list[tuple[Any, ...]]:
+    """The lines of an answer, in an order that the last digits of a number do not change."""
+    columns = [
+        [float(one) if isinstance(one, Decimal) else one for one in v.tolist()] for v in answer.values()
+    ]
+    lines = list(zip(*columns, strict=True))
+    return sorted(lines, key=lambda line: [f"{v:.6e}" if isinstance(v, float) else repr(v) for v in line])
+
+
+def _same_line(one: tuple[Any, ...], other: tuple[Any, ...]) -> bool:
+    return all(
+        math.isclose(a, b, rel_tol=_CLOSE, abs_tol=_CLOSE) or (a != a and b != b)
+        if isinstance(a, float) and isinstance(b, float)
+        else a == b
+        for a, b in zip(one, other, strict=True)
+    )
 
 
 def _together(found: Sequence[UnauditedRows]) -> UnauditedRows:
@@ -176,3 +213,74 @@ def _telling_groups(check: CheckQuery, answer: Answer) -> int:
 def _described(sizes: Counter[int]) -> str:
     rows = sum(size * number for size, number in sizes.items())
     return f"{sizes.total():,} groups of {rows:,} rows"
+
+
+Name = TypeVar("Name", bound=Hashable)
+CellSizes = Mapping[tuple[int, int], Counter[int]]  # by grouping set and aggregate: how many cells of a size
+_PER_QUERY = 50  # checks
+_LISTS_PER_QUERY = 32  # DuckDB joins each long IN list, and many joins take it long
+
+
+def quickly_verified(
+    engine: Engine, checks: Mapping[Name, QuickCheck], sizes: Mapping[Name, CellSizes]
+) -> set[Name]:
+    """The checks that the engine's own answers confirm, with no row that only the release's SQL aggregates.
+
+    A query that fails confirms nothing: a condition may fail on rows that another condition leaves out. Only
+    DuckDB goes on after such a failure.
+    """
+    if engine.dialect != "duckdb":
+        return set()
+    found: set[Name] = set()
+    for batch in _batches(checks):
+        try:
+            found |= _confirmed(engine, [(name, checks[name], sizes[name]) for name in batch])
+        except InvalidPlan:
+            continue
+    return found
+
+
+def _batches(checks: Mapping[Name, QuickCheck]) -> Iterator[list[Name]]:
+    """Checks of one source that one query answers."""
+    by_source: dict[str, list[Name]] = {}
+    for name, check in checks.items():
+        by_source.setdefault(check.source, []).append(name)
+    for names in by_source.values():
+        batch: list[Name] = []
+        lists = 0
+        for name in names:
+            check = checks[name]
+            own = sum(
+                text.count(" IN (") for text in (check.where, *(one.inside for one in check.aggregates))
+            )
+            if batch and (len(batch) == _PER_QUERY or lists + own > _LISTS_PER_QUERY):
+                yield batch
+                batch, lists = [], 0
+            batch.append(name)
+            lists += own
+        yield batch
+
+
+def _confirmed(engine: Engine, batch: Sequence[tuple[Name, QuickCheck, CellSizes]]) -> set[Name]:
+    counts = QuickCounts(source=batch[0][1].source)
+    asked = [counts.add(check) for _, check, _ in batch]
+    answer = {name: int(values[0]) for name, values in engine.fetch_own(counts.sql).items()}
+    found = set()
+    for (name, check, sizes), columns in zip(batch, asked, strict=True):
+        if any(answer[column] for column in columns.wrong):
+            continue
+        used = {place: answer[column] for place, column in columns.used}
+        groups = {place: Counter([number] if number else []) for place, number in used.items()}
+        if columns.rows is not None:
+            all_rows = all(number == answer[columns.rows] for number in used.values())
+            grouped = engine.fetch_own(check.sizes(all_rows=all_rows))
+            if any(number != 1 for number in grouped["keys"].tolist()):
+                continue
+            groups = {place: Counter(_positive(grouped[f"n{place}"].tolist())) for place in used}
+        if all(groups[aggregate] == expected for (_, aggregate), expected in sizes.items()):
+            found.add(name)
+    return found
+
+
+def _positive(numbers: Sequence[int]) -> list[int]:
+    return [int(number) for number in numbers if number > 0]

@@ -16,7 +16,7 @@ from sightline.geometry.transcript import Transcript
 from sightline.labeled.inout import InOut
 from sightline.noise.laws import GaussianNoise, LaplaceNoise
 from sightline.numerics.decision import Decision
-from sightline.paper.claim import Check, Claim, claim
+from sightline.paper.comparison import Check, Claim, claim
 from sightline.releases.feature_mean import Moment, SmoothThreshold
 from sightline.releases.linear import SubsetMean, SubsetSum
 from sightline.releases.query import Query

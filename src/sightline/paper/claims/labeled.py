@@ -14,8 +14,8 @@ from sightline.labeled.contrast import exchangeable_information, one_contrast_in
 from sightline.labeled.design import MembershipDesign
 from sightline.labeled.inout import InOut
 from sightline.numerics.decision import Decision
-from sightline.paper.claim import Check, Claim, claim
-from sightline.paper.setting import BASIC, BUDGET
+from sightline.paper.comparison import Check, Claim, claim
+from sightline.paper.published import BASIC, BUDGET
 from sightline.privacy.budget import Budget
 from sightline.releases.linear import SubsetMean
 

@@ -24,8 +24,8 @@ from sightline.multiset.moments import (
     scalar_tail,
 )
 from sightline.multiset.thresholds import Thresholds, dense_grid_matrix, threshold_trace_bound
-from sightline.paper.claim import Check, Claim, claim
-from sightline.paper.setting import BASIC, UNIFORM, ZCDP
+from sightline.paper.comparison import Check, Claim, claim
+from sightline.paper.published import BASIC, UNIFORM, ZCDP
 from sightline.releases.feature_mean import Moment
 
 

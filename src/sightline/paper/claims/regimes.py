@@ -11,8 +11,8 @@ from flint import fmpq, fmpq_mat
 from sightline.arrays import FloatArray
 from sightline.multiset.curve import release_curve
 from sightline.multiset.moments import moment_crb_bound, scalar_crb, scalar_stopping_scale
-from sightline.paper.claim import Check, Claim, claim
-from sightline.paper.setting import BASIC, UNIFORM, ZCDP
+from sightline.paper.comparison import Check, Claim, claim
+from sightline.paper.published import BASIC, UNIFORM, ZCDP
 from sightline.privacy.accountant import Accountant
 
 _COUNTS = [2, 4, 8, 16, 32, 64, 128, 256, 512, 1024]

@@ -41,8 +41,7 @@ from sightline.tables.engines.data_files import (
 from sightline.tables.engines.in_memory import Holder, InMemoryTable
 from sightline.tables.engines.protocol import DATA, NO_TABLES, SOURCE, Column, ColumnKind
 from sightline.tables.signature_store import BATCH, Arrays, Reduction, SignatureBatch, run_batches
-from sightline.tables.sql.fragments import literal, quoted
-from sightline.tables.sql.translate import with_names
+from sightline.tables.sql.fragments import literal, quoted, with_names
 
 _NUMBERS = "TINYINT SMALLINT INTEGER BIGINT UTINYINT USMALLINT UINTEGER UBIGINT FLOAT DOUBLE"
 _PLAIN = {

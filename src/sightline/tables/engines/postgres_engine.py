@@ -16,7 +16,7 @@ from sqlglot import exp
 from sightline.errors import InvalidPlan, MissingExtra, require
 from sightline.tables.engines.address import split_address
 from sightline.tables.engines.protocol import DATA, NO_TABLES, SOURCE, Column, ColumnKind
-from sightline.tables.sql.translate import as_column, translated, with_names
+from sightline.tables.sql.fragments import as_column, translated, with_names
 
 try:
     import psycopg

@@ -18,7 +18,7 @@ from sqlglot import exp
 from sightline.errors import InvalidPlan, MissingExtra, require
 from sightline.tables.encoding import MOST_KEYS
 from sightline.tables.engines.protocol import DATA, NO_TABLES, SOURCE, Column, ColumnKind
-from sightline.tables.sql.translate import translated, with_names
+from sightline.tables.sql.fragments import translated, with_names
 
 try:
     import pyarrow as pa

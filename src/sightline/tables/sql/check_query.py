@@ -1,23 +1,23 @@
 """Write the query that checks a release: its own SQL, with counts in place of its aggregates.
 
-The query keeps the subqueries, FROM, JOIN, WHERE, GROUP BY and HAVING of the plan, with the plan's own
-names, so that the engine decides what they mean. It also holds the conditions and keys as the audit reads
-them. ``tables.verify`` compares the two. An inner SELECT computes both for every row, and an outer one groups
-and counts.
+The query keeps FROM, JOIN, WHERE, GROUP BY and HAVING of the unfolded release, with its own names, so that
+the engine decides what they mean. It also holds the conditions and keys as the audit reads them.
+``tables.verify`` compares the two. An inner SELECT computes both for every row, and an outer one groups and
+counts.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 from sqlglot import exp
 
 from sightline.tables.engines.protocol import ColumnKind
 from sightline.tables.sql.aggregates import Measure
 from sightline.tables.sql.check_texts import AggregateTexts, CheckTexts, SelectParts
-from sightline.tables.sql.grouping import resolved_group
-from sightline.tables.sql.having import aggregates_in
-from sightline.tables.sql.quick_check import QuickCheck, quick_check
+from sightline.tables.sql.grouping import aggregates_in, resolved_group
 from sightline.tables.sql.secret_conditions import Secret
 from sightline.tables.subject import SecretKind, Subject
 
@@ -200,10 +200,8 @@ class _CheckWriter:
         scope, categories = self.texts.secret.scope, self.texts.subject.categories
         values = 2 if self.texts.subject.kind is SecretKind.BOOLEAN else len(categories or ())
         values = max([values, *(len(bands) for _, bands in self.texts.bands)])
-        conditions = self.texts.parts.source.conditions
         where = self.texts.parts.select.args.get("where")
-        asked = [*conditions, *([] if where is None else [scope.bind(where.this)])]
-        never = 2 if any(map(scope.mentions_secret, asked)) else 0
+        never = 2 if where is not None and scope.mentions_secret(scope.bind(where.this)) else 0
         return tuple(
             values if any(scope.mentions_secret(key) for key in keys) else never if keys else 0
             for keys in self.texts.parts.sets
@@ -221,3 +219,126 @@ class _CheckWriter:
             rows["v"] = f"CASE WHEN {self.texts.present} AND NOT ({self.texts.outside}) THEN {value} END"
         lines = "COUNT(DISTINCT v)" if histogram else "1"
         return [f"{lines} AS lines", "COUNT(present) AS present"]
+
+
+_KEY = "key_of_sightline_"  # no name of a column
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuickAggregate:
+    """The tests of one aggregate, as SQL conditions on a row."""
+
+    place: int  # among the release's aggregates
+    inside: str  # the condition that the audit puts the row into a cell
+    wrong_inside: str  # such a row is left out by the audit, or its number differs
+    wrong_outside: str  # another row changes what the query adds up
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuickCheck:
+    """The tests of one SELECT in DuckDB's dialect. It has at most one grouping set, and no HAVING."""
+
+    source: str  # FROM and JOIN, as written
+    where: str  # the public part of WHERE, as written
+    present: str  # the condition that the audit uses the row
+    keys: tuple[tuple[str, str], ...]  # of GROUP BY: as written, and as the audit reads it
+    aggregates: tuple[QuickAggregate, ...]
+
+    def sizes(self, *, all_rows: bool) -> str:
+        """The query for the groups: column ``n2`` has the rows that the audit uses, for aggregate 2.
+
+        ``all_rows`` says that these are all rows. Column ``keys`` counts the audit's keys in a group.
+        DuckDB groups once by a column that it is given twice.
+        """
+        counts = {
+            f"n{one.place}": "COUNT(*)"
+            if all_rows
+            else f"COUNT(CASE WHEN {self.present} AND {one.inside} THEN 1 END)"
+            for one in self.aggregates
+        }
+        names = [f"{_KEY}{place}" for place in range(len(self.keys))]
+        listed = [f"{written} AS {name}" for name, (written, _) in zip(names, self.keys, strict=True)]
+        listed += [f"{text} AS {name}" for name, text in counts.items()]
+        both = ", ".join(text for pair in self.keys for text in pair)
+        grouped = f"SELECT {', '.join(listed)} {self.source} WHERE {self.where} GROUP BY {both}"
+        sums = ", ".join(f"CAST(SUM({name}) AS BIGINT) AS {name}" for name in counts)
+        return f"SELECT COUNT(*) AS keys, {sums} FROM ({grouped}) AS checked GROUP BY {', '.join(names)}"
+
+
+def quick_check(
+    texts: CheckTexts, aggregates: Sequence[AggregateTexts], keys: Sequence[tuple[str, str]]
+) -> QuickCheck | None:
+    """Write the tests of a SELECT; none if they would mean something else in a query without its WHERE."""
+    written = [texts.where, *(text for pair in keys for text in pair)]
+    written += [text for one in aggregates for text in (one.inside, one.met, one.value)]
+    if any(re.search(r"\bOVER\b", text, re.IGNORECASE) for text in written):
+        return None  # a window function sees the rows that WHERE keeps
+    return QuickCheck(
+        source=texts.source,
+        where=texts.where or "1 = 1",
+        present=texts.present,
+        keys=tuple(keys),
+        aggregates=tuple(_quick(texts, one) for one in aggregates),
+    )
+
+
+def _quick(texts: CheckTexts, aggregate: AggregateTexts) -> QuickAggregate:
+    assert aggregate.feature is not None  # without a histogram, only what depends on the secret is checked
+    differs = [aggregate.differs_from(aggregate.feature)]
+    changes = [f"ABS({aggregate.added}) > 0"]
+    if aggregate.mean:
+        differs.append(f"{aggregate.counted} = 0")
+        changes.append(f"{aggregate.counted} = 1")
+    left_out = [texts.unkeyed, texts.invalid, texts.missing(aggregate), texts.clipped(aggregate)]
+    wrong = [*left_out, *(f"{texts.present} AND {test}" for test in differs)]
+    return QuickAggregate(
+        place=aggregate.place,
+        inside=aggregate.inside,
+        wrong_inside=" OR ".join(f"({test})" for test in wrong),
+        wrong_outside=" OR ".join(f"({texts.present} AND {test})" for test in changes),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CountNames:
+    """The columns that answer one check: rows of its WHERE, rows that are used, rows that are wrong."""
+
+    rows: str | None  # none without keys
+    used: tuple[tuple[int, str], ...]  # for each aggregate
+    wrong: tuple[str, ...]
+
+
+@dataclass(slots=True)
+class QuickCounts:
+    """One query for the counts of several checks of one source. Equal texts are computed once."""
+
+    source: str
+    columns: dict[str, str] = field(default_factory=dict)  # of the inner SELECT: text to name
+    counts: dict[str, str] = field(default_factory=dict)  # of the outer SELECT: condition to name
+
+    def add(self, check: QuickCheck) -> CountNames:
+        """Add the counts of one check."""
+        where, present = self._column(check.where), self._column(check.present)
+        used, wrong = [], []
+        for one in check.aggregates:
+            inside = self._column(one.inside)
+            used.append((one.place, self._count(f"{where} AND {inside} AND {present}")))
+            found = f"CASE WHEN {inside} THEN {self._column(one.wrong_inside)} "
+            found += f"ELSE {self._column(one.wrong_outside)} END"
+            wrong.append(self._count(f"{where} AND {found}"))
+        rows = self._count(where) if check.keys else None
+        return CountNames(rows=rows, used=tuple(used), wrong=tuple(wrong))
+
+    @property
+    def sql(self) -> str:
+        inner = ", ".join(f"({text}) AS {name}" for text, name in self.columns.items())
+        counts = ", ".join(
+            f"COUNT(CASE WHEN {test} THEN 1 END) AS {name}" for test, name in self.counts.items()
+        )
+        return f"SELECT {counts} FROM (SELECT {inner} {self.source}) AS checked"
+
+    def _column(self, text: str) -> str:
+        return self.columns.setdefault(text, f"c{len(self.columns)}")
+
+    def _count(self, test: str) -> str:
+        return self.counts.setdefault(test, f"n{len(self.counts)}")

@@ -10,14 +10,10 @@ from sqlglot import exp
 
 from sightline.tables.engines.protocol import DATA, ColumnKind
 from sightline.tables.membership import Band, Feature, Parameter, Statistic
-from sightline.tables.sql.aggregates import Measure, RowCount
-from sightline.tables.sql.grouping import Keys, resolved_group
-from sightline.tables.sql.having import Having
-from sightline.tables.sql.row_features import is_within
-from sightline.tables.sql.scope import conjuncts, find_column
-from sightline.tables.sql.secret_bands import SecretBand, read_bands
-from sightline.tables.sql.secret_conditions import Secret, SecretTest, categories_of
-from sightline.tables.sql.sources import Source
+from sightline.tables.sql.aggregates import Measure, RowCount, is_within
+from sightline.tables.sql.grouping import Having, Keys, resolved_group
+from sightline.tables.sql.scope import Source, conjuncts, find_column
+from sightline.tables.sql.secret_conditions import Secret, SecretBand, SecretTest, categories_of, read_bands
 from sightline.tables.subject import SecretKind, Subject
 
 LARGEST = "1.7976931348623157e308"  # a larger number is infinite, or NaN
@@ -32,7 +28,7 @@ class SelectParts:
     source: Source
     sets: list[Keys]  # bound
     measures: list[Measure | RowCount]  # the items of the SELECT list with an aggregate, in order
-    public: list[exp.Expr]  # bound conditions on public columns, of WHERE and of the subqueries
+    public: list[exp.Expr]  # bound conditions on public columns, of WHERE
     having: Having | None = None
 
 
@@ -75,7 +71,10 @@ class CheckTexts:
     def source(self) -> str:
         """FROM and JOIN, as the plan has them."""
         dialect = self.secret.scope.dialect
-        return " ".join(part.sql(dialect) for part in self.parts.source.checked)
+        select = self.parts.select
+        return " ".join(
+            part.sql(dialect) for part in (select.args["from_"], *(select.args.get("joins") or ()))
+        )
 
     @cached_property
     def where(self) -> str:
@@ -157,7 +156,7 @@ class CheckTexts:
             if scope.mentions_secret(meant) and not scope.asks_presence(meant)
         ]
         public = [part for part in parts if not any(part is one for one in on_secret)]
-        return public, [*self.parts.source.on_secret, *on_secret]
+        return public, on_secret
 
     def _rows_and_value(self, node: exp.Expr) -> tuple[str, str]:
         """The condition on the rows of an aggregate, and the expression that it adds up, as written."""
@@ -224,7 +223,7 @@ class CheckTexts:
         raw = self.raw
         if self.subject.kind is SecretKind.NUMBER:
             return f"(CASE WHEN ABS(CAST({raw} AS DOUBLE)) <= {LARGEST} THEN CAST({raw} AS DOUBLE) END)"
-        column = find_column(self.secret.scope.bases[DATA], self.subject.secret)
+        column = find_column(self.secret.scope.columns(), self.subject.secret)
         if self.subject.kind is SecretKind.BOOLEAN and column.kind is ColumnKind.NUMBER:
             return f"(CASE WHEN {raw} = 1 THEN TRUE WHEN {raw} = 0 THEN FALSE END)"
         return raw
@@ -247,7 +246,7 @@ class CheckTexts:
         return "1 = 0"
 
     def _column(self, name: str) -> str:
-        column = find_column(self.secret.scope.bases[DATA], name)
+        column = find_column(self.secret.scope.columns(), name)
         bound = exp.column(exp.to_identifier(column.name, quoted=True), table=exp.to_identifier(DATA))
         return self.bound_text(bound)
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from sqlglot import exp
 
 from sightline.errors import InvalidPlan
-from sightline.tables.engines.protocol import DATA, SOURCE, Column, ColumnKind
+from sightline.tables.engines.protocol import SOURCE, Column, ColumnKind
 from sightline.tables.sql.grammar import check_scalar, parse_query, refuse
 from sightline.tables.sql.normal_form import (
     UNPIVOT,
@@ -192,7 +192,11 @@ class _Lineage:
             (origins(node), node) for node in select.find_all(exp.Window) if _is_in(node, select)
         ]
         self.aggregates += [
-            (origins(node), {copied(key) for key in keys}, node)
+            (
+                origins(node.parent if isinstance(node.parent, exp.Filter) else node),
+                {copied(key) for key in keys},
+                node,
+            )
             for node in select.find_all(*_AGGREGATES)
             if _is_in(node, select) and node.find_ancestor(exp.Window, exp.Select) is select
         ]
@@ -242,10 +246,7 @@ def _check_written(tree: exp.Query, schema: Schema) -> None:
     for clause in tree.find_all(exp.With):
         if clause.parent is not tree or clause.args.get("recursive"):
             refuse("WITH at the beginning, not recursive", got=shown_part(clause.parent), fix="put it first")
-        for part in clause.expressions:
-            if part.alias.casefold() in {*names, DATA} or part.args["alias"].args.get("columns"):
-                refuse("a name of its own for each query of WITH", got=f'"{part.alias}"', fix="rename it")
-            names.add(part.alias.casefold())
+        names |= {part.alias.casefold() for part in clause.expressions}
     for node in tree.find_all(exp.SetOperation):
         extra = [
             name

@@ -1,4 +1,4 @@
-"""Put parts of a plan's SQL into our own queries: in brackets, and never translated to another dialect.
+"""Put parts of a plan's SQL into our own queries, and write our queries for an engine with its own tables.
 
 We write our own queries in DuckDB's dialect and translate them for other engines. We do not translate what
 the plan's author wrote, since a translation could compute something else (``age / 10`` is a decade on
@@ -8,7 +8,15 @@ Postgres and a fraction on DuckDB). On other engines a fragment is therefore wri
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import sqlglot
+from numpy.typing import NDArray
 from sqlglot import exp
+from sqlglot.errors import SqlglotError
+
+from sightline.tables.sql.grammar import refuse
 
 OWN = "SIGHTLINE_OWN"  # a plan cannot contain it: its functions come from a list
 
@@ -53,3 +61,75 @@ def literal(text: str) -> str:
     "'o''clock'"
     """
     return "'" + text.replace("'", "''") + "'"
+
+
+def translated(query: str, *, dialect: str, names: Mapping[str, exp.Table | exp.Subquery]) -> str:
+    """Translate one of our queries to ``dialect``. A relation keeps its name in the query as its alias.
+
+    >>> homes = exp.to_table("public.homes")
+    >>> translated('SELECT COUNT(*) AS n FROM "data"', dialect="spark", names={"data": homes})
+    'SELECT COUNT(*) AS n FROM public.homes AS `data`'
+    """
+    tree = sqlglot.parse_one(query, read="duckdb")
+    if dialect == "postgres":
+        _sort_by_code_point(tree)  # of our own queries, not of the plan's: those come below
+    for table in list(tree.find_all(exp.Table)):
+        own = names[table.name].copy()
+        own.set("alias", exp.TableAlias(this=exp.to_identifier(table.alias or table.name, quoted=True)))
+        table.replace(own)
+    for call in list(tree.find_all(exp.Anonymous)):
+        if call.name == OWN:
+            own_text = call.expressions[0].name
+            call.replace(exp.Paren(this=sqlglot.parse_one(own_text, read=dialect)))
+    try:
+        return tree.sql(dialect, unsupported_level=sqlglot.ErrorLevel.RAISE)
+    except SqlglotError:
+        refuse(
+            f"SQL that {dialect} has too", got="an expression it lacks", fix="compute the column beforehand"
+        )
+
+
+def with_names(query: str, *, dialect: str, names: Mapping[str, exp.Table | exp.Subquery]) -> str:
+    """Replace the table names of a query in the engine's own dialect, and nothing else. WITH keeps its names.
+
+    >>> homes = exp.to_table("public.homes")
+    >>> with_names("SELECT age / 10 FROM Data", dialect="postgres", names={"data": homes})
+    'SELECT age / 10 FROM public.homes AS Data'
+    """
+    tree = sqlglot.parse_one(query, read=dialect)
+    folded = {name.casefold(): table for name, table in names.items()}
+    inside = {part.alias.casefold() for part in tree.find_all(exp.CTE)}
+    for table in list(tree.find_all(exp.Table)):
+        if table.name.casefold() in inside:
+            continue
+        alias = table.args.get("alias")
+        called = table.this.copy() if alias is None else alias.this.copy()
+        own = folded[table.name.casefold()].copy()
+        own.set("alias", exp.TableAlias(this=called))
+        own.set("pivots", table.args.get("pivots"))
+        table.replace(own)
+    return tree.sql(dialect)
+
+
+def as_column(values: Sequence[object]) -> NDArray[np.generic]:
+    """Return one column as an array: numbers and booleans of NumPy, or else Python objects."""
+    kinds = {type(value) for value in values}
+    for kind, dtype in ((bool, np.bool_), (int, np.int64), (float, np.float64)):
+        if kinds == {kind}:
+            return np.array(values, dtype=dtype)
+    column = np.empty(len(values), dtype=object)
+    column[:] = values
+    return column
+
+
+def _sort_by_code_point(tree: exp.Expr) -> None:
+    """Sort texts by code point, as the other engines do, whatever the database's collation is."""
+    for window in tree.find_all(exp.Window):
+        if isinstance(window.this, exp.RowNumber):
+            (ordered,) = window.args["order"].expressions
+            key = ordered.this.sql("postgres")
+            texts = "('text', 'character varying', 'character', 'name', '\"char\"')"
+            text = f"CASE WHEN CAST(PG_TYPEOF({key}) AS TEXT) IN {texts} THEN CAST({key} AS TEXT) END"
+            by_bytes = sqlglot.parse_one(f'({text}) COLLATE "C"', read="postgres")
+            first = exp.Ordered(this=by_bytes, nulls_first=False)
+            window.args["order"].set("expressions", [first, ordered])

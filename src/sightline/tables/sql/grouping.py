@@ -1,14 +1,25 @@
-"""Read GROUP BY as a list of grouping sets. Each set groups the rows into cells."""
+"""Read GROUP BY as a list of grouping sets, and HAVING on public aggregates as a condition on every row.
+
+Each set groups the rows into cells. Who is in a group is public, so how many they are is public too, and a
+group that is left out for it tells nothing of the secrets. The audit asks the condition of every row:
+``COUNT(*) >= 5`` of a group is the window function ``COUNT(*) OVER (PARTITION BY its keys) >= 5`` of each of
+its rows. A window sees only the rows that its query's WHERE keeps: those rows are made a part of their own in
+PARTITION BY, so that the column can be computed over the whole table.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import hashlib
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from itertools import combinations, product
 
 from sqlglot import exp
 
+from sightline.tables.engines.protocol import DATA, Column, ColumnKind
+from sightline.tables.sql.fragments import embedded
 from sightline.tables.sql.grammar import refuse, shown
-from sightline.tables.sql.scope import Scope
+from sightline.tables.sql.scope import Scope, bound_column
 
 MOST_SETS = 4_096  # CUBE over 12 columns
 Keys = tuple[exp.Expr, ...]
@@ -39,7 +50,7 @@ def read_grouping(select: exp.Select, *, scope: Scope) -> list[Keys]:
         number *= len(option)
         if number > MOST_SETS:
             refuse(f"at most {MOST_SETS:,} grouping sets", got="more", fix="publish fewer combinations")
-    texts = {id(key): key.sql("duckdb", comments=False) for key in _distinct(options)}
+    texts = {id(key): key.sql("duckdb", comments=False) for key in _distinct_keys(options)}
     return [tuple({texts[id(key)]: key for key in sum(chosen, ())}.values()) for chosen in product(*options)]
 
 
@@ -114,9 +125,7 @@ def dereferenced(node: exp.Expr, select: exp.Select, scope: Scope) -> exp.Expr:
             )
         return _item_expression(select.expressions[position - 1])
     if isinstance(node, exp.Column) and not node.table:
-        columns = {
-            column.name.casefold() for relation in scope.relations.values() for column in relation.columns
-        }
+        columns = {column.name.casefold() for one in scope.relations for column in one.columns}
         aliases = {item.alias.casefold(): item for item in select.expressions if item.alias}
         item = aliases.get(node.name.casefold())
         if item is not None and node.name.casefold() not in columns:
@@ -158,6 +167,208 @@ def _item_expression(item: exp.Expr) -> exp.Expr:
     return item.unalias()
 
 
-def _distinct(options: list[list[Keys]]) -> list[exp.Expr]:
+def _distinct_keys(options: list[list[Keys]]) -> list[exp.Expr]:
     """Each key once; the sets of a CUBE share them."""
     return list({id(key): key for option in options for keys in option for key in keys}.values())
+
+
+_OF_A_COLUMN: tuple[type[exp.Expr], ...] = (exp.Count, exp.Min, exp.Max, exp.Sum, exp.Avg)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Having:
+    """The groups that a query keeps."""
+
+    written: exp.Expr  # the condition, with aliases replaced by what they stand for
+    conditions: tuple[exp.Expr, ...]  # for each grouping set, bound, over the window columns
+    windows: tuple[WindowColumn, ...]
+
+
+def read_having(
+    select: exp.Select, sets: Sequence[Keys], *, scope: Scope, conditions: Sequence[exp.Expr]
+) -> Having | None:
+    """Read HAVING of a query whose rows meet bound ``conditions``; None if it has none."""
+    clause = select.args.get("having")
+    if clause is None:
+        return None
+    histogram = any(scope.mentions_secret(key) for keys in sets for key in keys)
+    tested = [part for part in conditions if scope.mentions_secret(part) and not scope.asks_presence(part)]
+    if histogram or tested:
+        refuse(
+            "HAVING over groups that do not depend on the secret",
+            got=f"{shown(clause)} with the secret in {'GROUP BY' if histogram else 'WHERE'}",
+            fix="which groups appear would tell the secret: publish every group, noisy",
+        )
+    root = exp.Paren(this=clause.this.copy())
+    for column in list(root.find_all(exp.Column)):
+        if not _inside_aggregate(column):
+            meant = dereferenced(column, select, scope)
+            if meant is not column:
+                column.replace(exp.Paren(this=meant.copy()))
+    written = root.this
+    windows: list[WindowColumn] = []
+    found = [
+        _of_a_set(written, keys, scope=scope, conditions=conditions, windows=windows, alone=len(sets) == 1)
+        for keys in sets
+    ]
+    return Having(written=written, conditions=tuple(found), windows=tuple(windows))
+
+
+def aggregates_in(node: exp.Expr) -> list[exp.Expr]:
+    """The outermost aggregates of an expression, each with its FILTER."""
+    found: list[exp.Expr] = []
+    waiting = [node]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, exp.AggFunc | exp.Filter | exp.Window | exp.WithinGroup) and not isinstance(
+            one, exp.Grouping
+        ):
+            found.append(one)
+        else:
+            waiting += one.iter_expressions()
+    return found
+
+
+def _inside_aggregate(column: exp.Column) -> bool:
+    return column.find_ancestor(exp.AggFunc, exp.Filter, exp.Window) is not None
+
+
+def _of_a_set(
+    written: exp.Expr,
+    keys: Keys,
+    *,
+    scope: Scope,
+    conditions: Sequence[exp.Expr],
+    windows: list[WindowColumn],
+    alone: bool,
+) -> exp.Expr:
+    """The condition on a row that its group of one grouping set is kept."""
+    root = exp.Paren(this=written.copy())
+    own: list[WindowColumn] = []
+    for node in aggregates_in(root):
+        partition = [*rows_met(conditions), *(key.copy() for key in keys)]
+        window = WindowColumn.of(_over(node, scope, partition), dialect=scope.dialect)
+        own.append(window)
+        node.replace(placeholder(window))
+    if not own:
+        refuse("an aggregate in HAVING", got=shown(written), fix="put conditions on columns into WHERE")
+    if root.find(exp.Grouping) is not None:
+        refuse("aggregates and keys in HAVING", got=shown(written), fix="leave GROUPING out")
+    bound = window_scope(scope, own).bind(root.this)
+    keys_here = {key_text(key) for key in keys} if alone else set()
+    check_made_of_keys(bound, written, {*keys_here, *(key_text(one.column) for one in own)})
+    windows += [one for one in own if one.name not in {known.name for known in windows}]
+    return bound
+
+
+def _over(node: exp.Expr, scope: Scope, partition: list[exp.Expr]) -> exp.Expr:
+    """A public aggregate of a group, as a window function of each of its rows."""
+    condition = None
+    call = node
+    if isinstance(call, exp.Filter):
+        condition, call = _public(call.expression.this, scope, node), call.this
+    if isinstance(call, exp.CountIf):
+        met = _where(exp.Literal.number(1), _public(call.this, scope, node))
+        return _window(exp.Count(this=_where(met, condition), big_int=True), partition)
+    if not isinstance(call, _OF_A_COLUMN) or call.expressions or call.this is None:
+        refuse("COUNT, MIN, MAX, SUM or AVG of public columns in HAVING", got=shown(node))
+    argument = call.this
+    if isinstance(argument, exp.Star):
+        counted = exp.Star() if condition is None else _where(exp.Literal.number(1), condition)
+        return _window(exp.Count(this=counted, big_int=True), partition)
+    if isinstance(argument, exp.Distinct):
+        if not isinstance(call, exp.Count) or len(argument.expressions) != 1:
+            refuse("COUNT(DISTINCT …) of one column in HAVING", got=shown(node))
+        return _distinct(_where(_public(argument.expressions[0], scope, node), condition), partition)
+    bound = scope.bind(argument)
+    if not (
+        isinstance(call, exp.Count) and scope.is_secret(bound)
+    ):  # COUNT(secret) counts rows that have one
+        bound = _public(argument, scope, node)
+    return _window(type(call)(this=_where(bound, condition)), partition)
+
+
+def _distinct(value: exp.Expr, partition: list[exp.Expr]) -> exp.Expr:
+    """How many different values a group has: its ranks from both ends. NULL ranks last and does not count."""
+    ascending, descending = (
+        exp.Window(
+            this=exp.DenseRank(),
+            partition_by=[key.copy() for key in partition],
+            order=exp.Order(expressions=[exp.Ordered(this=value.copy(), desc=desc, nulls_first=False)]),
+            over="OVER",
+        )
+        for desc in (False, True)
+    )
+    missing = exp.Is(this=exp.paren(value.copy()), expression=exp.Null())
+    both = exp.Sub(this=exp.Add(this=ascending, expression=descending), expression=exp.Literal.number(1))
+    alone = exp.Sub(this=ascending.copy(), expression=exp.Literal.number(1))
+    return exp.Case(ifs=[exp.If(this=missing, true=alone)], default=both)
+
+
+def _window(call: exp.Expr, partition: list[exp.Expr]) -> exp.Window:
+    return exp.Window(this=call, partition_by=partition, over="OVER")
+
+
+def _where(value: exp.Expr, condition: exp.Expr | None) -> exp.Expr:
+    if condition is None:
+        return value
+    return exp.Case(ifs=[exp.If(this=condition.copy(), true=value)])
+
+
+def _public(node: exp.Expr, scope: Scope, around: exp.Expr) -> exp.Expr:
+    bound = scope.bind(node)
+    if scope.mentions_secret(bound):
+        refuse(
+            "HAVING on public aggregates",
+            got=f"the secret in {shown(around)}",
+            fix="which groups appear would tell the secret: publish every group, noisy",
+        )
+    return bound
+
+
+_RELATION = "sightline windows"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WindowColumn:
+    """A computed column of ``data``, equal in name for equal windows, so that releases share one."""
+
+    name: str
+    bound: exp.Expr  # over the columns of ``data``, of lookups and of other window columns
+    text: str  # the same, for our own queries
+
+    @classmethod
+    def of(cls, bound: exp.Expr, *, dialect: str) -> WindowColumn:
+        """Name a bound expression made of windows."""
+        text = embedded(bound, dialect)
+        return cls(
+            name="window_" + hashlib.sha256(text.encode()).hexdigest()[:50],
+            bound=bound,
+            text=text,
+        )
+
+    @property
+    def column(self) -> exp.Column:
+        """The column, bound."""
+        return bound_column(self.name, DATA)
+
+
+def rows_met(conditions: Sequence[exp.Expr]) -> list[exp.Expr]:
+    """The key of PARTITION BY that keeps rows apart which do not meet the conditions."""
+    if not conditions:
+        return []
+    met = exp.and_(*(exp.paren(one.copy()) for one in conditions))
+    one, zero = exp.Literal.number(1), exp.Literal.number(0)
+    return [exp.Case(ifs=[exp.If(this=met, true=one)], default=zero)]
+
+
+def placeholder(window: WindowColumn) -> exp.Column:
+    """A name for a window column that ``window_scope`` resolves."""
+    return exp.column(window.name, table=exp.to_identifier(_RELATION, quoted=True))
+
+
+def window_scope(scope: Scope, windows: Sequence[WindowColumn]) -> Scope:
+    """The scope in which an expression can also name window columns."""
+    names = dict.fromkeys(window.name for window in windows)
+    columns = [Column(name, ColumnKind.OTHER) for name in names]
+    return scope.joined(exp.to_identifier(_RELATION, quoted=True), DATA, columns)

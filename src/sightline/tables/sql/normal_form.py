@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
@@ -31,6 +31,8 @@ def with_data(query: exp.Query, schema: Schema) -> exp.Query:
     """
     if schema.made_by is None or schema.source is None:
         return query
+    if any(part.alias.casefold() == SOURCE for part in query.find_all(exp.CTE)):
+        refuse("a name in WITH that is not used otherwise", got=f'"{SOURCE}"', fix="rename the query in WITH")
     clause = query.args.get("with_")
     parts = list(clause.expressions) if clause is not None else []
     for place, part in enumerate(parts):
@@ -85,38 +87,105 @@ def _means(query: exp.Expr, schema: Schema) -> bool:
 
 def qualified_query(tree: exp.Query, schema: Schema) -> exp.Query:
     """The query with every name resolved, without WITH and UNPIVOT: what its columns derive from."""
-    whole = _inlined(tree)
+    whole = inlined(tree, taken={SOURCE, DATA, *tables_of(schema)})
     for table in list(whole.find_all(exp.Table)):
         if table.args.get("pivots"):
             table.replace(_as_union(table, schema))
+    _check_aliases(whole, schema)
     try:
-        return qualify(whole, schema=_types(schema), dialect=schema.dialect, sql=tree.sql(schema.dialect))
+        return qualify(whole, schema=types_of(schema), dialect=schema.dialect, sql=tree.sql(schema.dialect))
     except SqlglotError as error:
         first = " ".join(str(error).split()).partition(" Line:")[0].replace("'", '"')
         listed = ", ".join(column.name for column in schema.columns[:30])
         refuse("names of columns of source and of the tables", got=first[:120], fix=f"source has {listed}")
 
 
-def _inlined(tree: exp.Query) -> exp.Query:
-    """The query with subqueries in the place of the names of WITH."""
-    clause = tree.args.get("with_")
-    named: dict[str, exp.Query] = {}
+def _check_aliases(query: exp.Expr, schema: Schema) -> set[str]:
+    """Refuse a name that is a column and also the alias of another item: engines choose differently.
 
-    def replaced(query: exp.Query) -> exp.Query:
-        for table in list(query.find_all(exp.Table)):
-            meant = named.get(table.name.casefold())
-            if meant is not None and not table.args.get("db"):
-                alias = table.args.get("alias") or exp.TableAlias(this=table.this.copy())
-                table.replace(exp.Subquery(this=meant.copy(), alias=alias))
-        return query
+    Return the names of the query's columns.
+    """
+    if isinstance(query, exp.Subquery):
+        return _check_aliases(query.this, schema)
+    if isinstance(query, exp.Union):
+        _check_aliases(query.expression, schema)
+        return _check_aliases(query.this, schema)
+    if not isinstance(query, exp.Select) or query.args.get("from_") is None:
+        return set()
+    inside: set[str] = set()
+    for node in (query.args["from_"].this, *(join.this for join in query.args.get("joins") or [])):
+        listed = {SOURCE: schema.columns, **tables_of(schema)}.get(node.name.casefold(), ())
+        inside |= _check_aliases(node, schema) or {column.name.casefold() for column in listed}
+    names: set[str] = set()
+    for item in query.expressions:
+        name = item.alias_or_name.casefold()
+        names |= inside if item.is_star else {name}
+        if not isinstance(item, exp.Alias) or name not in inside or item.this.name.casefold() == name:
+            continue
+        for column in query.find_all(exp.Column):
+            own = column.find_ancestor(exp.Select) is query and column.find_ancestor(exp.Alias) is not item
+            if own and not column.table and column.name.casefold() == name:
+                refuse(
+                    "a name that is a column or an alias",
+                    got=f'"{item.alias}" as both',
+                    fix="give the item another name, or write the table's name before the column",
+                )
+    return names
 
-    for part in clause.expressions if clause is not None else []:
-        named[part.alias.casefold()] = replaced(part.this.copy())
-        if sum(1 for _ in named[part.alias.casefold()].find_all(exp.Select)) > MOST_SELECTS:
-            refuse(f"at most {MOST_SELECTS} SELECTs", got="more", fix="use each query of WITH once")
-    whole = tree.copy()
-    whole.set("with_", None)
-    return replaced(whole)
+
+def inlined(query: exp.Query, *, taken: Collection[str]) -> exp.Query:
+    """A copy of a query with a subquery in the place of every name of WITH. ``taken`` are names of tables."""
+    whole = query.copy()
+    for clause in reversed(list(whole.find_all(exp.With))):  # the inner ones first: their names hide others
+        if clause.args.get("recursive"):
+            refuse("WITH that is not recursive", got="WITH RECURSIVE", fix="join a declared table instead")
+        around = clause.parent
+        assert around is not None
+        clause.pop()
+        parts = list(clause.expressions)
+        for place, part in enumerate(parts):
+            name = part.alias.casefold()
+            if name in taken or name in {other.alias.casefold() for other in parts[:place]}:
+                refuse(
+                    "a name in WITH that is not used otherwise",
+                    got=f'"{part.alias}"',
+                    fix="give the query in WITH another name",
+                )
+            if part.args["alias"].args.get("columns"):
+                refuse(
+                    "names of columns inside the query of WITH",
+                    got=f"a list of them after {part.alias}",
+                    fix="write AS behind each item of its SELECT",
+                )
+            later = [*(other.this for other in parts[place + 1 :]), around]
+            if not sum(_replaced(tree, part) for tree in later):
+                refuse("a WITH that is used", got=f'"{part.alias}", which is not', fix="leave it out")
+    check_size(whole)
+    return whole
+
+
+def _replaced(tree: exp.Expr, part: exp.CTE) -> int:
+    """Put a query of WITH in the place of its name; return how often."""
+    tables = [
+        table
+        for table in tree.find_all(exp.Table)
+        if table.name.casefold() == part.alias.casefold() and not table.args.get("db")
+    ]
+    for table in tables:
+        alias = table.args.get("alias")
+        extra = [name for name, value in table.args.items() if value and name not in ("this", "alias")]
+        if extra or (alias is not None and alias.args.get("columns")):
+            refuse("a table's plain name", got=shown(table), fix="leave out what follows its name")
+        called = alias.copy() if alias is not None else exp.TableAlias(this=table.this.copy())
+        table.replace(exp.Subquery(this=part.this.copy(), alias=called))
+    check_size(tree)
+    return len(tables)
+
+
+def check_size(tree: exp.Expr) -> None:
+    """Refuse a query that grows without end: a WITH that is used twice in each of many doubles every time."""
+    if sum(1 for _ in tree.find_all(exp.Select)) > MOST_SELECTS:
+        refuse(f"at most {MOST_SELECTS} SELECTs in a release", got="more", fix="split the release")
 
 
 def _as_union(table: exp.Table, schema: Schema) -> exp.Subquery:
@@ -179,18 +248,18 @@ def _several(node: exp.Expr) -> list[exp.Identifier]:
 def normal_text(qualified: exp.Query, schema: Schema) -> str:
     """A text that two queries share if only aliases, WITH, spelling and the order of columns differ."""
     again = qualify(
-        qualified.copy(), schema=_types(schema), dialect=schema.dialect, canonicalize_table_aliases=True
+        qualified.copy(), schema=types_of(schema), dialect=schema.dialect, canonicalize_table_aliases=True
     )
     if isinstance(again, exp.Select):
         again.set("expressions", sorted(again.expressions, key=lambda item: item.alias_or_name))
     return again.sql(schema.dialect, comments=False)
 
 
-def _types(schema: Schema) -> dict[str, object]:
+def types_of(schema: Schema, called: str = SOURCE) -> dict[str, object]:
     mark = "`" if schema.dialect == "spark" else '"'
     return {
         name: {f"{mark}{column.name}{mark}": _TYPES[column.kind] for column in columns}
-        for name, columns in {SOURCE: schema.columns, **tables_of(schema)}.items()
+        for name, columns in {called: schema.columns, **tables_of(schema)}.items()
     }
 
 

@@ -9,29 +9,25 @@ from sqlglot import exp
 
 from sightline.tables.engines.protocol import DATA, Column, ColumnKind
 from sightline.tables.membership import YES_OR_NO, Band, Computed, Feature, Parameter, Statistic
-from sightline.tables.sql.aggregates import Measure, RowCount
+from sightline.tables.sql.aggregates import Measure, RowCount, is_within
 from sightline.tables.sql.check_query import CheckQuery, check_query
 from sightline.tables.sql.check_texts import SelectParts
 from sightline.tables.sql.fragments import embedded
 from sightline.tables.sql.grammar import DEEPEST_QUERY, parse_condition, parse_query, refuse, shown
 from sightline.tables.sql.grouping import (
+    WindowColumn,
     check_made_of_keys,
     dereferenced,
     has_aggregate,
     key_text,
     read_grouping,
+    read_having,
 )
-from sightline.tables.sql.having import read_having
 from sightline.tables.sql.normal_form import with_data
-from sightline.tables.sql.postprocessing import read_item, with_order
-from sightline.tables.sql.public_aggregates import read_public_aggregate
-from sightline.tables.sql.row_features import is_within
-from sightline.tables.sql.scope import Scope, conjuncts, find_column
-from sightline.tables.sql.secret_bands import SecretBand, read_bands
-from sightline.tables.sql.secret_conditions import Secret, SecretTest
-from sightline.tables.sql.sources import Join, Source, read_source
+from sightline.tables.sql.scope import Join, Scope, Source, conjuncts, find_column, read_source
+from sightline.tables.sql.secret_conditions import Secret, SecretBand, SecretTest, read_bands
+from sightline.tables.sql.select_items import read_item, read_public_aggregate, with_order
 from sightline.tables.sql.unfold import unfolded
-from sightline.tables.sql.windows import WindowColumn
 from sightline.tables.subject import Schema, SecretKind, Subject
 
 
@@ -68,6 +64,7 @@ class ReleaseQuery:
     partitions: tuple[PartitionQuery, ...]
     public_counts: tuple[str, ...]  # counts and other aggregates that no value of the secret can change
     checks: tuple[CheckQuery | None, ...]  # of each SELECT against the engine; None if it has no secret
+    merged: tuple[str, str] | None = None  # the release as written, and without subqueries: equal answers
 
 
 def read_release(sql: str, *, name: str, subject: Subject, schema: Schema) -> ReleaseQuery:
@@ -98,10 +95,8 @@ def read_release(sql: str, *, name: str, subject: Subject, schema: Schema) -> Re
     try:
         query = with_data(parse_query(sql, schema.dialect), schema)
         text = query.sql(schema.dialect, comments=False)
-        selects = [
-            _read_select(select, subject=subject, schema=schema)
-            for select in unfolded(query, tables=schema.tables)
-        ]
+        plain, merged = unfolded(query, schema=schema)
+        selects = [_read_select(select, subject=subject, schema=schema) for select in plain]
         partitions = [
             replace(partition, select=place, label=partition.label + _which(place, selects))
             for place, one in enumerate(selects)
@@ -122,6 +117,7 @@ def read_release(sql: str, *, name: str, subject: Subject, schema: Schema) -> Re
             partitions=tuple(partitions),
             public_counts=tuple(dict.fromkeys(label for one in selects for label in one.public_counts)),
             checks=tuple(check for one in selects for check in one.checks),
+            merged=merged,
         )
     except RecursionError:
         refuse(f"SQL nested at most {DEEPEST_QUERY} deep", got="deeper", fix="split the release")
@@ -194,7 +190,7 @@ def _read(select: exp.Select, source: Source, secret: Secret) -> tuple[SelectPar
     """Read a SELECT; return its parts, and the condition on the secret in its WHERE if there is one."""
     scope = secret.scope
     where = select.args.get("where")
-    conditions = [*source.conditions, *(conjuncts(scope.bind(where.this)) if where is not None else [])]
+    conditions = conjuncts(scope.bind(where.this)) if where is not None else []
     public, test = secret.split(exp.and_(*conditions) if conditions else None)
     sets = read_grouping(select, scope=scope)
     for keys in sets:

@@ -1,4 +1,4 @@
-"""What a name in a query means: a column of ``data`` or of a lookup, or what a subquery computes of them.
+"""What a query reads, and what its names mean: ``data``, and lookups of its rows in declared public tables.
 
 A name is matched by exact spelling, else in any case; two matches are refused.
 """
@@ -6,12 +6,14 @@ A name is matched by exact spelling, else in any case; two matches are refused.
 from __future__ import annotations
 
 import difflib
+import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
 from sightline.tables.engines.protocol import DATA, Column, ColumnKind
+from sightline.tables.sql.fragments import embedded
 from sightline.tables.sql.grammar import WHOLE_NUMBERS, check_scalar, refuse, shown
 from sightline.tables.subject import Schema
 
@@ -43,46 +45,33 @@ def find_column(columns: Sequence[Column], name: str, *, of: str = "the table") 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Relation:
-    """A relation of one query: its columns, and what each is in terms of ``data`` and of the lookups."""
+    """A table of one query: what the query calls it, what we call it, and its columns."""
 
+    called: exp.Identifier
+    alias: str  # ``data``, or that of a lookup
     columns: tuple[Column, ...]
-    meaning: Mapping[str, exp.Expr]  # bound, by the column's name
-
-    @classmethod
-    def table(cls, alias: str, columns: Sequence[Column]) -> Relation:
-        """A table that we call ``alias``: each column is itself."""
-        return cls(
-            columns=tuple(columns),
-            meaning={column.name: bound_column(column.name, alias) for column in columns},
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scope:
-    """The relations that one query reads, by the query's name for each."""
+    """The tables that one query reads, and its secret."""
 
-    relations: Mapping[str, Relation]
-    bases: Mapping[str, tuple[Column, ...]]  # ``data`` and the lookups, by our alias
+    relations: tuple[Relation, ...]
     secret: str
     dialect: str = "duckdb"  # of the source
-    written: Mapping[tuple[str, str], exp.Column] = field(default_factory=dict)  # by our alias and the name
 
     @classmethod
     def of_data(cls, schema: Schema, *, secret: str, called: exp.Identifier) -> Scope:
         """The scope of a query that reads ``data`` and calls it ``called``."""
-        empty = cls(relations={}, bases={}, secret=secret, dialect=schema.dialect)
+        empty = cls(relations=(), secret=secret, dialect=schema.dialect)
         return empty.joined(called, DATA, schema.columns)
 
     def bind(self, expression: exp.Expr) -> exp.Expr:
-        """Return a copy in which every column names its relation; refuse functions that are not listed.
-
-        A column of a subquery becomes the expression that the subquery computes.
-        """
+        """Return a copy in which every column names its relation; refuse functions that are not listed."""
         check_scalar(expression)
         root = exp.Paren(this=expression.copy())  # a parent, so that a lone column can be replaced too
         for column in list(root.find_all(exp.Column)):
-            meaning = self._resolved(column).copy()
-            column.replace(meaning if isinstance(meaning, exp.Column) else exp.Paren(this=meaning))
+            column.replace(self._resolved(column))
         for cast in root.find_all(exp.Cast):
             self._check_cast(cast)
         bound: exp.Expr = root.this
@@ -90,25 +79,25 @@ class Scope:
 
     def joined(self, called: exp.Identifier, alias: str, columns: Sequence[Column]) -> Scope:
         """Return the scope with one more table, which the query calls ``called`` and we call ``alias``."""
-        written = {(alias, column.name): _column(column.name, called) for column in columns}
-        return replace(
-            self,
-            relations={**self.relations, called.name: Relation.table(alias, columns)},
-            bases={**self.bases, alias: tuple(columns)},
-            written={**self.written, **written},
-        )
+        relation = Relation(called=called, alias=alias, columns=tuple(columns))
+        return replace(self, relations=(*self.relations, relation))
+
+    def columns(self, alias: str = DATA) -> list[Column]:
+        """The columns of a table, by our name for it."""
+        return [column for one in self.relations if one.alias == alias for column in one.columns]
 
     def as_written(self, bound: exp.Expr) -> exp.Expr:
         """Return a bound expression with the query's own names for the columns."""
         root = exp.Paren(this=bound.copy())
         for column in list(root.find_all(exp.Column)):
-            column.replace(self.written[column.table, column.name].copy())
+            called = next(one.called for one in self.relations if one.alias == column.table)
+            column.replace(_column(column.name, called))
         renamed: exp.Expr = root.this
         return renamed
 
     def kind(self, column: exp.Column) -> ColumnKind:
         """The kind of a bound column."""
-        return find_column(self.bases[column.table], column.name).kind
+        return find_column(self.columns(column.table), column.name).kind
 
     def identity(self, bound: exp.Expr) -> str:
         """The text that identifies a bound expression."""
@@ -145,37 +134,35 @@ class Scope:
     def _holds_truth(self, node: exp.Expr) -> bool:
         return isinstance(node, exp.Column) and self.kind(node) is ColumnKind.BOOLEAN
 
-    def _resolved(self, column: exp.Column) -> exp.Expr:
+    def _resolved(self, column: exp.Column) -> exp.Column:
         if column.args.get("db") is not None or not isinstance(column.this, exp.Identifier):
             refuse("column or table.column", got=shown(column))
-        if column.table:
-            relation = self._relation(column.table)
-            return relation.meaning[find_column(relation.columns, column.name, of=column.table).name]
+        table, name = column.table.casefold(), column.name.casefold()
         holders = [
-            relation
-            for relation in self.relations.values()
-            if any(candidate.name.casefold() == column.name.casefold() for candidate in relation.columns)
+            one
+            for one in self.relations
+            if (
+                one.called.name.casefold() == table
+                if table
+                else name in {c.name.casefold() for c in one.columns}
+            )
         ]
+        if table and not holders:
+            known = [one.called.name for one in self.relations]
+            refuse(
+                "a table of this query",
+                got=f'"{column.table}"',
+                fix=suggestion(column.table, known, what="tables"),
+            )
         if len(holders) > 1:
             refuse(
                 "one column per name",
                 got=f'"{column.name}", which is in {len(holders)} tables',
                 fix="write table.column",
             )
-        if holders:
-            return holders[0].meaning[find_column(holders[0].columns, column.name).name]
-        everything = [candidate for relation in self.relations.values() for candidate in relation.columns]
-        find_column(everything, column.name)  # it refuses, and lists every column
-        raise AssertionError(column.name)
-
-    def _relation(self, name: str) -> Relation:
-        matches = [
-            relation for called, relation in self.relations.items() if called.casefold() == name.casefold()
-        ]
-        if not matches:
-            known = list(self.relations)
-            refuse("a table of this query", got=f'"{name}"', fix=suggestion(name, known, what="tables"))
-        return matches[0]
+        columns = [candidate for one in holders or self.relations for candidate in one.columns]
+        found = find_column(columns, column.name, of=column.table or "the table")
+        return bound_column(found.name, holders[0].alias)
 
 
 def conjuncts(condition: exp.Expr) -> list[exp.Expr]:
@@ -214,3 +201,168 @@ def suggestion(name: str, known: list[str], *, what: str = "columns") -> str:
     meant = next((candidate for candidate in known if [candidate.casefold()] == close), None)
     listed = ", ".join(known[:30]) + (", …" if len(known) > 30 else "")
     return f"{what}: {listed}" + (f'. Did you mean "{meant}"?' if meant is not None else "")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Join:
+    """A lookup in a declared public table. No row of ``data`` may match two rows of it."""
+
+    table: str
+    alias: str  # equal for equal lookups, so that releases share one
+    condition: str
+    key: exp.Expr  # a column of the table, bound: NULL in a row of ``data`` without a match
+    required: bool  # True for an inner join: rows without a match are not published
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """The rows that a SELECT reads, before its own WHERE."""
+
+    scope: Scope
+    joins: tuple[Join, ...] = ()
+
+    @property
+    def matched(self) -> tuple[exp.Expr, ...]:
+        """The conditions that inner joins put on a row, bound."""
+        return tuple(
+            exp.Not(this=exp.Is(this=join.key.copy(), expression=exp.Null()))
+            for join in self.joins
+            if join.required
+        )
+
+
+def read_source(select: exp.Select, *, schema: Schema, secret: str) -> Source:
+    """Read FROM and JOIN of a SELECT without WITH."""
+    clause = select.args.get("from_")
+    if clause is None:
+        refuse("FROM data", got="no FROM", fix="the plan's table is called data")
+    name, _ = _table(clause.this)
+    if name.casefold() != DATA:
+        refuse(
+            "FROM data",
+            got=f"FROM {name}",
+            fix="the plan's table is called data; declare others as tables and join them",
+        )
+    source = Source(scope=Scope.of_data(schema, secret=secret, called=_query_name(clause.this)))
+    for node in select.args.get("joins") or []:
+        join, scope = _join(node, source.scope, tables=schema.tables)
+        source = Source(scope=scope, joins=(*source.joins, join))
+    return source
+
+
+def _join(node: exp.Join, scope: Scope, *, tables: Mapping[str, Sequence[Column]]) -> tuple[Join, Scope]:
+    """Read one JOIN as a lookup; return it and the scope with its table."""
+    if isinstance(node.this, exp.Subquery):
+        refuse(
+            "a declared public table",
+            got=f"the subquery {shown(node.this)}",
+            fix="a join may only look up each row of data in a declared table",
+        )
+    name, called = _table(node.this)
+    declared = {table.casefold(): table for table in tables}
+    if name.casefold() not in declared:
+        fix = (
+            suggestion(name, list(tables), what="declared tables")
+            if tables
+            else "declare it under [tables] of the plan"
+        )
+        refuse("a declared public table", got=f'"{name}"', fix=fix)
+    table = declared[name.casefold()]
+    unusual = [
+        node.args.get(part)
+        for part in ("method", "kind", "side", "hint", "match_condition", "pivots", "global_")
+    ]
+    words = [str(part).upper() for part in unusual if part]
+    if set(words) - {"LEFT", "INNER", "OUTER"}:
+        refuse(
+            "JOIN or LEFT JOIN",
+            got=" ".join([*words, "JOIN"]),
+            fix="a join may only look up each row of data in a public table",
+        )
+    if called.casefold() in {one.called.name.casefold() for one in scope.relations}:
+        refuse("different names for the tables", got=f'"{called}" twice', fix="give one of them an alias")
+    # Equal lookups in several releases share one alias: a hash of the lookup's table and equations. 200 bits
+    # of SHA-256 make collisions infeasible, and the alias is shorter than the 63 bytes that Postgres allows.
+    query_name = _query_name(node.this)
+    draft = scope.joined(query_name, "lookup", tables[table])
+    parts = [table, *(part.sql(scope.dialect) for part in _equalities(node, draft))]
+    alias = "lookup_" + hashlib.sha256("\x00".join(parts).encode()).hexdigest()[:50]
+    scope = scope.joined(query_name, alias, tables[table])
+    conditions = _equalities(node, scope)
+    sides = [[side for side in (part.this, part.expression) if _is_of(side, alias)] for part in conditions]
+    keys = [columns[0] for columns in sides if len(columns) == 1]
+    if len(keys) != len(conditions):
+        refuse(
+            f"ON data.column = {called}.column",
+            got=shown(node),
+            fix="every equation of a lookup needs one column of the joined table",
+        )
+    join = Join(
+        table=table,
+        alias=alias,
+        condition=" AND ".join(embedded(part, scope.dialect) for part in conditions),
+        key=keys[0],
+        required="LEFT" not in words,
+    )
+    return join, scope
+
+
+def _equalities(node: exp.Join, scope: Scope) -> list[exp.EQ]:
+    """Read the equations of ON or USING, bound, in a fixed order."""
+    if using := node.args.get("using"):
+        called = _table(node.this)[1]
+        left = replace(scope, relations=tuple(one for one in scope.relations if one.called.name != called))
+        equations = [
+            exp.EQ(
+                this=left.bind(exp.column(column.copy())),
+                expression=scope.bind(exp.column(column.copy(), table=exp.to_identifier(called))),
+            )
+            for column in using
+        ]
+    else:
+        condition = node.args.get("on")
+        if condition is None:
+            refuse("JOIN … ON or USING", got=shown(node), fix="say which columns must agree")
+        equations = []
+        for part in conjuncts(scope.bind(condition)):
+            if not isinstance(part, exp.EQ):
+                refuse(
+                    "equations joined by AND in ON", got=shown(part), fix="put other conditions into WHERE"
+                )
+            equations.append(part)
+    for part in equations:
+        if scope.mentions_secret(part):
+            refuse(
+                "a join on public columns",
+                got=f"the secret in {shown(part)}",
+                fix="the match would depend on the secret",
+            )
+    return sorted(equations, key=lambda part: part.sql(scope.dialect))
+
+
+def _table(node: exp.Expr) -> tuple[str, str]:
+    """Return a relation's name and the name by which the query calls it."""
+    if not isinstance(node, exp.Table) or not isinstance(node.this, exp.Identifier):
+        refuse(
+            "a table's name",
+            got=shown(node),
+            fix="a query reads data and declared tables only: no subquery, function or file",
+        )
+    extra = [part for part, value in node.args.items() if value and part not in ("this", "alias")]
+    if extra:
+        refuse("a table's plain name", got=shown(node), fix=f"leave out {', '.join(extra).upper()}")
+    alias = node.args.get("alias")
+    if alias is not None and alias.args.get("columns"):
+        refuse("a table's plain name", got=shown(node), fix="leave out the list of column names")
+    return node.name, node.alias or node.name
+
+
+def _is_of(side: exp.Expr, alias: str) -> bool:
+    return isinstance(side, exp.Column) and side.table == alias
+
+
+def _query_name(table: exp.Expr) -> exp.Identifier:
+    """The identifier by which a query calls a relation."""
+    alias = table.args.get("alias")
+    identifier: exp.Identifier = table.this if alias is None else alias.this
+    return identifier.copy()

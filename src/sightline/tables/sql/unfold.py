@@ -1,64 +1,162 @@
-"""Unfold a query's text: WITH becomes subqueries in FROM, and UNION ALL a list of SELECTs."""
+"""Unfold a query into SELECTs over ``data`` and its lookups: sqlglot merges WITH and subqueries into them.
+
+What a text must not contain is refused as it is written; then names are resolved and subqueries merged.
+The merging is not trusted: the engine later answers the release as it is written, and the merged one.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+import re
+from collections import Counter
 
 from sqlglot import exp
+from sqlglot.errors import SqlglotError
+from sqlglot.optimizer.merge_subqueries import merge_subqueries
+from sqlglot.optimizer.qualify import qualify
 
 from sightline.tables.engines.protocol import DATA
 from sightline.tables.sql.grammar import check_clauses, refuse, shown
-from sightline.tables.sql.scope import conjuncts
+from sightline.tables.sql.normal_form import inlined, tables_of, types_of
+from sightline.tables.sql.scope import conjuncts, suggestion
+from sightline.tables.subject import Schema
 
-MOST_SELECTS = 200  # of one release, with every use of a WITH counted
-Named = Mapping[str, exp.Query]  # the queries of WITH, by their names in lower case
+MOST_NODES = 20_000  # of the expressions of one SELECT, written out over the columns of data
+_LABEL = "label"  # of an item of the SELECT list, as it was written
 
 
-def unfolded(query: exp.Query, *, tables: Collection[str]) -> list[exp.Select]:
-    """The SELECTs of a release, in order, without WITH. ``tables`` are the names that WITH must not hide.
+def unfolded(query: exp.Query, *, schema: Schema) -> tuple[list[exp.Select], tuple[str, str] | None]:
+    """The SELECTs of a release in order, without WITH and subqueries; and the whole before and after.
+
+    The texts are for the engine, without ORDER BY and LIMIT; None if nothing was merged.
 
     >>> from sqlglot import parse_one
-    >>> text = "WITH p AS (SELECT a FROM data) SELECT SUM(a) FROM p UNION ALL SELECT 2 FROM p AS q"
-    >>> for select in unfolded(parse_one(text), tables=["data"]):
+    >>> from sightline.tables.engines.protocol import Column, ColumnKind
+    >>> text = "WITH p AS (SELECT a AS x FROM data) SELECT SUM(x) FROM p UNION ALL SELECT 2 FROM data"
+    >>> selects, _ = unfolded(parse_one(text), schema=Schema(columns=[Column("a", ColumnKind.NUMBER)]))
+    >>> for select in selects:
     ...     print(select.sql())
-    SELECT SUM(a) FROM (SELECT a FROM data) AS p
-    SELECT 2 FROM (SELECT a FROM data) AS q
+    SELECT SUM("data"."a") AS "_col_0" FROM "data" AS "data"
+    SELECT 2 FROM data
     """
-    taken = {DATA, *(name.casefold() for name in tables)}
-    unfolding = _Unfolding(taken)
-    selects = _selects(unfolding, query, {})
-    if unfolding.unused:
-        refuse("a WITH that is used", got=f'"{min(unfolding.unused)}", which is not', fix="leave it out")
+    selects = _selects(inlined(query, taken={DATA, *tables_of(schema)}))
     _check_union_order(query, selects)
-    return selects
+    plain = [_merged(select, schema) for select in selects]
+    if all(one is other for one, other in zip(plain, selects, strict=True)):
+        return plain, None
+    texts = [_unordered(query, schema.dialect)]
+    texts.append(" UNION ALL ".join(_unordered(select, schema.dialect) for select in plain))
+    names = ", ".join(f"c{place}" for place in range(len(plain[0].expressions)))
+    written, merged = (f"SELECT * FROM ({text}) AS answer({names})" for text in texts)
+    return plain, (written, merged)
 
 
-class _Unfolding:
-    """Counts the SELECTs: a WITH that is used twice in each of many doubles them every time."""
-
-    def __init__(self, taken: set[str]) -> None:
-        self.taken = taken
-        self.number = 0
-        self.unused: set[str] = set()
-
-    def count(self, selects: int = 1) -> None:
-        self.number += selects
-        if self.number > MOST_SELECTS:
-            refuse(f"at most {MOST_SELECTS} SELECTs in a release", got="more", fix="split the release")
+def label_of(item: exp.Expr) -> str:
+    """What people call an item of the SELECT list: its alias, or its text as it was written."""
+    node = item.unalias()
+    return str(node.meta.get(_LABEL) or item.alias or shown(node))
 
 
-def _selects(unfolding: _Unfolding, query: exp.Expr, outer: Named) -> list[exp.Select]:
+def _merged(select: exp.Select, schema: Schema) -> exp.Select:
+    """A SELECT over ``data`` and lookups alone, with the same answer."""
+    source = select.args.get("from_")
+    if source is None or not isinstance(source.this, exp.Subquery):
+        return select
+    _check_rows(source.this)
+    for table in select.find_all(exp.Table):
+        declared = {name.casefold() for name in schema.tables}
+        if isinstance(table.parent, exp.From) and table.name.casefold() != DATA:
+            refuse(
+                "FROM data",
+                got=f"FROM {table.name}",
+                fix="the plan's table is called data; declare others as tables and join them",
+            )
+        if isinstance(table.parent, exp.Join) and table.name.casefold() not in declared:
+            refuse(
+                "a declared public table",
+                got=f'"{table.name}"',
+                fix=suggestion(table.name, list(schema.tables), what="declared tables"),
+            )
+    whole = select.copy()
+    for item, own in zip(whole.expressions, select.expressions, strict=True):
+        item.unalias().meta[_LABEL] = label_of(own)
+    try:
+        flat = merge_subqueries(qualify(whole, schema=types_of(schema, DATA), dialect=schema.dialect))
+    except SqlglotError as error:
+        name = re.search(r"'([^']*)'|: (\w+)", str(error))
+        unknown = (name[1] or name[2]) if name is not None else "another"
+        listed = [column.name for column in schema.columns]
+        refuse(
+            "a column of the table or of its subquery",
+            got=f'"{unknown[:60]}"',
+            fix=suggestion(unknown, listed),
+        )
+    assert isinstance(flat, exp.Select)
+    if flat.find(exp.Subquery) is not None:
+        refuse("subqueries that can be written as one SELECT", got=shown(select), fix="write one SELECT")
+    return flat
+
+
+def _check_rows(node: exp.Subquery) -> dict[str, int]:
+    """Refuse a subquery whose lines are not rows of ``data``, by name; the sizes of its expressions."""
+    select: exp.Select = node.this
+    computed = any(item.find(exp.AggFunc, exp.Window) for item in select.expressions)
+    if computed or select.args.get("group") or select.args.get("having"):
+        refuse(
+            "a subquery whose lines are rows of data",
+            got=shown(select),
+            fix='make the rows in [data]: sql = "SELECT … FROM source …", with this subquery over source',
+        )
+    source = select.args.get("from_")
+    if source is None:
+        refuse("FROM data", got="no FROM", fix="the plan's table is called data")
+    inner = _check_rows(source.this) if isinstance(source.this, exp.Subquery) else {}
+    names: Counter[str] = Counter()
+    sizes = dict(inner) if any(item.is_star for item in select.expressions) else {}
+    for item in select.expressions:
+        if item.is_star:
+            star = item.find(exp.Star)
+            if select.args.get("joins") or (star is not None and any(star.args.values())):
+                refuse(
+                    "the names of columns", got=shown(item), fix="list the columns of a subquery with a join"
+                )
+            names.update(inner)
+            continue
+        if not isinstance(item, exp.Alias | exp.Column):
+            refuse("names for the columns of a subquery", got=shown(item), fix="write AS behind it")
+        name = item.alias_or_name.casefold()
+        names[name] += 1
+        sizes[name] = sum(inner.get(one.name.casefold(), 1) for one in item.find_all(exp.Column))
+    twice = [name for name, times in names.items() if times > 1]
+    if twice:
+        refuse("different names for the columns of a subquery", got=f'"{twice[0]}" twice', fix="rename one")
+    if sum(sizes.values()) > MOST_NODES:
+        refuse(
+            "subqueries of a moderate size", got="one that repeats itself", fix="compute columns beforehand"
+        )
+    return sizes
+
+
+def _unordered(query: exp.Query, dialect: str) -> str:
+    """A query without ORDER BY and LIMIT, which a subquery has none of."""
+    whole = query.copy()
+    for part in whole.find_all(exp.Select, exp.SetOperation):
+        part.set("order", None)
+        part.set("limit", None)
+    return whole.sql(dialect, comments=False)
+
+
+def _selects(query: exp.Expr) -> list[exp.Select]:
+    """The SELECTs that UNION ALL joins, each with plain subqueries of rows in FROM."""
     if isinstance(query, exp.Subquery) and not query.alias:
         _check_plain(query)
-        return _selects(unfolding, query.this, outer)
+        return _selects(query.this)
     if isinstance(query, exp.Union) and not query.args.get("distinct"):
-        named = _with_names(unfolding, query, outer)
         extra = [
             part for part in ("limit", "offset", "by_name", "side", "kind", "on") if query.args.get(part)
         ]
         if extra:
             refuse("UNION ALL by itself", got=f"{extra[0].upper()} with it", fix="publish every group, noisy")
-        return [*_selects(unfolding, query.this, named), *_selects(unfolding, query.expression, named)]
+        return [*_selects(query.this), *_selects(query.expression)]
     if isinstance(query, exp.SetOperation):
         refuse(
             "one SELECT, or several joined by UNION ALL",
@@ -67,51 +165,18 @@ def _selects(unfolding: _Unfolding, query: exp.Expr, outer: Named) -> list[exp.S
         )
     if not isinstance(query, exp.Select):
         refuse("a SELECT statement", got=query.key.upper(), fix="a plan can only read")
-    unfolding.count()
-    named = _with_names(unfolding, query, outer)
-    select = query.copy()
-    select.set("with_", None)
-    check_clauses(select)
-    source = select.args.get("from_")
-    if source is not None:
-        source.set("this", _relation(unfolding, source.this, named))
-    for join in select.args.get("joins") or []:
-        join.set("this", _relation(unfolding, join.this, named))
-    _use_join_conditions(select)
-    return [select]
+    check_clauses(query)
+    source = query.args.get("from_")
+    for clause in ([] if source is None else [source]) + (query.args.get("joins") or []):
+        if isinstance(clause.this, exp.Subquery):
+            _use_one_select(clause.this)
+    _use_join_conditions(query)
+    return [query]
 
 
-def _with_names(unfolding: _Unfolding, query: exp.Expr, outer: Named) -> Named:
-    """The queries that can be named inside ``query``, each without WITH."""
-    clause = query.args.get("with_")
-    named = dict(outer)
-    if clause is None:
-        return named
-    if clause.args.get("recursive"):
-        refuse("WITH that is not recursive", got="WITH RECURSIVE", fix="join a declared table instead")
-    own: set[str] = set()
-    for part in clause.expressions:
-        name = part.alias.casefold()
-        if name in unfolding.taken or name in own:
-            refuse(
-                "a name in WITH that is not used otherwise",
-                got=f'"{part.alias}"',
-                fix="give the query in WITH another name",
-            )
-        if part.args["alias"].args.get("columns"):
-            refuse(
-                "names of columns inside the query of WITH",
-                got=f"a list of them after {part.alias}",
-                fix="write AS behind each item of its SELECT",
-            )
-        own.add(name)
-        unfolding.unused.add(name)
-        named[name] = _one(unfolding, part.this, named)
-    return named
-
-
-def _one(unfolding: _Unfolding, query: exp.Expr, named: Named) -> exp.Select:
-    selects = _selects(unfolding, query, named)
+def _use_one_select(node: exp.Subquery) -> None:
+    _check_plain(node)
+    selects = _selects(node.this)
     if len(selects) > 1:
         refuse("one SELECT in a subquery", got="UNION ALL", fix="join the outer SELECTs by UNION ALL instead")
     limit = selects[0].args.get("limit")
@@ -121,30 +186,9 @@ def _one(unfolding: _Unfolding, query: exp.Expr, named: Named) -> exp.Select:
             got=shown(limit),
             fix="name the rows by a condition",
         )
-    return selects[0]
-
-
-def _relation(unfolding: _Unfolding, node: exp.Expr, named: Named) -> exp.Expr:
-    """A relation of FROM: a name of WITH becomes the subquery that it stands for."""
-    if isinstance(node, exp.Subquery):
-        _check_plain(node)
-        if not node.alias:
-            node = node.copy()
-            node.set("alias", exp.TableAlias(this=exp.to_identifier("subquery")))
-        inner = _one(unfolding, node.this, named)
-        return exp.Subquery(this=inner, alias=node.args["alias"].copy())
-    plain = isinstance(node, exp.Table) and isinstance(node.this, exp.Identifier) and not node.args.get("db")
-    if not plain or node.name.casefold() not in named:
-        return node
-    extra = [part for part, value in node.args.items() if value and part not in ("this", "alias")]
-    alias = node.args.get("alias")
-    if extra or (alias is not None and alias.args.get("columns")):
-        refuse("a table's plain name", got=shown(node), fix="leave out what follows its name")
-    meant = named[node.name.casefold()]
-    unfolding.count(len(list(meant.find_all(exp.Select))))
-    unfolding.unused.discard(node.name.casefold())
-    called = node.this.copy() if alias is None else alias.this.copy()
-    return exp.Subquery(this=meant.copy(), alias=exp.TableAlias(this=called))
+    node.set("this", selects[0])
+    if not node.alias:
+        node.set("alias", exp.TableAlias(this=exp.to_identifier("subquery")))
 
 
 def _check_plain(node: exp.Subquery) -> None:

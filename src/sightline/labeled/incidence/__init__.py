@@ -1,1 +1,0 @@
-"""Which record is in which row: dense, sparse, or by cells of partitions."""

@@ -1,1 +1,0 @@
-"""Ways to decide who is identifiable, and to compute risks for all records."""

@@ -1,0 +1,201 @@
+"""Records whose columns are a dense table: what is looked up elsewhere is a product of matrices here.
+
+On an accelerator the products run there, on blocks of the table in double precision.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from sightline.arrays import FloatArray, IndexArray
+from sightline.errors import require
+from sightline.labeled.units import Arrays, UnitReduction, Units
+from sightline.numerics.device import HOST, Device
+from sightline.progress import report
+
+_BLOCK = 1 << 20  # entries of a block: 8 MB, which the cache holds
+_SINGLE = 2.0**24  # whole numbers below this are exact in single precision
+_LARGE_BLOCK = 1 << 27  # entries of a block on an accelerator: a gigabyte
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class TableBlock:
+    """Some columns of the table. Every kind is one row of a person."""
+
+    stored: Any  # rows × kinds, of any type of number
+    people: IndexArray
+    alike: FloatArray
+    kinds: IndexArray
+    whole: bool
+    binary: bool
+    peak: float
+    device: Device
+
+    single = True
+    weights = None
+
+    def __len__(self) -> int:
+        return len(self.people)
+
+    @cached_property
+    def entries(self) -> Any:
+        """The columns in double precision, on the device."""
+        return self.device.put(np.ascontiguousarray(self.stored, dtype=np.float64))
+
+    @property
+    def times(self) -> IndexArray:
+        """One row of a person in each column."""
+        return np.ones((len(self), 1), dtype=np.intp)
+
+    @property
+    def terms(self) -> int:
+        """How many roundings a form has, at most."""
+        return int(6 * self.stored.shape[0] + 16)
+
+    def by_column(self) -> TableBlock:
+        """Every column as a kind of its own, of one row: as it is."""
+        return self
+
+    def sums(self, of_rows: FloatArray, power: int) -> FloatArray:
+        """For every column a the sum of w |a|^power over its rows, with w a number for every row."""
+        finite = np.isfinite(of_rows)
+        total = self._weighted(np.where(finite, of_rows, 0.0), power)
+        if not finite.all():
+            touched = self._weighted((~finite).astype(np.float64), power)
+            total = np.where(touched > 0, np.inf, total)
+        return total[:, None]
+
+    def sizes(self, roots: FloatArray) -> FloatArray:
+        """(Σ |a| root)² of every kind, for roots of a diagonal with a last zero."""
+        return self._weighted(roots[:-1], 1) ** 2
+
+    def _weighted(self, of_rows: FloatArray, power: int) -> FloatArray:
+        entries = self.entries
+        if not self.binary:  # of which every power is itself
+            entries = (
+                (entries != 0) * 1.0 if power == 0 else abs(entries) if power == 1 else entries * entries
+            )
+        return self._get(self.device.put(of_rows) @ entries)
+
+    def forms(self, matrix: FloatArray) -> FloatArray:
+        """aᵀYa of every kind. Y has a last row of zeros; or is a diagonal."""
+        if matrix.ndim == 1:
+            return self._weighted(matrix[:-1], 2)[:, None, None]
+        right = self.device.put(np.ascontiguousarray(matrix[:-1, :-1])) @ self.entries
+        right *= self.entries
+        return self._get(right.sum(0))[:, None, None]
+
+    def projected(self, projection: FloatArray, weights: FloatArray) -> FloatArray:
+        """Σ w (Va)² of every kind; several weights share the product with V."""
+        key = id(projection)
+        if key not in self._products:
+            product = self.device.put(projection) @ self.entries
+            product *= product
+            self._products[key] = product
+        return self._get(self.device.put(weights) @ self._products[key])[:, None, None]
+
+    @cached_property
+    def _products(self) -> dict[int, Any]:
+        return {}
+
+    def product(self, counts: FloatArray) -> FloatArray:
+        """Σ count · a aᵀ. Single precision is exact for whole numbers whose sums are below 2^24."""
+        small = self.whole and self.peak**2 * float(counts.sum()) < _SINGLE and self.device.host
+        entries = self.stored.astype(np.float32) if small else self.entries
+        if bool(np.all(counts == 1)):  # BLAS squares a matrix faster than it multiplies two
+            return self._get(entries @ entries.T)
+        scales = counts.astype(np.float32) if small else self.device.put(counts)
+        return self._get((entries * scales) @ entries.T)
+
+    def _get(self, array: Any) -> FloatArray:
+        values = np.asarray(self.device.get(array), dtype=np.float64)
+        require(  # a faulty device must not make a pass
+            self.device.host or not np.isnan(values).any(),
+            "a number for every record",
+            got=f"NaN from {self.device}",
+        )
+        return values
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class TableUnits:
+    """Different columns of a dense table of weights, and how many records have each."""
+
+    table: Any  # rows × kinds, of any type of number
+    people: IndexArray
+    whole: bool
+    binary: bool
+    peak: float
+    device: Device = HOST
+
+    @property
+    def numbers(self) -> int:
+        """How many rows there are."""
+        return int(self.table.shape[0])
+
+    @property
+    def alike(self) -> FloatArray:
+        """Different columns: the people of a kind."""
+        return self.people.astype(np.float64)
+
+    def __len__(self) -> int:
+        return len(self.people)
+
+    def blocks(self) -> Iterator[TableBlock]:
+        """Some columns at a time, in double precision."""
+        step = max(1, (_BLOCK if self.device.host else _LARGE_BLOCK) // max(1, self.numbers))
+        alike = self.alike
+        for start in range(0, len(self), step):
+            kinds = np.arange(start, min(start + step, len(self)))
+            yield TableBlock(
+                stored=self.table[:, start : start + step],
+                people=self.people[kinds],
+                alike=alike[kinds],
+                kinds=kinds,
+                whole=self.whole,
+                binary=self.binary,
+                peak=self.peak,
+                device=self.device,
+            )
+
+    def run(self, reduction: UnitReduction) -> Arrays:
+        """One pass."""
+        parts, done = [], 0
+        for block in self.blocks():
+            report("reading the records", done / len(self))
+            parts.append(reduction.of_block(block))
+            done += len(block)
+        return reduction.merged(parts)
+
+    def choose(self, kinds: IndexArray) -> Units:
+        """Some of the kinds with their rows listed, for a closer look."""
+        some = np.asarray(self.table[:, kinds], dtype=np.float64).T
+        width = max(1, int(np.count_nonzero(some, axis=1).max(initial=0)))
+        order = np.argsort(some == 0, axis=1, kind="stable")[:, :width]
+        values = np.take_along_axis(some, order, axis=1)
+        binary = bool(np.all((values == 0) | (values == 1)))
+        return Units(
+            rows=np.where(values != 0, order, self.numbers).astype(np.int32),
+            weights=None if binary else values,
+            numbers=self.numbers,
+            starts=np.arange(len(kinds) + 1),
+            times=np.ones(len(kinds), dtype=np.intp),
+            people=self.people[kinds],
+            distinct=True,
+        )
+
+    def take(self, rows: IndexArray) -> Units | TableUnits:
+        """The same records with some of the rows: columns may then be equal."""
+        if len(self) <= 1 << 16:
+            return self.choose(np.arange(len(self))).take(rows)
+        return replace(self, table=self.table[rows])
+
+    def without(self, kinds: IndexArray) -> TableUnits:
+        """Nothing is left of some of the kinds."""
+        left = np.delete(np.arange(len(self)), kinds)
+        return replace(self, table=self.table[:, left], people=self.people[left])

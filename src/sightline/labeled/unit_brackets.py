@@ -1,0 +1,226 @@
+"""The last pass over units: the bracket of every unit, and whether its leverage is so large that it may be
+identifiable.
+
+What is asked of a unit with r rows of k columns each: for each of the k, the sharpest direction over the r
+rows. Of a record that is its value, of a category each of its indicators, of a person the sharpest feature
+of their rows.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from sightline.arrays import FloatArray
+from sightline.labeled.bounds.coin import CoinPrior
+from sightline.labeled.bounds.target import Seen, TargetPrior
+from sightline.labeled.row_products import RowProducts
+from sightline.labeled.row_solver import DenseSolver
+from sightline.labeled.sparse_row_solver import SparseSolver
+from sightline.labeled.unit_design import RowNoise, UnitPrior
+from sightline.labeled.units import Arrays, BoolArray, UnitBlock, UnitColumns
+from sightline.numerics.residuals import eigenvalues_at_most, gamma
+
+RowSolver = DenseSolver | SparseSolver
+_TINY = float(np.finfo(np.float64).tiny)
+_NEAR = 1 - 1e-9  # a leverage that may be 1; what is below it by more than its error is refuted
+_ROUGH = 1 << 20  # a weight below this is rounded by more than one in a million
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Hidden:
+    """What is left, at least, if every row around is hidden as a Gaussian of precision c."""
+
+    covariance: FloatArray  # of every kind
+    error: FloatArray  # in any unit direction
+    variance: FloatArray  # 1/c of each row of a kind; a row with no weight counts as known
+    rough: BoolArray  # kinds whose weights were rounded by so much that one precision for all may be sharper
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class UnitBrackets:
+    """The third pass: the bracket of every unit, and whether its leverage is so large that it may be
+    identifiable.
+    """
+
+    solver: RowSolver
+    weights: RowProducts | None  # what the hidden form was weighted by
+    evenly: UnitBrackets | None = None  # where weights are rounded much: one precision for all rows, too
+    upper: bool = True  # whether upper ends are asked for
+
+    def of_block(self, block: Any) -> Arrays:
+        prior, noise = self.solver.prior, self.solver.noise
+        k = prior.categories
+        r = block.times.shape[1] // k
+        single = r == 1 and block.single
+        information, G = noise.about(block)
+        upper, error = self._upper(block, r, k) if self.upper else np.ones((2, len(block), k))
+        hidden = self._hidden(block, r)
+        if k > 1:
+            lower = _of_category(G, block, noise, prior, single)
+        elif single:
+            lower = self._of_record(G[:, 0, 0], block, upper[:, 0], hidden)[:, None]
+            if hidden is not None and self.evenly is not None and hidden.rough.any():
+                again = self._of_record(G[:, 0, 0], block, upper[:, 0], self.evenly._hidden(block, r))
+                lower = np.maximum(lower, again[:, None])
+        else:
+            lower = _of_features(G, block, noise, prior.target)
+            if hidden is not None:
+                least = -eigenvalues_at_most(-hidden.covariance) - hidden.error
+                lower = np.maximum(lower, least / prior.scale)
+            lower = lower[:, None]
+        touched = np.trace(G, axis1=1, axis2=2)[:, None] > 0
+        lower = np.where(touched, np.minimum(np.maximum(lower, 0.0), upper), 1.0)
+        found = {"kinds": block.kinds, "lower": lower * noise.share, "upper": upper, "error": error}
+        found["loose"] = (
+            np.zeros(len(block))
+            if hidden is None
+            else hidden.error / np.maximum(hidden.covariance[:, 0, 0], _TINY)
+        )
+        if self.upper:
+            leverage, off = self.solver.leverage.read(block)
+            seen = np.einsum("nij,ij->n", leverage, np.kron(np.eye(r), prior.kernel)) + 2 * k * off
+            found |= {
+                "near": ~(block.people * seen < _NEAR) & touched[:, 0],
+                "information": information.max(axis=(1, 2)),
+            }
+        return found
+
+    def merged(self, parts: Sequence[Arrays]) -> Arrays:
+        order = np.argsort(np.concatenate([part["kinds"] for part in parts]))
+        return {name: np.concatenate([part[name] for part in parts])[order] for name in parts[0]}
+
+    @property
+    def in_balls(self) -> UnitBrackets | None:
+        """The same with every digit; ``None`` where products are not exact."""
+        solver = self.solver.in_balls if isinstance(self.solver, DenseSolver) else None
+        if solver is None:
+            return None
+        return replace(self, solver=solver, evenly=None if self.evenly is None else self.evenly.in_balls)
+
+    def _upper(self, block: Any, r: int, k: int) -> tuple[FloatArray, FloatArray]:
+        """What the best linear attack leaves of each of the k, in the sharpest direction over the rows."""
+        C = np.asarray(
+            self.solver.prior.scale * np.kron(np.eye(r), self.solver.prior.kernel), dtype=np.float64
+        )
+        left, off = self.solver.linear.left(block, C)
+        own = np.einsum("nrcsc->ncrs", left.reshape(len(block), r, k, r, k)) / C[0, 0]
+        least = np.linalg.eigvalsh(own)[..., 0] if r > 1 else own[..., 0, 0]
+        error = off[:, None] / C[0, 0] + (gamma(8 * r) if r > 1 else 0.0)
+        upper = np.where(error < 1, np.clip(least + np.minimum(error, 1.0), _TINY, 1.0), 1.0)
+        room = upper - 2 * error
+        return upper, np.where(room > 1e-3 * upper, 2 * error / np.where(room > 0, room, 1.0), np.inf)
+
+    def _hidden(self, block: Any, r: int) -> _Hidden | None:
+        if self.weights is None or self.solver.hidden is None:
+            return None
+        levels = self.weights.levels(block)
+        variance = levels / self.weights.unit
+        C = np.einsum("nr,rs->nrs", variance, np.eye(r))
+        left, off = self.solver.hidden.left(block, C)
+        return _Hidden(
+            covariance=left, error=off, variance=variance, rough=np.asarray((levels < _ROUGH).any(axis=1))
+        )
+
+    def _of_record(
+        self, G: FloatArray, block: UnitColumns, upper: FloatArray, hidden: _Hidden | None
+    ) -> FloatArray:
+        """The lower end of units of one row, by the prior's own bounds."""
+        prior, noise = self.solver.prior.target, self.solver.noise
+        hidden_information = precision = laplace_answers = laplace_information = None
+        if hidden is not None:
+            least = hidden.covariance[:, 0, 0] - hidden.error
+            fine = (least > hidden.error) & (hidden.variance[:, 0] > 0)
+            precision = 1 / np.where(fine, hidden.variance[:, 0], 1.0)
+            behind = np.maximum(1 / np.maximum(least, _TINY) - precision, 0.0)
+            hidden_information = np.where(fine, behind, np.inf)
+        if noise.laplace.any():
+            laplace_answers = block.sums(noise.laplace, 0)[:, 0]
+            own = block.sums(np.where(noise.laplace > 0, noise.information, 0.0), 2)[:, 0]
+            own *= 1 - gamma(4 * self.solver.numbers)
+            alone = block.sums((noise.laplace == 0).astype(np.float64), 0)[:, 0] == 0
+            laplace_information = np.where(alone, G, np.minimum(own, G))
+        return prior.lower(
+            Seen(
+                information=G,
+                linear_information=(1 / np.maximum(upper, 1e-300) - 1) / prior.variance,
+                hidden_information=hidden_information,
+                precision=precision,
+                alike=block.alike.astype(np.float64),
+                laplace_answers=laplace_answers,
+                laplace_information=laplace_information,
+            )
+        )
+
+
+def _of_features(G: FloatArray, block: UnitBlock, noise: RowNoise, prior: TargetPrior) -> FloatArray:
+    """The least share of any feature of several independent rows, if all other persons are known."""
+    most = eigenvalues_at_most(G) if G.shape[1] > 1 else G[:, 0, 0]
+    gaussian = prior.lower(Seen(information=most, linear_information=np.zeros_like(most)))
+    if not noise.laplace.any():
+        return gaussian
+    loss = prior.width * (block.times * block.sums(noise.loss, 1)).sum(axis=1)
+    other = np.maximum(1 / (prior.variance * (most + prior.precision(most))), np.exp(-loss))
+    return np.where((block.sums(noise.laplace, 0) == 0).all(axis=1), gaussian, other)
+
+
+def _of_category(
+    G: FloatArray, block: UnitBlock, noise: RowNoise, prior: UnitPrior, single: bool
+) -> FloatArray:
+    """For every category the mean over the others that the row may have; of several rows, at most the
+    worst.
+    """
+    k, coin, gaussian = prior.categories, CoinPrior(share=1 / prior.categories), not noise.laplace.any()
+    if not single:
+        if gaussian:
+            information = _about_two_categories(G, block, noise, k)
+            bound = coin.lower(Seen(information=information, linear_information=np.zeros_like(information)))
+        else:  # of every row the two categories that lose most: which one it has may differ from row to row
+            loss = (block.times * block.sums(noise.loss, 1)).reshape(len(block), -1, k)
+            bound = np.exp(-np.sort(loss, axis=2)[:, :, -2:].sum(axis=(1, 2)))
+        return np.repeat(bound[:, None], k, axis=1)
+    bounds, alike = np.zeros((2, len(block), k)), block.alike.astype(np.float64)
+    for a, b in itertools.permutations(range(k), 2):
+        apart = np.maximum(G[:, a, a] + G[:, b, b] - 2 * G[:, a, b], 0.0)
+        bounds[:, :, a] += np.stack(coin.lower_bounds(apart, alike, gaussian)) / (k - 1)
+    return np.asarray(bounds.max(axis=0))
+
+
+def _about_two_categories(G: FloatArray, block: UnitBlock, noise: RowNoise, k: int) -> FloatArray:
+    """At least the information about rows that are of one category or each of another one that is told.
+
+    Numbers that count one category each tell no more than the two largest eigenvalues of single categories.
+    Of a number that counts several, each row is seen as it is or not at all: no more than all rows together
+    are.
+    """
+    if noise.covariance is not None:  # (x − y)ᵀΣ⁻¹(x − y) is at most 2 xᵀΣ⁻¹x + 2 yᵀΣ⁻¹y
+        return np.asarray(2 * np.trace(G, axis1=1, axis2=2))
+    numbers, (kinds, columns, width) = noise.information.size, block.rows.shape
+    each = block.rows.reshape(kinds, columns // k, k * width)
+    order = np.argsort(each, axis=2, kind="stable")
+    each = np.take_along_axis(each, order, axis=2)
+    again = np.zeros(each.shape, dtype=np.bool_)
+    again[:, :, 1:] = (each[:, :, 1:] == each[:, :, :-1]) & (each[:, :, 1:] < numbers)
+    several = np.zeros(numbers, dtype=np.bool_)
+    several[each[again]] = True
+    if several.any():
+        _, G = replace(noise, information=np.where(several, 0.0, noise.information)).about(block)
+    single = [eigenvalues_at_most(np.ascontiguousarray(G[:, c::k, c::k])) for c in range(k)]
+    most = np.asarray(np.sort(single, axis=0)[-2:].sum(axis=0))
+    if not several.any():
+        return most
+    weights = None if block.weights is None else block.weights.reshape(each.shape)
+    once = replace(
+        block,
+        rows=np.where(again, numbers, each),
+        weights=None if weights is None else np.take_along_axis(weights, order, axis=2),
+        times=block.times[:, ::k],
+    )
+    _, G = replace(noise, information=np.where(several, noise.information, 0.0)).about(once)
+    if weights is None or weights.min() >= 0:  # entries of positive tables that vanish lower their norm
+        return np.asarray(most + eigenvalues_at_most(G))
+    return np.asarray(most + np.trace(G, axis1=1, axis2=2))

@@ -1,0 +1,178 @@
+"""Commands that study a plan or the theory: ``design``, ``rehearse``, ``tour`` and ``paper``.
+
+Options that other commands have, too, are defined here.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+from sightline.errors import InvalidInput
+from sightline.report.streams import print_json
+
+plan_argument = click.argument("plan", type=click.Path())
+json_option = click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+limit_option = click.option(
+    "--limit",
+    metavar="SHARE",
+    help="The share of their uncertainty that everyone must keep, as 50% or 0.5; exit with 2 if one may not.",
+)
+names_option = click.option("--names", is_flag=True, help="Name the exposed records by their keys.")
+html_option = click.option(
+    "--html", type=click.Path(path_type=Path), help="Also write the report to this HTML file."
+)
+force_option = click.option("--force", is_flag=True, help="Replace files that exist.")
+
+
+@click.command(epilog="Example:  sightline design plan.toml --limit 50% --out designed.toml")
+@plan_argument
+@json_option
+@limit_option
+@names_option
+@click.option("--out", type=click.Path(path_type=Path), help="Write the proposed plan to this file.")
+@html_option
+@click.option("--grain", default="cell", show_default=True, help="One noise for each cell, or release.")
+@click.option(
+    "--loss", default="variance", show_default=True, help="What to make small: variance, relative or largest."
+)
+@force_option
+def design(  # many parameters: one for each option
+    plan: str,
+    as_json: bool,
+    limit: str | None,
+    names: bool,
+    out: Path | None,
+    html: Path | None,
+    grain: str,
+    loss: str,
+    force: bool,
+) -> int:
+    """Find the least noise with which everyone keeps the limit. For the table's owner only."""
+    from sightline.designing import run
+    from sightline.designing.result import lines
+    from sightline.report.files import check_new, write_new
+    from sightline.report.progress import Ticker
+
+    if out is not None:
+        check_new(out, force=force)
+        if out.resolve().parent != Path(plan).resolve().parent:
+            raise InvalidInput(
+                f"expected a file beside the plan, where its paths start from, got {str(out)!r}"
+            )
+    if html is not None:
+        check_new(html, force=force)
+    with Ticker() as progress:
+        found = run.design(
+            plan,
+            limit=limit,
+            grain=grain,
+            loss=loss,
+            names=names,
+            other_limits=html is not None,
+            progress=progress,
+        )
+    if as_json:
+        print_json(found.model_dump(mode="json"))
+    else:
+        print("\n".join(lines(found)))
+    if out is not None:
+        write_new(out, found.plan.encode("utf-8"), force=force)
+        print(f"Wrote {out}", file=sys.stderr)
+    if html is not None:
+        from sightline.report.page import write_design
+
+        with Ticker() as progress:
+            progress("drawing the page", 0.0)
+            write_design(found, html, force=force)
+        print(f"Wrote {html}", file=sys.stderr)
+    return 0 if found.passed else 2
+
+
+@click.command(epilog="Example:  sightline rehearse plan.toml --seed 7 --figure rehearsal.svg")
+@plan_argument
+@json_option
+@click.option("--seed", default=0, show_default=True, help="The same seed gives the same rehearsal.")
+@click.option("--repetitions", default=2000, show_default=True, help="How often to repeat each attack.")
+@click.option("--top", default=10, show_default=True, help="How many of the most exposed to attack.")
+@click.option("--answers", type=click.Path(path_type=Path), help="Attack what was published: a CSV file.")
+@click.option(
+    "--write-answers", type=click.Path(path_type=Path), help="Write the numbers in the form of --answers."
+)
+@click.option("--figure", type=click.Path(path_type=Path), help="Draw guesses and truth: .svg, .pdf or .png.")
+@force_option
+def rehearse(  # many parameters: one for each option
+    plan: str,
+    as_json: bool,
+    seed: int,
+    repetitions: int,
+    top: int,
+    answers: Path | None,
+    write_answers: Path | None,
+    figure: Path | None,
+    force: bool,
+) -> None:
+    """Publish a plan with simulated noise and attack it: guesses beside the truth. For the owner only."""
+    from sightline.progress import reporting
+    from sightline.rehearsing.run import publish_and_rehearse
+    from sightline.report.files import check_new, write_new
+    from sightline.report.progress import Ticker
+
+    for path in (write_answers, figure):
+        if path is not None:
+            check_new(path, force=force)
+    with Ticker() as progress, reporting(progress):
+        made = publish_and_rehearse(plan, seed=seed, repetitions=repetitions, top=top, answers=answers)
+    from sightline.report.rehearsal import document, print_rehearsal
+    from sightline.report.streams import console
+
+    if as_json:
+        print_json(document(made.rehearsal))
+    else:
+        print_rehearsal(made.rehearsal, console())
+    if write_answers is not None:
+        write_new(write_answers, made.publication.text().encode("utf-8"), force=force, owner_only=True)
+        print(f"Wrote {write_answers}", file=sys.stderr)
+    if figure is not None:
+        from sightline.report import style
+        from sightline.report.rehearsal import draw_rehearsal
+
+        style.save(style.specification(draw_rehearsal(made.rehearsal)), figure, force=force, owner_only=True)
+        print(f"Wrote {figure}", file=sys.stderr)
+
+
+@click.command("tour", epilog="Example:  sightline tour --json")
+@json_option
+def tour(as_json: bool) -> None:
+    """Show the idea with one record, a mean with it, a mean without it, and three accountants."""
+    from sightline import demo
+
+    result = demo.tour()
+    if as_json:
+        print_json(asdict(result))
+        return
+    from sightline.report.streams import console
+
+    demo.print_tour(result, console())
+
+
+@click.command(epilog="Example:  sightline paper fig:mle --fast --out figures")
+@click.argument("labels", nargs=-1, metavar="[LABEL]...")
+@click.option("--out", default="paper", show_default=True, type=click.Path(path_type=Path))
+@click.option("--fast", is_flag=True, help="Run fewer random trials: a look in seconds.")
+@click.option("--seed", default=0, show_default=True, help="The same seed gives the same files.")
+@json_option
+def paper(labels: tuple[str, ...], out: Path, fast: bool, seed: int, as_json: bool) -> None:
+    """Make the paper's figures, tables and claims again, and compare them with its numbers."""
+    from sightline.paper.run import regenerate
+    from sightline.report.progress import Ticker
+
+    with Ticker() as progress:
+        made = regenerate(labels, out=out, fast=fast, seed=seed, progress=progress)
+    if as_json:
+        print_json(made.document())
+    else:
+        print("\n".join(made.lines()))

@@ -1,0 +1,177 @@
+"""Read an item of the SELECT list: the aggregate that carries the noise, and what is computed with it.
+
+What is computed with a noisy number and with public numbers tells no more than the noisy number. So
+``ROUND(100.0 * SUM(x) / COUNT(*), 1)`` is audited as ``SUM(x)``, with the noise on the sum. The result of the
+audit says so: noise that is added after the multiplication by 100 is another amount of noise. An item that no
+value of the secret can change, such as ``AVG(age)``, is public.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+
+from sqlglot import exp
+
+from sightline.tables.membership import Computed
+from sightline.tables.sql.aggregates import Measure, RowCount, read_aggregate, refuse_aggregate
+from sightline.tables.sql.grammar import refuse, shown
+from sightline.tables.sql.grouping import aggregates_in, check_made_of_keys
+from sightline.tables.sql.scope import Scope
+from sightline.tables.sql.secret_conditions import Secret, SecretTest, constant_of
+from sightline.tables.sql.unfold import label_of
+
+_OPERATORS: dict[type[exp.Expr], str] = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/"}
+_ONE_NUMBER: dict[type[exp.Expr], str] = {
+    exp.Round: "ROUND", exp.Floor: "FLOOR", exp.Ceil: "CEIL", exp.Abs: "ABS", exp.Neg: "- (negated)",
+    exp.Coalesce: "COALESCE", exp.Nullif: "NULLIF", exp.Least: "LEAST", exp.Greatest: "GREATEST",
+}  # fmt: skip
+_PUBLIC = (*_OPERATORS, *_ONE_NUMBER, exp.Cast, exp.DataType, exp.Paren, exp.Literal, exp.Null)
+
+
+def read_item(item: exp.Expr, *, secret: Secret, where: SecretTest | None) -> Measure | RowCount:
+    """Read one item of the SELECT list; ``where`` is the condition on the secret in the query's WHERE."""
+    node = item.unalias().unnest()
+    label = label_of(item)
+    readings: dict[int, Measure | RowCount] = {
+        id(one): read_aggregate(one, label=label, secret=secret, where=where) for one in aggregates_in(node)
+    }
+    every = list(readings.values())
+    measures = [one for one in every if isinstance(one, Measure)]
+    if len(measures) > 1:
+        refuse(
+            "one aggregate that depends on the secret in each item",
+            got=shown(node),
+            fix="publish each aggregate and compute with their noisy answers",
+        )
+    if not readings:
+        refuse_aggregate(node)
+    if not measures and len(every) > 1:
+        _check_public(node, readings)
+        return RowCount(label=label, aggregate=node, counts_rows=False)
+    noisy = measures[0] if measures else every[0]
+    steps, enlarges = _Steps(readings=readings, noisy=noisy.aggregate).before(node)
+    if not steps:
+        return noisy
+    return replace(noisy, computed=Computed(noise_on=shown(noisy.aggregate), steps=steps, enlarges=enlarges))
+
+
+def with_order(measure: Measure | RowCount, *, ranked: bool, limit: str) -> Measure | RowCount:
+    """The same aggregate in an answer whose lines are sorted by it, or of which LIMIT keeps some."""
+    if not ranked and not limit:
+        return measure
+    computed = measure.computed or Computed(noise_on=shown(measure.aggregate), steps=())
+    more = (*(["ORDER BY"] if ranked else []), *([limit] if limit else []))
+    return replace(measure, computed=replace(computed, steps=(*computed.steps, *more), ranked=ranked))
+
+
+def _check_public(node: exp.Expr, readings: dict[int, Measure | RowCount]) -> None:
+    """Refuse anything but arithmetic with constants and public aggregates."""
+    if id(node) in readings:
+        return
+    if not isinstance(node, _PUBLIC):
+        refuse(
+            "arithmetic with constants and public aggregates around an aggregate",
+            got=shown(node),
+            fix="publish the aggregate and compute with its noisy answer",
+        )
+    for child in node.iter_expressions():
+        _check_public(child, readings)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Steps:
+    """Lists what is computed with one noisy aggregate."""
+
+    readings: dict[int, Measure | RowCount]
+    noisy: exp.Expr
+
+    def before(self, outer: exp.Expr) -> tuple[tuple[str, ...], bool]:
+        """The steps that lead from the aggregate to an expression, and whether they may enlarge it."""
+        node = outer.unnest()
+        if node is self.noisy:
+            return (), False
+        parts = list(node.iter_expressions())
+        inner = [part for part in parts if any(one is self.noisy for one in aggregates_in(part))]
+        others = [part for part in parts if part is not inner[0]]
+        for part in others:
+            _check_public(part, self.readings)
+        steps, enlarges = self.before(inner[0])
+        if isinstance(node, exp.Cast):
+            return (*steps, f"CAST AS {node.args['to'].sql('duckdb')}"), enlarges
+        if type(node) in _ONE_NUMBER and inner[0] is node.this:
+            return (*steps, _ONE_NUMBER[type(node)]), enlarges
+        _check_public(node, {**self.readings, id(inner[0]): self.readings[id(self.noisy)]})
+        first = inner[0] is node.this
+        if type(node) not in _OPERATORS or (isinstance(node, exp.Div) and not first):
+            refuse(
+                "an aggregate of the secret as the numerator, or as the first argument",
+                got=shown(node),
+                fix="publish the aggregate and compute with its noisy answer",
+            )
+        operator = _OPERATORS[type(node)]
+        step = f"{operator} {shown(others[0])}" if first or operator != "-" else f"{shown(others[0])} -"
+        return (*steps, step), enlarges or self._enlarges(node, others[0])
+
+    def _enlarges(self, node: exp.Expr, other: exp.Expr) -> bool:
+        """Whether a multiplication or division may make the number larger."""
+        constant = constant_of(other)
+        if isinstance(node, exp.Mul):
+            return constant is None or abs(constant) > 1
+        if isinstance(node, exp.Div):
+            counted = self.readings.get(id(_divisor(other)))
+            counts = isinstance(counted, RowCount) and counted.counts_rows
+            return not counts if constant is None else abs(constant) < 1
+        return False
+
+
+def _divisor(node: exp.Expr) -> exp.Expr:
+    """The count in ``NULLIF(COUNT(*), 0)`` or a cast of it, else the expression itself."""
+    node = node.unnest()
+    return _divisor(node.this) if isinstance(node, exp.Nullif | exp.Cast) else node
+
+
+_COUNTS: tuple[type[exp.Expr], ...] = (exp.Count, exp.CountIf)
+_AGGREGATES: tuple[type[exp.Expr], ...] = (
+    *_COUNTS, exp.Avg, exp.Sum, exp.Min, exp.Max, exp.Median, exp.Stddev, exp.StddevPop, exp.StddevSamp,
+    exp.Variance, exp.VariancePop,
+)  # fmt: skip
+
+
+def read_public_aggregate(item: exp.Expr, *, scope: Scope, keys: Collection[str]) -> RowCount | None:
+    """Read an item made of aggregates of public columns; None if it is one count or speaks of the secret.
+
+    One count is left to the reader of measures: in a query grouped by the secret it is a histogram.
+    """
+    plain = item.unalias()
+    root = exp.Paren(this=plain.copy())
+    calls = aggregates_in(root)
+    own = [call.this if isinstance(call, exp.Filter) else call for call in calls]
+    inside = (exp.AggFunc, exp.Filter)
+    keyed = [column for column in root.find_all(exp.Column) if column.find_ancestor(*inside) is None]
+    single_count = len(calls) == 1 and isinstance(own[0], _COUNTS) and not keyed
+    if single_count or not all(type(call) in _AGGREGATES for call in own) or _speaks_of_secret(plain, scope):
+        return None
+    for call in calls:
+        check_arguments(call, scope)
+        call.replace(exp.Literal.number(1))
+    for call in list(root.find_all(exp.Round, exp.Cast)):
+        call.replace(call.this)
+    check_made_of_keys(scope.bind(root.this), item, keys)
+    return RowCount(label=label_of(item), aggregate=plain, counts_rows=False)
+
+
+def check_arguments(call: exp.Expr, scope: Scope) -> None:
+    """Refuse functions that are not listed inside an aggregate."""
+    if isinstance(call, exp.Filter):
+        scope.bind(call.expression.this)
+        call = call.this
+    argument = call.this
+    parts = argument.expressions if isinstance(argument, exp.Distinct) else [argument]
+    for part in [*parts, *call.expressions]:
+        if part is not None and not isinstance(part, exp.Star):
+            scope.bind(part)
+
+
+def _speaks_of_secret(node: exp.Expr, scope: Scope) -> bool:
+    return any(scope.mentions_secret(scope.bind(column)) for column in node.find_all(exp.Column))
