@@ -199,7 +199,3 @@ class TableUnits:
         """Nothing is left of some of the kinds."""
         left = np.delete(np.arange(len(self)), kinds)
         return replace(self, table=self.table[:, left], people=self.people[left])
-
-    def renumbered(self, number: IndexArray, numbers: int) -> Units:
-        """The rows with other numbers; ``numbers`` for those that are gone."""
-        return self.choose(np.arange(len(self))).renumbered(number, numbers)
