@@ -8,10 +8,10 @@ import numpy as np
 
 from sightline.auditing.findings import Findings
 from sightline.auditing.lowering import linear_partitions
+from sightline.auditing.releases import stage_count
 from sightline.auditing.shared_budget import budget_of
 from sightline.auditing.streamed_findings import PASSES
 from sightline.auditing.table_units import signature_columns
-from sightline.auditing.timeline import stage_count
 from sightline.format import count, shown_memory
 from sightline.labeled.route_cost import Route, RouteCost, cost_of_units
 from sightline.labeled.units import Units
