@@ -98,18 +98,21 @@ def may_suffice(findings: Findings, found: LinearFindings) -> Iterator[IndexArra
     units, variance = linear.units, linear.design.prior.scale
     of_unit = np.repeat(np.arange(len(units)), np.diff(units.starts))
     table, spread = linear.table.toarray(), units.people[of_unit] * units.times * variance
-    inverse = np.linalg.inv((table * spread) @ table.T + linear.design.noise.matrix)
+    try:
+        inverse = np.linalg.inv((table * spread) @ table.T + linear.design.noise.matrix)
+    except np.linalg.LinAlgError:  # noise that rounds away beside the values: nothing is said without audits
+        return
     columns = table[:, found.below[of_unit]]
     images = inverse @ columns
     left = 1 - variance * np.sum(columns * images, axis=0)
 
     def least_without(chosen: IndexArray) -> float:
         own = images[chosen]
-        return float(
-            np.min(
-                left + variance * np.sum(own * np.linalg.solve(inverse[np.ix_(chosen, chosen)], own), axis=0)
-            )
-        )
+        try:
+            more = np.sum(own * np.linalg.solve(inverse[np.ix_(chosen, chosen)], own), axis=0)
+        except np.linalg.LinAlgError:
+            return np.inf  # the audit decides
+        return float(np.min(left + variance * more))
 
     by_release = (np.flatnonzero(linear.query_of_row == query) for query in linear.queries)
     wholes = [chosen for chosen in by_release if 1 < chosen.size < rows]

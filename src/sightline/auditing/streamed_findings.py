@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -39,7 +40,8 @@ def find_streamed(plan: Plan, table: StreamedTable, progress: Progress, *, most:
             "allow more with max_memory, so that all signatures fit"
         )
     lowered = _lowered(plan, table, pricing)
-    units = StreamedUnits(store=table.store, cells=table.cells.filled, progress=progress)
+    # Passes are all that is asked of units that stay in the engine.
+    units: Any = StreamedUnits(store=table.store, cells=table.cells.filled, progress=progress)
     brackets = unit_brackets(replace(lowered.design, units=units, made={}))
     if not brackets.solver.leverage.error < 1:  # everyone might be identifiable, and would be kept
         raise TooMuchWork(

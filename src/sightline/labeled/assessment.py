@@ -247,13 +247,15 @@ def unit_brackets(design: Design, hidden: bool = True) -> UnitBrackets:
     if "pairs" not in made:
         cost, made["pairs"] = chosen_route(sums)
         cost.require_memory()
-    pairs: RowPairs | None = made["pairs"]
+    pairs: RowPairs | None = None if noise.covariance is not None else made["pairs"]
     solver: RowSolver
     if pairs is not None:
         solver = SparseSolver(sums=sums, noise=noise, prior=prior, pairs=pairs)
     else:
-        if not isinstance(sums.matrix, np.ndarray):  # the factor fills in
-            sums = made["products"] = replace(sums, matrix=sums.matrix.toarray(), pairs=0)
+        if not isinstance(sums.matrix, np.ndarray):  # the factor fills in, or rows share their noise
+            sums = replace(sums, matrix=sums.matrix.toarray(), pairs=0)
+            if made["pairs"] is None:
+                made["products"] = sums
         solver = DenseSolver(units=design.units, sums=sums, noise=noise, prior=prior, made=made)
     if not prior.density or not hidden:
         return UnitBrackets(solver=solver, weights=None)
