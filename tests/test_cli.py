@@ -208,6 +208,7 @@ def test_an_interrupt_while_a_query_runs_ends_quietly(
     assert capsys.readouterr() == ("", "Interrupted.\n")
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.slow
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
 @pytest.mark.parametrize(
@@ -230,6 +231,7 @@ class TestAnyTerminal:
         assert run.returncode in {0, 2}
         return run.stdout.decode(encoding)
 
+    @pytest.mark.sampled(1)
     @pytest.mark.slow
     @pytest.mark.parametrize("encoding", ["ascii", "latin-1", "cp1252"])
     def test_signs_that_it_lacks_are_written_with_others(self, encoding: str) -> None:
@@ -238,6 +240,7 @@ class TestAnyTerminal:
         seen = r"H13 +155\.2 +7\.76 % +4-7 % +21-26 % +\+- 122-146"
         assert re.search(rf'{seen} +13 x "March" - 12 x "January"', row)
 
+    @pytest.mark.sampled(1)
     @pytest.mark.slow
     @pytest.mark.parametrize("encoding", ["ascii", "utf-8"])
     def test_json_says_the_same_in_every_encoding(self, encoding: str, tmp_path: Path) -> None:
@@ -275,6 +278,7 @@ class TestPublishableKeys:
         (folder / "plan.toml").write_text("\n".join(sections))
         return str(folder / "plan.toml")
 
+    @pytest.mark.sampled(2)
     @pytest.mark.slow
     @pytest.mark.parametrize(
         ("keys", "withheld", "shown"),
@@ -333,6 +337,7 @@ class TestPublishableKeys:
         assert [change.text for change in shown.what_to_change] == ['leave out "R0: (withheld)"']
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "arguments", [["tour"], ["demo"], ["demo", "--json"], ["check", "--schema"]], ids=str

@@ -9,7 +9,7 @@ import duckdb
 import pytest
 
 from sightline.cli import main
-from sightline.report.first_screen import sharpest_numbers
+from sightline.report.wording import sharpest_numbers
 from tests.report.first_screen import SCREENSHOT, text_of
 from tests.report.first_screen import said as text_of_the_screen
 from tests.report.report_cases import microgrid

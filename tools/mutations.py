@@ -79,9 +79,19 @@ FAULTS: tuple[Fault, ...] = (
                 "releases / (2 * Fraction(noise_multiplier))",
             ),
             Spelling(
+                "privacy/concentrated.py",
+                "releases / (2 * Fraction(noise_multiplier) ** 2), self.budget.delta",
+                "releases / (2 * Fraction(noise_multiplier)), self.budget.delta",
+            ),
+            Spelling(
                 "privacy/zero_concentrated.py",
                 "releases / (2 * Fraction(noise_multiplier) ** 2)",
                 "releases / (2 * Fraction(noise_multiplier))",
+            ),
+            Spelling(
+                "privacy/concentrated.py",
+                "releases / (2 * Fraction(noise_multiplier) ** 2), self.budget.delta",
+                "releases / (2 * Fraction(noise_multiplier)), self.budget.delta",
             ),
         ),
         ("tests/privacy",),
@@ -307,7 +317,7 @@ FAULTS: tuple[Fault, ...] = (
                 "known=np.repeat([True, False], [others.size, some.size])",
             ),
             Spelling(
-                "auditing/lowering.py",
+                "auditing/table_units.py",
                 "np.bincount(column, membership.counts - membership.known, distinct)",
                 "np.bincount(column, membership.known, distinct)",
             ),
@@ -323,9 +333,9 @@ FAULTS: tuple[Fault, ...] = (
                 "quantities[Quantity.LINEAR] * (1 - 0.01)",
             ),
             Spelling(
-                "labeled/assessment.py",
-                "upper = np.clip(least + error, _TINY, 1.0)",
-                "upper = np.clip(least * (1 - 0.01), _TINY, 1.0)",
+                "labeled/unit_brackets.py",
+                "np.clip(least + np.minimum(error, 1.0), _TINY, 1.0)",
+                "np.clip(least * (1 - 0.01), _TINY, 1.0)",
             ),
         ),
         ("tests/labeled/test_labeled_bracket.py", "tests/labeled/test_assessment.py", "tests/golden"),

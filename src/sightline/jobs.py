@@ -192,7 +192,7 @@ def explain_cost(
     ):
         table = table_of(session, report)
         with closing(table.store) if isinstance(table, StreamedTable) else nullcontext():
-            return expected_cost(session.plan, table, report)
+            return expected_cost(table)
 
 
 def check(plan: PlanLike) -> Plan:

@@ -10,8 +10,8 @@ from sightline import jobs
 from sightline.auditing.reading import PlanLike
 from sightline.auditing.result import AuditResult
 from sightline.errors import InvalidInput
-from sightline.report.first_screen import secret_line
 from sightline.report.terminal import print_changes, print_verdict
+from sightline.report.wording import secret_line
 
 _WIDTH = 100
 

@@ -8,7 +8,7 @@ import tomllib
 import numpy as np
 import pytest
 
-from sightline.auditing import budget, findings, timeline
+from sightline.auditing import budget, findings, releases
 from sightline.auditing.assemble import assemble
 from sightline.auditing.budget import gathered
 from sightline.auditing.findings import Findings, find
@@ -67,7 +67,7 @@ class TestTimeline:
     def test_a_large_plan_has_a_few_stages(self, monkeypatch: pytest.MonkeyPatch) -> None:
         whole = result_of().timeline
         monkeypatch.setattr(findings, "_MOST_ROWS", 1)
-        monkeypatch.setattr(timeline, "_STAGES_OF_LARGE_PLANS", 2)
+        monkeypatch.setattr(releases, "_STAGES_OF_LARGE_PLANS", 2)
         found = result_of()
         assert found.alternatives == ()
         assert [stage.published for stage in found.timeline] == [2, 3]
@@ -75,7 +75,7 @@ class TestTimeline:
             same = whole[stage.published - 1]
             assert stage.identifiable_records == same.identifiable_records
             assert stage.least_remaining_uncertainty == same.least_remaining_uncertainty
-        monkeypatch.setattr(timeline, "_MOST_NUMBERS", 1)
+        monkeypatch.setattr(releases, "_MOST_NUMBERS_AGAIN", 1)
         (last,) = result_of().timeline
         assert (last.published, last.newly_identifiable) == (3, last.identifiable_records), "the audit itself"
 

@@ -29,7 +29,9 @@ def _share_left(feature: np.ndarray, prior: np.ndarray, answers: np.ndarray) -> 
     return float((prior @ feature**2 - np.sum(mean**2 * total) * step) / before)
 
 
-@pytest.mark.parametrize(("law", "size"), [("gaussian", 0.3), ("gaussian", 2.0), ("laplace", 0.3), ("laplace", 2.0)])
+@pytest.mark.parametrize(
+    ("law", "size"), [("gaussian", 0.3), ("gaussian", 2.0), ("laplace", 0.3), ("laplace", 2.0)]
+)
 def test_no_prior_and_no_feature_of_a_value_loses_more(law: str, size: float) -> None:
     """Values anywhere in the domain with any odds, and any function of the value: at least e^(-size²/4)."""
     rng = np.random.default_rng(7)

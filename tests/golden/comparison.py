@@ -155,15 +155,18 @@ def _slack(found: Differences, before: Any, now: Any) -> None:
 
 def _exposed(found: Differences, before: Summary, now: Summary, error: float) -> None:
     """Those who are listed: an identifiable value stays; others may leave when they keep enough."""
-    categories = _has_categories(before)
-    first, second = (_by_key(one["exposed"], categories) for one in (before, now))
+    categories = _has_categories(before) or now.get("categories") is not None
+    if categories and _once(before) and _once(now):
+        _worst_categories(found, before, now, error)
+        return
+    first, second = (_by_key(one, categories) for one in (before, now))
     fewer_groups = categories and now["groups"] < before["groups"]
     for key in first.keys() | second.keys():
         olds, news = first.get(key, []), second.get(key, [])
         what = " ".join(str(part) for part in key if part is not None)
         decided_before, decided_now = (sum(one[0] for one in part) for part in (olds, news))
-        if fewer_groups and decided_now < decided_before:
-            continue
+        if fewer_groups and (decided_now < decided_before or len(news) > len(olds)):
+            continue  # the number of identifiable records is compared by itself
         found.equal(f"{what} identifiable", decided_before, decided_now)
         if len(olds) != len(news):
             _listed(found, what, olds, news, now["limit"])
@@ -173,6 +176,23 @@ def _exposed(found: Differences, before: Summary, now: Summary, error: float) ->
             if math.isfinite(error) and not (categories and key[3] > 1):
                 found.near(f"{what} rmse", old[1], new[1], error)
             found.bracket(what, old[2:], new[2:], error)
+
+
+def _once(summary: Summary) -> bool:
+    """Whether of every record the worst category alone is listed, as where persons have several rows."""
+    listed = [entry[0] for entry in summary["exposed"]]
+    return summary["counts"][0] > summary["counts"][1] and len(set(listed)) == len(listed)
+
+
+def _worst_categories(found: Differences, before: Summary, now: Summary, error: float) -> None:
+    """Which category is the worst may change with sharper bounds, and with it whether it is identifiable."""
+    first, second = ({entry[0]: entry for entry in one["exposed"]} for one in (before, now))
+    for record in first.keys() | second.keys():
+        old, new = first.get(record), second.get(record)
+        if old is None or new is None:
+            _listed(found, str(record), [old[6:]] if old else [], [new[6:]] if new else [], now["limit"])
+        else:
+            found.bracket(str(record), tuple(old[8:]), tuple(new[8:]), error)
 
 
 def _listed(found: Differences, what: str, olds: list[Any], news: list[Any], limit: float | None) -> None:
@@ -191,16 +211,18 @@ def _has_categories(summary: Summary) -> bool:
     return any(entry[1] is not None for entry in summary["exposed"])
 
 
-def _by_key(exposed: list[list[Any]], categories: bool) -> dict[tuple[Any, ...], list[tuple[Any, ...]]]:
+def _by_key(summary: Summary, categories: bool) -> dict[tuple[Any, ...], list[tuple[Any, ...]]]:
     """Entries by whom and what they are about, the most exposed first."""
     listed: dict[tuple[Any, ...], list[tuple[Any, ...]]] = defaultdict(list)
-    for entry in exposed:
+    several = summary["counts"][0] > summary["counts"][1]
+    for entry in summary["exposed"]:
         # Persons alike whose rows hold one value were listed one by one before.
         alike = max(entry[4], len((entry[0] or "").split(", ")))
         one = tuple(entry[6:])
         feature = None if categories else entry[2]
+        category = entry[1] if entry[6] or not several else None  # which one is the worst may change
         if (
-            (part := listed[(*entry[:2], feature, entry[3], alike, entry[5])])
+            (part := listed[(entry[0], category, feature, entry[3], alike, entry[5])])
             and alike > entry[4]
             and one in part
         ):

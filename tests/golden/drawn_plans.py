@@ -216,7 +216,7 @@ def _release(
         if draw.random() < 0.5 and max(groups.count(group) for group in groups) >= 2:
             release["suppress"] = "COUNT(*) < 2"
         elif len(set(groups)) > 1:
-            release["withhold"] = [{"key": [groups[0]]}]
+            release["withhold"] = [[groups[0]]]
     return release
 
 
@@ -256,8 +256,8 @@ def _noise(draw: Random, kind: Kind, line: list[str | None]) -> dict[str, Any]:
             return {"noise": {"law": law, "noise_multiplier": draw.uniform(1.5, 6)}}
         case "by cell":
             names = sorted({group for group in line if group is not None})
-            cells = [{"key": [name], "stddev": 10 ** draw.uniform(-1.5, 1.5)} for name in names]
-            return {"noise": {"law": "gaussian", "cells": cells}}
+            cells = [[name, 10 ** draw.uniform(-1.5, 1.5)] for name in names]
+            return {"noise": {"law": "gaussian", "by_cell": cells}}
         case "budget" | "budget laplace":
             return {}
         case _:

@@ -42,6 +42,7 @@ def audit_summary(result: sl.AuditResult) -> Summary:
             one.text: [one.identifiable_records, one.below_limit, *_bracket(one.least_remaining_uncertainty)]
             for one in result.questions
         },
+        "categories": result.category_count,
         "others": [audit_summary(one) for one in result.other_secrets],
     }
 

@@ -11,10 +11,12 @@ from flint import ctx
 
 import tests.labeled.exact_designs as drawn
 from sightline.labeled import route_cost, row_products
-from sightline.labeled.assessment import assess, least_factor
+from sightline.labeled.assessment import assess
 from sightline.labeled.bounds.coin import CoinPrior
 from sightline.labeled.bounds.domain import prior_on
 from sightline.labeled.bounds.target import Seen
+from sightline.labeled.member_rows import MemberRows
+from sightline.labeled.table_units import TableUnits
 from sightline.labeled.unit_design import Design, RowNoise, UnitPrior
 from sightline.labeled.units import Units
 from sightline.noise.laws import GaussianNoise
@@ -218,15 +220,24 @@ def test_knowing_and_taking_are_designs_of_their_own() -> None:
     assert np.allclose(some.upper[design.place], assess(fewer).upper[fewer.place])
 
 
-def test_the_least_factor_is_one_that_keeps_the_limit() -> None:
-    table = np.array([[1, 1, 1, 0], [0, 1, 1, 1], [1, 0, 0, 1]])
-    design = design_of(table, np.array([0.3, 0.5, 2.0]), prior_on((0.0, 1.0), "uniform"))
-    factor = least_factor(design, 0.5)
-    assert factor is not None
-    scaled = design.with_noise(design.noise.scaled(factor))
-    assert assess(scaled, upper=False).least >= 0.5
-    less = design.with_noise(design.noise.scaled(factor * 0.99))
-    assert assess(less, upper=False).least < 0.5
+def test_large_tables_share_one_product_for_all_forms(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Common eigenvectors of products and noise give the numbers of an inverse for each form."""
+    generator = np.random.default_rng(4)
+    table = generator.integers(0, 2, (9, 200)).astype(np.uint8)
+    prior, stddevs = prior_on((0.0, 1.0), "uniform"), np.full(9, 40.0)
+    listed = design_of(table, stddevs, prior)
+    units = MemberRows.of(table).units(np.arange(200), np.ones(200, dtype=np.intp))
+    assert isinstance(units, TableUnits)
+    dense = replace(listed, units=units, place=np.arange(200), made={})
+    expected = assess(listed)
+    for large in (0, 1 << 40):
+        monkeypatch.setattr("sightline.labeled.assessment._LARGE_TABLE", large)
+        found = assess(replace(dense, made={}))
+        assert (found.solver._shared is not None) == (large == 0)
+        alone = listed.units.people[listed.place] == 1
+        assert found.upper[alone] == pytest.approx(expected.upper[listed.place][alone], rel=1e-9)
+        assert found.lower[alone] == pytest.approx(expected.lower[listed.place][alone], rel=1e-4)
+        assert found.error.max() < 1e-9
 
 
 def test_swapped_values_keep_lower_ends_in_exact_numbers() -> None:

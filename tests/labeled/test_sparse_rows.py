@@ -14,6 +14,7 @@ from sightline.labeled.assessment import assess
 from sightline.labeled.bounds.domain import prior_on
 from sightline.labeled.exposures import LoweredRecords
 from sightline.labeled.sparse_row_solver import SparseSolver
+from sightline.labeled.unit_design import RowNoise
 
 
 def nested(generator: np.random.Generator, tracts: int, records: int) -> sparse.csr_array:
@@ -70,3 +71,24 @@ def test_cells_of_one_partition_have_closed_forms() -> None:
         share = 1 - v / (sizes * v + scales**2)
         assert found.remaining_upper == pytest.approx(share[found.group], rel=1e-9)
         assert found.recipe(0).tolist() == pytest.approx([1, 0, 0, 0, 0, 0])
+
+
+def test_sparse_rows_whose_noise_becomes_correlated_are_assessed_densely(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    generator = np.random.default_rng(5)
+    rows = nested(generator, 40, 150)
+    design = MembershipDesign(rows, noise=np.ones(rows.shape[0]), readout="sum")
+    prior, everyone = prior_on((0.0, 1.0), "uniform"), np.ones(150, dtype=bool)
+    shared = np.eye(rows.shape[0]) + 0.5
+    expected = assess(
+        LoweredRecords.of(design, prior, everyone).design.with_noise(RowNoise.correlated(shared))
+    )
+    monkeypatch.setattr(row_products, "SPARSE_FROM", 0)
+    monkeypatch.setattr(row_products, "_DENSE_TO", 0)
+    monkeypatch.setattr(route_cost, "_PER_DENSE", 1.0)
+    lowered = LoweredRecords.of(design, prior, everyone).design
+    assert isinstance(assess(lowered).solver, SparseSolver)
+    found = assess(lowered.with_noise(RowNoise.correlated(shared)))
+    assert found.upper == pytest.approx(expected.upper, rel=1e-9)
+    assert found.lower == pytest.approx(expected.lower, rel=1e-6)

@@ -17,8 +17,8 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from sightline.auditing.result import AuditResult
-from sightline.report.first_screen import limit_line, sharpest_numbers
 from sightline.report.page import report_html
+from sightline.report.wording import limit_line, sharpest_numbers
 from tests.report.report_cases import microgrid
 
 CHROMIUM = shutil.which("chromium")

@@ -23,9 +23,8 @@ from sightline.errors import InvalidInput
 from sightline.examples.shipped import EXAMPLES, example_plan
 from sightline.report import files
 from sightline.report.figures.catalogue import FIGURES
-from sightline.report.first_screen import limit_line
 from sightline.report.page import headline, report_html, write_report
-from sightline.report.wording import isolated, one_line, short, wrapped
+from sightline.report.wording import isolated, limit_line, one_line, short, wrapped
 from tests.report.report_cases import (
     HOSTILE,
     RESULTS,

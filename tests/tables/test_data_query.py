@@ -257,6 +257,10 @@ BAD = {
         "(SELECT country, SUM(price) AS v, 'x' AS customer FROM source GROUP BY country) t",
         "aggregates of a secret over the rows of one record",
     ),
+    "a filtered count over several records": (
+        "SELECT 'x' AS customer, COUNT(*) FILTER (WHERE price > 3) AS v FROM source",
+        "aggregates of a secret over the rows of one record",
+    ),
     "a computed key": (
         "SELECT UPPER(customer) AS customer, price AS v FROM source",
         "a record key that is a column",

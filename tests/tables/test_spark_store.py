@@ -21,7 +21,8 @@ from sightline.tables.engines.spark_jobs import refuse
 from sightline.tables.engines.spark_store import PartsOnWorker, SignaturesOnWorker, merged_parts
 from sightline.tables.signature_store import Arrays, SignatureBatch, SignatureStore, StoringEngine
 from sightline.tables.store_passes import CellSizes, ExposureScan, Ranks
-from tests.tables.test_signature_store import EDGES, Case, forms_of
+from sightline.tables.streamed_units import UnitPass
+from tests.tables.test_signature_store import EDGES, Case, brackets_of, products_of
 
 QUERY = "SELECT w0, w1, n, known FROM data"
 
@@ -75,13 +76,20 @@ def test_passes_give_the_bits_of_one_process_and_collect_no_signature(
     store: SignatureStore, case: Case, rows_on_the_driver: list[int]
 ) -> None:
     cells = case.cells()
-    forms = forms_of(case, cells, "gaussian", "uniform")
+    brackets = brackets_of(case, cells, "gaussian", "uniform", batch=100)
     costs = np.random.default_rng(1).random(int(cells.widths.sum()))
     passes = [
         CellSizes(layouts=case.layouts),
+        UnitPass(cells=cells, reduction=products_of(cells, case)),
         Ranks(words=case.words[:, 5:9]),
         ExposureScan(
-            cells=cells, forms=forms, most=3, edges=EDGES, limit=0.5, costs=costs, always=case.words[:, :1]
+            cells=cells,
+            brackets=brackets,
+            most=3,
+            edges=EDGES,
+            limit=0.5,
+            costs=costs,
+            always=case.words[:, :1],
         ),
     ]
     assert (store.signatures, store.word_count) == (case.counts.size, 2)

@@ -63,6 +63,7 @@ def on_spark(spark_session: Any) -> Iterator[tuple[Engine, sql_oracle.Run]]:
     engine.close()
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.slow
 @pytest.mark.parametrize("block", range(6))
 def test_on_duckdb(block: int, on_duckdb: tuple[Engine, sql_oracle.Run]) -> None:

@@ -15,7 +15,7 @@ from sightline.attacks.wrong_points import separation as separation
 from sightline.attacks.wrong_points import Separation as Separation
 
 # Attacks
-from sightline.attacks.box import BoxLeastSquares as BoxLeastSquares
+from sightline.attacks.blue import BoxLeastSquares as BoxLeastSquares
 from sightline.attacks.bayes import LinearBayes as LinearBayes
 from sightline.attacks.bayes import BayesBracket as BayesBracket
 from sightline.attacks.bayes import bayes_bracket as bayes_bracket

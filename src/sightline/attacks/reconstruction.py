@@ -136,7 +136,7 @@ def _values(
 ) -> tuple[ReconstructedValue, ...]:
     """The estimates of the one trial, value by value."""
     columns = (estimates.values, estimates.standard_errors, estimates.lower, estimates.upper)
-    numbers = zip(*(column[0].tolist() for column in columns), strict=True)  # type: ignore[index]
+    numbers = zip(*(column[0].tolist() for column in columns), strict=True)
     return tuple(
         ReconstructedValue(
             coordinate=coordinate,

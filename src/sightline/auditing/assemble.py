@@ -6,9 +6,8 @@ from collections.abc import Callable
 from functools import cache, partial
 from importlib.metadata import version
 
-from sightline.auditing.alternatives import alternatives
 from sightline.auditing.assumptions import assumptions, unverified
-from sightline.auditing.budget import budget_report, guaranteed_by_noise, losses
+from sightline.auditing.budget import alternatives, budget_report, guaranteed_by_noise, losses
 from sightline.auditing.exposed import distribution, exposed_section
 from sightline.auditing.findings import Findings, Keys
 from sightline.auditing.homogeneous import Totals, homogeneous_cells, streamed_cells
@@ -16,7 +15,7 @@ from sightline.auditing.noise_slack import noise_slack, slack_under
 from sightline.auditing.plan_size import left_out
 from sightline.auditing.questions import question_text
 from sightline.auditing.reading import plan_text, public_source, publishable_plan_text
-from sightline.auditing.releases import release_accuracies, release_map, release_reports
+from sightline.auditing.releases import release_accuracies, release_map, release_reports, timeline
 from sightline.auditing.remedies import fewer_numbers, more_noise, reaching
 from sightline.auditing.result import (
     SCHEMA_VERSION,
@@ -29,7 +28,6 @@ from sightline.auditing.result import (
     Verdict,
 )
 from sightline.auditing.streamed_sums import StreamedTotals
-from sightline.auditing.timeline import timeline
 from sightline.auditing.verdict import sharpest_view, verdict
 from sightline.numerics.one_thread import blas_threads_for
 

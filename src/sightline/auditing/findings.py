@@ -471,11 +471,16 @@ def _lower(lowered: Lowered, exposure: UnitExposure, pricing: Pricing, up_to: in
     if not is_nonlinear(membership):
         return exposure.lower.ravel()
     if lowered.prior.kind is SecretKind.BOOLEAN:  # a question about a number
-        told = membership if lowered.by_kind else replace(membership, persons=None, contributions=1)
-        apart = lowered.of_records(distances(told, pricing, up_to=up_to))
+        records = membership if lowered.by_kind else replace(membership, persons=None, contributions=1)
+        apart = lowered.of_records(distances(records, pricing, up_to=up_to))
         return np.maximum(coin_kept(apart) * pricing.lattice_share, pricing.kept_of_anything)
     prior, units, law = lowered.prior.number, lowered.units, pricing.bounding_law
-    own = (lowered.table.power(2).T @ lowered.design.noise.information) * units.times
+    noise, table = lowered.design.noise, lowered.table
+    own = np.asarray(table.power(2).T @ noise.information)
+    if noise.covariance is not None:  # up to what rounding may hide
+        precision = noise.precision.matrix[:-1, :-1]
+        own = np.asarray(table.multiply(precision @ table).sum(axis=0)).ravel() * (1 + 1e-6)
+    own = own * units.times
     told = np.add.reduceat(np.log1p(prior.variance * own), units.starts[:-1])
     information = np.expm1(np.minimum(told, 600.0)) / prior.variance
     carried = lowered.of_signatures(nonlinear_information(membership, pricing, up_to=up_to))

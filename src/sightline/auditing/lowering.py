@@ -240,8 +240,10 @@ def lower(plan: Plan, membership: Membership, pricing: Pricing) -> Lowered | Non
     factors = size * units_of_weights * np.where(flipped, -1.0, 1.0)
     constant = plan.data.values == "constant"
     key = ("units", *order, counted.columns.tobytes(), constant)
+    made: dict[str, Any] = {}  # what is made of the units once, whatever the noise
     units, place, made = membership.made_once(
-        key, lambda: (*units_of_table(membership, signatures, counted.columns, widths, constant=constant), {})
+        key,
+        lambda: (*units_of_table(membership, signatures, counted.columns, widths, constant=constant), made),
     )
     return Lowered(
         design=Design(

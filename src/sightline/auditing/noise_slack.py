@@ -189,7 +189,8 @@ def least_factor(
 
 def _is_least(odds: dict[float, float], above: float, target: float) -> bool:
     """Whether a factor is close to the least one, by the slope to the nearest one tried."""
-    others = [factor for factor in odds if factor != above and abs(factor / above - 1) < _NEAR]
+    tried = [factor for factor, one in odds.items() if factor != above and math.isfinite(one)]
+    others = [factor for factor in tried if abs(factor / above - 1) < _NEAR]
     if not others:
         return False
     near = min(others, key=lambda factor: abs(factor - above))

@@ -24,9 +24,9 @@ from sightline.auditing.plan_fields import (
     Text,
     without_default,
 )
-from sightline.auditing.plan_secret import Bounds, Categories, Kind, OtherSecret, checked_kind
 from sightline.auditing.plan_sections import AssumptionName as AssumptionName
 from sightline.auditing.plan_sections import Attacker as Attacker
+from sightline.auditing.plan_sections import Bounds, Categories, Kind, OtherSecret, checked_kind
 from sightline.auditing.plan_sections import Limits as Limits
 from sightline.auditing.plan_sections import Privacy as Privacy
 from sightline.auditing.release_noise import ReleaseNoise, ReleaseNoises, number_name, require_labels

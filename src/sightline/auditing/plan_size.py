@@ -8,15 +8,13 @@ import numpy as np
 
 from sightline.auditing.findings import Findings
 from sightline.auditing.lowering import linear_partitions
-from sightline.auditing.plan import Plan
+from sightline.auditing.releases import stage_count
 from sightline.auditing.shared_budget import budget_of
 from sightline.auditing.streamed_findings import PASSES
 from sightline.auditing.table_units import signature_columns
-from sightline.auditing.timeline import stage_count
 from sightline.format import count, shown_memory
 from sightline.labeled.route_cost import Route, RouteCost, cost_of_units
 from sightline.labeled.units import Units
-from sightline.progress import Progress, reporting
 from sightline.tables.membership import Membership
 from sightline.tables.streamed import StreamedTable, memory_in_arrays
 
@@ -47,10 +45,10 @@ class ExpectedCost:
         return "\n".join(lines)
 
 
-def expected_cost(plan: Plan, table: Membership | StreamedTable, progress: Progress) -> ExpectedCost:
+def expected_cost(table: Membership | StreamedTable) -> ExpectedCost:
     """The routes of a plan's designs. Patterns of sparse factors are analysed, and nothing is factorised."""
     membership = table.membership if isinstance(table, StreamedTable) else table
-    route = _route(membership, progress)
+    route = _route(membership)
     return ExpectedCost(
         signatures=membership.signature_count,
         partitions=len(membership.partitions),
@@ -59,31 +57,30 @@ def expected_cost(plan: Plan, table: Membership | StreamedTable, progress: Progr
     )
 
 
-def sparse_cost(membership: Membership, progress: Progress) -> RouteCost | None:
+def sparse_cost(membership: Membership) -> RouteCost | None:
     """What sparse factors over the linear cells take; ``None`` where dense ones are taken."""
-    route = _route(membership, progress)
+    route = _route(membership)
     return None if route is None or route.route is Route.DENSE else route
 
 
-def _route(membership: Membership, progress: Progress) -> RouteCost | None:
+def _route(membership: Membership) -> RouteCost | None:
     """What factors over the linear cells take; none without such cells."""
     order = linear_partitions(membership)
     if not order or not len(membership.signatures):
         return None
     cells, widths = signature_columns(membership, order).cells, np.diff(membership.starts)[order]
     ones, numbers = np.ones(len(cells), dtype=np.intp), int(widths.sum())
-    with reporting(progress):
-        return cost_of_units(
-            Units(
-                rows=np.where(cells >= 0, cells + np.cumsum(widths) - widths, numbers),
-                weights=None,
-                numbers=numbers,
-                starts=np.arange(len(cells) + 1),
-                times=ones,
-                people=ones,
-                distinct=True,
-            )
+    return cost_of_units(
+        Units(
+            rows=np.where(cells >= 0, cells + np.cumsum(widths) - widths, numbers),
+            weights=None,
+            numbers=numbers,
+            starts=np.arange(len(cells) + 1),
+            times=ones,
+            people=ones,
+            distinct=True,
         )
+    )
 
 
 def left_out(findings: Findings) -> tuple[str, ...]:

@@ -29,7 +29,7 @@ from sightline.auditing.plan import (
     Release,
 )
 from sightline.auditing.plan_fields import SMALLEST
-from sightline.auditing.plan_secret import OtherSecret
+from sightline.auditing.plan_sections import OtherSecret
 from sightline.auditing.release_noise import ReleaseNoise, with_file
 from sightline.errors import InvalidPlan
 from sightline.tables.engines.address import public_source as public_source

@@ -73,13 +73,13 @@ def _to_improve(findings: Findings, found: LinearFindings) -> bool:
 def reaching(findings: Findings, slack: NoiseSlack | None) -> tuple[Change, ...]:
     """The changes after which everyone keeps the limit, as far as few audits find them."""
     found, common = findings.linear, more_noise(findings, slack)
-    changes = (
-        []
-        if found is None
-        else [
-            _left_out(findings, found, rows) for rows in islice(may_suffice(findings, found), _MOST_AUDITED)
-        ]
-    )
+    changes: list[Change | None] = []
+    if found is not None:
+        try:
+            proposed = list(islice(may_suffice(findings, found), _MOST_AUDITED))
+        except np.linalg.LinAlgError:  # next to no noise: advice is not looked for
+            proposed = []
+        changes = [_left_out(findings, found, rows) for rows in proposed]
     return tuple(change for change in (*changes, common) if change is not None and change.reaches_limit)
 
 
@@ -98,18 +98,21 @@ def may_suffice(findings: Findings, found: LinearFindings) -> Iterator[IndexArra
     units, variance = linear.units, linear.design.prior.scale
     of_unit = np.repeat(np.arange(len(units)), np.diff(units.starts))
     table, spread = linear.table.toarray(), units.people[of_unit] * units.times * variance
-    inverse = np.linalg.inv((table * spread) @ table.T + linear.design.noise.matrix)
+    try:
+        inverse = np.linalg.inv((table * spread) @ table.T + linear.design.noise.matrix)
+    except np.linalg.LinAlgError:  # noise that rounds away beside the values: nothing is said without audits
+        return
     columns = table[:, found.below[of_unit]]
     images = inverse @ columns
     left = 1 - variance * np.sum(columns * images, axis=0)
 
     def least_without(chosen: IndexArray) -> float:
         own = images[chosen]
-        return float(
-            np.min(
-                left + variance * np.sum(own * np.linalg.solve(inverse[np.ix_(chosen, chosen)], own), axis=0)
-            )
-        )
+        try:
+            more = np.sum(own * np.linalg.solve(inverse[np.ix_(chosen, chosen)], own), axis=0)
+        except np.linalg.LinAlgError:
+            return np.inf  # the audit decides
+        return float(np.min(left + variance * more))
 
     by_release = (np.flatnonzero(linear.query_of_row == query) for query in linear.queries)
     wholes = [chosen for chosen in by_release if 1 < chosen.size < rows]

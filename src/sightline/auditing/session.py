@@ -85,7 +85,7 @@ class Session:
         limits.check_cells(
             cells,
             designs=1,
-            sparse=lambda: sparse_cost(membership, progress) if membership.others is None else None,
+            sparse=lambda: sparse_cost(membership) if membership.others is None else None,
         )
         progress("comparing with the engine's own groups", 0.0)
         unaudited = verify(self.engine, self.queries, self.subject, membership)

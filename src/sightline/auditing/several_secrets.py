@@ -12,7 +12,7 @@ import math
 from collections.abc import Sequence
 
 from sightline.auditing.plan import Data, Plan, Release
-from sightline.auditing.plan_secret import OtherSecret
+from sightline.auditing.plan_sections import OtherSecret
 from sightline.auditing.reading import checked_plan
 from sightline.auditing.result import AllSecrets, AuditResult, VerdictStatus
 from sightline.errors import InvalidPlan

@@ -1,22 +1,18 @@
 """The findings of an audit whose table is streamed: the same passes over units, which stay in the engine.
 
-A :class:`StreamedUnits` is a store of units like the one in memory: the assessment's passes run on it, batch
-by batch. Of all units the last pass keeps those that are worth a closer look, and counts of the others. What
+A :class:`~sightline.tables.streamed_units.StreamedUnits` is a store of units like the one in memory. Of all
+units the last pass keeps those that are worth a closer look, and counts of the others. What
 an audit states about all records comes from a pass; what would take more passes is left out.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy import sparse
 
-from sightline.arrays import FloatArray, IndexArray
 from sightline.auditing.findings import Findings, LinearFindings, OtherRecords
 from sightline.auditing.lowering import Lowered, lower
 from sightline.auditing.plan import Plan
@@ -24,21 +20,14 @@ from sightline.auditing.pricing import Pricing, price
 from sightline.auditing.result import EDGES
 from sightline.errors import TooMuchWork
 from sightline.labeled.assessment import exposure_of, unit_brackets
-from sightline.labeled.row_forms import RowForm
 from sightline.labeled.unit_brackets import UnitBrackets
-from sightline.labeled.unit_design import Design, RowNoise, UnitPrior
-from sightline.labeled.units import Arrays, UnitBlock, UnitReduction
 from sightline.progress import Progress
-from sightline.tables.cell_numbers import SignatureCells
-from sightline.tables.signature_store import SignatureBatch, SignatureStore
 from sightline.tables.store_passes import ExposureScan
 from sightline.tables.streamed import StreamedTable
+from sightline.tables.streamed_units import SolvedForms, StreamedUnits
 
 PASSES = 6  # sizes of cells, products, information, weighted products, records, and numbers of those kept
 MOST_KEPT = 10_000  # signatures that are kept for how little remains of them
-_TOGETHER = 1 << 21  # numbers that a pass looks up at a time
-_SPARSE = ("data", "rows", "columns", "shape")  # the arrays of a sparse matrix
-Packed = Mapping[str, NDArray[Any]]
 
 
 def find_streamed(plan: Plan, table: StreamedTable, progress: Progress, *, most: int = MOST_KEPT) -> Findings:
@@ -51,17 +40,17 @@ def find_streamed(plan: Plan, table: StreamedTable, progress: Progress, *, most:
             "allow more with max_memory, so that all signatures fit"
         )
     lowered = _lowered(plan, table, pricing)
-    units = StreamedUnits(store=table.store, cells=table.cells.filled, progress=progress)
-    brackets = unit_brackets(units.design(lowered))
+    # Passes are all that is asked of units that stay in the engine.
+    units: Any = StreamedUnits(store=table.store, cells=table.cells.filled, progress=progress)
+    brackets = unit_brackets(replace(lowered.design, units=units, made={}))
     if not brackets.solver.leverage.error < 1:  # everyone might be identifiable, and would be kept
         raise TooMuchWork(
             "expected independent rows of a table that is streamed, got some that are too nearly dependent; "
             "allow more with max_memory, so that all signatures fit"
         )
-    found = table.store.run(
-        _scan(plan, table, ReadySolver.of(brackets), pricing, most), "assessing every record", progress
-    )
-    kept = table.listing(found, brackets.solver.sums.dense, progress)
+    scan = _scan(plan, table, SolvedForms.of(brackets), pricing, most)
+    found = table.store.run(scan, "assessing every record", progress)
+    kept = table.listing(found, progress)
     progress("assessing the most exposed", 0.0)
     lowered = _lowered(plan, kept, pricing)
     exposure = exposure_of(lowered.design, brackets, alone=False)
@@ -84,152 +73,6 @@ def find_streamed(plan: Plan, table: StreamedTable, progress: Progress, *, most:
     )
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class StreamedUnits:
-    """Units of one row each that are read from a store of signatures in passes."""
-
-    store: SignatureStore
-    cells: SignatureCells
-    progress: Progress
-
-    @property
-    def numbers(self) -> int:
-        """How many rows there are."""
-        return int(self.cells.widths.sum())
-
-    def __len__(self) -> int:
-        return self.store.signatures
-
-    def run(self, reduction: UnitReduction) -> Arrays:
-        """One pass over all units."""
-        unit_pass = _UnitPass(cells=self.cells, reduction=reduction)
-        return _unpacked(self.store.run(unit_pass, "reading every record", self.progress))
-
-    def design(self, lowered: Lowered) -> Design:
-        """The design of all units, in place of those of the signatures that the membership lists."""
-        return replace(lowered.design, units=self, made={})
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class _UnitPass:
-    """A pass over units as a pass over signatures. Its arrays are plain ones, so that they can travel."""
-
-    cells: SignatureCells
-    reduction: UnitReduction
-
-    def of_batch(self, batch: SignatureBatch) -> Packed:
-        unknown = batch.counts - batch.known
-        some = np.flatnonzero(unknown > 0)
-        table = self.cells.table(batch.words[:, some])
-        parts = [self.reduction.of_block(block) for block in _blocks(table, self.cells.widths, unknown[some])]
-        return _packed(self.reduction.merged(parts)) if parts else {}
-
-    def merged(self, first: Packed, second: Packed) -> Packed:
-        if not first or not second:
-            return first or second
-        return _packed(self.reduction.merged([_unpacked(first), _unpacked(second)]))
-
-
-def _packed(arrays: Arrays) -> Packed:
-    """Numbers and sparse matrices as plain arrays."""
-    packed: dict[str, NDArray[Any]] = {}
-    for name, value in arrays.items():
-        if sparse.issparse(value):
-            entries = value.tocoo()
-            packed |= {f"{name} {_SPARSE[0]}": entries.data, f"{name} {_SPARSE[3]}": np.array(entries.shape)}
-            packed |= {f"{name} {_SPARSE[1 + axis]}": entries.coords[axis] for axis in range(2)}
-        else:
-            packed[name] = np.asarray(value)
-    return packed
-
-
-def _unpacked(packed: Packed) -> Arrays:
-    arrays: dict[str, Any] = {}
-    for name, value in packed.items():
-        matrix, _, part = name.rpartition(" ")
-        if matrix and part == _SPARSE[0]:
-            data, rows, columns, shape = (packed[f"{matrix} {one}"] for one in _SPARSE)
-            entries = sparse.coo_array((data, (rows, columns)), shape=tuple(shape.tolist()))
-            arrays[matrix] = sparse.csr_array(entries)
-        elif not matrix:
-            arrays[name] = value.item() if value.ndim == 0 else value
-    return arrays
-
-
-def _blocks(table: NDArray[np.int32], widths: IndexArray, people: NDArray[Any]) -> Iterator[UnitBlock]:
-    """The units of signatures, given by their cells: partitions × signatures, -1 for none."""
-    numbers = int(widths.sum())
-    rows = np.where(table >= 0, table + (np.cumsum(widths) - widths)[:, None], numbers).T
-    step = max(1, _TOGETHER // min(max(1, widths.size**2), numbers + 1))
-    for start in range(0, len(rows), step):
-        part = np.ascontiguousarray(rows[start : start + step], dtype=np.int32)
-        own = people[start : start + step]
-        yield UnitBlock(
-            rows=part[:, None, :],
-            weights=None,
-            times=np.ones((len(part), 1), dtype=np.intp),
-            people=own,
-            alike=own.astype(np.float64),
-            kinds=np.arange(start, start + len(part)),
-        )
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class ReadySolver:
-    """What the last pass reads of a solver, without the units that it was made from: it can travel."""
-
-    noise: RowNoise
-    prior: UnitPrior
-    numbers: int
-    linear: Any
-    hidden: Any
-    leverage: RowForm
-
-    @classmethod
-    def of(cls, brackets: UnitBrackets) -> UnitBrackets:
-        """The brackets with such solvers."""
-        solver, evenly = brackets.solver, brackets.evenly
-        ready: Any = cls(
-            noise=solver.noise,
-            prior=solver.prior,
-            numbers=solver.numbers,
-            linear=solver.linear,
-            hidden=solver.hidden,
-            leverage=solver.leverage,
-        )
-        return replace(brackets, solver=ready, evenly=None if evenly is None else cls.of(evenly))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class _Seen:
-    """What a pass over signatures asks of their brackets."""
-
-    lower: FloatArray
-    upper: FloatArray
-    relative_error: FloatArray
-    group_leverage: FloatArray
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class UnitForms:
-    """The brackets of units as a pass over signatures asks for them."""
-
-    brackets: UnitBrackets
-    widths: IndexArray
-
-    def assess(self, table: NDArray[np.int32], counts: FloatArray) -> _Seen:
-        if not counts.size:
-            return _Seen(lower=counts, upper=counts, relative_error=counts, group_leverage=counts)
-        blocks = _blocks(table, self.widths, counts.astype(np.intp))
-        found = self.brackets.merged([self.brackets.of_block(block) for block in blocks])
-        return _Seen(
-            lower=found["lower"][:, 0],
-            upper=found["upper"][:, 0],
-            relative_error=found["error"][:, 0],
-            group_leverage=np.where(found["near"], 1.0, 0.0),
-        )
-
-
 def _lowered(plan: Plan, table: StreamedTable, pricing: Pricing) -> Lowered:
     lowered = lower(plan, table.membership, pricing)
     assert lowered is not None  # a table is streamed if all of its cells are linear in the secret
@@ -245,7 +88,7 @@ def _scan(
     assert others is not None  # a streamed table has others
     return ExposureScan(
         cells=table.cells.filled,
-        forms=UnitForms(brackets=brackets, widths=table.cells.filled.widths),
+        brackets=brackets,
         most=most,
         edges=np.array(EDGES),
         # Nobody is below a limit that the noise alone keeps.

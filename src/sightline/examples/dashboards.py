@@ -20,8 +20,7 @@ from sightline.format import number, parameter
 from sightline.jobs import audit
 from sightline.privacy.budget import Budget
 from sightline.privacy.registry import accountant_named
-from sightline.report.first_screen import sharpest_numbers, status_words
-from sightline.report.wording import noise_range
+from sightline.report.wording import noise_range, sharpest_numbers, status_words
 
 _ACCOUNTANT, _DELTA = "zcdp", 1e-5
 _EPSILON, _LARGE_EPSILON = 1.0, 100.0

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 
 from sightline.arrays import FloatArray, IndexArray
 from sightline.errors import require
-from sightline.geometry.frame import Frame, IntegerRows, dense, kinds
+from sightline.geometry.frame import Frame, IntegerRows, WhitenedRows, dense, kinds
 from sightline.geometry.increment import Extension, Increment
 from sightline.geometry.profile import Combination, Profile, Question, profile
 from sightline.geometry.projection import (
@@ -25,7 +25,6 @@ from sightline.geometry.projection import (
     enclose_functional,
     exact_information,
 )
-from sightline.geometry.rows import WhitenedRows
 from sightline.noise.laws import GaussianNoise
 from sightline.numerics.decision import Decision, Evidence, Rank
 from sightline.releases.query import Query

@@ -12,9 +12,8 @@ from numpy.typing import ArrayLike
 from sightline.arrays import FloatArray, IndexArray, coordinates, frozen_floats, frozen_index
 from sightline.errors import require
 from sightline.geometry.exposure import Direction, Exposure
-from sightline.geometry.frame import Frame, dense, kinds
+from sightline.geometry.frame import Frame, WhitenedRows, dense, kinds
 from sightline.geometry.profile import Question, profile
-from sightline.geometry.rows import WhitenedRows
 from sightline.numerics import integers as exact
 from sightline.numerics.decision import Evidence, Rank
 from sightline.numerics.rank import balance, numerical_rank

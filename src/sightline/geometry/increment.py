@@ -24,10 +24,9 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve, lstsq, solve_triangular
 
 from sightline.arrays import FloatArray, IndexArray
-from sightline.geometry.frame import Frame, IntegerRows, dense
+from sightline.geometry.frame import Frame, IntegerRows, WhitenedRows, dense
 from sightline.geometry.profile import Profile
 from sightline.geometry.projection import Projection
-from sightline.geometry.rows import WhitenedRows
 from sightline.noise.laws import GaussianNoise
 from sightline.numerics import integers as exact
 from sightline.numerics.decision import Decision

@@ -19,9 +19,8 @@ from numpy.typing import NDArray
 from scipy.linalg import qr
 
 from sightline.arrays import FloatArray, IndexArray
-from sightline.geometry.frame import Frame, dense
+from sightline.geometry.frame import Frame, WhitenedRows, dense
 from sightline.geometry.projection import Projection, project
-from sightline.geometry.rows import WhitenedRows
 from sightline.numerics import integers as exact
 from sightline.numerics.certificate import reduced_rows
 from sightline.numerics.decision import Decision, Evidence, Rank

@@ -13,7 +13,7 @@ from scipy import sparse
 from sightline.arrays import FloatArray, frozen_floats
 from sightline.errors import InvalidNoise, InvalidRelease, require
 from sightline.geometry.fisher import Geometry
-from sightline.geometry.rows import place, place_integers, stack
+from sightline.geometry.frame import place, place_integers, stack
 from sightline.labeled.bounds.target import TargetPrior
 from sightline.labeled.description import Readout
 from sightline.labeled.design import MembershipDesign

@@ -9,9 +9,7 @@ of their rows.
 
 from __future__ import annotations
 
-import itertools
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -39,7 +37,6 @@ _MOST_BITS, _FEWEST_BITS = 40, 12  # of whole weights; with fewer, one precision
 _EVEN, _NEARLY_EVEN, _LARGE_TABLE = 1 + 1e-7, 1.02, 1 << 18
 # Rows of a design that is eliminated where proofs of sparse rows leave something open.
 _MOST_ELIMINATED = 6_000
-_MOST_FACTOR, _LEAST_FACTOR = 28.0, -14.0  # logarithms of factors on noise
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -250,13 +247,15 @@ def unit_brackets(design: Design, hidden: bool = True) -> UnitBrackets:
     if "pairs" not in made:
         cost, made["pairs"] = chosen_route(sums)
         cost.require_memory()
-    pairs: RowPairs | None = made["pairs"]
+    pairs: RowPairs | None = None if noise.covariance is not None else made["pairs"]
     solver: RowSolver
     if pairs is not None:
         solver = SparseSolver(sums=sums, noise=noise, prior=prior, pairs=pairs)
     else:
-        if not isinstance(sums.matrix, np.ndarray):  # the factor fills in
-            sums = made["products"] = replace(sums, matrix=sums.matrix.toarray(), pairs=0)
+        if not isinstance(sums.matrix, np.ndarray):  # the factor fills in, or rows share their noise
+            sums = replace(sums, matrix=sums.matrix.toarray(), pairs=0)
+            if made["pairs"] is None:
+                made["products"] = sums
         solver = DenseSolver(units=design.units, sums=sums, noise=noise, prior=prior, made=made)
     if not prior.density or not hidden:
         return UnitBrackets(solver=solver, weights=None)
@@ -277,49 +276,3 @@ def unit_brackets(design: Design, hidden: bool = True) -> UnitBrackets:
     weights = replace(first, unit=2.0**bits * float(least))
     weighted = weights.of(design.units), weights.unit
     return UnitBrackets(solver=replace(solver, weighted=weighted), weights=weights, evenly=even)
-
-
-def least_factor(design: Design, limit: float, *, close: float = 2e-3) -> float | None:
-    """About the least factor on all noise with which everyone keeps a limit, from above; ``None`` if there
-    is none.
-
-    Enough against those who know all others is found without any factorisation. Those around hide a record:
-    less may do, and every step asks the assessment itself.
-    """
-
-    def spare(logarithm: float, hidden: bool = True) -> float:
-        scaled = design.with_noise(design.noise.scaled(math.exp(logarithm)))
-        if hidden:
-            return assess(scaled, upper=False).least - limit
-        alone = replace(unit_brackets(scaled, hidden=False), upper=False)
-        return float(scaled.units.run(alone)["lower"].min()) - limit
-
-    def spare_if_known(logarithm: float) -> float:
-        return spare(logarithm, hidden=False)
-
-    high = _MOST_FACTOR
-    if (above := spare_if_known(high)) >= 0:
-        high = _root(spare_if_known, _LEAST_FACTOR, high, close, spare_if_known(_LEAST_FACTOR), above)
-    above = spare(high)
-    if above < 0:
-        return None
-    low, step = high - 0.25, 0.5
-    while (below := spare(low)) >= 0 and low > _LEAST_FACTOR:
-        high, above, low, step = low, below, low - step, 2 * step
-    return math.exp(low if below >= 0 else _root(spare, low, high, close, below, above))
-
-
-def _root(
-    function: Callable[[float], float], low: float, high: float, close: float, below: float, above: float
-) -> float:
-    """Where a rising function becomes positive, from above: the secant, and the middle where that is slow."""
-    if below >= 0:
-        return low
-    for step in itertools.count():
-        if high - low <= close:
-            break
-        share = -below / (above - below) if step % 3 < 2 else 0.5
-        middle = low + (high - low) * min(max(share, 0.02), 0.98) + close / 4
-        value = function(middle)
-        low, below, high, above = (middle, value, high, above) if value < 0 else (low, below, middle, value)
-    return high

@@ -45,7 +45,9 @@ class TableBlock:
     @cached_property
     def entries(self) -> Any:
         """The columns in double precision, on the device."""
-        return self.device.put(np.ascontiguousarray(self.stored, dtype=np.float64))
+        if self.device.host:
+            return np.ascontiguousarray(self.stored, dtype=np.float64)
+        return self.device.floats(self.stored)
 
     @property
     def times(self) -> IndexArray:
@@ -146,6 +148,11 @@ class TableUnits:
     def __len__(self) -> int:
         return len(self.people)
 
+    @cached_property
+    def _placed(self) -> Any:
+        """The table on the device, in its own type of number: a pass makes doubles of it there."""
+        return self.table if self.device.host else self.device.put(np.ascontiguousarray(self.table))
+
     def blocks(self) -> Iterator[TableBlock]:
         """Some columns at a time, in double precision."""
         step = max(1, (_BLOCK if self.device.host else _LARGE_BLOCK) // max(1, self.numbers))
@@ -153,7 +160,7 @@ class TableUnits:
         for start in range(0, len(self), step):
             kinds = np.arange(start, min(start + step, len(self)))
             yield TableBlock(
-                stored=self.table[:, start : start + step],
+                stored=self._placed[:, start : start + step],
                 people=self.people[kinds],
                 alike=alike[kinds],
                 kinds=kinds,
@@ -199,7 +206,3 @@ class TableUnits:
         """Nothing is left of some of the kinds."""
         left = np.delete(np.arange(len(self)), kinds)
         return replace(self, table=self.table[:, left], people=self.people[left])
-
-    def renumbered(self, number: IndexArray, numbers: int) -> Units:
-        """The rows with other numbers; ``numbers`` for those that are gone."""
-        return self.choose(np.arange(len(self))).renumbered(number, numbers)

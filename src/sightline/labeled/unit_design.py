@@ -178,11 +178,3 @@ class Design:
         number = np.where(kinds, -1, np.cumsum(~kinds) - 1)
         place = np.where(self.place >= 0, number[self.place], -1)
         return replace(self, units=self.units.without(np.flatnonzero(kinds)), place=place, made={})
-
-    def merging(self, row: int, into: int, noise: RowNoise) -> Design:
-        """Two groups of a partition that become one. Its noise is priced again, so it is given."""
-        numbers = self.units.numbers
-        number = np.delete(np.arange(numbers), row).searchsorted(np.arange(numbers))
-        number[row] = number[into]
-        units = self.units.renumbered(number, numbers - 1)
-        return replace(self, units=units, noise=noise, release=np.delete(self.release, row), made={})

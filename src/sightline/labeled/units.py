@@ -229,9 +229,6 @@ class UnitStore(Protocol):
     def choose(self, kinds: IndexArray) -> Units:
         """Some of the kinds in memory, for a closer look: the others are still there."""
 
-    def renumbered(self, number: IndexArray, numbers: int) -> UnitStore:
-        """The rows with other numbers; ``numbers`` for those that are gone."""
-
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Units:
@@ -322,16 +319,13 @@ class Units:
             done += len(block)
         return reduction.merged(parts)
 
-    def renumbered(self, number: IndexArray, numbers: int) -> Units:
-        """The rows with other numbers; ``numbers`` for those that are gone."""
-        rows = np.append(number, numbers).astype(self.rows.dtype)[self.rows]
-        return replace(self, rows=rows, numbers=numbers, distinct=False)
-
     def take(self, rows: IndexArray) -> Units:
         """The same persons with some of the rows."""
-        number = np.full(self.numbers, rows.size)
+        number = np.full(self.numbers + 1, rows.size)
         number[rows] = np.arange(rows.size)
-        return self.renumbered(number, int(rows.size))
+        return replace(
+            self, rows=number.astype(self.rows.dtype)[self.rows], numbers=int(rows.size), distinct=False
+        )
 
     def choose(self, kinds: IndexArray) -> Units:
         """A closer look at some of the kinds: the others are still there."""

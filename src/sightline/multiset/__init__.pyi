@@ -29,10 +29,10 @@ from sightline.multiset.hybrid_splits import HybridSplits as HybridSplits
 from sightline.multiset.hybrid_splits import Memberships as Memberships
 
 # The sorted chart
-from sightline.multiset.chart import Collision as Collision
-from sightline.multiset.chart import collisions as collisions
-from sightline.multiset.chart import chart_radius as chart_radius
-from sightline.multiset.chart import matching_loss as matching_loss
+from sightline.multiset.curve import Collision as Collision
+from sightline.multiset.curve import collisions as collisions
+from sightline.multiset.curve import chart_radius as chart_radius
+from sightline.multiset.curve import matching_loss as matching_loss
 
 # Closed forms for moments
 from sightline.multiset.moments import moment_sums as moment_sums

@@ -22,18 +22,21 @@ from sightline.format import count, number, parameter, percent
 from sightline.report import style
 from sightline.report.figures.catalogue import DESIGN_FIGURES, FIGURES, ReportFigure, Result
 from sightline.report.files import write_new
-from sightline.report.first_screen import limit_line, secret_line, sharpest_numbers, status_words
 from sightline.report.what_if import what_if_part
 from sightline.report.wording import (
     MOST_ALIKE,
     accuracy_words,
     budget_words,
     how,
+    limit_line,
     noise_range,
     one_line,
     relative_error_words,
+    secret_line,
+    sharpest_numbers,
     short,
     short_recipe,
+    status_words,
     still_known,
     unbroken,
     unverified_line,

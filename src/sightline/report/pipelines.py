@@ -15,7 +15,6 @@ from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from sightline.auditing.result import AuditResult
 from sightline.format import json_text, number
-from sightline.report.first_screen import limit_line, picture, secret_line, status_words
 from sightline.report.problems import (
     Level,
     PlanLines,
@@ -25,7 +24,19 @@ from sightline.report.problems import (
     problems_of,
     problems_of_check,
 )
-from sightline.report.wording import accuracy_words, how, noise_range, one_line, short, unverified_line, who
+from sightline.report.wording import (
+    accuracy_words,
+    how,
+    limit_line,
+    noise_range,
+    one_line,
+    picture,
+    secret_line,
+    short,
+    status_words,
+    unverified_line,
+    who,
+)
 
 _COMMANDS = {Level.ERROR: "error", Level.WARNING: "warning", Level.NOTE: "notice"}
 

@@ -11,8 +11,7 @@ from pathlib import Path
 
 from sightline.auditing.result import AuditResult, Exposed, ReleaseReport
 from sightline.format import count, parameter
-from sightline.report.first_screen import limit_line, secret_line, status_words
-from sightline.report.wording import how, short, unverified_line, who
+from sightline.report.wording import how, limit_line, secret_line, short, status_words, unverified_line, who
 
 _LARGEST_FILE = 4_000_000  # bytes; a larger plan is refused
 _STRING_OR_COMMENT = re.compile(

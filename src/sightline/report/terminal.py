@@ -9,18 +9,21 @@ from rich.text import Text
 from sightline.auditing.result import AuditResult, BudgetReport, Exposed, LinearAttack, Recipe, Step
 from sightline.format import count, number, parameter
 from sightline.jobs import Explanation
-from sightline.report.first_screen import limit_line, picture, secret_line, status_word
 from sightline.report.wording import (
     MOST_ALIKE,
     accuracy_words,
     budget_words,
     carried,
     how,
+    limit_line,
     noise_range,
     one_line,
+    picture,
     relative_error_words,
+    secret_line,
     seen_with,
     spent_by_accountant,
+    status_word,
     still_known,
     unverified_line,
     who,

@@ -189,7 +189,6 @@ class OtherSignatures:
     words: NDArray[np.int64]  # (words × signatures) the packed codes of the listed ones, in order
     signatures: int  # in all
     known_rows: int  # in all
-    products: FloatArray  # of every two cells, the unknown rows in both that are not of listed signatures
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

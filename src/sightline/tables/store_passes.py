@@ -1,4 +1,4 @@
-"""The passes of an audit over the signatures of a store: cells, products of cells, and who is exposed.
+"""The passes of an audit over the signatures of a store: cells, and who is exposed.
 
 Each is a :class:`~sightline.tables.signature_store.Reduction`. Sums are of whole numbers that doubles hold
 exactly, and ties go by the words of a signature, so that the order of the batches changes no bit.
@@ -8,20 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sightline.arrays import FloatArray, IndexArray
 from sightline.errors import TooMuchWork
-from sightline.labeled.row_products import products_of_lines
+from sightline.labeled.unit_brackets import UnitBrackets
 from sightline.tables.cell_numbers import DIRECT, Layout, SignatureCells
 from sightline.tables.encoding import PackedCodes
 from sightline.tables.signature_store import Arrays, SignatureBatch
+from sightline.tables.streamed_units import unit_blocks
 
 MOST_CONDITIONS, _MOST_PATTERNS = 62, 10_000
-_NEAR = 1 - 1e-9  # a leverage above this may be one
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -79,26 +79,6 @@ class CellSizes:
         return codes[met].astype(np.int64), rows[met]
 
 
-class SeenSignatures(Protocol):
-    """What is seen of some signatures: arrays over them."""
-
-    @property
-    def lower(self) -> FloatArray: ...
-    @property
-    def upper(self) -> FloatArray: ...
-    @property
-    def relative_error(self) -> FloatArray: ...
-    @property
-    def group_leverage(self) -> FloatArray:
-        """At least the leverage of all rows of the signature together: 1 if they may be identifiable."""
-
-
-class SignatureForms(Protocol):
-    """The brackets of signatures, given by their cells (partitions × signatures) and unknown rows."""
-
-    def assess(self, table: NDArray[np.int32], counts: FloatArray) -> SeenSignatures: ...
-
-
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ExposureScan:
     """Counts over all unknown records, and the signatures that are worth a closer look.
@@ -109,7 +89,7 @@ class ExposureScan:
     """
 
     cells: SignatureCells
-    forms: SignatureForms
+    brackets: UnitBrackets
     most: int
     edges: FloatArray  # of the histogram of lower ends
     limit: float  # of the remaining uncertainty; minus infinity without one
@@ -124,11 +104,13 @@ class ExposureScan:
         lower, upper, error = np.full(len(batch), np.inf), np.full(len(batch), np.inf), np.zeros(len(batch))
         near = _among(batch.words, self.always)
         some = np.flatnonzero(unknown > 0)
-        seen = self.forms.assess(
-            table if some.size == len(batch) else table[:, some], unknown[some].astype(np.float64)
-        )
-        lower[some], upper[some], error[some] = seen.lower, seen.upper, seen.relative_error
-        near[some] |= ~(seen.group_leverage <= _NEAR)
+        blocks = unit_blocks(table[:, some], self.cells.widths, unknown[some])
+        if parts := [self.brackets.of_block(block) for block in blocks]:
+            seen = self.brackets.merged(parts)
+            lower[some], upper[some], error[some] = (
+                seen[name].min(axis=1) for name in ("lower", "upper", "error")
+            )
+            near[some] |= seen["near"]
         kept: dict[str, NDArray[Any]] = {"words": batch.words, "counts": batch.counts, "known": batch.known}
         kept |= {"lower": lower, "upper": upper, "near": near, "cost": cost, "error": error}
         return self._kept(kept, self._no_rest())
@@ -254,12 +236,6 @@ def _among(words: PackedCodes, wanted: PackedCodes) -> NDArray[np.bool_]:
 
 def _joined(first: Arrays, second: Arrays, *names: str) -> Sequence[NDArray[Any]]:
     return [np.concatenate([first[name], second[name]]) for name in names]
-
-
-def products_of_cells(table: NDArray[np.int32], widths: IndexArray, each: FloatArray) -> FloatArray:
-    """Sums of a weight over the signatures that every two cells have in common."""
-    rows = np.where(table >= 0, table + (np.cumsum(widths) - widths)[:, None], widths.sum()).T
-    return products_of_lines(rows, each, int(widths.sum()))
 
 
 def _sums(table: NDArray[np.int32], widths: IndexArray, costs: FloatArray) -> FloatArray:

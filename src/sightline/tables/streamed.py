@@ -1,8 +1,8 @@
 """A table with more signatures than fit into memory: they stay in a store, and passes read what is asked.
 
-The membership of such a table lists some signatures, and has of the others only what they add to the products
-of cells. At first it lists one signature for every set of partitions that rows are in together: all that
-prices depend on. After a pass over all of them it lists those that are worth a closer look.
+The membership of such a table lists some signatures. At first it lists one for every set of partitions that
+rows are in together: all that prices depend on. After a pass over all of them it lists those that are worth a
+closer look.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from sightline.arrays import FloatArray
 from sightline.errors import InvalidPlan, require
 from sightline.progress import Progress
 from sightline.tables.cell_numbers import CellNumbers, Layout, SignatureCells
@@ -22,7 +21,7 @@ from sightline.tables.engines.protocol import Engine
 from sightline.tables.membership import CellTable, Feature, Membership, OtherSignatures
 from sightline.tables.rows import few_values
 from sightline.tables.signature_store import Arrays, SignatureBatch, SignatureStore, StoringEngine
-from sightline.tables.store_passes import MOST_CONDITIONS, CellSizes, Ranks, products_of_cells
+from sightline.tables.store_passes import MOST_CONDITIONS, CellSizes, Ranks
 from sightline.tables.subject import SecretKind
 
 # Bytes of a signature where all are in memory: its own numbers, and its cell in each partition.
@@ -38,17 +37,13 @@ class StreamedTable:
     cells: SignatureCells
     counted: CountedTable
 
-    def listing(self, found: Arrays, products: FloatArray, progress: Progress) -> StreamedTable:
-        """The same table with the signatures that a pass kept.
-
-        ``products`` are those of all unknown rows in every two cells.
-        """
+    def listing(self, found: Arrays, progress: Progress) -> StreamedTable:
+        """The same table with the signatures that a pass kept."""
         order = np.lexsort(found["words"][::-1])
         words = found["words"][:, order]
         counts, known = found["counts"][order], found["known"][order]
         table = self.cells.table(words)
         ranks = self.store.run(Ranks(words=words), "numbering the most exposed", progress)
-        own = products_of_cells(table, self.cells.widths, (counts - known).astype(np.float64))
         others = self.membership.others
         assert others is not None  # a streamed table has others
         membership = replace(
@@ -56,7 +51,7 @@ class StreamedTable:
             signatures=_locked(table.T),
             counts=counts,
             known=known,
-            others=replace(others, listed=ranks["before"], words=words, products=products - own),
+            others=replace(others, listed=ranks["before"], words=words),
         )
         return replace(self, membership=membership)
 
@@ -144,7 +139,6 @@ def streamed_table(
     cells = SignatureCells(layouts=tuple(layouts), layout_of=encoding.layout_of)
     order = np.lexsort(found["words"][::-1])
     words = found["words"][:, order]
-    size = int(cells.widths.sum())
     membership = counted.membership(
         groupings,
         [[1] * len(grouping.rows) for grouping in groupings],
@@ -157,7 +151,6 @@ def streamed_table(
             words=words,
             signatures=store.signatures,
             known_rows=int(found["known"][0]),
-            products=np.zeros((size, size)),
         ),
     )
     return StreamedTable(membership=membership, store=store, cells=cells, counted=counted)

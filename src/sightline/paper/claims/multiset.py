@@ -10,8 +10,7 @@ import numpy as np
 
 from sightline.attacks.inversion import invert_moments
 from sightline.geometry.transcript import Transcript
-from sightline.multiset.chart import chart_radius, matching_loss
-from sightline.multiset.curve import release_curve
+from sightline.multiset.curve import chart_radius, matching_loss, release_curve
 from sightline.multiset.moments import (
     moment_limit,
     moment_limit_trace,

@@ -6,9 +6,8 @@ from typing import Any
 
 from sightline.auditing.result import AuditResult
 from sightline.format import count, percent, percent_at_least
-from sightline.report.first_screen import sharpest_numbers, spans
 from sightline.report.style import EXPOSED, HEIGHT, INK, NEUTRAL, WIDTH, altair, labelled_line, rows, zoom
-from sightline.report.wording import short
+from sightline.report.wording import sharpest_numbers, short, spans
 
 _BARS_HEIGHT = 92
 

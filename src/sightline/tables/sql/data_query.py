@@ -192,7 +192,11 @@ class _Lineage:
             (origins(node), node) for node in select.find_all(exp.Window) if _is_in(node, select)
         ]
         self.aggregates += [
-            (origins(node), {copied(key) for key in keys}, node)
+            (
+                origins(node.parent if isinstance(node.parent, exp.Filter) else node),
+                {copied(key) for key in keys},
+                node,
+            )
             for node in select.find_all(*_AGGREGATES)
             if _is_in(node, select) and node.find_ancestor(exp.Window, exp.Select) is select
         ]
