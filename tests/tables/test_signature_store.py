@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -96,7 +97,7 @@ def design_of(
     stddevs = scales * np.where(laplace > 0, 2**0.5, 1.1 if law == "mixed" else 1.0)
     return Design(
         units=units,
-        noise=RowNoise.of(scales, stddevs, laplace, copies),
+        noise=RowNoise.of(scales, stddevs, laplace, copies.astype(np.float64)),
         prior=UnitPrior(target=prior_on((0.0, 1.0), prior)),
         release=np.arange(numbers),
         place=np.arange(len(block)),
@@ -105,7 +106,7 @@ def design_of(
 
 def brackets_of(case: Case, cells: SignatureCells, law: str, prior: str, batch: int) -> UnitBrackets:
     """The brackets by passes over the store."""
-    units = StreamedUnits(store=case.store(batch), cells=cells, progress=silent)
+    units: Any = StreamedUnits(store=case.store(batch), cells=cells, progress=silent)
     design = design_of(cells, case, law, prior)
     return SolvedForms.of(unit_brackets(replace(design, units=units, made={})))
 

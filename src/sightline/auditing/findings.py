@@ -261,7 +261,7 @@ class Findings:
 
     @property
     def guaranteed(self) -> bool:
-        """Whether the noise alone keeps the limit, whatever the attacker knows and whatever the table holds."""
+        """Whether the noise alone keeps the limit, whatever the attacker knows and the table holds."""
         limit = self.plan.limits.remaining_uncertainty
         return limit is not None and self.pricing.kept_of_anything >= limit
 

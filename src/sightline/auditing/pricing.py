@@ -65,7 +65,7 @@ from sightline.tables.membership import Band, Feature, Membership, Partition, St
 BoolArray = NDArray[np.bool_]
 # The noise of a number that is published exactly, in attacks: this much of the least noise around it.
 _ALMOST_EXACT = 1e-6
-# Rounding of the sum and of its exponential; discrete Gaussian noise of 1.5 and more has 1e-17 less than Gaussian noise.
+# Rounding of a sum and its exponential. Discrete Gaussian noise of 1.5 and more has 1e-17 less than Gaussian.
 _ROUNDING_OF_SHARE = 1e-12
 # What noise and sensitivities may be, in the secret's unit to some power.
 SMALLEST_SIZE, LARGEST_SIZE = SMALLEST**2, LARGEST**2
@@ -144,11 +144,11 @@ class Pricing:
 
     @cached_property
     def kept_of_anything(self) -> float:
-        r"""At least the share of an attacker's uncertainty about anything of one person that the noise leaves.
+        r"""At least the share of an attacker's uncertainty about anything of a person that the noise leaves.
 
-        :math:`e^{-\frac14 \sum m_\ell^{-2}}` over the releases: whatever they know of all others, whatever they
-        believe of this person, and for every function of the person's rows (docs/theory/priors.md, *What the
-        noise alone leaves*). An exact number leaves nothing.
+        :math:`e^{-\frac14 \sum m_\ell^{-2}}` over the releases: whatever they know of all others,
+        whatever they believe of this person, and for every function of the person's rows
+        (docs/theory/priors.md, *What the noise alone leaves*). An exact number leaves nothing.
         """
         if self.exact.any():
             return 0.0
