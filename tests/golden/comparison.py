@@ -216,18 +216,14 @@ def _by_key(summary: Summary, categories: bool) -> dict[tuple[Any, ...], list[tu
     listed: dict[tuple[Any, ...], list[tuple[Any, ...]]] = defaultdict(list)
     several = summary["counts"][0] > summary["counts"][1]
     for entry in summary["exposed"]:
-        # Persons alike whose rows hold one value were listed one by one before.
-        alike = max(entry[4], len((entry[0] or "").split(", ")))
-        one = tuple(entry[6:])
+        ends = tuple(entry[6:])
         feature = None if categories else entry[2]
         category = entry[1] if entry[6] or not several else None  # which one is the worst may change
-        if (
-            (part := listed[(entry[0], category, feature, entry[3], alike, entry[5])])
-            and alike > entry[4]
-            and one in part
-        ):
-            continue
-        part.append(one)
+        # Persons alike are one entry with all their names now; before, some were listed one by one.
+        for name in (entry[0] or "").split(", "):
+            part = listed[(name, category, feature, entry[3], entry[5])]
+            if ends not in part:
+                part.append(ends)
     return {key: sorted(part, key=_order) for key, part in listed.items()}
 
 

@@ -119,8 +119,11 @@ class LinearFindings:
 
     @cached_property
     def visible(self) -> BoolArray:
-        """Columns of which the sum over the unit's people is identifiable; of several rows, some feature."""
-        several = (self.linear.rows_of_unit > 1) & (self.exposure.directions > 0)
+        """Columns of which the sum over the unit's people is identifiable.
+
+        Where persons have several rows, all columns of a unit of whose rows some feature is.
+        """
+        several = (self.linear.rows_of_unit.max(initial=1) > 1) & (self.exposure.directions > 0)
         return np.asarray(self.exposure.identifiable.ravel() | np.repeat(several, self._k))
 
     @property
@@ -424,14 +427,12 @@ def _about(plan: Plan, membership: Membership, pricing: Pricing, question: Parti
     return Findings(plan=about, membership=seen, pricing=pricing, linear=found, question=question)
 
 
-def linear_findings(
-    plan: Plan, membership: Membership, pricing: Pricing, *, upper: bool = True
-) -> LinearFindings | None:
+def linear_findings(plan: Plan, membership: Membership, pricing: Pricing) -> LinearFindings | None:
     """What the linear part of a plan exposes at some prices; none if it has no linear part."""
     lowered = lower(plan, membership, pricing)
     if lowered is None or not len(lowered.design.units):
         return None
-    exposure = _assessed(lowered, pricing, upper=upper)
+    exposure = _assessed(lowered, pricing)
     return LinearFindings(
         linear=lowered,
         exposure=exposure,
@@ -454,9 +455,9 @@ def findings_with(
     return replace(findings.linear, linear=lowered, exposure=exposure, lower=lower_ends)
 
 
-def _assessed(lowered: Lowered, pricing: Pricing, *, upper: bool = True) -> UnitExposure:
+def _assessed(lowered: Lowered, pricing: Pricing) -> UnitExposure:
     """The exposure of a design. No lower end is below what the noise of all releases leaves of anything."""
-    exposure = assess(lowered.design, upper=upper)
+    exposure = assess(lowered.design)
     at_least = np.maximum(exposure.lower, pricing.kept_of_anything)
     return replace(exposure, lower=np.minimum(at_least, np.maximum(exposure.upper, exposure.lower)))
 

@@ -85,7 +85,7 @@ def _audited_epsilon(findings: Findings, factor: float, limit: float) -> float |
     epsilon = rounded(epsilon, up=False)
     privacy = findings.plan.privacy.model_copy(update={"epsilon": epsilon})
     plan = findings.plan.model_copy(update={"privacy": privacy})
-    found = linear_findings(plan, findings.membership, price(plan, findings.membership), upper=False)
+    found = linear_findings(plan, findings.membership, price(plan, findings.membership))
     least = None if found is None else found.least
     return epsilon if least is not None and least.lower >= limit else None
 
@@ -235,7 +235,7 @@ def lowest(findings: Findings, factor: float) -> float:
         return 0.0
     kept = [1.0]
     for one in (findings, *findings.questions):
-        found = linear_findings(one.plan, one.membership, pricing, upper=False)
+        found = linear_findings(one.plan, one.membership, pricing)
         least = None if found is None else found.least
         kept += [] if least is None else [least.lower]
     return min(kept)
