@@ -87,10 +87,8 @@ def test_a_category_lies_in_its_bracket(published: list[str], accountant: str, e
         truths = (worlds == CATEGORIES.index(category)).astype(float)
         risks, errors = exact_risks(means, truths, pricing.scale, pricing.bounding_law) / (2 / 9)
         for row, signature in enumerate(signatures):
-            (column,) = np.flatnonzero(
-                (found.linear.column_signature == signature) & (found.linear.column_category == number)
-            )
-            bracket = found.bracket(int(column))
+            unit = int(found.linear.unit_of_record[signature])
+            bracket = found.bracket(unit * found.linear.columns_of_unit + number)
             assert bracket.lower <= risks[row] + 5 * errors[row]
             assert risks[row] - 5 * errors[row] <= bracket.upper
 

@@ -126,7 +126,7 @@ def cell_design(generator: np.random.Generator, count: Counter[str]) -> None:
             compare_rmse(
                 found.groups.rmse[found.group[members[0]]], case.exact.functional_mse(wanted), found, count
             )
-    compare_ends(found, case, name, count, records=first)
+    compare_ends(found, case, name, count)
 
 
 def parts_of_a_design(generator: np.random.Generator, count: Counter[str]) -> None:
@@ -298,7 +298,7 @@ def compare(found: Exposures, case: Case, name: str, count: Counter[str], *, num
         if found.identifiable[record]:
             compare_rmse(found.rmse[record], mse, found, count)
             compare_recipe(found, case, record, mse, count)
-    compare_ends(found, case, name, count, records=None)
+    compare_ends(found, case, name, count)
 
 
 def compare_rmse(value: float, mse: Fraction | None, found: Exposures, count: Counter[str]) -> None:
@@ -333,12 +333,9 @@ def compare_recipe(found: Exposures, case: Case, record: int, mse: Fraction, cou
         count["recipe entries"] += 1
 
 
-def compare_ends(
-    found: Exposures, case: Case, name: str, count: Counter[str], *, records: np.ndarray | None
-) -> None:
-    """Both ends and the information. ``records`` are the unknown records' places among the exact ones."""
-    rows = case.unknown if records is None else np.arange(records.size)
-    places = np.arange(rows.size) if records is None else records
+def compare_ends(found: Exposures, case: Case, name: str, count: Counter[str]) -> None:
+    """Both ends and the information of the unknown records."""
+    rows = case.unknown
     lower, upper = found.remaining_lower[rows], found.remaining_upper[rows]
     assert np.all((lower >= 0) & (upper <= 1) & (lower <= upper * (1 + 1e-15))), (lower, upper)
     error = found.relative_error
@@ -347,7 +344,7 @@ def compare_ends(
         linear = case.exact.shares(1 / v, linear=True)
         fisher = 4 * arb.pi() ** 2
         van_trees = case.exact.shares(fisher, linear=False) if name == "cos2" else None
-        for row, place in enumerate(places.tolist()):
+        for row, place in enumerate(range(rows.size)):
             count["upper ends"] += 1
             assert arb(float(upper[row])) >= linear[place] * (1 - 64 * arb(UNIT)), ("upper end too low", row)
             assert arb(float(lower[row])) <= linear[place] * (1 + 64 * arb(UNIT)), ("lower above upper", row)

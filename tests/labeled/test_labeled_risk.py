@@ -323,7 +323,11 @@ def test_progress_is_reported_and_an_interrupt_leaves_nothing_behind(rows: objec
     design = MembershipDesign(rows, noise=np.ones(3))
     seen: list[tuple[str, float]] = []
     before = design.exposures(domain=(0, 1), progress=lambda stage, share: seen.append((stage, share)))
-    assert {stage for stage, _ in seen} <= {"reading the records", "reading the units"}
+    assert {stage for stage, _ in seen} <= {
+        "reading the records",
+        "reading the units",
+        "factorising the products",
+    }
     assert len(seen) >= 3
 
     def interrupt(stage: str, share: float) -> None:
