@@ -108,6 +108,8 @@ def cell_design(generator: np.random.Generator, count: Counter[str]) -> None:
         return
     signatures = np.unique(cells_of, axis=0)
     counts = np.where(generator.random(len(signatures)) < 0.6, 1, generator.integers(1, 4, len(signatures)))
+    if counts.sum() < 2:  # one record alone is no design
+        return
     widths = signatures.max(axis=0) + 1
     cells = np.array([signatures[:, p] == cell for p, width in enumerate(widths) for cell in range(width)])
     rows = np.repeat(cells.astype(np.int64), counts, axis=1)

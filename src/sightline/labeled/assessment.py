@@ -98,7 +98,7 @@ class UnitExposure:
         attacks = solver.weights(asked, functional)
         if few and isinstance(solver, SparseSolver):
             return np.asarray(attacks.weights.toarray()[:, 0])
-        return np.asarray(solver.on_all_rows(attacks.weights)[:, 0])
+        return np.asarray(solver.on_all_rows(attacks)[:, 0])
 
     def feature(self, kind: int, column: int = 0) -> FloatArray:
         """The functional over the columns of one kind that :meth:`recipe` gives."""

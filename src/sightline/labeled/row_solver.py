@@ -105,6 +105,7 @@ class AnswerWeights:
     weights: Any
     rmse: FloatArray
     relative_error: FloatArray
+    on_all: dict[int, FloatArray] = field(default_factory=dict)  # columns with weights on all rows, in balls
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -358,19 +359,23 @@ class DenseSolver:
         bound = np.where(rmse > 0, bound / np.where(rmse > 0, rmse, 1.0), np.inf) + error
         if not self.leverage.error <= _TRUSTED:  # the factor 2 above covers no more
             bound = np.full_like(bound, np.inf)
-        coarse = coarse_units(bound, kept.size)
+        coarse, on_all = coarse_units(bound, kept.size), {}
         if coarse.size and kept.size <= _BALL_ROWS and self.integers is not None:
             whole = asked.whole_images(self.integers)[:, used]
-            weights[:, coarse], rmse[coarse] = self._weights_in_balls(self.integers, whole, f[:, coarse])
-            bound[coarse] = 0.0
-        return AnswerWeights(weights=weights, rmse=rmse, relative_error=bound + gamma(len(b) + 8))
+            weights[:, coarse], rmse[coarse], full = self._weights_in_balls(
+                self.integers, whole, f[:, coarse]
+            )
+            bound[coarse], on_all = 0.0, dict(zip(coarse.tolist(), full.T, strict=True))
+        stated = bound + gamma(len(b) + 8)
+        return AnswerWeights(weights=weights, rmse=rmse, relative_error=stated, on_all=on_all)
 
-    def on_all_rows(self, weights: FloatArray) -> FloatArray:
+    def on_all_rows(self, attacks: AnswerWeights) -> FloatArray:
         """The weights of the least error on all answers that give what weights on the independent rows give.
 
         With A = E A_P they are Σ⁻¹ E R w: unbiased, since EᵀΣ⁻¹E is the inverse of R, and of the error wᵀRw.
+        Where those on the independent rows are so large that rounding would hide them, balls made these.
         """
-        kept, T = self.independent.rows, self.independent.others
+        kept, T, weights = self.independent.rows, self.independent.others, attacks.weights
         spread = self._by_information[0] @ weights
         full = T @ spread if T.any() else np.zeros((self.numbers, *weights.shape[1:]))
         full[kept] += spread
@@ -381,17 +386,20 @@ class DenseSolver:
         # What rounding left of Eᵀ full = w is made up for: weights are unbiased to the last digits.
         given = full[kept] + (T.T @ full if T.any() else 0.0)
         full[kept] += weights - given
+        for column, best in attacks.on_all.items():
+            full[:, column] = best
         return full
 
     def _weights_in_balls(
         self, integers: RowIntegers, images: WholeArray, functionals: FloatArray
-    ) -> tuple[FloatArray, FloatArray]:
-        """Weights over the rationals, and their errors in balls."""
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Weights on the independent rows over the rationals, errors, and weights on all rows, in balls."""
         kept, T, width = self.independent.rows, self.independent.others, images.shape[1]
         others = np.flatnonzero(T.any(axis=1)) if T.size else np.zeros(0, dtype=np.intp)
         right = np.hstack([images[kept].astype(object), integers.table[np.ix_(kept, others)].astype(object)])
         solved = integers.whole(kept, kept).solve(flint.fmpz_mat(right.tolist())).tolist()
         shifts, zero = integers.shifts.tolist(), flint.arb(0)
+        stddevs = np.sqrt(self.noise.variance)
         for bits in _BITS:
             with flint.ctx.workprec(bits):
                 # E gives whole rows from the independent ones; their noise is over the same powers of two.
@@ -401,18 +409,26 @@ class DenseSolver:
                 for column, row in enumerate(others.tolist()):
                     E[row] = [flint.arb(line[width + column]) for line in solved]
                 E = flint.arb_mat(E)
-                J = E.transpose() * self._precision_in_balls(shifts) * E
+                spread = self._precision_in_balls(shifts) * E
+                J = E.transpose() * spread
                 c = flint.arb_mat([[flint.arb(entry) for entry in line[:width]] for line in solved])
                 c = c * flint.arb_mat([[flint.arb(entry) for entry in line] for line in functionals.tolist()])
                 try:
-                    pairs = zip(c.transpose().tolist(), J.solve(c).transpose().tolist(), strict=True)
+                    best = J.solve(c)
                 except ZeroDivisionError:  # singular, as far as these bits say
                     continue
-                squares = [dot(left, right) for left, right in pairs]
-            if all(square.rel_accuracy_bits() >= 50 for square in squares):
+                pairs = zip(c.transpose().tolist(), best.transpose().tolist(), strict=True)
+                squares, full = [dot(left, right) for left, right in pairs], (spread * best).tolist()
+                rmse = np.sqrt([max(float(square.mid()), 0.0) for square in squares])
+                rounded = np.array([[float(entry.rad()) for entry in line] for line in full])
+            off = (stddevs / integers.factors)[:, None] * rounded
+            if all(square.rel_accuracy_bits() >= 50 for square in squares) and np.all(off <= 2**-50 * rmse):
                 break
-        values = np.array([[float(entry.mid()) for entry in line] for line in c.tolist()])
-        return values / integers.factors[kept, None], np.sqrt([float(square.mid()) for square in squares])
+        values, on_all = (
+            np.array([[float(entry.mid()) for entry in line] for line in lines])
+            for lines in (c.tolist(), full)
+        )
+        return values / integers.factors[kept, None], rmse, on_all / integers.factors[:, None]
 
     def _precision_in_balls(self, shifts: list[int]) -> Any:
         """Σ⁻¹ of the noise over the rows that were made whole."""

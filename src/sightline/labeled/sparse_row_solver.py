@@ -229,11 +229,11 @@ class SparseSolver:
             return self._vanishing
         return Dependencies.of(self._factor[2], 1 / self.noise.information, recipes)
 
-    def on_all_rows(self, weights: Any) -> FloatArray:
+    def on_all_rows(self, attacks: AnswerWeights) -> FloatArray:
         """The weights of the least error that give what exact weights give; the exact ones where rows fill
         in.
         """
-        recipes = sparse.csc_array(weights)
+        recipes = sparse.csc_array(attacks.weights)
         known = self._dependencies(recipes)
         return np.asarray(recipes.toarray() if known is None else known.best(recipes)[0])
 
