@@ -30,6 +30,7 @@ _CLOSE = 2.5e-3  # how near the least factor a search ends, in its logarithm
 _HARDLY_HIDDEN = 1.6  # in the logarithm of the information: tuned on the shipped examples
 _NEAR = 0.2  # of a factor: another one that is so near tells the slope
 _FIRST_STEP = 3.0  # the most that a first guess may differ, in the factor's logarithm
+_HALVED = range(6, 100, 2)  # tries that halve what is left where guesses come from one side
 _SHARPEST_SLOPE = 0.5  # of ln L/(1 - L) by ln f, that a guess relies on; it is about 2
 
 
@@ -157,7 +158,7 @@ def least_factor(
     1.74
     """
     target, holds = _odds(limit), now >= limit
-    end, step = math.log(_LEAST if holds else _MOST), _FIRST_STEP
+    end, step, least = math.log(_LEAST if holds else _MOST), _FIRST_STEP, _CLOSE
     odds = {1.0: _odds(now)}  # of what is kept, for every factor that was tried
     while True:
         below = max((factor for factor, one in odds.items() if one < target), default=0.0)
@@ -171,10 +172,10 @@ def least_factor(
         guess += _CLOSE if math.isinf(high) else _CLOSE / 4  # rather above than below again
         if math.isinf(low) or math.isinf(high):  # nothing on the other side yet
             last = math.log(below or above)
-            guess = max(end, last - step, guess) if holds else min(end, last + step, guess)
-            guess = min(guess, last - _CLOSE) if holds else max(guess, last + _CLOSE)
-            step *= 2
-        elif not low + _CLOSE / 4 < guess < high - _CLOSE / 4 or len(odds) % 7 == 6:
+            guess = max(last - step, guess) if holds else min(last + step, guess)
+            guess = max(end, min(guess, last - least)) if holds else min(end, max(guess, last + least))
+            step, least = 2 * step, 4 * least  # a guess that falls short again and again goes further
+        elif not low + _CLOSE / 4 < guess < high - _CLOSE / 4 or len(odds) in _HALVED:
             guess = (low + high) / 2
         factor = rounded(math.exp(guess), up=True)
         factor = rounded(math.exp(guess), up=False) if factor in odds else factor
