@@ -10,6 +10,7 @@ import pytest
 
 import sightline as sl
 
+SENTENCE = "To an attacker who knows everyone else, the noise alone leaves at least"
 _Y = np.linspace(-30.0, 31.0, 12_001)  # answers about a value in [0, 1], in units of the noise
 
 
@@ -64,11 +65,11 @@ BY_REGION = "SELECT region, SUM(hours) FROM data GROUP BY region"
 
 
 def test_whole_hours_at_epsilon_1_pass_by_the_noise_alone() -> None:
-    """Few values and groups that are all alike do not matter where the noise hides everything."""
-    for hours in (np.arange(60) % 7, np.full(60, 40)):
+    """Few values do not matter where the noise hides everything."""
+    for hours in (np.arange(60) % 7, np.arange(60) % 2 * 80):
         result = sl.audit(_plan(_table(hours), [BY_REGION], privacy={"epsilon": 1.0, "delta": 1e-6}))
         assert result.verdict.passed
-        assert result.verdict.text.startswith("The noise alone leaves at least 9")
+        assert result.verdict.text.startswith(f"{SENTENCE} 9")
         assert result.unverified == ()
 
 
@@ -97,16 +98,16 @@ def test_the_share_is_that_of_all_releases_together() -> None:
     for release, noise in zip(plan["release"], (100.0, 50.0), strict=True):  # type: ignore[call-overload]
         release["noise_stddev"] = noise
     plan["limits"] = {"remaining_uncertainty": 0.449}
-    assert sl.audit(plan).verdict.text.startswith("The noise alone leaves at least 44 %")  # e^-0.8 = 0.44933
+    assert sl.audit(plan).verdict.text.startswith(f"{SENTENCE} 44 %")  # e^-0.8 = 0.44933
     plan["limits"] = {"remaining_uncertainty": 0.45}
-    assert not sl.audit(plan).verdict.text.startswith("The noise alone")
+    assert not sl.audit(plan).verdict.text.startswith(SENTENCE)
 
 
 def test_noise_does_not_cover_exact_numbers_or_lines_that_tell() -> None:
     table = _table(np.arange(60) % 61)
     exact = _plan(table, [BY_REGION, "SELECT SUM(hours) FROM data"], privacy={"epsilon": 1.0, "delta": 1e-6})
     exact["release"][1]["noise"] = {"law": "none"}  # type: ignore[index]
-    assert "The noise alone" not in sl.audit(exact).verdict.text
+    assert SENTENCE not in sl.audit(exact).verdict.text
     listed = "SELECT person, COUNT(*) FROM data WHERE hours > 41 GROUP BY person"
     lines = _plan(table, [listed], privacy={"epsilon": 1.0, "delta": 1e-6})
     lines["data"]["bandwidth"] = 1.0  # type: ignore[index]

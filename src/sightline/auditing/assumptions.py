@@ -44,12 +44,12 @@ _DRAWN_KNOWN = (
 )
 
 
-# What a guarantee by the noise alone does not rest on: it holds for every attacker, prior and table.
+# What a guarantee by the noise alone does not rest on: it holds for every prior and table. What a group has
+# in common is still asked: who knows nobody else of it learns that, too.
 _COVERED_BY_NOISE = frozenset(
     {
         AssumptionName.UNDECIDED,
         AssumptionName.LOCAL,
-        AssumptionName.HOMOGENEOUS,
         AssumptionName.FEW_VALUES,
         AssumptionName.VALUES,
         AssumptionName.DRAWN,

@@ -68,8 +68,8 @@ def _guarantee(findings: Findings) -> list[str]:
         return []
     kept = percent_at_least(findings.pricing.kept_of_anything)
     return [
-        f"The noise alone leaves at least {kept} of what an attacker does not know of a record, whatever "
-        "they know of all others, whatever they believe beforehand and whatever values the table holds."
+        f"To an attacker who knows everyone else, the noise alone leaves at least {kept} of their "
+        "uncertainty about a record, whatever they believe beforehand and whatever values the table holds."
     ]
 
 
