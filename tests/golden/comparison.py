@@ -102,7 +102,12 @@ def audits(before: Summary, now: Summary) -> Differences:
     # Before, records that differ in other categories alone counted as a group for each category.
     (found.falls if _has_categories(before) else found.equal)("groups", before["groups"], now["groups"])
     error = _stated(before, now)
-    found.bracket("least", before["least"] or (None, None), now["least"] or (None, None), error)
+    least, least_now = (one["least"] or (None, None) for one in (before, now))
+    if None not in (least[0], least_now[0]) and least_now[0] > least[0] * (1 + ROUNDING):
+        # A sharper lower end may make another record the most exposed: each is compared by itself below.
+        found.better.append(f"least: lower end {least[0]!r} before, {least_now[0]!r} now")
+    else:
+        found.bracket("least", least, least_now, error)
     _verdicts(found, before, now)
     found.falls("below", before["below"], now["below"])
     _exposed(found, before, now, error)
