@@ -103,7 +103,7 @@ def audits(before: Summary, now: Summary) -> Differences:
     (found.falls if _has_categories(before) else found.equal)("groups", before["groups"], now["groups"])
     error = _stated(before, now)
     least, least_now = (one["least"] or (None, None) for one in (before, now))
-    if None not in (least[0], least_now[0]) and least_now[0] > least[0] * (1 + ROUNDING):
+    if before["least"] and now["least"] and now["least"][0] > before["least"][0] * (1 + ROUNDING):
         # A sharper lower end may make another record the most exposed: each is compared by itself below.
         found.better.append(f"least: lower end {least[0]!r} before, {least_now[0]!r} now")
     else:
