@@ -69,7 +69,8 @@ def _guarantee(findings: Findings) -> list[str]:
     kept = percent_at_least(findings.pricing.kept_of_anything)
     return [
         f"To an attacker who knows everyone else, the noise alone leaves at least {kept} of their "
-        "uncertainty about a record, whatever they believe beforehand and whatever values the table holds."
+        "uncertainty about a record, whatever they believe beforehand and whatever values the table holds. "
+        "No noise hides whether an answer is NULL."
     ]
 
 
