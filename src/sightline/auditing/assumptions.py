@@ -44,14 +44,22 @@ _DRAWN_KNOWN = (
 )
 
 
-# What a guarantee by the noise alone does not rest on: it holds for every prior and table. What a group has
-# in common is still asked: who knows nobody else of it learns that, too.
+_UNEQUAL = (
+    "because it adds up the rows of a record, whose number is public: a sum of few rows is spread less than "
+    "the bounds, and hides others less; publish the rows themselves, or bound them to as many for everyone"
+)
+
+
+# What a guarantee by the noise alone does not rest on: it holds for every prior and table, against attackers
+# who know all that a group has in common.
 _COVERED_BY_NOISE = frozenset(
     {
         AssumptionName.UNDECIDED,
         AssumptionName.LOCAL,
+        AssumptionName.HOMOGENEOUS,
         AssumptionName.FEW_VALUES,
         AssumptionName.VALUES,
+        AssumptionName.UNEQUAL,
         AssumptionName.DRAWN,
     }
 )
@@ -166,6 +174,12 @@ def unverified(findings: Findings, homogeneous: tuple[HomogeneousCell, ...]) -> 
             many=f"records have several rows and each has the same value in all of them; {advice}",
         ),
         _Case(
+            name=name.UNEQUAL,
+            count=_unequal(findings),
+            one=f"record may keep less than the limit, {_UNEQUAL}",
+            many=f"records may keep less than the limit, {_UNEQUAL}",
+        ),
+        _Case(
             name=name.NOISE_FIRST,
             count=len(_needing_noise_first(findings)),
             one=f"release is {_NOISE_FIRST}",
@@ -193,6 +207,14 @@ def unverified(findings: Findings, homogeneous: tuple[HomogeneousCell, ...]) -> 
         for case in cases
         if case.count and not (findings.guaranteed and case.name in _COVERED_BY_NOISE)
     )
+
+
+def _unequal(findings: Findings) -> int:
+    """Records that are not shown to keep the limit if sums are spread by how many rows they add up."""
+    found = findings.by_rows_behind
+    if found is None:
+        return findings.judged if findings.membership.adds_up and findings.linear is not None else 0
+    return found.below_limit
 
 
 def _publishes_clipped(membership: Membership) -> bool:
@@ -331,6 +353,12 @@ def assumptions(findings: Findings) -> tuple[str, ...]:
         "person's actual value, nor about attackers who know more than that.",
         "This is a benchmark of what is seen, not a differential-privacy guarantee; the budget is that.",
     ]
+    if findings.guaranteed:
+        lines.append(
+            "What a group has in common is knowledge about the group. The noise leaves the limit of a "
+            "record's uncertainty to whoever has that knowledge already, so that whether a "
+            "group is all alike is not asked."
+        )
     if membership.contributions > 1 or plan.data.max_rows_per_record > 1:
         lines.append(f"A record has up to {plan.data.max_rows_per_record} rows, and {_values(plan)}.")
         lines.append(_priced_for(plan))

@@ -266,7 +266,28 @@ class Findings:
     def guaranteed(self) -> bool:
         """Whether the noise alone keeps the limit, whatever the attacker knows and the table holds."""
         limit = self.plan.limits.remaining_uncertainty
-        return limit is not None and self.pricing.kept_of_anything >= limit
+        return limit is not None and self.kept_by_noise >= limit
+
+    @cached_property
+    def kept_by_noise(self) -> float:
+        """The least share of the uncertainty about any unknown record that the noise alone leaves."""
+        table = self.membership.persons
+        unknown = self._unknown if table is None else _unknown_persons(table)
+        return float(self.pricing.kept_of_anything(self.membership)[unknown].min(initial=1.0))
+
+    @cached_property
+    def by_rows_behind(self) -> LinearFindings | None:
+        """What is seen of sums of a record's rows if each is spread in proportion to how many it adds up.
+
+        That number is public. None if the secret is no such sum, or the numbers were not counted.
+        """
+        behind, bounds = self.membership.rows_behind, self.plan.data.bounds
+        if behind is None or bounds is None or self.linear is None:
+            return None
+        most = max(1, int(behind.rows.max(initial=1)))
+        each = self.plan.data.model_copy(update={"bounds": (bounds[0] / most, bounds[1] / most)})
+        plan = self.plan.model_copy(update={"data": each})
+        return linear_findings(plan, self.membership.by_rows_behind(behind), self.pricing)
 
     @property
     def has_nonlinear(self) -> bool:
@@ -364,6 +385,16 @@ class Findings:
         return 0 if limit is None else int(unknown[self._kept_without_linear < limit].sum())
 
     @property
+    def judged(self) -> int:
+        """How many records have a secret that the attacker does not know."""
+        table = self.membership.persons
+        if table is None:
+            return self.membership.rows - self.membership.known_rows
+        if self.one_value:  # to know one row is to know the value
+            return int(table.persons[~np.logical_or.reduceat(table.known, table.starts[:-1])].sum())
+        return int(table.persons[_unknown_persons(table)].sum())
+
+    @property
     def _unknown(self) -> BoolArray:
         """Signatures with rows that the attacker does not know."""
         found: BoolArray = self.membership.counts > self.membership.known
@@ -381,7 +412,7 @@ class Findings:
         else:
             carried = sums_over_persons(table, carried)[_unknown_persons(table)]
         found = kept(self.prior.number, np.zeros(carried.size), carried, self.pricing.bounding_law)
-        return np.maximum(found, self.pricing.kept_of_anything)
+        return np.maximum(found, self.kept_by_noise)
 
 
 def _unknown_persons(table: PersonTable) -> BoolArray:
@@ -458,8 +489,21 @@ def findings_with(
 def _assessed(lowered: Lowered, pricing: Pricing) -> UnitExposure:
     """The exposure of a design. No lower end is below what the noise of all releases leaves of anything."""
     exposure = assess(lowered.design)
-    at_least = np.maximum(exposure.lower, pricing.kept_of_anything)
+    at_least = np.maximum(exposure.lower, _kept_by_noise(lowered, pricing)[:, None])
     return replace(exposure, lower=np.minimum(at_least, np.maximum(exposure.upper, exposure.lower)))
+
+
+def _kept_by_noise(lowered: Lowered, pricing: Pricing) -> FloatArray:
+    """What the noise alone leaves of anything about each unit."""
+    with np.errstate(divide="ignore"):  # an exact number leaves nothing
+        lost = -np.log(pricing.kept_of_anything(_records_of(lowered)))
+    return np.asarray(np.exp(-lowered.of_records(lost)))
+
+
+def _records_of(lowered: Lowered) -> Membership:
+    """The membership whose records are the units: where rows are looked at one by one, each is a record."""
+    membership = lowered.membership
+    return membership if lowered.by_kind else replace(membership, persons=None, contributions=1)
 
 
 def _lower(lowered: Lowered, exposure: UnitExposure, pricing: Pricing, up_to: int | None) -> FloatArray:
@@ -472,9 +516,8 @@ def _lower(lowered: Lowered, exposure: UnitExposure, pricing: Pricing, up_to: in
     if not is_nonlinear(membership):
         return exposure.lower.ravel()
     if lowered.prior.kind is SecretKind.BOOLEAN:  # a question about a number
-        records = membership if lowered.by_kind else replace(membership, persons=None, contributions=1)
-        apart = lowered.of_records(distances(records, pricing, up_to=up_to))
-        return np.maximum(coin_kept(apart) * pricing.lattice_share, pricing.kept_of_anything)
+        apart = lowered.of_records(distances(_records_of(lowered), pricing, up_to=up_to))
+        return np.maximum(coin_kept(apart) * pricing.lattice_share, _kept_by_noise(lowered, pricing))
     prior, units, law = lowered.prior.number, lowered.units, pricing.bounding_law
     noise, table = lowered.design.noise, lowered.table
     own = np.asarray(table.power(2).T @ noise.information)
@@ -490,4 +533,4 @@ def _lower(lowered: Lowered, exposure: UnitExposure, pricing: Pricing, up_to: in
         kept_with_nonlinear(prior, information, carried, law),
         features_kept(prior, information, carried, law),
     )
-    return np.maximum(kept, pricing.kept_of_anything)
+    return np.maximum(kept, _kept_by_noise(lowered, pricing))

@@ -75,7 +75,7 @@ def homogeneous_cells(findings: Findings, totals: Totals | None) -> tuple[Homoge
     Of sums that are made of several numbers, one is listed only if it has rows that no other one has.
     ``totals`` is only called if some sum could tell.
     """
-    if totals is None:
+    if totals is None or findings.guaranteed:  # then what a group has in common is not asked
         return ()
     found = list(_own_cells(findings, totals))
     for question in findings.questions:
@@ -86,7 +86,7 @@ def homogeneous_cells(findings: Findings, totals: Totals | None) -> tuple[Homoge
 def streamed_cells(findings: Findings, totals: StreamedTotals | None) -> tuple[HomogeneousCell, ...]:
     """The same for a streamed table, of whose rows only the products of cells are held."""
     found = findings.linear
-    if totals is None or found is None:
+    if totals is None or found is None or findings.guaranteed:
         return ()
     sums = StreamedSums.of(findings, found)
 

@@ -158,6 +158,7 @@ class AssumptionName(StrEnum):
     HOMOGENEOUS = "homogeneous"
     FEW_VALUES = "few_values"
     VALUES = "values"
+    UNEQUAL = "unequal"
     NOISE_FIRST = "noise_first"
     DRAWN = "drawn"
     SECRETS = "secrets"

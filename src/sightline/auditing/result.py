@@ -158,6 +158,8 @@ class Verdict(ResultPart):
     status: Annotated[VerdictStatus | None, Many] = None  # none if no limit was set
     limit: float | None
     below_limit: int  # records of which the linear releases, or a local attack, may leave less than the limit
+    judged: int = 0  # records whose secret the attacker does not know: the verdict is about them
+    guaranteed: float | None = None  # what the noise alone leaves of everyone, if that keeps the limit
     text: str
 
 

@@ -24,6 +24,7 @@ from sightline.tables.engines.protocol import Engine
 from sightline.tables.membership import YES_OR_NO, Membership, Partition, RowValues
 from sightline.tables.published import read_suppression, suppressed_cells
 from sightline.tables.records import (
+    adds_up_alike,
     has_rows,
     keys_of_kinds,
     members_by_words,
@@ -31,6 +32,7 @@ from sightline.tables.records import (
     person_of,
     person_table,
     row_values,
+    rows_behind,
     signature_of,
     signature_totals,
 )
@@ -89,11 +91,15 @@ class Session:
         )
         progress("comparing with the engine's own groups", 0.0)
         unaudited = verify(self.engine, self.queries, self.subject, membership)
-        return replace(membership, unaudited=unaudited)
+        adds_up = self.made.adds_up and not adds_up_alike(self.engine)
+        return replace(membership, unaudited=unaudited, adds_up=adds_up)
 
     def with_persons(self, membership: Membership, progress: Progress) -> Membership:
         """The published numbers, with whose rows they are where records have several."""
         if membership.contributions <= 1:
+            if membership.adds_up:
+                behind = rows_behind(self.engine, self.queries, self.subject)
+                membership = replace(membership, rows_behind=behind)
             return self._published(membership)
         progress("finding whose rows they are", 0.0)
         people = person_table(self.engine, self.queries, self.subject, membership)

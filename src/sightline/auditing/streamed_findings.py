@@ -83,7 +83,7 @@ def _scan(
     plan: Plan, table: StreamedTable, brackets: UnitBrackets, pricing: Pricing, most: int
 ) -> ExposureScan:
     limit, others = plan.limits.remaining_uncertainty, table.membership.others
-    costs = pricing.record_costs
+    costs, kept = pricing.record_costs, float(pricing.kept_of_anything(table.membership).min(initial=1.0))
     pure = np.array([law.pure for law in pricing.laws], dtype=np.bool_)[pricing.owner]
     assert others is not None  # a streamed table has others
     return ExposureScan(
@@ -92,7 +92,7 @@ def _scan(
         most=most,
         edges=np.array(EDGES),
         # Nobody is below a limit that the noise alone keeps.
-        limit=-math.inf if limit is None or pricing.kept_of_anything >= limit else limit,
+        limit=-math.inf if limit is None or kept >= limit else limit,
         # A record has one row, so that each cell costs it this much for every copy. Of a mix of laws the
         # budget asks who pays most for noise without a pure epsilon.
         costs=np.where(pure & ~pure.all(), 0.0, costs.costs * costs.times[pricing.owner]),

@@ -58,6 +58,8 @@ def verdict(
         status=status,
         limit=limit,
         below_limit=below,
+        judged=findings.judged,
+        guaranteed=findings.kept_by_noise if findings.guaranteed and findings.least is not None else None,
         text=" ".join(sentences),
     )
 
@@ -66,7 +68,7 @@ def _guarantee(findings: Findings) -> list[str]:
     """What the noise alone leaves, if that keeps the limit: it needs no prior and looks at no value."""
     if not findings.guaranteed or findings.least is None:
         return []
-    kept = percent_at_least(findings.pricing.kept_of_anything)
+    kept = percent_at_least(findings.kept_by_noise)
     return [
         f"To an attacker who knows everyone else, the noise alone leaves at least {kept} of their "
         "uncertainty about a record, whatever they believe beforehand and whatever values the table holds. "

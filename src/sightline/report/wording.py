@@ -275,8 +275,17 @@ def _line(result: AuditResult) -> str:
         return f"{told} of {result.records:,} can be told apart from everything else."
     stddev = percent(math.sqrt(verdict.limit))
     share = f"{_limit(verdict.limit)} of the variance ({stddev} of the standard deviation)"
-    everyone = count(result.records, "record")
+    everyone = count(verdict.judged, "record")
+    if verdict.judged < result.records:
+        everyone += " whose secret is not known beforehand"
     match verdict.status:
+        case VerdictStatus.PASSED if verdict.guaranteed is not None:
+            kept = percent_at_least(verdict.guaranteed)
+            return (
+                f"Guaranteed by the noise: {everyone} keep at least {kept} of the variance, whatever an "
+                f"attacker knows of others and believes of them, and whatever the table "
+                f"holds; the limit is {share}."
+            )
         case VerdictStatus.PASSED:
             return f"On average over {result.prior}, all {everyone} keep at least {share}."
         case VerdictStatus.FAILED:

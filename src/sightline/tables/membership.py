@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import cached_property
 from typing import Any, TypeVar
@@ -178,6 +178,16 @@ class RowsInCells:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class RowsBehind:
+    """How many rows of the table the values of ``data`` are sums of: arrays over a signature and a number."""
+
+    signature: IndexArray
+    rows: IndexArray  # that one value adds up
+    counts: NDArray[np.int64]  # how many values do
+    known: NDArray[np.int64]  # those of them that the attacker knows
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class OtherSignatures:
     """The signatures of a table that is streamed: those that a membership does not list, and all together.
 
@@ -217,7 +227,27 @@ class Membership:
     weights: FloatArray | None = None  # (K, partitions) of each row with that signature; none if all are 1
     device: Device = HOST  # where matrices over the cells are factorised
     others: OtherSignatures | None = None  # of a table that is streamed; none if all signatures are listed
+    adds_up: bool = False  # whether the secret is a sum of a record's rows, whose numbers may differ
+    rows_behind: RowsBehind | None = None  # these numbers; none if they were not counted
     made: dict[Hashable, tuple[Any, Any]] = field(default_factory=dict, repr=False)
+
+    def by_rows_behind(self, behind: RowsBehind) -> Membership:
+        """The same values, each counted by the number of rows that it adds up: a weight of the record's."""
+        number, place = behind.rows.astype(np.float64)[:, None], behind.signature
+        each = np.broadcast_to(
+            1.0 if self.weights is None else self.weights[place], self.signatures[place].shape
+        )
+        return replace(
+            self,
+            signatures=self.signatures[place],
+            counts=behind.counts,
+            known=behind.known,
+            weights=each * number,
+            distinct=False,
+            sums=None,
+            rows_behind=None,
+            made={},
+        )
 
     def made_once(self, name: Hashable, make: Callable[[], Made]) -> Made:
         """What is made from the signatures alone, kept for when it is asked for again with other noise."""
