@@ -180,7 +180,7 @@ def _together(parts: _Parts, products: FloatArray) -> tuple[FloatArray, FloatArr
         left = [recipes.without(np.flatnonzero(release_of == release))[0] for release in range(count)]
         in_order = np.where(release_of[recipes.last] <= np.arange(count)[:, None], rmse, np.inf)
         return in_order, np.where(np.array(left), rmse, np.inf), error
-    noise = RecipeNoise.of(products, np.sqrt(design.noise.information), release_of, recipes, columns)
+    noise = RecipeNoise.of(products, design.noise.variance**-0.5, release_of, recipes, columns)
     opened = release_of[recipes.last]
     in_order, without = np.full((2, count, parts.kinds.size), np.inf)
     worst = 0.0
