@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import cache, partial
 from importlib.metadata import version
 
-from sightline.auditing.assumptions import assumptions, unverified
+from sightline.auditing.assumptions import assumptions, looks_odd, unverified
 from sightline.auditing.budget import alternatives, budget_report, guaranteed_by_noise, losses
 from sightline.auditing.exposed import distribution, exposed_section
 from sightline.auditing.findings import Findings, Keys
@@ -155,9 +155,11 @@ def _facts(findings: Findings) -> dict[str, object]:
         "least_remaining_uncertainty": findings.least,
         "least_about": None if about is None else question_text(about, plan.data.secret),
         "local": local,
+        "looks_odd": looks_odd(findings),
         "owner_only": (
             "dropped",
             "clipped",
+            "looks_odd",
             "homogeneous",
             "releases: accuracy",
             *(("local", "exposed: local") if local else ()),

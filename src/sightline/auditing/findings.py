@@ -26,7 +26,7 @@ from sightline.auditing.nonlinear import (
     nonlinear_information,
 )
 from sightline.auditing.plan import Plan
-from sightline.auditing.pricing import Pricing, price
+from sightline.auditing.pricing import Pricing, kept_of_anything, price
 from sightline.auditing.questions import asking, coin_kept, distances, questions_of
 from sightline.auditing.result_parts import SMALL_GROUP, Uncertainty
 from sightline.auditing.secret_prior import SecretPrior
@@ -271,9 +271,14 @@ class Findings:
     @cached_property
     def kept_by_noise(self) -> float:
         """The least share of the uncertainty about any unknown record that the noise alone leaves."""
+        return float(kept_of_anything(np.float64(self.most_moved)))
+
+    @cached_property
+    def most_moved(self) -> float:
+        """How far any unknown record can move all numbers, in squared units of the noise."""
         table = self.membership.persons
         unknown = self._unknown if table is None else _unknown_persons(table)
-        return float(self.pricing.kept_of_anything(self.membership)[unknown].min(initial=1.0))
+        return float(self.pricing.moved(self.membership)[unknown].max(initial=0.0))
 
     @cached_property
     def by_rows_behind(self) -> LinearFindings | None:
@@ -495,9 +500,7 @@ def _assessed(lowered: Lowered, pricing: Pricing) -> UnitExposure:
 
 def _kept_by_noise(lowered: Lowered, pricing: Pricing) -> FloatArray:
     """What the noise alone leaves of anything about each unit."""
-    with np.errstate(divide="ignore"):  # an exact number leaves nothing
-        lost = -np.log(pricing.kept_of_anything(_records_of(lowered)))
-    return np.asarray(np.exp(-lowered.of_records(lost)))
+    return kept_of_anything(lowered.of_records(pricing.moved(_records_of(lowered))))
 
 
 def _records_of(lowered: Lowered) -> Membership:

@@ -142,26 +142,20 @@ class Pricing:
         """The same by what bounds on attacks count; independent noise that protects no better than theirs."""
         return np.repeat(self._bundle_multipliers, self.copies)
 
-    def kept_of_anything(self, membership: Membership) -> FloatArray:
-        r"""At least the share of an attacker's uncertainty about anything of a record that the noise leaves.
+    def moved(self, membership: Membership) -> FloatArray:
+        """How far one record can move all numbers, in squared units of the noise: S.
 
-        Of every kind of person, or of every signature where nobody has several rows:
-        :math:`e^{-\frac14 S}`, where a record moves all numbers by S at most, in squared units of the
-        noise. It holds whatever the attacker knows of all others, whatever they believe of this person, and
-        for every function of the person's rows (docs/theory/priors.md, *What the noise alone leaves*). An
-        exact number leaves nothing of those who are in it. Of a table that is streamed, everyone is taken
-        to be in every release.
+        Of every kind of person, or of every signature where nobody has several rows. An exact number is moved
+        infinitely far by those who are in it. Of a table that is streamed, everyone is taken to be in every
+        release.
         """
         if membership.others is not None:
             every = np.inf if self.exact.any() else float(np.sum(self.multipliers**-2.0))
-            moved = np.full(len(membership.signatures), every)
-        else:
-            with np.errstate(divide="ignore"):
-                costs = (self.sensitivity / self.accounted_scale) ** 2
-            each = CellCosts(costs=costs, bundles=self.bundles, times=self.times, row_norms=self.row_norms)
-            moved = each.by_record(membership)
-        found: FloatArray = np.exp(-0.25 * moved) * (1 - _ROUNDING_OF_SHARE)
-        return found
+            return np.full(len(membership.signatures), every)
+        with np.errstate(divide="ignore"):
+            costs = (self.sensitivity / self.accounted_scale) ** 2
+        each = CellCosts(costs=costs, bundles=self.bundles, times=self.times, row_norms=self.row_norms)
+        return each.by_record(membership)
 
     def told_at_most(self, factor: float = 1.0) -> float:
         """The nats that all releases tell about one value at most, with all noise multiplied by a factor."""
@@ -227,6 +221,16 @@ class Pricing:
             own = np.flatnonzero(np.array([one is law for one in self.laws])[self.owner])
             found[own] = function(law, self.parameter[own])
         return found
+
+
+def kept_of_anything(moved: FloatArray) -> FloatArray:
+    r"""At least the share of an attacker's uncertainty about anything of a record that the noise leaves.
+
+    :math:`e^{-\frac14 S}`, if the record moves all numbers by S at most. It holds whatever the attacker knows
+    of all others, whatever they believe of this person, and for every function of the person's rows
+    (docs/theory/priors.md, *What the noise alone leaves*).
+    """
+    return np.asarray(np.exp(-0.25 * moved) * (1 - _ROUNDING_OF_SHARE))
 
 
 def price(plan: Plan, membership: Membership) -> Pricing:

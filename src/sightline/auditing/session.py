@@ -81,6 +81,11 @@ class Session:
                 f"release {empty[0]!r}: expected rows that meet its conditions, got none; "
                 'check the spelling of its constants, or say accept = ["empty"] in [limits]'
             )
+        if empty and not membership.cells:
+            raise InvalidPlan(
+                "expected a release that aggregates rows, got none; of a plan that publishes nothing, "
+                "nothing is shown"
+            )
         assessed = LINEAR | YES_OR_NO
         cells = sum(membership.partitions[cell.partition].feature in assessed for cell in membership.cells)
         limits = self.limits if membership.others is None else self.limits.beside_engine

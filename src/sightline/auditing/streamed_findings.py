@@ -16,7 +16,7 @@ import numpy as np
 from sightline.auditing.findings import Findings, LinearFindings, OtherRecords
 from sightline.auditing.lowering import Lowered, lower
 from sightline.auditing.plan import Plan
-from sightline.auditing.pricing import Pricing, price
+from sightline.auditing.pricing import Pricing, kept_of_anything, price
 from sightline.auditing.result import EDGES
 from sightline.errors import TooMuchWork
 from sightline.labeled.assessment import exposure_of, unit_brackets
@@ -83,7 +83,8 @@ def _scan(
     plan: Plan, table: StreamedTable, brackets: UnitBrackets, pricing: Pricing, most: int
 ) -> ExposureScan:
     limit, others = plan.limits.remaining_uncertainty, table.membership.others
-    costs, kept = pricing.record_costs, float(pricing.kept_of_anything(table.membership).min(initial=1.0))
+    costs = pricing.record_costs
+    kept = float(kept_of_anything(pricing.moved(table.membership)).min(initial=1.0))
     pure = np.array([law.pure for law in pricing.laws], dtype=np.bool_)[pricing.owner]
     assert others is not None  # a streamed table has others
     return ExposureScan(
