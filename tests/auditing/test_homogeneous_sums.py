@@ -125,7 +125,7 @@ def test_the_same_rows_again_and_again(tmp_path: Path) -> None:
     assert result.homogeneous is not None
     assert once.homogeneous is not None
     assert result.homogeneous[0].remaining == pytest.approx(once.homogeneous[0].remaining, rel=1e-9)
-    assert "195 more about the same rows" in result.homogeneous[0].text
+    assert "196 numbers together" in result.homogeneous[0].text
     single = audited(tmp_path, ["false"] * 40, counts[0], limit=0.9)
     assert single.verdict.status is VerdictStatus.PASSED
 
@@ -138,7 +138,10 @@ def test_all_groups_of_a_release_together(tmp_path: Path) -> None:
     result = audited(tmp_path, ["false"] * 400, by_group, limit=0.96)
     assert result.verdict.status is VerdictStatus.NOT_SHOWN
     assert result.homogeneous is not None
-    assert [told.rows for told in result.homogeneous] == [10] * 40
+    told = result.homogeneous[0]
+    assert (told.rows, told.text.split(" tells")[0]) == (400, 'all groups of "r0" together')
+    mean = 2.3 * math.sqrt(40) * math.sqrt(2 / math.pi) / 400  # of half a normal law
+    assert told.remaining == pytest.approx(mean * (1 - mean) / 0.25, rel=1e-9)
 
 
 @pytest.mark.slow
