@@ -204,10 +204,11 @@ def exposure_of(design: Design, brackets: UnitBrackets, *, alone: bool = True) -
         again_in_balls = brackets.in_balls if small else None
         if again_in_balls is not None:
             units = design.units.choose(coarse)
-            if np.diff(units.starts).max() == 1:
-                again = units.run(again_in_balls)
+            one_column = np.flatnonzero(np.diff(units.starts) == 1)
+            if one_column.size:
+                again = units.choose(one_column).run(again_in_balls)
                 for name in ("lower", "upper", "error"):
-                    passed[name][coarse] = again[name]
+                    passed[name][coarse[one_column]] = again[name]
         if alone:
             passed["lower"] = with_chords(design, passed["lower"], passed["upper"])
     return UnitExposure(
