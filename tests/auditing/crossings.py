@@ -288,8 +288,8 @@ def _aggregate(draw: Random, kind: str, *, whole: bool, weights: bool) -> str:
 def effects(crossing: Crossing, engine: Engine) -> tuple[list[tuple[int, Line, int]], np.ndarray, np.ndarray]:
     """The numbers that are published, their answers at level 0, and what each level of a coordinate adds.
 
-    Each is the raw SQL on one table: all coordinates at level 0, and one of them at another. A world with other
-    levels is asked besides, so that what is not a sum over the rows is noticed.
+    Each is the raw SQL on one table: all coordinates at level 0, and one of them at another. A world of
+    other levels is asked besides, so that what is not a sum over the rows is noticed.
     """
     base = [0] * len(crossing.coordinates)
     first = engine.answers(crossing, crossing.secrets(base))

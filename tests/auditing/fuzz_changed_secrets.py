@@ -1,8 +1,8 @@
 """Tables that differ only in secrets: all that may be published of them differs by noise alone.
 
 A plan that passes is published. Then no line, NULL or type of an answer may depend on a secret, since no
-noise hides those, and every number that depends on one must be among the numbers with noise. What the audit calls
-publishable must be the same text for both tables. The plan accepts everything but what noise cannot cover.
+noise hides those, and every number that depends on one must be among the numbers with noise. What the audit
+calls publishable must be the same text for both tables. The plan accepts everything but what noise cannot cover.
 
 ``python -m tools.fuzz --entry tests.auditing.fuzz_changed_secrets --seed 1 --seconds 600`` runs it alone.
 """
@@ -58,7 +58,7 @@ CONDITIONS = [*[""] * 8, "w > 0", "g = 'u'", "{p}", "x IS NOT NULL", "y > 2", "w
 HAVINGS = [*[""] * 9, "COUNT(*) > 1", "COUNT_IF({p}) > 0", "COUNT(x) > 0", "SUM({v}) > 3", "MAX(w) > 1"]
 FORMS = [
     *["{q}"] * 8,
-    "WITH p AS (SELECT who, g, {a} AS v FROM data{c} GROUP BY who, g) SELECT g, SUM(v) AS n FROM p GROUP BY g",
+    "WITH p AS (SELECT who, g, {a} AS v FROM data{c} GROUP BY who, g) SELECT g, SUM(v) FROM p GROUP BY g",
     "WITH p AS (SELECT who, {a} AS v FROM data{c} GROUP BY who) SELECT COUNT(*) AS n, SUM(v) AS s FROM p",
     "SELECT g, {a} AS n FROM (SELECT * FROM data{c}) AS d GROUP BY g",
     "SELECT 1 AS part, {a} AS n FROM data WHERE g = 'u' UNION ALL SELECT 2, {a} AS n FROM data WHERE g = 'v'",
