@@ -2,7 +2,7 @@
 
 A plan that passes is published. Then no line, NULL or type of an answer may depend on a secret, since no
 noise hides those, and every number that depends on one must be among the numbers with noise. What the audit
-calls publishable must be the same text for both tables. The plan accepts everything but what noise cannot cover.
+calls publishable must be the same text for both tables. The plan accepts all that noise can cover.
 
 ``python -m tools.fuzz --entry tests.auditing.fuzz_changed_secrets --seed 1 --seconds 600`` runs it alone.
 """
