@@ -16,9 +16,9 @@ import numpy as np
 from scipy import sparse
 
 from sightline.arrays import FloatArray, IndexArray
+from sightline.labeled.asked_units import AnswerWeights, AskedUnits, Decided
 from sightline.labeled.row_forms import RowForm
 from sightline.labeled.row_products import ProductSums
-from sightline.labeled.row_solver import AnswerWeights, AskedUnits, Decided
 from sightline.labeled.sparse_attacks import FEW_RECIPES, Dependencies, components_of, packed_solutions
 from sightline.labeled.unit_design import RowNoise, UnitPrior
 from sightline.labeled.units import BoolArray, UnitBlock, UnitColumns
