@@ -435,10 +435,7 @@ def _about(plan: Plan, membership: Membership, pricing: Pricing, question: Parti
 def linear_findings(
     plan: Plan, membership: Membership, pricing: Pricing, *, upper: bool = True
 ) -> LinearFindings | None:
-    """What the linear part of a plan exposes at some prices; none if it has no linear part.
-
-    Without ``upper`` ends, lower ends are all that is asked for.
-    """
+    """What the linear part of a plan exposes at some prices; none if it has none. Upper ends if asked for."""
     lowered = lower(plan, membership, pricing)
     if lowered is None or not len(lowered.design.units):
         return None
