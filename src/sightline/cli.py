@@ -17,7 +17,7 @@ try:
 
     from sightline.errors import InvalidInput, MissingExtra, SightlineError
     from sightline.format import count
-    from sightline.report.streams import accept_any_encoding, discard_output, print_json
+    from sightline.report.streams import accept_any_encoding, discard_output, print_json, print_lines
     from sightline.study_commands import (
         design,
         force_option,
@@ -249,7 +249,7 @@ def check(plans: tuple[str, ...], schema: bool, shown: str) -> int:
             if shown == "text" and len(plans) == 1:
                 raise
             errors.append(f"{type(error).__name__}: {error}")
-            print(f"{plan}: {errors[-1]}", file=sys.stderr)
+            print_lines([f"{plan}: {errors[-1]}"], sys.stderr)
         else:
             errors.append(None)
             if shown == "text":
@@ -323,8 +323,7 @@ def init(
         secret = secret or _asked("is to be protected", propose(table, record=record).secret)
     plan = starter_plan(table, out=out, record=record, secret=secret)
     write_new(out, plan.text.encode("utf-8"), force=force)
-    for note in plan.notes:
-        print(note, file=sys.stderr)
+    print_lines(plan.notes, sys.stderr)
     print(
         f"Wrote {out}. Say in it what the secret can be, change what is wrong, then:  sightline audit {out}"
     )
@@ -335,7 +334,7 @@ def _asked(what: str, guess: ColumnGuess) -> str | None:
     if guess.sure is not None:
         return None
     for place, one in enumerate(guess.candidates, start=1):
-        print(f"  {place}. {one.name}: {one.reasons}", file=sys.stderr)
+        print_lines([f"  {place}. {one.name}: {one.reasons}"], sys.stderr)
     question = f"Which column {what}? A name{' or a number' if guess.candidates else ''}, or nothing"
     answer = str(click.prompt(question, default="", show_default=False, err=True)).strip()
     if answer.isdigit() and 1 <= int(answer) <= len(guess.candidates):
@@ -423,5 +422,5 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _failed(message: str) -> int:
-    print(message, file=sys.stderr)
+    print_lines([message], sys.stderr)
     return 1

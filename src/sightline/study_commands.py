@@ -12,7 +12,7 @@ from pathlib import Path
 import click
 
 from sightline.errors import InvalidInput
-from sightline.report.streams import print_json
+from sightline.report.streams import print_json, print_lines
 
 plan_argument = click.argument("plan", type=click.Path())
 json_option = click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
@@ -78,7 +78,7 @@ def design(  # many parameters: one for each option
     if as_json:
         print_json(found.model_dump(mode="json"))
     else:
-        print("\n".join(lines(found)))
+        print_lines(lines(found))
     if out is not None:
         write_new(out, found.plan.encode("utf-8"), force=force)
         print(f"Wrote {out}", file=sys.stderr)

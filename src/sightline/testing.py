@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from io import StringIO
 
-from rich.console import Console
-
 from sightline import jobs
 from sightline.auditing.reading import PlanLike
 from sightline.auditing.result import AuditResult
 from sightline.errors import InvalidInput
+from sightline.report.streams import console
 from sightline.report.terminal import print_changes, print_verdict
 from sightline.report.wording import secret_line
 
@@ -34,7 +33,7 @@ def assert_keeps(plan: PlanLike, limit: float | str | None = None) -> AuditResul
 
 def _first_screen(result: AuditResult) -> str:
     text = StringIO()
-    screen = Console(file=text, width=_WIDTH, no_color=True, highlight=False, force_terminal=False)
+    screen = console(file=text, width=_WIDTH, force_terminal=False)
     for other in (result, *result.other_secrets) if result.other_secrets else ():
         screen.print(secret_line(other), markup=False)
     print_verdict(result, screen)
