@@ -148,8 +148,9 @@ def audit(  # many parameters: one for each option
 ) -> int:
     """Audit a plan: who is exposed, how sharply, through which releases, and what to change."""
     from sightline import jobs
+    from sightline.auditing.reading import files_read
     from sightline.report.audit_outputs import AuditOutputs
-    from sightline.report.files import check_new
+    from sightline.report.files import check_apart, check_new
     from sightline.report.progress import Ticker
 
     if explain_cost:
@@ -169,6 +170,7 @@ def audit(  # many parameters: one for each option
     if html is not None:
         check_new(html, force=force)
     with outputs.errors(), Ticker() as progress:
+        check_apart((html, exposures, *(path for _, path in outputs.files)), files_read(plan))
         last = None if against is None else jobs.read_result(against)
         result = jobs.audit(
             plan,
@@ -309,12 +311,14 @@ def init(
     """
     from sightline.auditing.dbt import dbt_plan_text
     from sightline.auditing.starter import propose, starter_plan
-    from sightline.report.files import check_new, write_new
+    from sightline.report.files import check_apart, check_new, write_new
 
+    check_apart([out], [Path(table.partition("::")[0]), *([] if from_dbt is None else [from_dbt])])
     if from_dbt is not None:
         if record is not None or secret is not None:
             raise InvalidInput("expected --record and --secret in meta.sightline.data, got them as options")
-        write_new(out, dbt_plan_text(from_dbt, table, out=out).encode("utf-8"), force=force)
+        text = dbt_plan_text(from_dbt, table, out=out)
+        write_new(out, text.encode("utf-8"), force=force, owner_only="://" in table)
         print(f"Wrote {out}. Check the order of its releases, then:  sightline audit {out}")
         return
     check_new(out, force=force)
@@ -322,7 +326,9 @@ def init(
         record = record or _asked("says whose row it is", propose(table).record)
         secret = secret or _asked("is to be protected", propose(table, record=record).secret)
     plan = starter_plan(table, out=out, record=record, secret=secret)
-    write_new(out, plan.text.encode("utf-8"), force=force)
+    write_new(
+        out, plan.text.encode("utf-8"), force=force, owner_only="://" in table
+    )  # it may hold a password
     print_lines(plan.notes, sys.stderr)
     print(
         f"Wrote {out}. Say in it what the secret can be, change what is wrong, then:  sightline audit {out}"
