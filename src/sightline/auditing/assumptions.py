@@ -25,13 +25,15 @@ _LOCALLY = (
 )
 _LISTED = (
     "can be seen to hold somebody, or nobody, with a value of the secret, because an answer lists only what "
-    "occurs, and no noise hides that; write COUNT(*) FILTER (WHERE …), or publish every value in every group"
+    "occurs, or is NULL where nothing does, and no noise hides that; write COUNT(*) FILTER (WHERE …) or "
+    "COALESCE(SUM(…), 0), count all rows, or publish every value in every group"
 )
 
 
 _NOISE_FIRST = (
-    "safe only if the noise is added before the numbers are multiplied, or the lines sorted: the noise that "
-    "the plan gives is taken to be on the aggregates, and the order to be that of the noisy numbers"
+    "safe only if the noise is added before the numbers are multiplied, made NULL, text or yes or no, or the "
+    "lines sorted: the noise that the plan gives is taken to be on the aggregates, and the order to be that "
+    "of the noisy numbers"
 )
 _NOT_COMPARED = (
     "cannot be compared with what the attacker knows of each value: a group whose values are nearly all at "
@@ -200,7 +202,7 @@ def _publishes_clipped(membership: Membership) -> bool:
 
 
 def _needing_noise_first(findings: Findings) -> set[int]:
-    """Releases that are sorted by a noisy number, or enlarge it although the plan gives its noise.
+    """Releases sorted by a noisy number, that make a NULL or text of it, or enlarge it with given noise.
 
     A budget gives noise in proportion to the sensitivity, which grows with the number.
     """
@@ -210,7 +212,7 @@ def _needing_noise_first(findings: Findings) -> set[int]:
         part.query
         for part in parts
         if part.computed is not None
-        and (part.computed.ranked or (part.computed.enlarges and given[part.query]))
+        and (part.computed.ranked or part.computed.shows or (part.computed.enlarges and given[part.query]))
     }
 
 

@@ -68,6 +68,7 @@ class Computed:
     steps: tuple[str, ...]  # what is computed with it, in order
     enlarges: bool = False  # whether the published number may be larger than the aggregate
     ranked: bool = False  # whether the lines of the answer are sorted by it
+    shows: bool = False  # whether it is made NULL, a text or a yes or no, to which no noise can be added
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

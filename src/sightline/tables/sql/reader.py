@@ -24,9 +24,10 @@ from sightline.tables.sql.grouping import (
     read_having,
 )
 from sightline.tables.sql.normal_form import with_data
+from sightline.tables.sql.nullness import SECRET_COLUMN, ColumnFacts, Decides, NullRule
 from sightline.tables.sql.scope import Join, Scope, Source, conjuncts, find_column, read_source
 from sightline.tables.sql.secret_conditions import Secret, SecretBand, SecretTest, read_bands
-from sightline.tables.sql.select_items import read_item, read_public_aggregate, with_order
+from sightline.tables.sql.select_items import noisy_number, read_item, read_public_aggregate, with_order
 from sightline.tables.sql.unfold import unfolded
 from sightline.tables.subject import Schema, SecretKind, Subject
 
@@ -212,15 +213,33 @@ def _read(select: exp.Select, source: Source, secret: Secret) -> tuple[SelectPar
     ranking = _check_order(select, texts, scope)
     limit = _check_limit(select)
     having = read_having(select, sets, scope=scope, conditions=[*conditions, *source.matched])
+    rule, careful = (_null_rule(scope, where, public) for public in (Decides.NOTHING, Decides.PUBLIC))
+    listed = rule.rows if any(sets) and rule.rows is Decides.PRESENCE else Decides.PUBLIC
     measures = []
     for item in aggregates:
         public_one = None if test is not None else read_public_aggregate(item, scope=scope, keys=texts)
         measure = public_one or read_item(item, secret=secret, where=test)
+        if isinstance(measure, RowCount):
+            measure = replace(measure, tells=max(listed, rule.value(item.unalias())))
+        else:
+            null, if_null = (one.null(noisy_number(measure.aggregate)) for one in (rule, careful))
+            by_weight = null < if_null is Decides.VALUE
+            measure = replace(measure, tells=max(listed, null), tells_by_weight=by_weight)
         measures.append(with_order(measure, ranked=item in ranking, limit=limit))
     parts = SelectParts(
         select=select, source=source, sets=sets, measures=measures, public=public, having=having
     )
     return parts, test
+
+
+def _null_rule(scope: Scope, where: exp.Where | None, public: Decides) -> NullRule:
+    """What decides on NULLs in a query over ``data``, where ``public`` decides whether public columns are."""
+
+    def facts(column: exp.Column) -> ColumnFacts:
+        return SECRET_COLUMN if scope.mentions_secret(scope.bind(column)) else ColumnFacts(public)
+
+    rule = NullRule(column=facts)
+    return rule if where is None else replace(rule, rows=rule.value(where.this))
 
 
 def _partitions(
