@@ -82,7 +82,7 @@ def audited(rows: list[Row], query: ReleaseQuery, subject: Subject) -> Audited:
     finally:
         engine.close()
     first = any(part.computed is not None and part.computed.shows for part in query.partitions)
-    return Audited(found.telling_groups, first)
+    return Audited(found.telling_groups + found.telling_who_has_one, first)
 
 
 def noisy_places(query: ReleaseQuery, columns: int) -> set[int]:

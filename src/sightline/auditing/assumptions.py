@@ -29,7 +29,14 @@ _LISTED = (
     "COALESCE(SUM(…), 0), count all rows, or publish every value in every group"
 )
 
-
+_WHO_HAS_ONE = (
+    "who has a value of the secret: some rows have none, and no noise hides a NULL, a missing line or an "
+    "exact count of those with one; count all rows, or accept it if everybody may know who has one"
+)
+_DERIVED = (
+    "that releases take as public {} like the secret under another name ({}); leave it out, aggregate the "
+    "secret itself with noise, or audit it as a secret, [[secret]]"
+)
 _NOISE_FIRST = (
     "safe only if the noise is added before the numbers are multiplied, made NULL, text or yes or no, or the "
     "lines sorted: the noise that the plan gives is taken to be on the aggregates, and the order to be that "
@@ -84,6 +91,7 @@ def unverified(findings: Findings, homogeneous: tuple[HomogeneousCell, ...]) -> 
     alike = people.alike if people is not None and data.values != "constant" else 0
     always = people is not None and people.constant
     advice = 'say values = "constant" in [data] if they always do' if always else "are rows repeated?"
+    figures = "; ".join(membership.derived[:3])
     few = f"all or nearly all that {data.secret} takes in the table, so that attackers can round"
     if (within := findings.plan.attacker.values_within) is not None:
         few = f"all that fit into ± {within:g}, by the least gap in the table, so that attackers can round"
@@ -93,6 +101,12 @@ def unverified(findings: Findings, homogeneous: tuple[HomogeneousCell, ...]) -> 
             count=0 if membership.unaudited else membership.dropped,  # else the SQL was checked for them
             one="row without a secret or a record key is not audited",
             many="rows without a secret or a record key are not audited",
+        ),
+        _Case(
+            name=name.DROPPED,
+            count=membership.telling_who_has_one,
+            one=f"group tells {_WHO_HAS_ONE}",
+            many=f"groups tell {_WHO_HAS_ONE}",
         ),
         _Case(
             name=name.CLIPPED,
@@ -119,6 +133,12 @@ def unverified(findings: Findings, homogeneous: tuple[HomogeneousCell, ...]) -> 
             count=membership.telling_groups,
             one=f"group {_LISTED}",
             many=f"groups {_LISTED}",
+        ),
+        _Case(
+            name=name.DERIVED,
+            count=len(membership.derived),
+            one=f"column or expression {_DERIVED.format('looks', figures)}",
+            many=f"columns or expressions {_DERIVED.format('look', figures)}",
         ),
         _Case(
             name=name.SECRETS,

@@ -28,6 +28,8 @@ from sightline.tables.sql.reader import ReleaseQuery
 from sightline.tables.subject import Subject
 
 Answer = Mapping[str, NDArray[np.int64]]
+_LEFT_OUT = ("unkeyed", "invalid", "missing", "clipped")
+_TELLING = ("telling_groups", "telling_who_has_one")
 _CLOSE = 1e-9  # two orders of adding up change the last digits of a sum
 
 
@@ -77,8 +79,9 @@ def verify(
             _compare(check, answer, cells.get(name, {}))
         except InvalidPlan as error:
             raise InvalidPlan(f'release "{queries[name[0]].name}": {error}') from None
-        telling = _telling_groups(check, groups, missing=membership.dropped > 0)
-        rows_of_query.append(replace(_unaudited(check, answer), telling_groups=telling))
+        telling = dict(zip(_TELLING, _telling_groups(check, groups), strict=True))
+        telling[_TELLING[1]] *= membership.dropped > 0
+        rows_of_query.append(replace(_unaudited(check, answer), **telling))
     return tuple(_together(found.get(number, ())) for number in range(len(queries)))
 
 
@@ -118,10 +121,10 @@ def _together(found: Sequence[UnauditedRows]) -> UnauditedRows:
     """The unaudited rows of a release of several SELECTs: the most of each kind."""
     if not found:
         return UnauditedRows()
-    names = ("unkeyed", "invalid", "missing", "clipped")
+    names = _LEFT_OUT
     return UnauditedRows(
         **{name: max(getattr(rows, name) for rows in found) for name in names},
-        telling_groups=sum(rows.telling_groups for rows in found),
+        **{name: sum(getattr(rows, name) for rows in found) for name in _TELLING},
     )
 
 
@@ -194,18 +197,18 @@ def _unaudited(check: CheckQuery, answer: Answer) -> UnauditedRows:
         ]
         return max(numbers, default=0)
 
-    return UnauditedRows(**{name: most(name) for name in ("unkeyed", "invalid", "missing", "clipped")})
+    return UnauditedRows(**{name: most(name) for name in _LEFT_OUT})
 
 
-def _telling_groups(check: CheckQuery, answer: Answer, *, missing: bool) -> int:
+def _telling_groups(check: CheckQuery, answer: Answer) -> tuple[int, int]:
     """How many groups tell something of the secrets by the lines and NULLs that the answer has for them.
 
-    Where rows of the table are ``missing`` a secret, having one is a secret, too. A NULL tells it where one
-    person's having one changes it: that is, where at most one of the group has one.
+    The second number is of groups that would tell who has a secret, if rows lacked one. A NULL tells it where
+    one person's having one changes it: that is, where at most one of the group has one.
     """
     tells = check.tells
     if tells is None:
-        return 0
+        return 0, 0
     present = answer["present"] > 0
     telling = present & tells.by_value
     for used, lines in zip(check.sets, tells.lines, strict=True):
@@ -214,11 +217,10 @@ def _telling_groups(check: CheckQuery, answer: Answer, *, missing: bool) -> int:
         telling |= answer[f"without{place}"] > 0
     if check.having:
         telling &= answer["kept"] == 1
-    if missing:
-        for place in tells.by_presence:
-            telling |= answer[f"few{place}"] == 1
-        telling |= tells.exact
-    return int(np.count_nonzero(telling))
+    presence = np.full(len(present), tells.exact)
+    for place in tells.by_presence:
+        presence |= answer[f"few{place}"] == 1
+    return int(np.count_nonzero(telling)), int(np.count_nonzero(presence))
 
 
 def _described(sizes: Counter[int]) -> str:

@@ -61,9 +61,9 @@ def noisy_number(aggregate: exp.Expr) -> exp.Expr:
     around = aggregate.parent
     while isinstance(around, exp.Paren):
         around = around.parent
-    if isinstance(around, exp.Coalesce) and around.this.unnest() is aggregate:
-        if all(constant_of(other) == 0 for other in around.expressions):
-            return around
+    first = isinstance(around, exp.Coalesce) and around.this.unnest() is aggregate
+    if first and around is not None and all(constant_of(other) == 0 for other in around.expressions):
+        return around
     return aggregate
 
 
