@@ -91,7 +91,6 @@ def read_data_query(
             fix="give the column to the table, or name another",
         )
     secret_origins = outputs[value].origins
-    _check_null(qualified, value, _Lineage(schema=schema, secrets=secret_origins))
     public_parts = sorted(f"{table}.{name}" for table, name in secret_origins if table != SOURCE)
     if not secret_origins or public_parts:
         refuse(
@@ -107,6 +106,7 @@ def read_data_query(
     if outputs[key].origins & all_secrets:
         refuse("a secret without the record key", got=f'"{record}" in it')
     lineage.check(all_secrets, secret_origins, record=outputs[key].copied)
+    _check_null(qualified, value, _Lineage(schema=schema, secrets=secret_origins))
     hidden = [name for name, one in outputs.items() if one.origins & all_secrets and name != value]
     # sqlglot writes QUALIFY as a subquery for engines without it: there * would list its helper, too.
     written = qualified if tree.find(exp.Qualify) is not None and schema.dialect != "duckdb" else tree
@@ -128,7 +128,7 @@ class _Output:
 
     origins: Origins
     copied: str | None = None  # the column of ``source`` that it is a copy of; a constant is a copy of none
-    null: Decides = Decides.PUBLIC  # what decides whether it is NULL
+    null: Decides = Decides.NOTHING  # what decides whether it is NULL, if no column of the tables is
 
 
 Outputs = dict[str, _Output]
@@ -219,9 +219,8 @@ class _Lineage:
         found = {}
         for column in columns:
             origin = (name, column.name)
-            null = Decides.PRESENCE if origin in self.secrets else Decides.PUBLIC
             copied = column.name if name == SOURCE else None
-            found[folded_name(column.name, self.schema)] = _Output(frozenset({origin}), copied, null)
+            found[folded_name(column.name, self.schema)] = _Output(frozenset({origin}), copied)
         return found
 
     def check(self, secrets: Origins, audited: Origins, *, record: str | None) -> None:
