@@ -347,10 +347,10 @@ def assumptions(findings: Findings) -> tuple[str, ...]:
     data_secret = plan.data.secret
     lines = [
         "The attacker knows who is in which group, the noise levels and the bounds, and sees every number.",
-        "rmse is that of the best unbiased attack. Remaining uncertainty is an average over the records' "
-        "possible values and the noise; its lower end holds for every attack, also biased and constrained "
-        f"ones, if all unknown records have independent {findings.prior.values}. It says nothing about one "
-        "person's actual value, nor about attackers who know more than that.",
+        "rmse is that of the best unbiased linear attack. Remaining uncertainty is an average over the "
+        "records' possible values and the noise; its lower end holds for every attack, also biased and "
+        f"constrained ones, if all unknown records have independent {findings.prior.values}. It says nothing "
+        "about one person's actual value, nor about attackers who know more than that.",
         "This is a benchmark of what is seen, not a differential-privacy guarantee; the budget is that.",
     ]
     if membership.contributions > 1 or plan.data.max_rows_per_record > 1:

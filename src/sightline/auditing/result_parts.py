@@ -185,7 +185,9 @@ class Exposed(ResultPart):
     category: str | None  # of a categorical secret: which indicator
     identifiable: bool  # the value, or for a group the sum of its values
     local: bool  # at the operating point only: owner-only
-    rmse: float | None  # of the best unbiased attack on that value or sum; none if there is no such attack
+    rmse: (
+        float | None
+    )  # of the best unbiased linear attack on that value or sum; none if there is no such attack
     rmse_percent_of_range: float | None
     remaining_uncertainty: Uncertainty | None  # of one record's value
     releases: Annotated[tuple[str, ...], Many]  # that the recipe uses, the heaviest first
