@@ -164,9 +164,10 @@ def unverified(findings: Findings, homogeneous: tuple[HomogeneousCell, ...]) -> 
         _Case(
             name=name.HOMOGENEOUS,
             count=len(homogeneous),
-            one=f"number is about rows that are nearly all alike, and tells the values of {most:,} rows",
+            one="number is about rows that are nearly all alike, and tells the values of "
+            f"{counted(most, 'row')}",
             many="numbers are about rows that are nearly all alike, and tell the values of up to "
-            f"{most:,} rows each",
+            f"{counted(most, 'row')} each",
         ),
         _Case(
             name=name.HOMOGENEOUS,
