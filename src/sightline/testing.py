@@ -8,9 +8,8 @@ from sightline import jobs
 from sightline.auditing.reading import PlanLike
 from sightline.auditing.result import AuditResult
 from sightline.errors import InvalidInput
+from sightline.report.first_screen import print_first_screen
 from sightline.report.streams import console
-from sightline.report.terminal import print_changes, print_verdict
-from sightline.report.wording import secret_line
 
 _WIDTH = 100
 
@@ -34,8 +33,5 @@ def assert_keeps(plan: PlanLike, limit: float | str | None = None) -> AuditResul
 def _first_screen(result: AuditResult) -> str:
     text = StringIO()
     screen = console(file=text, width=_WIDTH, force_terminal=False)
-    for other in (result, *result.other_secrets) if result.other_secrets else ():
-        screen.print(secret_line(other), markup=False)
-    print_verdict(result, screen)
-    print_changes(result, screen)
+    print_first_screen(result, screen, full=True)
     return text.getvalue().rstrip()
