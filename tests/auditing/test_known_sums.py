@@ -79,7 +79,7 @@ def _audit(
 
 
 def test_a_group_behind_weights_is_found() -> None:
-    """x + 2y and x + y: twice the second less the first is about the first group alone, all of whom say no."""
+    """x + 2y and x + y: twice the second less the first is about the first group alone, who all say no."""
     sizes, yeses = [20, 40], [0, 22]
     weighted = "SELECT SUM(CAST(x AS INT) * CASE WHEN g = 0 THEN 1 ELSE 2 END) FROM data"
     releases = [(weighted, 1.2), ("SELECT COUNT(*) FILTER (WHERE x) FROM data", 0.6)]

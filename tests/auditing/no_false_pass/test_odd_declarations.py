@@ -146,7 +146,7 @@ def test_whoever_is_known_is_not_counted_among_those_who_keep() -> None:
     result = sl.audit(plan)
     assert result.verdict.passed
     assert (result.records, result.verdict.judged) == (31, 30)
-    assert "30 records whose secret is not known beforehand" in limit_line(result)
+    assert "30 people whose x is not known beforehand" in limit_line(result)
 
 
 @pytest.mark.parametrize("memory", [None, 40_000_000])

@@ -74,7 +74,7 @@ def test_totals_of_nearly_as_many_rows_hide_each_other() -> None:
 
 def test_the_noise_alone_hides_any_total() -> None:
     result = sl.audit(_plan(_orders([MOST] + [1] * 30), PLAIN, noise=10.0 * MOST))
-    assert result.verdict.guaranteed is not None
+    assert result.verdict.guaranteed
     assert result.verdict.passed
 
 
