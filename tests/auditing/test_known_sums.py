@@ -54,7 +54,7 @@ def _posterior(sizes: list[int], answers: list[tuple[list[float], float, float]]
             means += weight * np.array(world) / np.array(sizes)
         share = means / total
         found.append(4 * share * (1 - share))
-    return np.minimum(*found).tolist()
+    return [float(one) for one in np.minimum(*found)]
 
 
 def _people(sizes: list[int], yeses: list[int]) -> pl.DataFrame:

@@ -149,7 +149,8 @@ def _told_alone(findings: Findings, sums: KnownSums) -> tuple[list[HomogeneousCe
         alone = np.minimum(alone, _alone(findings, sums, ends))
     told = np.flatnonzero(alone < limit_of(findings))
     return [
-        _described(findings, sums, np.eye(1, len(sums), place)[0], float(alone[place])) for place in told
+        _described(findings, sums, np.eye(1, len(sums), place)[0], float(alone[place]))
+        for place in told.tolist()
     ], alone
 
 
@@ -188,8 +189,9 @@ def _alone(findings: Findings, sums: KnownSums, ends: Ends) -> FloatArray:
     near = sums.totals[column] - ends.low * rows
     several = _categories_of(findings, sums)  # that a number counts together: each of its rows is once in it
     number = np.bincount(line, weights * rows, size) / several
-    apart = np.bincount(line, weights * np.where(table.data > 0, near, ends.width * rows - near), size)
-    apart = np.minimum(apart, ends.width * number - apart)
+    reflected = np.where(table.data > 0, near, ends.width * rows - near)
+    one_side: FloatArray = np.bincount(line, weights * reflected, size).astype(np.float64)
+    apart = np.minimum(one_side, ends.width * number - one_side)
     mean = np.minimum(expected_distance(apart, sums.deviation) / number, ends.width / 2)
     if findings.prior.kind is SecretKind.NUMBER:
         return ends.remaining(mean)
@@ -201,7 +203,7 @@ def _alone(findings: Findings, sums: KnownSums, ends: Ends) -> FloatArray:
     small = (people >= 2) & (people <= _SMALL) & plain
     # With more Gaussian noise no count is more than 3 % likelier than another.
     places = np.flatnonzero(small & (laplace | (sums.deviation < _TELLING * people)))
-    total = np.bincount(line, weights * sums.totals[column], size)
+    total: FloatArray = np.bincount(line, weights * sums.totals[column], size).astype(np.float64)
     for start in range(0, places.size, _BLOCK):
         chosen = places[start : start + _BLOCK]
         logs = np.where(laplace, np.sqrt(2.0 * sums.copies), 0.0)[chosen]  # T of scale √(T/2) × deviation
@@ -349,9 +351,10 @@ def _described(
     names = [f'"{cell_name(membership, int(sums.cells[line]))}"' for line in lines[:3]]
     weights = np.abs(np.asarray(sums.weights.T @ combination))
     chosen = np.flatnonzero(weights > _MATTERS * weights.max())
-    _, first = np.unique(sums.signature[chosen], return_index=True)
-    rows = int(sums.counts[chosen[first]].sum())
-    name = names[0]
+    _, once = np.unique(sums.signature[chosen], return_index=True)
+    rows = int(sums.counts[chosen[once]].sum())
+    recipe = sums.copies[lines[0]] == 0
+    name = "the best recipe for rows that nothing tells apart" if recipe else names[0]
     signs = np.sign(combination[lines])
     parts = np.unique(findings.pricing.owner[sums.cells[lines]])
     if lines.size == 2 and signs[0] != signs[1]:

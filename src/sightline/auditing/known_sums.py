@@ -35,7 +35,7 @@ class KnownSums:
     totals: FloatArray  # the true sum over the rows of each class
     signature: IndexArray  # of each class
     deviation: FloatArray  # standard deviation of the noise on each sum
-    copies: IndexArray  # of each number
+    copies: IndexArray  # of each number; 0 if it is a recipe of several
     correlation: FloatArray | None = None  # of the noise, if it is not independent
 
     def __len__(self) -> int:
