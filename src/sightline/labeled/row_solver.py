@@ -16,6 +16,7 @@ computed in balls, from all rows as they are (:class:`BallForm`), and weights on
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -256,21 +257,24 @@ class DenseSolver:
             return None
         solver, products = replace(self), self.integers.rational()
         variance, information = self.noise.variance, 1 / self.noise.information
-        if self.noise.covariance is not None:
+        if self.noise.shared:
             variance = information = self.noise.covariance
-        forms = {"linear": BallForm(noise=variance, products=products, unit=1 / self.prior.scale)}
+        white = self.noise.whitener
+        forms = {
+            "linear": BallForm(noise=variance, whitener=white, products=products, unit=1 / self.prior.scale)
+        }
         if self.weighted is not None:
             sums, unit = self.weighted
             if sums.matrix is not self.sums.matrix:
                 products = flint.fmpz_mat(sums.matrix.astype(np.int64).tolist())
-            forms["hidden"] = BallForm(noise=information, products=products, unit=unit)
+            forms["hidden"] = BallForm(noise=information, whitener=white, products=products, unit=unit)
         solver.__dict__.update(forms)
         return solver
 
     def reduced(self, variance: FloatArray) -> tuple[FloatArray, float]:
         """R over the independent rows, and a bound on the error of its forms."""
         kept, T = self.independent.rows, self.independent.others
-        if self.noise.covariance is not None:
+        if self.noise.shared:
             return self._correlated(kept, T)
         if not T.any():
             return np.diag(variance[kept]), gamma(4)
@@ -285,13 +289,14 @@ class DenseSolver:
         """R for noise that rows share: the inverse of EᵀΣ⁻¹E, where E gives all rows from the independent
         ones.
         """
-        form, E = self.noise.precision, np.zeros((self.numbers, kept.size))
-        E[kept, np.arange(kept.size)] = 1.0
+        form = self.noise.precision
+        J, reach = form.matrix[np.ix_(kept, kept)], np.ones(kept.size)
         if T.any():
-            E += T
-        J = E.T @ (form.matrix[:-1, :-1] @ E)
-        reach = np.abs(E).T @ form.root[:-1] / np.sqrt(np.diagonal(J))
-        rounding = math.sqrt(gamma(2 * self.numbers + 8)) * reach
+            E = T.copy()
+            E[kept, np.arange(kept.size)] += 1.0
+            J = E.T @ (form.matrix[:-1, :-1] @ E)
+            reach = np.abs(E).T @ form.root[:-1] / np.sqrt(np.diagonal(J))
+        rounding = math.sqrt(gamma(2 * self.numbers + 8 + form.roundings)) * reach
         inverse = RowForm.inverse((J + J.T) / 2, kept, self.numbers, error=form.error, entries=rounding)
         return self._own(inverse), inverse.error
 
@@ -302,7 +307,7 @@ class DenseSolver:
     @cached_property
     def _by_information(self) -> tuple[FloatArray, float]:
         excess = self.noise.variance * self.noise.information
-        if self.noise.covariance is None and np.ptp(excess) > 1e-14 * excess[0]:
+        if not self.noise.shared and np.ptp(excess) > 1e-14 * excess[0]:
             return self.reduced(1 / self.noise.information)
         return self._by_variance[0] / excess[0], self._by_variance[1] + gamma(4)  # noise of one law
 
@@ -328,33 +333,88 @@ class DenseSolver:
         if integers is None or not count:
             return Decided(directions=directions, identifiable=yes, undecided=undecided)
         prime, size = integers.prime(kept), asked.counts.shape[1]
-        b = modular(asked.whole_images(integers)[kept], prime)
-        seen = b.transpose() * integers.modular(kept, kept, prime).solve(b)
+        seen = self._seen(asked, integers, prime)
         for unit in range(count):
-            own, square = range(unit * size, (unit + 1) * size), asked.squares(unit).astype(int).tolist()
+            square, own = asked.squares(unit).astype(int).tolist(), seen(unit)
             left = [
-                [(entry - int(seen[i, j])) % prime for entry, j in zip(line, own, strict=True)]
-                for line, i in zip(square, own, strict=True)
+                [(entry - told) % prime for entry, told in zip(line, told_line, strict=True)]
+                for line, told_line in zip(square, own, strict=True)
             ]
             rank = flint.nmod_mat(size, size, [entry for line in left for entry in line], prime).rank()
             directions[unit] = size - (size // k if k > 1 else 0) - int(rank)
             yes[unit] = [sum(sum(line[c::k]) for line in left[c::k]) % prime == 0 for c in range(k)]
         return Decided(directions=directions, identifiable=yes, undecided=undecided)
 
+    def _seen(self, asked: AskedUnits, integers: RowIntegers, prime: int) -> Callable[[int], list[list[int]]]:
+        """For every unit bᵀM⁻b, modulo a prime."""
+        kept, size = self.independent.rows, asked.counts.shape[1]
+        if self._disjoint and integers.table.dtype != object:  # rows that share nobody are divided one by one
+            images, sizes = asked.images, np.diagonal(integers.table)
+            live = set(kept.tolist())
+
+            def alone(unit: int) -> list[list[int]]:
+                columns = [
+                    {
+                        row: int(value)
+                        for row, value in zip(
+                            images.indices[images.indptr[c] : images.indptr[c + 1]].tolist(),
+                            images.data[images.indptr[c] : images.indptr[c + 1]].tolist(),
+                            strict=True,
+                        )
+                        if row in live
+                    }
+                    for c in range(unit * size, (unit + 1) * size)
+                ]
+                inverse = {row: pow(int(sizes[row]), -1, prime) for column in columns for row in column}
+                return [
+                    [
+                        sum(value * right.get(row, 0) * inverse[row] for row, value in left.items()) % prime
+                        for right in columns
+                    ]
+                    for left in columns
+                ]
+
+            return alone
+        b = modular(asked.whole_images(integers)[kept], prime)
+        products = b.transpose() * integers.modular(kept, kept, prime).solve(b)
+
+        def among(unit: int) -> list[list[int]]:
+            own = range(unit * size, (unit + 1) * size)
+            return [[int(products[i, j]) for j in own] for i in own]
+
+        return among
+
+    @cached_property
+    def _disjoint(self) -> bool:
+        """Whether no two independent rows have a person in common: their products are a diagonal."""
+        kept = self.independent.rows
+        return bool(np.count_nonzero(self.sums.matrix[np.ix_(kept, kept)]) == kept.size)
+
+    @cached_property
+    def _reach(self) -> FloatArray:
+        """The noise of what the inverse of the products gives for each row: the root of XRX's diagonal."""
+        X, (R, _) = self._own(self.leverage), self._by_information
+        if self._disjoint:
+            return np.asarray(np.diagonal(X) * np.sqrt(np.diagonal(R)))
+        return np.asarray(np.sqrt(np.maximum(np.einsum("ij,ij->i", X @ R, X), 0.0)))
+
     def weights(self, asked: AskedUnits, functionals: Any) -> AnswerWeights:
         """Weights on the independent rows: those of the least error follow by :meth:`on_all_rows`."""
         kept, X, (R, error) = self.independent.rows, self._own(self.leverage), self._by_information
         used = np.flatnonzero(np.diff(functionals.tocsr().indptr))
         M, b = self.sums.matrix[np.ix_(kept, kept)], asked.images[:, used].toarray()[kept]
-        f = functionals.tocsr()[used].toarray()
-        solved = X @ b
-        solved += X @ (b - M @ solved)
+        f = functionals.tocsr()[used]
         # What is left of the equations, with all that was rounded in them.
         length = np.sqrt(np.diagonal(M))[:, None]
-        off = np.abs(b - M @ solved) + gamma(len(b) + 2) * (np.abs(b) + np.abs(M) @ np.abs(solved))
+        if self._disjoint:
+            solved = b / length**2
+            off = gamma(8) * np.abs(b)
+        else:
+            solved = X @ b
+            solved += X @ (b - M @ solved)
+            off = np.abs(b - M @ solved) + gamma(len(b) + 2) * (np.abs(b) + np.abs(M) @ np.abs(solved))
         off += self.sums.entries**2 * length * (length.T @ np.abs(solved))
-        reach = np.sqrt(np.maximum(np.einsum("ij,jk,ki->i", X, R, X, optimize=True), 0.0))
-        weights, bound = solved @ f, 2 * reach @ (off @ np.abs(f))
+        weights, bound = (f.T @ solved.T).T, 2 * self._reach @ (abs(f).T @ off.T).T
         rmse = np.sqrt(np.maximum(np.einsum("im,im->m", weights, R @ weights), 0.0))
         bound = np.where(rmse > 0, bound / np.where(rmse > 0, rmse, 1.0), np.inf) + error
         if not self.leverage.error <= _TRUSTED:  # the factor 2 above covers no more
@@ -363,7 +423,7 @@ class DenseSolver:
         if coarse.size and kept.size <= _BALL_ROWS and self.integers is not None:
             whole = asked.whole_images(self.integers)[:, used]
             weights[:, coarse], rmse[coarse], full = self._weights_in_balls(
-                self.integers, whole, f[:, coarse]
+                self.integers, whole, f[:, coarse].toarray()
             )
             bound[coarse], on_all = 0.0, dict(zip(coarse.tolist(), full.T, strict=True))
         stated = bound + gamma(len(b) + 8)
@@ -379,7 +439,7 @@ class DenseSolver:
         spread = self._by_information[0] @ weights
         full = T @ spread if T.any() else np.zeros((self.numbers, *weights.shape[1:]))
         full[kept] += spread
-        if self.noise.covariance is not None:
+        if self.noise.shared:
             full = np.asarray(self.noise.precision.matrix[:-1, :-1] @ full)
         else:
             full = np.asarray((self.noise.information * full.T).T)
@@ -433,7 +493,7 @@ class DenseSolver:
     def _precision_in_balls(self, shifts: list[int]) -> Any:
         """Σ⁻¹ of the noise over the rows that were made whole."""
         two = flint.arb(2)
-        if self.noise.covariance is None:
+        if not self.noise.shared:
             own = [
                 flint.arb(entry) * two ** (2 * shift)
                 for entry, shift in zip(self.noise.information.tolist(), shifts, strict=True)
@@ -442,6 +502,14 @@ class DenseSolver:
             return flint.arb_mat(
                 [[x if i == j else zero for j in range(len(own))] for i, x in enumerate(own)]
             )
+        if self.noise.whitener is not None:
+            white = flint.arb_mat(
+                [
+                    [flint.arb(entry) * two**shift for entry, shift in zip(line, shifts, strict=True)]
+                    for line in self.noise.whitener.tolist()
+                ]
+            )
+            return white.transpose() * white
         lines = [
             [flint.arb(entry) / two ** (a + b) for entry, b in zip(line, shifts, strict=True)]
             for line, a in zip(self.noise.covariance.tolist(), shifts, strict=True)
