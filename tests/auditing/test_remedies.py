@@ -243,7 +243,7 @@ def test_the_least_factor_is_found_from_above(information: float, limit: float, 
         return
     assert factor is not None
     assert kept(factor) >= limit
-    assert factor <= max(exact * 1.03, 1.01e-7)
+    assert factor <= max(exact * 1.03, 1e-5)
 
 
 def test_a_group_of_one_is_not_to_be_published() -> None:

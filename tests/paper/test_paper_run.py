@@ -266,7 +266,5 @@ class TestTheCommand:
 @pytest.mark.parametrize("label", LABELS)
 def test_fast_asks_for_less_and_never_for_more(label: str) -> None:
     one = figure(label)
-    for name in ("trials", "cases", "groups", "random_triples"):
-        if hasattr(one.full, name):
-            assert getattr(one.fast, name) <= getattr(one.full, name)
-    assert type(one.fast) is type(one.full)
+    assert one.fast.trials <= one.full.trials
+    assert (one.fast.trials > 0) == (one.full.trials > 0)

@@ -142,9 +142,10 @@ def unverified(findings: Findings, homogeneous: tuple[HomogeneousCell, ...]) -> 
         _Case(
             name=name.HOMOGENEOUS,
             count=len(homogeneous),
-            one=f"number is about rows that are nearly all alike, and tells the values of {most:,} rows",
+            one="number is about rows that are nearly all alike, and tells the values of "
+            f"{counted(most, 'row')}",
             many="numbers are about rows that are nearly all alike, and tell the values of up to "
-            f"{most:,} rows each",
+            f"{counted(most, 'row')} each",
         ),
         _Case(
             name=name.HOMOGENEOUS,
@@ -325,10 +326,10 @@ def assumptions(findings: Findings) -> tuple[str, ...]:
     data_secret = plan.data.secret
     lines = [
         "The attacker knows who is in which group, the noise levels and the bounds, and sees every number.",
-        "rmse is that of the best unbiased attack. Remaining uncertainty is an average over the records' "
-        "possible values and the noise; its lower end holds for every attack, also biased and constrained "
-        f"ones, if all unknown records have independent {findings.prior.values}. It says nothing about one "
-        "person's actual value, nor about attackers who know more than that.",
+        "rmse is that of the best unbiased linear attack. Remaining uncertainty is an average over the "
+        "records' possible values and the noise; its lower end holds for every attack, also biased and "
+        f"constrained ones, if all unknown records have independent {findings.prior.values}. It says nothing "
+        "about one person's actual value, nor about attackers who know more than that.",
         "This is a benchmark of what is seen, not a differential-privacy guarantee; the budget is that.",
     ]
     if membership.contributions > 1 or plan.data.max_rows_per_record > 1:

@@ -193,12 +193,17 @@ class LinearFindings:
         return max(self.exposure.relative_error, of_others)
 
     @property
-    def least(self) -> Uncertainty | None:
-        """The bracket with the least lower end; of several, the one with the least upper end."""
+    def least_column(self) -> int | None:
+        """The column with the least lower end; of several, the one with the least upper end."""
         if not self.lower.size:
             return None
         alike = np.flatnonzero(self.lower == self.lower.min())
-        return self.bracket(int(alike[np.argmin(self.upper[alike])]))
+        return int(alike[np.argmin(self.upper[alike])])
+
+    @property
+    def least(self) -> Uncertainty | None:
+        """The bracket of :attr:`least_column`."""
+        return None if self.least_column is None else self.bracket(self.least_column)
 
     @property
     def repeatable(self) -> bool:

@@ -61,7 +61,6 @@ class RecordExposure:
     identifiable: Decision
     rmse: float
     remaining_uncertainty: tuple[float, float]
-    rmse_if_others_known: float
     touched: bool
     hidden_among: int
 
@@ -102,7 +101,7 @@ class Exposures:
 
     identifiable: BoolArray
     undecided: BoolArray
-    rmse: FloatArray  # of the best unbiased attack (eq:mse_optimal_s4); infinite where there is none
+    rmse: FloatArray  # of the best unbiased recipe (eq:mse_optimal_s4); infinite where there is none
     remaining_lower: FloatArray
     remaining_upper: FloatArray
     information: FloatArray  # G_jj: about a record if all others are known
@@ -122,13 +121,11 @@ class Exposures:
 
     def __getitem__(self, record: int) -> RecordExposure:
         j = self._unknown(record)
-        information = float(self.information[j])
         return RecordExposure(
             record=j,
             identifiable=self.decision(j),
             rmse=float(self.rmse[j]),
             remaining_uncertainty=(float(self.remaining_lower[j]), float(self.remaining_upper[j])),
-            rmse_if_others_known=information**-0.5 if information > 0 else np.inf,
             touched=bool(self.touched[j]),
             hidden_among=int(self.groups.sizes[self.group[j]]),
         )
@@ -350,7 +347,7 @@ def _with_others_known(releases: LinearReleases, lowered: LoweredRecords, prior:
         ),
         identifiable=touched,
         undecided=np.zeros(people.size, dtype=np.bool_),
-        rmse=np.where(touched, 1 / np.sqrt(np.where(touched, information, 1.0)), np.inf),
+        rmse=np.where(touched, 1 / np.sqrt(np.where(touched, linear, 1.0)), np.inf),
         lower=prior.lower(seen),
         upper=prior.upper(seen),
         information=information,

@@ -153,12 +153,6 @@ class InformationRange:
         return {"least": min(part["least"] for part in parts), "most": max(part["most"] for part in parts)}
 
 
-def products_of_lines(rows: WholeArray, counts: FloatArray, numbers: int) -> FloatArray:
-    """Sums of counts over the lines that every two rows have in common; ``numbers`` stands for no row."""
-    lines = _Lines(rows=rows, weights=None, numbers=numbers, dense=True)
-    return np.asarray(lines.product(counts))
-
-
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _Lines:
     """Columns as lines of rows and weights, of which products are summed up."""

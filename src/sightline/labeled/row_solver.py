@@ -400,7 +400,7 @@ class DenseSolver:
 
     def weights(self, asked: AskedUnits, functionals: Any) -> AnswerWeights:
         """Weights on the independent rows: those of the least error follow by :meth:`on_all_rows`."""
-        kept, X, (R, error) = self.independent.rows, self._own(self.leverage), self._by_information
+        kept, X, (R, error) = self.independent.rows, self._own(self.leverage), self._by_variance
         used = np.flatnonzero(np.diff(functionals.tocsr().indptr))
         M, b = self.sums.matrix[np.ix_(kept, kept)], asked.images[:, used].toarray()[kept]
         f = functionals.tocsr()[used]
@@ -436,13 +436,13 @@ class DenseSolver:
         Where those on the independent rows are so large that rounding would hide them, balls made these.
         """
         kept, T, weights = self.independent.rows, self.independent.others, attacks.weights
-        spread = self._by_information[0] @ weights
+        spread = self._by_variance[0] @ weights
         full = T @ spread if T.any() else np.zeros((self.numbers, *weights.shape[1:]))
         full[kept] += spread
         if self.noise.shared:
             full = np.asarray(self.noise.precision.matrix[:-1, :-1] @ full)
         else:
-            full = np.asarray((self.noise.information * full.T).T)
+            full = np.asarray((full.T / self.noise.variance).T)
         # What rounding left of Eᵀ full = w is made up for: weights are unbiased to the last digits.
         given = full[kept] + (T.T @ full if T.any() else 0.0)
         full[kept] += weights - given
@@ -495,8 +495,8 @@ class DenseSolver:
         two = flint.arb(2)
         if not self.noise.shared:
             own = [
-                flint.arb(entry) * two ** (2 * shift)
-                for entry, shift in zip(self.noise.information.tolist(), shifts, strict=True)
+                two ** (2 * shift) / flint.arb(entry)
+                for entry, shift in zip(self.noise.variance.tolist(), shifts, strict=True)
             ]
             zero = flint.arb(0)
             return flint.arb_mat(
@@ -518,7 +518,7 @@ class DenseSolver:
 
     def sharpest(self, asked: AskedUnits, unit: IndexArray, directions: IndexArray) -> Any:
         """Of the identifiable directions of units with several rows, the unit features that are seen best."""
-        kept, X, (R, _) = self.independent.rows, self._own(self.leverage), self._by_information
+        kept, X, (R, _) = self.independent.rows, self._own(self.leverage), self._by_variance
         size, features = asked.counts.shape[1], sparse.lil_array((asked.counts.size, unit.size))
         for column, chosen in enumerate(unit.tolist()):
             own, (square, axes) = (

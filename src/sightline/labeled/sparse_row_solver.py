@@ -221,13 +221,13 @@ class SparseSolver:
     @cached_property
     def _vanishing(self) -> Dependencies | None:
         """The combinations of rows that vanish; ``None`` where they fill in."""
-        return Dependencies.of(self._factor[2], 1 / self.noise.information)
+        return Dependencies.of(self._factor[2], self.noise.variance)
 
     def _dependencies(self, recipes: Any) -> Dependencies | None:
         """With values for the pairs that many recipes need."""
         if recipes.shape[1] <= FEW_RECIPES:
             return self._vanishing
-        return Dependencies.of(self._factor[2], 1 / self.noise.information, recipes)
+        return Dependencies.of(self._factor[2], self.noise.variance, recipes)
 
     def on_all_rows(self, attacks: AnswerWeights) -> FloatArray:
         """The weights of the least error that give what exact weights give; the exact ones where rows fill

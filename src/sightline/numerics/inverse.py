@@ -18,8 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from sightline.arrays import FloatArray, like, namespace
-from sightline.numerics.residuals import absolute_product, gamma, inverse_error
+from sightline.arrays import FloatArray, namespace
 
 _LEAF = 128  # blocks up to this size are factorised directly
 _PANEL = 128  # and so many rows or columns of a triangle are multiplied at a time
@@ -42,27 +41,6 @@ def positive_inverse(matrix: Any) -> Any:
     except np.linalg.LinAlgError:
         return None
     return _products_of_columns(matrix)
-
-
-def inverse_of_products(products: Any) -> tuple[Any, float] | None:
-    """The inverse of a Gram matrix of non-zero rows; ``None`` if singular, to rounding.
-
-    With a bound on the relative error of its quadratic forms. Below 1 it proves the rows independent.
-    """
-    xp = namespace(products)
-    scale = 1 / xp.sqrt(xp.diagonal(products))
-    scaled = products * (scale[:, None] * scale)  # symmetric to the last bit
-    inverse = positive_inverse(scaled * 1.0)  # of a copy
-    if inverse is None:
-        return None
-    # Scaling by rounded factors changes nothing that the forms depend on; its own rounding counts.
-    error = inverse_error(scaled, inverse)
-    everyone = like(scaled, np.ones((len(scale), 1)))
-    sums = absolute_product(scaled, absolute_product(inverse, everyone))
-    spread = float(sums.max()) if len(sums) else 0.0
-    inverse *= scale[:, None]
-    inverse *= scale
-    return inverse, error + gamma(4) * spread
 
 
 def _inverse_on_device(matrix: Any) -> Any:

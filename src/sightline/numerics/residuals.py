@@ -9,7 +9,7 @@ Where a whole product of matrices would cost too much, the norm of a residual is
 vector x, :math:`|Rx| \ge \|R\|\,|g|` with a standard normal number g. So :math:`\|R\| \le 2 \max_k |R x_k|`
 unless 48 independent normal numbers are all below one half: a chance of :math:`10^{-20}`.
 
-:func:`inverse_error` and :func:`eigenvector_errors` also take the arrays of an accelerator, whose products
+:func:`inverse_error` also takes the arrays of an accelerator, whose products
 are in double precision too (:class:`sightline.numerics.device.Device` tries that out).
 """
 
@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from sightline.arrays import FloatArray, like, namespace, to_numpy, with_diagonal_plus
+from sightline.arrays import FloatArray, like, namespace, to_numpy
 
 _UNIT = float(np.finfo(np.float64).eps)
 _PROBES, _SHARE = 48, 0.5  # the chance that all are below the share: 0.3829 ** 48
@@ -81,35 +81,6 @@ def inverse_error(matrix: Any, inverse: Any, *, divisor: float = 0.0) -> float:
     product = math.sqrt(float(above.max()) * float(across.max()))
     lengths = np.linalg.norm(drawn, axis=0)
     return probed_norm(to_numpy(back - x), gamma(2 * size + 6) * (1 + product) * lengths)
-
-
-def eigenvector_errors(matrix: Any, values: Any, vectors: Any) -> tuple[float, float]:
-    r"""Bounds on :math:`\|MV - V\Lambda\|` and :math:`\|V^\top V - I\|`.
-
-    With them :math:`(cI + M)\,V(cI + \Lambda)^{-1}V^\top - I` is at most the second plus the first, times
-    :math:`\|V\|`, over the least of :math:`c + \Lambda`: a bound on the relative error of every quadratic
-    form of the computed inverse.
-    """
-    size = len(matrix)
-    if size == 0:
-        return 0.0, 0.0
-    norm = namespace(matrix).linalg.norm
-    apart = float(norm(with_diagonal_plus(vectors.T @ vectors, -1.0))) + gamma(size) * size * 1.01
-    # V has the Frobenius norm √n, but for its deviation from an orthogonal matrix.
-    total = float(norm(vectors)) * 1.01
-    left = float(norm(matrix @ vectors - vectors * values))
-    rounding = gamma(size) * total * (float(norm(matrix)) + float(abs(values).max()))
-    return left + rounding, apart
-
-
-def orthonormality_error(columns: FloatArray) -> float:
-    r"""A bound on :math:`\|W^\top W - I\|`; infinite if it is not a number of double precision."""
-    count, width = columns.shape
-    with np.errstate(over="ignore", invalid="ignore"):
-        products = columns.T @ columns
-        squares = float(np.sum(np.diagonal(products)))
-        error = float(np.linalg.norm(products - np.eye(width))) + gamma(count) * squares * 1.01
-    return error if math.isfinite(error) else math.inf
 
 
 def product_error(columns: FloatArray, factor: FloatArray, *, lengths: FloatArray) -> float:

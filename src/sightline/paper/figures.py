@@ -1,7 +1,7 @@
 """The figures and tables of the paper by their labels.
 
-Each is a module: ``TITLE``, ``ABOUT``, ``Parameters``, ``Result``, ``compute`` and ``claims``; and, where it
-has them, ``FAST`` (the parameters of a fast run), ``draw``, ``compare`` and ``tables``.
+Each is a module: ``TITLE``, ``ABOUT``, ``Result``, ``compute`` and ``claims``; and, where it has them,
+``FULL`` and ``FAST`` (how many random cases a run draws), ``draw``, ``compare`` and ``tables``.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from importlib import import_module
 
 from sightline.errors import InvalidInput
-from sightline.paper.comparison import Figure
+from sightline.paper.comparison import Effort, Figure
 
 # Label -> its module, in the order of the paper; then figures that it mentions and does not show, and
 # figures that go beyond it.
@@ -56,8 +56,8 @@ diag:bounds, beyond:hybrid, claims
     return Figure(
         title=own.TITLE,
         about=own.ABOUT,
-        full=own.Parameters(),
-        fast=getattr(own, "FAST", own.Parameters()),
+        full=getattr(own, "FULL", Effort()),
+        fast=getattr(own, "FAST", Effort()),
         result=own.Result,
         compute=own.compute,
         draw=getattr(own, "draw", lambda _: {}),

@@ -23,7 +23,7 @@ from pydantic_core import to_jsonable_python
 
 from sightline.errors import InvalidInput, MissingExtra, require
 from sightline.format import power_of_ten
-from sightline.paper.comparison import ClaimVerdict, Comparison, Figure, MadeFigure, Panel, joint_test
+from sightline.paper.comparison import ClaimVerdict, Comparison, Effort, Figure, MadeFigure, Panel, joint_test
 from sightline.paper.figures import LABELS, figure
 from sightline.progress import Progress, reporting, silent
 from sightline.report.files import write_new
@@ -63,16 +63,18 @@ class Regenerated:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Task:
-    """A figure to make in a folder, with its parameters."""
+    """A figure to make in a folder."""
 
     label: str
     figure: Figure
     folder: Path
-    parameters: Any
+    effort: Effort
 
     @property
     def key(self) -> str:
-        return key(self.label, self.parameters)
+        """Hash the inputs of the result: its label, its effort and the code of the package."""
+        text = as_json({"label": self.label, "effort": self.effort, "code": _code()})
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     @property
     def file(self) -> Path:
@@ -106,8 +108,9 @@ def regenerate(
 
     def task(label: str) -> _Task:
         labelled = figure(label)
-        parameters = labelled.parameters(fast=fast, seed=seed)
-        return _Task(label=label, figure=labelled, folder=folder, parameters=parameters)
+        return _Task(
+            label=label, figure=labelled, folder=folder, effort=labelled.effort(fast=fast, seed=seed)
+        )
 
     made = tuple(_make(task(label), progress) for label in chosen)
     others = [_stored(task(label)) for label in LABELS if label not in chosen]
@@ -128,7 +131,7 @@ def _make(task: _Task, progress: Progress) -> MadeFigure:
                 progress(task.label, share)
 
         with reporting(under):
-            result = task.figure.compute(task.parameters)
+            result = task.figure.compute(task.effort)
     made = _made_figure(task, result, computed=computed)
     for panel in made.panels:
         if computed or not panel.file.exists():
@@ -159,7 +162,7 @@ def _made_figure(task: _Task, result: Any, *, computed: bool) -> MadeFigure:
         "label": label,
         "title": labelled.title,
         "key": task.key,
-        "parameters": to_jsonable_python(task.parameters),
+        "effort": to_jsonable_python(task.effort),
         "comparison": [
             {
                 "panel": comparison.panel,
@@ -206,12 +209,6 @@ def file_stem(label: str) -> str:
         letter if letter.isascii() and (letter.isalnum() or letter == "_") else " " for letter in label
     )
     return "-".join(words.split())
-
-
-def key(label: str, parameters: object) -> str:
-    """Hash the inputs of a result: its label, its parameters and the code of the package."""
-    text = as_json({"label": label, "parameters": parameters, "code": _code()})
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def as_json(value: Any) -> str:
