@@ -131,9 +131,9 @@ class Release(Section):
     )
     running: RunningSums | None = Field(
         default=None,
-        description="What is published are running sums of the groups: over is the column of GROUP BY that "
-        "they run over, from and to its first and last step (whole numbers or days), whether somebody is in "
-        "a step or not, and min_separation how many steps apart two rows of a record are at least.",
+        description="Running sums are published: over a column of GROUP BY, from its first step to its last "
+        "(whole numbers or days), also of steps that nobody is in. Two rows of a record are at least "
+        "min_separation steps apart.",
     )
     withhold: Annotated[tuple[NumberName, ...], Field(strict=False)] = Field(
         default=(),

@@ -144,15 +144,13 @@ class ReleaseNoise(Section):
     mechanism: MechanismName = Field(
         default=Mechanism(),
         json_schema_extra=without_default,
-        description="What draws Gaussian noise that the numbers share: independent, noisy-steps, tree or "
-        'toeplitz-sqrt for running sums, or { file = "C.npy" } with any strategy C, a row for each noise and '
-        "a column for each number in the order of its key. Published is a function of C times the numbers "
-        "plus noise; stddev is that of each noise, a multiplier is over the largest change of a record "
-        "under C.",
+        description="What draws Gaussian noise that the numbers share: by name for running sums, or by the "
+        "file of its strategy, a row for each noise and a column for each number in the order of its key. "
+        "Then stddev is that of each noise.",
     )
     decoder: DecoderName = Field(
         default="online",
-        description="Of a tree: whether running sums add up nodes (online), or least squares use all nodes.",
+        description="Of a tree: sums add up nodes, or are the best fit to all nodes.",
     )
 
     @model_validator(mode="after")
