@@ -16,7 +16,6 @@ computed in balls, from all rows as they are (:class:`BallForm`), and weights on
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -27,8 +26,9 @@ from scipy.linalg import eigh
 
 from sightline.arrays import FloatArray, IndexArray
 from sightline.labeled.asked_units import AnswerWeights, AskedUnits, Decided
+from sightline.labeled.row_decisions import decided
 from sightline.labeled.row_forms import BallForm, RowForm, dot
-from sightline.labeled.row_integers import RowIntegers, modular
+from sightline.labeled.row_integers import RowIntegers
 from sightline.labeled.row_products import ProductSums
 from sightline.labeled.table_units import TableUnits
 from sightline.labeled.unit_design import RowNoise, UnitPrior
@@ -265,69 +265,8 @@ class DenseSolver:
         return RowForm.inverse(matrix, kept, self.numbers, error=noise[1], entries=rounding)
 
     def decide(self, asked: AskedUnits) -> Decided:
-        """Nothing is undecided, unless weights are so large, and so many, that nothing is exact.
-
-        Exact, modulo a prime that nobody can choose: fᵀKf − bᵀM⁻b is zero on what is identifiable, and only
-        there.
-        """
-        kept, k, integers, count = self.independent.rows, len(asked.kernel), self.integers, len(asked.kinds)
-        directions, yes = np.zeros(count, dtype=np.intp), np.zeros((count, k), dtype=np.bool_)
-        undecided = np.full(count, integers is None)
-        if integers is None or not count:
-            return Decided(directions=directions, identifiable=yes, undecided=undecided)
-        prime, size = integers.prime(kept), asked.counts.shape[1]
-        if size > MANY_ROWS:
-            return self._decide_by_row(asked, integers)
-        seen = self._seen(asked, integers, prime)
-        for unit in range(count):
-            square, own = asked.squares(unit).astype(int).tolist(), seen(unit)
-            left = [
-                [(entry - told) % prime for entry, told in zip(line, told_line, strict=True)]
-                for line, told_line in zip(square, own, strict=True)
-            ]
-            rank = flint.nmod_mat(size, size, [entry for line in left for entry in line], prime).rank()
-            directions[unit] = size - (size // k if k > 1 else 0) - int(rank)
-            yes[unit] = [sum(sum(line[c::k]) for line in left[c::k]) % prime == 0 for c in range(k)]
-        return Decided(directions=directions, identifiable=yes, undecided=undecided)
-
-    def _seen(self, asked: AskedUnits, integers: RowIntegers, prime: int) -> Callable[[int], list[list[int]]]:
-        """For every unit bᵀM⁻b, modulo a prime."""
-        kept, size = self.independent.rows, asked.counts.shape[1]
-        if self._disjoint and integers.table.dtype != object:  # rows that share nobody are divided one by one
-            images, sizes = asked.images, np.diagonal(integers.table)
-            live = set(kept.tolist())
-
-            def alone(unit: int) -> list[list[int]]:
-                columns = [
-                    {
-                        row: int(value)
-                        for row, value in zip(
-                            images.indices[images.indptr[c] : images.indptr[c + 1]].tolist(),
-                            images.data[images.indptr[c] : images.indptr[c + 1]].tolist(),
-                            strict=True,
-                        )
-                        if row in live
-                    }
-                    for c in range(unit * size, (unit + 1) * size)
-                ]
-                inverse = {row: pow(int(sizes[row]), -1, prime) for column in columns for row in column}
-                return [
-                    [
-                        sum(value * right.get(row, 0) * inverse[row] for row, value in left.items()) % prime
-                        for right in columns
-                    ]
-                    for left in columns
-                ]
-
-            return alone
-        b = modular(asked.whole_images(integers)[kept], prime)
-        products = b.transpose() * integers.modular(kept, kept, prime).solve(b)
-
-        def among(unit: int) -> list[list[int]]:
-            own = range(unit * size, (unit + 1) * size)
-            return [[int(products[i, j]) for j in own] for i in own]
-
-        return among
+        """What is identifiable of some units: exact."""
+        return decided(asked, self.integers, self.independent.rows, disjoint=self._disjoint)
 
     @cached_property
     def _disjoint(self) -> bool:
@@ -342,31 +281,6 @@ class DenseSolver:
         if self._disjoint:
             return np.asarray(np.diagonal(X) * np.sqrt(np.diagonal(R)))
         return np.asarray(np.sqrt(np.maximum(np.einsum("ij,ij->i", X @ R, X), 0.0)))
-
-    def _decide_by_row(self, asked: AskedUnits, integers: RowIntegers) -> Decided:
-        """The same for persons with many columns, over the rows: no matrix over the columns.
-
-        As many features of a person are identifiable as the rank of M falls without them: combinations of
-        rows that vanish on all others, and not on this person.
-        """
-        kept, k, count = self.independent.rows, len(asked.kernel), len(asked.kinds)
-        directions, prime, M = np.zeros(count, dtype=np.intp), integers.prime(kept), integers.table
-        for unit in range(count):
-            others = M - asked.products(unit, integers)
-            directions[unit] = kept.size - int(modular(others[np.ix_(kept, kept)], prime).rank())
-        unit_of, column = np.divmod(np.arange(count * k), k)
-        totals = asked.functional(unit_of, column)
-        b = asked.whole_images_of(totals, integers)[kept]
-        solved = integers.modular(kept, kept, prime).solve(modular(b, prime))
-        squares = asked.variances(totals)
-        yes = np.zeros(count * k, dtype=np.bool_)
-        for place in range(count * k):
-            line = zip(b[:, place].tolist(), range(kept.size), strict=True)
-            yes[place] = (
-                squares[place] - sum(entry * int(solved[i, place]) for entry, i in line)
-            ) % prime == 0
-        nothing = np.zeros(count, dtype=np.bool_)
-        return Decided(directions=directions, identifiable=yes.reshape(count, k), undecided=nothing)
 
     def weights(self, asked: AskedUnits, functionals: Any) -> AnswerWeights:
         """Weights on the independent rows: those of the least error follow by :meth:`on_all_rows`."""
