@@ -17,8 +17,8 @@ from sightline.auditing import findings
 from sightline.examples.shipped import example_plan
 from sightline.labeled.bounds.domain import number_prior
 from sightline.labeled.bounds.target import Seen
+from sightline.labeled.description import Known
 from sightline.labeled.exposures import Exposures
-from sightline.labeled.knowledge import Known
 
 PRIORS = ("uniform", "cos2", "two-point")
 

@@ -27,7 +27,7 @@ from sightline.privacy.composition import LaplaceComposition as LaplaceCompositi
 from sightline.releases.linear import SubsetMean as SubsetMean
 from sightline.releases.linear import SubsetSum as SubsetSum
 from sightline.releases.linear import WeightedSum as WeightedSum
-from sightline.releases.cells import Cells as Cells
+from sightline.releases.linear import Cells as Cells
 from sightline.releases.feature_mean import Moment as Moment
 from sightline.releases.feature_mean import SmoothThreshold as SmoothThreshold
 from sightline.releases.deepset import DeepSet as DeepSet

@@ -21,7 +21,7 @@ from sightline.attacks.estimates import (
     width_factor,
 )
 from sightline.attacks.model import Box, Model, Row, columns_of
-from sightline.attacks.newton import minimise
+from sightline.attacks.starts import minimise
 from sightline.attacks.transcript_model import model_of
 from sightline.errors import InvalidInput, Undecided, require
 from sightline.geometry.fisher import Geometry

@@ -2,7 +2,7 @@
 
 # ruff: isort: skip_file
 
-from sightline.labeled.knowledge import Known as Known
+from sightline.labeled.description import Known as Known
 from sightline.labeled.exposures import Exposures as Exposures
 from sightline.labeled.exposures import RecordExposure as RecordExposure
 from sightline.labeled.contributions import Contributions as Contributions

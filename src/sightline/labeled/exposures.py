@@ -16,8 +16,7 @@ from sightline.arrays import FloatArray, IndexArray
 from sightline.errors import InvalidInput, InvalidNoise, require
 from sightline.labeled.assessment import UnitExposure, assess
 from sightline.labeled.bounds.target import Seen, TargetPrior
-from sightline.labeled.description import LinearReleases
-from sightline.labeled.knowledge import Known, unknown_records
+from sightline.labeled.description import Known, LinearReleases, unknown_records
 from sightline.labeled.row_solver import DenseSolver
 from sightline.labeled.unit_design import Design, RowNoise, UnitPrior
 from sightline.labeled.units import BoolArray

@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sightline.arrays import FloatArray, frozen_floats
 from sightline.errors import InvalidBudget, InvalidNoise, require
-from sightline.numerics.doubled import root_times
+from sightline.numerics.residuals import root_times
 from sightline.privacy.budget import Budget
 
 Counts = Sequence[int] | range | NDArray[np.integer] | FloatArray
