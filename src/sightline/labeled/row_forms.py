@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 from sightline.arrays import FloatArray, IndexArray
-from sightline.labeled.table_units import TableBlock
+from sightline.labeled.dense_units import TableBlock
 from sightline.labeled.units import UnitBlock, UnitColumns
 from sightline.numerics import exact_library as flint
 from sightline.numerics.inverse import positive_inverse

@@ -25,10 +25,10 @@ from scipy import sparse
 from scipy.linalg import eigh
 
 from sightline.arrays import FloatArray, IndexArray
+from sightline.labeled.dense_units import TableUnits
 from sightline.labeled.row_forms import BallForm, RowForm, dot
 from sightline.labeled.row_integers import RowIntegers, modular
 from sightline.labeled.row_products import ProductSums
-from sightline.labeled.table_units import TableUnits
 from sightline.labeled.unit_design import RowNoise, UnitPrior
 from sightline.labeled.units import BoolArray, UnitBlock, UnitStore, WholeArray
 from sightline.numerics import exact_library as flint
