@@ -15,7 +15,7 @@ from sightline.rehearsing.run import rehearse as rehearse
 from sightline.errors import SightlineError as SightlineError
 
 # Budgets and accountants
-from sightline.privacy.budget import Budget as Budget
+from sightline.privacy.accountant import Budget as Budget
 from sightline.privacy.composition import BasicComposition as BasicComposition
 from sightline.privacy.composition import AdvancedComposition as AdvancedComposition
 from sightline.privacy.concentrated import ZeroConcentrated as ZeroConcentrated

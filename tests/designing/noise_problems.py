@@ -13,9 +13,8 @@ from sightline.arrays import FloatArray
 from sightline.designing.following import FollowingRisks, Hiders
 from sightline.designing.problem import FIXED, NoiseProblem
 from sightline.designing.risks import HiddenRisks, KnownRisks, Risks, RowLimits
-from sightline.labeled.bounds.cosine import CosineSquaredPrior
+from sightline.labeled.bounds.priors import CosineSquaredPrior, UniformPrior
 from sightline.labeled.bounds.target import NumberPrior
-from sightline.labeled.bounds.uniform import UniformPrior
 
 TAU, LIMIT = 0.8, 0.5
 NEEDED = LIMIT * TAU / (TAU - LIMIT)

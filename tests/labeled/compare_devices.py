@@ -23,7 +23,7 @@ from scipy import sparse
 
 from sightline.arrays import FloatArray
 from sightline.errors import MissingExtra
-from sightline.labeled.bounds.domain import number_prior
+from sightline.labeled.bounds.priors import number_prior
 from sightline.labeled.bounds.target import TargetPrior
 from sightline.labeled.description import Known, Readout
 from sightline.labeled.design import MembershipDesign

@@ -13,7 +13,7 @@ import tests.labeled.exact_designs as drawn
 from sightline.labeled import route_cost, row_products
 from sightline.labeled.assessment import assess
 from sightline.labeled.bounds.coin import CoinPrior
-from sightline.labeled.bounds.domain import prior_on
+from sightline.labeled.bounds.priors import prior_on
 from sightline.labeled.bounds.target import Seen
 from sightline.labeled.dense_units import TableUnits
 from sightline.labeled.member_rows import MemberRows

@@ -29,8 +29,7 @@ from sightline.geometry.frame import dense
 from sightline.geometry.transcript import Transcript
 from sightline.noise.laws import Noise
 from sightline.numerics.certificate import ExactRecipe, certificate
-from sightline.numerics.decision import Decision
-from sightline.numerics.rank import balance
+from sightline.numerics.rank import Decision, balance
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,7 @@ from scipy import sparse
 from sightline.arrays import FloatArray, IndexArray
 from sightline.errors import InvalidRelease, require
 from sightline.labeled.assessment import attacked
-from sightline.labeled.bounds.uniform import UniformPrior
+from sightline.labeled.bounds.priors import UniformPrior
 from sightline.labeled.description import LinearReleases, unknown_records
 from sightline.labeled.exposures import Exposures, LoweredRecords, exposures
 from sightline.labeled.row_products import ProductSums, RowProducts

@@ -16,9 +16,8 @@ import numpy as np
 from sightline.arrays import FloatArray, IndexArray
 from sightline.errors import InvalidInput, InvalidRelease, require
 from sightline.labeled.assessment import attacked
-from sightline.labeled.bounds.domain import prior_on
+from sightline.labeled.bounds.priors import UniformPrior, prior_on
 from sightline.labeled.bounds.target import TargetPrior
-from sightline.labeled.bounds.uniform import UniformPrior
 from sightline.labeled.contributions import Contributions, contributions
 from sightline.labeled.description import Known, LinearReleases, unknown_records
 from sightline.labeled.exposures import Exposures, exposures, row_noise

@@ -22,8 +22,7 @@ from sightline.labeled.unit_design import Design, RowNoise, UnitPrior
 from sightline.labeled.units import BoolArray
 from sightline.noise.laws import CorrelatedNoise
 from sightline.noise.mixed import laplace_rows
-from sightline.numerics.decision import Decision, Evidence, Rank
-from sightline.numerics.rank import missing, present, smallest_singular
+from sightline.numerics.rank import Decision, Evidence, Rank, missing, present, smallest_singular
 from sightline.numerics.residuals import gamma
 
 _MOST_SIGNAL = 1e140  # of a row over its noise: squares of more fit no double
