@@ -1,4 +1,4 @@
-r"""The priors of a number, by name: how its values are spread over the bounds. A new one is a class and a line.
+r"""The priors of a number, by name: how its values are spread over the bounds.
 
 The cos² prior: values near the middle of the bounds are likelier.
 
