@@ -98,7 +98,7 @@ _publishable = click.option(
     type=click.Path(path_type=Path),
     help="Also write the most exposed to this .csv or .xlsx file.",
 )
-@click.option("--full", is_flag=True, help="Also print what each release does, and smaller changes.")
+@click.option("--full", is_flag=True, help="Also print the budget, each release, and every change.")
 @limit_option
 @names_option
 @click.option("--top", default=20, show_default=True, help="How many of the most exposed to list.")
@@ -267,7 +267,8 @@ def check(plans: tuple[str, ...], schema: bool, shown: str) -> int:
 @plan_argument
 @json_option
 @click.option("--record", required=True, metavar="KEY", help="The key of the record.")
-def explain(plan: str, as_json: bool, record: str) -> None:
+@click.option("--full", is_flag=True, help="Explain every part of the record, not only the sharpest.")
+def explain(plan: str, as_json: bool, record: str, full: bool) -> None:
     """Explain why one record is exposed, step by step. For the table's owner only."""
     from sightline import jobs
     from sightline.report.progress import Ticker
@@ -284,7 +285,7 @@ def explain(plan: str, as_json: bool, record: str) -> None:
     from sightline.report.streams import console
     from sightline.report.terminal import print_explanation
 
-    print_explanation(explanation, console())
+    print_explanation(explanation, console(), full=full)
 
 
 @commands.command(epilog="Example:  sightline init homes.parquet --secret watts --out plan.toml")

@@ -114,7 +114,9 @@ def describe(
     return tuple(
         _entry(findings, found, column, writer, named, folded.get(column)).model_copy(update={"label": label})
         if alone
-        else _of_person(found, column, writer, named, folded.get(column))
+        else _of_person(found, column, writer, named, folded.get(column)).model_copy(
+            update={"total": None if attacks is None else attacks.total(column)}
+        )
         for column, label, alone in zip(columns.tolist(), labels, single.tolist(), strict=True)
     )
 

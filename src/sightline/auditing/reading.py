@@ -62,6 +62,7 @@ _FORMER = {
     ("release", "key_columns"): "leave it out: the header of the noise file has the columns of GROUP BY",
     ("release", "least_noise_stddev"): "write noise_within = [least, most], with inf for no limit",
     ("release", "most_noise_stddev"): "write noise_within = [least, most], with 0 for today's noise",
+    ("data", "dialect"): "leave it out: the SQL is in the dialect of the source",
     ("data", "other_secrets"): "write a section [[secret]] with the column alone for each",
     ("attacker", "knows_share"): 'write the share among what is known: knows = ["20%"]',
     ("attacker", "knows_sizes"): "leave it out: the audit is for attackers who know the sizes of groups",

@@ -175,6 +175,20 @@ class LinearAttack(ResultPart):
         )
 
 
+class TotalView(ResultPart):
+    r"""What is known of the total of a record's rows, in the secret's own units.
+
+    Before the releases :math:`s\sqrt{r}`, for r rows with independent values of standard deviation s. No
+    attack leaves a smaller share of that than of the sharpest feature; the best linear attack on the total
+    leaves no more than ``after_upper``.
+    """
+
+    rows: int
+    before: float
+    after_lower: float
+    after_upper: float
+
+
 class Exposed(ResultPart):
     """A record, or a group that nothing splits, of which too much is seen."""
 
@@ -196,6 +210,7 @@ class Exposed(ResultPart):
     attack: LinearAttack | None = None  # the best linear attack, folded; none where it was not looked for
     feature: Literal["row", "total", "combination"] | None = None  # of a record's several rows: what is seen
     rows: int = 1  # of one such record
+    total: TotalView | None = None  # of several rows that hold numbers
 
     def publishable(self) -> Exposed:
         """The same without the keys of persons."""
@@ -223,6 +238,7 @@ class SharpestView(ResultPart):
     after_upper: float  # the best attack has no larger one
     right_before: float | None = None  # of a yes or no, or of one category: how often the best guess is right
     right_after: float | None = None  # and with the releases, at most
+    total: TotalView | None = None  # of several rows that hold numbers
     text: str
 
 
