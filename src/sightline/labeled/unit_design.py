@@ -15,8 +15,7 @@ from sightline.labeled.bounds.target import TargetPrior
 from sightline.labeled.panels import PanelBlock
 from sightline.labeled.row_forms import RowForm
 from sightline.labeled.units import BoolArray, UnitColumns, UnitStore
-from sightline.numerics.inverse import positive_inverse
-from sightline.numerics.residuals import gamma
+from sightline.numerics.residuals import gamma, positive_inverse
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

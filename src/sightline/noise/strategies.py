@@ -31,7 +31,7 @@ import numpy as np
 
 from sightline.arrays import FloatArray, IndexArray, frozen_floats
 from sightline.errors import InvalidNoise, require
-from sightline.numerics.inverse import positive_inverse
+from sightline.numerics.residuals import positive_inverse
 
 MECHANISMS = ("independent", "noisy-steps", "tree", "toeplitz-sqrt")
 DECODERS = ("online", "least-squares")
