@@ -192,7 +192,8 @@ def _alone(findings: Findings, sums: KnownSums, ends: Ends) -> FloatArray:
     reflected = np.where(table.data > 0, near, ends.width * rows - near)
     one_side: FloatArray = np.bincount(line, weights * reflected, size).astype(np.float64)
     apart = np.minimum(one_side, ends.width * number - one_side)
-    mean = np.minimum(expected_distance(apart, sums.deviation) / number, ends.width / 2)
+    mean = expected_distance(apart, sums.deviation) / np.maximum(number, np.finfo(np.float64).tiny)
+    mean = np.minimum(mean, ends.width / 2)
     if findings.prior.kind is SecretKind.NUMBER:
         return ends.remaining(mean)
     share = several * sums.shares[0]

@@ -47,13 +47,19 @@ class KnownSums:
         scaled = sparse.diags_array(1 / self.deviation) @ self.weights
         if self.correlation is None:
             return sparse.csr_array(scaled)
-        factor = np.linalg.cholesky(self.correlation)
-        return sparse.csr_array(np.linalg.solve(factor, scaled.toarray()))
+        return sparse.csr_array(np.linalg.solve(self._factor, scaled.toarray()))
+
+    @cached_property
+    def _factor(self) -> FloatArray:
+        """L of the correlations, L Lᵀ, up to rounding."""
+        assert self.correlation is not None
+        found: FloatArray = np.linalg.cholesky(self.correlation + 1e-12 * np.eye(len(self)))
+        return found
 
     def unwhitened(self, combination: FloatArray) -> FloatArray:
         """The weights on the numbers of a combination of independent ones."""
         if self.correlation is not None:
-            combination = np.linalg.solve(np.linalg.cholesky(self.correlation).T, combination)
+            combination = np.linalg.solve(self._factor.T, combination)
         return np.asarray(combination / self.deviation)
 
     def noise(self, combination: FloatArray) -> float:
@@ -94,9 +100,14 @@ def known_sums(findings: Findings, totals: FloatArray) -> KnownSums | None:
         (np.concatenate(entries), (np.concatenate(rows), np.concatenate(columns))), shape=shape
     )
     table.eliminate_zeros()
-    cells = np.flatnonzero(np.diff(table.indptr))
-    if not cells.size:
+    # Of numbers that share noise, those about known rows alone tell of the noise.
+    sharing = np.isin(owner, list(pricing.strategies)) & np.isin(owner, parts)
+    cells = np.flatnonzero((np.diff(table.indptr) > 0) | sharing)
+    if not table.nnz:
         return None
+    correlation = None
+    if sharing.any():
+        correlation = pricing.covariance[np.ix_(cells, cells)] / np.outer(stddev[cells], stddev[cells])
     share = 0.5 if findings.plan.data.categories is None else findings.prior.share
     return KnownSums(
         cells=cells,
@@ -107,7 +118,7 @@ def known_sums(findings: Findings, totals: FloatArray) -> KnownSums | None:
         signature=np.repeat(inside, len(categories)),
         deviation=deviation[cells],
         copies=pricing.times[owner][cells].astype(np.intp),
-        correlation=None if pricing.correlation is None else pricing.correlation[np.ix_(cells, cells)],
+        correlation=correlation,
     )
 
 

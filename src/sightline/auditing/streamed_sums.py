@@ -72,6 +72,6 @@ def coarse_findings(findings: Findings, coarse: Membership) -> Findings:
         parameter=pricing.parameter[cells],
         times=pricing.times[kept],
         row_norms=pricing.row_norms[kept],
-        correlation=None if pricing.correlation is None else pricing.correlation[np.ix_(cells, cells)],
+        strategies={place: pricing.strategies[p] for place, p in enumerate(kept) if p in pricing.strategies},
     )
     return replace(findings, membership=coarse, pricing=some, made={})
