@@ -11,7 +11,7 @@ import json
 import math
 import re
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from os import PathLike
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -307,9 +307,13 @@ def plan_text(plan: Plan) -> str:
     return _toml(content)
 
 
-def plan_file_text(plan: Plan) -> str:
-    """The plan in TOML, without defaults, for a plan file: its sources are as they are, with passwords."""
-    return _toml(plan.model_dump(mode="json", by_alias=True, exclude_defaults=True))
+def plan_file_text(plan: Plan, *, without: Collection[str] = ()) -> str:
+    """The plan in TOML, without defaults, for a plan file: its sources are as they are, with passwords.
+
+    ``without`` has the names of sections to leave out.
+    """
+    content = plan.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+    return _toml({name: section for name, section in content.items() if name not in without})
 
 
 def publishable_plan_text(plan: Plan) -> str:
