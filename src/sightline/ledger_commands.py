@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from sightline.report.streams import print_json
+from sightline.report.streams import print_json, print_lines
 
 if TYPE_CHECKING:
     from sightline.ledger.book import Ledger
@@ -142,8 +142,6 @@ def limit(folder: Path, share: str, reason: str, key: Path | None) -> None:
 @_key
 def log(folder: Path, key: Path | None) -> None:
     """List the entries."""
-    from sightline.ledger.wording import plain
-
     for entry in _opened(folder, key).log():
         told = {
             "release": entry.release.name if entry.release else "",
@@ -158,7 +156,7 @@ def log(folder: Path, key: Path | None) -> None:
             entry.verdict,
             entry.despite and f"despite: {entry.despite}",
         ]
-        print(plain(f"{entry.number:6}  " + "  ".join(part for part in parts if part)))
+        print_lines([f"{entry.number:6}  " + "  ".join(part for part in parts if part)])
 
 
 @ledger.command(epilog="Example:  sightline ledger verify releases --head 3b1f…")
@@ -192,4 +190,4 @@ def _print(decision: Decision, told: list[str], *, as_json: bool) -> None:
     if as_json:
         print_json(decision.result.complete().model_dump(mode="json"))
     else:
-        print("\n".join(told))
+        print_lines(told)

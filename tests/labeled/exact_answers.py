@@ -81,7 +81,7 @@ class ExactDesign:
         return len(pivots_of(np.vstack([self.rows, wanted]))) == len(self.reduced[1])
 
     def functional_mse(self, functional: list[Fraction]) -> Fraction | None:
-        """The least mean squared error of an unbiased attack on a combination; ``None`` if there is none."""
+        """The least mean squared error of unbiased weights for a combination; ``None`` if there are none."""
         _, pivots = self.reduced
         G = self.information
         core = fmpq_mat(len(pivots), len(pivots), [G[i, k] for i in pivots for k in pivots])
@@ -96,7 +96,7 @@ class ExactDesign:
         reached = columns * solved
         if any(as_fraction(reached[i, 0]) != functional[i] for i in range(size)):
             return None
-        return as_fraction((right.transpose() * solved)[0, 0])
+        return as_fraction((right.transpose() * solved)[0, 0]) * (2 if self.laplace else 1)
 
     @cached_property
     def mean_squared_errors(self) -> dict[int, Fraction]:
@@ -107,7 +107,8 @@ class ExactDesign:
             return {}
         G = self.information
         inverse = fmpq_mat(len(pivots), len(pivots), [G[i, k] for i in pivots for k in pivots]).inv()
-        return {j: as_fraction(inverse[pivots.index(j), pivots.index(j)]) for j in targets}
+        of_noise = 2 if self.laplace else 1  # the variance of Laplace noise over its squared scale
+        return {j: of_noise * as_fraction(inverse[pivots.index(j), pivots.index(j)]) for j in targets}
 
     def shares(self, precision: arb | float, *, linear: bool) -> list[arb]:
         r"""The diagonal of :math:`c (G + cI)^{-1}`; with G over the noise's variance for a linear attack."""

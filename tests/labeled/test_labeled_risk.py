@@ -16,7 +16,7 @@ import sightline as sl
 import tests.labeled.naive_labeled as naive
 from sightline import MembershipDesign
 from sightline.labeled import Known
-from sightline.labeled.bounds.uniform import UniformPrior
+from sightline.labeled.bounds.priors import UniformPrior
 
 PRIOR = UniformPrior(0.0, 1.0)
 BUDGET = sl.Budget(epsilon=1.0, delta=1e-5)
@@ -193,7 +193,7 @@ class TestPricing:
         design = MembershipDesign(members, records=3, noise=laplace, radius=1.0)
         found = design.exposures(domain=(0, 1))
         scales = np.sqrt(laplace.kappa(3)) / np.array([3, 2, 3])
-        expected = np.hypot(3 * scales[0] / np.sqrt(2), 2 * scales[1])
+        expected = np.sqrt(2) * np.hypot(3 * scales[0] / np.sqrt(2), 2 * scales[1])  # of the noise's variance
         assert found.rmse[0] == pytest.approx(expected, rel=1e-9)
         means = np.array([[1, 1, 1], [0, 1, 1], [1, 1, 1]]) / np.array([[3], [2], [3]])
         v = PRIOR.variance
@@ -230,7 +230,6 @@ class TestWhatIsKnown:
             all_at_once = at_once[target]
             assert one.identifiable is all_at_once.identifiable
             assert one.rmse == pytest.approx(all_at_once.rmse, rel=1e-9)
-            assert one.rmse == pytest.approx(one.rmse_if_others_known, rel=1e-9)
             assert one.remaining_uncertainty == pytest.approx(all_at_once.remaining_uncertainty, rel=1e-9)
 
     @given(st.integers(0, 2**32 - 1), st.floats(-3, 1))
@@ -285,7 +284,7 @@ def test_a_record_in_no_release_is_untouched_and_nothing_is_learned_of_it() -> N
     found = MembershipDesign([[0, 1], [1]], records=3, noise=[0.1, 0.1]).exposures(domain=(0, 1))
     untouched = found[2]
     assert not untouched.touched
-    assert untouched.rmse == untouched.rmse_if_others_known == np.inf
+    assert untouched.rmse == np.inf
     assert untouched.remaining_uncertainty == (1.0, 1.0)
     assert str(found[0]).startswith("record 0: identifiable, rmse 0.2236")
 

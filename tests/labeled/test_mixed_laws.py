@@ -7,8 +7,8 @@ import pytest
 
 from sightline.errors import InvalidNoise
 from sightline.labeled.bounds.target import TargetPrior
+from sightline.labeled.description import Known
 from sightline.labeled.design import MembershipDesign
-from sightline.labeled.knowledge import Known
 from sightline.noise.laws import GaussianNoise, LaplaceNoise
 from sightline.noise.mixed import MixedNoise
 from tests.labeled.bounds import brute_force
@@ -47,9 +47,9 @@ def test_the_engine_reads_off_what_the_dense_formulas_say() -> None:
         np.testing.assert_allclose(found.remaining_upper, prior.upper(seen), rtol=1e-9)
         assert np.all(found.remaining_lower >= prior.lower(seen) * (1 - 1e-8))
     np.testing.assert_allclose(found.information, np.sum((rows / small.scales[:, None]) ** 2, axis=0))
-    # The Cramér–Rao bound is that of the information; the rows are independent, so it is their inverse.
+    # The rows are independent, so that their inverse is the only recipe.
     np.testing.assert_allclose(
-        found.rmse, np.linalg.norm(np.linalg.inv(rows) * small.scales, axis=1), rtol=1e-9
+        found.rmse, np.linalg.norm(np.linalg.inv(rows) * np.sqrt(small.variances), axis=1), rtol=1e-9
     )
 
 

@@ -17,14 +17,15 @@ from sightline.auditing.pricing import price
 from sightline.auditing.result import NoiseSlack, Verdict, VerdictStatus
 from sightline.format import number
 from sightline.noise.published import LEAST_DISCRETE_STDDEV
-from sightline.privacy.budget import Budget
+from sightline.privacy.accountant import Budget
 from sightline.privacy.registry import accountants
 
 _AGAIN = "Audit again before you use less: what the true values show was checked at today's noise only."
-_NO_NOISE = 1e-5  # a factor so small that the noise does not matter
+_NO_SLACK = "There is no slack: with less noise the limit is not shown to hold."
 # Up to this much work for one assessment (numbers³ + numbers × units) a search takes seconds.
 _SEARCHABLE = 2e9
-_MOST, _LEAST = 1e12, 1e-7  # factors beyond which nobody asks how much more or less would do
+# Factors beyond which nobody asks how much more or less would do. At the least one noise does not matter.
+_MOST, _LEAST = 1e12, 1e-5
 _LARGEST_EPSILON = 1e6  # beyond this a budget says nothing
 _CLOSE = 2.5e-3  # how near the least factor a search ends, in its logarithm
 _HARDLY_HIDDEN = 1.6  # in the logarithm of the information: tuned on the shipped examples
@@ -93,12 +94,13 @@ def _audited_epsilon(findings: Findings, factor: float, limit: float) -> float |
 
 def _words(factor: float, epsilon: float | None) -> str:
     if factor >= 1:
-        return "There is no slack: with less noise the limit is not shown to hold."
+        return _NO_SLACK
     up_to = "It holds" if epsilon is None else f"It holds up to epsilon = {number(epsilon, 3)}"
-    if factor <= _NO_NOISE:
+    if factor <= _LEAST:
         groups = "on average over what values may be, the groups protect everyone"
         return f"{up_to}, even with a hundred-thousandth of the noise: {groups}. {_AGAIN}"
-    return f"{up_to}; the noise could be {number(_down(1 / factor), 3)} times smaller. {_AGAIN}"
+    smaller = number(_down(1 / factor), 3)
+    return f"{up_to}; the noise could be {smaller} times smaller. {_AGAIN}" if smaller != "1" else _NO_SLACK
 
 
 def _need(factor: float, epsilon: float | None) -> str:
@@ -114,7 +116,7 @@ def _down(value: float) -> float:
 def noise_factor(findings: Findings, limit: float) -> float | None:
     """A factor on all noise, to three digits, with which the audit finds that every record keeps the limit.
 
-    From 1 on if the limit does not hold as it is, else from a ten-millionth to 1. The least one of three
+    From 1 on if the limit does not hold as it is, else from a hundred-thousandth to 1. The least one of three
     digits if the search is affordable. ``None`` if no factor is enough. It is enough for the secret and for
     every yes-or-no question about it.
     """
@@ -151,8 +153,8 @@ def least_factor(
 ) -> float | None:
     """About the least factor, to three digits and from above, with which so much is ``kept``.
 
-    Above 1 if what is kept ``now``, with factor 1, is less than the limit; else a ten-millionth or more. A
-    ``likely`` one is tried first.
+    Above 1 if what is kept ``now``, with factor 1, is less than the limit; else a hundred-thousandth or more.
+    A ``likely`` one is tried first.
 
     >>> least_factor(lambda factor: 1 / (1 + 3 / factor**2), 0.5, now=0.25)
     1.74
@@ -179,6 +181,7 @@ def least_factor(
             guess = (low + high) / 2
         factor = rounded(math.exp(guess), up=True)
         factor = rounded(math.exp(guess), up=False) if factor in odds else factor
+        factor = _LEAST if holds and guess <= end else factor
         if factor in odds:
             return above
         odds[factor] = _odds(kept(factor))
@@ -236,7 +239,9 @@ def lowest(findings: Findings, factor: float) -> float:
         return 0.0
     kept = [1.0]
     for one in (findings, *findings.questions):
-        found = linear_findings(one.plan, one.membership, pricing)
+        # Lines through rows, which need the upper ends, are for records of one row.
+        persons = one.linear is not None and one.linear.linear.rows_of_unit.min(initial=1) > 1
+        found = linear_findings(one.plan, one.membership, pricing, upper=not persons)
         least = None if found is None else found.least
         kept += [] if least is None else [least.lower]
     return min(kept)

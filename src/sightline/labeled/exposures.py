@@ -16,15 +16,13 @@ from sightline.arrays import FloatArray, IndexArray
 from sightline.errors import InvalidInput, InvalidNoise, require
 from sightline.labeled.assessment import UnitExposure, assess
 from sightline.labeled.bounds.target import Seen, TargetPrior
-from sightline.labeled.description import LinearReleases
-from sightline.labeled.knowledge import Known, unknown_records
+from sightline.labeled.description import Known, LinearReleases, unknown_records
 from sightline.labeled.row_solver import DenseSolver
 from sightline.labeled.unit_design import Design, RowNoise, UnitPrior
 from sightline.labeled.units import BoolArray
 from sightline.noise.laws import CorrelatedNoise
 from sightline.noise.mixed import laplace_rows
-from sightline.numerics.decision import Decision, Evidence, Rank
-from sightline.numerics.rank import missing, present, smallest_singular
+from sightline.numerics.rank import Decision, Evidence, Rank, missing, present, smallest_singular
 from sightline.numerics.residuals import gamma
 
 _MOST_SIGNAL = 1e140  # of a row over its noise: squares of more fit no double
@@ -60,7 +58,6 @@ class RecordExposure:
     identifiable: Decision
     rmse: float
     remaining_uncertainty: tuple[float, float]
-    rmse_if_others_known: float
     touched: bool
     hidden_among: int
 
@@ -101,7 +98,7 @@ class Exposures:
 
     identifiable: BoolArray
     undecided: BoolArray
-    rmse: FloatArray  # of the best unbiased attack (eq:mse_optimal_s4); infinite where there is none
+    rmse: FloatArray  # of the best unbiased recipe (eq:mse_optimal_s4); infinite where there is none
     remaining_lower: FloatArray
     remaining_upper: FloatArray
     information: FloatArray  # G_jj: about a record if all others are known
@@ -121,13 +118,11 @@ class Exposures:
 
     def __getitem__(self, record: int) -> RecordExposure:
         j = self._unknown(record)
-        information = float(self.information[j])
         return RecordExposure(
             record=j,
             identifiable=self.decision(j),
             rmse=float(self.rmse[j]),
             remaining_uncertainty=(float(self.remaining_lower[j]), float(self.remaining_upper[j])),
-            rmse_if_others_known=information**-0.5 if information > 0 else np.inf,
             touched=bool(self.touched[j]),
             hidden_among=int(self.groups.sizes[self.group[j]]),
         )
@@ -338,7 +333,7 @@ def _with_others_known(releases: LinearReleases, lowered: LoweredRecords, prior:
         ),
         identifiable=touched,
         undecided=np.zeros(people.size, dtype=np.bool_),
-        rmse=np.where(touched, 1 / np.sqrt(np.where(touched, information, 1.0)), np.inf),
+        rmse=np.where(touched, 1 / np.sqrt(np.where(touched, linear, 1.0)), np.inf),
         lower=prior.lower(seen),
         upper=prior.upper(seen),
         information=information,

@@ -19,7 +19,7 @@ def lines(decision: Decision, *, full: bool) -> list[str]:
     before, after, verdict = decision.before, decision.after, decision.result.verdict
     status = "no limit is set" if verdict.status is None else verdict.status.value.upper()
     limit = "" if verdict.limit is None else f", limit {percent_at_most(verdict.limit)}"
-    told = [
+    return [
         f"{decision.name}: {status}{limit}.",
         f"Identifiable: {before.identifiable} before, {after.identifiable} with it. "
         f"Not shown to keep the limit: {before.below or _NO_ONE} before, {after.below or _NO_ONE} with it.",
@@ -32,7 +32,6 @@ def lines(decision: Decision, *, full: bool) -> list[str]:
         *_searches(decision, full=full),
         *(f"Noted: {one}." for one in decision.despite),
     ]
-    return [plain(line) for line in told]
 
 
 def _kept(standing: Standing) -> str:
@@ -73,12 +72,3 @@ def _searches(decision: Decision, *, full: bool) -> list[str]:
     if factor is None:
         return ["No noise on this release alone is enough."]
     return [f"With {number(factor, 3)} times its noise everyone keeps the limit."] if factor > 1 else []
-
-
-def plain(text: str) -> str:
-    """The text without characters that steer a terminal: names may come from a table.
-
-    >>> plain("a\\x1b[2Jb")
-    'a�[2Jb'
-    """
-    return "".join(one if one.isprintable() else "�" for one in text)
