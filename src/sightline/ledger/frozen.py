@@ -51,6 +51,7 @@ class Found:
 
     sums: tuple[tuple[tuple[float, ...], ...], ...]  # column × aggregate × group: the true sum of the secrets
     few_values: int
+    derived: tuple[str, ...]  # columns that look like the secret
     dropped: int
     clipped: int
     unaudited: dict[str, int]  # of the release's SQL, as UnauditedRows counts them
@@ -64,7 +65,7 @@ class Found:
         """From a file whose hash was checked."""
         content = json.loads(text)
         sums = tuple(tuple(map(tuple, column)) for column in content.pop("sums"))
-        return cls(sums=sums, **content)
+        return cls(sums=sums, derived=tuple(content.pop("derived")), **content)
 
     @property
     def answers(self) -> str:
@@ -119,6 +120,7 @@ def freeze(plan: Plan, base: Path, release: Release, *, number: int, key: People
     found = Found(
         sums=tuple(sums),
         few_values=membership.few_values or 0,
+        derived=membership.derived,
         dropped=membership.dropped,
         clipped=membership.clipped,
         unaudited=asdict(membership.unaudited[0]),

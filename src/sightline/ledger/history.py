@@ -140,6 +140,7 @@ class History:
         ]
         return replace(
             membership,
+            derived=tuple(dict.fromkeys(text for one in found for text in one.derived)),
             few_values=max((one.few_values for one in found), default=0) or None,
             dropped=max((one.dropped for one in found), default=0),
             clipped=max((one.clipped for one in found), default=0),
