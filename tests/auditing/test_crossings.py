@@ -137,7 +137,7 @@ def test_all_who_are_left_are_known() -> None:
     crossing = two_records(sql)
     data = {**crossing.plan["data"], "values": "constant", "max_rows_per_record": 2}
     plan = {**crossing.plan, "data": data, "attacker": {"knows": ["g = 'v'"]}}
-    columns = {"who": ["A", "B", "B"], "x": [None, 9.0, 9.0], "g": ["u", "v", "v"]}
+    columns: dict[str, list[Any]] = {"who": ["A", "B", "B"], "x": [None, 9.0, 9.0], "g": ["u", "v", "v"]}
     changed = replace(crossing, plan=plan, columns=columns, known=(False, True, True))
     result = sl.audit(changed.complete())
     assert result.identifiable_records == 0
@@ -160,7 +160,7 @@ def test_the_upper_end_of_several_rows_under_mixed_laws_is_the_best_linear_attac
     ]
     base = two_records(sqls[0])
     data = {**base.plan["data"], "values": "independent", "max_rows_per_record": 3}
-    columns = {"who": list("AAABB"), "x": [1.0, 2.0, 7.0, 3.0, 9.0], "g": list("uvvuv")}
+    columns: dict[str, list[Any]] = {"who": list("AAABB"), "x": [1.0, 2.0, 7.0, 3.0, 9.0], "g": list("uvvuv")}
     crossing = replace(
         base,
         plan={**base.plan, "data": data, "release": releases},
