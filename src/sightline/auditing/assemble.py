@@ -125,6 +125,20 @@ def assemble(  # many parameters: what a table and its session give
     return AuditResult.on_demand(facts, on_few_threads)
 
 
+def without_the_rest(
+    findings: Findings, result: AuditResult, reached: tuple[Change, ...], reason: str
+) -> AuditResult:
+    """The result with the sections that were computed, and without those that take long."""
+    stand_ins = {
+        "slack": None,
+        "what_to_change": reached,
+        "more_to_change": f"Not everything was computed: {reason}.",
+        "releases": release_reports(findings, compared=False),
+        **dict.fromkeys(("timeline", "release_map", "losses", "alternatives"), ()),
+    }
+    return result.given(stand_ins)
+
+
 def _computed(findings: Findings, section: Section) -> object:
     membership = findings.membership
     with blas_threads_for(rows=len(membership.cells), columns=membership.signature_count):
