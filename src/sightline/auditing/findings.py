@@ -82,12 +82,17 @@ class LinearFindings:
 
     @cached_property
     def upper(self) -> FloatArray:
-        """The upper end of remaining uncertainty: what the best linear attack leaves.
+        """The upper end of remaining uncertainty: what the best attack that is known leaves."""
+        return self._of_worst_category(self.exposure.upper_of_best)
 
-        A person with several rows is judged by the category of which it leaves least.
-        """
+    @property
+    def linear_upper(self) -> FloatArray:
+        """What the best linear attack leaves."""
+        return self._of_worst_category(self.exposure.upper)
+
+    def _of_worst_category(self, upper: FloatArray) -> FloatArray:
+        """A person with several rows is judged by the category of which an attack leaves least."""
         several = (self.linear.rows_of_unit > 1)[:, None]
-        upper = self.exposure.upper
         return np.where(several, upper.min(axis=1, keepdims=True), upper).ravel()
 
     @property
