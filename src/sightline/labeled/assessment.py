@@ -184,7 +184,7 @@ class UnitExposure:
 def assess(design: Design, *, upper: bool = True) -> UnitExposure:
     """Once. Exact numbers are known to the attacker: lower ends rely on no noise of theirs."""
     found = _with_exact(design, _assess(design, upper), upper)
-    among = among_alike(design.units)[:, None]
+    among = among_alike(design.units)[:, None] * design.noise.share
     found = replace(found, lower=np.minimum(np.maximum(found.lower, among), found.upper))
     lower, high = with_small_worlds(design, with_pairs(design, found.lower, found.upper), found.upper)
     return replace(found, lower=lower, drawn=high)
