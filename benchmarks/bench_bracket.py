@@ -20,11 +20,10 @@ import sightline as sl
 from sightline.auditing import findings
 from sightline.examples.shipped import example_plan
 from sightline.labeled.assessment import assess
-from sightline.labeled.bounds.domain import number_prior
+from sightline.labeled.bounds.priors import TwoPointPrior, number_prior
 from sightline.labeled.bounds.target import Seen
-from sightline.labeled.bounds.two_point import TwoPointPrior
+from sightline.labeled.description import Known
 from sightline.labeled.exposures import Exposures
-from sightline.labeled.knowledge import Known
 from sightline.labeled.unit_design import Design, RowNoise, UnitPrior
 from sightline.labeled.units import Units
 from tests.labeled.enumerated_worlds import few

@@ -18,7 +18,6 @@ from sightline.errors import InvalidInput, require
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.intp]
 Members = Iterable[int] | ArrayLike
-_PART = 1 << 16
 
 
 def frozen_floats(
@@ -41,20 +40,6 @@ def frozen_floats(
     )
     array.setflags(write=False)
     return array
-
-
-def parts_of(size: int) -> list[slice]:
-    """Slices of an array of this size, so short that the temporaries of a formula fit a cache.
-
-    >>> [(own.start, own.stop) for own in parts_of(100_000)]
-    [(0, 65536), (65536, 100000)]
-    """
-    return [slice(start, min(start + _PART, size)) for start in range(0, size, _PART)]
-
-
-def chosen_of(values: NDArray[Any], chosen: NDArray[np.bool_]) -> NDArray[Any]:
-    """The chosen entries along the last dimension; the array itself if all are chosen."""
-    return values if chosen.all() else values[..., chosen]
 
 
 def coordinates(records: IndexArray, dimension: int) -> IndexArray:
@@ -112,17 +97,3 @@ def to_numpy(array: Any) -> Any:
     if library == "torch":
         return array.detach().cpu().numpy()
     return array.get() if library == "cupy" else np.asarray(array)
-
-
-def with_diagonal_plus(matrix: Any, amount: float) -> Any:
-    """A square matrix plus a multiple of the identity. Overwrites the matrix where the library can.
-
-    >>> with_diagonal_plus(np.zeros((2, 2)), 1.5).tolist()
-    [[1.5, 0.0], [0.0, 1.5]]
-    """
-    xp = namespace(matrix)
-    diagonal = xp.arange(len(matrix))
-    if hasattr(matrix, "at"):  # JAX, whose arrays never change
-        return matrix.at[diagonal, diagonal].add(amount)
-    matrix[diagonal, diagonal] += amount
-    return matrix

@@ -17,7 +17,7 @@ try:
 
     from sightline.errors import InvalidInput, MissingExtra, SightlineError
     from sightline.format import count
-    from sightline.report.streams import accept_any_encoding, discard_output, print_json
+    from sightline.report.streams import accept_any_encoding, discard_output, print_json, print_lines
     from sightline.study_commands import (
         design,
         force_option,
@@ -98,7 +98,7 @@ _publishable = click.option(
     type=click.Path(path_type=Path),
     help="Also write the most exposed to this .csv or .xlsx file.",
 )
-@click.option("--full", is_flag=True, help="Also print what each release does, and smaller changes.")
+@click.option("--full", is_flag=True, help="Also print the budget, each release, and every change.")
 @limit_option
 @names_option
 @click.option("--top", default=20, show_default=True, help="How many of the most exposed to list.")
@@ -148,8 +148,9 @@ def audit(  # many parameters: one for each option
 ) -> int:
     """Audit a plan: who is exposed, how sharply, through which releases, and what to change."""
     from sightline import jobs
+    from sightline.auditing.reading import files_read
     from sightline.report.audit_outputs import AuditOutputs
-    from sightline.report.files import check_new
+    from sightline.report.files import check_apart, check_new
     from sightline.report.progress import Ticker
 
     if explain_cost:
@@ -169,6 +170,7 @@ def audit(  # many parameters: one for each option
     if html is not None:
         check_new(html, force=force)
     with outputs.errors(), Ticker() as progress:
+        check_apart((html, exposures, *(path for _, path in outputs.files)), files_read(plan))
         last = None if against is None else jobs.read_result(against)
         result = jobs.audit(
             plan,
@@ -249,7 +251,7 @@ def check(plans: tuple[str, ...], schema: bool, shown: str) -> int:
             if shown == "text" and len(plans) == 1:
                 raise
             errors.append(f"{type(error).__name__}: {error}")
-            print(f"{plan}: {errors[-1]}", file=sys.stderr)
+            print_lines([f"{plan}: {errors[-1]}"], sys.stderr)
         else:
             errors.append(None)
             if shown == "text":
@@ -267,7 +269,8 @@ def check(plans: tuple[str, ...], schema: bool, shown: str) -> int:
 @plan_argument
 @json_option
 @click.option("--record", required=True, metavar="KEY", help="The key of the record.")
-def explain(plan: str, as_json: bool, record: str) -> None:
+@click.option("--full", is_flag=True, help="Explain every part of the record, not only the sharpest.")
+def explain(plan: str, as_json: bool, record: str, full: bool) -> None:
     """Explain why one record is exposed, step by step. For the table's owner only."""
     from sightline import jobs
     from sightline.report.progress import Ticker
@@ -284,7 +287,7 @@ def explain(plan: str, as_json: bool, record: str) -> None:
     from sightline.report.streams import console
     from sightline.report.terminal import print_explanation
 
-    print_explanation(explanation, console())
+    print_explanation(explanation, console(), full=full)
 
 
 @commands.command(epilog="Example:  sightline init homes.parquet --secret watts --out plan.toml")
@@ -309,12 +312,14 @@ def init(
     """
     from sightline.auditing.dbt import dbt_plan_text
     from sightline.auditing.starter import propose, starter_plan
-    from sightline.report.files import check_new, write_new
+    from sightline.report.files import check_apart, check_new, write_new
 
+    check_apart([out], [Path(table.partition("::")[0]), *([] if from_dbt is None else [from_dbt])])
     if from_dbt is not None:
         if record is not None or secret is not None:
             raise InvalidInput("expected --record and --secret in meta.sightline.data, got them as options")
-        write_new(out, dbt_plan_text(from_dbt, table, out=out).encode("utf-8"), force=force)
+        text = dbt_plan_text(from_dbt, table, out=out)
+        write_new(out, text.encode("utf-8"), force=force, owner_only="://" in table)
         print(f"Wrote {out}. Check the order of its releases, then:  sightline audit {out}")
         return
     check_new(out, force=force)
@@ -322,9 +327,10 @@ def init(
         record = record or _asked("says whose row it is", propose(table).record)
         secret = secret or _asked("is to be protected", propose(table, record=record).secret)
     plan = starter_plan(table, out=out, record=record, secret=secret)
-    write_new(out, plan.text.encode("utf-8"), force=force)
-    for note in plan.notes:
-        print(note, file=sys.stderr)
+    write_new(
+        out, plan.text.encode("utf-8"), force=force, owner_only="://" in table
+    )  # it may hold a password
+    print_lines(plan.notes, sys.stderr)
     print(
         f"Wrote {out}. Say in it what the secret can be, change what is wrong, then:  sightline audit {out}"
     )
@@ -335,7 +341,7 @@ def _asked(what: str, guess: ColumnGuess) -> str | None:
     if guess.sure is not None:
         return None
     for place, one in enumerate(guess.candidates, start=1):
-        print(f"  {place}. {one.name}: {one.reasons}", file=sys.stderr)
+        print_lines([f"  {place}. {one.name}: {one.reasons}"], sys.stderr)
     question = f"Which column {what}? A name{' or a number' if guess.candidates else ''}, or nothing"
     answer = str(click.prompt(question, default="", show_default=False, err=True)).strip()
     if answer.isdigit() and 1 <= int(answer) <= len(guess.candidates):
@@ -423,5 +429,5 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _failed(message: str) -> int:
-    print(message, file=sys.stderr)
+    print_lines([message], sys.stderr)
     return 1

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from io import StringIO
 
-from rich.console import Console
-
 from sightline import jobs
 from sightline.auditing.reading import PlanLike
 from sightline.auditing.result import AuditResult
 from sightline.errors import InvalidInput
-from sightline.report.terminal import print_changes, print_verdict
-from sightline.report.wording import secret_line
+from sightline.report.first_screen import print_first_screen
+from sightline.report.streams import console
 
 _WIDTH = 100
 
@@ -34,9 +32,6 @@ def assert_keeps(plan: PlanLike, limit: float | str | None = None) -> AuditResul
 
 def _first_screen(result: AuditResult) -> str:
     text = StringIO()
-    screen = Console(file=text, width=_WIDTH, no_color=True, highlight=False, force_terminal=False)
-    for other in (result, *result.other_secrets) if result.other_secrets else ():
-        screen.print(secret_line(other), markup=False)
-    print_verdict(result, screen)
-    print_changes(result, screen)
+    screen = console(file=text, width=_WIDTH, force_terminal=False)
+    print_first_screen(result, screen, full=True)
     return text.getvalue().rstrip()

@@ -121,9 +121,8 @@ def test_the_blocks_are_the_sections(tmp_path: Path) -> None:
         ("every month", 3, 2.5),
         ("older", 1, None),
     ]
-    assert (made.data.secret, made.data.dialect, made.limits.remaining_uncertainty) == (
+    assert (made.data.secret, made.limits.remaining_uncertainty) == (
         "watts",
-        "duckdb",
         0.5,
     )
     assert made.privacy.epsilon == 1.0

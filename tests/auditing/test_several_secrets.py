@@ -112,7 +112,7 @@ def test_the_sum_of_the_budgets_is_stated_wherever_the_result_is_shown(
     assert math.isclose(result.all_secrets.epsilon, 6.0, rel_tol=1e-9), "three secrets at epsilon = 2"
     assert result.all_secrets.epsilon >= 6.0 - 1e-9
     assert math.isclose(result.all_secrets.delta, 3e-6)
-    print_result(result, Console(width=100))
+    print_result(result, Console(width=100), full=True)
     screen = " ".join(capsys.readouterr().out.split())
     page = " ".join(report_html(result).split())
     for text in (screen, page):

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sightline.labeled.bounds.coin import CoinPrior
-from sightline.labeled.bounds.two_point import TwoPointPrior
+from sightline.labeled.bounds.priors import TwoPointPrior
 from sightline.labeled.unit_design import Design, RowNoise, UnitPrior
 from sightline.labeled.units import Units
 

@@ -13,7 +13,7 @@ from scipy import special
 from sightline.labeled import pairs, small_worlds
 from sightline.labeled.assessment import assess
 from sightline.labeled.bounds.coin import coin_risk
-from sightline.labeled.bounds.two_point import TwoPointPrior
+from sightline.labeled.bounds.priors import TwoPointPrior
 from tests.labeled.enumerated_worlds import Few, few
 from tests.labeled.unit_designs import design_of
 

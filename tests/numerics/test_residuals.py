@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import mpmath
 import numpy as np
 import pytest
@@ -36,18 +34,10 @@ def test_the_error_of_an_inverse(condition: float) -> None:
             assert off <= bound <= 1e3 * off + 1e-12 * condition
 
 
-def test_eigenvectors_and_orthonormal_columns() -> None:
-    A = np.random.default_rng(2).standard_normal((8, 8))
-    M = A @ A.T
-    values, vectors = np.linalg.eigh(M)
-    residual, apart = residuals.eigenvector_errors(M, values, vectors)
+def test_orthonormal_columns() -> None:
+    vectors = np.linalg.qr(np.random.default_rng(2).standard_normal((8, 8)))[0]
     with mpmath.workdps(50):
-        V = exact(vectors)
-        left = norm(exact(M) * V - V * mpmath.diag(values.tolist()))
-        off = norm(V.T * V - mpmath.eye(8))
-    assert left <= residual < 1e-11
-    assert off <= apart < 1e-12
-    assert off <= residuals.orthonormality_error(vectors) < 1e-12
+        off = norm(exact(vectors).T * exact(vectors) - mpmath.eye(8))
     assert off <= residuals.product_error(vectors, np.eye(8), lengths=np.ones(8)) < 1e-11
     assert residuals.product_error(2 * vectors, np.eye(8), lengths=2 * np.ones(8)) == np.inf
 
@@ -61,10 +51,3 @@ def test_the_largest_eigenvalue_of_every_block() -> None:
     assert np.all(found >= truth)
     assert np.allclose(found, truth, rtol=1e-12)
     assert residuals.eigenvalues_at_most(np.zeros((2, 0, 0))).tolist() == [0.0, 0.0]
-
-
-def test_columns_whose_squares_overflow_have_no_bound() -> None:
-    """Without a warning, which would be a line that no user can use."""
-    assert residuals.orthonormality_error(np.full((2, 2), 1e100)) == math.inf  # the square of a square
-    assert residuals.orthonormality_error(np.full((2, 2), 1e200)) == math.inf
-    assert residuals.orthonormality_error(np.eye(3)) < 1e-14

@@ -14,9 +14,9 @@ from sightline.errors import InvalidInput
 from sightline.format import power_of_ten
 from sightline.multiset.moments import Moments, pair_crb_at_two, pair_information
 from sightline.paper import boundary_sweeps, calibration, mle, realdata
-from sightline.paper.comparison import ClaimVerdict, Comparison, Line, claim, joint_test
+from sightline.paper.comparison import ClaimVerdict, Comparison, Effort, Line, claim, joint_test
 from sightline.paper.published import normalise, printed_line, reference, shipped_loads
-from sightline.privacy.budget import Budget
+from sightline.privacy.accountant import Budget
 from sightline.privacy.composition import BasicComposition
 
 BASIC = BasicComposition(Budget(epsilon=1.0, delta=1e-5))
@@ -170,7 +170,7 @@ def gaussian_delta(mu: float, epsilon: float) -> float:
 class TestPrivacyOfThePapersNoise:
     @pytest.mark.slow
     def test_deltas_of_the_attack_figure(self) -> None:
-        result = mle.compute(mle.Parameters(trials=2))
+        result = mle.compute(Effort(trials=2))
         for i, epsilon in enumerate(result.delivered_delta.x):
             kappa = 8 * math.log(2.5 / 1e-5) / epsilon**2
             assert result.delivered_delta.y[i] == pytest.approx(

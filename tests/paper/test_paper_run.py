@@ -12,8 +12,7 @@ import pytest
 from sightline.cli import main
 from sightline.errors import InvalidInput, MissingExtra
 from sightline.paper.comparison import ClaimVerdict, MadeFigure
-from sightline.paper.figures import LABELS, figure
-from sightline.paper.run import Regenerated, file_stem, regenerate
+from sightline.paper.run import LABELS, Regenerated, figure, file_stem, regenerate
 
 pytestmark = pytest.mark.thorough
 
@@ -266,7 +265,5 @@ class TestTheCommand:
 @pytest.mark.parametrize("label", LABELS)
 def test_fast_asks_for_less_and_never_for_more(label: str) -> None:
     one = figure(label)
-    for name in ("trials", "cases", "groups", "random_triples"):
-        if hasattr(one.full, name):
-            assert getattr(one.fast, name) <= getattr(one.full, name)
-    assert type(one.fast) is type(one.full)
+    assert one.fast.trials <= one.full.trials
+    assert (one.fast.trials > 0) == (one.full.trials > 0)

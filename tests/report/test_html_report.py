@@ -176,7 +176,7 @@ def test_the_order_of_the_sections() -> None:
     headings = Outline(page("microgrid")).texts["h2"]
     assert headings == [
         "Below the limit",
-        "What to change",
+        "Every change that was looked for",
         "In full",
         "What was audited",
         "How much uncertainty remains",
@@ -244,7 +244,8 @@ class TestHeadline:
     def test_it_is_in_the_units_of_the_secret(self) -> None:
         number, words = headline(microgrid())
         assert number == "± 577 → ± 122–146"
-        assert words == "evening_watts of the most exposed home: what an attacker knows, before → after"
+        known = "evening_watts of the most exposed home is known to ± 122–146; before ± 577."
+        assert words == known
 
     def test_it_is_rounded_outwards(self) -> None:
         least = calm().least_remaining_uncertainty
@@ -257,11 +258,11 @@ class TestHeadline:
 
     def test_the_limit_is_given_as_both_shares(self) -> None:
         assert limit_line(microgrid()) == (
-            "9 records of 18 may keep less than the limit of 50 % of the variance (71 % of the standard "
-            "deviation)."
+            "Do not publish this yet. 9 of 18 homes may keep less than 50 % of the variance (71 % of the ±) "
+            "of evening_watts."
         )
-        assert limit_line(one_release()) == "1 record of 12 can be told apart from everything else."
-        assert "all 40 records keep at least 50 % of the variance" in limit_line(calm())
+        assert limit_line(one_release()).startswith("1 of 12 homes can be told apart from everything else.")
+        assert "all 40 homes keep at least 50 % of the variance" in limit_line(calm())
 
     def test_of_nothing_it_says_so(self) -> None:
         assert headline(nothing())[0] == "0"

@@ -140,7 +140,7 @@ def test_what_is_not_shown_is_a_failure(tmp_path: Path) -> None:
         "Sightline: limit",
         {"notice"},
     )
-    assert "is not shown: the reason is for the owner only." in limit.text
+    assert "but a pass is a proof, and the reason is for the owner only." in limit.text
     # Were it not for the owner only, it would be told.
     told = result.model_copy(update={"unverified": (clipped.model_copy(update={"owner_only": False}),)})
     assert checked_junit(result_text(told, lines, PipelineFormat.JUNIT))["assumptions"] == "failure"
@@ -190,7 +190,10 @@ def test_every_secret_is_shown_and_the_worst_decides(tmp_path: Path, capsys: Cap
     write_exposures(result, tmp_path / "out.csv")
     listed = (tmp_path / "out.csv").read_text().splitlines()
     assert len(listed) == 1 + len(result.exposed) + len(result.other_secrets[0].exposed)
-    with pytest.raises(AssertionError, match=r"^gas: Below the limit.*\nwatts: The limit holds"):
+    with pytest.raises(
+        AssertionError,
+        match=r"^BELOW THE LIMIT  Of 2 secrets, gas fares worst(.|\n)*\nwatts: The limit holds",
+    ):
         assert_keeps(plan)
 
 

@@ -44,14 +44,16 @@ def test_the_verdict_comes_before_the_details(result: sl.AuditResult) -> None:
     places = [
         text.index(words)
         for words in (
-            "homes.csv: secret evening_watts, a number from 0 to 2,000; each home is a record",
             "BELOW THE LIMIT",
-            "± 577",
             "± 122–146",
-            "Shortfall  It needs 8.57 times the noise on every number.",
+            "± 577",
+            "Most exposed of 9, known to, and how",
             "What to change",
             "In full",
-            "Most exposed",
+            "homes.csv: secret evening_watts, a number from 0 to 2,000; each home is a record",
+            "Shortfall  It needs 8.57 times the noise on every number.",
+            "Every change that was looked for",
+            "Most exposed\n",
             "Releases, in order of publication",
             "Budget at delta = 1e-05",
             "What this rests on",

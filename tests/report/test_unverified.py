@@ -21,7 +21,7 @@ ALIKE = "Groups that are nearly all alike"
 
 def in_terminal(result: sl.AuditResult) -> str:
     out = io.StringIO()
-    print_result(result, Console(file=out, width=300, highlight=False))
+    print_result(result, Console(file=out, width=300, highlight=False), full=True)
     return out.getvalue()
 
 

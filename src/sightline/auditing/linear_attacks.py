@@ -25,7 +25,7 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 from sightline.arrays import FloatArray, IndexArray
 from sightline.auditing.findings import Findings, LinearFindings
 from sightline.auditing.recipes import RecipeWriter
-from sightline.auditing.result import LinearAttack, SeenTogether
+from sightline.auditing.result import LinearAttack, SeenTogether, TotalView
 
 _CARRIED = 0.99  # of the information, that the shown numbers carry
 _MOST_STEPS = 6  # that are shown, even if they carry less
@@ -135,6 +135,26 @@ class LinearAttacks:
             publishable_text=public if public != text else None,
         )
         return Folded(attack=attack, others=columns)
+
+    def total(self, column: int) -> TotalView | None:
+        """What is known of the total of a person's rows; none if they have one row, or hold no numbers.
+
+        The lower end is that of the sharpest feature of the rows, of which the total is one. The upper end is
+        the risk of the best linear attack on the total.
+        """
+        linear = self.found.linear
+        rows = int(linear.rows_of_unit[column // linear.columns_of_unit])
+        if rows == 1 or linear.columns_of_unit > 1 or self._solver is None:
+            return None
+        reach, before = self._reach(column), float(np.sqrt(rows * self._scale))
+        risk = 1 - self._scale * float(reach @ self._solved(reach)) / rows
+        if self._digits_lost(column, risk):
+            return None
+        shares = np.clip([self.found.lower[column], risk], 0.0, 1.0)
+        lower, upper = np.sqrt(shares).tolist()
+        return TotalView(
+            rows=rows, before=before, after_lower=min(lower, upper) * before, after_upper=upper * before
+        )
 
     def _digits_lost(self, column: int, risk: float) -> bool:
         """Whether the attack on a value seems to leave less than the lower end, which no attack does."""

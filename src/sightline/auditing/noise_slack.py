@@ -17,10 +17,11 @@ from sightline.auditing.pricing import price
 from sightline.auditing.result import NoiseSlack, Verdict, VerdictStatus
 from sightline.format import number
 from sightline.noise.published import LEAST_DISCRETE_STDDEV
-from sightline.privacy.budget import Budget
+from sightline.privacy.accountant import Budget
 from sightline.privacy.registry import accountants
 
 _AGAIN = "Audit again before you use less: what the true values show was checked at today's noise only."
+_NO_SLACK = "There is no slack: with less noise the limit is not shown to hold."
 # Up to this much work for one assessment (numbers³ + numbers × units) a search takes seconds.
 _SEARCHABLE = 2e9
 # Factors beyond which nobody asks how much more or less would do. At the least one noise does not matter.
@@ -93,12 +94,13 @@ def _audited_epsilon(findings: Findings, factor: float, limit: float) -> float |
 
 def _words(factor: float, epsilon: float | None) -> str:
     if factor >= 1:
-        return "There is no slack: with less noise the limit is not shown to hold."
+        return _NO_SLACK
     up_to = "It holds" if epsilon is None else f"It holds up to epsilon = {number(epsilon, 3)}"
     if factor <= _LEAST:
         groups = "on average over what values may be, the groups protect everyone"
         return f"{up_to}, even with a hundred-thousandth of the noise: {groups}. {_AGAIN}"
-    return f"{up_to}; the noise could be {number(_down(1 / factor), 3)} times smaller. {_AGAIN}"
+    smaller = number(_down(1 / factor), 3)
+    return f"{up_to}; the noise could be {smaller} times smaller. {_AGAIN}" if smaller != "1" else _NO_SLACK
 
 
 def _need(factor: float, epsilon: float | None) -> str:
@@ -237,7 +239,9 @@ def lowest(findings: Findings, factor: float) -> float:
         return 0.0
     kept = [1.0]
     for one in (findings, *findings.questions):
-        found = linear_findings(one.plan, one.membership, pricing)
+        # Lines through rows, which need the upper ends, are for records of one row.
+        persons = one.linear is not None and one.linear.linear.rows_of_unit.min(initial=1) > 1
+        found = linear_findings(one.plan, one.membership, pricing, upper=not persons)
         least = None if found is None else found.least
         kept += [] if least is None else [least.lower]
     return min(kept)

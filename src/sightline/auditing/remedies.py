@@ -140,9 +140,8 @@ def _left_out(findings: Findings, found: LinearFindings, rows: IndexArray) -> Ch
         name = release if whole else _row_name(findings, linear, int(rows[0]), owner)
         return f'do not publish "{name}": {effect}'
 
-    return _change(
-        ChangeKind.DROP, release, (text(True), text(False)), _fewer_numbers(findings, rows.size), after
-    )
+    cost = _fewer_numbers(findings, rows.size)
+    return _change(ChangeKind.DROP, release, (text(True), text(False)), (effect, cost), after)
 
 
 def _not_looked_for(groups: int, releases: int) -> str:
@@ -296,12 +295,15 @@ def _leave_out(  # many parameters: two numbers, whom they single out, and what 
         return f'do not publish "{name}" beside "{other}": they differ by {whom}; {effect}'
 
     kind = ChangeKind.MERGE if beside is not None else ChangeKind.DROP
-    return _change(kind, release, (text(True), text(False)), _fewer_numbers(findings, 1), now)
+    cost = _fewer_numbers(findings, 1)
+    return _change(kind, release, (text(True), text(False)), (effect, cost), now)
 
 
-def _change(kind: ChangeKind, release: str, texts: tuple[str, str], cost: str, after: Effect) -> Change:
+def _change(
+    kind: ChangeKind, release: str, texts: tuple[str, str], effect_and_cost: tuple[str, str], after: Effect
+) -> Change:
     """A change in the owner's words and in publishable ones."""
-    text, publishable = texts
+    (text, publishable), (effect, cost) = texts, effect_and_cost
     return Change(
         kind=kind,
         release=release,
@@ -309,6 +311,7 @@ def _change(kind: ChangeKind, release: str, texts: tuple[str, str], cost: str, a
         epsilon=None,
         reaches_limit=after.below == 0,
         text=text,
+        effect=effect,
         cost=cost,
         publishable_text=publishable if publishable != text else None,
     )
@@ -331,7 +334,7 @@ def _drop(findings: Findings, found: LinearFindings, query: int, report: Release
     if (effect := after.after(Effect.of(found, found.limit))) is None:
         return None
     text, cost = f'drop "{report.name}": {effect}', _fewer_numbers(findings, report.outputs)
-    return _change(ChangeKind.DROP, report.name, (text, text), cost, after)
+    return _change(ChangeKind.DROP, report.name, (text, text), (effect, cost), after)
 
 
 def _more_noise(slack: NoiseSlack, limit: float) -> Change:
@@ -340,7 +343,8 @@ def _more_noise(slack: NoiseSlack, limit: float) -> Change:
         text = slack.text[0].lower() + slack.text[1:].rstrip(".")
         return Change(kind=ChangeKind.NOISE, release=None, noise_factor=None, epsilon=None, text=text)
     budget = "" if slack.epsilon is None else f", which is a budget of epsilon = {slack.epsilon:.3g}"
-    text = f"multiply all noise by {factor:.3g}{budget}: then everyone keeps at least {share}"
+    effect = f"then everyone keeps at least {share}"
+    text = f"multiply all noise by {factor:.3g}{budget}: {effect}"
     return Change(
         kind=ChangeKind.NOISE,
         release=None,
@@ -349,5 +353,6 @@ def _more_noise(slack: NoiseSlack, limit: float) -> Change:
         variance_factor=factor**2,
         reaches_limit=True,
         text=text,
+        effect=effect,
         cost=f"the error of every number times {factor:.3g}",
     )

@@ -21,6 +21,7 @@ from sightline.auditing.result_parts import SeenTogether as SeenTogether
 from sightline.auditing.result_parts import SharpestView as SharpestView
 from sightline.auditing.result_parts import SinceLast as SinceLast
 from sightline.auditing.result_parts import Step as Step
+from sightline.auditing.result_parts import TotalView as TotalView
 from sightline.auditing.result_parts import Uncertainty as Uncertainty
 from sightline.display import Displayed
 from sightline.errors import InvalidInput, require
@@ -158,6 +159,7 @@ class Verdict(ResultPart):
     status: Annotated[VerdictStatus | None, Many] = None  # none if no limit was set
     limit: float | None
     below_limit: int  # records of which the linear releases, or a local attack, may leave less than the limit
+    guaranteed: bool = False  # by the noise alone, whatever the attacker knows
     text: str
 
 
@@ -217,8 +219,14 @@ class Change(ResultPart):
     variance_factor: float | None = None  # the total variance of the noise after the change, over today's
     reaches_limit: bool = False  # whether the audit found nobody below the limit after it
     text: str
+    effect: str = ""  # what the audit after it found: the end of the text
     cost: str = ""  # in accuracy, in words
     publishable_text: str | None = None  # without the keys of persons, where that differs
+
+    @property
+    def action(self) -> str:
+        """What to do, without its effect."""
+        return self.text.removesuffix(self.effect).rstrip(":; ")
 
     def publishable(self) -> Change:
         """The same without the keys of persons."""

@@ -175,6 +175,37 @@ class LinearAttack(ResultPart):
         )
 
 
+class TotalView(ResultPart):
+    r"""What is known of the total of a record's rows, in the secret's own units.
+
+    Before the releases :math:`s\sqrt{r}`, for r rows with independent values of standard deviation s. No
+    attack leaves a smaller share of that than of the sharpest feature; the best linear attack on the total
+    leaves no more than ``after_upper``.
+    """
+
+    rows: int
+    before: float
+    after_lower: float
+    after_upper: float
+
+
+class NamedFeature(ResultPart):
+    """A feature of a record's several rows that has a name: its part of a published number, all rows, one."""
+
+    kind: Literal["period", "total", "row"]
+    name: str  # of the number, for a period
+    publishable_name: str | None = None  # without the keys of persons, where that differs
+    rows: int  # that it is the sum of
+    remaining_uncertainty: Uncertainty
+    recipe: Recipe | None = None  # one number, or the difference of two, that is this feature
+
+    def publishable(self) -> NamedFeature:
+        """The same without the keys of persons."""
+        recipe = None if self.recipe is None else self.recipe.publishable()
+        name = self.publishable_name or self.name
+        return self.model_copy(update={"name": name, "publishable_name": None, "recipe": recipe})
+
+
 class Exposed(ResultPart):
     """A record, or a group that nothing splits, of which too much is seen."""
 
@@ -196,13 +227,16 @@ class Exposed(ResultPart):
     attack: LinearAttack | None = None  # the best linear attack, folded; none where it was not looked for
     feature: Literal["row", "total", "combination"] | None = None  # of a record's several rows: what is seen
     rows: int = 1  # of one such record
+    total: TotalView | None = None  # of several rows that hold numbers
+    named: Annotated[tuple[NamedFeature, ...], Many] = ()  # of the most exposed with several rows: periods
 
     def publishable(self) -> Exposed:
         """The same without the keys of persons."""
         recipes = {name: getattr(self, name) for name in ("recipe", "shortest", "attack")}
         kept = {name: None if one is None else one.publishable() for name, one in recipes.items()}
         label = self.label if self.size > SMALL_GROUP else ""
-        return self.model_copy(update={"record": None, "label": label, **kept})
+        named = tuple(one.publishable() for one in self.named)
+        return self.model_copy(update={"record": None, "label": label, "named": named, **kept})
 
 
 class SharpestView(ResultPart):
@@ -223,6 +257,7 @@ class SharpestView(ResultPart):
     after_upper: float  # the best attack has no larger one
     right_before: float | None = None  # of a yes or no, or of one category: how often the best guess is right
     right_after: float | None = None  # and with the releases, at most
+    total: TotalView | None = None  # of several rows that hold numbers
     text: str
 
 

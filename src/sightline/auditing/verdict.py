@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from sightline.auditing.exposed import ExposedSection
 from sightline.auditing.findings import Findings, LinearFindings
+from sightline.auditing.linear_attacks import LinearAttacks
 from sightline.auditing.plan import AssumptionName
 from sightline.auditing.questions import question_text
 from sightline.auditing.result import Exposed, LocalReport, Uncertainty, Unverified, Verdict, VerdictStatus
-from sightline.auditing.result_parts import SharpestView
+from sightline.auditing.result_parts import SharpestView, TotalView
 from sightline.format import count as counted
 from sightline.format import number, number_ends, percent, percent_at_least, percent_at_most
 from sightline.tables.subject import SecretKind
@@ -58,6 +61,7 @@ def verdict(
         status=status,
         limit=limit,
         below_limit=below,
+        guaranteed=status is VerdictStatus.PASSED and findings.guaranteed and findings.least is not None,
         text=" ".join(sentences),
     )
 
@@ -239,8 +243,18 @@ def sharpest_view(findings: Findings) -> SharpestView | None:
         after_upper=upper,
         right_before=right_before,
         right_after=right_after,
+        total=_total_view(findings) if several and findings.least_about[1] is None else None,
         text=_view_text(findings, before, least, (right_before, right_after), several),
     )
+
+
+def _total_view(findings: Findings) -> TotalView | None:
+    """What is known of the total of the rows of the record that may keep least."""
+    found = findings.linear
+    if found is None or found.least_column is None:
+        return None
+    attacks = LinearAttacks.of(findings, found, np.array([found.least_column]))
+    return None if attacks is None else attacks.total(found.least_column)
 
 
 def _most_often_right(variance: float) -> float:

@@ -50,10 +50,9 @@ def quick_design(findings: Findings, limit: float) -> tuple[DesignTask, FloatArr
     try:
         task = task_of(plan, membership, limit=limit, grain=Grain.CELL, loss=Loss.VARIANCE)
         chosen = quick_noise(task, targets_of(task))
-        proof = None if chosen is None else certified(task, task.factors(chosen.optimum.x))
+        return task, certified(task, task.factors(chosen.optimum.x)).stddevs
     except (InvalidPlan, InvalidNoise):
         return None
-    return None if proof is None else (task, proof.stddevs)
 
 
 def _designed_change(findings: Findings, limit: float, *, common: float | None) -> Change | None:
@@ -67,12 +66,10 @@ def _designed_change(findings: Findings, limit: float, *, common: float | None) 
         return None
     changed = int(np.count_nonzero(stddevs != task.before))
     verb = "change" if np.any(stddevs < task.before) else "raise"
-    rival = "" if common is None else f", where multiplying everything costs {number(common**2, 3)} times"
-    text = (
-        f"{verb} the noise of {changed:,} of {stddevs.size:,} numbers: then everyone keeps at least "
-        f"{100 * limit:.4g} % at {number(times, 3)} times the total variance{rival}; "
-        '"sightline design" writes such a plan, or one with less noise'
-    )
+    rival = "" if common is None else f"; a factor on all noise costs {number(common**2, 3)} times"
+    effect = f"then everyone keeps at least {100 * limit:.4g} %"
+    numbers = f"{changed:,} of {stddevs.size:,} numbers"
+    text = f'{verb} the noise of {numbers}, as "sightline design" writes it: {effect}'
     return Change(
         kind=ChangeKind.DESIGN,
         release=None,
@@ -81,5 +78,6 @@ def _designed_change(findings: Findings, limit: float, *, common: float | None) 
         variance_factor=times,
         reaches_limit=True,
         text=text,
-        cost=f"{number(times, 3)} times the total variance",
+        effect=effect,
+        cost=f"{number(times, 3)} times the total variance{rival}",
     )

@@ -11,20 +11,15 @@ from scipy import sparse
 from sightline.arrays import FloatArray, IndexArray
 from sightline.errors import InvalidRelease, require
 from sightline.labeled.assessment import attacked
-from sightline.labeled.bounds.uniform import UniformPrior
-from sightline.labeled.description import LinearReleases
+from sightline.labeled.bounds.priors import UniformPrior
+from sightline.labeled.description import LinearReleases, unknown_records
 from sightline.labeled.exposures import Exposures, LoweredRecords, exposures
-from sightline.labeled.knowledge import unknown_records
-from sightline.labeled.recipe_noise import ModularRecipes, RecipeNoise
 from sightline.labeled.row_products import ProductSums, RowProducts
 from sightline.labeled.units import BoolArray
 from sightline.noise.laws import CorrelatedNoise
 from sightline.progress import report
 
-# Errors up to which the noise of recipes is taken from one factorisation for all releases.
-_ENOUGH = 1e-10
 _BLOCK = 1 << 18  # pairs of rows that are compared at once
-_MOST_ROWS = 2_000  # of a design whose recipes are reduced for all releases at once
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,8 +106,6 @@ def contributions(
     elif count == 1:  # nobody is identifiable without it
         in_order, error = groups.rmse[singles][None], found.relative_error
         without = np.full_like(in_order, np.inf)
-    elif isinstance(sums.matrix, np.ndarray) and releases.row_count <= _MOST_ROWS and not parts.correlated:
-        in_order, without, error = _together(parts, sums.matrix)
     else:
         in_order, without, error = _one_by_one(parts)
     return Contributions(
@@ -165,41 +158,6 @@ def _one_by_one(parts: _Parts) -> tuple[FloatArray, FloatArray, float]:
         report("taking releases away", release / count)
         in_order[release], error = parts.rmse(release_of <= release)
         without[release], other = parts.rmse(release_of != release)
-        worst = max(worst, error, other)
-    return in_order, without, worst
-
-
-def _together(parts: _Parts, products: FloatArray) -> tuple[FloatArray, FloatArray, float]:
-    """The same from one elimination and one factorisation, where that loses no digits."""
-    design, releases = parts.lowered.design, parts.releases
-    release_of, count = releases.release_of, releases.release_count
-    columns = releases.incidence.columns(parts.lowered.first[parts.kinds])
-    recipes = ModularRecipes.of(products, columns, np.ones(parts.kinds.size, dtype=np.intp))
-    if not recipes.free.size:  # one recipe each: its noise is the same with all releases that it uses
-        rmse, error = parts.rmse(np.ones(release_of.size, dtype=np.bool_))
-        left = [recipes.without(np.flatnonzero(release_of == release))[0] for release in range(count)]
-        in_order = np.where(release_of[recipes.last] <= np.arange(count)[:, None], rmse, np.inf)
-        return in_order, np.where(np.array(left), rmse, np.inf), error
-    noise = RecipeNoise.of(products, design.noise.variance**-0.5, release_of, recipes, columns)
-    opened = release_of[recipes.last]
-    in_order, without = np.full((2, count, parts.kinds.size), np.inf)
-    worst = 0.0
-    for release in range(count):
-        report("taking releases away", release / count)
-        seen = opened <= release
-        if noise is not None and float(np.max(noise.errors[seen], initial=0.0)) <= _ENOUGH:
-            in_order[release, seen] = noise.in_order[release, seen]
-            error = float(np.max(noise.errors[seen], initial=0.0))
-        else:
-            in_order[release], error = parts.rmse(release_of <= release) if seen.any() else (np.inf, 0.0)
-        own = np.flatnonzero(release_of == release)
-        stays, lost = recipes.without(own)
-        numbers = None if noise is None else noise.without(own, own.size - lost)
-        if numbers is not None and float(np.max(numbers[1][stays], initial=0.0)) <= _ENOUGH:
-            without[release, stays] = numbers[0][stays]
-            other = float(np.max(numbers[1][stays], initial=0.0))
-        else:
-            without[release], other = parts.rmse(release_of != release) if stays.any() else (np.inf, 0.0)
         worst = max(worst, error, other)
     return in_order, without, worst
 

@@ -30,9 +30,9 @@ import numpy as np
 
 from sightline.arrays import FloatArray, IndexArray
 from sightline.labeled.bounds.coin import CoinPrior
+from sightline.labeled.bounds.priors import TwoPointPrior
 from sightline.labeled.bounds.scalar_risk import MARGIN
 from sightline.labeled.bounds.tables import two_point_table
-from sightline.labeled.bounds.two_point import TwoPointPrior
 from sightline.labeled.unit_design import Design, RowNoise
 from sightline.labeled.units import BoolArray, Units, WholeArray
 from sightline.numerics.residuals import gamma
@@ -98,7 +98,7 @@ class RowKinds:
         first = np.arange(len(people))
         kind = first
         if not units.distinct or first.size != len(units):
-            kind = units.groups()
+            kind = units.groups
             first = np.zeros(int(kind.max()) + 1, dtype=np.intp)
             first[kind[::-1]] = np.arange(kind.size)[::-1]
         lines = (first[:, None] * each + np.arange(each)).ravel()

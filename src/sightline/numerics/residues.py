@@ -92,18 +92,6 @@ class SolvedSystem:
         """The columns without a pivot."""
         return np.setdiff1d(np.arange(self.solved.shape[1]), self.pivots)
 
-    def null_space(self) -> Residues:
-        """A basis: one row for every free column, supported on that column and on the pivots before it."""
-        free = self.free
-        basis = np.zeros((free.size, self.solved.shape[1]), dtype=np.int64)
-        for vector, column in zip(basis, free.tolist(), strict=True):
-            vector[column] = 1
-            for line, pivot in enumerate(self.pivots.tolist()):
-                if pivot > column:
-                    break
-                vector[pivot] = -int(self.reduced[line, column]) % self.prime
-        return basis
-
 
 def echelon(matrix: NDArray[np.int64], right: Residues, *, prime: int) -> SolvedSystem:
     """Reduce a square integer matrix with right sides, one per row, that lie in its range.

@@ -7,26 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from sightline.paper.comparison import Claim, Line, Table, claim
+from sightline.paper.comparison import Claim, Effort, Line, Table, claim
 from sightline.paper.drawing import panel
+from sightline.paper.published import BASIC, BUDGET, ZCDP
 from sightline.privacy.accountant import Accountant
-from sightline.privacy.budget import Budget
-from sightline.privacy.composition import BasicComposition
-from sightline.privacy.concentrated import Renyi, ZeroConcentrated
+from sightline.privacy.concentrated import Renyi
 from sightline.privacy.gaussian_dp import GaussianDP
 from sightline.progress import reported
 
 LABEL = "tab:accountant_scaling_main"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Parameters:
-    """Release counts over which the growth is fitted."""
-
-    epsilon: float = 1.0
-    delta: float = 1e-5
-    releases: tuple[int, ...] = tuple(2**k for k in range(1, 21))
-    order: float = 64.0
+RELEASES = tuple(2**k for k in range(1, 21))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,23 +37,21 @@ class Result:
     growths: tuple[GrowthFit, ...]
 
 
-def compute(parameters: Parameters) -> Result:
+def compute(_effort: Effort) -> Result:
     """Fit the growth of every accountant's kappa."""
-    budget = Budget(epsilon=parameters.epsilon, delta=parameters.delta)
     accountants: dict[str, Accountant] = {
-        "Basic Composition": BasicComposition(budget),
-        "zCDP": ZeroConcentrated(budget),
-        f"RDP, order {parameters.order:g}": Renyi(budget, order=parameters.order),
-        "exact Gaussian": GaussianDP(budget),
+        "Basic Composition": BASIC,
+        "zCDP": ZCDP,
+        "RDP, order 64": Renyi(BUDGET, order=64),
+        "exact Gaussian": GaussianDP(BUDGET),
     }
-    pairs = reported(tuple(accountants.items()))
-    return Result(growths=tuple(_fit(name, accountant, parameters) for name, accountant in pairs))
+    return Result(growths=tuple(_fit(*pair) for pair in reported(tuple(accountants.items()))))
 
 
-def _fit(name: str, accountant: Accountant, parameters: Parameters) -> GrowthFit:
-    L = np.array(parameters.releases, dtype=np.float64)
-    kappa = np.array(accountant.kappa(parameters.releases))
-    design = np.stack([np.ones_like(L), np.log(L), np.log(np.log(1.25 * L / parameters.delta))], axis=1)
+def _fit(name: str, accountant: Accountant) -> GrowthFit:
+    L = np.array(RELEASES, dtype=np.float64)
+    kappa = np.array(accountant.kappa(RELEASES))
+    design = np.stack([np.ones_like(L), np.log(L), np.log(np.log(1.25 * L / BUDGET.delta))], axis=1)
     fitted, *_ = np.linalg.lstsq(design, np.log(kappa), rcond=None)
     residual = np.log(kappa) - design @ fitted
     return GrowthFit(
@@ -140,4 +128,3 @@ def claims(result: Result) -> tuple[Claim, ...]:
 
 TITLE = "Accountants in the same one-contrast geometry, with fitted growth"
 ABOUT = "κ_L and κ_L/L, fitted by a power of L times a power of the logarithm."
-FAST = Parameters(releases=tuple(2**k for k in range(1, 13)))

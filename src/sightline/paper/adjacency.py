@@ -14,26 +14,14 @@ from typing import Any
 import numpy as np
 
 from sightline.arrays import FloatArray
-from sightline.paper.comparison import Claim, Line, Table, claim
+from sightline.paper.comparison import Claim, Effort, Line, Table, claim
 from sightline.paper.drawing import panel
 from sightline.releases.feature_mean import Moment, SmoothThreshold
 from sightline.releases.linear import SubsetMean
 from sightline.releases.query import Convention, Query
 
 LABEL = "tab:adjacency"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Parameters:
-    """Groups of ``members`` records; values on a grid of the domain with its ends and its middle."""
-
-    members: int = 5
-    radius: float = 1.0
-    bound: float = 1.0
-    orders: tuple[int, ...] = tuple(range(1, 13))
-    thresholds: tuple[float, ...] = (-0.95, -0.5, 0.0, 0.3, 0.8)
-    bandwidth: float = 0.12
-    grid: int = 201
+_GROUP = range(5)  # the records of every query
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,76 +45,61 @@ class Result:
     families: tuple[SensitivityRow, ...]
 
 
-def compute(parameters: Parameters) -> Result:
+def compute(_effort: Effort) -> Result:
     """Try all neighbours at one background: the change of a mean does not depend on the other records."""
-    m, R = parameters.members, parameters.bound
-
-    def mean(_place: float, _convention: Convention) -> Query:
-        return SubsetMean(members=range(m), radius=parameters.radius)
-
-    def moment(order: float, convention: Convention) -> Query:
-        return Moment(order=int(order), members=range(m), bound=R, convention=convention)
 
     def step(at: float, convention: Convention) -> Query:
-        return SmoothThreshold(
-            at=at, members=range(m), bound=R, bandwidth=parameters.bandwidth, convention=convention
-        )
+        return SmoothThreshold(at=at, members=_GROUP, bound=1.0, bandwidth=0.12, convention=convention)
+
+    def moment(order: float, convention: Convention) -> Query:
+        return Moment(order=int(order), members=_GROUP, bound=1.0, convention=convention)
+
+    def mean(_place: float, _convention: Convention) -> Query:
+        return SubsetMean(members=_GROUP, radius=1.0)
 
     def row(
         texts: tuple[str, str, str, str],
         places: tuple[float, ...],
         query: Callable[[float, Convention], Query],
-        reach: float,
+        reach: float = 1.0,
     ) -> SensitivityRow:
-        name, domain, adjacency, stated = texts
-        values = np.linspace(-reach, reach, parameters.grid)
+        values = np.linspace(-reach, reach, 201)  # with its ends and its middle
         tight = [query(place, "tight") for place in places]
-        uniform = [query(place, "uniform") for place in places]
 
         def line(label: str, y: Iterable[float]) -> Line:
             return Line.of(label, x=places, y=y)
 
         return SensitivityRow(
-            name=name,
-            domain=domain,
-            adjacency=adjacency,
-            stated=stated,
-            table=line("table", (one.sensitivity.item() for one in uniform)),
+            **dict(zip(("name", "domain", "adjacency", "stated"), texts, strict=True)),
+            table=line("table", (query(place, "uniform").sensitivity.item() for place in places)),
             tight=line("tight", (one.sensitivity.item() for one in tight)),
-            largest_change=line("largest change", (_largest_change(one, values, m) for one in tight)),
-            largest_change_removing=line(
-                "removing a record", (_largest_change_removing(one, values, m) for one in tight)
-            ),
+            largest_change=line("largest change", (_largest_change(one, values) for one in tight)),
+            largest_change_removing=line("removing a record", (_removing(one, values) for one in tight)),
         )
 
+    orders, thresholds = tuple(range(1, 13)), (-0.95, -0.5, 0.0, 0.3, 0.8)
     return Result(
         families=(
-            row(
-                ("IN/OUT means", "|x| ≤ Δ/2", "value, radius Δ", "Δ/|C|"), (1.0,), mean, parameters.radius / 2
-            ),
-            row(
-                ("polynomial moments", "|z| ≤ R", "fixed-cardinality swap", "2R^ℓ/m"),
-                parameters.orders,
-                moment,
-                R,
-            ),
-            row(("smooth thresholds", "|z| ≤ R", "replacement/swap", "2/m"), parameters.thresholds, step, R),
+            row(("IN/OUT means", "|x| ≤ Δ/2", "value, radius Δ", "Δ/|C|"), (1.0,), mean, 0.5),
+            row(("polynomial moments", "|z| ≤ R", "fixed-cardinality swap", "2R^ℓ/m"), orders, moment),
+            row(("smooth thresholds", "|z| ≤ R", "replacement/swap", "2/m"), thresholds, step),
         )
     )
 
 
-def _largest_change(query: Query, values: FloatArray, members: int) -> float:
+def _largest_change(query: Query, values: FloatArray) -> float:
     """The largest change of the answer when one of the records moves between two values of the grid."""
-    background = values[:: len(values) // (members - 1)][: members - 1]
+    others = len(_GROUP) - 1
+    background = values[:: len(values) // others][:others]
     answers = [query.value(np.array([value, *background])).item() for value in values]
     return float(np.max(answers) - np.min(answers))
 
 
-def _largest_change_removing(query: Query, values: FloatArray, members: int) -> float:
+def _removing(query: Query, values: FloatArray) -> float:
     """The largest change when one of m records is removed and the mean is over the others."""
     # The answer at m records that all equal v is f(v).
-    f = [query.value(np.full(members, value)).item() for value in values]
-    return (max(f) - min(f)) / members
+    f = [query.value(np.full(len(_GROUP), value)).item() for value in values]
+    return (max(f) - min(f)) / len(_GROUP)
 
 
 def draw(result: Result) -> dict[str, Any]:

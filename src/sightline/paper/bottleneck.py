@@ -9,25 +9,14 @@ import numpy as np
 
 from sightline.multiset.curve import release_curve
 from sightline.multiset.family import Family
-from sightline.multiset.moments import Moments
 from sightline.multiset.thresholds import Thresholds
-from sightline.paper.comparison import Claim, Line, claim
+from sightline.paper.comparison import Claim, Effort, Line, claim
 from sightline.paper.drawing import panel
-from sightline.privacy.budget import Budget
-from sightline.privacy.composition import BasicComposition
-from sightline.privacy.concentrated import ZeroConcentrated
+from sightline.paper.published import BASIC, UNIFORM, ZCDP
 from sightline.progress import reported
 
 LABEL = "diag:bottleneck"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Parameters:
-    """Pairs under moments and a triple under thresholds, far beyond the counts of the paper's figures."""
-
-    epsilon: float = 1.0
-    delta: float = 1e-5
-    releases: tuple[int, ...] = (2, 3, 4, 5, 6, 8, 11, 16, 23, 32, 45, 64, 91, 128, 181, 256, 362, 512, 1024)
+_RELEASES = (2, 3, 4, 5, 6, 8, 11, 16, 23, 32, 45, 64, 91, 128, 181, 256, 362, 512, 1024)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,24 +28,21 @@ class Result:
     largest_basic: tuple[Line, ...]
 
 
-def compute(parameters: Parameters) -> Result:
+def compute(_effort: Effort) -> Result:
     """Compute the squared singular values of the whitened rows."""
-    budget = Budget(epsilon=parameters.epsilon, delta=parameters.delta)
-    uniform = Moments(convention="uniform")
     groups: tuple[tuple[str, tuple[float, ...], Family], ...] = (
-        ("moments, interior", (-0.4, 0.7), uniform),
-        ("moments, mixed", (-0.6, 1.0), uniform),
-        ("moments, boundary", (-1.0, 1.0), uniform),
+        ("moments, interior", (-0.4, 0.7), UNIFORM),
+        ("moments, mixed", (-0.6, 1.0), UNIFORM),
+        ("moments, boundary", (-1.0, 1.0), UNIFORM),
         ("thresholds, triple", (-0.5, 0.0, 0.5), Thresholds(bandwidth=0.12, convention="uniform")),
     )
-    basic, zcdp = BasicComposition(budget), ZeroConcentrated(budget)
     lines: tuple[list[Line], list[Line], list[Line]] = ([], [], [])
     for name, values, family in reported(groups):
-        counts = [L for L in parameters.releases if len(values) <= L]
-        curve = release_curve(values, family=family, accountant=basic, releases=counts)
+        counts = [L for L in _RELEASES if len(values) <= L]
+        curve = release_curve(values, family=family, accountant=BASIC, releases=counts)
         # On a coarse grid, the smallest eigenvalue of the first counts may be zero to rounding.
         positive = np.isfinite(curve.eigenvalues[:, -1]) & (curve.eigenvalues[:, -1] > 0)
-        for part, accountant, which in zip(lines, (basic, zcdp, basic), (-1, -1, 0), strict=True):
+        for part, accountant, which in zip(lines, (BASIC, ZCDP, BASIC), (-1, -1, 0), strict=True):
             ratios = curve.eigenvalues[:, which] / curve.under(accountant).kappa
             part.append(Line.of(name, x=np.array(counts)[positive], y=ratios[positive]))
     return Result(basic=tuple(lines[0]), zcdp=tuple(lines[1]), largest_basic=tuple(lines[2]))
@@ -113,6 +99,6 @@ def claims(result: Result) -> tuple[Claim, ...]:
 
 TITLE = "Spectral bottlenecks"
 ABOUT = (
-    "Mentioned by the paper and not shown. The bound falls only while every eigenvalue of the signal "
-    "outgrows κ_L."
+    "Mentioned by the paper and not shown. The bound falls only while every eigenvalue of the "
+    "signal outgrows κ_L."
 )

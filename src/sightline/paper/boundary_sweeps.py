@@ -11,7 +11,7 @@ with the bound's matrix C and its correlation :math:`\rho`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,7 @@ import numpy as np
 from sightline.attacks.mle import ConstrainedMLE
 from sightline.attacks.monte_carlo import simulate
 from sightline.multiset.moments import pair_information
-from sightline.paper.comparison import INTERVAL_95, Claim, Line, claim
+from sightline.paper.comparison import INTERVAL_95, Claim, Effort, Line, claim
 from sightline.paper.drawing import panel
 from sightline.paper.mle import Pair, transcript
 from sightline.paper.published import BASIC, UNIFORM
@@ -27,18 +27,6 @@ from sightline.privacy.composition import Calibration
 from sightline.progress import reported
 
 LABEL = "diag:boundary"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Parameters:
-    """Pairs (−1 + t, 0.5) at two releases; exact calibration, since the budgets are large."""
-
-    upper: float = 0.5
-    distances: tuple[float, ...] = (0.0, 0.02, 0.05, 0.1, 0.2, 0.35, 0.5)
-    epsilons: tuple[float, ...] = (10.0, 100.0, 1_000.0, 10_000.0)
-    delta: float = 1e-5
-    trials: int = 20_000
-    seed: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,21 +38,22 @@ class Result:
     predicted_at_boundary: float  # risk over bound at t = 0 as the noise vanishes
 
 
-def compute(parameters: Parameters) -> Result:
-    """Simulate every distance at every budget."""
+def compute(effort: Effort) -> Result:
+    """Simulate pairs (t − 1, 0.5) at every budget; exact calibration, since the budgets are large."""
+    distances = (0.0, 0.02, 0.05, 0.1, 0.2, 0.35, 0.5)
     ratios, biases = [], []
-    for epsilon in reported(parameters.epsilons):
-        released = transcript(2, epsilon=epsilon, delta=parameters.delta, calibration=Calibration.ANALYTIC)
-        pairs = [(t - 1.0, parameters.upper) for t in parameters.distances]
-        attack, trials, seed = ConstrainedMLE(), parameters.trials, parameters.seed
-        risks = [simulate(released, attack=attack, at=pair, trials=trials, seed=seed) for pair in pairs]
-        name, x = f"ε = {epsilon:g}", parameters.distances
-        spreads = [INTERVAL_95 * risk.standard_error / risk.crb for risk in risks]
-        ratios.append(Line.of(name, x=x, y=[risk.ratio_to_crb for risk in risks], half_widths=spreads))
-        biases.append(Line.of(name, x=x, y=[risk.bias[0] for risk in risks]))
-    return Result(
-        ratio=tuple(ratios), bias=tuple(biases), predicted_at_boundary=_half_space((-1.0, parameters.upper))
-    )
+    for epsilon in reported((10.0, 100.0, 1_000.0, 10_000.0)):
+        released = transcript(2, epsilon=epsilon, calibration=Calibration.ANALYTIC)
+        risks = [
+            simulate(released, attack=ConstrainedMLE(), at=(t - 1.0, 0.5), **asdict(effort))
+            for t in distances
+        ]
+        name, spreads = f"ε = {epsilon:g}", [INTERVAL_95 * risk.standard_error / risk.crb for risk in risks]
+        ratios.append(
+            Line.of(name, x=distances, y=[risk.ratio_to_crb for risk in risks], half_widths=spreads)
+        )
+        biases.append(Line.of(name, x=distances, y=[risk.bias[0] for risk in risks]))
+    return Result(ratio=tuple(ratios), bias=tuple(biases), predicted_at_boundary=_half_space((-1.0, 0.5)))
 
 
 def _half_space(pair: Pair) -> float:
@@ -109,4 +98,5 @@ def claims(result: Result) -> tuple[Claim, ...]:
 
 TITLE = "Finite-noise sweeps towards the boundary"
 ABOUT = "Mentioned by the paper and not shown. Two moments of a pair of which one value moves to −1."
-FAST = Parameters(trials=1_000, distances=(0.0, 0.02, 0.1, 0.5))
+FULL = Effort(trials=20_000)
+FAST = Effort(trials=1_000)

@@ -11,26 +11,17 @@ from typing import Any
 
 import numpy as np
 
-from sightline.paper.comparison import Claim, Line, claim
+from sightline.paper.comparison import Claim, Effort, Line, claim
 from sightline.paper.drawing import panel
+from sightline.paper.published import BASIC, BUDGET, ZCDP
 from sightline.privacy.accountant import Accountant
-from sightline.privacy.budget import Budget
 from sightline.privacy.composition import BasicComposition, Calibration, kappa_of_one
-from sightline.privacy.concentrated import Renyi, ZeroConcentrated
+from sightline.privacy.concentrated import Renyi
 from sightline.privacy.gaussian_dp import GaussianDP, gaussian_delta
 
 LABEL = "diag:calibration"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Parameters:
-    """Budgets of one release, and release counts of a whole transcript."""
-
-    deltas: tuple[float, ...] = (1e-5, 1e-8)
-    epsilons: tuple[float, ...] = tuple(float(e) for e in np.geomspace(0.05, 20.0, 27).round(6))
-    epsilon: float = 1.0
-    delta: float = 1e-5
-    releases: tuple[int, ...] = (1, 2, 3, 4, 6, 8, 12, 16)
+_DELTAS = (1e-5, 1e-8)
+_EPSILONS = tuple(float(epsilon) for epsilon in np.geomspace(0.05, 20.0, 27).round(6))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,44 +34,37 @@ class Result:
     transcript_delta: tuple[Line, ...]  # whole transcripts, by accountant
 
 
-def compute(parameters: Parameters) -> Result:
+def compute(_effort: Effort) -> Result:
     """Compute the deltas in ball arithmetic."""
-    deltas, excesses, breaks = [], [], []
-    for delta in parameters.deltas:
+    deltas, excesses = [], []
+    for delta in _DELTAS:
         name = f"δ = {delta:g}"
-        delivered = [_delivered(epsilon, delta) for epsilon in parameters.epsilons]
         classical, exact = (
-            [_kappa(epsilon, delta, calibration) for epsilon in parameters.epsilons]
-            for calibration in Calibration
+            [_kappa(epsilon, delta, calibration) for epsilon in _EPSILONS] for calibration in Calibration
         )
-        deltas.append(Line.of(name, x=parameters.epsilons, y=delivered))
-        excesses.append(Line.of(name, x=parameters.epsilons, y=np.divide(classical, exact)))
-        breaks.append(_first_break(delta))
-    budget = Budget(epsilon=parameters.epsilon, delta=parameters.delta)
+        deltas.append(Line.of(name, x=_EPSILONS, y=[_delivered(epsilon, delta) for epsilon in _EPSILONS]))
+        excesses.append(Line.of(name, x=_EPSILONS, y=np.divide(classical, exact)))
     accountants: dict[str, Accountant] = {
-        "basic, classical": BasicComposition(budget),
-        "basic, analytic": BasicComposition(budget, calibration=Calibration.ANALYTIC),
-        "zCDP": ZeroConcentrated(budget),
-        "RDP, order 64": Renyi(budget, order=64),
-        "exact Gaussian": GaussianDP(budget),
+        "basic, classical": BASIC,
+        "basic, analytic": BasicComposition(BUDGET, calibration=Calibration.ANALYTIC),
+        "zCDP": ZCDP,
+        "RDP, order 64": Renyi(BUDGET, order=64),
+        "exact Gaussian": GaussianDP(BUDGET),
     }
-    transcripts = [
-        Line.of(
-            name,
-            x=parameters.releases,
-            y=[
-                float(gaussian_delta(Fraction(L) / Fraction(accountant.kappa(L)), parameters.epsilon))
-                / parameters.delta
-                for L in parameters.releases
-            ],
-        )
-        for name, accountant in accountants.items()
-    ]
+
+    def delivered(accountant: Accountant, L: int) -> float:
+        delta = gaussian_delta(Fraction(L) / Fraction(accountant.kappa(L)), BUDGET.epsilon)
+        return float(delta) / BUDGET.delta
+
+    counts = (1, 2, 3, 4, 6, 8, 12, 16)
     return Result(
         classical_delta=tuple(deltas),
         classical_excess=tuple(excesses),
-        breaks_at=tuple(breaks),
-        transcript_delta=tuple(transcripts),
+        breaks_at=tuple(map(_first_break, _DELTAS)),
+        transcript_delta=tuple(
+            Line.of(name, x=counts, y=[delivered(accountant, L) for L in counts])
+            for name, accountant in accountants.items()
+        ),
     )
 
 

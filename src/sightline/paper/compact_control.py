@@ -20,25 +20,12 @@ from sightline.multiset.thresholds import (
     threshold_trace_bound,
 )
 from sightline.paper import threshold
-from sightline.paper.comparison import Claim, Line, claim
+from sightline.paper.comparison import Claim, Effort, Line, claim
 from sightline.paper.drawing import panel
-from sightline.privacy.budget import Budget
-from sightline.privacy.composition import BasicComposition
+from sightline.paper.published import BASIC
 
 LABEL = "diag:compact"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Parameters:
-    """The logistic bandwidth to match, and the counts at which the rates are compared."""
-
-    bandwidth: float = 0.12
-    dense: tuple[int, ...] = (8, 16, 32, 64, 128, 256, 512, 1024)
-    triple: threshold.Triple = (-0.5, 0.0, 0.5)
-    epsilon: float = 1.0
-    delta: float = 1e-5
-    seed: int = 0
-    random_triples: int = 2_000
+_DENSE = (8, 16, 32, 64, 128, 256, 512, 1024)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,32 +38,21 @@ class Result:
     crb_over_dense: Line  # CRB(L) over the dense-grid prediction κ_L η_L tr(limit⁻¹): tends to 1
 
 
-def compute(parameters: Parameters) -> Result:
+def compute(effort: Effort) -> Result:
     """Compute the curves of the control and the rates of the proposition."""
-    width = 4 * parameters.bandwidth
-    control = threshold.compute(
-        threshold.Parameters(
-            bandwidth=width,
-            kernel="compact",
-            epsilon=parameters.epsilon,
-            delta=parameters.delta,
-            random_triples=parameters.random_triples,
-            seed=parameters.seed,
-        )
-    )
-    family = Thresholds(bound=1.0, bandwidth=width, kernel="compact", convention="uniform")
-    basic = BasicComposition(Budget(epsilon=parameters.epsilon, delta=parameters.delta))
-    curve = release_curve(parameters.triple, family=family, accountant=basic, releases=parameters.dense)
-    limit = dense_grid_trace(parameters.triple, family=family)
-    spacings = np.array([family.spacing(L) for L in parameters.dense])
-    most = [threshold_trace_bound(L, members=3, family=family) for L in parameters.dense]
-    least = [threshold_crb_bound(L, members=3, family=family, accountant=basic) for L in parameters.dense]
+    family = Thresholds(bandwidth=4 * threshold.BANDWIDTH, kernel="compact", convention="uniform")
+    triple = (-0.5, 0.0, 0.5)
+    curve = release_curve(triple, family=family, accountant=BASIC, releases=_DENSE)
+    limit = dense_grid_trace(triple, family=family)
+    spacings = np.array([family.spacing(L) for L in _DENSE])
+    most = [threshold_trace_bound(L, members=3, family=family) for L in _DENSE]
+    least = [threshold_crb_bound(L, members=3, family=family, accountant=BASIC) for L in _DENSE]
 
     def line(name: str, ratios: FloatArray) -> Line:
-        return Line.of(name, x=parameters.dense, y=ratios)
+        return Line.of(name, x=_DENSE, y=ratios)
 
     return Result(
-        control=control,
+        control=threshold.bounds_of_triples(family, effort),
         trace_over_bound=line("tr A_L / its bound", np.sum(curve.eigenvalues, axis=1) / most),
         crb_over_bound=line("CRB / lower bound", curve.crb / least),
         crb_over_dense=line("CRB / dense-grid prediction", curve.crb / (curve.kappa * spacings * limit)),
@@ -140,4 +116,4 @@ ABOUT = (
     "Mentioned by the paper and not shown: the proposition on thresholds is stated for steps that are "
     "constant beyond some distance."
 )
-FAST = Parameters(random_triples=300)
+FULL, FAST = Effort(trials=2_000), Effort(trials=300)

@@ -225,6 +225,14 @@ class Table:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Effort:
+    """How many random cases a figure draws, and their seed; none if nothing in it is random."""
+
+    trials: int = 0
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
     """A figure or table of the paper. All have the same functions, so that one loop makes them all.
 
@@ -235,19 +243,19 @@ class Figure:
 
     title: str
     about: str
-    full: Any  # the parameters of a full run
-    fast: Any
+    full: Effort
+    fast: Effort
     result: type[Any]
-    compute: Callable[[Any], Any]
+    compute: Callable[[Effort], Any]
     draw: Callable[[Any], Mapping[str, Any]]
     compare: Callable[[Any], tuple[Comparison, ...]]
     claims: Callable[[Any], tuple[Claim, ...]]
     tables: Callable[[Any], tuple[Table, ...]]
 
-    def parameters(self, *, fast: bool, seed: int) -> Any:
-        """Return the parameters of a run, with the seed if the figure uses random numbers."""
+    def effort(self, *, fast: bool, seed: int) -> Effort:
+        """The effort of a run, with the seed if the figure uses random numbers."""
         chosen = self.fast if fast else self.full
-        return replace(chosen, seed=seed) if hasattr(chosen, "seed") else chosen
+        return replace(chosen, seed=seed) if chosen.trials else chosen
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -2,7 +2,7 @@ r"""``fig:inout``: repeated IN/OUT averages of one target, by budget, by account
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -12,27 +12,16 @@ from sightline.attacks.blue import Blue
 from sightline.attacks.monte_carlo import sweep
 from sightline.geometry.transcript import Transcript
 from sightline.labeled.inout import InOut
-from sightline.paper.comparison import Claim, Comparison, Line, claim, joint_test
+from sightline.paper.comparison import Claim, Comparison, Effort, Line, claim, joint_test
 from sightline.paper.drawing import panel
-from sightline.privacy.accountant import Accountant
-from sightline.privacy.budget import Budget
+from sightline.paper.mle import simulated_line
+from sightline.paper.published import BASIC, BUDGET, ZCDP
+from sightline.privacy.accountant import Accountant, Budget
 from sightline.privacy.composition import BasicComposition
-from sightline.privacy.concentrated import Renyi, ZeroConcentrated
+from sightline.privacy.concentrated import Renyi
 from sightline.releases.linear import SubsetMean
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Parameters:
-    """The paper's setting (``subsec:experiments_inout``)."""
-
-    background: int = 50
-    radius: float = 1.0
-    epsilons: tuple[float, ...] = (0.5, 1.0, 2.0)
-    delta: float = 1e-5
-    releases: tuple[int, ...] = tuple(range(2, 41, 2))
-    order: float = 64.0
-    trials: int = 10_000
-    seed: int = 0
+_BACKGROUND = 50  # records beside the target
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,51 +35,40 @@ class Result:
     engine: Line  # the same variance by the general engine
 
 
-def compute(parameters: Parameters) -> Result:
+def compute(effort: Effort) -> Result:
     """Compute the first two panels in closed form, and run the attack on simulated answers for the third."""
-    design = InOut(background=parameters.background, radius=parameters.radius)
-    counts = parameters.releases
+    design, counts = InOut(background=_BACKGROUND), range(2, 41, 2)
 
     def curve(name: str, accountant: Accountant) -> Line:
         return Line.of(name, x=counts, y=[design.mse_under(accountant, L // 2, L // 2) for L in counts])
 
-    budget = Budget(epsilon=1.0, delta=parameters.delta)
-    basic = BasicComposition(budget)
-    transcripts = {L: _transcript(parameters, L, basic) for L in counts}
     risks = sweep(
-        transcripts,
+        {L: _transcript(L // 2) for L in counts},
         attack=Blue(target=0),
-        at=np.linspace(-0.5, 0.5, parameters.background + 1) * parameters.radius,
-        domain=(-parameters.radius / 2, parameters.radius / 2),
-        trials=parameters.trials,
-        seed=parameters.seed,
+        at=np.linspace(-0.5, 0.5, _BACKGROUND + 1),
+        domain=(-0.5, 0.5),
+        **asdict(effort),
     )
     return Result(
         budgets=tuple(
-            curve(f"ε = {epsilon:g}", BasicComposition(Budget(epsilon=epsilon, delta=parameters.delta)))
-            for epsilon in parameters.epsilons
+            curve(f"ε = {epsilon:g}", BasicComposition(Budget(epsilon=epsilon, delta=BUDGET.delta)))
+            for epsilon in (0.5, 1.0, 2.0)
         ),
         accountants=(
-            curve("basic composition", basic),
-            curve("zCDP", ZeroConcentrated(budget)),
-            curve(f"RDP, order {parameters.order:g}", Renyi(budget, order=parameters.order)),
+            curve("basic composition", BASIC),
+            curve("zCDP", ZCDP),
+            curve("RDP, order 64", Renyi(BUDGET, order=64)),
         ),
-        variance=curve("closed form", basic),
-        simulated=Line.of(
-            "Monte Carlo",
-            x=counts,
-            y=[risk.mse for risk in risks.values()],
-            half_widths=[(risk.interval[1] - risk.interval[0]) / 2 for risk in risks.values()],
-        ),
+        variance=curve("closed form", BASIC),
+        simulated=simulated_line("Monte Carlo", counts, list(risks.values())),
         engine=Line.of("general engine", x=counts, y=[risk.crb for risk in risks.values()]),
     )
 
 
-def _transcript(parameters: Parameters, releases: int, accountant: Accountant) -> Transcript:
-    everyone = parameters.background + 1
-    whole = SubsetMean(members=range(everyone), radius=parameters.radius)
-    without = SubsetMean(members=range(1, everyone), radius=parameters.radius)
-    return Transcript([whole] * (releases // 2) + [without] * (releases // 2), noise=accountant)
+def _transcript(copies: int) -> Transcript:
+    whole = SubsetMean(members=range(_BACKGROUND + 1), radius=1.0)
+    without = SubsetMean(members=range(1, _BACKGROUND + 1), radius=1.0)
+    return Transcript([whole] * copies + [without] * copies, noise=BASIC)
 
 
 def draw(result: Result) -> dict[str, Any]:
@@ -140,4 +118,4 @@ ABOUT = (
     "A mean with the target and a mean without it, repeated. The plotted numbers are not in the "
     "paper's source, but its text determines them."
 )
-FAST = Parameters(trials=2_000)
+FULL, FAST = Effort(trials=10_000), Effort(trials=2_000)

@@ -7,33 +7,16 @@ from typing import Any
 
 import numpy as np
 
+from sightline.arrays import FloatArray
 from sightline.multiset.curve import release_curves
-from sightline.multiset.moments import (
-    Moments,
-    moment_crb_bound,
-    moment_log_determinant_bound,
-    moment_value_bounds,
-)
-from sightline.paper.comparison import Claim, Line, claim
+from sightline.multiset.moments import moment_crb_bound, moment_log_determinant_bound, moment_value_bounds
+from sightline.paper.comparison import Claim, Effort, Line, claim
 from sightline.paper.drawing import panel
-from sightline.privacy.budget import Budget
-from sightline.privacy.composition import BasicComposition
+from sightline.paper.published import BASIC, UNIFORM
 from sightline.progress import reported
 
 LABEL = "diag:bounds"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Parameters:
-    """Random interior groups of each size."""
-
-    sizes: tuple[int, ...] = (1, 2, 3, 4, 5, 6)
-    groups: int = 200
-    largest: int = 40
-    reach: float = 0.95
-    epsilon: float = 1.0
-    delta: float = 1e-5
-    seed: int = 0
+_LARGEST = 40  # releases
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,18 +33,16 @@ class Result:
     minimisers_inside: float  # share of groups whose best L is before the end of the range
 
 
-def compute(parameters: Parameters) -> Result:
+def compute(effort: Effort) -> Result:
     """Compare the curve with both bounds wherever the curve is finite."""
-    family = Moments(convention="uniform")
-    basic = BasicComposition(Budget(epsilon=parameters.epsilon, delta=parameters.delta))
-    generator = np.random.default_rng(parameters.seed)
+    generator = np.random.default_rng(effort.seed)
     determinant, coordinates, smallest, inside, log_gaps = [], [], [], [], []
     diverging = True
-    for m in reported(parameters.sizes):
-        groups = generator.uniform(-parameters.reach, parameters.reach, (parameters.groups, m))
-        counts = list(range(m, parameters.largest + 1))
-        curves = release_curves(groups, family=family, accountant=basic, releases=counts)
-        at: list[dict[str, Any]] = [{"family": family, "accountant": basic, "releases": L} for L in counts]
+    for m in reported(range(1, 7)):
+        groups = generator.uniform(-0.95, 0.95, (effort.trials, m))
+        counts = list(range(m, _LARGEST + 1))
+        curves = release_curves(groups, family=UNIFORM, accountant=BASIC, releases=counts)
+        at: list[dict[str, Any]] = [{"family": UNIFORM, "accountant": BASIC, "releases": L} for L in counts]
         by_determinant = np.array([[moment_crb_bound(g, **L) for L in at] for g in groups])
         by_coordinates = np.array([[np.sum(moment_value_bounds(g, **L)) for L in at] for g in groups])
         finite = np.isfinite(curves.crb)
@@ -70,9 +51,9 @@ def compute(parameters: Parameters) -> Result:
         determinant.append(Line.of(f"m = {m}", x=counts, y=np.nanmedian(ratios, axis=0)))
         coordinates.append(Line.of(f"m = {m}", x=counts, y=np.nanmedian(sums, axis=0)))
         smallest.append((float(np.nanmin(ratios)), float(np.nanmin(sums)), int(finite.sum())))
-        inside.append(float(np.mean(curves.best < parameters.largest)))
+        inside.append(float(np.mean(curves.best < _LARGEST)))
         diverging &= bool(np.all(by_determinant[:, -1] > by_determinant[:, -2]))
-        log_gaps.append(_hadamard_gap(groups, m, family, basic))
+        log_gaps.append(_hadamard_gap(groups, m))
     return Result(
         determinant=tuple(determinant),
         coordinates=tuple(coordinates),
@@ -85,13 +66,13 @@ def compute(parameters: Parameters) -> Result:
     )
 
 
-def _hadamard_gap(groups: np.ndarray[Any, Any], m: int, family: Moments, basic: BasicComposition) -> float:
+def _hadamard_gap(groups: FloatArray, m: int) -> float:
     """The largest ln det I − Σ ln I_kk at L = 2m, from singular values of the rows."""
-    rows = family.rows(np.sort(groups, axis=1), 2 * m)
+    rows = UNIFORM.rows(np.sort(groups, axis=1), 2 * m)
     log_determinants = 2 * np.sum(np.log(np.linalg.svd(rows, compute_uv=False)), axis=1)
-    log_determinants -= m * np.log(basic.kappa(2 * m))
+    log_determinants -= m * np.log(BASIC.kappa(2 * m))
     bounds = [
-        moment_log_determinant_bound(g, family=family, accountant=basic, releases=2 * m) for g in groups
+        moment_log_determinant_bound(g, family=UNIFORM, accountant=BASIC, releases=2 * m) for g in groups
     ]
     return float(np.max(log_determinants - np.array(bounds)))
 
@@ -141,4 +122,4 @@ def claims(result: Result) -> tuple[Claim, ...]:
 
 TITLE = "General-m lower bounds"
 ABOUT = "Mentioned by the paper and not shown. The bound of random interior groups over two lower bounds."
-FAST = Parameters(groups=20, largest=24)
+FULL, FAST = Effort(trials=200), Effort(trials=20)

@@ -2,12 +2,13 @@ r"""``fig:app_mle_vs_L``: the constrained attack on a pair, by the number of mom
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from sightline.attacks.mle import ConstrainedMLE
 from sightline.attacks.monte_carlo import sweep
-from sightline.paper.comparison import INTERVAL_95, Claim, Line, claim
+from sightline.paper.comparison import INTERVAL_95, Claim, Effort, Line, claim
 from sightline.paper.drawing import panel, stars_of
 from sightline.paper.mle import Pair, simulated_line, transcript
 from sightline.privacy.composition import Calibration
@@ -15,19 +16,6 @@ from sightline.progress import reported
 
 LABEL = "fig:app_mle_vs_L"
 _BOUND, _MLE = "local CRB", "constrained MLE"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Parameters:
-    """The paper's pair and its two budgets, with more trials than its 5,000."""
-
-    pair: Pair = (-0.4, 0.7)
-    epsilons: tuple[float, ...] = (20.0, 1.0)
-    delta: float = 1e-5
-    releases: tuple[int, ...] = tuple(range(2, 13))
-    calibration: Calibration = Calibration.CLASSICAL
-    trials: int = 20_000
-    seed: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,20 +28,23 @@ class Result:
     guessing: float  # the risk of ignoring the answers
 
 
-def compute(parameters: Parameters) -> Result:
-    """Simulate the attack at every count."""
+def compute(effort: Effort) -> Result:
+    """The paper's pair at its two budgets."""
+    return risks_by_releases((-0.4, 0.7), (20.0, 1.0), range(2, 13), Calibration.CLASSICAL, effort)
+
+
+def risks_by_releases(
+    pair: Pair, epsilons: tuple[float, ...], counts: Sequence[int], calibration: Calibration, effort: Effort
+) -> Result:
+    """Simulate the attack on a pair at every budget and count."""
     crb, mle, guessing = [], [], 0.0
-    for epsilon in reported(parameters.epsilons):
-        strata = {
-            L: transcript(L, epsilon=epsilon, delta=parameters.delta, calibration=parameters.calibration)
-            for L in parameters.releases
-        }
-        at, trials, seed = parameters.pair, parameters.trials, parameters.seed
-        risks = list(sweep(strata, attack=ConstrainedMLE(), at=at, trials=trials, seed=seed).values())
-        crb.append(Line.of(_BOUND, x=parameters.releases, y=[risk.crb for risk in risks]))
-        mle.append(simulated_line(_MLE, parameters.releases, risks))
+    for epsilon in reported(epsilons):
+        strata = {L: transcript(L, epsilon=epsilon, calibration=calibration) for L in counts}
+        risks = list(sweep(strata, attack=ConstrainedMLE(), at=pair, **asdict(effort)).values())
+        crb.append(Line.of(_BOUND, x=counts, y=[risk.crb for risk in risks]))
+        mle.append(simulated_line(_MLE, counts, risks))
         guessing = risks[0].trivial_mse
-    return Result(epsilons=parameters.epsilons, crb=tuple(crb), mle=tuple(mle), guessing=guessing)
+    return Result(epsilons=epsilons, crb=tuple(crb), mle=tuple(mle), guessing=guessing)
 
 
 def draw(result: Result) -> dict[str, Any]:
@@ -105,4 +96,4 @@ def claims(result: Result) -> tuple[Claim, ...]:
 
 TITLE = "Finite-noise risk against the number of releases"
 ABOUT = "The paper plots this in its appendix; its numbers are not in the source."
-FAST = Parameters(trials=1_000, releases=(2, 3, 4, 6, 8, 12))
+FULL, FAST = Effort(trials=20_000), Effort(trials=500)

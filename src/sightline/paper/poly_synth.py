@@ -10,34 +10,19 @@ import numpy as np
 
 from sightline.multiset.curve import ReleaseCurve, release_curve, release_curves
 from sightline.multiset.moments import Moments
-from sightline.paper.comparison import Claim, Comparison, Line, claim
+from sightline.paper.comparison import Claim, Comparison, Effort, Line, claim
 from sightline.paper.drawing import panel, stars_of
-from sightline.paper.published import printed_line, reference
-from sightline.privacy.budget import Budget
-from sightline.privacy.composition import BasicComposition
-from sightline.releases.query import Convention
+from sightline.paper.published import BASIC, UNIFORM, printed_line, reference
 
 LABEL = "fig:poly_synth"
 Pair = tuple[float, float]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Parameters:
-    """Pairs in [−1, 1]. The paper does not print the cohorts' pairs; we solved its curves for them."""
-
-    synthetic: tuple[tuple[str, Pair], ...] = (
-        ("interior", (-0.4, 0.7)),
-        ("mixed", (-0.6, 1.0)),
-        ("boundary", (-1.0, 1.0)),
-    )
-    cohorts: tuple[tuple[str, Pair], ...] = (
-        ("interior", (-0.14419469813339, 0.54050243465370)),
-        ("near-boundary", (0.52739273864214, 0.96285908500679)),
-    )
-    epsilon: float = 1.0
-    delta: float = 1e-5
-    releases: tuple[int, ...] = tuple(range(2, 41))
-    grid: int = 201  # values in [−1, 1]; all their pairs are tried with the table's sensitivities
+_RELEASES = range(2, 41)
+SYNTHETIC: dict[str, Pair] = {"interior": (-0.4, 0.7), "mixed": (-0.6, 1.0), "boundary": (-1.0, 1.0)}
+# The paper does not print the cohorts' pairs; we solved its curves for them.
+_COHORTS: dict[str, Pair] = {
+    "interior": (-0.14419469813339, 0.54050243465370),
+    "near-boundary": (0.52739273864214, 0.96285908500679),
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,38 +37,31 @@ class Result:
     proven: tuple[bool, ...]  # for each synthetic pair: no count beyond the range has a smaller bound
 
 
-def compute(parameters: Parameters) -> Result:
+def compute(_effort: Effort) -> Result:
     """Compute the release curves under both sensitivity conventions."""
-    basic = BasicComposition(Budget(epsilon=parameters.epsilon, delta=parameters.delta))
 
-    def curves(pairs: tuple[tuple[str, Pair], ...], convention: Convention) -> dict[str, ReleaseCurve]:
-        family = Moments(bound=1.0, convention=convention)
+    def curves(pairs: dict[str, Pair], family: Moments) -> dict[str, ReleaseCurve]:
         return {
-            name: release_curve(pair, family=family, accountant=basic, releases=parameters.releases)
-            for name, pair in pairs
+            name: release_curve(pair, family=family, accountant=BASIC, releases=_RELEASES)
+            for name, pair in pairs.items()
         }
 
     def lines(curves: dict[str, ReleaseCurve]) -> tuple[Line, ...]:
-        return tuple(Line.of(name, x=parameters.releases, y=curve.crb) for name, curve in curves.items())
+        return tuple(Line.of(name, x=_RELEASES, y=curve.crb) for name, curve in curves.items())
 
-    synthetic = curves(parameters.synthetic, "uniform")
+    synthetic = curves(SYNTHETIC, UNIFORM)
     return Result(
         synthetic=lines(synthetic),
-        cohorts=lines(curves(parameters.cohorts, "tight")),
-        table_misfit=_misfit(parameters, basic),
+        cohorts=lines(curves(_COHORTS, Moments())),
+        table_misfit=_misfit(),
         proven=tuple(curve.best_is_global for curve in synthetic.values()),
     )
 
 
-def _misfit(parameters: Parameters, basic: BasicComposition) -> tuple[float, ...]:
-    values = np.linspace(-1, 1, parameters.grid)
-    low, high = np.triu_indices(parameters.grid, k=1)
-    curves = release_curves(
-        np.stack([values[low], values[high]], axis=1),
-        family=Moments(bound=1.0, convention="uniform"),
-        accountant=basic,
-        releases=parameters.releases,
-    ).crb
+def _misfit() -> tuple[float, ...]:
+    """Try all pairs of 201 values in [−1, 1] with the table's sensitivities."""
+    pairs = np.linspace(-1, 1, 201)[np.stack(np.triu_indices(201, k=1), axis=1)]
+    curves = release_curves(pairs, family=UNIFORM, accountant=BASIC, releases=_RELEASES).crb
     return tuple(
         float(np.min(np.max(np.abs(curves / np.array(line.y) - 1), axis=1))) for line in _printed("right")
     )
@@ -162,4 +140,3 @@ ABOUT = (
     "The first L moments of two values in [−1, 1], (ε, δ) = (1, 10⁻⁵): the Cramér–Rao bound on the "
     "sorted pair."
 )
-FAST = Parameters(grid=81)

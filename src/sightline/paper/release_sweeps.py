@@ -10,30 +10,14 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any
 
-from sightline.paper import mle_vs_releases
-from sightline.paper.comparison import INTERVAL_95, Claim, Line, claim
+from sightline.paper.comparison import INTERVAL_95, Claim, Effort, Line, claim
 from sightline.paper.drawing import panel, stars_of
-from sightline.paper.mle import Pair
+from sightline.paper.mle_vs_releases import risks_by_releases
+from sightline.paper.poly_synth import SYNTHETIC
 from sightline.privacy.composition import Calibration
 from sightline.progress import reported, reporting, silent
 
 LABEL = "diag:releases"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Parameters:
-    """The pairs of ``fig:poly_synth``; moments up to order 8."""
-
-    pairs: tuple[tuple[str, Pair], ...] = (
-        ("interior", (-0.4, 0.7)),
-        ("mixed", (-0.6, 1.0)),
-        ("boundary", (-1.0, 1.0)),
-    )
-    epsilons: tuple[float, ...] = (20.0, 1_000.0)
-    delta: float = 1e-5
-    releases: tuple[int, ...] = (2, 3, 4, 5, 6, 8)
-    trials: int = 10_000
-    seed: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,21 +27,12 @@ class Result:
     lines: dict[str, tuple[Line, ...]]
 
 
-def compute(parameters: Parameters) -> Result:
-    """Compute ``fig:app_mle_vs_L`` for other pairs and budgets."""
+def compute(effort: Effort) -> Result:
+    """Compute ``fig:app_mle_vs_L`` for the pairs of ``fig:poly_synth`` and larger budgets."""
     lines: dict[str, tuple[Line, ...]] = {}
-    for name, pair in reported(parameters.pairs):
-        sweep = mle_vs_releases.Parameters(
-            pair=pair,
-            epsilons=parameters.epsilons,
-            delta=parameters.delta,
-            releases=parameters.releases,
-            calibration=Calibration.ANALYTIC,
-            trials=parameters.trials,
-            seed=parameters.seed,
-        )
+    for name, pair in reported(tuple(SYNTHETIC.items())):
         with reporting(silent):
-            risks = mle_vs_releases.compute(sweep)
+            risks = risks_by_releases(pair, (20.0, 1_000.0), (2, 3, 4, 5, 6, 8), Calibration.ANALYTIC, effort)
         lines[name] = tuple(
             replace(line, name=f"{line.name}, ε = {epsilon:g}")
             for epsilon, crb, mle in zip(risks.epsilons, risks.crb, risks.mle, strict=True)
@@ -125,4 +100,4 @@ ABOUT = (
     "Mentioned by the paper and not shown beyond one pair. Constrained maximum likelihood on the first "
     "L moments."
 )
-FAST = Parameters(trials=500, releases=(2, 3, 4, 6))
+FULL, FAST = Effort(trials=10_000), Effort(trials=300)

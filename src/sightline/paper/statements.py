@@ -13,16 +13,8 @@ from sightline.paper.claims.framework import CHECKS as FRAMEWORK
 from sightline.paper.claims.labeled import CHECKS as LABELED
 from sightline.paper.claims.multiset import CHECKS as MULTISET
 from sightline.paper.claims.regimes import CHECKS as REGIMES
-from sightline.paper.comparison import Claim
+from sightline.paper.comparison import Claim, Effort
 from sightline.progress import reported
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Parameters:
-    """The number of random cases that a check draws, and the seed."""
-
-    cases: int = 200
-    seed: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,14 +24,13 @@ class Result:
     claims: tuple[Claim, ...]
 
 
-def compute(parameters: Parameters) -> Result:
+def compute(effort: Effort) -> Result:
     """Run every check."""
     checks = (*FRAMEWORK, *LABELED, *MULTISET, *REGIMES)
-    draws = (
-        np.random.default_rng(parameters.seed) for _ in checks
-    )  # each check draws the same numbers alone
-    done = zip(reported(checks), draws, strict=True)
-    return Result(claims=tuple(check(parameters.cases, generator) for check, generator in done))
+    # Each check has a generator of its own, and so draws the same numbers alone.
+    return Result(
+        claims=tuple(check(effort.trials, np.random.default_rng(effort.seed)) for check in reported(checks))
+    )
 
 
 def claims(result: Result) -> tuple[Claim, ...]:
@@ -49,4 +40,4 @@ def claims(result: Result) -> tuple[Claim, ...]:
 
 TITLE = "What the paper states"
 ABOUT = "Every statement with a number that can be computed, computed."
-FAST = Parameters(cases=40)
+FULL, FAST = Effort(trials=200), Effort(trials=40)

@@ -2,6 +2,7 @@ r"""``fig:threshold``: the bound on three values under L smooth thresholds, insi
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,30 +11,18 @@ import numpy as np
 from sightline.format import parameter
 from sightline.multiset.curve import release_curve, release_curves
 from sightline.multiset.thresholds import Thresholds
-from sightline.paper.comparison import Claim, Line, claim
+from sightline.paper.comparison import Claim, Effort, Line, claim
 from sightline.paper.drawing import panel, stars_of
-from sightline.privacy.budget import Budget
-from sightline.privacy.composition import BasicComposition
+from sightline.paper.published import BASIC
 from sightline.progress import reported
-from sightline.releases.features import Kernel
 
 LABEL = "fig:threshold"
 Triple = tuple[float, float, float]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Parameters:
-    """The paper's setting. The paper does not print its triples; these are ours."""
-
-    interior: tuple[Triple, ...] = ((-0.5, 0.0, 0.5), (-0.3, 0.1, 0.4), (-0.55, -0.1, 0.6))
-    near_boundary: tuple[Triple, ...] = ((-0.95, -0.6, 0.9), (-0.97, 0.75, 0.95), (0.55, 0.8, 0.97))
-    bandwidth: float = 0.12
-    kernel: Kernel = "logistic"
-    epsilon: float = 1.0
-    delta: float = 1e-5
-    releases: tuple[int, ...] = tuple(range(3, 41))
-    random_triples: int = 2_000
-    seed: int = 0
+BANDWIDTH = 0.12
+_RELEASES = range(3, 41)
+# The paper does not print its triples; these are ours.
+_INTERIOR = ((-0.5, 0.0, 0.5), (-0.3, 0.1, 0.4), (-0.55, -0.1, 0.6))
+_NEAR_BOUNDARY = ((-0.95, -0.6, 0.9), (-0.97, 0.75, 0.95), (0.55, 0.8, 0.97))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,30 +35,32 @@ class Result:
     random_best_near_boundary: tuple[int, ...]
 
 
-def compute(parameters: Parameters) -> Result:
+def compute(effort: Effort) -> Result:
     """Compute the bounds on the midpoint grid; leave out counts without a finite bound."""
-    family = Thresholds(
-        bound=1.0, bandwidth=parameters.bandwidth, kernel=parameters.kernel, convention="uniform"
-    )
-    basic = BasicComposition(Budget(epsilon=parameters.epsilon, delta=parameters.delta))
+    return bounds_of_triples(Thresholds(bandwidth=BANDWIDTH, convention="uniform"), effort)
 
-    def curve(triple: Triple) -> Line:
-        bound = release_curve(triple, family=family, accountant=basic, releases=parameters.releases)
-        finite = np.isfinite(bound.crb)
-        name = "(" + ", ".join(f"{value:g}".replace("-", "−") for value in triple) + ")"
-        return Line.of(name, x=np.array(parameters.releases)[finite], y=bound.crb[finite])
 
-    generator = np.random.default_rng(parameters.seed)
-    size = (parameters.random_triples, 3)
+def bounds_of_triples(family: Thresholds, effort: Effort) -> Result:
+    """The bounds of our triples under a family of thresholds, and the best counts of random ones."""
+
+    def curves(triples: tuple[Triple, ...]) -> Iterator[Line]:
+        for triple in triples:
+            bound = release_curve(triple, family=family, accountant=BASIC, releases=_RELEASES)
+            finite = np.isfinite(bound.crb)
+            name = "(" + ", ".join(f"{value:g}".replace("-", "−") for value in triple) + ")"
+            yield Line.of(name, x=bound.releases[finite], y=bound.crb[finite])
+
+    generator = np.random.default_rng(effort.seed)
+    size = (effort.trials, 3)
     inside = generator.uniform(-0.6, 0.6, size)
     edges = generator.uniform(0.6, 1.0, size) * generator.choice([-1.0, 1.0], size)
     best = []
     for triples in reported((inside, edges)):
-        curves = release_curves(triples, family=family, accountant=basic, releases=parameters.releases)
-        best.append(tuple(int(count) for count in curves.best if count > 0))
+        found = release_curves(triples, family=family, accountant=BASIC, releases=_RELEASES).best
+        best.append(tuple(int(count) for count in found if count > 0))
     return Result(
-        interior=tuple(curve(triple) for triple in parameters.interior),
-        near_boundary=tuple(curve(triple) for triple in parameters.near_boundary),
+        interior=tuple(curves(_INTERIOR)),
+        near_boundary=tuple(curves(_NEAR_BOUNDARY)),
         random_best_interior=best[0],
         random_best_near_boundary=best[1],
     )
@@ -135,4 +126,4 @@ ABOUT = (
     "Shares above L thresholds on a midpoint grid over [−1, 1], logistic steps of bandwidth 0.12, "
     "sensitivity 2/m, (ε, δ) = (1, 10⁻⁵). The paper's triples and numbers are not in its source."
 )
-FAST = Parameters(random_triples=300)
+FULL, FAST = Effort(trials=2_000), Effort(trials=300)

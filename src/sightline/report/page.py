@@ -22,6 +22,7 @@ from sightline.format import count, number, parameter, percent
 from sightline.report import style
 from sightline.report.figures.catalogue import DESIGN_FIGURES, FIGURES, ReportFigure, Result
 from sightline.report.files import write_new
+from sightline.report.first_screen import first_lists
 from sightline.report.what_if import what_if_part
 from sightline.report.wording import (
     MOST_ALIKE,
@@ -40,6 +41,7 @@ from sightline.report.wording import (
     still_known,
     unbroken,
     unverified_line,
+    view_line,
     who,
 )
 
@@ -179,6 +181,7 @@ def report_html(result: AuditResult, *, publishable: bool = False, date: str | N
         "headline": headline(shown),
         "status": status_words(shown),
         "limit_line": limit_line(shown),
+        "first": first_lists(shown),
     }
     return page_html("report.html", FIGURES, shown, words)
 
@@ -208,10 +211,7 @@ def headline(result: AuditResult) -> tuple[str, str]:
             "0",
             f"of {count(result.records, 'record')} are exposed: nothing that is published shows a value",
         )
-    of_rows = result.sharpest is not None and result.sharpest.of == "rows"
-    rows = "in the rows, combined and scaled like one row, " if of_rows else ""
-    whose = f"{rows}of the most exposed {short(result.record, 40)}: what an attacker knows, before → after"
-    return f"{numbers[0]} → {numbers[1]}", f"{short(result.secret, 40)} {whose}"
+    return f"{numbers[0]} → {numbers[1]}", short(view_line(result), 240)
 
 
 _MOST_NUMBERS = 200  # that are listed, those first that rise most

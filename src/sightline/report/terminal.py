@@ -9,41 +9,48 @@ from rich.text import Text
 from sightline.auditing.result import AuditResult, BudgetReport, Exposed, LinearAttack, Recipe, Step
 from sightline.format import count, number, parameter
 from sightline.jobs import Explanation
+from sightline.report.first_screen import print_first_screen
 from sightline.report.wording import (
     MOST_ALIKE,
     accuracy_words,
     budget_words,
     carried,
     how,
-    limit_line,
+    named_lines,
     noise_range,
     one_line,
-    picture,
     relative_error_words,
     secret_line,
     seen_with,
     spent_by_accountant,
-    status_word,
     still_known,
     unverified_line,
     who,
 )
 
+_MOST_EXPLAINED = 3  # signatures of a record that are explained, the sharpest first
 _MOST_STEPS = 8  # of an unbiased attack that are printed; the folded attack has those that matter
 
 
 def print_result(result: AuditResult, screen: Console, *, full: bool = False) -> None:
-    """Print the first screen, who is exposed and the budget; of several secrets, the worst first.
+    """Print the first screen; with ``full`` also every section, of several secrets the worst first."""
+    print_first_screen(result, screen, full=full)
+    print_since(result, screen)
+    if full:
+        _print_sections(result, screen)
 
-    With ``full``, also every change that was looked for, and what each release does.
-    """
+
+def _print_sections(result: AuditResult, screen: Console) -> None:
+    """Print what the first screen leaves out."""
     if result.all_secrets is not None:
+        screen.print()
         screen.print(Text(result.all_secrets.text))
         for one in (result, *result.other_secrets):
             screen.print(Text(f"  {secret_line(one)}"))
-        screen.print()
+    screen.print("\n[bold]In full[/]")
     screen.print(
-        f"{result.source}: secret {result.secret}, {result.domain}; each {result.record} is a record",
+        f"{one_line(result.source)}: secret {one_line(result.secret)}, {result.domain}; "
+        f"each {one_line(result.record)} is a record",
         markup=False,
     )
     screen.print(
@@ -52,57 +59,37 @@ def print_result(result: AuditResult, screen: Console, *, full: bool = False) ->
     )
     for note in _remarks(result):
         screen.print(note)
-    screen.print()
-    print_verdict(result, screen)
-    print_changes(result, screen, full=full)
-    print_since(result, screen)
-    screen.print("\n[bold]In full[/]")
-    screen.print(Text(result.verdict.text))
+    for text in (result.verdict.text, *([result.sharpest.text] if result.sharpest else [])):
+        screen.print(Text(text))
+    if result.slack is not None:
+        title = "Slack" if result.slack.holds else "Shortfall"
+        screen.print(Text.assemble((title, "bold"), "  ", result.slack.text))
+    _print_changes(result, screen)
     if result.exposed:
         screen.print()
         print_exposed(result, screen)
-    if full:
-        screen.print()
-        print_releases(result, screen)
+    screen.print()
+    print_releases(result, screen)
     screen.print()
     print_budget(result.budget, screen)
     print_unverified(result, screen)
     screen.print("\n[bold]What this rests on[/]")
     for line in result.assumptions:
         screen.print("  ", line, sep="", markup=False, soft_wrap=True)
-    if not full:
-        screen.print("\nMore: --full has what each release does and smaller changes, --html also draws it.")
     for other in result.other_secrets:
         screen.print()
-        print_result(other, screen, full=full)
+        print_result(other, screen, full=True)
 
 
-def print_verdict(result: AuditResult, screen: Console) -> None:
-    """Print the first screen: whether the limit holds, what the sharpest attack knows, and the slack."""
-    style = {True: "bold green", False: "bold red", None: "bold"}[result.verdict.passed]
-    screen.print(Text.assemble((status_word(result), style), "  ", limit_line(result)))
-    if result.sharpest is not None:
-        screen.print()
-        for line in picture(result):
-            screen.print(Text(f"  {line}"), soft_wrap=True)
-        screen.print(Text(result.sharpest.text))
-    if result.slack is not None:
-        title = "Slack" if result.slack.holds else "Shortfall"
-        screen.print(Text.assemble((title, "bold"), "  ", result.slack.text))
-
-
-def print_changes(result: AuditResult, screen: Console, *, full: bool = False) -> None:
-    """Print what to change, with its audited effect and its cost: all, or what reaches the limit."""
-    every = full or result.verdict.limit is None
-    changes, more = (result.what_to_change, result.more_to_change) if every else (result.reaching, "")
-    if not changes and not more:
-        return
-    screen.print("\n[bold]What to change[/]")
-    for place, change in enumerate(changes, start=1):
+def _print_changes(result: AuditResult, screen: Console) -> None:
+    """Print every change that was looked for, with its audited effect and its cost."""
+    if result.what_to_change or result.more_to_change:
+        screen.print("\n[bold]Every change that was looked for[/]")
+    for place, change in enumerate(result.what_to_change, start=1):
         cost = f" (cost: {change.cost})" if change.cost else ""
         screen.print(f"  {place}. ", change.text, cost, sep="", markup=False, soft_wrap=True)
-    if more:
-        screen.print("  ", more, sep="", markup=False, soft_wrap=True)
+    if result.more_to_change:
+        screen.print("  ", result.more_to_change, sep="", markup=False, soft_wrap=True)
 
 
 def print_since(result: AuditResult, screen: Console) -> None:
@@ -219,8 +206,8 @@ def print_unverified(result: AuditResult, screen: Console) -> None:
         screen.print(f"  and {more:,} more")
 
 
-def print_explanation(explanation: Explanation, screen: Console) -> None:
-    """Print why one record is exposed, step by step."""
+def print_explanation(explanation: Explanation, screen: Console, *, full: bool = False) -> None:
+    """Print why one record is exposed, step by step: its rows together and the sharpest of them, or all."""
     secret, record = explanation.result.secret, explanation.result.record
     screen.print(
         f"What can be seen of {secret} for {record} {explanation.record} (for the owner only)",
@@ -230,7 +217,8 @@ def print_explanation(explanation: Explanation, screen: Console) -> None:
         screen.print("Sums and means show nothing. Moments and thresholds have no recipe: see the audit.")
     elif not explanation.exposed:
         screen.print("Nothing: either the attacker knows it already, or nothing published depends on it.")
-    for exposed in explanation.exposed:
+    shown = explanation.exposed if full else sorted(explanation.exposed, key=_left)[:_MOST_EXPLAINED]
+    for exposed in shown:
         unit = "record" if exposed.rows > 1 else explanation.result.unit
         group = "of this record alone" if exposed.size == 1 else f"shared by {exposed.size} {unit}s"
         about = f" ({secret} = {exposed.category})" if exposed.category is not None else ""
@@ -241,6 +229,8 @@ def print_explanation(explanation: Explanation, screen: Console) -> None:
             feature = "" if exposed.feature is None else f", their {exposed.feature}"
             what = f"All {exposed.rows} rows together{feature}"
         screen.print(f"[bold]{what}[/]{about}, {group}{remains}")
+        for line in named_lines(exposed):
+            screen.print("  ", one_line(line), sep="", markup=False, soft_wrap=True)
         if exposed.attack is not None:
             _print_attack(exposed.attack, unit, screen)
         if exposed.recipe is None:
@@ -249,9 +239,19 @@ def print_explanation(explanation: Explanation, screen: Console) -> None:
         if exposed.shortest is not None and len(exposed.shortest.steps) < len(exposed.recipe.steps):
             _print_steps("The shortest recipe", exposed.shortest, exposed, screen)
         _print_steps("The best unbiased attack", exposed.recipe, exposed, screen)
+    if more := len(explanation.exposed) - len(shown):
+        screen.print(
+            f"{count(more, 'more part')} of {explanation.record}, less exposed: --full", markup=False
+        )
     for other in explanation.other_secrets:
         screen.print()
-        print_explanation(other, screen)
+        print_explanation(other, screen, full=full)
+
+
+def _left(exposed: Exposed) -> float:
+    """What is left of it, for an order of the sharpest first; all rows together come before each."""
+    left = exposed.remaining_uncertainty
+    return (1.0 if left is None else left.lower) - (exposed.rows > 1)
 
 
 def _print_attack(attack: LinearAttack, unit: str, screen: Console) -> None:

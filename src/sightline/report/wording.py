@@ -20,7 +20,7 @@ from sightline.auditing.result import (
 from sightline.format import (
     count,
     number,
-    number_bracket,
+    number_ends,
     parameter,
     percent,
     percent_at_least,
@@ -126,6 +126,8 @@ def how(exposed: Exposed, unit: str = "record") -> str:
     if exposed.local:
         return "seen near its true value (for the owner only)"
     recipe, attack = short_recipe(exposed), exposed.attack
+    if (period := period_alone(exposed)) is not None:
+        return period
     if recipe is not None:
         # The table has the error of the best attack; a shorter recipe may have a larger error.
         worse = exposed.rmse is not None and recipe.rmse > 1.005 * exposed.rmse
@@ -133,6 +135,35 @@ def how(exposed: Exposed, unit: str = "record") -> str:
     if attack is None:
         return NO_RECIPE
     return f"{seen_with(attack, unit)}{carried(attack)}: {attack.text}"
+
+
+def period_alone(exposed: Exposed) -> str | None:
+    """The period of a record that one number, or the difference of two, gives; none if there is none."""
+    found = next((one for one in exposed.named if one.recipe is not None), None)
+    if found is None or found.recipe is None:
+        return None
+    steps = "the difference of two numbers" if len(found.recipe.steps) > 1 else "one number"
+    others = sum(one.recipe is not None for one in exposed.named) - 1
+    also = f", and so {count(others, 'other period')}" if others else ""
+    return (
+        f"{found.recipe.text} is the sum of {count(found.rows, 'row')} of this one alone: {steps} "
+        f"(error {number(found.recipe.rmse)}){also}"
+    )
+
+
+def named_lines(exposed: Exposed) -> list[str]:
+    """What is left of a record's features that have names: one row, all of them, each release's sharpest."""
+    listed, releases = [], set()
+    for one in exposed.named:
+        release = one.name.split(":")[0]
+        if one.kind == "period" and release in releases:
+            continue
+        releases.add(release)
+        what = {"row": "the row seen best", "total": f"all {one.rows:,} rows"}.get(one.kind)
+        rows = "" if what else f", {count(one.rows, 'row')} of theirs"
+        left = one.remaining_uncertainty
+        listed.append(f"{what or one.name}{rows}: {left} of the variance ({left.of_stddev} of ±) remains")
+    return listed
 
 
 def carried(attack: LinearAttack) -> str:
@@ -159,7 +190,46 @@ def still_known(exposed: Exposed, result: AuditResult) -> str:
     left, view = exposed.remaining_uncertainty, result.sharpest
     if left is None or view is None:
         return ""
-    return f"± {number_bracket(left.stddev_lower * view.before, left.stddev_upper * view.before)}"
+    return after_words(view.before, left.stddev_lower * view.before, left.stddev_upper * view.before)
+
+
+def known_to(exposed: Exposed, result: AuditResult) -> str:
+    """What is known of a record, in its own units: its value, or the total of its rows; else what is left."""
+    if (total := exposed.total) is not None:
+        return f"total {after_words(total.before, total.after_lower, total.after_upper)}"
+    left = exposed.remaining_uncertainty
+    if result.kind == "number":
+        return still_known(exposed, result)
+    return "" if left is None else f"{left} is left"
+
+
+def after_words(before: float, lower: float, upper: float) -> str:
+    """A bracket as ± in the secret's units, rounded outwards, but never wider than ``before`` is written.
+
+    >>> after_words(577.35, 122.4, 146.1), after_words(577.35, 576.1, 577.32), after_words(1.154, 1.0, 1.154)
+    ('± 122–147', '± 576–577', '± 1–1.15')
+    """
+    whole = float(f"{before:.2e}")
+    low, high = number_ends(min(lower, whole), min(upper, whole))
+    return f"± {low}" if low == high else f"± {low}–{high}"
+
+
+def view_line(result: AuditResult) -> str:
+    """What is known of the most exposed record before and after the releases, as a sentence."""
+    view, numbers = result.sharpest, sharpest_numbers(result)
+    if view is None or numbers is None:
+        return ""
+    secret, (before, after) = one_line(result.secret), numbers
+    whom = f"of the most exposed {records(1, result).removeprefix('1 ')}"
+    if view.right_before is not None:
+        return f"{secret} {whom} is guessed {after} of the time; before {before}."
+    if (total := view.total) is None:
+        return f"{secret} {whom} is known to {after}; before {before}."
+    a_row = after_words(*(end / total.rows for end in (total.before, total.after_lower, total.after_upper)))
+    return (
+        f"The total {secret} of the {total.rows:,} rows {whom} is known to {after} ({a_row} a row); before "
+        f"{before}."
+    )
 
 
 def accuracy_words(release: ReleaseReport) -> str:
@@ -263,29 +333,48 @@ def secret_line(result: AuditResult) -> str:
 
 
 def limit_line(result: AuditResult) -> str:
-    """Whether the limit holds, with the limit as a share of the variance and of the standard deviation."""
+    """Whether to publish, as a sentence: whether the limit holds, for how many, and what the limit is."""
     several = len(result.other_secrets) + 1
     return f"Of {several} secrets, {one_line(result.secret)} fares worst. " * (several > 1) + _line(result)
 
 
 def _line(result: AuditResult) -> str:
-    verdict = result.verdict
+    verdict, everyone = result.verdict, records(result.records, result)
     if verdict.limit is None:
-        told = count(result.identifiable_records, "record")
-        return f"{told} of {result.records:,} can be told apart from everything else."
+        told = f"{result.identifiable_records:,} of {everyone} can be told apart from everything else"
+        return f"{told}. No limit was set: --limit 50% judges it."
     stddev = percent(math.sqrt(verdict.limit))
-    share = f"{_limit(verdict.limit)} of the variance ({stddev} of the standard deviation)"
-    everyone = count(result.records, "record")
+    share = f"{_limit(verdict.limit)} of the variance ({stddev} of the ±) of {one_line(result.secret)}"
     match verdict.status:
+        case VerdictStatus.PASSED if verdict.guaranteed:
+            return (
+                f"You can publish this. The noise alone guarantees that all {everyone} keep at least "
+                f"{share}, even from someone who knows everyone else."
+            )
         case VerdictStatus.PASSED:
-            return f"On average over {result.prior}, all {everyone} keep at least {share}."
+            average = f", on average over {result.prior}" if result.prior else ""
+            return f"You can publish this. All {everyone} keep at least {share}{average}."
         case VerdictStatus.FAILED:
-            below = count(verdict.below_limit, "record")
-            return f"{below} of {result.records:,} may keep less than the limit of {share}."
+            return (
+                f"Do not publish this yet. {verdict.below_limit:,} of {everyone} may keep less than {share}."
+            )
         case _:
-            open_ones = [one.name.value for one in result.unverified if not one.accepted]
-            lacks = ", ".join(open_ones) or "the reason is for the owner only"
-            return f"Nobody is found below {share}, but that everyone keeps it is not shown: {lacks}."
+            lacks = sum(not one.accepted for one in result.unverified)
+            why = f"{count(lacks, 'thing was', 'things were')} not verified"
+            why = why if lacks else "the reason is for the owner only"
+            return f"Not yet. Nobody is found below {share}, but a pass is a proof, and {why}."
+
+
+def records(how_many: int, result: AuditResult) -> str:
+    """So many records, called by the name of their column where that is a noun.
+
+    A key such as ``customer_id`` names what it is the key of; anything else is a record.
+    """
+    name = result.record.lower().removesuffix("_id")
+    if name == "person":
+        return count(how_many, name, "people")
+    noun = name.isascii() and name.isalpha() and not name.endswith(("s", "y", "x", "h", "id"))
+    return count(how_many, name if noun and len(name) > 3 else "record")
 
 
 def _limit(share: float) -> str:
@@ -293,18 +382,30 @@ def _limit(share: float) -> str:
 
 
 def sharpest_numbers(result: AuditResult) -> tuple[str, str] | None:
-    """What is known of the most exposed record before and after, as short texts; none if nothing is."""
+    """What is known of the most exposed record before and after, as short texts; none if nothing is.
+
+    Of a record with several rows, their total.
+    """
     view = result.sharpest
     if view is None:
         return None
     if view.right_before is not None and view.right_after is not None:
         before, after = percent(view.right_before), percent_at_most(view.right_after)
         return f"right {before}", f"right at most {after}"
-    return f"± {number(view.before, 3)}", f"± {number_bracket(view.after_lower, view.after_upper)}"
+    ends = view if view.total is None else view.total
+    after = after_words(ends.before, ends.after_lower, ends.after_upper)
+    return f"± {number(ends.before, 3)}", after
+
+
+def span_ends(result: AuditResult) -> tuple[float, float]:
+    """The ends of the scale of the picture: the secret's bounds; of a total, twice ± around the guess."""
+    view = result.sharpest
+    total = None if view is None else view.total
+    return result.bounds if total is None else (-2 * total.before, 2 * total.before)
 
 
 def spans(result: AuditResult) -> tuple[tuple[float, float], ...] | None:
-    """What the picture shows, as shares of the range: before, after at most, after at least.
+    """What the picture shows, as shares of its scale: before, after at most, after at least.
 
     For a number these are intervals of one error on either side of the middle of the range, which stands for
     whatever the guess is. For a yes or no they are how often a guess is right.
@@ -314,9 +415,9 @@ def spans(result: AuditResult) -> tuple[tuple[float, float], ...] | None:
         return None
     if view.right_before is not None and view.right_after is not None:
         return (0.0, view.right_before), (0.0, view.right_after), (0.0, view.right_before)
-    low, high = result.bounds
-    width = high - low
-    ends = (view.before / width, view.after_upper / width, view.after_lower / width)
+    low, high = span_ends(result)
+    width, known = high - low, view if view.total is None else view.total
+    ends = (known.before / width, min(known.after_upper, known.before) / width, known.after_lower / width)
     first, second, third = ((max(0.0, 0.5 - end), min(1.0, 0.5 + end)) for end in ends)
     return first, second, third
 
@@ -327,7 +428,13 @@ def picture(result: AuditResult) -> list[str]:
     if shown is None or numbers is None:
         return []
     before, after, inner = shown
-    low, high = ("0 %", "100 %") if result.kind != "number" else (number(one, 6) for one in result.bounds)
+    low, high = (number(one, 6) for one in span_ends(result))
+    if result.kind != "number":
+        low, high = "0 %", "100 %"
+    elif result.sharpest is not None and result.sharpest.total is not None:
+        low, high = (
+            f"{sign}{number(abs(one), 3)}" for sign, one in zip("−+", span_ends(result), strict=True)
+        )
     return [
         f"before {_bar(before, before)} {numbers[0]}",
         f"after  {_bar(after, inner)} {numbers[1]}",

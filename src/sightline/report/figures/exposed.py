@@ -7,7 +7,7 @@ from typing import Any
 from sightline.auditing.result import AuditResult
 from sightline.format import count, percent, percent_at_least
 from sightline.report.style import EXPOSED, HEIGHT, INK, NEUTRAL, WIDTH, altair, labelled_line, rows, zoom
-from sightline.report.wording import sharpest_numbers, short, spans
+from sightline.report.wording import sharpest_numbers, short, span_ends, spans
 
 _BARS_HEIGHT = 92
 
@@ -18,7 +18,7 @@ def draw_before_after(result: AuditResult) -> Any:
     shown, numbers = spans(result), sharpest_numbers(result)
     assert shown is not None  # else it is not drawn
     assert numbers is not None
-    low, high = (0.0, 1.0) if _is_guess(result) else result.bounds
+    low, high = (0.0, 1.0) if _is_guess(result) else span_ends(result)
     before, after, inner = (tuple(low + share * (high - low) for share in span) for span in shown)
     texts = [
         {"row": row, "text": f"{row} the releases: {text}" if row == "before" else f"with them: {text}"}
@@ -60,9 +60,8 @@ def describe_before_after(result: AuditResult) -> str:
             f"{numbers[1]} with them, for the most exposed {short(result.record, 40)}."
         )
     return (
-        f"The attacker's error on either side of a guess: {numbers[0]} before the releases, {numbers[1]} "
-        "with them. The guess is drawn at the middle of the range, wherever it is. Dark: no attack is "
-        "closer; light: the best attack is no wider."
+        f"One error on either side of a guess, {numbers[0]} before and {numbers[1]} with the releases, drawn "
+        "around the middle of the range. Dark: no attack is closer; light: the best attack is no wider."
     )
 
 
@@ -76,7 +75,10 @@ def _is_guess(result: AuditResult) -> bool:
 
 
 def _title(result: AuditResult) -> str:
-    return "guesses that are right" if _is_guess(result) else short(result.secret, 40)
+    if _is_guess(result):
+        return "guesses that are right"
+    total = result.sharpest is not None and result.sharpest.total is not None
+    return f"{'total ' * total}{short(result.secret, 40)}{', around the guess' * total}"
 
 
 # A line beyond this place has its name to its left. The first of two lines uses _LEFT, so names do not meet.

@@ -1,0 +1,257 @@
+"""The first screen: whether to publish, whom it concerns, what to change, what was not verified.
+
+About twenty lines. The terminal prints them, and the page begins with the same ones; ``--full`` has the rest.
+"""
+
+from __future__ import annotations
+
+from textwrap import wrap
+from typing import NamedTuple
+
+from rich.console import Console
+from rich.text import Text
+
+from sightline.auditing.plan import AssumptionName
+from sightline.auditing.reading import file_name
+from sightline.auditing.result import AuditResult, Change, Exposed, LinearAttack, Unverified, VerdictStatus
+from sightline.format import count, number, parameter
+from sightline.report.wording import (
+    known_to,
+    limit_line,
+    one_line,
+    period_alone,
+    picture,
+    records,
+    secret_line,
+    short,
+    short_recipe,
+    status_word,
+    unbroken,
+    view_line,
+    who,
+)
+
+MOST_LINES = 25  # of a screen: so many fit a terminal with the command above them
+_MOST_EXPOSED, _FEWEST_EXPOSED, _MOST_CHANGES, _MOST_OPEN = 5, 3, 3, 4
+_NARROWEST = 40  # characters of a line, below which nothing is cut
+
+# What to do about an assumption that was not verified; others are said with how to accept them alone.
+_SETTLED_BY = {
+    AssumptionName.DROPPED: "Leave these rows out of the queries, or fill them in",
+    AssumptionName.CLIPPED: "Clip the values in the queries, or widen the bounds",
+    AssumptionName.PUBLISHED_BUT_DROPPED: "Let the queries leave these rows out",
+    AssumptionName.EMPTY: "Check the conditions",
+    AssumptionName.GROUPS: "Publish every value in every group",
+    AssumptionName.SECRETS: "Judge whether one column tells the other",
+    AssumptionName.UNDECIDED: "Add noise to numbers that have next to none",
+    AssumptionName.LOCAL: "Add noise until it alone keeps the limit, or publish means instead",
+    AssumptionName.HOMOGENEOUS: "Publish coarser groups there, or add noise",
+    AssumptionName.FEW_VALUES: 'Write prior = "two-point" in [attacker]',
+    AssumptionName.VALUES: 'Write values = "constant" in [data] if it is so by rule',
+    AssumptionName.NOISE_FIRST: "Add the noise first, then multiply or sort",
+    AssumptionName.DRAWN: "Name who is known with [attacker] knows",
+}
+
+
+def print_first_screen(result: AuditResult, screen: Console, *, full: bool = False) -> None:
+    """Print the first screen; with ``full``, without saying where more is."""
+    for line in first_screen(result, screen.width, full=full):
+        screen.print(line, no_wrap=True, crop=False)
+
+
+def first_screen(result: AuditResult, width: int, *, full: bool = False) -> list[Text]:
+    """The lines, with as many of the most exposed as fit a screen."""
+    status = status_word(result)
+    head = _wrapped(f"{status}  {limit_line(result)}", width)
+    colour = {True: "bold green", False: "bold red", None: "bold"}[result.verdict.passed]
+    head[0].stylize(colour, 0, len(status))
+    for other in result.other_secrets:
+        head += _wrapped(secret_line(other), width)
+    head += _wrapped(about_line(result), width, "dim")
+    if result.sharpest is not None:
+        head += [Text(), *_wrapped(view_line(result), width)]
+        head += [Text(f"  {line}") for line in picture(result)]
+    exposed, *others = (_printed(one, width) for one in first_lists(result))
+    end = [line for one in others for line in one]
+    if line := slack_line(result):
+        end += [Text(), *_wrapped(line, width)]
+    if not full:
+        end += _wrapped(more_line(result), width, "dim")
+    room = max(MOST_LINES - len(head) - len(end), _FEWEST_EXPOSED + 2)
+    return [*head, *exposed[:room], *end]
+
+
+def _printed(shown: FirstList, width: int) -> list[Text]:
+    """A list with its title and an empty line before it; a line that is one of a table is cut."""
+    if not shown.lines:
+        return []
+    texts: list[str] = []
+    for place, line in enumerate(shown.lines, start=1):
+        text = f"{place}. {line}" if shown.ordered else line
+        texts += [_cut(text, width - 3)] if shown.table else _fitted(text, width)
+    return [Text(), Text(shown.title, style="bold"), *(Text(f"  {text}") for text in texts)]
+
+
+def _wrapped(text: str, width: int, style: str = "") -> list[Text]:
+    return [Text(line, style=style) for line in _lines(text, max(width, _NARROWEST))]
+
+
+def _fitted(line: str, width: int) -> list[str]:
+    """A line of a list, on as many lines of a terminal as it needs, up to three."""
+    found = _lines(line, max(width, _NARROWEST) - 6)
+    return [found[0], *(f"   {one}" for one in found[1:3]), *(["   …"] if len(found) > 3 else [])]
+
+
+def _lines(text: str, width: int) -> list[str]:
+    """The lines of a text, in which a number stays with its sign and its unit."""
+    shown = {ord("\N{NO-BREAK SPACE}"): " ", ord("\N{WORD JOINER}"): None}
+    return [line.translate(shown) for line in wrap(unbroken(text), width)]
+
+
+def _cut(line: str, width: int) -> str:
+    return line if len(line) <= max(width, _NARROWEST) else line[: max(width, _NARROWEST) - 1] + "…"
+
+
+class FirstList(NamedTuple):
+    """A list of the first screen; it may be empty."""
+
+    title: str
+    lines: list[str]
+    table: bool = False  # a line is who, what is known and how
+    ordered: bool = False
+
+
+def first_lists(result: AuditResult) -> list[FirstList]:
+    """Whom it concerns, what to change, and what was not verified."""
+    audited = " (audited: each reaches the limit)" if result.reaching else ""
+    return [
+        FirstList(exposed_title(result), exposed_lines(result), table=True),
+        FirstList(f"What to change{audited}", change_lines(result), ordered=True),
+        FirstList("Not verified, and needed for a pass", open_lines(result)),
+    ]
+
+
+def about_line(result: AuditResult) -> str:
+    """What was audited and what its noise costs, in one line."""
+    releases = count(len(result.releases), "release")
+    budget, every = result.budget, result.all_secrets
+    spent, delta = min(budget.spent.values(), default=None), budget.delta
+    if every is not None:
+        spent, delta = every.epsilon, every.delta
+    cost = "" if spent is None else f"; the noise costs epsilon = {number(spent, 3)}"
+    at = "" if spent is None else f" at delta = {parameter(delta)}"
+    known = f", {count(result.known_rows, 'row')} known to the attacker" * (result.known_rows > 0)
+    return (
+        f"{short(file_name(result.source), 40)}: {records(result.records, result)}{known}, "
+        f"{count(result.cells, 'number')} in {releases}{cost}{at}"
+    )
+
+
+def exposed_title(result: AuditResult) -> str:
+    """Above the most exposed: how many there are."""
+    known = "known to" if result.kind == "number" else "what is left"
+    return f"Most exposed of {result.exposed_in_all:,}, {known}, and how"
+
+
+def exposed_lines(result: AuditResult) -> list[str]:
+    """The most exposed, a line each: who, how closely their value is known, and by which combination."""
+    shown = result.exposed[:_MOST_EXPOSED]
+    names = [short(_name(place, one), 24) for place, one in enumerate(shown, start=1)]
+    known = [known_to(one, result) for one in shown]
+    wide = [max(map(len, texts), default=0) for texts in (names, known)]
+    return [
+        f"{name:{wide[0]}}  {left:{wide[1]}}  {combination(one)}"
+        for name, left, one in zip(names, known, shown, strict=True)
+    ]
+
+
+def combination(exposed: Exposed) -> str:
+    """By which numbers somebody is seen, in one line: the recipe, or the heaviest of many numbers."""
+    if exposed.local:
+        return "through moments and thresholds, near the true value"
+    recipe, attack = short_recipe(exposed), exposed.attack
+    if (period := period_alone(exposed)) is not None:
+        return one_line(period)
+    if recipe is not None:
+        return one_line(recipe.text)
+    if attack is None:
+        return "by all numbers together"
+    return f"{_beside(attack)}{_heaviest(attack)}"
+
+
+def _beside(attack: LinearAttack) -> str:
+    together = attack.together
+    if together is None:
+        return ""
+    few = len(together.records) in range(1, 4)
+    others = ", ".join(together.records) if few else count(together.others, "other")
+    return f"with {others} (sum ± {number(together.stddev, 3)}): "
+
+
+def _heaviest(attack: LinearAttack) -> str:
+    names = [f'"{step.release}{": " * bool(step.cell)}{step.cell}"' for step in attack.steps[:2]]
+    others = attack.numbers - len(names)
+    rest = f" and {others:,} more" if others > 0 else ""
+    return one_line(f"{', '.join(names)}{rest}")
+
+
+def change_lines(result: AuditResult) -> list[str]:
+    """The changes that reach the limit, or what is missing for one; of a plan that passes, its slack."""
+    changes: tuple[Change, ...] = result.reaching[:_MOST_CHANGES]
+    if changes:
+        return [_said(one) for one in changes]
+    if result.verdict.status is VerdictStatus.FAILED:
+        reason = "" if result.slack is None else f" {result.slack.text}"
+        return [f"Nothing that was tried is enough by itself.{reason} --full lists it."]
+    return []
+
+
+def _said(change: Change) -> str:
+    """A change without its effect, which the title says, and with its cost."""
+    return one_line(f"{change.action} (cost: {change.cost})" if change.cost else change.action)
+
+
+def open_lines(result: AuditResult) -> list[str]:
+    """What was not verified and the plan does not accept, in words, with what settles it."""
+    lines = [f"{_sentence(one, result)} {_settled(one)}" for one in result.unverified if not one.accepted]
+    # A plan that fails for somebody has to change anyway: the first of them is enough.
+    most = 1 if result.verdict.status is VerdictStatus.FAILED else _MOST_OPEN
+    more = len(lines) - most
+    return [*lines[:most], f"and {more} more: --full"] if more > 0 else lines
+
+
+def _sentence(one: Unverified, result: AuditResult) -> str:
+    alike = (result.homogeneous or ()) if one.name is AssumptionName.HOMOGENEOUS else ()
+    if alike:  # the worst of them says more than their number
+        more = f", and so do {len(alike) - 1:,} others" if len(alike) > 1 else ""
+        return f"{one_line(alike[0].text.partition(', and at most')[0])}{more}."
+    reason = one_line(one.reason.partition("; ")[0])
+    return f"{reason[0].upper()}{reason[1:]}."
+
+
+def _settled(one: Unverified) -> str:
+    accept = f'accept = ["{one.name.value}"]'
+    by = _SETTLED_BY.get(one.name)
+    return f"{accept} in [limits] if that is right." if by is None else f"{by}, or {accept}."
+
+
+def more_line(result: AuditResult) -> str:
+    """Where more is."""
+    named = "" if any(one.record for one in result.exposed) or not result.exposed else "--names (who), "
+    return f"More: {named}--full (budget, releases, what this rests on), --html FILE (pictures)"
+
+
+def slack_line(result: AuditResult) -> str:
+    """How much less noise would do, if the plan passes; else nothing."""
+    if result.slack is None or result.verdict.status is not VerdictStatus.PASSED:
+        return ""
+    return f"{result.slack.text.partition('. ')[0]}.".replace("It holds", "The limit holds", 1)
+
+
+def _name(place: int, exposed: Exposed) -> str:
+    if exposed.total is not None:
+        name = exposed.record or exposed.label or f"no. {place}"
+        return f"{name}" if exposed.size == 1 else f"{exposed.size:,} alike: {name}"
+    if exposed.size == 1:
+        return who(place, exposed)
+    return f"one of {exposed.size:,}: {exposed.label or who(place, exposed)}"

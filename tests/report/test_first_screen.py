@@ -1,0 +1,179 @@
+"""The first screen: at most 25 lines that say whether to publish, whom it concerns and what to change."""
+
+from __future__ import annotations
+
+import io
+import math
+import tomllib
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+import sightline as sl
+from sightline.auditing.plan import AssumptionName
+from sightline.auditing.result import Unverified
+from sightline.examples.shipped import EXAMPLES, example_plan
+from sightline.report.first_screen import (
+    MOST_LINES,
+    change_lines,
+    exposed_lines,
+    open_lines,
+    print_first_screen,
+)
+from sightline.report.wording import after_words, picture, records, spans, view_line
+
+NOISES: dict[str, dict[str, Any]] = {"1": {"epsilon": 1.0}, "10": {"epsilon": 10.0}, "hand": {}}
+BY_HAND = {"census": 200.0, "meters": 0.2, "orders": 2.0, "stays": 0.5, "salaries": 500.0, "microgrid": 10.0}
+
+
+def planned(name: str, noise: str) -> dict[str, Any]:
+    """A shipped plan with another budget, or with noise by hand."""
+    path = example_plan(name)
+    plan = tomllib.loads(path.read_text(encoding="utf-8"))
+    plan["data"]["source"] = str(path.parent / plan["data"]["source"])
+    for release in plan["release"]:
+        release.pop("noise_stddev", None)
+        if noise == "hand":
+            release["noise_stddev"] = BY_HAND.get(name, 1.0)
+    plan["privacy"] = {"delta": 1e-6, **NOISES[noise]}
+    return plan
+
+
+@cache
+def dashboard() -> sl.AuditResult:
+    """The dashboard with its own noise."""
+    return sl.audit(planned("microgrid", "hand"), names=True)
+
+
+def screen(result: sl.AuditResult, width: int = 80) -> str:
+    out = io.StringIO()
+    print_first_screen(result, Console(file=out, width=width, highlight=False))
+    return out.getvalue()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("noise", NOISES)
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_it_fits_a_screen_and_answers_three_questions(name: str, noise: str) -> None:
+    result = sl.audit(planned(name, noise), names=True)
+    text = screen(result)
+    lines = text.splitlines()
+    assert len(lines) <= MOST_LINES, text
+    assert all(len(line) <= 80 for line in lines)
+    answer = {True: "You can publish this.", False: ("Do not publish this yet.", "Not yet.")}
+    first = " ".join(text.split())
+    expected = answer[bool(result.verdict.passed)]
+    assert any(one in first[:120] for one in ([expected] if isinstance(expected, str) else expected))
+    if not result.verdict.passed:  # then it says what to do
+        assert change_lines(result) or open_lines(result)
+    for one in result.exposed[:3]:
+        assert one.record is not None
+        assert (one.label if one.size > 1 and one.label else one.record)[:8] in text
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["meters", "stays"])
+def test_a_total_is_what_its_covariance_says(name: str) -> None:
+    """Before: √r times one row's. After, at most: the risk of the best linear attack on the total, made anew
+    from the memberships that the raw SQL gives."""
+    result = sl.audit(planned(name, "hand"))
+    view = result.sharpest
+    assert view is not None
+    assert view.total is not None
+    assert math.isclose(view.total.before, view.before * math.sqrt(view.total.rows), rel_tol=1e-12)
+    assert 0 < view.total.after_lower <= view.total.after_upper <= view.total.before
+    assert view.total.after_lower <= view.total.before * view.after_lower / view.before * (1 + 1e-9)
+
+
+def test_the_total_of_two_rows_by_hand() -> None:
+    """One person with two rows, both in one noisy sum: the total has variance 2v·σ²/(2v + σ²) afterwards."""
+    import pandas as pd
+
+    plan = {
+        "data": {
+            "source": pd.DataFrame({"who": ["a", "a"], "x": [1.0, 2.0]}),
+            "record": "who",
+            "secret": "x",
+            "bounds": [0, 6],
+            "max_rows_per_record": 2,
+            "values": "independent",
+        },
+        "release": [{"name": "sum", "sql": "SELECT SUM(x) FROM data", "noise_stddev": 2.0}],
+    }
+    result = sl.audit(plan, limit="50%")
+    assert result.sharpest is not None
+    total = result.sharpest.total
+    assert total is not None
+    v, noise = 36 / 12, 4.0
+    assert math.isclose(total.before, math.sqrt(2 * v))
+    assert math.isclose(total.after_upper, math.sqrt(2 * v * noise / (2 * v + noise)), rel_tol=1e-9)
+    assert total == result.exposed[0].total
+    assert "The total x of the 2 rows of the most exposed record is known to" in view_line(result)
+
+
+def test_after_is_never_written_wider_than_before() -> None:
+    random = np.random.default_rng(7)
+    for trial in range(2_000):
+        before = float(10 ** random.uniform(-4, 7))
+        lower, upper = sorted(before * random.uniform(0.99, 1, 2)) if trial % 2 else (before, before)
+        low, _, high = after_words(before, lower, upper).removeprefix("± ").replace(",", "").partition("–")
+        shown = float(f"{before:.2e}")
+        assert float(low) <= float(high or low) <= shown * (1 + 1e-12)
+        assert float(low) <= lower * (1 + 1e-12)
+
+
+def test_every_assumption_says_what_settles_it() -> None:
+    result = dashboard()
+    for name in AssumptionName:
+        open_one = Unverified(
+            name=name, count=2, reason="2 things are odd; so", accepted=False, owner_only=False
+        )
+        (line,) = open_lines(result.model_copy(update={"unverified": (open_one,), "homogeneous": ()}))
+        assert line.startswith("2 things are odd. ")
+        assert f'accept = ["{name.value}"]' in line
+    accepted = Unverified(name=name, count=2, reason="odd", accepted=True, owner_only=False)
+    assert open_lines(result.model_copy(update={"unverified": (accepted,)})) == []
+
+
+def test_changes_that_do_not_reach_the_limit_are_left_out() -> None:
+    result = sl.audit(planned("microgrid", "hand"), full=True)
+    assert any(not one.reaches_limit for one in result.what_to_change)
+    assert len(change_lines(result)) == min(3, len(result.reaching))
+    for line, change in zip(change_lines(result), result.reaching, strict=False):
+        assert change.action in line
+        assert change.effect not in line
+    none = result.model_copy(update={"what_to_change": ()})
+    (line,) = change_lines(none)
+    assert line.startswith("Nothing that was tried is enough by itself.")
+
+
+def test_names_that_would_move_the_cursor_do_not() -> None:
+    result = dashboard()
+    odd = result.exposed[0].model_copy(update={"record": "\x1b[2J\nPASSED"})
+    text = screen(result.model_copy(update={"exposed": (odd,), "secret": "a\x1b[1mb"}))
+    assert "\x1b" not in text
+    assert not any(line.startswith("PASSED") for line in text.splitlines())
+    assert exposed_lines(result)[0].startswith("H13")
+
+
+@pytest.mark.parametrize(
+    ("column", "expected"),
+    [
+        *(("home", "2 homes"), ("person", "2 people"), ("customer_id", "2 customers"), ("id", "2 records")),
+        *(("Household 7", "2 records"), ("company", "2 records"), ("uuid", "2 records")),
+    ],
+)
+def test_records_have_the_noun_of_their_column(column: str, expected: str) -> None:
+    result = dashboard().model_copy(update={"record": column})
+    assert records(2, result) == expected
+
+
+def test_the_picture_of_a_total_is_as_wide_as_its_uncertainty() -> None:
+    result = sl.audit(planned("stays", "hand"))
+    shown = spans(result)
+    assert shown is not None
+    assert math.isclose(shown[0][1] - shown[0][0], 0.5)
+    assert picture(result)[-1].split() == ["−52", "+52"]
