@@ -82,17 +82,11 @@ class LinearFindings:
 
     @cached_property
     def upper(self) -> FloatArray:
-        """The upper end of remaining uncertainty: what the best attack that is known leaves."""
-        return self._of_worst_category(self.exposure.upper_of_best)
+        """The upper end of remaining uncertainty: what the best attack that is known leaves.
 
-    @property
-    def linear_upper(self) -> FloatArray:
-        """What the best linear attack leaves."""
-        return self._of_worst_category(self.exposure.upper)
-
-    def _of_worst_category(self, upper: FloatArray) -> FloatArray:
-        """A person with several rows is judged by the category of which an attack leaves least."""
-        several = (self.linear.rows_of_unit > 1)[:, None]
+        A person with several rows is judged by the category of which it leaves least.
+        """
+        several, upper = (self.linear.rows_of_unit > 1)[:, None], self.exposure.upper_of_best
         return np.where(several, upper.min(axis=1, keepdims=True), upper).ravel()
 
     @property
