@@ -18,7 +18,7 @@ try:
 
     from sightline.errors import InvalidInput, MissingExtra, SightlineError
     from sightline.format import count
-    from sightline.report.streams import accept_any_encoding, discard_output, print_json
+    from sightline.report.streams import accept_any_encoding, discard_output, print_json, print_lines
     from sightline.study_commands import (
         about_a_secret,
         about_a_table,
@@ -159,8 +159,9 @@ def audit(  # many parameters: one for each option
 ) -> int:
     """Audit a plan, or the queries in some files: who is exposed, how sharply, and what to change."""
     from sightline import jobs
+    from sightline.auditing.reading import files_read
     from sightline.report.audit_outputs import AuditOutputs
-    from sightline.report.files import check_new
+    from sightline.report.files import check_apart, check_new
     from sightline.report.progress import Ticker
 
     if explain_cost:
@@ -182,9 +183,12 @@ def audit(  # many parameters: one for each option
     if html is not None:
         check_new(html, force=force)
     with outputs.errors(), Ticker() as progress:
+        meant = plan_given(plan, given)
+        read = (*map(Path, plan), *files_read(meant))
+        check_apart((html, exposures, *(path for _, path in outputs.files)), read)
         last = None if against is None else jobs.read_result(against)
         result = jobs.audit(
-            plan_given(plan, given),
+            meant,
             limit=limit,
             names=names,
             top=top,
@@ -262,7 +266,7 @@ def check(plans: tuple[str, ...], schema: bool, shown: str) -> int:
             if shown == "text" and len(plans) == 1:
                 raise
             errors.append(f"{type(error).__name__}: {error}")
-            print(f"{plan}: {errors[-1]}", file=sys.stderr)
+            print_lines([f"{plan}: {errors[-1]}"], sys.stderr)
         else:
             errors.append(None)
             if shown == "text":
@@ -321,13 +325,15 @@ def init(given: GivenPlan, queries: tuple[str, ...], from_dbt: Path | None, out:
     """
     from sightline.auditing.dbt import dbt_plan_text
     from sightline.auditing.starter import propose
-    from sightline.report.files import check_new, write_new
+    from sightline.report.files import check_apart, check_new, write_new
 
     table = given.table or ""
+    check_apart([out], [Path(table.partition("::")[0]), *([] if from_dbt is None else [from_dbt])])
     if from_dbt is not None:
         if given != type(given)(table=table) or queries:
             raise InvalidInput("expected --record and --secret in meta.sightline.data, got them as options")
-        write_new(out, dbt_plan_text(from_dbt, table, out=out).encode("utf-8"), force=force)
+        text = dbt_plan_text(from_dbt, table, out=out)
+        write_new(out, text.encode("utf-8"), force=force, owner_only="://" in table)
         print(f"Wrote {out}. Check the order of its releases, then:  sightline audit {out}")
         return
     check_new(out, force=force)
@@ -336,9 +342,9 @@ def init(given: GivenPlan, queries: tuple[str, ...], from_dbt: Path | None, out:
         secret = given.secret or _asked("is to be protected", propose(table, record=record).secret)
         given = replace(given, record=record, secret=secret)
     plan = given.starter(queries, out=out)
-    write_new(out, plan.text.encode("utf-8"), force=force)
-    for note in plan.notes:
-        print(note, file=sys.stderr)
+    # It may hold a password.
+    write_new(out, plan.text.encode("utf-8"), force=force, owner_only="://" in table)
+    print_lines(plan.notes, sys.stderr)
     todo = "Check it" if plan.closed else "Say in it what the secret can be, change what is wrong"
     print(f"Wrote {out}. {todo}, then:  sightline audit {out}")
 
@@ -348,7 +354,7 @@ def _asked(what: str, guess: ColumnGuess) -> str | None:
     if guess.sure is not None:
         return None
     for place, one in enumerate(guess.candidates, start=1):
-        print(f"  {place}. {one.name}: {one.reasons}", file=sys.stderr)
+        print_lines([f"  {place}. {one.name}: {one.reasons}"], sys.stderr)
     question = f"Which column {what}? A name{' or a number' if guess.candidates else ''}, or nothing"
     answer = str(click.prompt(question, default="", show_default=False, err=True)).strip()
     if answer.isdigit() and 1 <= int(answer) <= len(guess.candidates):
@@ -436,5 +442,5 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _failed(message: str) -> int:
-    print(message, file=sys.stderr)
+    print_lines([message], sys.stderr)
     return 1

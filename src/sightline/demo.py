@@ -127,7 +127,9 @@ def print_tour(result: Tour, screen: Console) -> None:
         table.add_column(accountant, justify="right")
     for releases in next(iter(result.rmse.values())):
         table.add_row(str(releases), *(f"{errors[releases]:.2f}" for errors in result.rmse.values()))
-    screen.print(_QUESTIONS.format(**words), soft_wrap=True, end="")
+    for line in _QUESTIONS.format(**words).splitlines():
+        screen.print(line, soft_wrap=True)
     screen.print(table)
     screen.print()
-    screen.print(_MEANING, soft_wrap=True, end="")
+    for line in _MEANING.splitlines():
+        screen.print(line, soft_wrap=True)

@@ -15,11 +15,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from sightline.errors import InvalidInput
-from sightline.report.streams import print_json
+from sightline.report.streams import print_json, print_lines
 
 if TYPE_CHECKING:
     from sightline.auditing.query_files import GivenPlan
-    from sightline.auditing.reading import PlanLike
 
 plan_argument = click.argument("plan", type=click.Path())
 json_option = click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
@@ -69,7 +68,7 @@ def given_plan(*options: Callable[..., Any]) -> Callable[..., Any]:
     return decorated
 
 
-def plan_given(paths: Sequence[str], given: GivenPlan) -> PlanLike:
+def plan_given(paths: Sequence[str], given: GivenPlan) -> dict[str, Any] | str:
     """The plan that a command line means: one plan file, or queries in files about a table."""
     from sightline.auditing.query_files import SUFFIX, rebased
     from sightline.auditing.reading import plan_content
@@ -116,11 +115,13 @@ def design(  # many parameters: one for each option
     force: bool,
 ) -> int:
     """Find the least noise with which everyone keeps the limit. For the table's owner only."""
+    from sightline.auditing.reading import files_read, with_sources_of
     from sightline.designing import run
     from sightline.designing.result import lines
-    from sightline.report.files import check_new, write_new
+    from sightline.report.files import check_apart, check_new, write_new
     from sightline.report.progress import Ticker
 
+    check_apart((out, html), files_read(plan))
     if out is not None:
         check_new(out, force=force)
         if out.resolve().parent != Path(plan).resolve().parent:
@@ -142,9 +143,11 @@ def design(  # many parameters: one for each option
     if as_json:
         print_json(found.model_dump(mode="json"))
     else:
-        print("\n".join(lines(found)))
+        print_lines(lines(found))
     if out is not None:
-        write_new(out, found.plan.encode("utf-8"), force=force)
+        # Noise that a design chose tells something of who is exposed: the file is for its owner.
+        proposed = with_sources_of(found.plan, plan)
+        write_new(out, proposed.encode("utf-8"), force=force, owner_only=True)
         print(f"Wrote {out}", file=sys.stderr)
     if html is not None:
         from sightline.report.page import write_design
@@ -180,11 +183,13 @@ def rehearse(  # many parameters: one for each option
     force: bool,
 ) -> None:
     """Publish a plan with simulated noise and attack it: guesses beside the truth. For the owner only."""
+    from sightline.auditing.reading import files_read
     from sightline.progress import reporting
     from sightline.rehearsing.run import publish_and_rehearse
-    from sightline.report.files import check_new, write_new
+    from sightline.report.files import check_apart, check_new, write_new
     from sightline.report.progress import Ticker
 
+    check_apart((write_answers, figure), files_read(plan))
     for path in (write_answers, figure):
         if path is not None:
             check_new(path, force=force)

@@ -46,7 +46,8 @@ def test_init_writes_a_plan_that_waits_for_what_the_secret_can_be(tmp_path: Path
     assert "then run:  sightline audit plan.toml\n" in text
     assert text.count("# GUESSED, check it: ") == 2
     content = tomllib.loads(text)
-    assert content["data"] == {"source": "t.csv", "record": "home", "secret": "watts"}
+    assert content["data"] == {"source": "t.csv", "record": "home", "secret": "watts", "public": ["feeder"]}
+    assert 'public = ["feeder"]    # CONFIRM: everybody may know these of everyone' in text
     assert [r["name"] for r in content["release"]] == ["everyone", "by feeder"]
     for command in ("check", "audit"):
         assert main([command, str(out)]) == 1

@@ -103,7 +103,7 @@ ACCEPTED = [
         "income",
         "SELECT region, COALESCE(AVG(income), 0) FROM data GROUP BY region ORDER BY region LIMIT 2",
         "SELECT AVG(income) FROM data GROUP BY region",
-        ("COALESCE", "LIMIT 2"),
+        ("LIMIT 2",),
     ),
     Accepted(
         "income",

@@ -196,7 +196,10 @@ def made(sql: str, *, others: tuple[str, ...] = (), record: str = "customer") ->
             ("m",),
         ),
         ("SELECT customer, v, w FROM (SELECT customer, price AS v, price > 3 AS w FROM source) AS t", ("w",)),
-        ("SELECT customer, CASE WHEN country = 'x' THEN price END AS v, country FROM source", ("country",)),
+        (
+            "SELECT customer, CASE WHEN country = 'x' THEN price ELSE 0 END AS v, country FROM source",
+            ("country",),
+        ),
         ("SELECT customer, COUNT(price) AS n, AVG(price) AS v FROM source GROUP BY customer", ("n",)),
         ("SELECT * EXCLUDE (price), price AS v FROM source", ()),
         ("SELECT customer, h0 AS v, h1 FROM source UNION ALL SELECT customer, price, day FROM source", ()),

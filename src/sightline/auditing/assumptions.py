@@ -25,13 +25,22 @@ _LOCALLY = (
 )
 _LISTED = (
     "can be seen to hold somebody, or nobody, with a value of the secret, because an answer lists only what "
-    "occurs, and no noise hides that; write COUNT(*) FILTER (WHERE …), or publish every value in every group"
+    "occurs, or is NULL where nothing does, and no noise hides that; write COUNT(*) FILTER (WHERE …) or "
+    "COALESCE(SUM(…), 0), count all rows, or publish every value in every group"
 )
 
-
+_WHO_HAS_ONE = (
+    "who has a value of the secret: some rows have none, and no noise hides a NULL, a missing line or an "
+    "exact count of those with one; count all rows, or accept it if everybody may know who has one"
+)
+_DERIVED = (
+    "that releases take as public {} like the secret under another name ({}); leave it out, aggregate the "
+    "secret itself with noise, or audit it as a secret, [[secret]]"
+)
 _NOISE_FIRST = (
-    "safe only if the noise is added before the numbers are multiplied, or the lines sorted: the noise that "
-    "the plan gives is taken to be on the aggregates, and the order to be that of the noisy numbers"
+    "safe only if the noise is added before the numbers are multiplied, made NULL, text or yes or no, or the "
+    "lines sorted: the noise that the plan gives is taken to be on the aggregates, and the order to be that "
+    "of the noisy numbers"
 )
 _NOT_COMPARED = (
     "cannot be compared with what the attacker knows of each value: a group whose values are nearly all at "
@@ -82,6 +91,7 @@ def unverified(findings: Findings, homogeneous: tuple[HomogeneousCell, ...]) -> 
     alike = people.alike if people is not None and data.values != "constant" else 0
     always = people is not None and people.constant
     advice = 'say values = "constant" in [data] if they always do' if always else "are rows repeated?"
+    figures = "; ".join(membership.derived[:3])
     few = f"all or nearly all that {data.secret} takes in the table, so that attackers can round"
     if (within := findings.plan.attacker.values_within) is not None:
         few = f"all that fit into ± {within:g}, by the least gap in the table, so that attackers can round"
@@ -91,6 +101,12 @@ def unverified(findings: Findings, homogeneous: tuple[HomogeneousCell, ...]) -> 
             count=0 if membership.unaudited else membership.dropped,  # else the SQL was checked for them
             one="row without a secret or a record key is not audited",
             many="rows without a secret or a record key are not audited",
+        ),
+        _Case(
+            name=name.DROPPED,
+            count=membership.telling_who_has_one,
+            one=f"group tells {_WHO_HAS_ONE}",
+            many=f"groups tell {_WHO_HAS_ONE}",
         ),
         _Case(
             name=name.CLIPPED,
@@ -117,6 +133,12 @@ def unverified(findings: Findings, homogeneous: tuple[HomogeneousCell, ...]) -> 
             count=membership.telling_groups,
             one=f"group {_LISTED}",
             many=f"groups {_LISTED}",
+        ),
+        _Case(
+            name=name.DERIVED,
+            count=len(membership.derived),
+            one=f"column or expression {_DERIVED.format('looks', figures)}",
+            many=f"columns or expressions {_DERIVED.format('look', figures)}",
         ),
         _Case(
             name=name.SECRETS,
@@ -201,7 +223,7 @@ def _publishes_clipped(membership: Membership) -> bool:
 
 
 def _needing_noise_first(findings: Findings) -> set[int]:
-    """Releases that are sorted by a noisy number, or enlarge it although the plan gives its noise.
+    """Releases sorted by a noisy number, that make a NULL or text of it, or enlarge it with given noise.
 
     A budget gives noise in proportion to the sensitivity, which grows with the number.
     """
@@ -211,7 +233,7 @@ def _needing_noise_first(findings: Findings) -> set[int]:
         part.query
         for part in parts
         if part.computed is not None
-        and (part.computed.ranked or (part.computed.enlarges and given[part.query]))
+        and (part.computed.ranked or part.computed.shows or (part.computed.enlarges and given[part.query]))
     }
 
 

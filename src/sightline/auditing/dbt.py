@@ -18,6 +18,7 @@ from sightline.auditing.plan import Plan
 from sightline.auditing.reading import plan_file_text, read_plan
 from sightline.auditing.starter import relative_source
 from sightline.errors import InvalidPlan, require
+from sightline.tables.engines.address import dialect_of
 from sightline.tables.engines.protocol import DATA, SOURCE
 from sightline.tables.sql.grammar import parse_query
 
@@ -145,8 +146,14 @@ def _plan(project: _Node, source: str) -> Plan:
         fix=f"write in the YAML of each model that is published:\n{_RELEASE_BLOCK}",
         error=InvalidPlan,
     )
-    given = {**data, "source": source, "dialect": adapter}
-    plan, _ = read_plan({**sections, "data": given, "release": releases})
+    plan, _ = read_plan({**sections, "data": {**data, "source": source}, "release": releases})
+    require(
+        dialect_of(plan.data.source) == adapter,
+        f"a source on {adapter}, for which the models are compiled",
+        got=dialect_of(plan.data.source),
+        fix="audit them where their SQL runs: the same text could publish other numbers",
+        error=InvalidPlan,
+    )
     return plan
 
 

@@ -432,12 +432,14 @@ def _about(plan: Plan, membership: Membership, pricing: Pricing, question: Parti
     return Findings(plan=about, membership=seen, pricing=pricing, linear=found, question=question)
 
 
-def linear_findings(plan: Plan, membership: Membership, pricing: Pricing) -> LinearFindings | None:
-    """What the linear part of a plan exposes at some prices; none if it has no linear part."""
+def linear_findings(
+    plan: Plan, membership: Membership, pricing: Pricing, *, upper: bool = True
+) -> LinearFindings | None:
+    """What the linear part of a plan exposes at some prices; none if it has none. Upper ends if asked for."""
     lowered = lower(plan, membership, pricing)
     if lowered is None or not len(lowered.design.units):
         return None
-    exposure = _assessed(lowered, pricing)
+    exposure = _assessed(lowered, pricing, upper=upper)
     return LinearFindings(
         linear=lowered,
         exposure=exposure,
@@ -460,9 +462,9 @@ def findings_with(
     return replace(findings.linear, linear=lowered, exposure=exposure, lower=lower_ends)
 
 
-def _assessed(lowered: Lowered, pricing: Pricing) -> UnitExposure:
+def _assessed(lowered: Lowered, pricing: Pricing, *, upper: bool = True) -> UnitExposure:
     """The exposure of a design. No lower end is below what the noise of all releases leaves of anything."""
-    exposure = assess(lowered.design)
+    exposure = assess(lowered.design, upper=upper)
     at_least = np.maximum(exposure.lower, pricing.kept_of_anything)
     return replace(exposure, lower=np.minimum(at_least, np.maximum(exposure.upper, exposure.lower)))
 

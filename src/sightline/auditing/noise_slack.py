@@ -239,7 +239,9 @@ def lowest(findings: Findings, factor: float) -> float:
         return 0.0
     kept = [1.0]
     for one in (findings, *findings.questions):
-        found = linear_findings(one.plan, one.membership, pricing)
+        # Lines through rows, which need the upper ends, are for records of one row.
+        persons = one.linear is not None and one.linear.linear.rows_of_unit.min(initial=1) > 1
+        found = linear_findings(one.plan, one.membership, pricing, upper=not persons)
         least = None if found is None else found.least
         kept += [] if least is None else [least.lower]
     return min(kept)

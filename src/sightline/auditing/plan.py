@@ -64,8 +64,10 @@ class Data(Section):
     kind: Kind | None = Field(
         default=None, description="What the secret is; bounds say a number, categories a category."
     )
-    dialect: Literal["duckdb", "postgres", "spark"] | None = Field(
-        default=None, description="The engine that the SQL is written for; it must be the source's own."
+    public: Annotated[tuple[Text, ...], Field(strict=False)] | None = Field(
+        default=None,
+        description="The columns that everybody may know of everyone. A release that groups, chooses or adds "
+        "up rows by another one is refused.",
     )
     tables: dict[str, str] = Field(
         default_factory=dict, description="Public tables to join: the name in the SQL, and a file or table."

@@ -152,6 +152,7 @@ class AssumptionName(StrEnum):
     CLIPPED = "clipped"
     EMPTY = "empty"
     GROUPS = "groups"
+    DERIVED = "derived"
     PUBLISHED_BUT_DROPPED = "published_but_dropped"
     UNDECIDED = "undecided"
     LOCAL = "local"

@@ -32,7 +32,7 @@ from sightline.auditing.plan_fields import SMALLEST
 from sightline.auditing.plan_sections import OtherSecret
 from sightline.auditing.query_files import with_query_files
 from sightline.auditing.release_noise import ReleaseNoise, with_file
-from sightline.errors import InvalidPlan
+from sightline.errors import InvalidPlan, without_passwords
 from sightline.tables.engines.address import public_source as public_source
 
 PlanLike: TypeAlias = "Plan | Mapping[str, Any] | str | PathLike[str]"
@@ -63,6 +63,7 @@ _FORMER = {
     ("release", "key_columns"): "leave it out: the header of the noise file has the columns of GROUP BY",
     ("release", "least_noise_stddev"): "write noise_within = [least, most], with inf for no limit",
     ("release", "most_noise_stddev"): "write noise_within = [least, most], with 0 for today's noise",
+    ("data", "dialect"): "leave it out: the SQL is in the dialect of the source",
     ("data", "other_secrets"): "write a section [[secret]] with the column alone for each",
     ("attacker", "knows_share"): 'write the share among what is known: knows = ["20%"]',
     ("attacker", "knows_sizes"): "leave it out: the audit is for attackers who know the sizes of groups",
@@ -102,6 +103,21 @@ def plan_content(plan: Mapping[str, Any] | str | PathLike[str]) -> tuple[dict[st
     except InvalidPlan as error:
         of_release = str(error).startswith("release ")
         raise InvalidPlan(f"{path.name}: {error}" if of_release else str(error)) from None
+
+
+def files_read(plan: Mapping[str, Any] | str | PathLike[str]) -> tuple[Path, ...]:
+    """The plan's file, and the files of its queries, of its table and of those that it joins."""
+    checked, base = read_plan(plan)
+    own = () if isinstance(plan, Mapping) else (Path(plan),)
+    content = plan if isinstance(plan, Mapping) else _parsed(_text(Path(plan)), "plan")
+    queries = [one["file"] for one in content.get("release", ()) if isinstance(one, dict) and "file" in one]
+    tables = map(_file, (checked.data.source, *checked.data.tables.values()))
+    return (*own, *(base / one for one in (*queries, *tables) if one))
+
+
+def _file(source: object) -> str | None:
+    text = str(source)
+    return None if "://" in text else text.partition("::")[0]
 
 
 def plan_of_text(text: str, name: str) -> Plan:
@@ -317,12 +333,21 @@ def plan_text(plan: Plan) -> str:
     """
     content = plan.model_dump(mode="json", by_alias=True, exclude_defaults=True)
     _change_sources(content, public_source)
-    return _toml(content)
+    return without_passwords(_toml(content))
 
 
 def plan_file_text(plan: Plan) -> str:
     """The plan in TOML, without defaults, for a plan file: its sources are as they are, with passwords."""
     return _toml(plan.model_dump(mode="json", by_alias=True, exclude_defaults=True))
+
+
+def with_sources_of(text: str, plan: PlanLike) -> str:
+    """A plan that :func:`plan_text` wrote, with the sources of another as they are: for its owner's file."""
+    content, given = tomllib.loads(text), read_plan(plan)[0].data
+    content["data"]["source"] = str(given.source)
+    if given.tables:
+        content["data"]["tables"] = {name: str(source) for name, source in given.tables.items()}
+    return _toml(content)
 
 
 def publishable_plan_text(plan: Plan) -> str:
@@ -341,7 +366,7 @@ def publishable_plan_text(plan: Plan) -> str:
             else:
                 noise.pop("by_cell", None)
     _change_sources(content, lambda source: file_name(public_source(source)))
-    return _toml(content)
+    return without_passwords(_toml(content))
 
 
 def file_name(source: str) -> str:

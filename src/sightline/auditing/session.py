@@ -19,6 +19,7 @@ from sightline.errors import InvalidPlan, SightlineError, require
 from sightline.progress import Progress, silent
 from sightline.tables.collect import CountedTable, collect_counted, count_table
 from sightline.tables.declared import check_declared, check_made, check_public, make_data
+from sightline.tables.derived import derived_columns
 from sightline.tables.engines.address import own_names
 from sightline.tables.engines.open import open_source
 from sightline.tables.engines.protocol import Engine
@@ -90,7 +91,8 @@ class Session:
         )
         progress("comparing with the engine's own groups", 0.0)
         unaudited = verify(self.engine, self.queries, self.subject, membership)
-        return replace(membership, unaudited=unaudited)
+        derived = derived_columns(self.engine, self.queries, self.subject, rows=membership.rows)
+        return replace(membership, unaudited=unaudited, derived=tuple(map(str, derived)))
 
     def with_persons(self, membership: Membership, progress: Progress) -> Membership:
         """The published numbers, with whose rows they are where records have several."""
@@ -190,13 +192,17 @@ def _is_unicode(text: str) -> bool:
     return True
 
 
-def _check_dialect(plan: Plan, engine: Engine) -> None:
-    """Refuse a plan that is written for another engine: the same text could publish other numbers."""
+def _check_public_columns(plan: Plan, query: ReleaseQuery) -> None:
+    """Refuse a release that uses a column as public which the plan does not declare so."""
+    if plan.data.public is None:
+        return
+    declared = {name.casefold() for name in plan.data.public}
+    strange = [name for name in query.columns if name.casefold() not in declared]
     require(
-        plan.data.dialect in (None, engine.dialect),
-        f"[data] dialect to be that of its source, {engine.dialect}",
-        got=plan.data.dialect,
-        fix="audit the plan where its SQL runs",
+        not strange,
+        f"release {query.name!r}: columns that [data] public lists",
+        got=", ".join(f'"{name}"' for name in strange[:3]),
+        fix="add it if everybody may know it of everyone; otherwise it is a secret, too",
         error=InvalidPlan,
     )
 
@@ -251,7 +257,6 @@ def opened(
     )
     engine = TimedEngine(engine=opened_engine, limits=limits)
     try:
-        _check_dialect(plan, engine)
         subject, source = subject_of(plan), Schema.of(engine, list(plan.data.tables))
         made = read_data_query(
             plan.data.sql,
@@ -278,6 +283,7 @@ def opened(
             except InvalidPlan as error:
                 raise InvalidPlan(f"release {release.name!r}: {error}") from None
             _check_knowledge(plan, query)
+            _check_public_columns(plan, query)
             check_key_columns(release.name, release.noises, query)
             queries.append(query)
             if release.suppress is not None:

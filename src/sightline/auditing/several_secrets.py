@@ -11,13 +11,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from sightline.auditing.plan import Data, Plan, Release
+from sightline.auditing.plan import Plan, Release
 from sightline.auditing.plan_sections import OtherSecret
 from sightline.auditing.reading import checked_plan
 from sightline.auditing.result import AllSecrets, AuditResult, VerdictStatus
 from sightline.errors import InvalidPlan
 from sightline.format import number, parameter
-from sightline.tables.engines.address import POSTGRES_SCHEMES, SPARK_SCHEMES, scheme_of
+from sightline.tables.engines.address import dialect_of
 from sightline.tables.sql.one_secret import part_about, uses
 
 _STANDING = (VerdictStatus.FAILED, VerdictStatus.NOT_SHOWN, VerdictStatus.PASSED, None)  # the worst first
@@ -39,7 +39,7 @@ def _plan_about(plan: Plan, secret: OtherSecret, others: Sequence[OtherSecret]) 
     releases = tuple(
         found for one in plan.releases if (found := _part(plan, one, secret, others)) is not None
     )
-    if not any(uses(one.sql, [secret.column], dialect=_dialect(plan.data)) for one in releases):
+    if not any(uses(one.sql, [secret.column], dialect=dialect_of(plan.data.source)) for one in releases):
         raise InvalidPlan(
             f"[secret] column: expected a release about each secret, got none about {secret.column[:60]!r}; "
             "give its section the column alone instead"
@@ -77,18 +77,11 @@ def _part(plan: Plan, release: Release, secret: OtherSecret, others: Sequence[Ot
             release.sql,
             secret=[secret.column],
             others=[other.column for other in others],
-            dialect=_dialect(plan.data),
+            dialect=dialect_of(plan.data.source),
         )
     except InvalidPlan as error:
         raise InvalidPlan(f"release {release.name!r}: {error}") from None
     return None if sql is None else release.model_copy(update={"sql": sql})
-
-
-def _dialect(data: Data) -> str:
-    scheme = scheme_of(data.source) if isinstance(data.source, str) else None
-    if data.dialect is not None:
-        return data.dialect
-    return "postgres" if scheme in POSTGRES_SCHEMES else "spark" if scheme in SPARK_SCHEMES else "duckdb"
 
 
 def together(results: Sequence[AuditResult]) -> AuditResult:

@@ -37,6 +37,7 @@ source = {source}
 {secret}
 {domain}
 {rows}
+{public}
 # tables = {{ regions = "regions.csv" }}    # public tables that the queries join
 
 [privacy]
@@ -147,6 +148,7 @@ def starter_plan(  # many parameters: what is known of a plan before it is writt
         domain=stated.get("domain") or (_ANY_DOMAIN if hidden is None else _DOMAINS[hidden.kind]),
         rows=stated.get("rows") or _rows(facts, key),
         privacy=stated.get("privacy") or f"{STARTER_BUDGET}\ndelta = 1e-6",
+        public=_public([one.column for one in facts if one.may_group and one.column not in (key, hidden)]),
         known="home" if key is None else key.name.replace('"', "").replace("\\", "").replace("\n", " "),
     )
     groups = [one.column for one in facts if one.may_group and one.column not in (key, hidden)]
@@ -238,6 +240,14 @@ def _rows(facts: Sequence[ColumnFacts], key: Column | None) -> str:
     if key is None or not repeated:
         return _ONE_ROW
     return _MORE_ROWS.format(record=" ".join(key.name.split()))
+
+
+def _public(columns: Sequence[Column]) -> str:
+    """The columns that the releases use, to be confirmed."""
+    listed = ", ".join(quoted_text(column.name) for column in columns[:_MOST_RELEASES])
+    return (
+        f"public = [{listed}]    # CONFIRM: everybody may know these of everyone, and no secret decides them"
+    )
 
 
 def _alternatives(names: tuple[str, ...]) -> str:

@@ -303,7 +303,7 @@ class _Choice:
 
 def _hiders(task: DesignTask, targets: Targets) -> Hiders | None:
     """The records that hide each other; none if none does, or if there are persons with several rows."""
-    if not targets.can_hide or len(targets.people):
+    if not targets.can_hide or task.several_rows:
         return None
     return hiders_of(task.linear, task.columns(np.arange(len(task.linear.units))))
 

@@ -18,10 +18,11 @@ import numpy as np
 
 from sightline.arrays import FloatArray, IndexArray
 from sightline.errors import InvalidInput
+from sightline.labeled.asked_units import AskedUnits, Decided
 from sightline.labeled.other_units import swap_bounds, with_chords
 from sightline.labeled.route_cost import chosen_route
 from sightline.labeled.row_products import InformationRange, ProductSums, RowProducts
-from sightline.labeled.row_solver import AskedUnits, Decided, DenseSolver, coarse_units
+from sightline.labeled.row_solver import DenseSolver, coarse_units
 from sightline.labeled.sparse_row_solver import RowPairs, SparseSolver
 from sightline.labeled.table_units import TableUnits
 from sightline.labeled.unit_brackets import RowSolver, UnitBrackets
@@ -204,10 +205,11 @@ def exposure_of(design: Design, brackets: UnitBrackets, *, alone: bool = True) -
         again_in_balls = brackets.in_balls if small else None
         if again_in_balls is not None:
             units = design.units.choose(coarse)
-            if np.diff(units.starts).max() == 1:
-                again = units.run(again_in_balls)
+            one_column = np.flatnonzero(np.diff(units.starts) == 1)
+            if one_column.size:
+                again = units.choose(one_column).run(again_in_balls)
                 for name in ("lower", "upper", "error"):
-                    passed[name][coarse] = again[name]
+                    passed[name][coarse[one_column]] = again[name]
         if alone:
             passed["lower"] = with_chords(design, passed["lower"], passed["upper"])
     return UnitExposure(

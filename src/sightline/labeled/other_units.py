@@ -92,7 +92,10 @@ def with_chords(design: Design, lower: FloatArray, upper: FloatArray) -> FloatAr
     prior, number = design.prior.target, len(design.units)
     if design.prior.categories > 1 or not isinstance(prior, UniformPrior) or not 0 < number <= _MOST_KINDS:
         return lower
-    columns = DistinctColumns.of(design.units.choose(np.arange(number)))
+    units = design.units.choose(np.arange(number))
+    if np.diff(units.starts).min() > 1:  # nobody is one row
+        return lower
+    columns = DistinctColumns.of(units)
     rows, groups = columns.entries.shape
     if groups > _MOST_GROUPS or rows * groups > _MOST_CHORD_ENTRIES:
         return lower

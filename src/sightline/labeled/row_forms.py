@@ -83,6 +83,10 @@ class RowForm:
         """The roots of the diagonal, with a zero for no row."""
         return np.sqrt(np.diagonal(self.matrix))
 
+    def among(self, rows: IndexArray) -> FloatArray:
+        """Y over some rows that one person is in; of a diagonal, too."""
+        return np.diag(self.matrix[rows]) if self.matrix.ndim == 1 else self.matrix[np.ix_(rows, rows)]
+
     def forms(self, block: UnitColumns) -> FloatArray:
         """BᵀYB of every kind."""
         if self.projection is not None and self.weights is not None and isinstance(block, TableBlock):

@@ -16,6 +16,7 @@ import numpy as np
 from scipy import sparse
 
 from sightline.arrays import FloatArray, IndexArray
+from sightline.labeled.panels import PanelBlock
 from sightline.labeled.table_units import TableBlock, TableUnits
 from sightline.labeled.unit_design import RowNoise, UnitPrior
 from sightline.labeled.units import Arrays, UnitBlock, UnitColumns, UnitStore, WholeArray
@@ -84,13 +85,19 @@ class RowProducts:
         """Whether rows are weighted by what their priors hide."""
         return not math.isnan(self.unit)
 
-    def of_block(self, block: UnitBlock | TableBlock) -> Arrays:
+    def of_block(self, block: UnitBlock | TableBlock | PanelBlock) -> Arrays:
         numbers, k, size = self.noise.information.size, self.prior.categories, block.times.shape[1]
         counts = (block.people[:, None] * block.times).astype(np.float64)
         if self.weighted:
             counts = counts * self.levels(block)
         if isinstance(block, TableBlock):
             return self._part(block, counts, block.product(counts[:, 0]), 0)
+        if isinstance(block, PanelBlock):  # a family has its columns in common
+            lines = _Lines.of(block.columns, numbers, dense=self.dense)
+            matrix, pairs = lines.product(counts.sum(axis=0)), 0
+            if not isinstance(matrix, np.ndarray) and not self.weighted:
+                pairs = replace(lines, rows=block.touched[None], weights=None).product(np.ones(1))
+            return self._part(block, counts, matrix, pairs)
         lines = _Lines.of(block, numbers, dense=self.dense)
         matrix, pairs = lines.product(counts.ravel()), 0
         if k > 1:
@@ -99,7 +106,7 @@ class RowProducts:
             pairs = lines.joined(size).product(np.ones(len(block)))
         return self._part(block, counts, matrix, pairs)
 
-    def _part(self, block: UnitColumns, counts: FloatArray, matrix: Any, pairs: Any) -> Arrays:
+    def _part(self, block: UnitColumns | PanelBlock, counts: FloatArray, matrix: Any, pairs: Any) -> Arrays:
         return {
             "matrix": matrix,
             "pairs": pairs,
@@ -137,7 +144,7 @@ class RowProducts:
         table = isinstance(units, TableUnits) or noise.covariance is not None
         return cls(prior=prior, noise=noise, dense=numbers < SPARSE_FROM or filled or table)
 
-    def levels(self, block: UnitColumns) -> FloatArray:
+    def levels(self, block: UnitColumns | PanelBlock) -> FloatArray:
         """Unit over what the prior of every row adds to its information, at most: whole numbers."""
         if self.even:
             return np.ones(block.times.shape)
@@ -150,7 +157,7 @@ class InformationRange:
 
     noise: RowNoise
 
-    def of_block(self, block: UnitColumns) -> Arrays:
+    def of_block(self, block: UnitColumns | PanelBlock) -> Arrays:
         own = self.noise.about_columns(block)
         return {"least": float(own.min()), "most": float(own.max())}
 

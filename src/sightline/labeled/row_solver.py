@@ -25,12 +25,13 @@ from scipy import sparse
 from scipy.linalg import eigh
 
 from sightline.arrays import FloatArray, IndexArray
+from sightline.labeled.asked_units import AnswerWeights, AskedUnits, Decided
 from sightline.labeled.row_forms import BallForm, RowForm, dot
 from sightline.labeled.row_integers import RowIntegers, modular
 from sightline.labeled.row_products import ProductSums
 from sightline.labeled.table_units import TableUnits
 from sightline.labeled.unit_design import RowNoise, UnitPrior
-from sightline.labeled.units import BoolArray, UnitBlock, UnitStore, WholeArray
+from sightline.labeled.units import MANY_ROWS, BoolArray, UnitStore, WholeArray
 from sightline.numerics import exact_library as flint
 from sightline.numerics import integers as exact
 from sightline.numerics import residues
@@ -48,64 +49,6 @@ _BELOW_PRIME = 2.0**60  # less than any prime that is drawn, with room for the r
 _SHARED = 1e-9  # the error of forms up to which common eigenvectors lose no digits that count
 _TRUSTED = 0.1  # the error of an inverse with which weights are bounded
 _BITS = (256, 1024, 4096, 16384)  # working precisions of balls, one after the other
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class AskedUnits:
-    """Some kinds with as many columns each, as exact arithmetic sees them: whole numbers."""
-
-    kinds: IndexArray  # the position of each among all
-    images: Any  # BK of one kind after the other, over all people of the kind: a sparse array
-    counts: IndexArray  # kinds × columns: rows of all its people
-    kernel: FloatArray  # K, of one row
-    one_row: bool
-    block: UnitBlock
-
-    @classmethod
-    def of(cls, block: UnitBlock, kinds: IndexArray, kernel: FloatArray, numbers: int) -> AskedUnits:
-        counts = block.people[:, None] * block.times
-        kernels = sparse.kron(sparse.eye_array(counts.size // len(kernel)), kernel)
-        images = block.table(numbers).T @ sparse.diags_array(counts.ravel().astype(np.float64)) @ kernels
-        one_row = block.times.shape[1] == len(kernel) and block.single
-        columns = sparse.csc_array(images)[:numbers]
-        return cls(kinds=kinds, images=columns, counts=counts, kernel=kernel, one_row=one_row, block=block)
-
-    def whole_images(self, integers: RowIntegers) -> WholeArray:
-        """The images over rows that were made whole."""
-        if integers.table.dtype != object:
-            return np.asarray(self.images.toarray().astype(np.int64))
-        return integers.images_of(integers.columns(self.block), self.counts, self.kernel.astype(int))
-
-    def squares(self, unit: int) -> FloatArray:
-        """The kernel of one kind: fᵀ squares f is the variance of a functional f before any answer."""
-        kernels = np.kron(np.eye(self.counts.shape[1] // len(self.kernel)), self.kernel)
-        return np.asarray(kernels * self.counts[unit])
-
-    def functional(self, unit: IndexArray, column: IndexArray) -> Any:
-        """Of each of some kinds one of its columns a row, over all rows: sums."""
-        size, k = self.counts.shape[1], len(self.kernel)
-        rows = (unit[:, None] * size + column[:, None] + k * np.arange(size // k)).ravel()
-        places = rows, np.repeat(np.arange(unit.size), size // k)
-        return sparse.csc_array((np.ones(rows.size), places), shape=(self.counts.size, unit.size))
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Decided:
-    """Of some units: how many directions are identifiable, which of the sums are, and what is undecided."""
-
-    directions: IndexArray
-    identifiable: BoolArray  # units × columns of a row
-    undecided: BoolArray
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class AnswerWeights:
-    """Weights on answers that give functionals, one a column; their errors, with relative bounds."""
-
-    weights: Any
-    rmse: FloatArray
-    relative_error: FloatArray
-    on_all: dict[int, FloatArray] = field(default_factory=dict)  # columns with weights on all rows, in balls
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -328,6 +271,8 @@ class DenseSolver:
         if integers is None or not count:
             return Decided(directions=directions, identifiable=yes, undecided=undecided)
         prime, size = integers.prime(kept), asked.counts.shape[1]
+        if size > MANY_ROWS:
+            return self._decide_by_row(asked, integers)
         b = modular(asked.whole_images(integers)[kept], prime)
         seen = b.transpose() * integers.modular(kept, kept, prime).solve(b)
         for unit in range(count):
@@ -341,18 +286,48 @@ class DenseSolver:
             yes[unit] = [sum(sum(line[c::k]) for line in left[c::k]) % prime == 0 for c in range(k)]
         return Decided(directions=directions, identifiable=yes, undecided=undecided)
 
+    def _decide_by_row(self, asked: AskedUnits, integers: RowIntegers) -> Decided:
+        """The same for persons with many columns, over the rows: no matrix over the columns.
+
+        As many features of a person are identifiable as the rank of M falls without them: combinations of
+        rows that vanish on all others, and not on this person.
+        """
+        kept, k, count = self.independent.rows, len(asked.kernel), len(asked.kinds)
+        directions, prime, M = np.zeros(count, dtype=np.intp), integers.prime(kept), integers.table
+        for unit in range(count):
+            others = M - asked.products(unit, integers)
+            directions[unit] = kept.size - int(modular(others[np.ix_(kept, kept)], prime).rank())
+        unit_of, column = np.divmod(np.arange(count * k), k)
+        totals = asked.functional(unit_of, column)
+        b = asked.whole_images_of(totals, integers)[kept]
+        solved = integers.modular(kept, kept, prime).solve(modular(b, prime))
+        squares = asked.variances(totals)
+        yes = np.zeros(count * k, dtype=np.bool_)
+        for place in range(count * k):
+            line = zip(b[:, place].tolist(), range(kept.size), strict=True)
+            yes[place] = (
+                squares[place] - sum(entry * int(solved[i, place]) for entry, i in line)
+            ) % prime == 0
+        nothing = np.zeros(count, dtype=np.bool_)
+        return Decided(directions=directions, identifiable=yes.reshape(count, k), undecided=nothing)
+
     def weights(self, asked: AskedUnits, functionals: Any) -> AnswerWeights:
         """Weights on the independent rows: those of the least error follow by :meth:`on_all_rows`."""
         kept, X, (R, error) = self.independent.rows, self._own(self.leverage), self._by_variance
         used = np.flatnonzero(np.diff(functionals.tocsr().indptr))
-        M, b = self.sums.matrix[np.ix_(kept, kept)], asked.images[:, used].toarray()[kept]
-        f = functionals.tocsr()[used].toarray()
+        M, f = self.sums.matrix[np.ix_(kept, kept)], functionals.tocsr()[used].toarray()
+        b, rounded = asked.images[:, used].tocsr()[kept], 0.0
+        if used.size > MANY_ROWS * f.shape[1]:  # persons with many columns: only what is asked of them
+            rounded, b = gamma(used.size + 2) * (abs(b) @ np.abs(f)), b @ f
+            f = np.eye(f.shape[1])
+        else:
+            b = b.toarray()
         solved = X @ b
         solved += X @ (b - M @ solved)
         # What is left of the equations, with all that was rounded in them.
         length = np.sqrt(np.diagonal(M))[:, None]
         off = np.abs(b - M @ solved) + gamma(len(b) + 2) * (np.abs(b) + np.abs(M) @ np.abs(solved))
-        off += self.sums.entries**2 * length * (length.T @ np.abs(solved))
+        off += rounded + self.sums.entries**2 * length * (length.T @ np.abs(solved))
         reach = np.sqrt(np.maximum(np.einsum("ij,jk,ki->i", X, R, X, optimize=True), 0.0))
         weights, bound = solved @ f, 2 * reach @ (off @ np.abs(f))
         rmse = np.sqrt(np.maximum(np.einsum("im,im->m", weights, R @ weights), 0.0))
@@ -363,7 +338,7 @@ class DenseSolver:
         if coarse.size and kept.size <= _BALL_ROWS and self.integers is not None:
             whole = asked.whole_images(self.integers)[:, used]
             weights[:, coarse], rmse[coarse], full = self._weights_in_balls(
-                self.integers, whole, f[:, coarse]
+                self.integers, whole, functionals.tocsr()[used].toarray()[:, coarse]
             )
             bound[coarse], on_all = 0.0, dict(zip(coarse.tolist(), full.T, strict=True))
         stated = bound + gamma(len(b) + 8)
@@ -453,21 +428,41 @@ class DenseSolver:
         kept, X, (R, _) = self.independent.rows, self._own(self.leverage), self._by_variance
         size, features = asked.counts.shape[1], sparse.lil_array((asked.counts.size, unit.size))
         for column, chosen in enumerate(unit.tolist()):
-            own, (square, axes) = (
-                slice(chosen * size, (chosen + 1) * size),
-                np.linalg.eigh(asked.squares(chosen)),
-            )
-            varying = square > 1e-9 * square[-1]  # a category's indicators sum up to one
-            root = axes[:, varying] / np.sqrt(square[varying])
-            images = asked.images[:, own].toarray()[kept] @ root
-            places = slice(root.shape[1] - directions[chosen], None)
-            identifiable = np.linalg.eigh(images.T @ X @ images)[1][:, places]
-            # Singular values, not eigenvalues of a square: errors of one person's features are often far
-            # apart.
-            noise = np.linalg.cholesky(R).T @ (X @ images @ identifiable)
-            sharpest = root @ (identifiable @ np.linalg.svd(noise, full_matrices=False)[2][-1])
+            own = slice(chosen * size, (chosen + 1) * size)
+            if size > MANY_ROWS and len(asked.kernel) == 1:
+                sharpest = self._sharpest_by_row(asked, chosen, int(directions[chosen]))
+            else:
+                square, axes = np.linalg.eigh(asked.squares(chosen))
+                varying = square > 1e-9 * square[-1]  # a category's indicators sum up to one
+                root = axes[:, varying] / np.sqrt(square[varying])
+                images = asked.images[:, own].toarray()[kept] @ root
+                places = slice(root.shape[1] - directions[chosen], None)
+                identifiable = np.linalg.eigh(images.T @ X @ images)[1][:, places]
+                # Singular values, not eigenvalues of a square: errors of one person's features are often
+                # far apart.
+                noise = np.linalg.cholesky(R).T @ (X @ images @ identifiable)
+                sharpest = root @ (identifiable @ np.linalg.svd(noise, full_matrices=False)[2][-1])
             features[own, [column]] = sharpest
         return features.tocsc()
+
+    def _sharpest_by_row(self, asked: AskedUnits, unit: int, directions: int) -> FloatArray:
+        """The same for a person with many columns: combinations y of rows with My = M_p y."""
+        kept, X, (R, _) = self.independent.rows, self._own(self.leverage), self._by_information
+        size = asked.counts.shape[1]
+        own, counts = slice(unit * size, (unit + 1) * size), asked.counts[unit].astype(np.float64)
+        columns = asked.block.table(self.numbers)[own, :-1].tocsc()[:, kept]
+        touched = np.flatnonzero(np.diff(columns.indptr))
+        table = columns[:, touched].toarray()
+        K = np.linalg.cholesky(X[np.ix_(touched, touched)]).T
+        image = K @ (table * counts[:, None]).T
+        vectors = np.linalg.eigh(image @ (table @ K.T))[1][:, -directions:]
+        y = X[:, touched] @ ((table * counts[:, None]).T @ (table @ (K.T @ vectors)))
+        features = table @ y[touched]
+        # Unit features: orthogonal over the rows of all people of the kind.
+        triangle = np.linalg.qr(np.sqrt(counts)[:, None] * features, mode="r")
+        noise = np.linalg.cholesky(R).T @ np.linalg.solve(triangle.T, y.T).T
+        best = np.linalg.svd(noise, full_matrices=False)[2][-1]
+        return np.asarray(features @ np.linalg.solve(triangle, best))
 
 
 def coarse_units(errors: FloatArray, rows: int) -> IndexArray:

@@ -16,9 +16,9 @@ import numpy as np
 from scipy import sparse
 
 from sightline.arrays import FloatArray, IndexArray
+from sightline.labeled.asked_units import AnswerWeights, AskedUnits, Decided
 from sightline.labeled.row_forms import RowForm
 from sightline.labeled.row_products import ProductSums
-from sightline.labeled.row_solver import AnswerWeights, AskedUnits, Decided
 from sightline.labeled.sparse_attacks import FEW_RECIPES, Dependencies, components_of, packed_solutions
 from sightline.labeled.unit_design import RowNoise, UnitPrior
 from sightline.labeled.units import BoolArray, UnitBlock, UnitColumns
@@ -82,6 +82,13 @@ class PairForm(RowForm):
     @cached_property
     def root(self) -> FloatArray:
         return np.append(np.sqrt(np.abs(self.matrix[self.pairs.first == self.pairs.second])), 0.0)
+
+    def among(self, rows: IndexArray) -> FloatArray:
+        """As of a dense form; not a number at pairs that nobody is in."""
+        high, low = np.maximum(rows[:, None], rows).astype(np.int64), np.minimum(rows[:, None], rows)
+        keys = high * self.pairs.size + low
+        place = np.minimum(np.searchsorted(self.pairs.keys, keys), self.pairs.keys.size - 1)
+        return np.asarray(np.where(self.pairs.keys[place] == keys, self.matrix[place], np.nan))
 
     def forms(self, block: UnitColumns) -> FloatArray:
         assert isinstance(block, UnitBlock)  # dense tables have dense products

@@ -18,6 +18,7 @@ import numpy as np
 from sightline.arrays import FloatArray
 from sightline.labeled.bounds.coin import CoinPrior
 from sightline.labeled.bounds.target import Seen, TargetPrior
+from sightline.labeled.panels import PanelBlock
 from sightline.labeled.row_products import RowProducts
 from sightline.labeled.row_solver import DenseSolver
 from sightline.labeled.sparse_row_solver import SparseSolver
@@ -53,6 +54,8 @@ class UnitBrackets:
     upper: bool = True  # whether upper ends are asked for
 
     def of_block(self, block: Any) -> Arrays:
+        if isinstance(block, PanelBlock):
+            return self._of_panel(block)
         prior, noise = self.solver.prior, self.solver.noise
         k = prior.categories
         r = block.times.shape[1] // k
@@ -88,6 +91,32 @@ class UnitBrackets:
                 "near": ~(block.people * seen < _NEAR) & touched[:, 0],
                 "information": information.max(axis=(1, 2)),
             }
+        return found
+
+    def _of_panel(self, block: PanelBlock) -> Arrays:
+        """Persons with many rows: everything is asked of the largest eigenvalue of a form."""
+        prior, noise, solver = self.solver.prior, self.solver.noise, self.solver
+        own = noise.about_columns(block) * block.times  # of the columns √times a
+        upper, error = np.ones((2, len(block)))
+        if self.upper:
+            least, most = block.ranges(solver.linear)
+            upper = np.clip(1 - prior.scale * least * (1 - gamma(4)), _TINY, 1.0)
+            left = 1 - prior.scale * most * (1 + gamma(4))
+            error = np.where(left > 1e-3 * upper, (upper - left) / np.where(left > 0, left, 1.0), np.inf)
+        information = block.at_most(noise.form)
+        lower = _at_least(information, block, noise, prior.target)
+        if self.weights is not None and solver.hidden is not None:
+            variance = self.weights.levels(block) / self.weights.unit
+            most = block.at_most(solver.hidden, variance[0])
+            least = np.where(block.times > 0, variance, np.inf).min(axis=1)
+            lower = np.maximum(lower, least * (1 - most) * (1 - gamma(8)) / prior.scale)
+        touched = own.max(axis=1) > 0
+        lower = np.where(touched, np.minimum(np.maximum(lower, 0.0), upper), 1.0)
+        found = {"kinds": block.kinds, "loose": np.zeros(len(block)), "lower": lower[:, None] * noise.share}
+        found |= {"upper": upper[:, None], "error": error[:, None]}
+        if self.upper:
+            seen = block.at_most(solver.leverage, enough=0.9 / float(block.people.max()))
+            found |= {"near": ~(block.people * seen < _NEAR) & touched, "information": own.max(axis=1)}
         return found
 
     def merged(self, parts: Sequence[Arrays]) -> Arrays:
@@ -159,13 +188,20 @@ class UnitBrackets:
 
 def _of_features(G: FloatArray, block: UnitBlock, noise: RowNoise, prior: TargetPrior) -> FloatArray:
     """The least share of any feature of several independent rows, if all other persons are known."""
-    most = eigenvalues_at_most(G) if G.shape[1] > 1 else G[:, 0, 0]
+    return _at_least(eigenvalues_at_most(G) if G.shape[1] > 1 else G[:, 0, 0], block, noise, prior)
+
+
+def _at_least(
+    most: FloatArray, block: UnitBlock | PanelBlock, noise: RowNoise, prior: TargetPrior
+) -> FloatArray:
+    """The same from the information about the sharpest feature, rounded up."""
     gaussian = prior.lower(Seen(information=most, linear_information=np.zeros_like(most)))
     if not noise.laplace.any():
         return gaussian
-    loss = prior.width * (block.times * block.sums(noise.loss, 1)).sum(axis=1)
+    there = block.times > 0
+    loss = prior.width * np.where(there, block.times * block.sums(noise.loss, 1), 0.0).sum(axis=1)
     other = np.maximum(1 / (prior.variance * (most + prior.precision(most))), np.exp(-loss))
-    return np.where((block.sums(noise.laplace, 0) == 0).all(axis=1), gaussian, other)
+    return np.where(((block.sums(noise.laplace, 0) == 0) | ~there).all(axis=1), gaussian, other)
 
 
 def _of_category(

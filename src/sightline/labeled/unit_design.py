@@ -10,6 +10,7 @@ import numpy as np
 
 from sightline.arrays import FloatArray, IndexArray
 from sightline.labeled.bounds.target import TargetPrior
+from sightline.labeled.panels import PanelBlock
 from sightline.labeled.row_forms import RowForm
 from sightline.labeled.units import BoolArray, UnitColumns, UnitStore
 from sightline.numerics.residuals import gamma
@@ -65,6 +66,13 @@ class RowNoise:
         assert self.covariance is not None
         return RowForm.inverse(self.covariance, np.arange(len(self.covariance)), len(self.covariance))
 
+    @property
+    def form(self) -> RowForm:
+        """Σ⁻¹: what the answers say of persons if everyone else is known."""
+        if self.covariance is not None:
+            return self.precision
+        return RowForm(matrix=self.information, error=gamma(4))
+
     def about(self, block: UnitColumns) -> tuple[FloatArray, FloatArray]:
         """The information BᵀΣ⁻¹B of the answers about every kind, as it is and rounded up."""
         if self.covariance is None:
@@ -73,12 +81,13 @@ class RowNoise:
         forms, error = self.precision.read(block)
         return forms, forms + error[:, None, None] * np.eye(forms.shape[1])
 
-    def about_columns(self, block: UnitColumns) -> FloatArray:
+    def about_columns(self, block: UnitColumns | PanelBlock) -> FloatArray:
         """The information about one row of a person in each column, rounded up."""
         if self.covariance is None:
             return block.sums(self.information, 2) * (1 + gamma(4 * self.information.size))
         forms, error = self.precision.read(block.by_column())
-        return (forms[:, 0, 0] + error).reshape(block.times.shape)
+        found = (forms[:, 0, 0] + error).reshape(-1, block.times.shape[1])
+        return np.broadcast_to(found, block.times.shape)
 
     def take(self, rows: IndexArray) -> RowNoise:
         """The noise of some of the rows."""

@@ -16,6 +16,7 @@ order and cut anywhere: a store may hold them in memory, spill them, or send the
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -26,12 +27,17 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from sightline.arrays import FloatArray, IndexArray
+from sightline.labeled.panels import PanelBlock, families
 from sightline.progress import report
 
 Arrays = dict[str, Any]  # what a pass returns, by name
 WholeArray = NDArray[Any]  # whole numbers of any width
 BoolArray = NDArray[np.bool_]
 _TOGETHER = 1 << 21  # numbers that a pass looks up at a time: what fits the cache of a core, and no less
+MANY_ROWS = (
+    48  # columns from which a person's sharpest feature is one eigenvalue, not a matrix over the columns
+)
+_PANEL = 1 << 23  # persons × columns of a family that are looked at together
 
 
 class UnitColumns(Protocol):
@@ -113,6 +119,11 @@ class UnitBlock:
             alike=np.ones(self.times.size),
             kinds=np.arange(self.times.size),
         )
+
+    def only(self, kinds: IndexArray) -> UnitBlock:
+        """Some of the kinds."""
+        own = {name: getattr(self, name)[kinds] for name in ("rows", "times", "people", "alike", "kinds")}
+        return UnitBlock(**own, weights=None if self.weights is None else self.weights[kinds])
 
     def table(self, numbers: int) -> sparse.csr_array:
         """A line for each column; the last of its entries is for no row."""
@@ -251,11 +262,12 @@ class Units:
         """Of every kind, the rows of all persons that nothing published tells from its first one."""
         if self.distinct or not len(self):
             return self.people.astype(np.float64)
-        group = self._groups()
+        group = self._groups
         number = np.repeat(self.people, np.diff(self.starts))[:: self.each] * self.times[:: self.each]
         total = np.bincount(group, number)[group[self.starts[:-1] // self.each]]
         return np.asarray(total)
 
+    @cached_property
     def _groups(self) -> IndexArray:
         """For every row of a kind a number that those with the same columns share."""
         lines = self.rows.reshape(len(self.rows) // self.each, -1)
@@ -278,12 +290,16 @@ class Units:
         group[order] = np.cumsum(new) - 1
         return group
 
-    def blocks(self) -> Iterator[UnitBlock]:
-        """All kinds: those with one row, then those with several, as many columns each."""
+    def blocks(self, most_columns: int | None = None) -> Iterator[UnitBlock]:
+        """All kinds, or those with few columns: those with one row, then those with several, as many
+        columns each.
+        """
         sizes, width, alike = np.diff(self.starts), self.rows.shape[1], self.alike
         several = (sizes > self.each) | (self.times[self.starts[:-1]] > 1)
         shapes = 2 * sizes + several
-        for shape in np.unique(shapes).tolist():
+        if most_columns is not None:
+            shapes = np.where(sizes <= most_columns, shapes, -1)
+        for shape in np.unique(shapes[shapes >= 0]).tolist():
             size, kinds = shape // 2, np.flatnonzero(shapes == shape)
             # Pairs of rows of one column are looked up one after the other, those of several at once.
             dense = size * width**2 > 8 * self.numbers
@@ -310,10 +326,59 @@ class Units:
                     kinds=chosen,
                 )
 
+    @cached_property
+    def _families(self) -> list[tuple[IndexArray, IndexArray]]:
+        """Kinds of persons with many rows that are in nearly the same columns, and a line of each column."""
+        sizes = np.diff(self.starts)
+        many = np.flatnonzero(sizes > MANY_ROWS) if self.each == 1 else np.zeros(0, dtype=np.intp)
+        if not many.size:
+            return []
+        columns = _ranges(self.starts[many], sizes[many])
+        group = self._groups
+        first = np.full(int(group.max()) + 1, len(group), dtype=np.intp)
+        np.minimum.at(first, group[columns], columns)
+        found = families(group[columns], np.repeat(many, sizes[many]))
+        return [(kinds, first[own]) for kinds, own in found]
+
+    def panels(self) -> Iterator[PanelBlock]:
+        """Persons with many rows, family by family."""
+        if not self._families:
+            return
+        group, alike = self._groups, self.alike
+        place = np.zeros(int(group.max()) + 1, dtype=np.intp)
+        for kinds, lines in self._families:
+            shape = lines.size, 1, self.rows.shape[1]
+            columns = UnitBlock(
+                rows=self.rows[lines].reshape(shape),
+                weights=None if self.weights is None else self.weights[lines].reshape(shape),
+                times=np.ones((lines.size, 1), dtype=np.intp),
+                people=np.ones(lines.size, dtype=np.intp),
+                alike=np.ones(lines.size),
+                kinds=np.arange(lines.size),
+            )
+            place[group[lines]] = np.arange(lines.size)
+            step = max(1, _PANEL // lines.size)
+            for start in range(0, kinds.size, step):
+                own = kinds[start : start + step]
+                sizes = np.diff(self.starts)[own]
+                entries = _ranges(self.starts[own], sizes)
+                where = np.repeat(np.arange(own.size), sizes) * lines.size + place[group[entries]]
+                times = np.bincount(where, self.times[entries], own.size * lines.size)
+                yield PanelBlock(
+                    columns=columns,
+                    numbers=self.numbers,
+                    times=times.astype(np.intp).reshape(own.size, lines.size),
+                    people=self.people[own],
+                    alike=alike[own],
+                    kinds=own,
+                )
+
     def run(self, reduction: UnitReduction) -> Arrays:
         """One pass."""
         parts, done = [], 0
-        for block in self.blocks():
+        few = self.blocks(MANY_ROWS if self.each == 1 else None)
+        blocks: Iterator[UnitBlock | PanelBlock] = itertools.chain(few, self.panels())
+        for block in blocks:
             report("reading the units", done / len(self))
             parts.append(reduction.of_block(block))
             done += len(block)
@@ -340,7 +405,7 @@ class Units:
     def _only(self, kinds: IndexArray) -> Units:
         sizes = np.diff(self.starts)[kinds]
         starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.intp)
-        columns = np.repeat(self.starts[kinds] - starts[:-1], sizes) + np.arange(starts[-1])
+        columns = _ranges(self.starts[kinds], sizes)
         return replace(
             self,
             rows=self.rows[columns],
@@ -349,3 +414,9 @@ class Units:
             times=self.times[columns],
             people=self.people[kinds],
         )
+
+
+def _ranges(starts: IndexArray, sizes: IndexArray) -> IndexArray:
+    """So many numbers from each start on, one after the other."""
+    ends = np.cumsum(sizes)
+    return np.asarray(np.repeat(starts - (ends - sizes), sizes) + np.arange(ends[-1] if ends.size else 0))

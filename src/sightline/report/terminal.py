@@ -16,6 +16,7 @@ from sightline.report.wording import (
     budget_words,
     carried,
     how,
+    named_lines,
     noise_range,
     one_line,
     relative_error_words,
@@ -228,6 +229,8 @@ def print_explanation(explanation: Explanation, screen: Console, *, full: bool =
             feature = "" if exposed.feature is None else f", their {exposed.feature}"
             what = f"All {exposed.rows} rows together{feature}"
         screen.print(f"[bold]{what}[/]{about}, {group}{remains}")
+        for line in named_lines(exposed):
+            screen.print("  ", one_line(line), sep="", markup=False, soft_wrap=True)
         if exposed.attack is not None:
             _print_attack(exposed.attack, unit, screen)
         if exposed.recipe is None:

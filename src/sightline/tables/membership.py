@@ -68,6 +68,7 @@ class Computed:
     steps: tuple[str, ...]  # what is computed with it, in order
     enlarges: bool = False  # whether the published number may be larger than the aggregate
     ranked: bool = False  # whether the lines of the answer are sorted by it
+    shows: bool = False  # whether it is made NULL, a text or a yes or no, to which no noise can be added
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,6 +115,7 @@ class UnauditedRows:
     missing: int = 0  # rows without a secret that a mean divides by
     clipped: int = 0  # rows whose secret lies outside its bounds or the declared categories
     telling_groups: int = 0  # groups of which the lines of its answer tell something, whatever the noise
+    telling_who_has_one: int = 0  # groups of which they tell who has a secret, where rows lack one
 
     @property
     def dropped(self) -> int:
@@ -212,6 +214,7 @@ class Membership:
     few_values: int | None = None  # distinct values of a number that takes few; owner-only
     sums: FloatArray | None = None  # (K,) of the secrets that are not known, if collected; owner-only
     unaudited: tuple[UnauditedRows, ...] = ()  # of each of the plan's releases, once its SQL was checked
+    derived: tuple[str, ...] = ()  # columns that look like the secret, with the figure; owner-only
     persons: PersonTable | None = None  # none if every person has one row
     distinct: bool = True  # whether no two signatures have the same cells, as they are from an engine
     weights: FloatArray | None = None  # (K, partitions) of each row with that signature; none if all are 1
@@ -262,6 +265,11 @@ class Membership:
     def telling_groups(self) -> int:
         """Groups whose presence in an answer, or absence from it, tells something of the secrets."""
         return sum(rows.telling_groups for rows in self.unaudited)
+
+    @property
+    def telling_who_has_one(self) -> int:
+        """Groups whose answers tell who has a secret at all."""
+        return sum(rows.telling_who_has_one for rows in self.unaudited)
 
     @cached_property
     def starts(self) -> IndexArray:

@@ -172,7 +172,7 @@ def count_rows(engine: Engine, rows: Rows, subject: Subject) -> RowCounts:
         refuse(
             f"at most {most} {'rows' if most > 1 else 'row'} per record, the declared contribution limit",
             got=f"{contributions} rows of one record",
-            fix="raise the limit, or keep fewer rows per record",
+            fix=f"set max_rows_per_record = {contributions} in [data] if that is meant, or keep fewer rows",
         )
     return RowCounts(
         total=total,

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any, TypeVar
 
@@ -27,6 +28,8 @@ from sightline.tables.sql.reader import ReleaseQuery
 from sightline.tables.subject import Subject
 
 Answer = Mapping[str, NDArray[np.int64]]
+_LEFT_OUT = ("unkeyed", "invalid", "missing", "clipped")
+_TELLING = ("telling_groups", "telling_who_has_one")
 _CLOSE = 1e-9  # two orders of adding up change the last digits of a sum
 
 
@@ -59,24 +62,26 @@ def verify(
         if check is not None
     }
     quick = {name: check.quick for name, check in checks.items() if check.quick is not None}
-    confirmed = quickly_verified(engine, quick, {name: cells.get(name, {}) for name in quick})
+    sizes = {name: cells.get(name, {}) for name in quick}
+    least_rows = membership.contributions + 1 if membership.dropped else 0  # then of several persons
+    confirmed = quickly_verified(engine, quick, sizes, least_rows=least_rows)
     found: dict[int, list[UnauditedRows]] = {}
     for name, check in checks.items():
         rows_of_query = found.setdefault(name[0], [])
         if name in confirmed:
             continue
         try:
-            answer = _kept(
-                check,
-                {
-                    column: np.asarray(values, dtype=np.int64)
-                    for column, values in engine.fetch_own(check.sql).items()
-                },
-            )
+            groups = {
+                column: np.asarray(values, dtype=np.int64)
+                for column, values in engine.fetch_own(check.sql).items()
+            }
+            answer = _kept(check, groups)
             _compare(check, answer, cells.get(name, {}))
         except InvalidPlan as error:
             raise InvalidPlan(f'release "{queries[name[0]].name}": {error}') from None
-        rows_of_query.append(_unaudited(check, answer))
+        telling = dict(zip(_TELLING, _telling_groups(check, groups), strict=True))
+        telling[_TELLING[1]] *= membership.dropped > 0
+        rows_of_query.append(replace(_unaudited(check, answer), **telling))
     return tuple(_together(found.get(number, ())) for number in range(len(queries)))
 
 
@@ -116,10 +121,10 @@ def _together(found: Sequence[UnauditedRows]) -> UnauditedRows:
     """The unaudited rows of a release of several SELECTs: the most of each kind."""
     if not found:
         return UnauditedRows()
-    names = ("unkeyed", "invalid", "missing", "clipped")
+    names = _LEFT_OUT
     return UnauditedRows(
         **{name: max(getattr(rows, name) for rows in found) for name in names},
-        telling_groups=sum(rows.telling_groups for rows in found),
+        **{name: sum(getattr(rows, name) for rows in found) for name in _TELLING},
     )
 
 
@@ -185,29 +190,37 @@ def _unaudited(check: CheckQuery, answer: Answer) -> UnauditedRows:
     """The largest numbers of unaudited rows over the release's grouping sets and aggregates."""
 
     def most(name: str) -> int:
-        return max(
+        numbers = [
             int(answer[f"{name}{aggregate}"][_rows_of(check, answer, used)].sum())
             for aggregate in check.aggregates
             for used in check.sets
-        )
+        ]
+        return max(numbers, default=0)
 
-    rows = {name: most(name) for name in ("unkeyed", "invalid", "missing", "clipped")}
-    return UnauditedRows(**rows, telling_groups=_telling_groups(check, answer))
+    return UnauditedRows(**{name: most(name) for name in _LEFT_OUT})
 
 
-def _telling_groups(check: CheckQuery, answer: Answer) -> int:
-    """How many groups tell something of the secrets by the lines that the release's answer has for them."""
-    needed: dict[tuple[bool, ...], int] = {}
-    for used, lines in zip(check.sets, check.lines, strict=False):
-        needed[used] = max(lines, needed.get(used, 0))
-    return sum(
-        int(
-            np.count_nonzero(
-                (answer["lines"] < lines) & (answer["present"] > 0) & _rows_of(check, answer, used)
-            )
-        )
-        for used, lines in needed.items()
-    )
+def _telling_groups(check: CheckQuery, answer: Answer) -> tuple[int, int]:
+    """How many groups tell something of the secrets by the lines and NULLs that the answer has for them.
+
+    The second number is of groups that would tell who has a secret, if rows lacked one. A NULL tells it where
+    one person's having one changes it: that is, where at most one of the group has one.
+    """
+    tells = check.tells
+    if tells is None:
+        return 0, 0
+    present = answer["present"] > 0
+    telling = present & tells.by_value
+    for used, lines in zip(check.sets, tells.lines, strict=True):
+        telling |= (answer["lines"] < lines) & present & _rows_of(check, answer, used)
+    for place in tells.by_weight:
+        telling |= answer[f"without{place}"] > 0
+    if check.having:
+        telling &= answer["kept"] == 1
+    presence = np.full(len(present), tells.exact)
+    for place in tells.by_presence:
+        presence |= answer[f"few{place}"] == 1
+    return int(np.count_nonzero(telling)), int(np.count_nonzero(presence))
 
 
 def _described(sizes: Counter[int]) -> str:
@@ -222,19 +235,24 @@ _LISTS_PER_QUERY = 32  # DuckDB joins each long IN list, and many joins take it 
 
 
 def quickly_verified(
-    engine: Engine, checks: Mapping[Name, QuickCheck], sizes: Mapping[Name, CellSizes]
+    engine: Engine,
+    checks: Mapping[Name, QuickCheck],
+    sizes: Mapping[Name, CellSizes],
+    *,
+    least_rows: int,
 ) -> set[Name]:
     """The checks that the engine's own answers confirm, with no row that only the release's SQL aggregates.
 
     A query that fails confirms nothing: a condition may fail on rows that another condition leaves out. Only
-    DuckDB goes on after such a failure.
+    DuckDB goes on after such a failure. Groups of fewer than ``least_rows`` rows
+    may be of one person, so that a NULL would tell whether that person has a secret.
     """
     if engine.dialect != "duckdb":
         return set()
     found: set[Name] = set()
     for batch in _batches(checks):
         try:
-            found |= _confirmed(engine, [(name, checks[name], sizes[name]) for name in batch])
+            found |= _confirmed(engine, [(name, checks[name], sizes[name]) for name in batch], least_rows)
         except InvalidPlan:
             continue
     return found
@@ -261,7 +279,9 @@ def _batches(checks: Mapping[Name, QuickCheck]) -> Iterator[list[Name]]:
         yield batch
 
 
-def _confirmed(engine: Engine, batch: Sequence[tuple[Name, QuickCheck, CellSizes]]) -> set[Name]:
+def _confirmed(
+    engine: Engine, batch: Sequence[tuple[Name, QuickCheck, CellSizes]], least_rows: int
+) -> set[Name]:
     counts = QuickCounts(source=batch[0][1].source)
     asked = [counts.add(check) for _, check, _ in batch]
     answer = {name: int(values[0]) for name, values in engine.fetch_own(counts.sql).items()}
@@ -270,13 +290,16 @@ def _confirmed(engine: Engine, batch: Sequence[tuple[Name, QuickCheck, CellSizes
         if any(answer[column] for column in columns.wrong):
             continue
         used = {place: answer[column] for place, column in columns.used}
-        groups = {place: Counter([number] if number else []) for place, number in used.items()}
+        numbers = {place: [number] for place, number in used.items()}
         if columns.rows is not None:
             all_rows = all(number == answer[columns.rows] for number in used.values())
             grouped = engine.fetch_own(check.sizes(all_rows=all_rows))
             if any(number != 1 for number in grouped["keys"].tolist()):
                 continue
-            groups = {place: Counter(_positive(grouped[f"n{place}"].tolist())) for place in used}
+            numbers = {place: grouped[f"n{place}"].tolist() for place in used}
+        if check.presence and any(min(n, default=0) < least_rows for n in numbers.values()):
+            continue
+        groups = {place: Counter(_positive(n)) for place, n in numbers.items()}
         if all(groups[aggregate] == expected for (_, aggregate), expected in sizes.items()):
             found.add(name)
     return found

@@ -27,6 +27,16 @@ def scheme_of(source: str) -> str | None:
     return scheme.group(1).lower() if scheme else None
 
 
+def dialect_of(source: object) -> str:
+    """The SQL dialect of a source, as sqlglot calls it.
+
+    >>> dialect_of("postgresql://db/grid"), dialect_of("homes.csv")
+    ('postgres', 'duckdb')
+    """
+    scheme = scheme_of(source) if isinstance(source, str) else None
+    return "postgres" if scheme in POSTGRES_SCHEMES else "spark" if scheme in SPARK_SCHEMES else "duckdb"
+
+
 def checked_source(source: str) -> str:
     """Return a source without spaces around it; refuse a very long one and control characters."""
     require(

@@ -9,12 +9,12 @@ from typing import NoReturn
 from sqlglot import exp
 
 from sightline.tables.membership import Band, Computed, Feature, Statistic
-from sightline.tables.sql.grammar import WHOLE_NUMBERS, refuse, shown
+from sightline.tables.sql.grammar import NUMBERS, refuse, shown
+from sightline.tables.sql.nullness import Decides
 from sightline.tables.sql.secret_conditions import Secret, SecretTest, constant_of
 from sightline.tables.subject import SecretKind
 
 _STATISTIC: dict[type[exp.Expr], Statistic] = {exp.Avg: Statistic.MEAN, exp.Sum: Statistic.SUM}
-_NUMBERS = WHOLE_NUMBERS | {exp.DType.DOUBLE, exp.DType.FLOAT}
 # Of public columns these are public numbers, whatever theory covers.
 _PUBLIC = (exp.Avg, exp.Sum, exp.Min, exp.Max, exp.Median, exp.Stddev, exp.StddevPop, exp.StddevSamp)
 
@@ -30,6 +30,8 @@ class Measure:
     weight: exp.Expr | None = None  # bound: the public number that a row's feature is multiplied by; None: 1
     filters: tuple[exp.Expr, ...] = ()
     computed: Computed | None = None  # what is computed with it before it is published
+    tells: Decides = Decides.PUBLIC  # what decides whether the number that gets the noise is there, or NULL
+    tells_by_weight: bool = False  # whether the value of the secret decides that where its weight is NULL
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +43,7 @@ class RowCount:
     filters: tuple[exp.Expr, ...] = ()
     counts_rows: bool = True  # False for public numbers that are no histogram in such a query
     computed: Computed | None = None
+    tells: Decides = Decides.PUBLIC  # what decides on the number
 
 
 def read_aggregate(
@@ -160,7 +163,7 @@ class _Reader:
         bound = secret.scope.bind(aggregate.this).unnest()
         if (case := _single_case(bound)) is not None:
             return self._read_case(statistic, *case)
-        if isinstance(bound, exp.Cast) and bound.args["to"].this in _NUMBERS and _is_condition(bound.this):
+        if isinstance(bound, exp.Cast) and bound.args["to"].this in NUMBERS and _is_condition(bound.this):
             test = _both(self.where, secret.test(bound.this), secret)
             assert test is not None
             return self._measure(statistic, RowFeature(test=test), [])

@@ -15,11 +15,24 @@ from dataclasses import dataclass, field
 from sqlglot import exp
 
 from sightline.tables.engines.protocol import ColumnKind
-from sightline.tables.sql.aggregates import Measure
+from sightline.tables.sql.aggregates import Measure, RowCount
 from sightline.tables.sql.check_texts import AggregateTexts, CheckTexts, SelectParts
 from sightline.tables.sql.grouping import aggregates_in, resolved_group
+from sightline.tables.sql.nullness import Decides
+from sightline.tables.sql.scope import conjuncts
 from sightline.tables.sql.secret_conditions import Secret
 from sightline.tables.subject import SecretKind, Subject
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tells:
+    """How the lines and NULLs of an answer depend on the secrets, and public numbers on who has one."""
+
+    lines: tuple[int, ...]  # for each grouping set, lines that a group needs to tell nothing; 0 for any
+    by_value: bool  # whether a NULL depends on the values of secrets
+    by_presence: tuple[int, ...]  # the aggregates that are NULL, or not listed, where nobody has a secret
+    exact: bool  # whether a public number, or which groups HAVING keeps, depends on who has a secret
+    by_weight: tuple[int, ...] = ()  # the aggregates that may be NULL because of a row without a weight
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,10 +42,12 @@ class CheckQuery:
     Column ``g3`` is 0 if the group's set contains key 3 (only with several grouping sets), and ``k3`` is 1 if
     the audit's key 3 has one value in the group. For aggregate 2 there are ``n2`` (rows that the audit puts
     into the cell), ``d2`` (rows whose number differs between the engine and the audit), and the counts
-    ``unkeyed2``, ``invalid2``, ``missing2`` and ``clipped2`` of ``UnauditedRows``. If which lines the answer
-    has depends on the secrets, ``lines`` is how many the group has, and ``present`` its audited rows. With
-    HAVING, ``kept`` is 1 if the engine's HAVING keeps the group, and ``h1`` and ``i1`` are the least and the
-    largest answer (1 for yes) to the audit's condition of grouping set 1 over the audited rows of the group.
+    ``unkeyed2``, ``invalid2``, ``missing2`` and ``clipped2`` of ``UnauditedRows``. If lines or NULLs of the
+    answer depend on the secrets, ``lines`` is how many lines the group has, ``present`` its audited rows,
+    ``few2`` is 1 if at most one person has a row that aggregate 2 adds up, and ``without2`` counts the rows
+    of which it adds up NULL or 0, as the secret decides. With HAVING, ``kept`` is 1 if the engine's HAVING
+    keeps the group, and ``h1`` and ``i1`` are the least and the largest answer (1 for yes) to the audit's
+    condition of grouping set 1 over the audited rows of the group.
     """
 
     sql: str
@@ -40,25 +55,27 @@ class CheckQuery:
     sets: tuple[tuple[bool, ...], ...]  # for each grouping set of the release, which keys it groups by
     repeats: bool  # True if a set that is listed twice is answered twice
     aggregates: tuple[int, ...]  # the checked ones, by position among the release's aggregates
-    lines: tuple[int, ...] = ()  # for each grouping set, lines that a group needs to tell nothing; 0 for any
+    tells: Tells | None = None  # None if neither lines nor NULLs depend on the secrets
     having: bool = False
     quick: QuickCheck | None = None  # shows in less time that all is well, if it is
 
 
 def check_query(parts: SelectParts, secret: Secret, subject: Subject) -> CheckQuery | None:
-    """Write the check of a release; None if nothing that it publishes depends on the secret."""
+    """Write the check of a SELECT; None if nothing that it publishes depends on the secret."""
     scope = secret.scope
     histogram = any(scope.mentions_secret(key) for keys in parts.sets for key in keys)
     chosen = [
         place for place, measure in enumerate(parts.measures) if isinstance(measure, Measure) or histogram
     ]
-    if not chosen:
-        return None
     group, leaves = resolved_group(parts.select, scope=scope)
     public = {text: leaf for text, leaf in leaves.items() if not scope.mentions_secret(scope.bind(leaf))}
     names = list(public)
     texts = CheckTexts(parts=parts, secret=secret, subject=subject)
     writer = _CheckWriter(texts=texts, keys=tuple(names))
+    aggregates = [texts.aggregate(place) for place in chosen]
+    tells = writer.tells(aggregates, histogram=histogram)
+    if not chosen and tells is None:
+        return None
     identity = {
         id(key): scope.identity(key) for key in {id(k): k for keys in parts.sets for k in keys}.values()
     }
@@ -73,12 +90,10 @@ def check_query(parts: SelectParts, secret: Secret, subject: Subject) -> CheckQu
         rows[f"y{j}"] = texts.text(leaf)
         listed.append(f"{writer.is_constant(scope.bind(leaf), f'b{j}', rows)} AS k{j}")
     compared = [(rows[f"y{j}"], rows[f"b{j}"]) for j in range(len(names)) if sets[0][j]]
-    aggregates = [texts.aggregate(place) for place in chosen]
     for aggregate in aggregates:
         listed += writer.counts(aggregate, rows)
-    lines = writer.lines()
-    if any(lines):
-        listed += writer.occurring(rows, histogram=histogram)
+    if tells is not None:
+        listed += writer.occurring(tells, aggregates, rows, histogram=histogram)
     listed += writer.kept(rows)
     if group is not None and (histogram or not several):
         # List the sets one by one without the secret: in ROLLUP it would count as a level.
@@ -95,16 +110,17 @@ def check_query(parts: SelectParts, secret: Secret, subject: Subject) -> CheckQu
     inner = ", ".join(f"{text} AS {name}" for name, text in rows.items())
     where = f" WHERE {texts.where}" if texts.where else ""
     constant = any(not leaf.find(exp.Column) for leaf in public.values())  # GROUP BY would read a position
-    plain = not (several or histogram or constant or any(lines) or parts.having is not None)
+    hidden = tells is None or not (any(tells.lines) or tells.by_value or tells.exact)
+    plain = hidden and not (several or histogram or constant or parts.having is not None)
     return CheckQuery(
         sql=f"SELECT {', '.join(listed)} FROM (SELECT {inner} {texts.source}{where}) AS checked {grouped}",
         keys=len(names),
         sets=sets,
         repeats=not histogram and several,
         aggregates=tuple(chosen),
-        lines=lines if any(lines) else (),
+        tells=tells,
         having=parts.having is not None,
-        quick=quick_check(texts, aggregates, compared) if plain else None,
+        quick=quick_check(texts, aggregates, compared, presence=tells is not None) if plain else None,
     )
 
 
@@ -188,6 +204,29 @@ class _CheckWriter:
             waiting += node.iter_expressions()
         return self.texts.text(root.this)
 
+    def tells(self, aggregates: Sequence[AggregateTexts], *, histogram: bool) -> Tells | None:
+        """How lines and NULLs depend on the secrets; None if they do not.
+
+        Rows without a secret are a line of their own in a histogram, unless WHERE leaves them out.
+        """
+        parts, scope = self.texts.parts, self.texts.secret.scope
+        by = {one.place: parts.measures[one.place].tells for one in aggregates}
+        public = [one.tells for one in parts.measures if isinstance(one, RowCount)]
+        having = parts.having is not None and any(
+            scope.mentions_secret(window.bound) for window in parts.having.windows
+        )
+        where = parts.select.args.get("where")
+        unasked = where is None or not scope.mentions_secret(scope.bind(where.this))
+        found = Tells(
+            lines=self.lines(),
+            by_value=Decides.VALUE in by.values(),
+            by_presence=tuple(place for place, tells in by.items() if tells is Decides.PRESENCE),
+            exact=having or (unasked if histogram else Decides.PRESENCE in public),
+            by_weight=tuple(one.place for one in aggregates if one.unweighted is not None),
+        )
+        depends = found.by_value, found.by_presence, found.exact, found.by_weight
+        return found if any(found.lines) or any(depends) else None
+
     def lines(self) -> tuple[int, ...]:
         """For each grouping set, how many lines a group needs in the answer to tell nothing; 0 for any.
 
@@ -201,15 +240,32 @@ class _CheckWriter:
         values = 2 if self.texts.subject.kind is SecretKind.BOOLEAN else len(categories or ())
         values = max([values, *(len(bands) for _, bands in self.texts.bands)])
         where = self.texts.parts.select.args.get("where")
-        never = 2 if where is not None and scope.mentions_secret(scope.bind(where.this)) else 0
+        asked = [] if where is None else conjuncts(scope.bind(where.this))
+        plain = self.texts.parts.having is None  # then who has a secret is counted for every group
+        by_value = [
+            one for one in asked if scope.mentions_secret(one) and not (plain and scope.asks_presence(one))
+        ]
+        never = 2 if by_value else 0
         return tuple(
             values if any(scope.mentions_secret(key) for key in keys) else never if keys else 0
             for keys in self.texts.parts.sets
         )
 
-    def occurring(self, rows: dict[str, str], *, histogram: bool) -> list[str]:
-        """How many lines the group has, and how many audited rows."""
+    def occurring(
+        self, tells: Tells, aggregates: Sequence[AggregateTexts], rows: dict[str, str], *, histogram: bool
+    ) -> list[str]:
+        """How many lines the group has, how many audited rows, and whether of several persons."""
         rows["present"] = f"CASE WHEN {self.texts.present} THEN 1 END"
+        listed = []
+        for one in aggregates:
+            if one.unweighted is not None:
+                name = f"without{one.place}"
+                rows[name] = f"CASE WHEN {self.texts.present} AND {one.unweighted} THEN 1 END"
+                listed.append(f"COUNT({name}) AS {name}")
+            if one.place in tells.by_presence:
+                name = f"p{one.place}"
+                rows[name] = f"CASE WHEN {self.texts.present} AND {one.inside} THEN {self.texts.record} END"
+                listed.append(f"CASE WHEN COUNT(DISTINCT {name}) > 1 THEN 0 ELSE 1 END AS few{one.place}")
         if histogram:
             value = (
                 f"COALESCE(CAST({self.texts.bands[0][0]} AS VARCHAR(255)), '')"
@@ -218,7 +274,7 @@ class _CheckWriter:
             )
             rows["v"] = f"CASE WHEN {self.texts.present} AND NOT ({self.texts.outside}) THEN {value} END"
         lines = "COUNT(DISTINCT v)" if histogram else "1"
-        return [f"{lines} AS lines", "COUNT(present) AS present"]
+        return [f"{lines} AS lines", "COUNT(present) AS present", *listed]
 
 
 _KEY = "key_of_sightline_"  # no name of a column
@@ -241,6 +297,7 @@ class QuickCheck:
     source: str  # FROM and JOIN, as written
     where: str  # the public part of WHERE, as written
     present: str  # the condition that the audit uses the row
+    presence: bool  # whether a NULL would tell that nobody in a group has a secret
     keys: tuple[tuple[str, str], ...]  # of GROUP BY: as written, and as the audit reads it
     aggregates: tuple[QuickAggregate, ...]
 
@@ -266,7 +323,11 @@ class QuickCheck:
 
 
 def quick_check(
-    texts: CheckTexts, aggregates: Sequence[AggregateTexts], keys: Sequence[tuple[str, str]]
+    texts: CheckTexts,
+    aggregates: Sequence[AggregateTexts],
+    keys: Sequence[tuple[str, str]],
+    *,
+    presence: bool,
 ) -> QuickCheck | None:
     """Write the tests of a SELECT; none if they would mean something else in a query without its WHERE."""
     written = [texts.where, *(text for pair in keys for text in pair)]
@@ -277,6 +338,7 @@ def quick_check(
         source=texts.source,
         where=texts.where or "1 = 1",
         present=texts.present,
+        presence=presence,
         keys=tuple(keys),
         aggregates=tuple(_quick(texts, one) for one in aggregates),
     )
@@ -285,7 +347,7 @@ def quick_check(
 def _quick(texts: CheckTexts, aggregate: AggregateTexts) -> QuickAggregate:
     assert aggregate.feature is not None  # without a histogram, only what depends on the secret is checked
     differs = [aggregate.differs_from(aggregate.feature)]
-    changes = [f"ABS({aggregate.added}) > 0"]
+    changes = [f"ABS({aggregate.added}) > 0", *filter(None, [aggregate.unweighted])]
     if aggregate.mean:
         differs.append(f"{aggregate.counted} = 0")
         changes.append(f"{aggregate.counted} = 1")

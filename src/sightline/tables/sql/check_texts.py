@@ -43,6 +43,7 @@ class AggregateTexts:
     feature: str | None  # the audit's number for a row inside, with its weight; none for a count of rows
     mean: bool
     clips: bool  # whether the query itself clips the secret to its bounds
+    unweighted: str | None  # the condition that the secret decides whether the row's number is NULL
 
     @property
     def added(self) -> str:
@@ -79,8 +80,7 @@ class CheckTexts:
     @cached_property
     def where(self) -> str:
         """The public part of WHERE, as the plan has it; empty without one."""
-        public, _ = self._where
-        return " AND ".join(map(self.text, public))
+        return " AND ".join(map(self.text, self._where[0]))
 
     def aggregate(self, place: int) -> AggregateTexts:
         """The texts of one aggregate."""
@@ -99,7 +99,13 @@ class CheckTexts:
             feature=feature,
             mean=isinstance(measure, Measure) and measure.statistic is Statistic.MEAN,
             clips=self._keeps_to_bounds(measure),
+            unweighted=self._unweighted(measure),
         )
+
+    def _unweighted(self, measure: Measure | RowCount) -> str | None:
+        if isinstance(measure, RowCount) or measure.weight is None or not measure.tells_by_weight:
+            return None
+        return f"{self.bound_text(measure.weight)} IS NULL"
 
     @property
     def unkeyed(self) -> str:
@@ -145,15 +151,20 @@ class CheckTexts:
 
     @cached_property
     def _where(self) -> tuple[list[exp.Expr], list[exp.Expr]]:
-        """The parts of WHERE as written: those that are public, and those on the value of the secret."""
+        """The parts of WHERE as written: those that are public, and those on the secret.
+
+        With HAVING, a condition that rows have a secret stays among the first: HAVING is of the rows that
+        meet it.
+        """
         where = self.parts.select.args.get("where")
         scope = self.secret.scope
         parts = conjuncts(where.this) if where is not None else []
         bound = [scope.bind(part) for part in parts]
+        kept = self.parts.having is not None
         on_secret = [
             part
             for part, meant in zip(parts, bound, strict=True)
-            if scope.mentions_secret(meant) and not scope.asks_presence(meant)
+            if scope.mentions_secret(meant) and not (kept and scope.asks_presence(meant))
         ]
         public = [part for part in parts if not any(part is one for one in on_secret)]
         return public, on_secret

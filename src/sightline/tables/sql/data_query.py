@@ -25,6 +25,7 @@ from sightline.tables.sql.normal_form import (
     shown_part,
     tables_of,
 )
+from sightline.tables.sql.nullness import ColumnFacts, Decides, NullRule
 from sightline.tables.sql.scope import find_column, suggestion
 from sightline.tables.subject import Schema
 
@@ -105,6 +106,7 @@ def read_data_query(
     if outputs[key].origins & all_secrets:
         refuse("a secret without the record key", got=f'"{record}" in it')
     lineage.check(all_secrets, secret_origins, record=outputs[key].copied)
+    _check_null(qualified, value, _Lineage(schema=schema, secrets=secret_origins))
     hidden = [name for name, one in outputs.items() if one.origins & all_secrets and name != value]
     # sqlglot writes QUALIFY as a subquery for engines without it: there * would list its helper, too.
     written = qualified if tree.find(exp.Qualify) is not None and schema.dialect != "duckdb" else tree
@@ -126,10 +128,7 @@ class _Output:
 
     origins: Origins
     copied: str | None = None  # the column of ``source`` that it is a copy of; a constant is a copy of none
-
-    @classmethod
-    def of(cls, name: str, table: str = SOURCE) -> _Output:
-        return cls(frozenset({(table, name)}), name if table == SOURCE else None)
+    null: Decides = Decides.NOTHING  # what decides whether it is NULL, if no column of the tables is
 
 
 Outputs = dict[str, _Output]
@@ -141,6 +140,7 @@ class _Lineage:
     """Follows columns through a qualified query, and keeps what must not depend on a secret."""
 
     schema: Schema
+    secrets: Origins = frozenset()  # what decides by its values whether something is NULL
     controls: list[tuple[Origins, exp.Expr]] = field(default_factory=list)  # they choose or group rows
     windows: list[tuple[Origins, exp.Expr]] = field(default_factory=list)
     aggregates: list[tuple[Origins, set[str | None], exp.Expr]] = field(default_factory=list)  # with the keys
@@ -157,7 +157,11 @@ class _Lineage:
             return [
                 (
                     name,
-                    _Output(one.origins | other.origins, one.copied if one.copied == other.copied else None),
+                    _Output(
+                        one.origins | other.origins,
+                        one.copied if one.copied == other.copied else None,
+                        max(one.null, other.null),
+                    ),
                 )
                 for (name, one), (_, other) in zip(left, right, strict=True)
             ]
@@ -200,12 +204,24 @@ class _Lineage:
             for node in select.find_all(*_AGGREGATES)
             if _is_in(node, select) and node.find_ancestor(exp.Window, exp.Select) is select
         ]
-        return [(item.alias_or_name, _Output(origins(item), copied(item))) for item in select.expressions]
+        rule = NullRule(column=lambda one: self._facts(relations[one.table][one.name]))
+        return [
+            (item.alias_or_name, _Output(origins(item), copied(item), rule.null(item.unalias())))
+            for item in select.expressions
+        ]
+
+    def _facts(self, output: _Output) -> ColumnFacts:
+        return ColumnFacts(output.null, secret=bool(output.origins & self.secrets))
 
     def _of_table(self, node: exp.Expr) -> Outputs:
         name = node.name.casefold()
         columns = self.schema.columns if name == SOURCE else tables_of(self.schema)[name]
-        return {folded_name(column.name, self.schema): _Output.of(column.name, name) for column in columns}
+        found = {}
+        for column in columns:
+            origin = (name, column.name)
+            copied = column.name if name == SOURCE else None
+            found[folded_name(column.name, self.schema)] = _Output(frozenset({origin}), copied)
+        return found
 
     def check(self, secrets: Origins, audited: Origins, *, record: str | None) -> None:
         """Refuse a query in which a secret chooses rows, or the audited one enters several rows."""
@@ -238,6 +254,21 @@ class _Lineage:
                     got=f"{_named(left & right & audited)} in two of them",
                     fix="a value would enter several rows: list the columns that each SELECT needs",
                 )
+
+
+def _check_null(qualified: exp.Query, value: str, lineage: _Lineage) -> None:
+    """Refuse a secret that is NULL because of the values that it is made of.
+
+    Who has one would tell these, and a mean would divide by another number of rows.
+    """
+    outputs = dict(lineage.of_query(qualified))
+    if outputs[value].null is Decides.VALUE:
+        refuse(
+            "a secret that is not NULL because of what it is computed from",
+            got=f'"{value}", which may be',
+            fix="who has a value would tell that: write ELSE 0, or COALESCE(…, 0) around it, and public "
+            "conditions into WHERE",
+        )
 
 
 def _check_written(tree: exp.Query, schema: Schema) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from sqlglot import exp
 
@@ -24,9 +25,10 @@ from sightline.tables.sql.grouping import (
     read_having,
 )
 from sightline.tables.sql.normal_form import with_data
+from sightline.tables.sql.nullness import SECRET_COLUMN, ColumnFacts, Decides, NullRule
 from sightline.tables.sql.scope import Join, Scope, Source, conjuncts, find_column, read_source
 from sightline.tables.sql.secret_conditions import Secret, SecretBand, SecretTest, read_bands
-from sightline.tables.sql.select_items import read_item, read_public_aggregate, with_order
+from sightline.tables.sql.select_items import noisy_number, read_item, read_public_aggregate, with_order
 from sightline.tables.sql.unfold import unfolded
 from sightline.tables.subject import Schema, SecretKind, Subject
 
@@ -65,6 +67,8 @@ class ReleaseQuery:
     public_counts: tuple[str, ...]  # counts and other aggregates that no value of the secret can change
     checks: tuple[CheckQuery | None, ...]  # of each SELECT against the engine; None if it has no secret
     merged: tuple[str, str] | None = None  # the release as written, and without subqueries: equal answers
+    public: tuple[tuple[str, str], ...] = ()  # what it takes as public: for people, and as SQL
+    columns: tuple[str, ...] = ()  # of ``data`` that it takes as public, without the record key
 
 
 def read_release(sql: str, *, name: str, subject: Subject, schema: Schema) -> ReleaseQuery:
@@ -118,6 +122,8 @@ def read_release(sql: str, *, name: str, subject: Subject, schema: Schema) -> Re
             public_counts=tuple(dict.fromkeys(label for one in selects for label in one.public_counts)),
             checks=tuple(check for one in selects for check in one.checks),
             merged=merged,
+            public=tuple(dict(pair for one in selects for pair in one.public).items()),
+            columns=tuple(dict.fromkeys(name for one in selects for name in one.columns)),
         )
     except RecursionError:
         refuse(f"SQL nested at most {DEEPEST_QUERY} deep", got="deeper", fix="split the release")
@@ -145,7 +151,41 @@ def _read_select(select: exp.Select, *, subject: Subject, schema: Schema) -> Rel
         partitions=tuple(partitions),
         public_counts=tuple(counts),
         checks=(check_query(parts, secret, subject),),
+        **_taken_as_public(parts, source.scope, find_column(schema.columns, subject.record).name),
     )
+
+
+def _taken_as_public(parts: SelectParts, scope: Scope, record: str) -> dict[str, Any]:
+    """The expressions that a SELECT groups, chooses and adds up rows by, and their columns of ``data``.
+
+    What is made of the record key alone says whose row it is.
+    """
+    whole = [key for keys in parts.sets for key in keys]
+    whole += [*parts.public, *(one for measure in parts.measures for one in measure.filters)]
+    whole += [m.weight for m in parts.measures if isinstance(m, Measure) and m.weight is not None]
+    for measure in parts.measures:
+        calls = measure.aggregate.find_all(exp.AggFunc)
+        whole += [
+            scope.bind(part)
+            for call in calls
+            for argument in call.iter_expressions()
+            for part in (argument.expressions if isinstance(argument, exp.Distinct) else [argument])
+            if part.find(exp.Column) is not None
+        ]
+    hidden = [] if parts.having is None else [window.bound for window in parts.having.windows]
+    columns = {
+        column.name: column
+        for node in (*whole, *hidden, *(one for join in parts.source.joins for one in join.equations))
+        for column in node.find_all(exp.Column)
+        if column.table == DATA and column.name != record and not scope.is_secret(column)
+    }
+    plain = [
+        node.unnest()
+        for node in whole
+        if not scope.mentions_secret(node) and any(one.name in columns for one in node.find_all(exp.Column))
+    ]
+    listed = {_key_names([node])[0]: embedded(node, scope.dialect) for node in (*columns.values(), *plain)}
+    return {"public": tuple(listed.items()), "columns": tuple(columns)}
 
 
 def read_condition(text: str, *, secret: str, schema: Schema) -> str:
@@ -212,15 +252,33 @@ def _read(select: exp.Select, source: Source, secret: Secret) -> tuple[SelectPar
     ranking = _check_order(select, texts, scope)
     limit = _check_limit(select)
     having = read_having(select, sets, scope=scope, conditions=[*conditions, *source.matched])
+    rule, careful = (_null_rule(scope, where, public) for public in (Decides.NOTHING, Decides.PUBLIC))
+    listed = rule.rows if any(sets) and rule.rows is Decides.PRESENCE else Decides.PUBLIC
     measures = []
     for item in aggregates:
         public_one = None if test is not None else read_public_aggregate(item, scope=scope, keys=texts)
         measure = public_one or read_item(item, secret=secret, where=test)
+        if isinstance(measure, RowCount):
+            measure = replace(measure, tells=max(listed, rule.value(item.unalias())))
+        else:
+            null, if_null = (one.null(noisy_number(measure.aggregate)) for one in (rule, careful))
+            by_weight = null < if_null is Decides.VALUE
+            measure = replace(measure, tells=max(listed, null), tells_by_weight=by_weight)
         measures.append(with_order(measure, ranked=item in ranking, limit=limit))
     parts = SelectParts(
         select=select, source=source, sets=sets, measures=measures, public=public, having=having
     )
     return parts, test
+
+
+def _null_rule(scope: Scope, where: exp.Where | None, public: Decides) -> NullRule:
+    """What decides on NULLs in a query over ``data``, where ``public`` decides whether public columns are."""
+
+    def facts(column: exp.Column) -> ColumnFacts:
+        return SECRET_COLUMN if scope.mentions_secret(scope.bind(column)) else ColumnFacts(public)
+
+    rule = NullRule(column=facts)
+    return rule if where is None else replace(rule, rows=rule.value(where.this))
 
 
 def _partitions(

@@ -212,6 +212,7 @@ class Join:
     condition: str
     key: exp.Expr  # a column of the table, bound: NULL in a row of ``data`` without a match
     required: bool  # True for an inner join: rows without a match are not published
+    equations: tuple[exp.Expr, ...] = ()  # bound
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -303,6 +304,7 @@ def _join(node: exp.Join, scope: Scope, *, tables: Mapping[str, Sequence[Column]
         condition=" AND ".join(embedded(part, scope.dialect) for part in conditions),
         key=keys[0],
         required="LEFT" not in words,
+        equations=tuple(conditions),
     )
     return join, scope
 

@@ -15,7 +15,7 @@ from sqlglot import exp
 
 from sightline.tables.membership import Computed
 from sightline.tables.sql.aggregates import Measure, RowCount, read_aggregate, refuse_aggregate
-from sightline.tables.sql.grammar import refuse, shown
+from sightline.tables.sql.grammar import NUMBERS, refuse, shown
 from sightline.tables.sql.grouping import aggregates_in, check_made_of_keys
 from sightline.tables.sql.scope import Scope
 from sightline.tables.sql.secret_conditions import Secret, SecretTest, constant_of
@@ -50,17 +50,28 @@ def read_item(item: exp.Expr, *, secret: Secret, where: SecretTest | None) -> Me
         _check_public(node, readings)
         return RowCount(label=label, aggregate=node, counts_rows=False)
     noisy = measures[0] if measures else every[0]
-    steps, enlarges = _Steps(readings=readings, noisy=noisy.aggregate).before(node)
-    if not steps:
+    found = _Steps(readings=readings, noisy=noisy_number(noisy.aggregate)).before(node)
+    if not found.steps:
         return noisy
-    return replace(noisy, computed=Computed(noise_on=shown(noisy.aggregate), steps=steps, enlarges=enlarges))
+    return replace(noisy, computed=found)
+
+
+def noisy_number(aggregate: exp.Expr) -> exp.Expr:
+    """The number that gets the noise: an aggregate, or COALESCE of it and 0, which a sum of no rows is."""
+    around = aggregate.parent
+    while isinstance(around, exp.Paren):
+        around = around.parent
+    first = isinstance(around, exp.Coalesce) and around.this.unnest() is aggregate
+    if first and around is not None and all(constant_of(other) == 0 for other in around.expressions):
+        return around
+    return aggregate
 
 
 def with_order(measure: Measure | RowCount, *, ranked: bool, limit: str) -> Measure | RowCount:
     """The same aggregate in an answer whose lines are sorted by it, or of which LIMIT keeps some."""
     if not ranked and not limit:
         return measure
-    computed = measure.computed or Computed(noise_on=shown(measure.aggregate), steps=())
+    computed = measure.computed or Computed(noise_on=shown(noisy_number(measure.aggregate)), steps=())
     more = (*(["ORDER BY"] if ranked else []), *([limit] if limit else []))
     return replace(measure, computed=replace(computed, steps=(*computed.steps, *more), ranked=ranked))
 
@@ -86,22 +97,23 @@ class _Steps:
     readings: dict[int, Measure | RowCount]
     noisy: exp.Expr
 
-    def before(self, outer: exp.Expr) -> tuple[tuple[str, ...], bool]:
-        """The steps that lead from the aggregate to an expression, and whether they may enlarge it."""
+    def before(self, outer: exp.Expr) -> Computed:
+        """The steps that lead from the noisy number to an expression."""
         node = outer.unnest()
         if node is self.noisy:
-            return (), False
+            return Computed(noise_on=shown(node), steps=())
         parts = list(node.iter_expressions())
-        inner = [part for part in parts if any(one is self.noisy for one in aggregates_in(part))]
+        inner = [part for part in parts if any(one is self.noisy for one in part.walk())]
         others = [part for part in parts if part is not inner[0]]
         for part in others:
             _check_public(part, self.readings)
-        steps, enlarges = self.before(inner[0])
+        found = self.before(inner[0])
         if isinstance(node, exp.Cast):
-            return (*steps, f"CAST AS {node.args['to'].sql('duckdb')}"), enlarges
+            other = node.args["to"].this not in NUMBERS
+            return _and_then(found, f"CAST AS {node.args['to'].sql('duckdb')}", shows=other)
         if type(node) in _ONE_NUMBER and inner[0] is node.this:
-            return (*steps, _ONE_NUMBER[type(node)]), enlarges
-        _check_public(node, {**self.readings, id(inner[0]): self.readings[id(self.noisy)]})
+            return _and_then(found, _ONE_NUMBER[type(node)], shows=isinstance(node, exp.Nullif))
+        _check_public(node, {**self.readings, id(inner[0]): next(iter(self.readings.values()))})
         first = inner[0] is node.this
         if type(node) not in _OPERATORS or (isinstance(node, exp.Div) and not first):
             refuse(
@@ -111,7 +123,7 @@ class _Steps:
             )
         operator = _OPERATORS[type(node)]
         step = f"{operator} {shown(others[0])}" if first or operator != "-" else f"{shown(others[0])} -"
-        return (*steps, step), enlarges or self._enlarges(node, others[0])
+        return _and_then(found, step, enlarges=self._enlarges(node, others[0]))
 
     def _enlarges(self, node: exp.Expr, other: exp.Expr) -> bool:
         """Whether a multiplication or division may make the number larger."""
@@ -123,6 +135,15 @@ class _Steps:
             counts = isinstance(counted, RowCount) and counted.counts_rows
             return not counts if constant is None else abs(constant) < 1
         return False
+
+
+def _and_then(found: Computed, step: str, *, enlarges: bool = False, shows: bool = False) -> Computed:
+    return replace(
+        found,
+        steps=(*found.steps, step),
+        enlarges=found.enlarges or enlarges,
+        shows=found.shows or shows,
+    )
 
 
 def _divisor(node: exp.Expr) -> exp.Expr:

@@ -1,0 +1,271 @@
+r"""Persons with many rows: what is seen of each is one extreme eigenvalue, not a matrix over their rows.
+
+Let :math:`a_j` be the different columns of some persons, and :math:`t_{pj}` how many rows person p has in
+each. For a form Y of the published numbers the sharpest feature of the rows of p has
+
+.. math:: \lambda_p = \lambda_{\max}\bigl(T_p^{1/2} A^\top Y A\, T_p^{1/2}\bigr)
+   = \lambda_{\max}\bigl(K A\, T_p A^\top K^\top\bigr), \qquad Y = K^\top K,
+
+over the columns or over the numbers that the persons are in, whichever are fewer. A home that is read every
+hour of a year has thousands of columns and is in some dozen numbers.
+
+**A family** are persons in nearly the same columns. Rows that are missing only take away:
+:math:`T_p \le \bar T` means :math:`\lambda_p \le \bar\lambda`, so that one proof holds for all of them, and
+those that are seen best get a proof of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from scipy.linalg import LinAlgError, cholesky
+
+from sightline.arrays import FloatArray, IndexArray
+from sightline.numerics.extreme_eigenvalues import at_most, krylov_vectors, quotients
+from sightline.numerics.residuals import eigenvalues_at_most, gamma
+
+# Matrices up to this size are decomposed one by one: a thousand take some seconds. Of larger ones, so many
+# persons of a family get proofs of their own: each takes 0.03 s for 1,200 numbers.
+_SMALL, _TOGETHER, _BEST = 160, 1 << 22, 2
+_ALIKE = 2.0  # columns of a family over those of its person with the fewest
+_STEPS, _MORE_STEPS = (
+    16,
+    40,
+)  # of Krylov spaces: of persons that start near their family's vector, and of that
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PanelBlock:
+    """A family: columns that its persons have in common, and how many rows each of them has in each."""
+
+    columns: Any  # every column as a kind of its own, of one row: a block of units
+    numbers: int
+    times: IndexArray  # kinds × columns; 0 where a person has no such row
+    people: IndexArray
+    alike: FloatArray
+    kinds: IndexArray
+
+    single = False
+
+    def __len__(self) -> int:
+        return len(self.people)
+
+    def by_column(self) -> Any:
+        """Every column as a kind of its own, of one row."""
+        return self.columns
+
+    @property
+    def whole(self) -> bool:
+        """Whether all weights are whole numbers."""
+        return bool(self.columns.whole)
+
+    @property
+    def peak(self) -> float:
+        """The largest weight."""
+        return float(self.columns.peak)
+
+    def sums(self, of_rows: FloatArray, power: int) -> FloatArray:
+        """For every column a the sum of w |a|^power over its rows: the same for all persons."""
+        return np.broadcast_to(self.columns.sums(of_rows, power)[:, 0], self.times.shape)
+
+    @cached_property
+    def touched(self) -> IndexArray:
+        """The numbers that any of the persons is in."""
+        return np.asarray(np.unique(self.table.indices), dtype=np.intp)
+
+    @cached_property
+    def table(self) -> Any:
+        """Columns × numbers."""
+        found = self.columns.table(self.numbers)[:, : self.numbers].tocsr()
+        found.sum_duplicates()
+        found.eliminate_zeros()
+        return found
+
+    def at_most(self, form: Any, scales: FloatArray | None = None, *, enough: float = 0.0) -> FloatArray:
+        """At least the largest eigenvalue of a form, of every kind; less than ``enough`` is as good."""
+        return self.ranges(form, scales, above=True, enough=enough)[1]
+
+    def ranges(
+        self, form: Any, scales: FloatArray | None = None, *, above: bool = False, enough: float = 0.0
+    ) -> tuple[FloatArray, FloatArray]:
+        """Of every kind the largest eigenvalue of a form, of columns times the root of ``scales``: at
+        least, and at most.
+        """
+        kinds = len(self)
+        if not form.error < 1:
+            return np.zeros(kinds), np.full(kinds, np.inf)
+        weights = self.times * (np.ones(1) if scales is None else scales)
+        Y = form.among(self.touched)
+        if np.isnan(Y).any():  # a sparse form has the pairs of numbers that one person is in, not a family
+            return self._one_by_one(form, scales)
+        seen = np.flatnonzero(np.diagonal(Y) > 0)  # numbers that follow from others have no part in it
+        table = self.table[:, self.touched[seen]]
+        cores = _Cores.of(Y[np.ix_(seen, seen)], table)
+        if cores is None:
+            return np.zeros(kinds), np.full(kinds, np.inf)
+        root = np.append(np.zeros(self.numbers), 0.0)
+        root[self.touched] = np.sqrt(np.maximum(np.diagonal(Y), 0.0))
+        # Factor, products with columns, and sums over them: each term is at most that of the roots.
+        lengths = self.columns.sizes(root)
+        rounding = gamma(4 * (seen.size + self.times.shape[1]) + 64) * (weights @ lengths)
+        low, high = cores.ranges(weights, above=above, enough=enough)
+        low = (low - 2 * rounding) / (1 + form.error)
+        return np.maximum(low, 0.0), (high + rounding) / (1 - form.error)
+
+    def _one_by_one(self, form: Any, scales: FloatArray | None) -> tuple[FloatArray, FloatArray]:
+        if len(self) == 1 and (self.times > 0).all():  # nobody is in these numbers together
+            return np.zeros(1), np.full(1, np.inf)
+        found = []
+        for kind in range(len(self)):
+            own, one = np.flatnonzero(self.times[kind]), slice(kind, kind + 1)
+            person = replace(
+                self,
+                columns=self.columns.only(own),
+                times=self.times[one, own],
+                people=self.people[one],
+                alike=self.alike[one],
+                kinds=self.kinds[one],
+            )
+            found.append(person.ranges(form, None if scales is None else scales[own]))
+        low, high = (np.concatenate(part) for part in zip(*found, strict=True))
+        return low, high
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Cores:
+    """Matrices that have the eigenvalues of persons: √w (AᵀYA) √w over columns, or K (A w Aᵀ) Kᵀ over
+    numbers.
+    """
+
+    matrix: FloatArray  # AᵀYA, or K
+    table: Any  # columns × numbers, for those over numbers; else none
+
+    @classmethod
+    def of(cls, Y: FloatArray, table: Any) -> _Cores | None:
+        """Of a form over some numbers, and a table of columns × numbers; ``None`` if it is singular."""
+        columns, numbers = table.shape
+        if columns <= numbers:
+            H = np.asarray(table @ np.ascontiguousarray((table @ Y).T))
+            return cls(matrix=(H + H.T) / 2, table=None)
+        scale = 1 / np.sqrt(np.diagonal(Y))
+        try:
+            K = cholesky(Y * (scale[:, None] * scale), lower=False, check_finite=False) / scale
+        except LinAlgError:
+            return None
+        return cls(matrix=K, table=table)
+
+    def __len__(self) -> int:
+        return len(self.matrix)
+
+    def one(self, weights: FloatArray) -> FloatArray:
+        """The matrix of one person."""
+        if self.table is None:
+            root = np.sqrt(weights)
+            return np.asarray(self.matrix * (root[:, None] * root))
+        products = (self.table.T @ (sparse.diags_array(weights) @ self.table)).toarray()
+        found = self.matrix @ products @ self.matrix.T
+        return np.asarray((found + found.T) / 2)
+
+    def product(self, weights: FloatArray) -> Any:
+        """The products of the matrices of persons with a vector each, one a column."""
+        if self.table is None:
+            root = np.sqrt(weights).T
+            return lambda x: root * (self.matrix @ (root * x))
+        K, A = self.matrix, self.table
+        return lambda x: K @ (A.T @ (weights.T * (A @ (K.T @ x))))
+
+    def ranges(self, weights: FloatArray, *, above: bool, enough: float) -> tuple[FloatArray, FloatArray]:
+        """Largest eigenvalues from below and from above; only from ``above`` if that is all that is asked.
+
+        Of large matrices the persons that are seen best get proofs of their own, unless that for all of
+        them is ``enough``.
+        """
+        size, kinds = len(self), len(weights)
+        if size <= _SMALL or kinds == 1:
+            return self._each(weights)
+        every = self.one(weights.max(axis=0).astype(np.float64))
+        start = np.random.default_rng(0).standard_normal((size, 1))
+        vector = krylov_vectors(every.__matmul__, start, _MORE_STEPS)
+        (near,), (off,) = quotients(every.__matmul__, vector)
+        bound = at_most(every, float(near), float(off))
+        low, high = np.zeros(kinds), np.full(kinds, bound)
+        if above and bound <= enough:
+            return low, high
+        # A person may have no row where the family is seen best: every direction is given some weight.
+        started = vector + start / (4 * np.linalg.norm(start))
+        chosen = np.arange(kinds)
+        if above:
+            first, _ = quotients(self.product(weights), np.repeat(started, kinds, axis=1))
+            chosen = np.argsort(-first, kind="stable")[:_BEST]
+        product = self.product(weights[chosen])
+        vectors = krylov_vectors(product, np.repeat(started, chosen.size, axis=1), _STEPS)
+        found, offs = quotients(product, vectors)
+        low[chosen] = found
+        for place in np.argsort(-found, kind="stable")[:_BEST].tolist():
+            own = self.one(weights[chosen[place]].astype(np.float64))
+            high[chosen[place]] = min(bound, at_most(own, float(found[place]), float(offs[place])))
+        return low, high
+
+    def _each(self, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Of small matrices, or of one: decompositions side by side."""
+        step = max(1, _TOGETHER // len(self) ** 2) if len(self) <= _SMALL else 1
+        low, high = np.zeros((2, len(weights)))
+        for first in range(0, len(weights), step):
+            own = slice(first, first + step)
+            cores = np.stack([self.one(line) for line in weights[own].astype(np.float64)])
+            if len(self) <= _SMALL:
+                vectors = np.linalg.eigh(cores)[1][:, :, -1]
+                low[own] = np.einsum("ni,nij,nj->n", vectors, cores, vectors) / np.sum(vectors**2, axis=1)
+                high[own] = eigenvalues_at_most(cores)
+                continue
+            start = np.random.default_rng(0).standard_normal((len(self), 1))
+            vectors = krylov_vectors(cores[0].__matmul__, start, _MORE_STEPS)
+            low[own], off = quotients(cores[0].__matmul__, vectors)
+            high[own] = at_most(cores[0], float(low[first]), float(off[0]))
+        return low, high
+
+
+def families(groups: IndexArray, kind_of: IndexArray) -> Iterator[tuple[IndexArray, IndexArray]]:
+    """Kinds that are in nearly the same columns, and these columns.
+
+    ``groups`` has a number for every column of a kind, which equal ones share, and ``kind_of`` its kind.
+
+    >>> [(kinds.tolist(), columns.tolist()) for kinds, columns in families(
+    ...     np.array([5, 6, 7, 5, 7, 8]), np.array([0, 0, 0, 1, 1, 2]))]
+    [([0, 1], [5, 6, 7]), ([2], [8])]
+    """
+    kinds, kind = np.unique(kind_of, return_inverse=True)
+    columns, column = np.unique(groups, return_inverse=True)
+    ones = np.ones(groups.size, dtype=np.int8)
+    shape = kinds.size, columns.size
+    has = sparse.csr_array((ones, (kind.ravel(), column.ravel())), shape=shape)
+    graph = sparse.block_array([[None, has], [has.T, None]])
+    count, label = sparse.csgraph.connected_components(graph, directed=False)
+    sizes, ends = np.diff(has.indptr), np.bincount(label[: kinds.size], minlength=count)
+    members = np.split(np.argsort(label[: kinds.size], kind="stable"), np.cumsum(ends)[:-1])
+    together = np.split(
+        np.argsort(label[kinds.size :], kind="stable"),
+        np.cumsum(np.bincount(label[kinds.size :], minlength=count))[:-1],
+    )
+    for own, joined in zip(members, together, strict=True):
+        if joined.size <= _ALIKE * sizes[own].min():
+            yield kinds[own], columns[joined]
+            continue
+        # Persons who move between groups: neighbours by their first column, as long as they are alike.
+        order = own[np.lexsort((own, has.indices[has.indptr[own]]))].tolist()
+        chosen: list[int] = []
+        union = np.zeros(0, dtype=np.intp)
+        for one in order:
+            mine = np.unique(has.indices[has.indptr[one] : has.indptr[one + 1]])
+            both = np.union1d(union, mine)
+            if chosen and both.size > _ALIKE * min(mine.size, int(sizes[chosen].min())):
+                yield kinds[chosen], columns[union]
+                chosen, both = [], mine
+            chosen.append(one)
+            union = both
+        yield kinds[chosen], columns[union]
