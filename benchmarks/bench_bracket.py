@@ -15,10 +15,10 @@ import numpy as np
 import sightline as sl
 from sightline.auditing import findings
 from sightline.examples.shipped import example_plan
-from sightline.labeled.bounds.domain import number_prior
+from sightline.labeled.bounds.priors import number_prior
 from sightline.labeled.bounds.target import Seen
+from sightline.labeled.description import Known
 from sightline.labeled.exposures import Exposures
-from sightline.labeled.knowledge import Known
 
 PRIORS = ("uniform", "cos2", "two-point")
 

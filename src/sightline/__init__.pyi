@@ -15,7 +15,7 @@ from sightline.rehearsing.run import rehearse as rehearse
 from sightline.errors import SightlineError as SightlineError
 
 # Budgets and accountants
-from sightline.privacy.budget import Budget as Budget
+from sightline.privacy.accountant import Budget as Budget
 from sightline.privacy.composition import BasicComposition as BasicComposition
 from sightline.privacy.composition import AdvancedComposition as AdvancedComposition
 from sightline.privacy.concentrated import ZeroConcentrated as ZeroConcentrated
@@ -27,7 +27,7 @@ from sightline.privacy.composition import LaplaceComposition as LaplaceCompositi
 from sightline.releases.linear import SubsetMean as SubsetMean
 from sightline.releases.linear import SubsetSum as SubsetSum
 from sightline.releases.linear import WeightedSum as WeightedSum
-from sightline.releases.cells import Cells as Cells
+from sightline.releases.linear import Cells as Cells
 from sightline.releases.feature_mean import Moment as Moment
 from sightline.releases.feature_mean import SmoothThreshold as SmoothThreshold
 from sightline.releases.deepset import DeepSet as DeepSet

@@ -17,8 +17,7 @@ from rich.table import Table
 from sightline.format import number, parameter
 from sightline.geometry.exposure import Exposure
 from sightline.geometry.transcript import Transcript
-from sightline.privacy.accountant import Accountant
-from sightline.privacy.budget import Budget
+from sightline.privacy.accountant import Accountant, Budget
 from sightline.privacy.composition import BasicComposition
 from sightline.privacy.concentrated import ZeroConcentrated
 from sightline.privacy.gaussian_dp import GaussianDP

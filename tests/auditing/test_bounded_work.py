@@ -19,7 +19,7 @@ from sightline.errors import InvalidInput, TooMuchWork
 from sightline.examples.shipped import example_plan
 from sightline.jobs import explain_cost
 from sightline.labeled.route_cost import Route, RouteCost
-from sightline.privacy.spending import account
+from sightline.privacy.registry import account
 from sightline.tables.engines.open import open_source
 
 MICROGRID = str(example_plan("microgrid"))

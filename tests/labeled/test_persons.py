@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from sightline.labeled.assessment import assess
-from sightline.labeled.bounds.cosine import CosineSquaredPrior
+from sightline.labeled.bounds.priors import CosineSquaredPrior
 from sightline.labeled.bounds.target import Seen
 from sightline.labeled.unit_design import Design, RowNoise, UnitPrior
 from sightline.labeled.units import Units

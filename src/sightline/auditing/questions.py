@@ -28,8 +28,8 @@ from sightline.auditing.plan import Plan
 from sightline.auditing.pricing import Pricing
 from sightline.auditing.record_costs import CellCosts
 from sightline.format import number as readable
+from sightline.labeled.bounds.priors import TwoPointPrior
 from sightline.labeled.bounds.target import Seen
-from sightline.labeled.bounds.two_point import TwoPointPrior
 from sightline.tables.membership import YES_OR_NO, Band, Feature, Membership, Partition
 
 

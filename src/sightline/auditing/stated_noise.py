@@ -20,8 +20,7 @@ from sightline.auditing.withheld import cells_named
 from sightline.errors import InvalidPlan, require
 from sightline.noise.pricing import price, price_rho
 from sightline.noise.published import LEAST_DISCRETE_STDDEV, PublishedLaw, parameter_of_stddev
-from sightline.privacy.accountant import NoiseLaw
-from sightline.privacy.budget import Budget
+from sightline.privacy.accountant import Budget, NoiseLaw
 from sightline.privacy.registry import ACCOUNTANTS, accountant_named
 from sightline.tables.membership import Feature, Membership, Statistic
 from sightline.tables.subject import SecretKind

@@ -34,7 +34,7 @@ from sightline.auditing.result_parts import NoiseStop, Setting, Switch, SwitchKi
 from sightline.auditing.session import Session
 from sightline.auditing.verdict import verdict
 from sightline.errors import InvalidInput
-from sightline.labeled.bounds.domain import NUMBER_PRIORS
+from sightline.labeled.bounds.priors import NUMBER_PRIORS
 from sightline.privacy.accountant import NoiseLaw
 from sightline.privacy.registry import ACCOUNTANTS
 from sightline.progress import Progress, silent

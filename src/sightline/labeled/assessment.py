@@ -19,12 +19,12 @@ import numpy as np
 from sightline.arrays import FloatArray, IndexArray
 from sightline.errors import InvalidInput
 from sightline.labeled.asked_units import AskedUnits, Decided
+from sightline.labeled.dense_units import TableUnits
 from sightline.labeled.other_units import swap_bounds, with_chords
 from sightline.labeled.route_cost import chosen_route
 from sightline.labeled.row_products import InformationRange, ProductSums, RowProducts
 from sightline.labeled.row_solver import DenseSolver, coarse_units
 from sightline.labeled.sparse_row_solver import RowPairs, SparseSolver
-from sightline.labeled.table_units import TableUnits
 from sightline.labeled.unit_brackets import RowSolver, UnitBrackets
 from sightline.labeled.unit_design import Design
 from sightline.labeled.units import BoolArray

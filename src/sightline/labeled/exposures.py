@@ -16,15 +16,13 @@ from sightline.arrays import FloatArray, IndexArray
 from sightline.errors import InvalidInput, InvalidNoise, require
 from sightline.labeled.assessment import UnitExposure, assess
 from sightline.labeled.bounds.target import Seen, TargetPrior
-from sightline.labeled.description import LinearReleases
-from sightline.labeled.knowledge import Known, unknown_records
+from sightline.labeled.description import Known, LinearReleases, unknown_records
 from sightline.labeled.row_solver import DenseSolver
 from sightline.labeled.unit_design import Design, RowNoise, UnitPrior
 from sightline.labeled.units import BoolArray
 from sightline.noise.laws import CorrelatedNoise
 from sightline.noise.mixed import laplace_rows
-from sightline.numerics.decision import Decision, Evidence, Rank
-from sightline.numerics.rank import missing, present, smallest_singular
+from sightline.numerics.rank import Decision, Evidence, Rank, missing, present, smallest_singular
 from sightline.numerics.residuals import gamma
 
 _MOST_SIGNAL = 1e140  # of a row over its noise: squares of more fit no double

@@ -25,11 +25,10 @@ from typing import Any
 import numpy as np
 
 from sightline.arrays import FloatArray, IndexArray
-from sightline.labeled.table_units import TableBlock
+from sightline.labeled.dense_units import TableBlock
 from sightline.labeled.units import UnitBlock, UnitColumns
 from sightline.numerics import exact_library as flint
-from sightline.numerics.inverse import positive_inverse
-from sightline.numerics.residuals import absolute_product, gamma, inverse_error
+from sightline.numerics.residuals import absolute_product, gamma, inverse_error, positive_inverse
 
 _BITS = (192, 384, 768, 1536, 3072, 6144)  # working precisions of balls, one after the other
 

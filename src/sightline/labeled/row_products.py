@@ -16,8 +16,8 @@ import numpy as np
 from scipy import sparse
 
 from sightline.arrays import FloatArray, IndexArray
+from sightline.labeled.dense_units import TableBlock, TableUnits
 from sightline.labeled.panels import PanelBlock
-from sightline.labeled.table_units import TableBlock, TableUnits
 from sightline.labeled.unit_design import RowNoise, UnitPrior
 from sightline.labeled.units import Arrays, UnitBlock, UnitColumns, UnitStore, WholeArray
 from sightline.numerics.residuals import gamma

@@ -26,10 +26,10 @@ from scipy.linalg import eigh
 
 from sightline.arrays import FloatArray, IndexArray
 from sightline.labeled.asked_units import AnswerWeights, AskedUnits, Decided
+from sightline.labeled.dense_units import TableUnits
 from sightline.labeled.row_forms import BallForm, RowForm, dot
 from sightline.labeled.row_integers import RowIntegers, modular
 from sightline.labeled.row_products import ProductSums
-from sightline.labeled.table_units import TableUnits
 from sightline.labeled.unit_design import RowNoise, UnitPrior
 from sightline.labeled.units import MANY_ROWS, BoolArray, UnitStore, WholeArray
 from sightline.numerics import exact_library as flint
