@@ -88,7 +88,7 @@ _publishable = click.option(
 
 
 @commands.command(
-    epilog="Examples:  sightline audit plan.toml --limit 50% --html report.html;  sightline audit "
+    epilog="Example:  sightline audit plan.toml --limit 50% --html report.html; or:  sightline audit "
     "queries/*.sql --table homes.parquet --record home --secret watts --bounds 0 9000 --epsilon 1"
 )
 @click.argument("plan", type=click.Path(), nargs=-1, required=True, metavar="PLAN | QUERY.sql...")
