@@ -13,7 +13,7 @@ from itertools import islice
 
 import numpy as np
 
-from sightline.arrays import IndexArray
+from sightline.arrays import FloatArray, IndexArray
 from sightline.auditing.exposed import ExposedSection
 from sightline.auditing.findings import Findings, LinearFindings, findings_with
 from sightline.auditing.lowering import BoolArray, Lowered, cell_name
@@ -72,6 +72,10 @@ def _to_improve(findings: Findings, found: LinearFindings) -> bool:
     return found.limit is None or found.below_limit > 0 or findings.not_shown > 0
 
 
+# Numbers, and units × numbers, of designs in which leaving some of them out is tried.
+_MOST_NUMBERS, _MOST_ENTRIES = 600, 3e7
+
+
 def reaching(findings: Findings, slack: NoiseSlack | None) -> tuple[Change, ...]:
     """The changes after which everyone keeps the limit, as far as few audits find them."""
     found, common = findings.linear, more_noise(findings, slack)
@@ -86,14 +90,15 @@ def reaching(findings: Findings, slack: NoiseSlack | None) -> tuple[Change, ...]
 
 
 def may_suffice(findings: Findings, found: LinearFindings) -> Iterator[IndexArray]:
-    r"""Numbers to leave out, one or a release, without which linear attacks on single rows leave the limit.
+    r"""Numbers to leave out, one or a release, without which linear attacks leave the limit.
 
     With G the inverse of the covariance of all answers, the best linear attack on a value of variance v with
     the column a leaves :math:`1 - v (a^\top G a - (Ga)_R^\top G_{RR}^{-1} (Ga)_R)` of it if the numbers R
     are not published. Where that is less than the limit no audit is needed; elsewhere the audit decides.
     """
     linear, rows = found.linear, found.linear.row_count
-    if not (found.repeatable and found.below_limit) or linear.columns_of_unit > 1 or findings.questions:
+    small = rows <= _MOST_NUMBERS and rows * len(found.people) <= _MOST_ENTRIES and found.others is None
+    if not (small and found.below_limit) or linear.columns_of_unit > 1 or findings.questions:
         return
     if findings.pricing.exact.any():
         return
@@ -104,7 +109,7 @@ def may_suffice(findings: Findings, found: LinearFindings) -> Iterator[IndexArra
         inverse = np.linalg.inv((table * spread) @ table.T + linear.design.noise.matrix)
     except np.linalg.LinAlgError:  # noise that rounds away beside the values: nothing is said without audits
         return
-    columns = table[:, found.below[of_unit]]
+    columns = _features(found, table)
     images = inverse @ columns
     left = 1 - variance * np.sum(columns * images, axis=0)
 
@@ -123,6 +128,22 @@ def may_suffice(findings: Findings, found: LinearFindings) -> Iterator[IndexArra
     for chosen in (*singles, *wholes):
         if least_without(chosen) >= (found.limit or 0.0):
             yield chosen
+
+
+def _features(found: LinearFindings, table: FloatArray) -> FloatArray:
+    """Of those below the limit the columns of rows; of several rows, their part of every number as a unit
+    feature.
+    """
+    units, features = found.linear.units, []
+    for unit in np.flatnonzero(found.below).tolist():
+        own = slice(int(units.starts[unit]), int(units.starts[unit + 1]))
+        columns, times = table[:, own], units.times[own]
+        if found.linear.rows_of_unit[unit] > 1:
+            products = (columns * times) @ columns.T
+            inside = np.flatnonzero(np.diagonal(products) > 0)
+            columns = products[:, inside] / np.sqrt(np.diagonal(products)[inside])
+        features.append(columns)
+    return np.concatenate(features, axis=1)
 
 
 def _left_out(findings: Findings, found: LinearFindings, rows: IndexArray) -> Change | None:
