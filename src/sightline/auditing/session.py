@@ -27,7 +27,6 @@ from sightline.tables.engines.protocol import Engine
 from sightline.tables.membership import YES_OR_NO, Membership, Partition, RowValues
 from sightline.tables.published import read_suppression, suppressed_cells
 from sightline.tables.records import (
-    adds_up_alike,
     has_rows,
     keys_of_kinds,
     members_by_words,
@@ -35,10 +34,10 @@ from sightline.tables.records import (
     person_of,
     person_table,
     row_values,
-    rows_behind,
     signature_of,
     signature_totals,
 )
+from sightline.tables.rows_behind import adds_up_alike, rows_behind
 from sightline.tables.sql.data_query import DataQuery, read_data_query
 from sightline.tables.sql.reader import ReleaseQuery, read_condition, read_release
 from sightline.tables.steps import with_steps
