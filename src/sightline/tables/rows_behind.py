@@ -1,4 +1,4 @@
-"""How many rows of the table each value of ``data`` adds up, where ``[data] sql`` makes sums of a record's rows.
+"""How many rows of the table each value of ``data`` adds up, where ``[data] sql`` adds up rows of a record.
 
 The number is public, as who is in which group is: a sum of few rows is spread less than a sum of many.
 """
