@@ -153,9 +153,9 @@ def _lower(bounds: DensityBounds, seen: Seen, width: float) -> FloatArray:
         scalar = bounds.scalar()
         group = v * (1 - 1 / n) + np.maximum(scalar.lower(n * G), bounds.van_trees(n * G)) / n
         alone = np.where(gaussian, np.maximum.reduce([alone, scalar.lower(G), group]), alone)
-    if seen.laplace_answers is not None and seen.laplace_information is not None and not gaussian.all():
+    if not gaussian.all():
         laplace = np.minimum(seen.laplace_information * width**2, G)
-        stepped = bounds.affinity.lower(G, laplace, seen.laplace_answers)
+        stepped = bounds.affinity.lower(G, laplace, np.asarray(seen.laplace_answers))
         alone = np.where(gaussian, alone, np.maximum(alone, stepped))
     if (single := seen.one_laplace).any():
         alone = np.where(single, np.maximum(alone, bounds.laplace().lower(G)), alone)
