@@ -1,7 +1,8 @@
 """The command line: a command parses its options, calls one function of the library, and prints.
 
-Exit status: 0 fine; 1 an error, in one line; 2 a limit that is broken or not shown to hold; 130 interrupted;
-141 the program that reads the output has ended. A defect of Sightline itself keeps its traceback.
+Exit status: 0 fine; 1 an error, in one line; 2 a limit that is broken or not shown to hold; 3 a damaged
+ledger; 130 interrupted; 141 the program that reads the output has ended. A defect of Sightline itself keeps
+its traceback.
 """
 
 from __future__ import annotations
@@ -15,8 +16,9 @@ try:
 
     import click
 
-    from sightline.errors import InvalidInput, MissingExtra, SightlineError
+    from sightline.errors import DamagedLedger, InvalidInput, MissingExtra, SightlineError
     from sightline.format import count
+    from sightline.ledger_commands import ledger
     from sightline.report.streams import accept_any_encoding, discard_output, print_json, print_lines
     from sightline.study_commands import (
         design,
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
     from sightline.auditing.result import AuditResult
     from sightline.auditing.starter import ColumnGuess
 
+_DAMAGED = 3
 _INTERRUPTED = 128 + 2  # what a shell reports of a program that a signal has ended: INT
 _READER_GONE = 128 + 13  # and PIPE
 
@@ -399,7 +402,7 @@ def _print_result(result: AuditResult, as_json: bool) -> None:
     print_result(result, console())
 
 
-for command in (design, rehearse, tour, paper):
+for command in (design, rehearse, ledger, tour, paper):
     commands.add_command(command)
 
 
@@ -410,7 +413,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         status = commands.main(arguments, prog_name="sightline", standalone_mode=False)
         sys.stdout.flush()  # a full disk is noticed here, and not when Python ends
     except SightlineError as error:
-        return _failed(f"{type(error).__name__}: {error}")
+        failed = _failed(f"{type(error).__name__}: {error}")
+        return _DAMAGED if isinstance(error, DamagedLedger) else failed
     except click.ClickException as error:
         error.show()
         return 1

@@ -485,7 +485,7 @@ def _lower(lowered: Lowered, exposure: UnitExposure, pricing: Pricing, up_to: in
     prior, units, law = lowered.prior.number, lowered.units, pricing.bounding_law
     noise, table = lowered.design.noise, lowered.table
     own = np.asarray(table.power(2).T @ noise.information)
-    if noise.covariance is not None:  # up to what rounding may hide
+    if noise.shared:  # up to what rounding may hide
         precision = noise.precision.matrix[:-1, :-1]
         own = np.asarray(table.multiply(precision @ table).sum(axis=0)).ravel() * (1 + 1e-6)
     own = own * units.times

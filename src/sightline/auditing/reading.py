@@ -11,7 +11,7 @@ import json
 import math
 import re
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from os import PathLike
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -21,7 +21,6 @@ from pydantic import BaseModel, ValidationError
 from sightline.auditing.plan import (
     LARGEST_LIMIT,
     Attacker,
-    Correlation,
     Data,
     Limits,
     Plan,
@@ -65,6 +64,8 @@ _FORMER = {
     ("data", "dialect"): "leave it out: the SQL is in the dialect of the source",
     ("data", "other_secrets"): "write a section [[secret]] with the column alone for each",
     ("attacker", "knows_share"): 'write the share among what is known: knows = ["20%"]',
+    ("correlation", "correlation"): "write the strategy C of the noise: noise = { mechanism = { file = "
+    '"C.npy" }, stddev = 1.0 }, where the noise on the numbers has the covariance of C⁻¹ z',
     ("attacker", "knows_sizes"): "leave it out: the audit is for attackers who know the sizes of groups",
 }
 _SECTIONS: dict[str, type[BaseModel]] = {
@@ -73,7 +74,6 @@ _SECTIONS: dict[str, type[BaseModel]] = {
     "release": Release,
     "attacker": Attacker,
     "limits": Limits,
-    "correlation": Correlation,
     "secret": OtherSecret,
 }
 
@@ -110,7 +110,8 @@ def plan_of_text(text: str, name: str) -> Plan:
 
 def with_noise_files(plan: Plan, base: Path) -> Plan:
     """The plan with the contents of its noise files; relative paths start from ``base``."""
-    if not any(noise.by_cell.file for release in plan.releases for noise in release.noise):
+    noises = [noise for release in plan.releases for noise in release.noise]
+    if not any(noise.by_cell.file or noise.mechanism.file for noise in noises):
         return plan
     releases = tuple(
         release.model_copy(
@@ -319,9 +320,13 @@ def plan_text(plan: Plan) -> str:
     return without_passwords(_toml(content))
 
 
-def plan_file_text(plan: Plan) -> str:
-    """The plan in TOML, without defaults, for a plan file: its sources are as they are, with passwords."""
-    return _toml(plan.model_dump(mode="json", by_alias=True, exclude_defaults=True))
+def plan_file_text(plan: Plan, *, without: Collection[str] = ()) -> str:
+    """The plan in TOML, without defaults, for a plan file: its sources are as they are, with passwords.
+
+    ``without`` has the names of sections to leave out.
+    """
+    content = plan.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+    return _toml({name: section for name, section in content.items() if name not in without})
 
 
 def with_sources_of(text: str, plan: PlanLike) -> str:
@@ -336,11 +341,9 @@ def with_sources_of(text: str, plan: PlanLike) -> str:
 def publishable_plan_text(plan: Plan) -> str:
     """The plan in TOML without passwords, folders, and what the attacker knows.
 
-    Noise by cell, correlations, withheld cells are left out, too: keys may be those of persons.
+    Noise by cell and withheld cells are left out, too: keys may be those of persons.
     """
-    content = plan.model_dump(
-        mode="json", by_alias=True, exclude_defaults=True, exclude={"attacker", "correlation"}
-    )
+    content = plan.model_dump(mode="json", by_alias=True, exclude_defaults=True, exclude={"attacker"})
     for release in content["release"]:
         release.pop("withhold", None)
         for noise in release.get("noise", ()):
@@ -348,6 +351,8 @@ def publishable_plan_text(plan: Plan) -> str:
                 noise["by_cell"] = file_name(noise["by_cell"])
             else:
                 noise.pop("by_cell", None)
+            if isinstance(noise.get("mechanism"), dict):
+                noise["mechanism"] = {"file": file_name(noise["mechanism"]["file"])}
     _change_sources(content, lambda source: file_name(public_source(source)))
     return without_passwords(_toml(content))
 

@@ -116,7 +116,7 @@ def may_suffice(findings: Findings, found: LinearFindings) -> Iterator[IndexArra
 
     by_release = (np.flatnonzero(linear.query_of_row == query) for query in linear.queries)
     wholes = [chosen for chosen in by_release if 1 < chosen.size < rows]
-    singles = list(np.arange(rows)[:, None]) if rows > 1 else []
+    singles = list(_droppable(findings, found)[:, None]) if rows > 1 else []
     for chosen in (*singles, *wholes):
         if least_without(chosen) >= (found.limit or 0.0):
             yield chosen
@@ -142,6 +142,12 @@ def _left_out(findings: Findings, found: LinearFindings, rows: IndexArray) -> Ch
 
     cost = _fewer_numbers(findings, rows.size)
     return _change(ChangeKind.DROP, release, (text(True), text(False)), (effect, cost), after)
+
+
+def _droppable(findings: Findings, found: LinearFindings) -> IndexArray:
+    """Rows that can be left out by themselves: the numbers of a mechanism are published together."""
+    owner = findings.pricing.owner[found.linear.cells]
+    return np.flatnonzero(~np.isin(owner, list(findings.pricing.strategies)))
 
 
 def _not_looked_for(groups: int, releases: int) -> str:
@@ -252,7 +258,7 @@ def _separate(findings: Findings, found: LinearFindings, section: ExposedSection
         if full and rows and rows not in seen:
             continue
         looked_at += 1
-        if not rows or rows in seen:
+        if not rows or rows in seen or not np.isin(rows, _droppable(findings, found)).all():
             continue
         seen.add(rows)
         size = int(found.counts[column])

@@ -125,6 +125,7 @@ class Recipe(ResultPart):
     """Weights on published numbers that give a value without bias, and the error that their noise leaves."""
 
     steps: Annotated[tuple[Step, ...], Many]
+    more_steps: int = 0  # of a recipe of many numbers: those not listed, which carry 0.1 % of the variance
     constant: float
     less_known: bool = False  # whether shares of records that the attacker knows are to be subtracted, too
     text: str

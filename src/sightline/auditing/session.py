@@ -13,6 +13,7 @@ from sightline.auditing.lowering import LINEAR
 from sightline.auditing.plan import AssumptionName, Plan
 from sightline.auditing.plan_size import sparse_cost
 from sightline.auditing.release_noise import check_key_columns
+from sightline.auditing.stated_noise import steps_of
 from sightline.auditing.withheld import as_published
 from sightline.auditing.work import TimedEngine, WorkLimits
 from sightline.errors import InvalidPlan, SightlineError, require
@@ -37,6 +38,7 @@ from sightline.tables.records import (
 )
 from sightline.tables.sql.data_query import DataQuery, read_data_query
 from sightline.tables.sql.reader import ReleaseQuery, read_condition, read_release
+from sightline.tables.steps import with_steps
 from sightline.tables.subject import Schema, Subject
 from sightline.tables.verify import verify
 
@@ -107,7 +109,8 @@ class Session:
         return self._published(replace(membership, persons=people))
 
     def _published(self, membership: Membership) -> Membership:
-        """The numbers that are really published."""
+        """The numbers that are really published: also of steps that nobody is in."""
+        membership = with_steps(membership, steps_of(self.plan, membership))
         suppressed = {}
         for place, release in enumerate(self.plan.releases):
             if release.suppress is not None:

@@ -151,8 +151,8 @@ def paid_releases(plan: Plan, membership: Membership, pricing: Pricing) -> PaidR
 def check_plan(plan: Plan, membership: Membership) -> None:
     """Refuse plans that cannot be designed."""
     require(
-        plan.correlation is None,
-        "a plan without [correlation]",
+        not any(release.factored for release in plan.releases),
+        "a plan without mechanisms",
         got="one with it",
         fix="a design starts from independent noise; leave it out",
         error=InvalidPlan,

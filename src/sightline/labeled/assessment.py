@@ -249,7 +249,7 @@ def unit_brackets(design: Design, hidden: bool = True) -> UnitBrackets:
     if "pairs" not in made:
         cost, made["pairs"] = chosen_route(sums)
         cost.require_memory()
-    pairs: RowPairs | None = None if noise.covariance is not None else made["pairs"]
+    pairs: RowPairs | None = None if noise.shared else made["pairs"]
     solver: RowSolver
     if pairs is not None:
         solver = SparseSolver(sums=sums, noise=noise, prior=prior, pairs=pairs)

@@ -101,7 +101,7 @@ def _best_attack(releases: LinearReleases, columns: FloatArray) -> tuple[float, 
     found = attacked(
         Design(
             units=members.units(np.arange(table.shape[1]), np.ones(table.shape[1], dtype=np.intp)),
-            noise=row_noise(releases).take(answers),
+            noise=row_noise(releases, answers=answers),
             prior=UnitPrior(target=UniformPrior(0.0, 1.0)),
             release=releases.release_of[answers],
             place=np.arange(table.shape[1]),

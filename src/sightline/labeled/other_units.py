@@ -106,9 +106,7 @@ def with_chords(design: Design, lower: FloatArray, upper: FloatArray) -> FloatAr
     chosen = wide[np.argsort(low[wide] / high[wide], kind="stable")][:_MOST_CHOSEN]
     if not chosen.size:
         return lower
-    whitened = columns.entries * (np.sqrt(design.noise.information)[:, None] * prior.width)
-    if design.noise.covariance is not None:
-        whitened = np.linalg.solve(np.linalg.cholesky(design.noise.covariance), columns.entries) * prior.width
+    whitened = design.noise.white(columns.entries) * prior.width
     directions = _directions(whitened, columns.counts, chosen)
     if directions is None:
         return lower
@@ -168,7 +166,7 @@ def _chord_bounds(
     size = np.abs(entries[:, targets]) + np.abs(entries) @ (others * np.abs(moves)).T
     # Rounding counts as if it added information: that of the sum, then that of the form.
     roundings = counts.size + 8 + 2 * len(entries)
-    if noise.covariance is None:
+    if not noise.shared:
         white = np.sqrt(noise.information)[:, None]
         length = np.linalg.norm(white * moved, axis=0)
         seen = (length + gamma(roundings) * np.linalg.norm(white * size, axis=0)) ** 2
@@ -177,7 +175,7 @@ def _chord_bounds(
         if not form.error < 1:
             return np.zeros(targets.size)
         seen = np.sum(moved * (form.matrix[:-1, :-1] @ moved), axis=0) / (1 - form.error)
-        seen = seen + 4 * gamma(roundings) * (form.root[:-1] @ size) ** 2
+        seen = seen + 4 * gamma(roundings + form.roundings) * (form.root[:-1] @ size) ** 2
     gaussian = not noise.laplace.any()
     return prior.width**2 * chord_bounds(np.abs(moves), others, seen * prior.width**2, gaussian=gaussian)
 
@@ -189,7 +187,7 @@ def swap_bounds(design: Design) -> FloatArray:
         design.prior.categories > 1
         or not isinstance(prior, UniformPrior | TwoPointPrior)
         or number > _MOST_KINDS
-        or design.noise.covariance is not None
+        or design.noise.shared
     ):
         return np.zeros(number)
     columns = DistinctColumns.of(design.units.choose(np.arange(number)))
