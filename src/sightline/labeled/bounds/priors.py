@@ -31,16 +31,16 @@ import numpy as np
 
 from sightline.arrays import FloatArray
 from sightline.errors import require
-from sightline.labeled.bounds.laplace import two_point_laplace_risk
-from sightline.labeled.bounds.scalar_risk import MARGIN
-from sightline.labeled.bounds.smooth import COSINE_AFFINITY, UNIFORM_AFFINITY, DensityBounds, DensityPrior
-from sightline.labeled.bounds.tables import (
+from sightline.labeled.bounds.scalar_risk import (
+    MARGIN,
     cosine_laplace_table,
     cosine_table,
+    two_point_laplace_risk,
     two_point_table,
     uniform_laplace_table,
     uniform_table,
 )
+from sightline.labeled.bounds.smooth import COSINE_AFFINITY, UNIFORM_AFFINITY, DensityBounds, DensityPrior
 from sightline.labeled.bounds.target import BoundedPrior, NumberPrior, Seen, TargetPrior, linear_upper
 from sightline.labeled.bounds.van_trees import (
     COSINE_INFORMATION,

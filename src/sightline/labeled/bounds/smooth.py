@@ -35,8 +35,7 @@ from typing import ClassVar, Protocol
 import numpy as np
 
 from sightline.arrays import FloatArray
-from sightline.labeled.bounds.laplace import FallingTable
-from sightline.labeled.bounds.scalar_risk import MARGIN, RiskTable
+from sightline.labeled.bounds.scalar_risk import MARGIN, FallingTable, RiskTable
 from sightline.labeled.bounds.target import BoundedPrior, Seen, linear_upper
 
 _MANY = 1e-3  # t below which log(1 + t) − t would lose digits
