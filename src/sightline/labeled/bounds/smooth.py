@@ -157,7 +157,7 @@ def _lower(bounds: DensityBounds, seen: Seen, width: float) -> FloatArray:
         stepped = bounds.affinity.lower(G, laplace, np.asarray(seen.laplace_answers))
         alone = np.where(gaussian, alone, np.maximum(alone, stepped))
     if (single := seen.one_laplace).any():
-        alone = np.where(single, np.maximum(alone, bounds.scalar_risk().lower(G)), alone)
+        alone = np.where(single, np.maximum(alone, bounds.laplace().lower(G)), alone)
     Q = seen.group_information() * width**2
     hidden = v * (1 - 1 / n) + 1 / (n * (n * Q + bounds.added_precision(Q)))
     return np.where(G == 0, 1.0, np.maximum(alone, hidden) / v)
