@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 
 from sightline.arrays import FloatArray
-from sightline.auditing.key_columns import key_columns
 from sightline.auditing.lowering import BoolArray, Lowered, lower, sums_over_persons
 from sightline.auditing.nonlinear import (
     MOST_ROWS,
@@ -29,6 +28,7 @@ from sightline.auditing.pricing import Pricing, kept_of_anything, price
 from sightline.auditing.questions import asking, coin_kept, distances, questions_of
 from sightline.auditing.result_parts import Uncertainty
 from sightline.auditing.secret_prior import SecretPrior
+from sightline.auditing.table_units import key_columns
 from sightline.auditing.unit_findings import LinearFindings as LinearFindings
 from sightline.auditing.unit_findings import OtherRecords as OtherRecords
 from sightline.errors import require
