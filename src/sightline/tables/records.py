@@ -6,6 +6,7 @@ A signature's position in a ``Membership`` is its rank among all signatures, so 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -389,3 +390,31 @@ def _values(engine: Engine, queries: Sequence[ReleaseQuery], subject: Subject) -
     squares = engine.fetch(f"SELECT SUM(c) AS rows, SUM(c * c) AS squares FROM ({counted}) AS counted")
     collision = float(squares["squares"][0]) / float(squares["rows"][0]) ** 2
     return int(persons.sum()), int(varying.sum()), float(persons @ collision ** (number / 2))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class RowRecords:
+    """Every audited row: its record's key, its signature, its secret and whether the attacker knows it."""
+
+    keys: list[str]
+    signature: IndexArray
+    secret: NDArray[np.generic]  # numbers clipped to the bounds, 1 for a yes; or categories
+    known: NDArray[np.bool_]
+
+
+def row_records(engine: Engine, queries: Sequence[ReleaseQuery], subject: Subject) -> RowRecords:
+    """Owner-only: fetch every row, where each record has one, in the order of their keys."""
+    rows = audited_rows(queries, subject, engine.columns())
+    ranked = ranked_rows(engine, queries, subject, clipped_secret(rows, subject))
+    answer = engine.fetch(f"SELECT r, s, v FROM ({ranked}) AS ranked ORDER BY r")
+    known = np.zeros(len(answer["s"]), dtype=np.bool_)
+    if (condition := _known(engine, subject)) != "0":
+        marked = ranked_rows(engine, queries, subject, condition)
+        known = np.asarray(engine.fetch(f"SELECT v FROM ({marked}) AS marked ORDER BY r")["v"]) > 0
+    number = subject.kind is not SecretKind.CATEGORY
+    return RowRecords(
+        keys=[key_text(key) for key in answer["r"].tolist()],
+        signature=np.asarray(answer["s"], dtype=np.intp),
+        secret=np.asarray(answer["v"], dtype=np.float64) if number else np.asarray(answer["v"]),
+        known=known,
+    )
