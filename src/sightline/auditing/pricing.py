@@ -10,10 +10,10 @@ disjoint. Its *row norm* is
 over the records (under Laplace noise :math:`\max_j \sum_c s_{jc}`): with Gaussian noise
 :math:`\sqrt{\kappa}\,m w/n_c` on cell :math:`c`, a record moves the partition by
 :math:`\sum_c (s_{jc}/m)^2 \le 1` in units of the noise, squared, and the partition counts as one release.
-Four rows in one cell have the norm 4, four rows in four cells the norm 2. With ``sensitivity = "declared"``
-the norm is the contribution limit of the plan, which holds for any record, wherever its rows are. Where a
-row's feature is multiplied by a public weight, :math:`w` is also multiplied by the largest absolute weight in
-the cell.
+Four rows in one cell have the norm 4, four rows in four cells the norm 2. That is the norm with
+``sensitivity = "memberships"``; by default it is the contribution limit of the plan, for any record,
+wherever its rows are. Where a row's feature is multiplied by a public weight, :math:`w` is also multiplied
+by the largest absolute weight in the cell.
 
 A histogram of a categorical secret is several partitions over the same rows, one for each category. A record
 that changes its category moves two of them: they are one release together, of sensitivity :math:`\sqrt2` (2
