@@ -82,12 +82,11 @@ class LinearFindings:
 
     @cached_property
     def upper(self) -> FloatArray:
-        """The upper end of remaining uncertainty: what the best linear attack leaves.
+        """The upper end of remaining uncertainty: what the best attack that is known leaves.
 
         A person with several rows is judged by the category of which it leaves least.
         """
-        several = (self.linear.rows_of_unit > 1)[:, None]
-        upper = self.exposure.upper
+        several, upper = (self.linear.rows_of_unit > 1)[:, None], self.exposure.upper_of_best
         return np.where(several, upper.min(axis=1, keepdims=True), upper).ravel()
 
     @property
