@@ -143,11 +143,11 @@ class _Coins:
         others = self.rows.counts[targets] - 1
         if self._small:
             found = self._compared(targets)
-        elif self.noise.covariance is None:
+        elif not self.noise.shared:
             found = self._by_sorting(targets)
         else:
             found = others * self.active / (2 + (others - 1) * self.active)
-        if self.noise.covariance is None or self._small:
+        if not self.noise.shared or self._small:
             hidden = np.stack([others, self._rectangles(targets)], axis=1)
             chances = np.array([self.active, 2.0 * self.categories**-3.0])
             chances = np.broadcast_to(chances, hidden.shape)
@@ -178,7 +178,7 @@ class _Coins:
     def _whitened(self) -> tuple[FloatArray, FloatArray, float]:
         """The Gram matrix of the columns over the noise; its diagonal, rounded up; the error of its forms."""
         A, exact = self._columns, self.noise.exact
-        if self.noise.covariance is None:
+        if not self.noise.shared:
             white = A[~exact] * np.sqrt(self.noise.information[~exact, None])
             gram, error = white.T @ white, 0.0
             sizes = np.einsum("ij,ij->j", white, white)

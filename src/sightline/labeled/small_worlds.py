@@ -54,7 +54,7 @@ def with_small_worlds(design: Design, lower: FloatArray, upper: FloatArray) -> t
     """Both ends of units of one row, improved in components with few worlds."""
     prior, units = design.prior, design.units
     fair = prior.categories > 1 or isinstance(prior.target, TwoPointPrior)
-    if not fair or not 0 < len(units) <= _MOST_KINDS or design.noise.covariance is not None:
+    if not fair or not 0 < len(units) <= _MOST_KINDS or design.noise.shared:
         return lower, upper
     if not isinstance(units, Units):
         units = units.choose(np.arange(len(units)))
