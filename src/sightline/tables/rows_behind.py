@@ -13,7 +13,7 @@ from sightline.tables.collect import known_condition
 from sightline.tables.engines.protocol import DATA, Engine
 from sightline.tables.membership import RowsBehind
 from sightline.tables.records import ranked_rows
-from sightline.tables.sql.data_query import ROWS_BEHIND
+from sightline.tables.sql.counted_sums import ROWS_BEHIND
 from sightline.tables.sql.fragments import quoted
 from sightline.tables.sql.reader import ReleaseQuery
 from sightline.tables.subject import Subject
