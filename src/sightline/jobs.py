@@ -27,6 +27,7 @@ from sightline.errors import InvalidInput, InvalidPlan, TooMuchWork, require
 from sightline.numerics.device import HOST, Device
 from sightline.numerics.one_thread import blas_threads_for
 from sightline.progress import Progress, report, reporting, silent
+from sightline.tables.engines.data_files import file_digest
 from sightline.tables.membership import Membership
 from sightline.tables.streamed import StreamedTable
 
@@ -96,7 +97,12 @@ def audit(  # many parameters: the options of the command of the same name
                     result = _result(session, findings, top=top, names=names)
                     for section in _FIRST:
                         getattr(result, section)
-                results.append(_completed(result, session, findings, limits, names, what_if, full))
+                result = _completed(result, session, findings, limits, names, what_if, full)
+                if full:
+                    digest = {"table_digest": file_digest(part.data.source, base)}
+                    owner_only = (*result.owner_only, "table_digest")
+                    result = result.model_copy(update={**digest, "owner_only": owner_only})
+                results.append(result)
     return together(results)
 
 

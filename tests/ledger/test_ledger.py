@@ -18,6 +18,7 @@ import pytest
 import sightline as sl
 from sightline.cli import main
 from sightline.errors import DamagedLedger, InvalidInput, SightlineError
+from sightline.jobs import compare
 from sightline.ledger.book import Ledger
 from sightline.ledger.folder import LedgerFolder
 
@@ -333,6 +334,7 @@ def test_every_changed_byte_is_noticed(tmp_path: Path) -> None:
 
 _RACE = """
 import sys, time
+from sightline.jobs import compare
 from sightline.ledger.book import Ledger
 ledger = Ledger.open(sys.argv[1], key=sys.argv[2])
 while time.time() < float(sys.argv[5]):
@@ -413,3 +415,31 @@ def test_the_commands_say_what_a_release_would_do(tmp_path: Path, capsys: pytest
     assert main(["ledger", "check", folder, release, *key]) == 2
     (tmp_path / "ledger" / "000001.json").unlink()
     assert main(["ledger", "verify", folder, *key]) == 3
+
+
+def test_nothing_that_is_out_is_advised_against(tmp_path: Path) -> None:
+    """Two totals tell a home; the one that is out cannot be left out any more."""
+    table = month(tmp_path, list("abcde"), list("NNNSS"), [100.0, 900.0, 4000.0, 7000.0, 8800.0])
+    data = {"source": str(table), "record": "home", "secret": "watts", "bounds": [0, 9000]}
+    all_homes = {"name": "all", "sql": "SELECT SUM(watts) FROM data", "noise_stddev": 300.0}
+    others = {"name": "others", "sql": "SELECT SUM(watts) FROM data WHERE home <> 'e'", "noise_stddev": 300.0}
+    plan = {"data": data, "limits": {"remaining_uncertainty": 0.5}}
+    for out in (0, 1):
+        releases = [all_homes, others]
+        releases[out] = {**releases[out], "published": True}
+        result = sl.audit({**plan, "release": releases}, full=True)
+        advised = {one.release for one in (*result.what_to_change, *result.reaching)}
+        assert releases[out]["name"] not in advised
+        assert releases[1 - out]["name"] in advised
+
+
+def test_another_table_is_said_in_a_comparison(tmp_path: Path) -> None:
+    table = month(tmp_path, list("abcde"), list("NNNSS"), [100.0, 900.0, 4000.0, 7000.0, 8800.0])
+    data = {"source": str(table), "record": "home", "secret": "watts", "bounds": [0, 9000]}
+    plan = {"data": data, "release": [TOTAL]}
+    first, again = sl.audit(plan, full=True), sl.audit(plan, full=True)
+    month(tmp_path, list("abcde"), list("NNNSS"), [100.0, 900.0, 4000.0, 7000.0, 8801.0])
+    other = sl.audit(plan, full=True)
+    assert not any("table" in line for line in compare(again, first).since.lines)  # type: ignore[union-attr]
+    assert any("table is another" in line for line in compare(other, first).since.lines)  # type: ignore[union-attr]
+    assert other.publishable().table_digest is None

@@ -31,8 +31,7 @@ import numpy as np
 from sightline.arrays import FloatArray, IndexArray
 from sightline.labeled.bounds.coin import CoinPrior
 from sightline.labeled.bounds.priors import TwoPointPrior
-from sightline.labeled.bounds.scalar_risk import MARGIN
-from sightline.labeled.bounds.tables import two_point_table
+from sightline.labeled.bounds.scalar_risk import MARGIN, two_point_table
 from sightline.labeled.unit_design import Design, RowNoise
 from sightline.labeled.units import BoolArray, Units, WholeArray
 from sightline.numerics.residuals import gamma
@@ -143,11 +142,11 @@ class _Coins:
         others = self.rows.counts[targets] - 1
         if self._small:
             found = self._compared(targets)
-        elif self.noise.covariance is None:
+        elif not self.noise.shared:
             found = self._by_sorting(targets)
         else:
             found = others * self.active / (2 + (others - 1) * self.active)
-        if self.noise.covariance is None or self._small:
+        if not self.noise.shared or self._small:
             hidden = np.stack([others, self._rectangles(targets)], axis=1)
             chances = np.array([self.active, 2.0 * self.categories**-3.0])
             chances = np.broadcast_to(chances, hidden.shape)
@@ -178,7 +177,7 @@ class _Coins:
     def _whitened(self) -> tuple[FloatArray, FloatArray, float]:
         """The Gram matrix of the columns over the noise; its diagonal, rounded up; the error of its forms."""
         A, exact = self._columns, self.noise.exact
-        if self.noise.covariance is None:
+        if not self.noise.shared:
             white = A[~exact] * np.sqrt(self.noise.information[~exact, None])
             gram, error = white.T @ white, 0.0
             sizes = np.einsum("ij,ij->j", white, white)

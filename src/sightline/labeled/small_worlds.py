@@ -31,8 +31,7 @@ from scipy import sparse
 from sightline.arrays import FloatArray, IndexArray
 from sightline.labeled.bounds.coin import CoinPrior
 from sightline.labeled.bounds.priors import TwoPointPrior
-from sightline.labeled.bounds.scalar_risk import MARGIN
-from sightline.labeled.bounds.tables import two_point_table
+from sightline.labeled.bounds.scalar_risk import MARGIN, two_point_table
 from sightline.labeled.pairs import RowKinds
 from sightline.labeled.unit_design import Design, RowNoise
 from sightline.labeled.units import BoolArray, Units
@@ -54,7 +53,7 @@ def with_small_worlds(design: Design, lower: FloatArray, upper: FloatArray) -> t
     """Both ends of units of one row, improved in components with few worlds."""
     prior, units = design.prior, design.units
     fair = prior.categories > 1 or isinstance(prior.target, TwoPointPrior)
-    if not fair or not 0 < len(units) <= _MOST_KINDS or design.noise.covariance is not None:
+    if not fair or not 0 < len(units) <= _MOST_KINDS or design.noise.shared:
         return lower, upper
     if not isinstance(units, Units):
         units = units.choose(np.arange(len(units)))
@@ -224,6 +223,7 @@ class _Worlds:
         sizes = np.array([changes[change] for change in others]).reshape(len(others), self.table.shape[2])
         moves: list[tuple[Any, ...]] = []
         apart: list[FloatArray] = []
+        overlaps: list[FloatArray] = []
         for number in range(_MOST_MOVED[min(k, 3) - 1] + 1):
             places = [
                 combination
@@ -234,16 +234,29 @@ class _Worlds:
             total = sizes[chosen].sum(axis=1) if number else np.zeros((1, sizes.shape[1]))
             for change in own:
                 apart.append(self._information(total + changes[change]))
+                overlaps.append(self._overlap(total + changes[change]))
                 moves += [(change, *(others[place] for place in combination)) for combination in places]
         information = np.concatenate(apart)
         near = np.argsort(information, kind="stable")[:most]
+        seen = np.minimum(information[near], 1e6)
         if k == 2:
-            risks = 4 * two_point_table().lower(np.minimum(information[near], 1e6))
+            risks = 4 * two_point_table().lower(seen)
         else:
-            near_enough = np.minimum(information[near], 1e6)
-            risks = CoinPrior(share=1 / k).lower_bounds(near_enough, np.ones(near.size), False)[0]
-        worth = (risks > _LEAST_RISK) & np.isfinite(information[near])
-        return [moves[place] for place in near[worth].tolist()], risks[worth]
+            risks = CoinPrior(share=1 / k).lower_bounds(seen, np.ones(near.size), False)[0]
+        # Laplace answers far apart tell much less than their information says.
+        risks = np.maximum(risks, np.concatenate(overlaps)[near] * (1 - 1e-9))
+        risks = np.where(np.isfinite(information[near]), risks, 0.0)
+        order = np.argsort(-risks, kind="stable")
+        order = order[risks[order] > _LEAST_RISK]
+        return [moves[place] for place in near[order].tolist()], risks[order]
+
+    def _overlap(self, change: FloatArray) -> FloatArray:
+        """The squared affinity of the answers: at most the risk of a coin over its variance, for all odds."""
+        noise = np.where(self.noise.exact, 0.0, self.noise.information)
+        shift = np.abs(change) * np.sqrt(noise) / 2
+        one = self.noise.laplace == 1
+        logarithm = np.where(one, 2 * (np.log1p(shift) - shift), -(shift**2))
+        return np.exp(logarithm.sum(axis=1))
 
     @cached_property
     def _changes(self) -> dict[tuple[int, int, int], FloatArray]:

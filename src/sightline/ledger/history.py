@@ -253,9 +253,12 @@ def _table(
 def _fitted(
     bounds: Sequence[float], releases: Sequence[PastRelease], columns: Mapping[str, NDArray[Any]]
 ) -> FloatArray:
-    """Values between the bounds that give every number its true sum, as far as there are such values."""
+    """Values between the bounds that give every number its true sum, as far as there are such values.
+
+    They start from a draw, because equal values of a group would look as if the group decided on them.
+    """
     low, high = bounds
-    middle = np.full(columns["label"].size, (low + high) / 2)
+    drawn = np.random.default_rng(0).uniform(low, high, columns["label"].size)
     lines, entries = [], []
     true: list[float] = []
     for one in releases:
@@ -266,8 +269,8 @@ def _fitted(
             entries.append(columns[own.weight][inside] if own.weight else np.ones(inside.size))
             true += sums[0]
     if not true:
-        return middle
+        return drawn
     placed = np.concatenate(lines, axis=1)
-    matrix = coo_array((np.concatenate(entries), placed), shape=(len(true), middle.size)).tocsr()
-    step = lsqr(matrix, np.array(true) - matrix @ middle, atol=1e-12, btol=1e-12)[0]
-    return np.asarray(np.clip(middle + step, low, high))
+    matrix = coo_array((np.concatenate(entries), placed), shape=(len(true), drawn.size)).tocsr()
+    step = lsqr(matrix, np.array(true) - matrix @ drawn, atol=1e-12, btol=1e-12)[0]
+    return np.asarray(np.clip(drawn + step, low, high))
