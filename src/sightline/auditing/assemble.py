@@ -6,8 +6,9 @@ from collections.abc import Callable
 from functools import cache, partial
 from importlib.metadata import version
 
-from sightline.auditing.assumptions import assumptions, looks_odd, unverified
+from sightline.auditing.assumptions import assumptions, unverified
 from sightline.auditing.budget import alternatives, budget_report, guaranteed_by_noise, losses
+from sightline.auditing.declared_and_found import looks_odd
 from sightline.auditing.exposed import distribution, exposed_section
 from sightline.auditing.findings import Findings, Keys
 from sightline.auditing.homogeneous import Totals, homogeneous_cells, streamed_cells
