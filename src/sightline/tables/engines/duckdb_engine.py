@@ -270,6 +270,7 @@ class DuckDBEngine:
                 case ".duckdb" | ".db":
                     attached = quoted(f"file of {name}")
                     self._connection.execute(f"ATTACH {literal(str(path))} AS {attached} (READ_ONLY)")
+                    self._check_macros(f"file of {name}", path)
                     chosen = self._table(attached, table, path)
                     views = self._connection.execute(
                         "SELECT view_name FROM duckdb_views() WHERE database_name = ? AND view_name = ?",
@@ -299,6 +300,24 @@ class DuckDBEngine:
                 f"expected {path.name} to be readable as {suffix[1:]}, "
                 f"got {_without_values(error)}; {_FIXES[suffix.lower()]}"
             ) from None
+
+    def _check_macros(self, database: str, path: Path) -> None:
+        """Refuse a file whose macros have names of built-in functions.
+
+        Here the built-in ones answer; in a connection to the file, where the releases run, the macros do.
+        """
+        own = self._connection.execute(
+            "SELECT DISTINCT function_name FROM duckdb_functions() WHERE database_name = ? AND lower("
+            "function_name) IN (SELECT lower(function_name) FROM duckdb_functions() WHERE internal)",
+            [database],
+        ).fetchall()
+        require(
+            not own,
+            f"{path.name} without macros that have names of built-in functions",
+            got=", ".join(sorted(str(row[0]) for row in own)[:3]),
+            fix="its SQL would publish other numbers than are audited: DROP MACRO, or write the table to a file",
+            error=InvalidPlan,
+        )
 
     def _register_held(self, held: InMemoryTable) -> None:
         """Show a table in memory as ``data``: in place, or for a relation the answer to it."""
