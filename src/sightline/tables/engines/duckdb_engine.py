@@ -65,7 +65,7 @@ _BYTES_PER_VALUE = 8
 _LEAST_MEMORY = 1 << 25  # bytes: with less, DuckDB cannot run at all
 _MOST_SPILLED = 10  # times the memory, on disk
 _TIMES = ("DATE", "TIME")  # TIMESTAMP, TIMESTAMP WITH TIME ZONE, TIMESTAMP_NS, …
-_SYNTAX = {"coalesce", "nullif", "if", "ifnull", "cast"}  # that looks like functions
+_SYNTAX = {"and", "or", "not", "coalesce", "if", "cast"}  # words before brackets that are no functions
 
 
 class DuckDBEngine:

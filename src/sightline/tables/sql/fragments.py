@@ -79,8 +79,8 @@ def translated(query: str, *, dialect: str, names: Mapping[str, exp.Table | exp.
         table.replace(own)
     for call in list(tree.find_all(exp.Anonymous)):
         if call.name == OWN:
-            own = with_names(call.expressions[0].name, dialect=dialect, names=names)
-            call.replace(exp.Paren(this=sqlglot.parse_one(own, read=dialect)))
+            text = with_names(call.expressions[0].name, dialect=dialect, names=names)
+            call.replace(exp.Paren(this=sqlglot.parse_one(text, read=dialect)))
     try:
         return tree.sql(dialect, unsupported_level=sqlglot.ErrorLevel.RAISE)
     except SqlglotError:

@@ -87,21 +87,22 @@ class Scope:
         """The scope of a subquery over a public table, or over public columns of ``data``; it is renamed."""
         tables = {DATA: self.columns(), **{name.casefold(): one for name, one in self.tables.items()}}
         start = select.args.get("from_")
-        name = start.this.name.casefold() if start is not None and isinstance(start.this, exp.Table) else ""
-        if name not in tables or select.args.get("joins") or select.find_ancestor(exp.Select) is not None:
+        table = None if start is None else start.this
+        name = table.name.casefold() if isinstance(table, exp.Table) else ""
+        inside = select.find_ancestor(exp.Select) is not None
+        if table is None or name not in tables or select.args.get("joins") or inside:
             refuse(
                 "a subquery over data or one declared table",
                 got=shown(select),
                 fix=suggestion(name, list(tables), what="tables"),
             )
-        table = start.this
         called = _query_name(table)
         digest = hashlib.sha256(select.sql(self.dialect).encode()).hexdigest()[:50]
         own = exp.to_identifier(f"{DATA if name == DATA else 'lookup'} {digest}", quoted=True)
         columns = tuple(one for one in tables[name] if name != DATA or one.name != self.secret)
         table.set("alias", exp.TableAlias(this=own.copy()))
-        inside = Relation(called=called, alias=own.name, columns=columns)
-        return replace(self, relations=(inside, *self.relations), nested=True)
+        relation = Relation(called=called, alias=own.name, columns=columns)
+        return replace(self, relations=(relation, *self.relations), nested=True)
 
     def _check(self, bound: exp.Expr) -> None:
         if not self.mentions_secret(bound):
