@@ -83,8 +83,7 @@ def in_proportion_to_sensitivity(plan: dict[str, Any], grain: str) -> float:
     with opened(checked, base) as session:
         membership = session.membership(silent)
         task = task_of(checked, membership, limit=LIMIT, grain=Grain(grain), loss=Loss.VARIANCE)
-        found = proportional(task)
-        assert found is not None  # enough noise keeps every limit
+        (found,) = proportional(task)  # enough noise keeps every limit
         return float(task.total(found))
 
 

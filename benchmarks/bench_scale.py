@@ -30,7 +30,7 @@ import pyarrow.parquet as parquet
 from numpy.typing import NDArray
 
 from sightline.labeled.assessment import assess
-from sightline.labeled.bounds.domain import prior_on
+from sightline.labeled.bounds.priors import prior_on
 from sightline.labeled.route_cost import cost_of_units
 from sightline.labeled.unit_design import Design, RowNoise, UnitPrior
 from sightline.labeled.units import Units

@@ -84,6 +84,8 @@ def form_words(form: Schema, definitions: Schema) -> str:
             return f"a list of {len(form['prefixItems'])} {PLAIN[form['prefixItems'][0]['type']]}s"
         case "array":
             return f"a list, each {type_words(form['items'], definitions)}"
+        case "object" if "properties" in form:
+            return "{ " + ", ".join(f"{name} = …" for name in form["properties"]) + " }"
         case "object":
             return f"names, each with a {type_words(form['additionalProperties'], definitions)}"
         case plain:

@@ -191,7 +191,7 @@ FAULTS: tuple[Fault, ...] = (
         "a swapped prior: uniform numbers are taken as cos²",
         (
             Spelling(
-                "labeled/bounds/domain.py", '{"uniform": UniformPrior,', '{"uniform": CosineSquaredPrior,'
+                "labeled/bounds/priors.py", '{"uniform": UniformPrior,', '{"uniform": CosineSquaredPrior,'
             ),
         ),
         ("tests/auditing/test_secret_prior.py", "tests/labeled/bounds", "tests/golden"),

@@ -12,10 +12,11 @@ from sightline.report.figures.catalogue import export_figures as export_figures
 from sightline.designing.run import design as design
 from sightline.designing.result import DesignResult as DesignResult
 from sightline.rehearsing.run import rehearse as rehearse
+from sightline.ledger.book import Ledger as Ledger
 from sightline.errors import SightlineError as SightlineError
 
 # Budgets and accountants
-from sightline.privacy.budget import Budget as Budget
+from sightline.privacy.accountant import Budget as Budget
 from sightline.privacy.composition import BasicComposition as BasicComposition
 from sightline.privacy.composition import AdvancedComposition as AdvancedComposition
 from sightline.privacy.concentrated import ZeroConcentrated as ZeroConcentrated
@@ -27,7 +28,7 @@ from sightline.privacy.composition import LaplaceComposition as LaplaceCompositi
 from sightline.releases.linear import SubsetMean as SubsetMean
 from sightline.releases.linear import SubsetSum as SubsetSum
 from sightline.releases.linear import WeightedSum as WeightedSum
-from sightline.releases.cells import Cells as Cells
+from sightline.releases.linear import Cells as Cells
 from sightline.releases.feature_mean import Moment as Moment
 from sightline.releases.feature_mean import SmoothThreshold as SmoothThreshold
 from sightline.releases.deepset import DeepSet as DeepSet
@@ -36,7 +37,6 @@ from sightline.noise.laws import LaplaceNoise as LaplaceNoise
 from sightline.noise.laws import CorrelatedNoise as CorrelatedNoise
 from sightline.geometry.transcript import Transcript as Transcript
 from sightline.labeled.design import MembershipDesign as MembershipDesign
-from sightline.labeled.inout import InOut as InOut
 
 # Study a multiset
 from sightline.multiset.moments import Moments as Moments

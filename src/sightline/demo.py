@@ -17,8 +17,7 @@ from rich.table import Table
 from sightline.format import number, parameter
 from sightline.geometry.exposure import Exposure
 from sightline.geometry.transcript import Transcript
-from sightline.privacy.accountant import Accountant
-from sightline.privacy.budget import Budget
+from sightline.privacy.accountant import Accountant, Budget
 from sightline.privacy.composition import BasicComposition
 from sightline.privacy.concentrated import ZeroConcentrated
 from sightline.privacy.gaussian_dp import GaussianDP
@@ -127,7 +126,9 @@ def print_tour(result: Tour, screen: Console) -> None:
         table.add_column(accountant, justify="right")
     for releases in next(iter(result.rmse.values())):
         table.add_row(str(releases), *(f"{errors[releases]:.2f}" for errors in result.rmse.values()))
-    screen.print(_QUESTIONS.format(**words), soft_wrap=True, end="")
+    for line in _QUESTIONS.format(**words).splitlines():
+        screen.print(line, soft_wrap=True)
     screen.print(table)
     screen.print()
-    screen.print(_MEANING, soft_wrap=True, end="")
+    for line in _MEANING.splitlines():
+        screen.print(line, soft_wrap=True)

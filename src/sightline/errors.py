@@ -2,9 +2,34 @@
 
 from __future__ import annotations
 
+import re
+
+# A user and a password before the host, or cut off before the @; and settings that hold one.
+# One slash: a path takes the other one away.
+_IN_ADDRESS = re.compile(
+    r"""\b([A-Za-z][\w+.-]+:/{1,2})(?:[^\s'"]*(@)|[^\s/@'":]+:(?!\d{1,5}(?:[/?\s'"]|$))[^\s'"]*)"""
+)
+_IN_SETTING = re.compile(
+    r"""(?i)((?<=[?&;])\w*(?:token|secret|sig|key)|\b\w*(?:password|passwd|pwd))=[^\s&;'"]+"""
+)
+
+
+def without_passwords(text: str) -> str:
+    """A text without the users, passwords and tokens of addresses in it, wherever somebody wrote one.
+
+    >>> without_passwords("column 'postgresql://ann:hush@db/grid?sslpassword=hush' is not in the table")
+    "column 'postgresql://…@db/grid?sslpassword=…' is not in the table"
+    """
+    if "=" in text:
+        text = _IN_SETTING.sub(r"\1=…", text)
+    return _IN_ADDRESS.sub(lambda found: f"{found.group(1)}…{found.group(2) or ''}", text)
+
 
 class SightlineError(Exception):
     """The base class of all errors that Sightline raises; the CLI prints them on one line."""
+
+    def __str__(self) -> str:
+        return without_passwords(super().__str__())
 
 
 class InvalidInput(SightlineError, ValueError):
@@ -25,6 +50,10 @@ class InvalidNoise(InvalidInput):
 
 class InvalidPlan(InvalidInput):
     """A plan, or data that it names, that cannot be audited."""
+
+
+class DamagedLedger(SightlineError):
+    """A ledger whose files are not as they were written; the CLI exits with 3."""
 
 
 class TooMuchWork(SightlineError):

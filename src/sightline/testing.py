@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from io import StringIO
 
-from rich.console import Console
-
 from sightline import jobs
 from sightline.auditing.reading import PlanLike
 from sightline.auditing.result import AuditResult
 from sightline.errors import InvalidInput
 from sightline.report.first_screen import print_first_screen
+from sightline.report.streams import console
 
 _WIDTH = 100
 
@@ -33,6 +32,6 @@ def assert_keeps(plan: PlanLike, limit: float | str | None = None) -> AuditResul
 
 def _first_screen(result: AuditResult) -> str:
     text = StringIO()
-    screen = Console(file=text, width=_WIDTH, no_color=True, highlight=False, force_terminal=False)
+    screen = console(file=text, width=_WIDTH, force_terminal=False)
     print_first_screen(result, screen, full=True)
     return text.getvalue().rstrip()

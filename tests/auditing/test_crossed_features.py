@@ -157,10 +157,14 @@ class TestCorrelatedNoise:
     }
 
     def plan(self, folder: Path, values: list[float], stddev: float, correlation: float) -> Any:
-        release = {"sql": "SELECT g, SUM(x) FROM data GROUP BY g", "noise_stddev": stddev}
-        numbers = [["r0", key] for key in "ab"]
+        covariance = stddev**2 * np.array([[1.0, correlation], [correlation, 1.0]])
+        return self.planned(folder, values, np.linalg.inv(np.linalg.cholesky(covariance)))
+
+    def planned(self, folder: Path, values: list[float], strategy: np.ndarray) -> Any:
+        np.save(folder / "C.npy", strategy)
+        noise = {"mechanism": {"file": str(folder / "C.npy")}, "stddev": 1.0}
+        release = {"sql": "SELECT g, SUM(x) FROM data GROUP BY g", "noise": noise}
         plan = plan_of(folder, self.COLUMNS | {"x": values}, release)
-        plan["correlation"] = {"numbers": numbers, "rows": [[], [correlation]]}
         plan["limits"] = {"remaining_uncertainty": 0.5}
         return plan
 
@@ -196,12 +200,9 @@ class TestCorrelatedNoise:
 
     def test_a_difference_has_the_noise_of_its_covariance(self, tmp_path: Path) -> None:
         """Equal noise on the total and on one group cancels in their difference: the other group."""
-        plan = self.plan(tmp_path, [0.0] * 20 + spread(20), 3.0, 0.99)
-        sqls = ("SELECT SUM(x) FROM data", "SELECT SUM(x) FROM data WHERE g = 'b'")
-        plan["release"] = [
-            {"name": f"r{place}", "sql": sql, "noise_stddev": 3.0} for place, sql in enumerate(sqls)
-        ]
-        plan["correlation"]["numbers"] = ["r0", "r1"]
+        total_and_b = np.array([[1.0, 1.0], [0.0, 1.0]])
+        white = np.linalg.inv(np.linalg.cholesky(9.0 * np.array([[1.0, 0.99], [0.99, 1.0]])))
+        plan = self.planned(tmp_path, [0.0] * 20 + spread(20), white @ total_and_b)
         mean = 3.0 * np.sqrt(2 - 2 * 0.99) * np.sqrt(2 / np.pi) / 20
         (alike,) = sl.audit(plan).homogeneous
         assert alike.remaining == pytest.approx(mean * (1 - mean) / VARIANCE, rel=1e-9)

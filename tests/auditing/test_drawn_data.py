@@ -16,7 +16,7 @@ from sightline.auditing.plan import Plan
 from sightline.auditing.pricing import price
 from sightline.auditing.reading import plan_text
 from sightline.auditing.result import AuditResult, LocalReport, Verdict
-from sightline.privacy.spending import account
+from sightline.privacy.registry import account
 from tests.auditing.hand_made import membership_of, partition, plan_of
 
 EVERYONE = ["all"] * 6

@@ -18,7 +18,7 @@ from sightline.auditing.noise_slack import epsilon_for, least_factor, lowest, no
 from sightline.auditing.pricing import price
 from sightline.auditing.result import Change
 from sightline.labeled.bounds.scalar_risk import uniform_risk
-from sightline.privacy.budget import Budget
+from sightline.privacy.accountant import Budget
 from sightline.privacy.registry import accountants
 from sightline.tables.membership import Feature, Statistic
 from tests.auditing.hand_made import membership_of, partition, plan_of

@@ -241,17 +241,6 @@ def test_what_the_plan_gives_is_given_to_every_part(survey: str) -> None:
     ]
 
 
-def test_correlated_noise_is_about_one_secret(survey: str) -> None:
-    numbers = ["days", "smokers"]
-    plan = plan_of(survey, correlation={"numbers": numbers, "rows": [[], [0.5]]})
-    plan["release"][1]["noise_stddev"] = 1.0
-    with pytest.raises(InvalidPlan, match="correlated between numbers about one secret"):
-        plans_by_secret(read_plan(plan)[0])
-    plan["correlation"]["numbers"][1] = "days but isle"
-    parts = plans_by_secret(read_plan(plan)[0])
-    assert [part.correlation is not None for part in parts] == [False, True, False]
-
-
 def test_other_jobs_ask_for_one_secret(survey: str) -> None:
     for job in (sl.design, sl.rehearse):
         with pytest.raises(InvalidPlan, match="expected a plan about one secret, got 3 of them"):

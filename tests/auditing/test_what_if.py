@@ -178,7 +178,12 @@ class TestWhatFitsTheWork:
 
 COUNT = {"name": "count", "sql": "SELECT COUNT(*) FROM data", "noise_stddev": 1.0}
 MEAN = {"name": "mean", "sql": "SELECT AVG(evening_watts) FROM data"}
-TWO = {"numbers": ["January", "March"], "rows": [[], [0.5]]}
+RUNNING = {
+    "name": "running",
+    "sql": "SELECT LENGTH(feeder), SUM(evening_watts) FROM data GROUP BY LENGTH(feeder)",
+    "running": {"over": "LENGTH(feeder)", "from": 0, "to": 20},
+    "noise": {"mechanism": "tree", "noise_multiplier": 1.0},
+}
 MONTHS = {"one": 1.0, "two": 2.0}
 
 
@@ -186,7 +191,7 @@ MONTHS = {"one": 1.0, "two": 2.0}
     ("change", "why"),
     [
         ({"release": [COUNT]}, "nothing that is published depends on the secret"),
-        ({"correlation": TWO}, "its noise is correlated"),
+        ({"release": [RUNNING]}, "its numbers share their noise"),
         (
             {"release": [MEAN | {"period": "one"}], "privacy": {"delta": 1e-5, "periods": MONTHS}},
             "its periods have different budgets",

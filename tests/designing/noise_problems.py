@@ -13,9 +13,8 @@ from sightline.arrays import FloatArray
 from sightline.designing.following import FollowingRisks, Hiders
 from sightline.designing.problem import FIXED, NoiseProblem
 from sightline.designing.risks import HiddenRisks, KnownRisks, Risks, RowLimits
-from sightline.labeled.bounds.cosine import CosineSquaredPrior
+from sightline.labeled.bounds.priors import CosineSquaredPrior, UniformPrior
 from sightline.labeled.bounds.target import NumberPrior
-from sightline.labeled.bounds.uniform import UniformPrior
 
 TAU, LIMIT = 0.8, 0.5
 NEEDED = LIMIT * TAU / (TAU - LIMIT)
@@ -183,8 +182,7 @@ def _following_phi(one: FollowingRisks, s: FloatArray) -> FloatArray:
 
 def variances(problem: NoiseProblem, x: FloatArray) -> FloatArray:
     """The variance of every row, row by row."""
-    none = np.full(problem.floors.size, FIXED)
-    levels = none if problem.level is None else problem.level
+    levels = np.broadcast_to(problem.level, problem.floors.shape)
     one = [*x.tolist(), 1.0]
     each = zip(problem.floors, problem.variable, levels, strict=True)
     return np.array([floor * (one[place] + one[level] - 1.0) for floor, place, level in each])
@@ -212,7 +210,7 @@ def naive_optimum(problem: NoiseProblem, start: FloatArray) -> float:
                 squares = (images / np.sum(columns * images, axis=0)) ** 2 / one.needed
             slope = np.zeros((columns.shape[1], x.size))
             for own in (problem.variable, problem.level):
-                for row, place in enumerate([] if own is None else own):
+                for row, place in enumerate(own):
                     if place != FIXED:
                         slope[:, place] += squares[row] * problem.floors[row]
             found.append(slope)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow
 import pytest
 
 import sightline as sl
@@ -138,3 +139,32 @@ def test_weights_of_categories_are_left_to_the_audit(tmp_path: Path) -> None:
         )
         with pytest.raises(InvalidPlan, match="counts of one category each, without weights per row"):
             sl.design(plan, limit=0.5)
+
+
+class TestWeightsThatCancel:
+    """A person whose weights add up to 0 is in no number, and one with several rows may need nothing."""
+
+    def design(self, values: str, weights: list[float]) -> sl.DesignResult:
+        table = pyarrow.table(
+            {"who": ["A", "B", "B", "C", "D"], "x": [1.88, 3.05, 3.05, 8.21, 5.79], "w": weights}
+        )
+        data = {"source": table, "record": "who", "secret": "x", "bounds": [0, 10]}
+        data |= {"values": values, "max_rows_per_record": 3}
+        release = {"name": "r", "sql": "SELECT SUM(w * x) AS n FROM data", "noise_stddev": 2.0}
+        plan = {"data": data, "release": [release], "attacker": {"prior": "cos2"}}
+        return sl.design(plan, limit=0.9)
+
+    @pytest.mark.parametrize("values", ["constant", "independent"])
+    def test_the_noise_is_what_the_largest_weight_needs(self, values: str) -> None:
+        """C has nearly all of the sum: beside it the others hide little."""
+        result = self.design(values, [0.1, 0.1, -0.1, 2.0, 0.3])
+        (noise,) = result.noise
+        variance = 100 / 12 - 50 / np.pi**2  # of cos²
+        alone = 2.0 * np.sqrt(variance * 0.9 / 0.1)  # of a linear attack by someone who knows all others
+        assert result.binds
+        assert 0.9 * alone < noise.stddev < 1.4 * alone
+
+    def test_a_person_who_cancels_changes_nothing(self) -> None:
+        whole = self.design("constant", [0.1, 0.1, -0.1, 2.0, 0.3]).noise[0].stddev
+        less = self.design("constant", [0.1, 0.0, 0.0, 2.0, 0.3]).noise[0].stddev
+        assert whole == pytest.approx(less, rel=1e-6)

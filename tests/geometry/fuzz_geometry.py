@@ -24,7 +24,7 @@ from sightline.geometry.exposure import Exposure
 from sightline.geometry.fisher import Geometry
 from sightline.geometry.increment import Increment
 from sightline.noise.laws import GaussianNoise
-from sightline.numerics.decision import Decision, Evidence
+from sightline.numerics.rank import Decision, Evidence
 from sightline.releases.linear import WeightedSum
 from tests.labeled import exact_designs
 from tests.labeled.exact_answers import ExactDesign, as_fraction, pivots_of, relative_error

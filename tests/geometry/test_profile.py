@@ -13,8 +13,7 @@ from scipy import sparse
 
 import sightline as sl
 from sightline.errors import InvalidInput, Undecided
-from sightline.numerics.decision import Rank
-from sightline.numerics.rank import numerical_rank
+from sightline.numerics.rank import Rank, numerical_rank
 
 
 def reference_information(

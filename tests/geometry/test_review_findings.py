@@ -11,7 +11,7 @@ import tests.labeled.exact_designs as drawn
 import tests.labeled.fuzz_designs as designs
 from sightline.geometry.fisher import Geometry
 from sightline.noise.laws import CorrelatedNoise, GaussianNoise
-from sightline.numerics.decision import Decision
+from sightline.numerics.rank import Decision
 from sightline.releases.linear import WeightedSum
 from tests.labeled.exact_answers import ExactDesign
 

@@ -23,12 +23,11 @@ from scipy import sparse
 
 from sightline.arrays import FloatArray
 from sightline.errors import MissingExtra
-from sightline.labeled.bounds.domain import number_prior
+from sightline.labeled.bounds.priors import number_prior
 from sightline.labeled.bounds.target import TargetPrior
-from sightline.labeled.description import Readout
+from sightline.labeled.description import Known, Readout
 from sightline.labeled.design import MembershipDesign
 from sightline.labeled.exposures import Exposures, exposures
-from sightline.labeled.knowledge import Known
 from sightline.numerics.device import HOST, Device
 
 SAME = 1e-10

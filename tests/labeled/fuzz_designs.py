@@ -24,9 +24,9 @@ from scipy import sparse
 
 import tests.labeled.exact_designs as drawn
 from sightline import MembershipDesign
-from sightline.labeled.combination import SmallestCombination
 from sightline.labeled.contributions import Contributions
 from sightline.labeled.description import Readout
+from sightline.labeled.design import SmallestCombination
 from sightline.labeled.exposures import Exposures
 from sightline.noise.laws import CorrelatedNoise, GaussianNoise, LaplaceNoise
 from tests.labeled.exact_answers import BITS, ExactDesign, relative_error, root

@@ -13,10 +13,10 @@ import tests.labeled.exact_designs as drawn
 from sightline.labeled import route_cost, row_products
 from sightline.labeled.assessment import assess
 from sightline.labeled.bounds.coin import CoinPrior
-from sightline.labeled.bounds.domain import prior_on
+from sightline.labeled.bounds.priors import prior_on
 from sightline.labeled.bounds.target import Seen
+from sightline.labeled.dense_units import TableUnits
 from sightline.labeled.member_rows import MemberRows
-from sightline.labeled.table_units import TableUnits
 from sightline.labeled.unit_design import Design, RowNoise, UnitPrior
 from sightline.labeled.units import Units
 from sightline.noise.laws import GaussianNoise

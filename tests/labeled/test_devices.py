@@ -16,7 +16,7 @@ import pytest
 
 import sightline as sl
 from sightline.errors import InvalidInput, MissingExtra, TooMuchWork
-from sightline.labeled import table_units
+from sightline.labeled import dense_units
 from sightline.numerics.device import HOST, Device
 from tests.labeled import compare_devices
 from tests.labeled.compare_devices import Case, cases, compare
@@ -32,7 +32,7 @@ def with_doubles() -> AbstractContextManager[Any]:
 
 
 def test_numpy_as_the_library_of_an_accelerator(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(table_units, "_LARGE_BLOCK", 1000)  # several blocks of records
+    monkeypatch.setattr(dense_units, "_LARGE_BLOCK", 1000)  # several blocks of records
     assert worst(Device.named("numpy:cpu"), list(cases(1, 48))) <= 1e-10
 
 

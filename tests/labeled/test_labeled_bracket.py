@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from sightline import MembershipDesign
 from sightline.errors import InvalidInput
 from sightline.labeled import CosineSquaredPrior
-from sightline.labeled.bounds.domain import NUMBER_PRIORS, number_prior
+from sightline.labeled.bounds.priors import NUMBER_PRIORS, number_prior
 from tests.labeled.bounds.brute_force import law
 
 

@@ -12,8 +12,8 @@ import sightline as sl
 from sightline.errors import InvalidInput
 from sightline.labeled.bounds.coin import CoinPrior, coin_risk
 from sightline.labeled.bounds.target import Seen
+from sightline.labeled.description import Known
 from sightline.labeled.design import MembershipDesign
-from sightline.labeled.knowledge import Known
 
 SHARES = [0.5, 0.25, 0.9, 0.01]
 

@@ -76,7 +76,7 @@ def test_bad_input(monkeypatch: pytest.MonkeyPatch) -> None:
         design.combination(3)
     with pytest.raises(InvalidRelease, match="whole-number weights"):
         MembershipDesign([[0.5, 0.3], [0.1, 0.7]], noise=[1.0, 1.0], readout="sum").combination(0)
-    monkeypatch.setattr("sightline.labeled.combination._LARGEST", 3)
+    monkeypatch.setattr("sightline.labeled.design._LARGEST", 3)
     with pytest.raises(InvalidInput, match="at most 3 entries"):
         design.combination(0)
 

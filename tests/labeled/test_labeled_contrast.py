@@ -8,9 +8,9 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import sightline as sl
-from sightline import InOut, MembershipDesign
+from sightline import MembershipDesign
 from sightline.errors import InvalidInput
-from sightline.labeled import exchangeable_information, one_contrast_information, symmetry
+from sightline.labeled import InOut, exchangeable_information, one_contrast_information, symmetry
 
 
 def schur(a: float, c: float, d: float, e: float, m: int) -> float:

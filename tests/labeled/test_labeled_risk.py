@@ -16,7 +16,7 @@ import sightline as sl
 import tests.labeled.naive_labeled as naive
 from sightline import MembershipDesign
 from sightline.labeled import Known
-from sightline.labeled.bounds.uniform import UniformPrior
+from sightline.labeled.bounds.priors import UniformPrior
 
 PRIOR = UniformPrior(0.0, 1.0)
 BUDGET = sl.Budget(epsilon=1.0, delta=1e-5)

@@ -7,8 +7,8 @@ import pytest
 
 from sightline.errors import InvalidNoise
 from sightline.labeled.bounds.target import TargetPrior
+from sightline.labeled.description import Known
 from sightline.labeled.design import MembershipDesign
-from sightline.labeled.knowledge import Known
 from sightline.noise.laws import GaussianNoise, LaplaceNoise
 from sightline.noise.mixed import MixedNoise
 from tests.labeled.bounds import brute_force

@@ -11,7 +11,7 @@ from scipy import sparse
 from sightline import MembershipDesign
 from sightline.labeled import route_cost, row_products
 from sightline.labeled.assessment import assess
-from sightline.labeled.bounds.domain import prior_on
+from sightline.labeled.bounds.priors import prior_on
 from sightline.labeled.exposures import LoweredRecords
 from sightline.labeled.sparse_row_solver import SparseSolver
 from sightline.labeled.unit_design import RowNoise

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import sightline as sl
 from sightline.noise.pricing import price
-from sightline.numerics.doubled import root_times
+from sightline.numerics.residuals import root_times
 from sightline.privacy.registry import ACCOUNTANTS, accountant_named
 
 

@@ -14,7 +14,7 @@ import sightline as sl
 from sightline.numerics import certificate as proofs
 from sightline.numerics import integers
 from sightline.numerics.certificate import UnseenDirection, certificate, reduced_rows
-from sightline.numerics.doubled import misfit, two_product, two_sum
+from sightline.numerics.residuals import misfit, two_product, two_sum
 
 
 def echelon_form(rows: np.ndarray) -> list[list[Fraction]]:

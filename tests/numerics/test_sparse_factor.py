@@ -10,7 +10,7 @@ from flint import fmpq_mat, fmpz_mat
 from scipy import sparse
 
 from sightline.arrays import FloatArray
-from sightline.numerics.integer_proofs import proved, rounded
+from sightline.numerics.integers import proved, rounded
 from sightline.numerics.selected_inverse import selected_inverse
 from sightline.numerics.sparse_cholesky import factorise
 from sightline.numerics.sparse_symbolic import SymbolicFactor, TooMuchFill, analyse

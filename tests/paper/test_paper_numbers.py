@@ -16,7 +16,7 @@ from sightline.multiset.moments import Moments, pair_crb_at_two, pair_informatio
 from sightline.paper import boundary_sweeps, calibration, mle, realdata
 from sightline.paper.comparison import ClaimVerdict, Comparison, Effort, Line, claim, joint_test
 from sightline.paper.published import normalise, printed_line, reference, shipped_loads
-from sightline.privacy.budget import Budget
+from sightline.privacy.accountant import Budget
 from sightline.privacy.composition import BasicComposition
 
 BASIC = BasicComposition(Budget(epsilon=1.0, delta=1e-5))

@@ -12,8 +12,7 @@ import pytest
 from sightline.cli import main
 from sightline.errors import InvalidInput, MissingExtra
 from sightline.paper.comparison import ClaimVerdict, MadeFigure
-from sightline.paper.figures import LABELS, figure
-from sightline.paper.run import Regenerated, file_stem, regenerate
+from sightline.paper.run import LABELS, Regenerated, figure, file_stem, regenerate
 
 pytestmark = pytest.mark.thorough
 

@@ -12,7 +12,7 @@ import pytest
 
 from sightline.errors import InvalidInput, InvalidPlan, TooMuchWork
 from sightline.labeled.assessment import exposure_of, unit_brackets
-from sightline.labeled.bounds.domain import prior_on
+from sightline.labeled.bounds.priors import prior_on
 from sightline.labeled.row_products import RowProducts
 from sightline.labeled.unit_brackets import UnitBrackets
 from sightline.labeled.unit_design import Design, RowNoise, UnitPrior

@@ -69,7 +69,7 @@ def order_means(prior: PriorDensity, count: int) -> FloatArray:
 
     .. math:: \mathbb E[X_{(k)}] = m\tbinom{m-1}{k-1}\int x\,F^{k-1}(1-F)^{m-k} f\,dx
 
-    >>> from sightline.labeled.bounds.uniform import UniformPrior
+    >>> from sightline.labeled.bounds.priors import UniformPrior
     >>> order_means(UniformPrior(-1.0, 1.0), 3).round(9).tolist()
     [-0.5, 0.0, 0.5]
     """
@@ -94,7 +94,7 @@ class LinearBayes:
     and is defined for every record. For a record that no release depends on, it is the prior mean.
 
     >>> from sightline import SubsetSum, Transcript
-    >>> from sightline.labeled.bounds.uniform import UniformPrior
+    >>> from sightline.labeled.bounds.priors import UniformPrior
     >>> transcript = Transcript([SubsetSum(members=[0, 1], radius=1.0)], noise=[1.0])
     >>> attack = LinearBayes(prior=UniformPrior(-3.0, 3.0))
     >>> attack.estimate(transcript, [3.5]).values.round(6).tolist()  # 3 / (3 + 3 + 1) of the answer
@@ -152,7 +152,7 @@ def bayes_bracket(transcript: Transcript, *, prior: PriorDensity, target: Target
     without finite J, such as the uniform one, the lower bound is 0.
 
     >>> from sightline import SubsetSum, Transcript
-    >>> from sightline.labeled.bounds.cosine import CosineSquaredPrior
+    >>> from sightline.labeled.bounds.priors import CosineSquaredPrior
     >>> transcript = Transcript([SubsetSum(members=[0], radius=1.0)], noise=[0.5])
     >>> bracket = bayes_bracket(transcript, prior=CosineSquaredPrior(-1.0, 1.0))
     >>> bracket.lower.round(4).tolist(), bracket.upper.round(4).tolist()
@@ -213,7 +213,7 @@ class PosteriorMean:
     is then so small that the prior hardly matters, and the constrained MLE is the better attack.
 
     >>> from sightline import SubsetSum, Transcript
-    >>> from sightline.labeled.bounds.uniform import UniformPrior
+    >>> from sightline.labeled.bounds.priors import UniformPrior
     >>> transcript = Transcript([SubsetSum(members=[0], radius=1.0)], noise=[100.0])
     >>> PosteriorMean(prior=UniformPrior(0.0, 1.0)).estimate(transcript, [7.0]).values.round(4).tolist()
     [[0.5001]]
@@ -318,7 +318,7 @@ class Trivial:
     An attack without a smaller risk has learned nothing. Every simulation also reports this risk.
 
     >>> from sightline import Moment, Transcript
-    >>> from sightline.labeled.bounds.uniform import UniformPrior
+    >>> from sightline.labeled.bounds.priors import UniformPrior
     >>> transcript = Transcript([Moment(order=2, members=range(2), bound=1.0)], noise=[1.0])
     >>> Trivial(prior=UniformPrior(-1.0, 1.0)).estimate(transcript, [0.3]).values.round(6).tolist()
     [[-0.333333, 0.333333]]

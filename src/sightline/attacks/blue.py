@@ -21,7 +21,7 @@ from sightline.attacks.estimates import (
     width_factor,
 )
 from sightline.attacks.model import Box, Model, Row, columns_of
-from sightline.attacks.newton import minimise
+from sightline.attacks.starts import minimise
 from sightline.attacks.transcript_model import model_of
 from sightline.errors import InvalidInput, Undecided, require
 from sightline.geometry.fisher import Geometry
@@ -29,8 +29,7 @@ from sightline.geometry.frame import dense
 from sightline.geometry.transcript import Transcript
 from sightline.noise.laws import Noise
 from sightline.numerics.certificate import ExactRecipe, certificate
-from sightline.numerics.decision import Decision
-from sightline.numerics.rank import balance
+from sightline.numerics.rank import Decision, balance
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -36,7 +36,7 @@ from sightline.attacks.workers import run_all
 from sightline.display import Displayed
 from sightline.errors import require
 from sightline.geometry.transcript import Transcript
-from sightline.labeled.bounds.uniform import UniformPrior
+from sightline.labeled.bounds.priors import UniformPrior
 from sightline.progress import Progress, reporting
 from sightline.releases.deepset import DeepSet
 

@@ -20,8 +20,7 @@ from numpy.typing import ArrayLike
 from sightline.arrays import FloatArray, frozen_floats
 from sightline.attacks.estimates import box_of
 from sightline.attacks.model import Model
-from sightline.attacks.newton import minimise
-from sightline.attacks.starts import grid_points
+from sightline.attacks.starts import grid_points, minimise
 from sightline.attacks.transcript_model import model_of
 from sightline.errors import require
 from sightline.geometry.transcript import Transcript

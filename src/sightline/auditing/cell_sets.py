@@ -56,6 +56,28 @@ class WeightedSets:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class SignatureRanges:
+    """Ranges of signatures in some order: of the steps of running sums, say."""
+
+    ordered: IndexArray
+    first: IndexArray  # of each range, its place in the order
+    last: IndexArray  # and the place after its last one
+
+    def __len__(self) -> int:
+        return int(self.first.size)
+
+    def totals(self, values: FloatArray) -> FloatArray:
+        before = np.concatenate([np.zeros((1, values.shape[1])), values[self.ordered].cumsum(axis=0)])
+        return np.asarray(before[self.last] - before[self.first])
+
+    def signatures(self, place: int) -> IndexArray:
+        return self.ordered[self.first[place] : self.last[place]]
+
+    def take(self, places: IndexArray) -> SignatureRanges:
+        return replace(self, first=self.first[places], last=self.last[places])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class CellSets:
     """Cells of partitions, or all cells of one: of each the signatures with rows that are unknown."""
 

@@ -11,11 +11,13 @@ import numpy as np
 from sightline.arrays import FloatArray, IndexArray
 from sightline.auditing.findings import Findings, Keys, LinearFindings
 from sightline.auditing.linear_attacks import Folded, LinearAttacks
+from sightline.auditing.named_features import named_features
 from sightline.auditing.recipes import RecipeWriter
 from sightline.auditing.result import EDGES, Distribution, Exposed
 from sightline.auditing.result_parts import SMALL_GROUP
 from sightline.auditing.signature_names import signature_names
 
+_NAMED = 5  # of the most exposed with several rows, whose periods are looked at
 _NEGLIGIBLE = 1e-9  # of the largest weight of a feature: rounding of a weight that is zero
 
 
@@ -115,9 +117,14 @@ def describe(
         _entry(findings, found, column, writer, named, folded.get(column)).model_copy(update={"label": label})
         if alone
         else _of_person(found, column, writer, named, folded.get(column)).model_copy(
-            update={"total": None if attacks is None else attacks.total(column)}
+            update={
+                "total": None if attacks is None else attacks.total(column),
+                "named": named_features(findings, found, column) if place < _NAMED else (),
+            }
         )
-        for column, label, alone in zip(columns.tolist(), labels, single.tolist(), strict=True)
+        for place, (column, label, alone) in enumerate(
+            zip(columns.tolist(), labels, single.tolist(), strict=True)
+        )
     )
 
 

@@ -82,12 +82,11 @@ class LinearFindings:
 
     @cached_property
     def upper(self) -> FloatArray:
-        """The upper end of remaining uncertainty: what the best linear attack leaves.
+        """The upper end of remaining uncertainty: what the best attack that is known leaves.
 
         A person with several rows is judged by the category of which it leaves least.
         """
-        several = (self.linear.rows_of_unit > 1)[:, None]
-        upper = self.exposure.upper
+        several, upper = (self.linear.rows_of_unit > 1)[:, None], self.exposure.upper_of_best
         return np.where(several, upper.min(axis=1, keepdims=True), upper).ravel()
 
     @property
@@ -485,7 +484,7 @@ def _lower(lowered: Lowered, exposure: UnitExposure, pricing: Pricing, up_to: in
     prior, units, law = lowered.prior.number, lowered.units, pricing.bounding_law
     noise, table = lowered.design.noise, lowered.table
     own = np.asarray(table.power(2).T @ noise.information)
-    if noise.covariance is not None:  # up to what rounding may hide
+    if noise.shared:  # up to what rounding may hide
         precision = noise.precision.matrix[:-1, :-1]
         own = np.asarray(table.multiply(precision @ table).sum(axis=0)).ravel() * (1 + 1e-6)
     own = own * units.times

@@ -33,6 +33,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from sightline.arrays import FloatArray, IndexArray
 from sightline.auditing.findings import Findings
@@ -41,10 +42,11 @@ from sightline.auditing.known_sums import (
     coarse_partitions,
     column_shares,
     comparable_sums,
-    covariance,
     linear_partitions,
+    noise_of,
     published_sums,
     signature_sums,
+    step_sums,
     unknown_rows,
     weighted_sums,
     with_lists,
@@ -154,6 +156,8 @@ def _combined(findings: Findings, published: KnownSums) -> list[_View]:
         views.append(_View(findings=findings, sums=merged, chosen=large, less=small))
     if (of_signatures := signature_sums(findings)) is not None:
         views.append(_View(findings=findings, sums=of_signatures))
+    if (of_steps := step_sums(findings)) is not None:
+        views.append(_View(findings=findings, sums=of_steps))
     return views
 
 
@@ -203,10 +207,8 @@ class _View:
         if self.chosen is None or self.less is None:
             return self.sums.deviation
         if self.sums.combination is not None:
-            between = covariance(self.findings, self.sums)
-            own = np.diagonal(between)
-            apart = own[self.chosen] + own[self.less] - 2 * between[self.chosen, self.less]
-            return np.asarray(np.sqrt(np.maximum(apart, np.finfo(np.float64).tiny)))
+            apart = self.sums.combination[self.chosen] - self.sums.combination[self.less]
+            return noise_of(self.findings, sparse.csr_array(apart))
         return np.hypot(self.sums.deviation[self.chosen], self.sums.deviation[self.less])
 
     def totals(self, sums: FloatArray) -> FloatArray:

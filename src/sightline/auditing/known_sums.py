@@ -8,8 +8,8 @@ set of rows. Three more kinds of sums follow from them:
 - *differences*: if the rows of one sum are among those of another, the difference is about the others, with
   the noise :math:`\sqrt{s^2 + t^2}`.
 
-Where the noise is correlated, a sum that is :math:`c^\top` times the published numbers has the noise
-:math:`\sqrt{c^\top \Sigma\, c}` instead.
+Where numbers share noise, a sum that is :math:`c^\top` times the published numbers has the noise
+:math:`\sqrt{c^\top \Sigma\, c}` instead. Of running sums, those over ranges of steps are looked at, too.
 
 The sum over the rows with one signature is one more, with the error of the best unbiased recipe.
 """
@@ -19,18 +19,22 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 
 from sightline.arrays import FloatArray, IndexArray
-from sightline.auditing.cell_sets import CellSets, SignatureSets, WeightedSets
+from sightline.auditing.cell_sets import CellSets, SignatureRanges, SignatureSets, WeightedSets
 from sightline.auditing.findings import Findings
 from sightline.auditing.lowering import LINEAR, cell_name
+from sightline.labeled.row_solver import DenseSolver
 from sightline.tables.membership import Feature, Membership, Statistic
 
 # Releases × releases × signatures up to which sums are compared with each other, coarse releases first.
 _MOST_PAIRINGS = 5e7
+_BLOCK = 2_000  # combinations whose noise is computed at a time
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -46,7 +50,7 @@ class KnownSums:
     cells: IndexArray  # the first published number that it is read off
     weighted: bool = False  # whether members are weights
     reflected: FloatArray | None = None  # added: a value x with a negative weight counts as low + high - x
-    combination: FloatArray | None = None  # sums × cells: c of each sum, if the noise is correlated
+    combination: sparse.csr_array | None = None  # sums × cells: c of each sum, where numbers share noise
 
     def __len__(self) -> int:
         return len(self.names)
@@ -91,9 +95,9 @@ def published_sums(findings: Findings, partitions: Sequence[int]) -> KnownSums:
     cells, owner = cells[chosen], owner[chosen]
     size = np.array([_factor(membership, int(c)) for c in cells])
     combination = None
-    if pricing.correlation is not None:
-        combination = np.zeros((cells.size, len(membership.cells)))
-        combination[np.arange(cells.size), cells] = size
+    if pricing.strategies:
+        places = np.arange(cells.size), cells
+        combination = sparse.csr_array((size, places), shape=(cells.size, len(membership.cells)))
     return KnownSums(
         members=members.take(chosen),
         column=column[chosen].astype(np.intp),
@@ -206,18 +210,94 @@ def comparable_sums(
     more = sums.rows[large] > sums.rows[small] + 1
     pairs = np.unique(place[large[more]] * np.intp(len(merged)) + place[small[more]])
     if merged.combination is not None:
-        merged = replace(merged, deviation=np.sqrt(np.diagonal(covariance(findings, merged))))
+        merged = replace(merged, deviation=noise_of(findings, merged.combination))
     return merged, (pairs // max(1, len(merged)), pairs % max(1, len(merged)))
 
 
-def covariance(findings: Findings, sums: KnownSums) -> FloatArray:
-    """The covariance of the noise on some sums, where the noise on the published numbers is correlated."""
-    pricing = findings.pricing
-    assert sums.combination is not None
-    assert pricing.correlation is not None
-    scaled = sums.combination * pricing.noise_stddev / np.sqrt(pricing.times[pricing.owner])
-    found: FloatArray = scaled @ pricing.correlation @ scaled.T
-    return found
+def noise_of(findings: Findings, combinations: sparse.csr_array) -> FloatArray:
+    """The standard deviation of the noise on combinations of the cells, where numbers share noise."""
+    pricing, variances = findings.pricing, [np.zeros(0)]
+    scaled = combinations @ sparse.diags_array(1 / np.sqrt(pricing.times[pricing.owner]))
+    for first in range(0, scaled.shape[0], _BLOCK):
+        some = sparse.csr_array(scaled[first : first + _BLOCK])
+        variances.append(np.asarray(some.multiply(some @ pricing.covariance).sum(axis=1)).ravel())
+    return np.sqrt(np.maximum(np.concatenate(variances), np.finfo(np.float64).tiny))
+
+
+def step_sums(findings: Findings) -> KnownSums | None:
+    """Sums over ranges of the steps of running sums: published ones from the first step, and differences.
+
+    The lengths of the others are powers of two and three times these. An attacker knows that nobody is in a
+    step, which tells of the noise: the error is that of the best unbiased combination.
+    """
+    found, membership = findings.linear, findings.membership
+    blocks = [(cells, one) for cells, one in findings.pricing.steps() if one.running]
+    if found is None or not blocks or not isinstance(found.exposure.solver, DenseSolver):
+        return None
+    solver, row_of = found.exposure.solver, np.full(len(membership.cells), -1, dtype=np.intp)
+    row_of[found.linear.cells] = np.arange(found.linear.row_count)
+    kept = np.full(found.linear.row_count, -1, dtype=np.intp)
+    kept[solver.independent.rows] = np.arange(solver.rank)
+    covariance, _ = solver.reduced(found.linear.design.noise.variance)
+    ordered = [np.zeros(0, dtype=np.intp)]
+    parts: list[tuple[NDArray[Any], ...]] = []
+    unknown, placed = np.append(unknown_rows(membership), 0.0), 0
+    for cells, strategy in blocks:
+        partition = int(findings.pricing.owner[cells[0]])
+        start, stop = _ranges(strategy.steps)
+        inside = np.flatnonzero(kept[row_of[cells]] >= 0)  # steps that tell something of an unknown row
+        live = kept[row_of[cells[inside]]]
+        noise = np.zeros((strategy.steps + 1, strategy.steps + 1))
+        noise[np.ix_(inside + 1, inside + 1)] = covariance[np.ix_(live, live)]
+        noise = noise.cumsum(axis=0).cumsum(axis=1)
+        variance = noise[stop, stop] + noise[start, start] - 2 * noise[start, stop]
+        order, ends = _by_step(membership, partition, cells)
+        before = np.concatenate([[0.0], np.cumsum(unknown[order])])
+        rows = before[ends[stop]] - before[ends[start]]
+        told = np.flatnonzero((rows > 0) & (variance > 0))
+        first, last = ends[start[told]] + placed, ends[stop[told]] + placed
+        column = np.full(told.size, _column(findings, partition))
+        parts.append((rows[told], variance[told], column, cells[stop[told] - 1], start[told], first, last))
+        ordered.append(order)
+        placed += order.size
+    rows, variance, column, last_cell, skipped, first, last = (
+        np.concatenate(one) for one in zip(*parts, strict=True)
+    )
+    if not rows.size or column.min() < 0:
+        return None
+    names = (
+        f'"{cell_name(membership, cell)}"' + f" less the sum of the first {steps:,} steps" * (steps > 0)
+        for cell, steps in zip(last_cell.tolist(), skipped.tolist(), strict=True)
+    )
+    return KnownSums(
+        members=SignatureRanges(ordered=np.concatenate(ordered), first=first, last=last),
+        column=column,
+        rows=rows,
+        deviation=np.sqrt(variance),
+        copies=np.zeros(rows.size, dtype=np.intp),
+        names=tuple(names),
+        cells=last_cell,
+    )
+
+
+def _ranges(steps: int) -> tuple[IndexArray, IndexArray]:
+    """Where each range starts and stops: all ranges from the first step, and those of some lengths."""
+    powers = 2 ** np.arange(steps.bit_length())
+    lengths = np.unique(np.concatenate([powers, 3 * powers]))
+    lengths = lengths[lengths < steps]
+    starts = [np.zeros(steps, dtype=np.intp), *(np.arange(1, steps + 1 - one) for one in lengths.tolist())]
+    stops = [np.arange(1, steps + 1), *(np.arange(1 + one, steps + 1) for one in lengths.tolist())]
+    return np.concatenate(starts), np.concatenate(stops)
+
+
+def _by_step(membership: Membership, partition: int, cells: IndexArray) -> tuple[IndexArray, IndexArray]:
+    """The signatures with unknown rows in some steps, in their order; and where each step starts."""
+    step = membership.signatures[:, partition].astype(np.intp) - (
+        int(cells[0]) - membership.starts[partition]
+    )
+    inside = np.flatnonzero((membership.counts > membership.known) & (step >= 0) & (step < cells.size))
+    order = inside[np.argsort(step[inside], kind="stable")]
+    return order, np.searchsorted(step[order], np.arange(cells.size + 1))
 
 
 def linear_partitions(findings: Findings) -> list[int]:
@@ -269,8 +349,11 @@ def _with_whole_releases(findings: Findings, published: KnownSums) -> KnownSums:
     )
     several = np.flatnonzero(counts > 1)
     if combination is not None:
-        whole = [combination[place == one].sum(axis=0, keepdims=True) for one in several]
-        combination = np.concatenate([combination, *whole])
+        places = np.arange(len(published)), np.searchsorted(several, place)
+        inside = np.isin(place, several)
+        shape = (several.size, len(published))
+        whole = sparse.csr_array((np.ones(inside.sum()), (places[1][inside], places[0][inside])), shape=shape)
+        combination = sparse.csr_array(sparse.vstack([combination, whole @ combination]))
     names = [findings.membership.partitions[partitions[one]].name for one in several]
     variances = np.bincount(place, np.square(published.deviation), partitions.size)[several]
     return KnownSums(
@@ -297,8 +380,10 @@ def _merged(sums: KnownSums, same: IndexArray) -> tuple[KnownSums, IndexArray]:
     merged = sums.take(first)
     combination = None
     if sums.combination is not None:
-        combination = np.zeros_like(sums.combination[: len(first)])
-        np.add.at(combination, group, sums.combination * (sums.deviation**-2.0 / precision[group])[:, None])
+        shares = sums.deviation**-2.0 / precision[group]
+        places = group, np.arange(len(sums))
+        averages = sparse.csr_array((shares, places), shape=(len(first), len(sums)))
+        combination = sparse.csr_array(averages @ sums.combination)
     several = tuple(
         name if count == 1 else f"{name} and {count - 1} more about the same rows, averaged,"
         for name, count in zip(merged.names, number.tolist(), strict=True)

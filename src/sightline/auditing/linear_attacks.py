@@ -117,9 +117,17 @@ class LinearAttacks:
         if not 0 < share <= 1 + 1e-6:
             return None
         small = np.linalg.solve(self._covariance[np.ix_(chosen, chosen)], reach[chosen]) * self._scale
-        published = small * linear.factors[self.rows[chosen]]
-        order = np.lexsort((chosen, -np.abs(published * np.sqrt(np.diagonal(self._covariance))[chosen])))
-        lines, published = self.rows[chosen[order]], published[order]
+        full = np.zeros(linear.row_count)
+        full[self.rows[chosen]] = small
+        published = writer.on_published(full)
+        lines = np.flatnonzero(published)
+        size = np.sqrt(linear.design.noise.variance[lines]) / np.abs(linear.factors[lines])
+        if not self.findings.pricing.strategies:
+            size = np.zeros(linear.row_count)
+            size[self.rows] = np.sqrt(np.diagonal(self._covariance))
+            size = size[lines]
+        lines = lines[np.lexsort((lines, -np.abs(published[lines] * size)))]
+        published = published[lines]
         steps = tuple(
             writer.step(int(line), float(weight)) for line, weight in zip(lines, published, strict=True)
         )

@@ -324,9 +324,8 @@ def _noise(pricing: Pricing, cells: IndexArray, owner: IndexArray, factors: Floa
     size = factors / np.sqrt(copies)
     stddevs = np.maximum(pricing.noise_stddev[cells], np.where(exact, scales, 0.0))
     answers = pricing.laplace_answers[cells]
-    if pricing.correlation is not None:
-        signed = scales * size
-        return RowNoise.correlated(pricing.correlation[np.ix_(cells, cells)] * np.outer(signed, signed))
+    if pricing.strategies:
+        return _shared_noise(pricing, cells, size)
     return RowNoise.of(
         scales * np.abs(size),
         stddevs * np.abs(size),
@@ -335,3 +334,25 @@ def _noise(pricing: Pricing, cells: IndexArray, owner: IndexArray, factors: Floa
         exact=exact,
         share=pricing.lattice_share,
     )
+
+
+def _shared_noise(pricing: Pricing, cells: IndexArray, size: FloatArray) -> RowNoise:
+    """The noise of rows of which some share it: by strategies, and by the noise of each other row."""
+    row_of = np.full(pricing.owner.size, -1, dtype=np.intp)
+    row_of[cells] = np.arange(cells.size)
+    apart = np.flatnonzero(~np.isin(pricing.owner[cells], list(pricing.strategies)))
+    blocks = [(row_of[steps], pricing.parameter[steps[0]], strategy) for steps, strategy in pricing.steps()]
+    noises = apart.size + sum(len(strategy.table) for _, _, strategy in blocks)
+    whitener = np.zeros((noises, cells.size))
+    precision, covariance = np.zeros((2, cells.size, cells.size))
+    stddevs = pricing.scale[cells[apart]] * size[apart]
+    whitener[np.arange(apart.size), apart] = 1 / stddevs
+    precision[apart, apart], covariance[apart, apart] = stddevs**-2.0, stddevs**2
+    start = apart.size
+    for rows, stddev, strategy in blocks:
+        unit = stddev * size[rows]  # a strategy measures rows over their size
+        whitener[start : start + len(strategy.table), rows] = strategy.table / unit
+        precision[np.ix_(rows, rows)] = strategy.gram / (unit[:, None] * unit)
+        covariance[np.ix_(rows, rows)] = strategy.covariance * (unit[:, None] * unit)
+        start += len(strategy.table)
+    return RowNoise.whitened_by(whitener, made=(precision, covariance))

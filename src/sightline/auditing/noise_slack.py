@@ -17,7 +17,7 @@ from sightline.auditing.pricing import price
 from sightline.auditing.result import NoiseSlack, Verdict, VerdictStatus
 from sightline.format import number
 from sightline.noise.published import LEAST_DISCRETE_STDDEV
-from sightline.privacy.budget import Budget
+from sightline.privacy.accountant import Budget
 from sightline.privacy.registry import accountants
 
 _AGAIN = "Audit again before you use less: what the true values show was checked at today's noise only."

@@ -177,8 +177,9 @@ def nonlinear_findings(
     width = plan.data.domain[1] - plan.data.domain[0]
     table[np.abs(table) * width < NEGLIGIBLE * pricing.scale[:, None]] = 0.0
     seen = np.flatnonzero(table.any(axis=1))
+    small = seen.size and float(np.abs(table[seen]).max(axis=1).min()) < SMALLEST_SIZE
     require(
-        seen.size == 0 or float(np.abs(table[seen]).max(axis=1).min()) >= SMALLEST_SIZE,
+        not small,
         f"slopes of moments and thresholds of at least {SMALLEST_SIZE:g}",
         got="smaller ones",
         fix="state the secret in another unit",
@@ -186,6 +187,8 @@ def nonlinear_findings(
     )
     if seen.size == 0:
         return None
+    # A number that depends on no record tells the noise of those that share it.
+    seen = np.flatnonzero(table.any(axis=1) | np.isin(pricing.owner, list(pricing.strategies)))
     owner = np.array([cell.partition for cell in membership.cells], dtype=np.intp)[seen]
     mean = np.array([membership.partitions[p].statistic is Statistic.MEAN for p in owner])
     count = np.array([membership.cells[c].rows for c in seen], dtype=np.float64)

@@ -8,15 +8,14 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import ConfigDict, Field, model_validator
 
 from sightline.auditing.plan_fields import LARGEST as LARGEST
 from sightline.auditing.plan_fields import LARGEST_LIMIT as LARGEST_LIMIT
 from sightline.auditing.plan_fields import SMALLEST as SMALLEST
 from sightline.auditing.plan_fields import (
-    Number,
     NumberName,
     Positive,
     Section,
@@ -30,6 +29,7 @@ from sightline.auditing.plan_sections import Bounds, Categories, Kind, OtherSecr
 from sightline.auditing.plan_sections import Limits as Limits
 from sightline.auditing.plan_sections import Privacy as Privacy
 from sightline.auditing.release_noise import ReleaseNoise, ReleaseNoises, number_name, require_labels
+from sightline.auditing.running import RunningSums
 from sightline.errors import InvalidPlan, require
 from sightline.privacy.accountant import NoiseLaw
 from sightline.privacy.registry import ACCOUNTANTS
@@ -109,11 +109,22 @@ class Data(Section):
         return self
 
 
+def _sql_or_file(schema: dict[str, Any]) -> None:
+    """Say in the JSON Schema that a file may take the place of the SQL."""
+    about = "A file with the one SELECT, in place of sql. A relative path starts from the plan's folder."
+    fields = schema["properties"]
+    file = {"description": about, "minLength": 1, "title": "File", "type": "string"}
+    schema["properties"] = {"name": fields.pop("name"), "sql": fields.pop("sql"), "file": file, **fields}
+    schema["required"] = [name for name in schema["required"] if name != "sql"]
+
+
 class Release(Section):
     """One query, published once or several times."""
 
+    model_config = ConfigDict(json_schema_extra=_sql_or_file)
+
     name: Text = Field(description="What people call it.")
-    sql: Text = Field(description="One SELECT over the table, which is called data.")
+    sql: Text = Field(description="One SELECT over the table, which is called data, or by its own name.")
     times: Annotated[int, Field(ge=1, le=MOST_COPIES)] = Field(
         default=1,
         description="How often it is published, with fresh noise and the same rows; in each period of the "
@@ -130,6 +141,12 @@ class Release(Section):
     noise: ReleaseNoises = Field(
         default=(),
         description="Noise of any law, instead of noise_stddev: one section, or one for each label.",
+    )
+    running: RunningSums | None = Field(
+        default=None,
+        description="Running sums are published: over a column of GROUP BY, from its first step to its last "
+        "(whole numbers or days), also of steps that nobody is in. Two rows of a record are at least "
+        "min_separation steps apart.",
     )
     withhold: Annotated[tuple[NumberName, ...], Field(strict=False)] = Field(
         default=(),
@@ -166,6 +183,31 @@ class Release(Section):
             return self.noise
         return (ReleaseNoise(stddev=self.noise_stddev),)
 
+    @property
+    def factored(self) -> bool:
+        """Whether its numbers share noise that a mechanism draws."""
+        return any(bool(one.mechanism) for one in self.noise)
+
+    def _check_mechanism(self) -> None:
+        """Refuse what goes with no mechanism, and a mechanism without what it needs."""
+        alone = not self.withhold and self.suppress is None and self.times == 1
+        require(
+            alone or not (self.factored or self.running),
+            "a mechanism or running sums without withhold, suppress and times",
+            got="withhold" if self.withhold else "suppress" if self.suppress else f"times = {self.times}",
+            fix="all numbers of a mechanism share its noise; publish another release",
+            error=InvalidPlan,
+        )
+        named = any(one.mechanism.name for one in self.noise)
+        every = bool(self.noise) and all(one.mechanism for one in self.noise)
+        require(
+            (self.running is None or every) and (not named or self.running is not None),
+            "running with noise = { mechanism = … }, and a mechanism by its name with running",
+            got="one without the other",
+            fix="independent noise on every running sum is mechanism = 'independent'",
+            error=InvalidPlan,
+        )
+
     def without(self, numbers: Iterable[tuple[tuple[str, ...], str]]) -> Release:
         """The release with some more numbers withheld, each given by its key and label."""
         gone = sorted(numbers)
@@ -185,6 +227,7 @@ class Release(Section):
             error=InvalidPlan,
         )
         require_labels(self.noise)
+        self._check_mechanism()
         require(
             not self.published or self.noise_given,
             "noise_stddev or noise for a release that is published",
@@ -197,34 +240,6 @@ class Release(Section):
             least <= most,
             "noise_within with the least before the most",
             got=f"{least:g} and {most:g}",
-            error=InvalidPlan,
-        )
-        return self
-
-
-class Correlation(Section):
-    """The correlation of the noise on some numbers; the noise on all others is independent."""
-
-    numbers: Annotated[tuple[NumberName, ...], Field(strict=False, min_length=2)] = Field(
-        description="The numbers, each with a noise of its own in its release: the name of the release, the "
-        "values of the group, and the label where the release has several aggregates."
-    )
-    rows: Annotated[tuple[Annotated[tuple[Number, ...], Field(strict=False)], ...], Field(strict=False)] = (
-        Field(
-            description="For each number its correlations with those before it: a row of 0, 1, 2, … entries."
-        )
-    )
-
-    @model_validator(mode="after")
-    def _is_a_triangle(self) -> Correlation:
-        require(all(self.numbers), "the release of each number", got="an empty list", error=InvalidPlan)
-        sizes = [len(row) for row in self.rows]
-        triangle = sizes == list(range(len(self.numbers)))
-        within = all(abs(value) < 1 for row in self.rows for value in row)
-        require(
-            triangle and within,
-            "a row for each number: of 0, 1, 2, … correlations between -1 and 1",
-            got=f"rows of {', '.join(map(str, sizes[:4]))} …" if within else "another correlation",
             error=InvalidPlan,
         )
         return self
@@ -247,7 +262,6 @@ class Plan(Section):
     releases: Annotated[tuple[Release, ...], Field(strict=False, min_length=1)] = Field(alias="release")
     attacker: Attacker = Attacker()
     limits: Limits = Limits()
-    correlation: Correlation | None = None
     secrets: Annotated[tuple[OtherSecret, ...], Field(strict=False)] = Field(
         default=(),
         alias="secret",

@@ -11,7 +11,7 @@ from pydantic import BeforeValidator, Field, PlainSerializer, model_validator
 
 from sightline.auditing.plan_fields import LARGEST_LIMIT, SMALLEST, Number, Positive, Section, Share, Text
 from sightline.errors import InvalidPlan, require
-from sightline.labeled.bounds.domain import NUMBER_PRIORS
+from sightline.labeled.bounds.priors import NUMBER_PRIORS
 from sightline.privacy.registry import ACCOUNTANTS
 
 MOST_PERIODS = 10_000

@@ -28,8 +28,8 @@ ends do not rely on it (:mod:`sightline.auditing.exact_numbers`).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -38,14 +38,13 @@ from numpy.typing import NDArray
 from sightline.arrays import FloatArray, IndexArray
 from sightline.auditing.plan import Plan
 from sightline.auditing.plan_fields import LARGEST, SMALLEST
-from sightline.auditing.record_costs import CellCosts
+from sightline.auditing.record_costs import CellCosts, squared_norms
 from sightline.auditing.shared_budget import scales_paid_by_budgets
 from sightline.auditing.stated_noise import (
     check_laws,
-    correlation_of,
-    least_own_share,
     stated_laws,
     stated_parameters,
+    strategies_of,
 )
 from sightline.errors import InvalidPlan, require
 from sightline.noise.laws import CorrelatedNoise, GaussianNoise, LaplaceNoise, Noise
@@ -58,6 +57,7 @@ from sightline.noise.published import (
     noise_stddev,
     parameter_of_stddev,
 )
+from sightline.noise.strategies import Strategy
 from sightline.privacy.accountant import NoiseLaw
 from sightline.releases.features import power_range
 from sightline.tables.membership import Band, Feature, Membership, Partition, Statistic
@@ -84,8 +84,8 @@ class Pricing:
     shared: tuple[tuple[int, ...], ...]  # the bundles that the budget pays for
     releases: int  # how many releases they are
     row_norms: FloatArray  # of each partition: the rows of a record that its sensitivity is priced for
-    correlation: FloatArray | None = None  # of the noise on the cells; none if it is independent
-    own_share: float = 1.0  # the least share of a variance in any direction that is independent noise
+    # Of partitions whose numbers share noise: their parameter is the stddev of the noise that is drawn.
+    strategies: Mapping[int, Strategy] = field(default_factory=dict)
 
     @cached_property
     def exact(self) -> BoolArray:
@@ -111,16 +111,59 @@ class Pricing:
     @cached_property
     def scale(self) -> FloatArray:
         """One over the root of the information about each cell: a standard deviation, or a Laplace scale."""
-        found = self._of_laws(information_scale)
+        found = self.information_parameter
+        if self.strategies:
+            found = np.where(np.isin(self.owner, list(self.strategies)), self.noise_stddev, found)
         if not self.exact.any():
             return found
         ratio = np.where(self.exact, 1.0, found / self.sensitivity)
         return np.where(self.exact, _ALMOST_EXACT * min(1.0, float(ratio.min())) * self.sensitivity, found)
 
     @cached_property
+    def information_parameter(self) -> FloatArray:
+        """One over the root of the information, in units of what the sensitivity is in; 0 if exact."""
+        return self._of_laws(information_scale)
+
+    @cached_property
     def noise_stddev(self) -> FloatArray:
-        """The standard deviation of the noise on each cell."""
-        return self._of_laws(noise_stddev)
+        """The standard deviation of the noise on each cell; of steps, in the best unbiased combination."""
+        return self._with_strategies(lambda strategy: np.diagonal(strategy.covariance))
+
+    @cached_property
+    def published_stddev(self) -> FloatArray:
+        """The standard deviation of the noise on each published number: that of a step is a running sum."""
+        return self._with_strategies(lambda strategy: strategy.published_variances)
+
+    def _with_strategies(self, variances: Callable[[Strategy], FloatArray]) -> FloatArray:
+        """Standard deviations of all cells, with those of strategies by the variances for noise of 1."""
+        found = self._of_laws(noise_stddev)
+        for p, strategy in self.strategies.items():
+            own = np.flatnonzero(self.owner == p)
+            stddevs = np.sqrt(variances(strategy))
+            found[own] = self.parameter[own] * np.tile(stddevs, own.size // strategy.steps)
+        return found
+
+    @cached_property
+    def covariance(self) -> FloatArray:
+        """The covariance of the noise on the cells, where numbers share it."""
+        found = np.diag(self.noise_stddev**2)
+        for cells, strategy in self.steps():
+            found[np.ix_(cells, cells)] = strategy.covariance * self.parameter[cells[0]] ** 2
+        return found
+
+    def running_sums(self, values: FloatArray) -> FloatArray:
+        """Values of cells as they are published: those of steps added up, where running sums are."""
+        found = values.copy()
+        for cells, strategy in self.steps():
+            if strategy.running:
+                found[cells] = np.cumsum(values[cells])
+        return found
+
+    def steps(self) -> Iterator[tuple[IndexArray, Strategy]]:
+        """The cells of all steps of a strategy, for every value of the other columns of GROUP BY."""
+        for p, strategy in self.strategies.items():
+            for cells in np.flatnonzero(self.owner == p).reshape(-1, strategy.steps):
+                yield cells, strategy
 
     @cached_property
     def bundle_laws(self) -> tuple[PublishedLaw, ...]:
@@ -135,11 +178,11 @@ class Pricing:
     @cached_property
     def multipliers(self) -> FloatArray:
         """Noise over sensitivity, one for each release that an accountant counts; 0 if it is exact."""
-        return np.repeat(self._least_of_bundles(self.accounted_scale / self.sensitivity), self.copies)
+        return np.repeat(self._least_of_bundles(self.parameter / self.sensitivity), self.copies)
 
     @cached_property
     def information_multipliers(self) -> FloatArray:
-        """The same by what bounds on attacks count; independent noise that protects no better than theirs."""
+        """The same by what bounds on attacks count."""
         return np.repeat(self._bundle_multipliers, self.copies)
 
     @cached_property
@@ -163,22 +206,18 @@ class Pricing:
         return float(np.sum(np.repeat(np.asarray(each), self.copies)))
 
     @property
-    def accounted_scale(self) -> FloatArray:
-        """Independent noise on the cells that protects no better than theirs: what an accountant counts."""
-        return self.parameter * math.sqrt(self.own_share)
-
-    @property
     def record_costs(self) -> CellCosts:
         """What each cell costs the records in it."""
         with np.errstate(divide="ignore"):  # an exact number costs everything
             pure = np.array([law.pure for law in self.laws], dtype=np.bool_)[self.owner]
-            costs = (self.sensitivity / self.accounted_scale) ** np.where(pure, 1, 2)
+            costs = (self.sensitivity / self.parameter) ** np.where(pure, 1, 2)
         return CellCosts(
             costs=costs,
             bundles=self.bundles,
             times=self.times,
             row_norms=self.row_norms,
             pure=tuple(law.pure for law in self.bundle_laws),
+            strategies=self.strategies,
         )
 
     @property
@@ -205,7 +244,11 @@ class Pricing:
 
     @cached_property
     def _bundle_multipliers(self) -> FloatArray:
-        return self._least_of_bundles(self.scale * math.sqrt(self.own_share) / self.sensitivity)
+        return self._least_of_bundles(self._bounding_parameter / self.sensitivity)
+
+    @property
+    def _bounding_parameter(self) -> FloatArray:
+        return np.where(self.exact, self.scale, self.information_parameter)
 
     def _least_of_bundles(self, ratio: FloatArray) -> FloatArray:
         """The least of a number of each cell, for each bundle."""
@@ -245,10 +288,12 @@ def price(plan: Plan, membership: Membership) -> Pricing:
         ]
     )
     mean = np.array([part.statistic is Statistic.MEAN for part in membership.partitions])
-    row_norms = row_norms_of(plan, membership, bundles, laws)
-    sensitivity = (
-        row_norms[owner] * reach[owner] * membership.largest_weights / np.where(mean[owner], rows, 1.0)
-    )
+    strategies = strategies_of(plan, membership)
+    row_norms = row_norms_of(plan, membership, bundles, laws, strategies)
+    weights = membership.largest_weights.copy()
+    for p in strategies:  # of rows in several steps, all may have the largest weight
+        weights[owner == p] = weights[owner == p].max()
+    sensitivity = row_norms[owner] * reach[owner] * weights / np.where(mean[owner], rows, 1.0)
     has_own = np.array([plan.releases[part.query].noise_given for part in membership.partitions])
     times = np.array([plan.copies(plan.releases[p.query]) for p in membership.partitions], dtype=np.intp)
     shared = tuple(bundle for bundle in bundles if not has_own[bundle[0]])
@@ -263,7 +308,6 @@ def price(plan: Plan, membership: Membership) -> Pricing:
         membership,
         {"change of one record": sensitivity, "noise": np.where(exact, sensitivity, parameter)},
     )
-    correlation = correlation_of(plan, membership)
     return Pricing(
         laws=laws,
         owner=owner,
@@ -274,15 +318,15 @@ def price(plan: Plan, membership: Membership) -> Pricing:
         shared=shared,
         releases=count,
         row_norms=row_norms,
-        correlation=correlation,
-        own_share=least_own_share(correlation),
+        strategies=strategies,
     )
 
 
 def noise_on_rows(pricing: Pricing, cells: IndexArray, scale: FloatArray) -> Noise:
     """The noise on rows that are some cells' numbers in other units; a scale may be negative, for a sign."""
-    if pricing.correlation is not None:
-        return CorrelatedNoise(blocks=(pricing.correlation[np.ix_(cells, cells)] * np.outer(scale, scale),))
+    if pricing.strategies:
+        size = scale / pricing.scale[cells]
+        return CorrelatedNoise(blocks=(pricing.covariance[np.ix_(cells, cells)] * np.outer(size, size),))
     kinds, scale = pricing.laplace_answers[cells], np.abs(scale)
     own = pricing.scale[cells]
     stddevs = scale * np.maximum(pricing.noise_stddev[cells], np.where(pricing.exact[cells], own, 0.0)) / own
@@ -298,11 +342,24 @@ def _plain(pricing: Pricing) -> BoolArray:
 
 
 def row_norms_of(
-    plan: Plan, membership: Membership, bundles: tuple[tuple[int, ...], ...], laws: tuple[PublishedLaw, ...]
+    plan: Plan,
+    membership: Membership,
+    bundles: tuple[tuple[int, ...], ...],
+    laws: tuple[PublishedLaw, ...],
+    strategies: Mapping[int, Strategy],
 ) -> FloatArray:
     """The row norm of every partition, rounded up; 0 for those without rows."""
     found = np.zeros(len(membership.partitions))
     for bundle in bundles:
+        if (strategy := strategies.get(bundle[0])) is not None:
+            release = plan.releases[membership.partitions[bundle[0]].query]
+            if plan.privacy.sensitivity == "declared":
+                separation = 0 if release.running is None else release.running.min_separation
+                norm = strategy.sensitivity(plan.data.max_rows_per_record, separation).value
+            else:
+                norm = math.sqrt(float(squared_norms(membership, bundle[0], strategy).max(initial=0.0)))
+            found[list(bundle)] = norm * (1 + 8 * len(strategy.table) * 2**-52)
+            continue
         if plan.privacy.sensitivity == "declared":
             found[list(bundle)] = plan.data.max_rows_per_record
             continue

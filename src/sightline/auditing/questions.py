@@ -28,8 +28,8 @@ from sightline.auditing.plan import Plan
 from sightline.auditing.pricing import Pricing
 from sightline.auditing.record_costs import CellCosts
 from sightline.format import number as readable
+from sightline.labeled.bounds.priors import TwoPointPrior
 from sightline.labeled.bounds.target import Seen
-from sightline.labeled.bounds.two_point import TwoPointPrior
 from sightline.tables.membership import YES_OR_NO, Band, Feature, Membership, Partition
 
 
@@ -97,8 +97,14 @@ def distances(membership: Membership, pricing: Pricing, *, up_to: int | None = N
     """S for every kind of person, or for every signature where nobody has several rows."""
     owner = np.array([cell.partition for cell in membership.cells], dtype=np.intp)
     late = np.array([up_to is not None and part.query > up_to for part in membership.partitions], dtype=bool)
-    costs = np.where(late[owner], 0.0, (pricing.sensitivity / pricing.scale) ** 2)
-    each = CellCosts(costs=costs, bundles=pricing.bundles, times=pricing.times, row_norms=pricing.row_norms)
+    costs = np.where(late[owner], 0.0, (pricing.sensitivity / pricing.information_parameter) ** 2)
+    each = CellCosts(
+        costs=costs,
+        bundles=pricing.bundles,
+        times=pricing.times,
+        row_norms=pricing.row_norms,
+        strategies=pricing.strategies,
+    )
     return each.by_record(membership)
 
 

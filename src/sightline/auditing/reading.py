@@ -11,7 +11,7 @@ import json
 import math
 import re
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from os import PathLike
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -21,7 +21,6 @@ from pydantic import BaseModel, ValidationError
 from sightline.auditing.plan import (
     LARGEST_LIMIT,
     Attacker,
-    Correlation,
     Data,
     Limits,
     Plan,
@@ -30,8 +29,9 @@ from sightline.auditing.plan import (
 )
 from sightline.auditing.plan_fields import SMALLEST
 from sightline.auditing.plan_sections import OtherSecret
+from sightline.auditing.query_files import with_query_files
 from sightline.auditing.release_noise import ReleaseNoise, with_file
-from sightline.errors import InvalidPlan
+from sightline.errors import InvalidPlan, without_passwords
 from sightline.tables.engines.address import public_source as public_source
 
 PlanLike: TypeAlias = "Plan | Mapping[str, Any] | str | PathLike[str]"
@@ -65,6 +65,8 @@ _FORMER = {
     ("data", "dialect"): "leave it out: the SQL is in the dialect of the source",
     ("data", "other_secrets"): "write a section [[secret]] with the column alone for each",
     ("attacker", "knows_share"): 'write the share among what is known: knows = ["20%"]',
+    ("correlation", "correlation"): "write the strategy C of the noise: noise = { mechanism = { file = "
+    '"C.npy" }, stddev = 1.0 }, where the noise on the numbers has the covariance of C⁻¹ z',
     ("attacker", "knows_sizes"): "leave it out: the audit is for attackers who know the sizes of groups",
 }
 _SECTIONS: dict[str, type[BaseModel]] = {
@@ -73,7 +75,6 @@ _SECTIONS: dict[str, type[BaseModel]] = {
     "release": Release,
     "attacker": Attacker,
     "limits": Limits,
-    "correlation": Correlation,
     "secret": OtherSecret,
 }
 
@@ -85,21 +86,49 @@ def read_plan(plan: PlanLike) -> tuple[Plan, Path]:
     """
     if isinstance(plan, Plan):
         return with_noise_files(plan, Path()), Path()
+    content, name, base = plan_content(plan)
+    return with_noise_files(checked_plan(content, name), base), base
+
+
+def plan_content(plan: Mapping[str, Any] | str | PathLike[str]) -> tuple[dict[str, Any], str, Path]:
+    """The sections of a plan, what messages call it, and the folder that its relative paths start from.
+
+    The SQL of its query files is in it.
+    """
     if isinstance(plan, Mapping):
-        return with_noise_files(checked_plan(dict(plan), "plan"), Path()), Path()
+        return with_query_files(plan, Path()), "plan", Path()
     path = Path(plan)
-    checked = checked_plan(_parsed(_text(path), path.name), path.name)
-    return with_noise_files(checked, path.parent), path.parent
+    try:
+        return with_query_files(_parsed(_text(path), path.name), path.parent), path.name, path.parent
+    except InvalidPlan as error:
+        of_release = str(error).startswith("release ")
+        raise InvalidPlan(f"{path.name}: {error}" if of_release else str(error)) from None
+
+
+def files_read(plan: Mapping[str, Any] | str | PathLike[str]) -> tuple[Path, ...]:
+    """The plan's file, and the files of its queries, of its table and of those that it joins."""
+    checked, base = read_plan(plan)
+    own = () if isinstance(plan, Mapping) else (Path(plan),)
+    content = plan if isinstance(plan, Mapping) else _parsed(_text(Path(plan)), "plan")
+    queries = [one["file"] for one in content.get("release", ()) if isinstance(one, dict) and "file" in one]
+    tables = map(_file, (checked.data.source, *checked.data.tables.values()))
+    return (*own, *(base / one for one in (*queries, *tables) if one))
+
+
+def _file(source: object) -> str | None:
+    text = str(source)
+    return None if "://" in text else text.partition("::")[0]
 
 
 def plan_of_text(text: str, name: str) -> Plan:
     """The checked plan in a TOML text; ``name`` is what messages call it."""
-    return with_noise_files(checked_plan(_parsed(text, name), name), Path())
+    return with_noise_files(checked_plan(with_query_files(_parsed(text, name), Path()), name), Path())
 
 
 def with_noise_files(plan: Plan, base: Path) -> Plan:
     """The plan with the contents of its noise files; relative paths start from ``base``."""
-    if not any(noise.by_cell.file for release in plan.releases for noise in release.noise):
+    noises = [noise for release in plan.releases for noise in release.noise]
+    if not any(noise.by_cell.file or noise.mechanism.file for noise in noises):
         return plan
     releases = tuple(
         release.model_copy(
@@ -305,22 +334,33 @@ def plan_text(plan: Plan) -> str:
     """
     content = plan.model_dump(mode="json", by_alias=True, exclude_defaults=True)
     _change_sources(content, public_source)
+    return without_passwords(_toml(content))
+
+
+def plan_file_text(plan: Plan, *, without: Collection[str] = ()) -> str:
+    """The plan in TOML, without defaults, for a plan file: its sources are as they are, with passwords.
+
+    ``without`` has the names of sections to leave out.
+    """
+    content = plan.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+    return _toml({name: section for name, section in content.items() if name not in without})
+
+
+def with_sources_of(text: str, plan: PlanLike) -> str:
+    """A plan that :func:`plan_text` wrote, with the sources of another as they are: for its owner's file."""
+    content, given = tomllib.loads(text), read_plan(plan)[0].data
+    content["data"]["source"] = str(given.source)
+    if given.tables:
+        content["data"]["tables"] = {name: str(source) for name, source in given.tables.items()}
     return _toml(content)
-
-
-def plan_file_text(plan: Plan) -> str:
-    """The plan in TOML, without defaults, for a plan file: its sources are as they are, with passwords."""
-    return _toml(plan.model_dump(mode="json", by_alias=True, exclude_defaults=True))
 
 
 def publishable_plan_text(plan: Plan) -> str:
     """The plan in TOML without passwords, folders, and what the attacker knows.
 
-    Noise by cell, correlations, withheld cells are left out, too: keys may be those of persons.
+    Noise by cell and withheld cells are left out, too: keys may be those of persons.
     """
-    content = plan.model_dump(
-        mode="json", by_alias=True, exclude_defaults=True, exclude={"attacker", "correlation"}
-    )
+    content = plan.model_dump(mode="json", by_alias=True, exclude_defaults=True, exclude={"attacker"})
     for release in content["release"]:
         release.pop("withhold", None)
         for noise in release.get("noise", ()):
@@ -328,8 +368,10 @@ def publishable_plan_text(plan: Plan) -> str:
                 noise["by_cell"] = file_name(noise["by_cell"])
             else:
                 noise.pop("by_cell", None)
+            if isinstance(noise.get("mechanism"), dict):
+                noise["mechanism"] = {"file": file_name(noise["mechanism"]["file"])}
     _change_sources(content, lambda source: file_name(public_source(source)))
-    return _toml(content)
+    return without_passwords(_toml(content))
 
 
 def file_name(source: str) -> str:

@@ -20,6 +20,8 @@ from sightline.format import without_rounding
 _NOTHING = 1e-9
 _SHOWN = 4
 _MOST_STEPS = 5_000  # of a recipe; for longer ones an unbiased recipe of few numbers is written
+# Of recipes with more steps than a reader follows, those are listed that carry so much of the variance.
+_ALL_LISTED, _CARRIED = 200, 0.999
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -96,23 +98,52 @@ class RecipeWriter:
         """
         linear = self.found.linear
         rmse = math.sqrt(linear.design.noise.variance_of(weights))
-        published = weights * linear.factors
+        published = self.on_published(weights)
         constant = float(weights @ linear.offsets) - linear.told_by_sizes(column, weights, feature)
         used = np.flatnonzero(np.abs(published) > _NOTHING * np.max(np.abs(published)))
-        order = used[np.lexsort((used, -np.abs(published[used])))]
+        order = self._carrying(used[np.lexsort((used, -np.abs(published[used])))], published)
         order = np.concatenate([order[published[order] > 0], order[published[order] <= 0]])
         steps = tuple(self.step(int(line), without_rounding(float(published[line]))) for line in order)
         known = self._uses_known(weights)
         end = " less the known values" if known else ""
-        text, publishable = (self.text(order, steps, constant, owner) + end for owner in (True, False))
+        text, publishable = (
+            self.text(order, steps, constant, owner, used.size) + end for owner in (True, False)
+        )
         return Recipe(
             steps=steps,
+            more_steps=used.size - len(steps),
             constant=without_rounding(constant),
             less_known=known,
             text=text,
             publishable_text=publishable if publishable != text else None,
             rmse=rmse,
         )
+
+    def on_published(self, weights: FloatArray) -> FloatArray:
+        r"""Weights on the published numbers, from those on the rows.
+
+        The row of a step is a running sum less the one before it: :math:`\sum_t w_t (y_t - y_{t-1})` has the
+        weight :math:`w_t - w_{t+1}` on :math:`y_t`.
+        """
+        linear = self.found.linear
+        published = np.asarray(weights * linear.factors)
+        row_of = np.full(len(self.findings.membership.cells), -1, dtype=np.intp)
+        row_of[linear.cells] = np.arange(linear.row_count)
+        for cells, strategy in self.findings.pricing.steps():
+            rows = row_of[cells]
+            if strategy.running and (rows >= 0).all():  # rows of this design may be some of the numbers only
+                published[rows[:-1]] -= published[rows[1:]]
+        return published
+
+    def _carrying(self, order: IndexArray, published: FloatArray) -> IndexArray:
+        """Of many numbers, heaviest first, those that carry nearly all of the noise."""
+        if order.size <= _ALL_LISTED:
+            return order
+        noise = self.findings.pricing.published_stddev[self.found.linear.cells[order]]
+        shares = (published[order] * noise) ** 2
+        heaviest = np.argsort(-shares, kind="stable")
+        enough = np.searchsorted(np.cumsum(shares[heaviest]), _CARRIED * shares.sum()) + 1
+        return order[np.sort(heaviest[: max(int(enough), _SHOWN)])]
 
     def _uses_known(self, weights: FloatArray) -> bool:
         """Whether the weighted sum contains records that the attacker knows."""
@@ -146,8 +177,13 @@ class RecipeWriter:
             times=self.findings.plan.copies(release),
         )
 
-    def text(self, order: IndexArray, steps: tuple[Step, ...], constant: float, owner: bool) -> str:
-        """The first steps in words, for the owner or for everyone; ``order`` has the rows of the steps."""
+    def text(
+        self, order: IndexArray, steps: tuple[Step, ...], constant: float, owner: bool, numbers: int = 0
+    ) -> str:
+        """The first steps in words, for the owner or for everyone; ``order`` has the rows of the steps.
+
+        Of so many ``numbers`` in all, if the steps are some of them.
+        """
         words: list[str] = []
         for line, step in zip(order[:_SHOWN], steps[:_SHOWN], strict=True):
             sign = "−" if step.weight < 0 else "+" if words else ""
@@ -156,8 +192,8 @@ class RecipeWriter:
             name = cell_name(self.findings.membership, cell, withheld=frozenset() if owner else withheld)
             copies = f" (mean of {step.times})" if step.times > 1 else ""
             words.append(f'{sign}{" " if words else ""}{weight_text(abs(step.weight))} × "{name}"{copies}')
-        if len(steps) > _SHOWN:
-            words.append(f"and {len(steps) - _SHOWN} more")
+        if (more := max(numbers, len(steps)) - _SHOWN) > 0:
+            words.append(f"and {more} more")
         if abs(constant) > _NOTHING:
             words.append(f"{'−' if constant < 0 else '+'} {weight_text(abs(constant))}")
         return " ".join(words)

@@ -12,17 +12,24 @@ over the cells with the record, published :math:`T_c` times, is the record's Gau
 noise costs :math:`\sum_c T_c \frac{n_c}{m}\,\Delta_c/b_c`. In a histogram a row leaves one category and
 enters another: it pays half of :math:`\Delta^2/\sigma^2` (half of :math:`\Delta/b`) for each of the two, at
 most those with the least noise. For other features the sum is an upper bound.
+
+Where numbers share noise that a strategy C draws (:mod:`sightline.noise.strategies`), a record with
+:math:`u_t` rows in step t moves what is measured by :math:`\|Cu\|`: in place of :math:`\sum_c n_c^2` stands
+:math:`u^\top |C^\top C|\, u`, and the row norm m is the root of the largest of these.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from sightline.arrays import FloatArray, IndexArray
+from sightline.noise.strategies import Strategy
 from sightline.tables.membership import Membership
+
+_TOGETHER = 1 << 22  # products of steps that are looked up at a time
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -34,6 +41,9 @@ class CellCosts:
     times: IndexArray  # copies of each partition
     row_norms: FloatArray  # of each partition: the rows that its sensitivity is priced for
     pure: tuple[bool, ...] | None = None  # whether the noise of each bundle has a pure epsilon; none: no
+    strategies: Mapping[int, Strategy] = field(
+        default_factory=dict
+    )  # of partitions whose numbers share noise
 
     def by_record(self, membership: Membership) -> FloatArray:
         r"""The total of every kind of person; of every signature where nobody has several rows.
@@ -48,7 +58,11 @@ class CellCosts:
         for bundle, is_pure in zip(self.bundles, pure, strict=True):
             each = self._of_bundle(membership.starts, bundle)
             power = 1 if is_pure else 2
-            if table is None:  # all rows of a signature have one cell, or none: the last entry
+            strategy = self.strategies.get(bundle[0])
+            if strategy is not None:  # its numbers have one cost
+                squares = squared_norms(membership, bundle[0], strategy)
+                own = squares / self.row_norms[bundle[0]] ** 2 * float(each.max(initial=0.0))
+            elif table is None:  # all rows of a signature have one cell, or none: the last entry
                 share = max(1, membership.contributions) / self.row_norms[bundle[0]]
                 own = np.append(share**power * each, 0.0)[membership.signatures[:, bundle[0]]]
             else:
@@ -62,6 +76,7 @@ class CellCosts:
         """The total of the record that pays most, rounded up."""
         total = self.by_record(membership)
         roundings = 8 + 2 * len(self.bundles) + int(membership.contributions)
+        roundings += max((len(one.table) for one in self.strategies.values()), default=0)
         return float(np.max(total, initial=0.0)) * (1 + roundings * 2**-52)
 
     def _of_bundle(self, starts: IndexArray, bundle: Sequence[int]) -> FloatArray:
@@ -69,3 +84,21 @@ class CellCosts:
         if len(bundle) == 1:
             return np.asarray(costs[0])
         return np.asarray(np.sort(costs, axis=0)[-2:].sum(axis=0) / 2)
+
+
+def squared_norms(membership: Membership, partition: int, strategy: Strategy) -> FloatArray:
+    """For every record uᵀ|CᵀC|u, with u its rows in the steps of a partition."""
+    own, count = membership.rows_in_cells(partition), len(membership.signatures)
+    found = np.zeros(count if membership.persons is None else len(membership.persons.persons))
+    order = np.argsort(own.record, kind="stable")
+    record, cell, rows = own.record[order], own.cell[order], own.rows[order].astype(np.float64)
+    records, first, sizes = np.unique(record, return_index=True, return_counts=True)
+    for size in np.unique(sizes).tolist():
+        chosen = np.flatnonzero(sizes == size)
+        for some in np.array_split(chosen, -(-chosen.size * size**2 // _TOGETHER)):
+            places = first[some][:, None] + np.arange(size)
+            step, block, u = cell[places] % strategy.steps, cell[places] // strategy.steps, rows[places]
+            products = strategy.products[step[:, :, None], step[:, None, :]]
+            products = np.where(block[:, :, None] == block[:, None, :], products, 0.0)
+            found[records[some]] = np.einsum("ni,nij,nj->n", u, products, u)
+    return found

@@ -25,6 +25,7 @@ from pydantic import (
 )
 
 from sightline.auditing.plan_fields import LARGEST, SMALLEST, Positive, Section, without_default
+from sightline.auditing.running import DecoderName, Mechanism, MechanismName, with_table
 from sightline.errors import InvalidPlan, require
 from sightline.noise.published import PublishedLaw
 from sightline.tables.engines.address import checked_source, scheme_of
@@ -140,6 +141,34 @@ class ReleaseNoise(Section):
         "columns for the values of the group, one called stddev, and one called label. A relative path "
         "starts from the plan's folder.",
     )
+    mechanism: MechanismName = Field(
+        default=Mechanism(),
+        json_schema_extra=without_default,
+        description="What draws Gaussian noise that the numbers share: by name for running sums, or by the "
+        "file of its strategy, a row for each noise and a column for each number in the order of its key. "
+        "Then stddev is that of each noise.",
+    )
+    decoder: DecoderName = Field(
+        default="online",
+        description="Of a tree: sums add up nodes, or are the best fit to all nodes.",
+    )
+
+    @model_validator(mode="after")
+    def _mechanism_is_consistent(self) -> ReleaseNoise:
+        require(
+            not self.mechanism or (self.law is PublishedLaw.GAUSSIAN and not self.by_cell),
+            "a mechanism with gaussian noise of one size",
+            got="by_cell" if self.by_cell else f"law = {self.law.value!r}",
+            error=InvalidPlan,
+        )
+        require(
+            self.decoder == "online" or self.mechanism.name == "tree",
+            "decoder with mechanism = 'tree'",
+            got="another mechanism" if self.mechanism else "no mechanism",
+            fix="leave it out",
+            error=InvalidPlan,
+        )
+        return self
 
     @model_validator(mode="after")
     def _says_how_much_once(self) -> ReleaseNoise:
@@ -217,6 +246,8 @@ def require_labels(noises: tuple[ReleaseNoise, ...]) -> None:
 
 def with_file(noise: ReleaseNoise, release: str, base: Path) -> ReleaseNoise:
     """The noise with the contents of its file, if it names one; relative paths start from ``base``."""
+    if noise.mechanism.file:
+        return noise.model_copy(update={"mechanism": with_table(noise.mechanism, release, base)})
     if not noise.by_cell.file:
         return noise
     where = f"release {release[:60]!r}: noise file {Path(noise.by_cell.file).name[:60]!r}"

@@ -27,13 +27,13 @@ from sightline.tables.membership import Feature, Membership, Parameter, Partitio
 _SHARPER = 0.01
 
 
-def release_reports(findings: Findings) -> tuple[ReleaseReport, ...]:
-    """One report for each release of the plan, in its order."""
+def release_reports(findings: Findings, *, compared: bool = True) -> tuple[ReleaseReport, ...]:
+    """One report for each release of the plan, in its order; ``compared`` with the plan without it."""
     plan, membership, pricing = findings.plan, findings.membership, findings.pricing
     queries = np.array([membership.partitions[c.partition].query for c in membership.cells], dtype=np.intp)
     linear = set() if findings.linear is None else set(findings.linear.linear.queries.tolist())
     copies = copied(plan, membership)
-    noise = pricing.noise_stddev
+    noise = pricing.published_stddev
     counted = np.zeros(len(plan.releases), dtype=np.intp)
     for bundle in pricing.bundles:
         counted[membership.partitions[bundle[0]].query] += pricing.times[bundle[0]]
@@ -49,7 +49,7 @@ def release_reports(findings: Findings) -> tuple[ReleaseReport, ...]:
             note = "no row meets its condition"
         elif query not in linear:
             note = "not linear in the secret: seen locally, at the operating point"
-        elif findings.linear is not None:
+        elif findings.linear is not None and compared:
             effects = _effects(findings, findings.linear, query)
         reports.append(
             ReleaseReport(
@@ -216,9 +216,10 @@ def noise_of_range(findings: Findings, query: int) -> NoiseOfRange | None:
     membership, data = findings.membership, findings.plan.data
     parts = [membership.partitions[membership.cells[c].partition] for c in cells]
     reach = np.array([feature_range(part, data.domain, data.bandwidth) for part in parts])
-    rows = np.array([membership.cells[c].rows for c in cells], dtype=np.float64)
+    rows = np.array([cell.rows for cell in membership.cells], dtype=np.float64)
+    rows = findings.pricing.running_sums(rows)[cells]
     is_sum = np.array([part.statistic is Statistic.SUM for part in parts])
-    noise = findings.pricing.noise_stddev[cells] / (reach * np.where(is_sum, rows, 1.0))
+    noise = findings.pricing.published_stddev[cells] / (reach * np.where(is_sum, np.maximum(rows, 1.0), 1.0))
     return NoiseOfRange(median=float(np.median(noise)), worst=float(noise.max()))
 
 
@@ -241,9 +242,11 @@ def _accuracy(findings: Findings, sums: FloatArray, query: int) -> ReleaseAccura
         cells = np.arange(membership.starts[p], membership.starts[p + 1])
         if part.feature not in LINEAR or part.weighted or not _declared(findings, part):
             return None
-        true = _true_numbers(findings, sums, p)
+        true = np.zeros(len(membership.cells))
+        true[cells] = _true_numbers(findings, sums, p)
+        true = findings.pricing.running_sums(true)[cells]
         numbers.append(true)
-        noises.append(findings.pricing.noise_stddev[cells])
+        noises.append(findings.pricing.published_stddev[cells])
         if cells.size > 1:
             spreads.append((float(np.std(true)), float(np.median(noises[-1]))))
     if not numbers:

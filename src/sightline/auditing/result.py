@@ -298,6 +298,7 @@ class AuditResult(Displayed, ResultPart):
     no_what_if: str | None = None  # why there is none, if it was asked for
     all_secrets: AllSecrets | None = None  # none if the plan has one secret
     other_secrets: Annotated[tuple[AuditResult, ...], Many] = ()  # the results of secrets that fare no worse
+    table_digest: str | None = None  # owner-only: of the table's file, where it is one and all was asked for
     since: SinceLast | None = None  # what changed since another audit, if it is compared with one
 
     @classmethod
@@ -321,6 +322,12 @@ class AuditResult(Displayed, ResultPart):
             if name not in self._pending:
                 raise AttributeError(name)
             return self.__dict__.setdefault(name, self._pending[name]())
+
+    def given(self, stand_ins: Mapping[str, Any]) -> AuditResult:
+        """The same result; of the sections that were not computed, these have the values given here."""
+        for name, value in stand_ins.items():
+            self.__dict__.setdefault(name, value)
+        return self
 
     def complete(self) -> AuditResult:
         """The same result with every section computed; it holds on to nothing else."""

@@ -125,6 +125,7 @@ class Recipe(ResultPart):
     """Weights on published numbers that give a value without bias, and the error that their noise leaves."""
 
     steps: Annotated[tuple[Step, ...], Many]
+    more_steps: int = 0  # of a recipe of many numbers: those not listed, which carry 0.1 % of the variance
     constant: float
     less_known: bool = False  # whether shares of records that the attacker knows are to be subtracted, too
     text: str
@@ -189,6 +190,23 @@ class TotalView(ResultPart):
     after_upper: float
 
 
+class NamedFeature(ResultPart):
+    """A feature of a record's several rows that has a name: its part of a published number, all rows, one."""
+
+    kind: Literal["period", "total", "row"]
+    name: str  # of the number, for a period
+    publishable_name: str | None = None  # without the keys of persons, where that differs
+    rows: int  # that it is the sum of
+    remaining_uncertainty: Uncertainty
+    recipe: Recipe | None = None  # one number, or the difference of two, that is this feature
+
+    def publishable(self) -> NamedFeature:
+        """The same without the keys of persons."""
+        recipe = None if self.recipe is None else self.recipe.publishable()
+        name = self.publishable_name or self.name
+        return self.model_copy(update={"name": name, "publishable_name": None, "recipe": recipe})
+
+
 class Exposed(ResultPart):
     """A record, or a group that nothing splits, of which too much is seen."""
 
@@ -211,13 +229,15 @@ class Exposed(ResultPart):
     feature: Literal["row", "total", "combination"] | None = None  # of a record's several rows: what is seen
     rows: int = 1  # of one such record
     total: TotalView | None = None  # of several rows that hold numbers
+    named: Annotated[tuple[NamedFeature, ...], Many] = ()  # of the most exposed with several rows: periods
 
     def publishable(self) -> Exposed:
         """The same without the keys of persons."""
         recipes = {name: getattr(self, name) for name in ("recipe", "shortest", "attack")}
         kept = {name: None if one is None else one.publishable() for name, one in recipes.items()}
         label = self.label if self.size > SMALL_GROUP else ""
-        return self.model_copy(update={"record": None, "label": label, **kept})
+        named = tuple(one.publishable() for one in self.named)
+        return self.model_copy(update={"record": None, "label": label, "named": named, **kept})
 
 
 class SharpestView(ResultPart):

@@ -15,9 +15,8 @@ import numpy as np
 from sightline.auditing.plan import Plan
 from sightline.format import number as readable
 from sightline.labeled.bounds.coin import CoinPrior
-from sightline.labeled.bounds.domain import number_prior
+from sightline.labeled.bounds.priors import TwoPointPrior, number_prior
 from sightline.labeled.bounds.target import NumberPrior, Seen, TargetPrior
-from sightline.labeled.bounds.two_point import TwoPointPrior
 from sightline.privacy.accountant import NoiseLaw
 from sightline.tables.subject import SecretKind
 

@@ -13,6 +13,7 @@ from sightline.auditing.lowering import LINEAR
 from sightline.auditing.plan import AssumptionName, Plan
 from sightline.auditing.plan_size import sparse_cost
 from sightline.auditing.release_noise import check_key_columns
+from sightline.auditing.stated_noise import steps_of
 from sightline.auditing.withheld import as_published
 from sightline.auditing.work import TimedEngine, WorkLimits
 from sightline.errors import InvalidPlan, SightlineError, require
@@ -20,6 +21,7 @@ from sightline.progress import Progress, silent
 from sightline.tables.collect import CountedTable, collect_counted, count_table
 from sightline.tables.declared import check_declared, check_made, check_public, make_data
 from sightline.tables.derived import derived_columns
+from sightline.tables.engines.address import own_names
 from sightline.tables.engines.open import open_source
 from sightline.tables.engines.protocol import Engine
 from sightline.tables.membership import YES_OR_NO, Membership, Partition, RowValues
@@ -37,6 +39,7 @@ from sightline.tables.records import (
 )
 from sightline.tables.sql.data_query import DataQuery, read_data_query
 from sightline.tables.sql.reader import ReleaseQuery, read_condition, read_release
+from sightline.tables.steps import with_steps
 from sightline.tables.subject import Schema, Subject
 from sightline.tables.verify import verify
 
@@ -107,7 +110,8 @@ class Session:
         return self._published(replace(membership, persons=people))
 
     def _published(self, membership: Membership) -> Membership:
-        """The numbers that are really published."""
+        """The numbers that are really published: also of steps that nobody is in."""
+        membership = with_steps(membership, steps_of(self.plan, membership))
         suppressed = {}
         for place, release in enumerate(self.plan.releases):
             if release.suppress is not None:
@@ -266,7 +270,10 @@ def opened(
         )
         make_data(engine, made)
         check_declared(engine, subject)
-        schema = replace(source, columns=engine.columns(), source=source, made_by=made.normal)
+        named = own_names(plan.data.source) if isinstance(plan.data.source, str) else frozenset[str]()
+        schema = replace(
+            source, columns=engine.columns(), source=source, made_by=made.normal, own_names=named
+        )
         check_public(schema, made.secrets)
         for text in (*plan.attacker.conditions, *plan.attacker.may_know):
             read_condition(text, secret=subject.secret, schema=schema)

@@ -44,16 +44,6 @@ def _plan_about(plan: Plan, secret: OtherSecret, others: Sequence[OtherSecret]) 
             f"[secret] column: expected a release about each secret, got none about {secret.column[:60]!r}; "
             "give its section the column alone instead"
         )
-    names = {one.name for one in releases}
-    correlation = plan.correlation
-    if correlation is not None:
-        inside = [one[0] in names for one in correlation.numbers]
-        if any(inside) and not all(inside):
-            raise InvalidPlan(
-                "[correlation] numbers: expected noise that is correlated between numbers about one secret, "
-                "got numbers about several; draw the noise of each secret by itself"
-            )
-        correlation = correlation if all(inside) else None
     hidden = (*plan.other_secrets, *(other.column for other in others))
     apart = tuple(OtherSecret(column=column) for column in hidden)
     data = plan.data.model_copy(
@@ -66,7 +56,7 @@ def _plan_about(plan: Plan, secret: OtherSecret, others: Sequence[OtherSecret]) 
     given = {name: getattr(data, name) for name in data.model_fields_set}
     content = {name: getattr(plan, name) for name in plan.model_fields_set - {"secrets"}}
     return checked_plan(
-        {**content, "data": given, "releases": releases, "correlation": correlation, "secrets": apart},
+        {**content, "data": given, "releases": releases, "secrets": apart},
         f"secret {secret.column[:60]!r}",
     )
 

@@ -10,7 +10,7 @@ from sightline.auditing.plan_sections import PeriodBudget
 from sightline.auditing.record_costs import CellCosts
 from sightline.errors import InvalidPlan, require
 from sightline.noise.pricing import price
-from sightline.privacy.budget import Budget
+from sightline.privacy.accountant import Budget
 from sightline.privacy.registry import accountant_named
 from sightline.tables.membership import Membership
 

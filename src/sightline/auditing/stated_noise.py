@@ -1,29 +1,28 @@
-r"""The noise that a plan states, number by number: laws, parameters and correlations.
+r"""The noise that a plan states, number by number: laws, parameters, and the strategies of mechanisms.
 
 What is stated is a standard deviation, a multiple of the sensitivity, or a share of the budget. A share is
 for all copies of a release and all its aggregates together (those with the label, if it has one): each of
 these :math:`L` releases gets noise :math:`\sqrt{\kappa_L}\,\Delta`, as with a budget of its own.
-
-With standard deviations :math:`D` and correlations :math:`C` the covariance is :math:`D C D`. It is at least
-:math:`\lambda_{\min}(C)\, D^2`, so independent noise of :math:`\sqrt{\lambda_{\min}}\, D` protects no better:
-accountants, which take noise to be independent, are given that.
 """
 
 from __future__ import annotations
+
+from functools import partial
 
 import numpy as np
 
 from sightline.arrays import FloatArray
 from sightline.auditing.plan import Plan, Release
 from sightline.auditing.release_noise import ReleaseNoise, names_of, noise_on, popped
-from sightline.auditing.withheld import cells_named
+from sightline.auditing.running import Running
 from sightline.errors import InvalidPlan, require
 from sightline.noise.pricing import price, price_rho
 from sightline.noise.published import LEAST_DISCRETE_STDDEV, PublishedLaw, parameter_of_stddev
-from sightline.privacy.accountant import NoiseLaw
-from sightline.privacy.budget import Budget
+from sightline.noise.strategies import Strategy
+from sightline.privacy.accountant import Budget, NoiseLaw
 from sightline.privacy.registry import ACCOUNTANTS, accountant_named
 from sightline.tables.membership import Feature, Membership, Statistic
+from sightline.tables.steps import Steps
 from sightline.tables.subject import SecretKind
 
 _ANY_DELTA = 1e-6  # for a pure epsilon, whose rules do not use it
@@ -90,8 +89,8 @@ def check_laws(plan: Plan, membership: Membership, laws: Laws, bundles: Bundles)
         )
     used = {laws[p] for bundle in bundles for p in bundle}
     require(
-        plan.correlation is None or used <= {PublishedLaw.GAUSSIAN},
-        "[correlation] with Gaussian noise on every number",
+        not any(release.factored for release in plan.releases) or used <= {PublishedLaw.GAUSSIAN},
+        "a mechanism with Gaussian noise on every number of the plan",
         got="noise of another law",
         error=InvalidPlan,
     )
@@ -210,72 +209,96 @@ def _check_discrete(plan: Plan, membership: Membership, laws: Laws, parameters: 
         )
 
 
-_LEAST_SHARE = 1e-9  # below it a combination of the numbers has no noise, up to rounding
-
-
-def correlation_of(plan: Plan, membership: Membership) -> FloatArray | None:
-    """The correlations of the noise on all cells; none if the plan has none."""
-    stated = plan.correlation
-    if stated is None:
-        return None
-    _check_correlation(plan, membership)
-    queries = {release.name: query for query, release in enumerate(plan.releases)}
-    cells = [
-        cell
-        for name in stated.numbers
-        for cell in cells_named(membership, queries.get(name[0], -1), name[1:], f"[correlation] {name[0]!r}")
-    ]
-    require(
-        len(set(cells)) == len(cells) == len(stated.numbers),
-        "[correlation] each number once, with its label where its release has several aggregates",
-        got="one twice, or several at once",
-        error=InvalidPlan,
-    )
-    own = np.eye(len(cells))
-    for i, row in enumerate(stated.rows):
-        own[i, :i] = own[:i, i] = row
-    found = np.eye(len(membership.cells))
-    at = np.array(cells, dtype=np.intp)
-    found[np.ix_(at, at)] = own
-    require(
-        least_own_share(found) > _LEAST_SHARE,
-        "[correlation] noise on every combination of the numbers",
-        got="a combination without noise",
-        fix="correlations must form a positive definite matrix",
-        error=InvalidPlan,
-    )
+def strategies_of(plan: Plan, membership: Membership) -> dict[int, Strategy]:
+    """The strategy of the noise of each partition whose numbers share it."""
+    found = {}
+    for p, noise in enumerate(_noises(plan, membership)):
+        part, numbers = membership.partitions[p], int(membership.starts[p + 1] - membership.starts[p])
+        if noise is None or not noise.mechanism or not numbers:
+            continue
+        release = plan.releases[part.query]
+        where = f"release {release.name[:60]!r}: a mechanism"
+        require(
+            part.feature in (Feature.VALUE, Feature.INDICATOR) and part.statistic is Statistic.SUM,
+            f"{where} for sums and counts that are linear in the secret",
+            got=f"{part.name[:60]!r}",
+            error=InvalidPlan,
+        )
+        steps = numbers if release.running is None else release.running.steps
+        try:
+            found[p] = noise.mechanism.strategy(steps, noise.decoder, running=release.running is not None)
+        except InvalidPlan as error:
+            raise InvalidPlan(f"release {release.name[:60]!r}: {error}") from None
+        _check_separation(release, membership, p)
     return found
 
 
-def least_own_share(correlation: FloatArray | None) -> float:
-    """The least eigenvalue of some correlations: 1 for none."""
-    if correlation is None or not correlation.size:
-        return 1.0
-    rounding = 1e-13 * len(correlation)
-    return float(min(1.0, np.linalg.eigvalsh(correlation)[0] - rounding))
+def _check_separation(release: Release, membership: Membership, p: int) -> None:
+    """Refuse records with rows that are closer together than the plan says."""
+    least = 0 if release.running is None else release.running.min_separation
+    if not least:
+        return
+    assert release.running is not None
+    own, steps = membership.rows_in_cells(p), release.running.steps
+    order = np.lexsort((own.cell % steps, own.record))
+    record, step = own.record[order], own.cell[order] % steps
+    close = (np.diff(record) == 0) & (np.diff(step) < least)
+    require(
+        not close.any() and int(own.rows.max(initial=1)) == 1,
+        f"release {release.name[:60]!r}: rows of a record at least {least} steps apart",
+        got="closer ones",
+        fix="set min_separation to what holds, or leave it out",
+        error=InvalidPlan,
+    )
 
 
-def _check_correlation(plan: Plan, membership: Membership) -> None:
-    assert plan.correlation is not None  # it has been looked at
-    releases = {release.name: release for release in plan.releases}
-    mine = [releases[one[0]] for one in plan.correlation.numbers if one[0] in releases]
+def steps_of(plan: Plan, membership: Membership) -> dict[int, Steps]:
+    """The steps of every partition of which running sums are published."""
+    found = {}
+    for p, part in enumerate(membership.partitions):
+        release = plan.releases[part.query]
+        if release.running is None or membership.starts[p] == membership.starts[p + 1]:
+            continue
+        running, names = release.running, [_plain(name) for name in part.key_names]
+        where = f"release {release.name[:60]!r}: running over"
+        require(
+            names.count(_plain(running.over)) == 1,
+            f"{where} one of the columns of GROUP BY",
+            got=repr(running.over[:60]),
+            fix=f"there are: {', '.join(part.key_names)[:200] or 'none'}",
+            error=InvalidPlan,
+        )
+        found[p] = Steps(
+            column=names.index(_plain(running.over)),
+            count=running.steps,
+            place=partial(_place, running, where),
+            text=running.text,
+        )
+    return found
+
+
+def _plain(name: str) -> str:
+    """A column, or an expression, without the quotes of its columns."""
+    return name.replace('"', "").casefold()
+
+
+def _place(running: Running, where: str, text: str) -> int:
+    """The place of a step; no value of the table is in the message."""
+    place = running.place_of_text(text)
+    kind = "whole numbers" if isinstance(running.first, int) else "days"
     require(
-        all(release.noise_given and plan.copies(release) == 1 for release in mine),
-        "[correlation] releases with a noise of their own, published once",
-        got="another",
+        place is not None,
+        f"{where} a column of {kind}, which have an order without gaps",
+        got=f"another value in {running.over[:60]!r}",
+        fix="number the steps in the sql of [data]",
         error=InvalidPlan,
     )
-    linear = all(part.feature in (Feature.VALUE, Feature.INDICATOR) for part in membership.partitions)
+    assert place is not None
     require(
-        linear and plan.data.max_rows_per_record == 1,
-        "[correlation] means, sums and counts of records with one row",
-        got="others",
+        0 <= place < running.steps,
+        f"{where} steps from {running.text(0)} to {running.text(running.steps - 1)}",
+        got=f"rows outside of them in {running.over[:60]!r}",
+        fix="publish them in another release, or leave them out by WHERE",
         error=InvalidPlan,
     )
-    several = plan.data.secret_kind is SecretKind.CATEGORY and len(plan.data.categories or ()) > 2
-    require(
-        not several,
-        "[correlation] a number or a yes or no",
-        got="a secret of three categories or more",
-        error=InvalidPlan,
-    )
+    return place

@@ -33,8 +33,8 @@ MOST_KEPT = 10_000  # signatures that are kept for how little remains of them
 def find_streamed(plan: Plan, table: StreamedTable, progress: Progress, *, most: int = MOST_KEPT) -> Findings:
     """Price a plan and assess its design by passes over all signatures; keep the ``most`` worst of them."""
     pricing = price(plan, table.membership)
-    if pricing.correlation is not None or pricing.exact.any():
-        got = "correlated noise" if pricing.correlation is not None else "numbers without noise"
+    if pricing.strategies or pricing.exact.any():
+        got = "noise that numbers share" if pricing.strategies else "numbers without noise"
         raise TooMuchWork(
             f"expected independent noise on all numbers of a table that is streamed, got {got}; "
             "allow more with max_memory, so that all signatures fit"

@@ -77,4 +77,6 @@ def _why_not_streamed(session: Session, counted: CountedTable) -> str | None:
         return "only DuckDB and Spark can, where releases aggregate the rows as they are"
     if any(one.withhold or one.suppress is not None for one in session.plan.releases):
         return "numbers are withheld"
+    if any(one.factored for one in session.plan.releases):
+        return "numbers share their noise"
     return why_not_streamed(counted)

@@ -181,7 +181,8 @@ def _summed(units: Units, place: IndexArray) -> tuple[Units, IndexArray]:
     shape = degree.size, int(degree.max(initial=1))
     rows, weights = np.full(shape, none, dtype=np.int32), np.zeros(shape)
     rows[slot], weights[slot] = table.indices, table.data
-    both = np.concatenate([rows.reshape(kinds, -1), weights.reshape(kinds, -1)], axis=1)
+    of_kind = kinds, k * shape[1]  # there may be no kinds: all who are left are known
+    both = np.concatenate([rows.reshape(of_kind), weights.reshape(of_kind)], axis=1)
     _, first, group = np.unique(both, axis=0, return_index=True, return_inverse=True)
     group, lines = group.ravel(), (first[:, None] * k + np.arange(k)).ravel()
     summed = replace(
@@ -193,7 +194,7 @@ def _summed(units: Units, place: IndexArray) -> tuple[Units, IndexArray]:
         people=np.bincount(group, units.people).astype(np.intp),
         distinct=True,
     )
-    return summed, np.where(place >= 0, group[place], -1)
+    return summed, np.append(group, -1)[place]  # -1: none, and stays so
 
 
 def whole_weights(weights: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -34,7 +34,7 @@ from sightline.auditing.result_parts import NoiseStop, Setting, Switch, SwitchKi
 from sightline.auditing.session import Session
 from sightline.auditing.verdict import verdict
 from sightline.errors import InvalidInput
-from sightline.labeled.bounds.domain import NUMBER_PRIORS
+from sightline.labeled.bounds.priors import NUMBER_PRIORS
 from sightline.privacy.accountant import NoiseLaw
 from sightline.privacy.registry import ACCOUNTANTS
 from sightline.progress import Progress, silent
@@ -119,8 +119,8 @@ def why_no_what_if(findings: Findings) -> str | None:
         return "the plan is too large to audit it again for every setting"
     if findings.has_nonlinear and findings.membership.rows > _MOST_ROWS:
         return f"it has moments or thresholds of more than {_MOST_ROWS:,} rows"
-    if plan.correlation:
-        return "its noise is correlated"
+    if findings.pricing.strategies:
+        return "its numbers share their noise"
     if sharing and any(plan.privacy.periods.values()):
         return "its periods have different budgets"
     stated = [noise for release in plan.releases for noise in release.noise]

@@ -50,10 +50,9 @@ def quick_design(findings: Findings, limit: float) -> tuple[DesignTask, FloatArr
     try:
         task = task_of(plan, membership, limit=limit, grain=Grain.CELL, loss=Loss.VARIANCE)
         chosen = quick_noise(task, targets_of(task))
-        proof = None if chosen is None else certified(task, task.factors(chosen.optimum.x))
+        return task, certified(task, task.factors(chosen.optimum.x)).stddevs
     except (InvalidPlan, InvalidNoise):
         return None
-    return None if proof is None else (task, proof.stddevs)
 
 
 def _designed_change(findings: Findings, limit: float, *, common: float | None) -> Change | None:

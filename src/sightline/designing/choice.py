@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import partial
 
 import numpy as np
 from scipy.sparse import csc_array
@@ -24,8 +25,8 @@ from sightline.designing.levels import (
     hiders_of,
     precisions_at,
 )
-from sightline.designing.newton import Optimum, least_noise
-from sightline.designing.problem import NoiseProblem, common_factor
+from sightline.designing.newton import NO_GUESS, Optimum, least_noise
+from sightline.designing.problem import NoiseProblem, NotEnough, common_factor, if_enough
 from sightline.designing.risks import HiddenRisks, KnownRisks, Risks, inverse_of_sum
 from sightline.designing.targets import Targets, row_variances
 from sightline.designing.task import DesignTask
@@ -77,13 +78,12 @@ def common_guess(task: DesignTask, targets: Targets) -> float:
     """A common factor that is enough: that against an attacker who knows all other records."""
     choice = _Choice(targets=targets, hidden=np.zeros(len(targets), dtype=np.bool_))
     risks = tuple(choice._risks(task, name, place) for name, place in choice._kinds() if place.size)
-    problem = replace(task.problem(), risks=risks)
-    found = common_factor(problem, row_variances(task, task.common_base)) if risks else None
-    return 1.0 if found is None else found.factor
+    problem, base = replace(task.problem(), risks=risks), row_variances(task, task.common_base)
+    return max((found.factor for found in if_enough(lambda: common_factor(problem, base))), default=1.0)
 
 
-def best_noise(task: DesignTask, targets: Targets, starts: Sequence[FloatArray]) -> Chosen | None:
-    """The least noise over a few choices of bounds; ``None`` if no noise within the ceilings is enough.
+def best_noise(task: DesignTask, targets: Targets, starts: Sequence[FloatArray]) -> Chosen:
+    """The least noise over a few choices of bounds; ``NotEnough`` if none within the ceilings is enough.
 
     ``starts`` are standard deviations that keep the limit. They suggest choices where those are cheap.
     """
@@ -92,63 +92,60 @@ def best_noise(task: DesignTask, targets: Targets, starts: Sequence[FloatArray])
     few = task.rows <= _FEW_ROWS or (task.rows <= _MANY_ROWS and task.ceilings.size <= _FEW_ROWS)
     if hiders is not None and not few:
         return _by_rough_optima(task, known)
-    best = known.solved(task)
     if not targets.can_hide:
-        return best
-    places = [] if best is None else [best.variances]
-    places += [row_variances(task, one) for one in starts]
+        return known.solved(task)
+    solved = list(if_enough(lambda: known.solved(task)))
+    places = [one.variances for one in solved] + [row_variances(task, one) for one in starts]
     everyone = replace(known, hidden=~nobody)
     tried = [(everyone, places[0])] if task.rows <= _MANY_ROWS else []
     if few or not tried:
         some = places if tried else places[:1]
         tried += [(_roomiest(task, known, place), place) for place in some]
-    seen: set[bytes] = set()
-    for choice, place in tried:
-        if (mark := choice.hidden.tobytes()) in seen:
-            continue
-        seen.add(mark)
-        found = choice.solved_with_its_own_precisions(task, place)
-        if found is not None and (best is None or found.optimum.upper < best.optimum.upper):
-            best = found
+    distinct: dict[bytes, tuple[_Choice, FloatArray]] = {}
+    for one in tried:
+        distinct.setdefault(one[0].hidden.tobytes(), one)
+    for choice, place in distinct.values():
+        solved += if_enough(partial(choice.solved_with_its_own_precisions, task, place))
+    if not solved:
+        raise NotEnough("expected bounds with which some noise keeps the limits, got none")
+    best = min(solved, key=lambda one: one.optimum.upper)
     for _ in range(_ROUNDS if task.rows <= _MANY_ROWS else 0):
-        if best is None:
-            break
         choice = _roomiest(task, replace(known, targets=best.targets), best.variances)
         if np.array_equal(choice.hidden, best.hidden):
             break
-        found = choice.solved_with_its_own_precisions(task, best.variances)
-        if found is None or found.optimum.upper > best.optimum.upper * (1 - _WORTHWHILE):
+        found = if_enough(partial(choice.solved_with_its_own_precisions, task, best.variances))
+        if not any(_better(one, best) for one in found):
             break
-        best = found
+        (best,) = found
     return best
 
 
-def _by_rough_optima(task: DesignTask, known: _Choice) -> Chosen | None:
+def _better(one: Chosen, best: Chosen) -> bool:
+    """Whether an optimum is better by an amount that is worth another choice."""
+    return one.optimum.upper <= best.optimum.upper * (1 - _WORTHWHILE)
+
+
+def _by_rough_optima(task: DesignTask, known: _Choice) -> Chosen:
     """Improve the choice at rough optima, and solve the last choice alone to the end."""
     choice, best = known, known.solved(task, tolerance=_FIRST)
     for _ in range(_ROUNDS if task.rows <= _MANY_ROWS else 1):
-        if best is None:
-            return None
         other = _roomiest(task, known, best.variances)
         if np.array_equal(other.hidden, choice.hidden):
             break
-        found = other.solved(task, start=best.variances, tolerance=_ROUGHLY)
-        if found is None or found.optimum.upper > best.optimum.upper * (1 - _WORTHWHILE):
+        found = if_enough(partial(other.solved, task, start=best.variances, tolerance=_ROUGHLY))
+        if not any(_better(one, best) for one in found):
             break
-        choice, best = other, found
-    if best is None:
-        return None
+        choice, (best,) = other, found
     if choice is known:  # nothing was better: its optimum is too rough to go on from
         return known.solved(task)
     tolerance = _TOLERANCE if task.rows <= _MANY_ROWS else _LARGE_TOLERANCE
-    optimum = least_noise(best.problem, tolerance=tolerance, near=best.optimum)
-    return None if optimum is None else replace(best, optimum=optimum)
+    return replace(best, optimum=least_noise(best.problem, tolerance=tolerance, near=best.optimum))
 
 
-def quick_noise(task: DesignTask, targets: Targets, tolerance: float = _ROUGH) -> Chosen | None:
+def quick_noise(task: DesignTask, targets: Targets) -> Chosen:
     """The least noise against an attacker who knows all other records: one convex problem, to a percent."""
     nobody = np.zeros(len(targets), dtype=np.bool_)
-    return _Choice(targets=targets, hidden=nobody).solved(task, tolerance=tolerance)
+    return _Choice(targets=targets, hidden=nobody).solved(task, tolerance=_ROUGH)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -160,29 +157,29 @@ class _Choice:
     hiders: Hiders | None = None  # for targets that are hidden, unless there are persons with several rows
     level: HiddenLevel | None = None  # and if there are: of all targets
 
-    def solved_with_its_own_precisions(self, task: DesignTask, start: FloatArray) -> Chosen | None:
+    def solved_with_its_own_precisions(self, task: DesignTask, start: FloatArray) -> Chosen:
         """Solve with precisions that are at least those at the optimum; else with the last that were tried.
 
         Larger precisions ask for more noise, so that noise that keeps the limit with them keeps it with its
         own. The first precisions are between those of two noises; then they are only raised, until they are
-        enough. ``start`` is noise, in variances of the rows, whose precisions are tried first. ``None`` if no
-        noise is enough with one of them.
+        enough. ``start`` is noise, in variances of the rows, whose precisions are tried first.
         """
-        if not self.hidden.any() or self.hiders is not None:
-            last = _TOLERANCE if task.rows <= _MANY_ROWS else _LARGE_TOLERANCE
-            return self.solved(task, start=start, tolerance=last)
-        assumed, found = precisions_at(task.linear, task.of_numbers(start)), None
-        choice, raising, tolerance = self, False, _ROUGHLY
         last = _TOLERANCE if task.rows <= _MANY_ROWS else _LARGE_TOLERANCE
+        if not self.hidden.any() or self.hiders is not None:
+            return self.solved(task, start=start, tolerance=last)
+        assumed = precisions_at(task.linear, task.of_numbers(start))
+        choice, raising, tolerance, found = self, False, _ROUGHLY, None
         mixed = int(np.clip(_WORK / task.rows**3, _LEAST_MIXED, _MOST_MIXED))
         for attempt in range(mixed + _RAISED):
             level = _level(task, choice.targets, assumed)
             near = None if found is None else found.optimum
             choice = replace(choice, level=level)
-            next_one = choice.solved(task, near=near, start=start, tolerance=tolerance)
-            if next_one is None:
+            try:
+                found = choice.solved(task, near=near, start=start, tolerance=tolerance)
+            except NotEnough:
+                if found is None:
+                    raise
                 return found
-            found = next_one
             choice = replace(choice, targets=found.targets, hidden=found.hidden)
             true = precisions_at(task.linear, task.of_numbers(found.variances))
             ratio = true / assumed
@@ -196,6 +193,7 @@ class _Choice:
             else:
                 tolerance = float(np.clip(0.03 * change, 1e-9, _ROUGHLY))
             assumed = assumed * np.maximum(ratio, 1.0) ** _BEYOND if raising else assumed * ratio**_SHARE
+        assert found is not None  # precisions are tried at least three times
         return found
 
     def solved(  # many parameters: those of the method beside the task
@@ -203,22 +201,18 @@ class _Choice:
         task: DesignTask,
         *,
         near: Optimum | None = None,
-        start: FloatArray | None = None,
+        start: FloatArray = NO_GUESS,
         tolerance: float = _TOLERANCE,
-    ) -> Chosen | None:
+    ) -> Chosen:
         choice, problem = self, self.problem(task)
-        guess = None if start is None else problem.guess(start)
+        guess = problem.guess(start) if start.size else start
         optimum = least_noise(problem, tolerance=tolerance, near=near, guess=guess)
         for _ in range(_FEATURES):
-            if optimum is None:
-                return None
             wider = choice._with_broken_features(task, problem.variances(optimum.x))
             if wider is None:
                 break
             choice, problem = wider, wider.problem(task)
             optimum = least_noise(problem, tolerance=tolerance, near=optimum)
-        if optimum is None:
-            return None
         kinds = [(name, place) for name, place in choice._kinds() if place.size]
         return Chosen(
             problem=problem,
@@ -303,7 +297,7 @@ class _Choice:
 
 def _hiders(task: DesignTask, targets: Targets) -> Hiders | None:
     """The records that hide each other; none if none does, or if there are persons with several rows."""
-    if not targets.can_hide or len(targets.people):
+    if not targets.can_hide or task.several_rows:
         return None
     return hiders_of(task.linear, task.columns(np.arange(len(task.linear.units))))
 

@@ -92,7 +92,10 @@ class Hiders:
 
     def at(self, variances: FloatArray) -> HidersAt:
         """How they hide each other at some variances."""
-        y = 1 / np.asarray(self.squares_by_signature @ (1 / variances))
+        told = np.asarray(self.squares_by_signature @ (1 / variances))
+        y = 1 / np.where(
+            told > 0, told, 1.0
+        )  # weights that cancel: the record is in no number, and hides nobody
         return HidersAt(
             hiders=self, variances=variances, y=y, tau=1 / self.precision(1 / y), slope=self.slope(y)
         )

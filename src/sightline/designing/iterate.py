@@ -15,7 +15,7 @@ import numpy as np
 from scipy.sparse import csc_array
 
 from sightline.arrays import FloatArray, IndexArray
-from sightline.designing.problem import FIXED, NoiseProblem
+from sightline.designing.problem import FIXED, NoiseProblem, NotEnough
 from sightline.designing.risks import Recipes, RiskAt, Risks, RowLimits, Tangents
 from sightline.labeled.units import BoolArray
 
@@ -247,12 +247,12 @@ _INSIDE = 1e-6  # how far below its ceiling, over the distance to the floor, a s
 _ALL, _EACH_ROW, _ENTRIES = 1_000, 2, 3e7
 
 
-def near_guess(problem: NoiseProblem, guess: FloatArray | None) -> tuple[FloatArray, IndexArray] | None:
+def near_guess(problem: NoiseProblem, guess: FloatArray) -> tuple[FloatArray, IndexArray] | None:
     """A point a little above a guess that keeps all limits with room, and the variables raised there.
 
     ``None`` if there is none so near.
     """
-    if guess is None or problem.level is not None:
+    if not guess.size or np.any(problem.level != FIXED):
         return None
     raised = guess > 1 + _AT_FLOOR
     most = 1.0 + (problem.ceilings - 1.0) * (1 - _INSIDE)
@@ -285,12 +285,12 @@ def _enough(one: Risks, chosen: BoolArray) -> FloatArray:
     return found
 
 
-def strictly_feasible(problem: NoiseProblem) -> tuple[FloatArray, IndexArray] | None:
+def strictly_feasible(problem: NoiseProblem) -> tuple[FloatArray, IndexArray]:
     """A point that keeps all limits with room, and the variables above their floors there.
 
     The noise is enough against an attacker who knows all other records, and then more. Numbers that none of
-    the records is in are raised only where that fails: an attack may use them, too. ``None`` if no noise
-    within the ceilings keeps the limits with room.
+    the records is in are raised only where that fails: an attack may use them, too. ``NotEnough`` if no
+    noise within the ceilings keeps the limits with room.
     """
     rows = problem.floors.size
     wanted, most = np.zeros(rows), np.full(rows, np.inf)
@@ -303,10 +303,10 @@ def strictly_feasible(problem: NoiseProblem) -> tuple[FloatArray, IndexArray] | 
                 np.maximum.at(wanted, own, _INSIDE_LIMITS * one.bounds)
         else:
             np.maximum.at(wanted, own, _enough(one, np.ones(one.needed.size, dtype=np.bool_)))
-    level = np.full(rows, FIXED) if problem.level is None else problem.level
+    level = problem.level
     free = np.flatnonzero((problem.variable != FIXED) & (wanted > 0))
     if not free.size:
-        return None
+        raise NotEnough("expected numbers whose noise may rise, got none")
     active = np.unique(problem.variable[free])
     first = np.ones(problem.weights.size)
     np.maximum.at(first, problem.variable[free], wanted[free] / problem.floors[free])
@@ -317,7 +317,7 @@ def strictly_feasible(problem: NoiseProblem) -> tuple[FloatArray, IndexArray] | 
     while True:
         if factor > _MOST_FACTOR:
             if active.size == first.size:
-                return None
+                raise NotEnough("expected ceilings with which the limits can be kept, got lower ones")
             factor, active = 1.5, np.arange(first.size)
         x = np.ones(first.size)
         x[active] = first[active] * factor

@@ -13,9 +13,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-from scipy.sparse import csc_array
+from scipy.sparse import csc_array, diags_array
 
 from sightline.arrays import FloatArray, IndexArray
 from sightline.auditing.lowering import Lowered
@@ -60,35 +61,37 @@ def precisions_at(linear: Lowered, variances: FloatArray) -> FloatArray:
     return linear.prior.of_column.precision(_forms(linear, 1 / variances))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class LowerEnds:
-    """The audit's lower ends for some noise, without its margins for rounding and without identifiability."""
+def lower_ends(
+    prior: TargetPrior,
+    columns: csc_array,
+    counts: FloatArray,
+    variances: FloatArray,
+    *,
+    own: IndexArray,
+    alike: FloatArray,
+) -> tuple[FloatArray, Any]:
+    """The audit's lower ends of some records, up to rounding, and the inverse that their recipes use.
 
-    linear: Lowered
-    records: IndexArray  # those that may keep least: with more noise, only they can be below the limit
-    columns: csc_array  # their columns
-
-    def least(self, variances: FloatArray) -> float:
-        """The least lower end over these records: one factorisation."""
-        linear = self.linear
-        prior, everyone = linear.prior.of_column, _forms(linear, 1 / variances)
-        told, hidden, own = everyone[self.records], None, None
-        if can_hide(prior):
-            precision = prior.precision(everyone)
-            products = _products(linear, _rows_alike(linear) / precision)
-            passes = quadratic_forms(self.columns, inverse_of_sum(products, variances))
-            own = precision[self.records]
-            with np.errstate(divide="ignore", invalid="ignore"):
-                found = passes / (1 - passes / own)
-            hidden = np.where((found > 0) & (found < told), found, told)
-        seen = Seen(
-            information=told,
-            linear_information=np.zeros(told.size),
-            hidden_information=hidden,
-            precision=own,
-            alike=linear.units.alike[self.records],
-        )
-        return float(np.min(prior.lower(seen), initial=1.0))
+    ``columns`` are those of all records that hide each other, each of ``counts`` of them, and ``own`` the
+    columns that are asked for. The audit may know more of persons with several rows and of categories.
+    """
+    everyone = np.asarray(columns.power(2).T @ (1 / variances))
+    precision, inverse, hidden = prior.precision(everyone), diags_array(1 / variances), everyone[own]
+    if can_hide(prior):
+        products = (columns.multiply((counts / precision)[None, :]) @ columns.T).toarray()
+        inverse = inverse_of_sum(np.asarray(products, dtype=np.float64), variances)
+        passes = quadratic_forms(csc_array(columns[:, own]), inverse)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            found = passes / (1 - passes / precision[own])
+        hidden = np.where((found > 0) & (found < hidden), found, hidden)
+    seen = Seen(
+        information=everyone[own],
+        linear_information=np.zeros(own.size),
+        hidden_information=hidden,
+        precision=precision[own],
+        alike=alike,
+    )
+    return prior.lower(seen), inverse
 
 
 def _forms(linear: Lowered, matrix: FloatArray) -> FloatArray:
@@ -107,7 +110,7 @@ def _products(linear: Lowered, weights: FloatArray) -> FloatArray:
     return np.asarray((linear.table.multiply(weights[None, :]) @ linear.table.T).toarray(), dtype=np.float64)
 
 
-def _rows_alike(linear: Lowered) -> FloatArray:
+def rows_alike(linear: Lowered) -> FloatArray:
     """How many rows of all persons each column stands for."""
     units = linear.units
     return np.asarray(np.repeat(units.people, np.diff(units.starts)) * units.times, dtype=np.float64)
@@ -117,7 +120,7 @@ def hidden_level(
     linear: Lowered, records: IndexArray, limit: float, precision: FloatArray, *, persons: bool = False
 ) -> HiddenLevel:
     """The level of some columns, if every column has a given precision."""
-    prior, rows = linear.prior.of_column, _rows_alike(linear)
+    prior, rows = linear.prior.of_column, rows_alike(linear)
     products = _products(linear, rows / precision)
     own, alike = precision[linear.units.starts[records]], linear.units.alike[records]
     person = None
@@ -153,7 +156,7 @@ def hiders_of(linear: Lowered, columns: csc_array) -> Hiders:
 
     return Hiders(
         columns=columns,
-        counts=_rows_alike(linear),
+        counts=rows_alike(linear),
         precision=prior.precision,
         precision_slope=prior.precision_slope,
         excess=prior.precision_excess,

@@ -34,6 +34,7 @@ from sightline.designing.iterate import (
 from sightline.designing.problem import Cuts, NoiseProblem
 from sightline.progress import report
 
+NO_GUESS = np.zeros(0)
 _ROUNDS = 120
 _LEAST_AIM = 1e-4  # of the products of slacks and multipliers that a step aims at, over the present ones
 _UNBALANCED = 0.8  # what a step aims at while the optimality conditions are further off than the products
@@ -73,9 +74,9 @@ def least_noise(
     *,
     tolerance: float = 1e-7,
     near: Optimum | None = None,
-    guess: FloatArray | None = None,
-) -> Optimum | None:
-    """The least noise that keeps the limits; ``None`` if none within the ceilings keeps them.
+    guess: FloatArray = NO_GUESS,
+) -> Optimum:
+    """The least noise that keeps the limits; ``NotEnough`` if none within the ceilings keeps them.
 
     ``near`` is the optimum of a problem with other values of the same constraints, and ``guess`` a point
     that may be near the optimum.
@@ -83,12 +84,9 @@ def least_noise(
     floor = np.ones(problem.weights.size)
     if not any(one.needed.size for one in problem.risks) or problem.least_slack(floor) >= 0:
         return _at_the_floor(problem, floor)
-    begun = _continued(problem, near) or _begun(problem, guess if near is None else near.x)
-    if begun is None:
-        return None
-    at, safe, safe_phi = begun
+    at, safe, safe_phi = _begun(problem, guess) if near is None else _continued(problem, near)
     best_x, best_upper, best_lower = safe, problem.loss(safe), -np.inf
-    best_cuts, path, rounds, taken = None, [], 0, None
+    best_cuts, path, rounds, taken = _no_cuts(problem, floor), [], 0, None
     for rounds in range(1, _ROUNDS + 1):
         if rounds > 1:
             _admit_constraints(at)
@@ -99,7 +97,7 @@ def least_noise(
             taken.learn(at, used)
         for prices, what in ((at.lam, used), at.affordable_prices(gradients, used)):
             lower = at.lower_bound(what, prices)
-            if best_cuts is not None and lower <= best_lower:
+            if lower <= best_lower:
                 continue
             best_lower = lower
             best_cuts = Cuts(
@@ -126,7 +124,6 @@ def least_noise(
         taken = _newton_step(at, gradients, used)
         if taken is None:
             break
-    assert best_cuts is not None  # there was at least one round
     best_x, best_upper = _repaired(problem, best_x, safe)
     return Optimum(
         x=best_x,
@@ -145,27 +142,26 @@ def _share_done(gap: float, tolerance: float) -> float:
     return min(max(np.log(max(gap, tolerance)) / np.log(tolerance), 0.0), 1.0) if tolerance < 1 else 0.0
 
 
-def _at_the_floor(problem: NoiseProblem, floor: FloatArray) -> Optimum:
-    nobody = tuple(np.zeros(0, dtype=np.intp) for _ in problem.risks)
-    nothing = Cuts(
+def _no_cuts(problem: NoiseProblem, floor: FloatArray) -> Cuts:
+    return Cuts(
         prices=tuple(np.zeros(0) for _ in problem.risks),
         recipes=tuple(csc_array((problem.floors.size, 0)) for _ in problem.risks),
-        chosen=nobody,
+        chosen=tuple(np.zeros(0, dtype=np.intp) for _ in problem.risks),
         variances=problem.variances(floor),
     )
-    loss = problem.loss(floor)
-    return Optimum(x=floor, upper=loss, lower=loss, cuts=nothing, rounds=0, factorisations=1, problem=problem)
+
+
+def _at_the_floor(problem: NoiseProblem, floor: FloatArray) -> Optimum:
+    loss, cuts = problem.loss(floor), _no_cuts(problem, floor)
+    return Optimum(x=floor, upper=loss, lower=loss, cuts=cuts, rounds=0, factorisations=1, problem=problem)
 
 
 _Begun = tuple[Iterate, FloatArray, list[FloatArray]]
 
 
-def _begun(problem: NoiseProblem, guess: FloatArray | None) -> _Begun | None:
+def _begun(problem: NoiseProblem, guess: FloatArray) -> _Begun:
     """The method at a strictly feasible point, near a guess if there is one."""
-    found = near_guess(problem, guess) or strictly_feasible(problem)
-    if found is None:
-        return None
-    x, active = found
+    x, active = near_guess(problem, guess) or strictly_feasible(problem)
     at = Iterate(problem=problem, x=x, active=active, working=first_constraints(problem))
     at.evaluate()
     at.find_recipes()
@@ -184,28 +180,31 @@ def _begun(problem: NoiseProblem, guess: FloatArray | None) -> _Begun | None:
     return at, x.copy(), [now.phi for now in at.now]
 
 
-def _continued(problem: NoiseProblem, near: Optimum | None) -> _Begun | None:
+def _continued(problem: NoiseProblem, near: Optimum) -> _Begun:
     """The method at a waypoint of another problem, before it came closer than the two problems differ.
 
-    Of the same problem, at the last one.
+    Of the same problem, at the last one; and else near its optimum.
     """
-    if near is None or not near.path:
-        return None
-    if near.problem is problem:
-        return _resumed(problem, near.path[-1], same=True)
+    same = near.problem is problem
+    points = near.path[-1:] if same else _far_enough(problem, near)
+    resumed = _resumed(problem, points[-1], same=same) if points else None
+    return resumed or _begun(problem, near.x)
+
+
+def _far_enough(problem: NoiseProblem, near: Optimum) -> list[Waypoint]:
+    """Where the method was before it came closer to an optimum than the two problems differ."""
+    if not near.path:
+        return []
     slacks = problem.slacks(near.x)
     chosen = zip(slacks, near.cuts.chosen, near.cuts.prices, strict=True)
     priced = [
         np.abs(slack[own][prices > _PRICED * prices.max()]) for slack, own, prices in chosen if own.size
     ]
-    difference = float(np.max(np.concatenate(priced), initial=0.0))
-    far = [one for one in near.path if one.gap >= _BEHIND * difference]
-    if difference > _TOO_FAR or not far:
-        return None
-    return _resumed(problem, far[-1])
+    difference = float(np.max(np.concatenate([np.zeros(0), *priced]), initial=0.0))
+    return [one for one in near.path if one.gap >= _BEHIND * difference] if difference <= _TOO_FAR else []
 
 
-def _resumed(problem: NoiseProblem, point: Waypoint, *, same: bool = False) -> _Begun | None:
+def _resumed(problem: NoiseProblem, point: Waypoint, *, same: bool) -> _Begun | None:
     """The method at a waypoint; ``None`` if limits are broken at the waypoint's safe point."""
     safe = Iterate(problem=problem, x=point.safe, active=point.active, working=list(point.working))
     safe.evaluate()

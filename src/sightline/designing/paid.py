@@ -11,7 +11,7 @@ Basic and advanced composition have no such sum: there each release keeps at lea
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.sparse import csc_array
@@ -26,7 +26,7 @@ from sightline.designing.problem import FIXED
 from sightline.designing.risks import KnownRisks
 from sightline.errors import InvalidPlan, require
 from sightline.labeled.units import BoolArray
-from sightline.privacy.accountant import Accountant, NoiseLaw
+from sightline.privacy.accountant import NoiseLaw
 from sightline.privacy.registry import accountant_named, costs
 from sightline.tables.membership import Membership
 from sightline.tables.subject import SecretKind
@@ -40,24 +40,13 @@ class PaidReleases:
     """The releases that the budget pays for, and what they may cost together."""
 
     membership: Membership
-    name: str  # the accountant
-    accountant: Accountant
     pricing: Pricing
-
-    @property
-    def most(self) -> float:
-        """B: what they may cost together, rounded down."""
-        return 1 / self.accountant.kappa(1) * (1 - _ROUNDING)
-
-    @property
-    def own(self) -> bool:
-        """Whether each record pays for its own releases alone."""
-        return self.accountant.counts_own_releases
-
-    @property
-    def bundles(self) -> tuple[tuple[int, ...], ...]:
-        """The releases, each as partitions."""
-        return self.pricing.shared
+    bundles: tuple[tuple[int, ...], ...] = ()  # the releases, each as partitions; none if no noise can move
+    own: bool = False  # whether each record pays for its own releases alone
+    most: float = np.inf  # B: what they may cost together, rounded down
+    accountant: str = ""
+    allowed: float = np.inf  # epsilon, at the delta
+    delta: float = 0.0
 
     @property
     def bundle_of_cell(self) -> IndexArray:
@@ -111,10 +100,10 @@ class PaidReleases:
         spent = costs(
             np.repeat(sharpest, self.times),
             largest_own=self.cost(stddevs) if self.own else 0.0,
-            delta=self.accountant.budget.delta,
+            delta=self.delta,
             law=NoiseLaw.GAUSSIAN,
         )
-        return spent[self.name]
+        return spent[self.accountant]
 
     def risks_of_records(self, row_of_cell: IndexArray, row_unit: FloatArray) -> KnownRisks:
         r"""The constraints of all records on the rows' variances: :math:`1/\sum_c a_c^2/s_c \ge 1/B`."""
@@ -136,28 +125,34 @@ class PaidReleases:
         return KnownRisks(columns=csc_array(everyone[:, paying]), needed=np.full(paying.size, 1 / self.most))
 
 
-def paid_releases(plan: Plan, membership: Membership, pricing: Pricing) -> PaidReleases | None:
-    """The releases whose noise can move within the budget; none if there are none.
+def paid_releases(plan: Plan, membership: Membership, pricing: Pricing) -> PaidReleases:
+    """The releases whose noise can move within the budget.
 
     Under ``per-record`` a histogram of several categories has no such sum for each record either.
     """
-    budget = budget_of(plan)
+    nothing, budget = PaidReleases(membership=membership, pricing=pricing), budget_of(plan)
     if budget is None or not pricing.shared:
-        return None
+        return nothing
     accountant = accountant_named(plan.privacy.accountant, budget)
     histograms = any(len(bundle) > 1 for bundle in pricing.shared)
     if not accountant.linear or (accountant.counts_own_releases and histograms):
-        return None
-    return PaidReleases(
-        membership=membership, name=plan.privacy.accountant, accountant=accountant, pricing=pricing
+        return nothing
+    return replace(
+        nothing,
+        bundles=pricing.shared,
+        own=accountant.counts_own_releases,
+        most=1 / accountant.kappa(1) * (1 - _ROUNDING),
+        accountant=plan.privacy.accountant,
+        allowed=budget.epsilon,
+        delta=budget.delta,
     )
 
 
 def check_plan(plan: Plan, membership: Membership) -> None:
     """Refuse plans that cannot be designed."""
     require(
-        plan.correlation is None,
-        "a plan without [correlation]",
+        not any(release.factored for release in plan.releases),
+        "a plan without mechanisms",
         got="one with it",
         fix="a design starts from independent noise; leave it out",
         error=InvalidPlan,
@@ -216,9 +211,9 @@ def check_bounds(plan: Plan, queries: IndexArray, floor: FloatArray, most: Float
         )
 
 
-def check_ceilings(paid: PaidReleases | None, most: FloatArray) -> None:
+def check_ceilings(paid: PaidReleases, most: FloatArray) -> None:
     """Refuse ceilings with which the budget cannot be kept."""
-    if paid is not None and np.isfinite(most[paid.cells]).any():
+    if np.isfinite(most[paid.cells]).any():
         require(
             paid.cost(most) <= paid.most,
             "ceilings with which the budget can be kept",

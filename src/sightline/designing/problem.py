@@ -13,18 +13,34 @@ rows that stand for the levels alone.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from functools import cached_property
+from typing import TypeVar
 
 import numpy as np
 from scipy.sparse import csc_array
 
 from sightline.arrays import FloatArray, IndexArray
 from sightline.designing.risks import Recipes, Risks, squared
+from sightline.errors import InvalidPlan
 
 FIXED = -1
 # So that a price that is scaled to its weight is not above it by rounding.
 _ROUNDINGS = 1e-14
+_Found = TypeVar("_Found")
+
+
+class NotEnough(InvalidPlan):
+    """No noise within the ceilings keeps the limits."""
+
+
+def if_enough(search: Callable[[], _Found]) -> tuple[_Found, ...]:
+    """What a search finds; nothing if no noise is enough."""
+    try:
+        return (search(),)
+    except NotEnough:
+        return ()
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -36,17 +52,17 @@ class NoiseProblem:
     variable: IndexArray  # of each row; FIXED for those already published
     weights: FloatArray  # of each variable: what its floor costs
     ceilings: FloatArray  # of each variable, over its floor; infinite for none
-    level: IndexArray | None = None  # of each row, the variable of its release's level; FIXED for none
+    level: IndexArray = field(default_factory=lambda: np.array([FIXED]))  # of each row, the variable of its
+    # release's level; FIXED for none, of one row or of all
     free_of_charge: float = 0.0  # o: floors that are in the weights of a row and of its level
 
     @cached_property
     def lift(self) -> csc_array:
         """The matrix from variables to the variances of the rows that are not fixed."""
         free = np.flatnonzero(self.variable != FIXED)
-        rows, places = free, self.variable[free]
-        if self.level is not None:
-            more = np.flatnonzero(self.level != FIXED)
-            rows, places = np.concatenate([rows, more]), np.concatenate([places, self.level[more]])
+        more = np.flatnonzero(self.level != FIXED)
+        rows = np.concatenate([free, more])
+        places = np.concatenate([self.variable[free], self.level[more]])
         shape = (self.floors.size, self.weights.size)
         return csc_array((self.floors[rows], (rows, places)), shape=shape)
 
@@ -54,22 +70,15 @@ class NoiseProblem:
     def constant(self) -> FloatArray:
         """The part of the rows' variances that no variable changes; negative for rows with a level."""
         found = np.where(self.variable == FIXED, self.floors, 0.0)
-        if self.level is not None:
-            found = np.where(self.level != FIXED, -self.floors, found)
-        return found
+        return np.where(self.level != FIXED, -self.floors, found)
 
     def variances(self, x: FloatArray) -> FloatArray:
         """The variances of all rows."""
         one = np.append(x, 1.0)
-        factor = one[self.variable]
-        if self.level is not None:
-            factor = factor + (one[self.level] - 1.0)
-        return np.asarray(self.floors * factor)
+        return np.asarray(self.floors * (one[self.variable] + (one[self.level] - 1.0)))
 
-    def guess(self, variances: FloatArray) -> FloatArray | None:
-        """The least variables that give every row some variance; none where rows add to levels."""
-        if self.level is not None:
-            return None
+    def guess(self, variances: FloatArray) -> FloatArray:
+        """The least variables that give every row some variance, where no row adds to a level."""
         free = np.flatnonzero(self.variable != FIXED)
         found = np.ones(self.weights.size)
         np.maximum.at(found, self.variable[free], (variances / self.floors)[free])
@@ -141,13 +150,12 @@ class CommonFactor:
     factorisations: int
 
 
-def common_factor(problem: NoiseProblem, base: FloatArray | None = None) -> CommonFactor | None:
-    """The least factor on the variances of all rows that are not fixed; ``None`` if no factor is enough.
+def common_factor(problem: NoiseProblem, at_one: FloatArray) -> CommonFactor:
+    """The least factor on the variances of all rows that are not fixed; ``NotEnough`` if there is none.
 
-    ``base`` has the variances of the rows at the factor 1: the floors, unless given. Ceilings are not looked
-    at: a common factor that breaks one is still what it costs.
+    ``at_one`` has the variances of the rows at the factor 1. Ceilings are not looked at: a common factor
+    that breaks one is still what it costs.
     """
-    at_one = problem.floors if base is None else base
     moving = np.where(problem.variable == FIXED, 0.0, at_one)
     t, factorisations = 1.0, 0
     while factorisations < _ROUNDS and t < _MOST_VARIANCE:
@@ -168,7 +176,7 @@ def common_factor(problem: NoiseProblem, base: FloatArray | None = None) -> Comm
             t *= 1 + (_CLOSE if step > 0 else 0.0)
             return CommonFactor(factor=t, factorisations=factorisations)
         t += step
-    return None
+    raise NotEnough("expected a factor on all noise that keeps the limits, got none")
 
 
 def _worst(short: FloatArray, size: FloatArray) -> IndexArray:

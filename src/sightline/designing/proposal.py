@@ -1,7 +1,7 @@
 """From a task to noise that the audit passes: Newton proposes, the audit certifies.
 
 With a common factor, with the least loss, and for a handful of other limits. The optimiser need not be
-trusted.
+trusted. A search for noise of which none within the ceilings is enough ends with ``NotEnough``.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -16,7 +17,7 @@ from sightline.arrays import FloatArray
 from sightline.auditing.findings import LinearFindings
 from sightline.designing.choice import Chosen, best_noise, common_guess, quick_noise
 from sightline.designing.newton import least_noise
-from sightline.designing.problem import NoiseProblem
+from sightline.designing.problem import NoiseProblem, NotEnough, if_enough
 from sightline.designing.result import TradeOff
 from sightline.designing.targets import targets_of
 from sightline.designing.task import DesignTask, Loss, lowest
@@ -48,16 +49,15 @@ class Certified:
     findings: LinearFindings | None = None  # what the audit finds, if it was kept
 
 
-def certified(task: DesignTask, factors: FloatArray) -> Certified | None:
-    """The least common factor on the chosen noise with which the audit passes; ``None`` if none does.
+def certified(task: DesignTask, factors: FloatArray) -> Certified:
+    """The least common factor on the chosen noise with which the audit passes.
 
     ``factors`` are variances over their floors. A factor above 1 closes what rounding and the solver's
     tolerance left open. A factor below 1 is tried where the audit has a better bound than the one that was
     chosen.
     """
     factors = np.where(factors < 1 + _SAME, 1.0, factors)  # the method ends a little above the floors
-    raised, most = factors > 1, task.most_factors
-    paid = np.zeros(factors.size, dtype=np.bool_) if task.paid is None else task.paid.cells
+    raised, most, paid = factors > 1, task.most_factors, task.paid.cells
 
     def noise(factor: float) -> FloatArray:
         # The noise of other numbers stays as it is, unless more noise on the raised ones does not help. What
@@ -65,11 +65,12 @@ def certified(task: DesignTask, factors: FloatArray) -> Certified | None:
         mine = (raised | (factor > _RAISED_ALONE)) & ~(paid & (factor < 1))
         return task.stddevs(np.clip(np.where(mine, factors * factor, factors), 1.0, most))
 
-    return _least(task, noise, least=_SMALLEST if np.any(raised & ~paid) else 1.0)
+    factor = _by_estimates(task, noise, least=_SMALLEST if np.any(raised & ~paid) else 1.0)
+    return _audited(task, noise, factor if task.findings.repeatable else factor * (1 + _ROOM))
 
 
-def certified_common(task: DesignTask, guess: float) -> Certified | None:
-    """The least common factor on all noise with which the audit passes; none if none does.
+def certified_common(task: DesignTask, guess: float) -> Certified:
+    """The least common factor on all noise with which the audit passes.
 
     ``guess`` is enough against an attacker who knows all other records. For plans that are too large to be
     audited for a rival, quick estimates decide where there are some.
@@ -79,21 +80,19 @@ def certified_common(task: DesignTask, guess: float) -> Certified | None:
         return task.times_common(guess * factor)
 
     factor = _by_estimates(task, noise, least=1 / guess, noticeable=_CLOSE) if guess > 1 else 1.0
-    if factor is None:
-        return None
-    if task.findings.repeatable or task.lower_ends is None:
+    if task.findings.repeatable or not task.estimated:
         return _audited(task, noise, factor)
     return Certified(stddevs=noise(factor), audits=0)
 
 
-def proportional(task: DesignTask) -> FloatArray | None:
+def proportional(task: DesignTask) -> tuple[FloatArray, ...]:
     """Noise in proportion to sensitivity, or the floor where that is more: another rival, by estimates.
 
-    With one factor a release, in proportion to its largest sensitivity over its floor. None if no factor is
-    enough, or if there are no quick estimates.
+    With one factor a release, in proportion to its largest sensitivity over its floor. Nothing if no factor
+    is enough, or if there are no quick estimates.
     """
-    if task.lower_ends is None or not task.findings.repeatable:
-        return None
+    if not task.estimated or not task.findings.repeatable:
+        return ()
     free, ratio = task.free, (task.sensitivity / task.floor) ** 2
     largest = np.zeros(task.ceilings.size)
     np.maximum.at(largest, task.variable[free], ratio[free])
@@ -104,56 +103,43 @@ def proportional(task: DesignTask) -> FloatArray | None:
     def noise(factor: float) -> FloatArray:
         return task.stddevs(np.clip(each * (factor * _LARGE), least, task.most_factors))
 
-    factor = _by_estimates(task, noise, least=1 / _LARGE)
-    return None if factor is None else noise(factor)
+    return tuple(map(noise, if_enough(lambda: _by_estimates(task, noise, least=1 / _LARGE))))
 
 
-def audited_or_more(task: DesignTask, stddevs: FloatArray) -> Certified | None:
-    """Noise that the audit passes, from noise that passes by the estimates; none if it does not."""
+def audited_or_more(task: DesignTask, stddevs: FloatArray) -> Certified:
+    """Noise that the audit passes, from noise that passes by the estimates."""
     for extra in (0.0, _FIRST, 1e-6):
         more = np.where(task.free, np.minimum(stddevs * (1 + extra), task.most), stddevs)
         findings = task.audited(more)
         if lowest(findings) >= task.limit:
             return Certified(stddevs=more, audits=1, findings=findings)
-    return None
+    raise NotEnough("expected noise that the audit passes, got less")
 
 
-def by_the_audit_alone(task: DesignTask) -> Certified | None:
+def by_the_audit_alone(task: DesignTask) -> Certified:
     """Noise up to the ceilings with which the audit passes, although no bound of the design shows it.
 
     The audit of a small plan has one more bound. The noise lies between floors and ceilings, all numbers as
-    far up as each other. ``None`` if the audit does not pass with the ceilings either.
+    far up as each other.
     """
     most = np.minimum(task.most_factors, _LAST)
 
-    def audited(share: float) -> Certified | None:
+    def audited(share: float) -> Certified:
         stddevs = task.stddevs(most**share)
         findings = task.audited(stddevs)
         if lowest(findings) < task.limit:
-            return None
+            raise NotEnough("expected noise that the audit passes, got less")
         return Certified(stddevs=stddevs, audits=1, findings=findings)
 
     best, low, high = audited(1.0), 0.0, 1.0
-    while best is not None and high - low > _SHARE:
+    while high - low > _SHARE:
         middle = 0.5 * (low + high)
-        found = audited(middle)
-        best, low, high = (best, middle, high) if found is None else (found, low, middle)
+        found = if_enough(partial(audited, middle))
+        best, low, high = (found[0], low, middle) if found else (best, middle, high)
     return best
 
 
-def _least(task: DesignTask, noise: Callable[[float], FloatArray], *, least: float) -> Certified | None:
-    """The least noise of a family that grows with a factor, from ``least`` on, with which the audit passes.
-
-    Estimates choose the factor, and the audit decides.
-    """
-    factor = _by_estimates(task, noise, least=least)
-    if factor is None:
-        return None
-    quick = task.findings.repeatable
-    return _audited(task, noise, factor if quick else factor * (1 + _ROOM))
-
-
-def _audited(task: DesignTask, noise: Callable[[float], FloatArray], factor: float) -> Certified | None:
+def _audited(task: DesignTask, noise: Callable[[float], FloatArray], factor: float) -> Certified:
     """The least noise of a family from a factor on with which the audit passes."""
     limit, audits = task.limit, 0
     least = _FIRST if task.findings.repeatable else _ROOM
@@ -164,7 +150,7 @@ def _audited(task: DesignTask, noise: Callable[[float], FloatArray], factor: flo
             return Certified(stddevs=noise(factor), audits=audits, findings=findings)
         short = min(limit / found - 1, 1.0) if found > 0 else 1.0
         factor *= 1 + max(least, _OVERSHOOT * short)
-    return None
+    raise NotEnough("expected noise that the audit passes, got less")
 
 
 def _by_estimates(
@@ -173,8 +159,8 @@ def _by_estimates(
     *,
     least: float,
     noticeable: float = _NOTICEABLE,
-) -> float | None:
-    """The least factor from ``least`` on with which the estimates keep the limit; none if none does.
+) -> float:
+    """The least factor from ``least`` on with which the estimates keep the limit.
 
     Less noise is tried where there is ``noticeable`` room above the limit.
     """
@@ -190,10 +176,7 @@ def _by_estimates(
     room = estimate(0.0)
     if room >= noticeable and least < 1:
         return math.exp(_lowered(estimate, math.log(least), close, room))
-    if room >= 0:
-        return 1.0
-    found = _raised(estimate, close, room)
-    return None if found is None else math.exp(found)
+    return 1.0 if room >= 0 else math.exp(_raised(estimate, close, room))
 
 
 _Estimate = Callable[[float], float]
@@ -212,12 +195,12 @@ def _lowered(estimate: _Estimate, least: float, close: float, room: float) -> fl
     return _root(estimate, (low, below), (high, above), close)
 
 
-def _raised(estimate: _Estimate, close: float, room: float) -> float | None:
+def _raised(estimate: _Estimate, close: float, room: float) -> float:
     """The smallest exponent that keeps the limit; ``room`` is the estimate at 0, which does not."""
     low, below, high, most = 0.0, room, _FIRST, math.log(_LAST)
     while (above := estimate(high)) < 0:
         if high == most:
-            return None
+            raise NotEnough("expected a factor on the noise that keeps the limit, got none")
         low, below, high = high, above, min(30 * high, most)
     return _root(estimate, (low, below), (high, above), close) if high > _FIRST else high
 
@@ -253,12 +236,11 @@ class LeastLargest:
     factors: FloatArray  # the variances over their floors at the largest error
 
 
-def least_largest(task: DesignTask) -> LeastLargest | None:
+def least_largest(task: DesignTask) -> LeastLargest:
     """Minimise the largest weighted standard deviation by a search over it, audit by audit.
 
     More noise never harms anyone, so a largest error T is enough iff the audit passes and the budget holds
-    with exactly that error on every number, or its floor where that is more. ``None`` if the ceilings are too
-    low for any T.
+    with exactly that error on every number, or its floor where that is more.
     """
     free = task.free
     error = np.sqrt(task.weights) * task.least  # of each cell at its floor
@@ -272,16 +254,16 @@ def least_largest(task: DesignTask) -> LeastLargest | None:
 
     def passes(largest: float) -> bool:
         plain = task.floor * np.sqrt(at(largest))
-        if task.paid is not None and task.paid.cost(plain) > task.paid.most:
-            return False
-        return task.lowest(task.stddevs(at(largest))) >= task.limit
+        return (
+            task.paid.cost(plain) <= task.paid.most and task.lowest(task.stddevs(at(largest))) >= task.limit
+        )
 
     if passes(least):
         return LeastLargest(enough=least, not_enough=least, factors=at(least))
     low, high = least, 2 * least
     while not passes(high):
         if np.all(at(high) == ceilings) or high > _LAST * least:
-            return None
+            raise NotEnough("expected ceilings with which the audit passes, got lower ones")
         low, high = high, 2 * high
     while high > low * (1 + _SAME):
         middle = float(np.sqrt(low * high))
@@ -293,14 +275,15 @@ def below_the_largest(task: DesignTask, problem: NoiseProblem, largest: LeastLar
     """Of all noise with the least largest error, one with a small sum of weighted variances."""
     most = np.minimum(task.most, task.floor * np.sqrt(largest.factors))
     capped = replace(task, most=np.where(task.free, most, task.most))
-    found = None
-    if task.paid is None:
-        room = np.full(task.ceilings.size, np.inf)
-        np.minimum.at(room, task.variable[task.free], largest.factors[task.free])
+    room = np.full(task.ceilings.size, np.inf)
+    np.minimum.at(room, task.variable[task.free], largest.factors[task.free])
+
+    def smaller() -> Certified:
         optimum = least_noise(replace(problem, ceilings=np.maximum(room, 1 + _SAME)))
-        if optimum is not None:
-            found = certified(capped, np.minimum(task.factors(optimum.x), largest.factors))
-    return found or Certified(stddevs=capped.stddevs(largest.factors), audits=0)
+        return certified(capped, np.minimum(task.factors(optimum.x), largest.factors))
+
+    found = () if task.paid.bundles else if_enough(smaller)
+    return found[0] if found else Certified(stddevs=capped.stddevs(largest.factors), audits=0)
 
 
 # Losses that differ by less are the same.
@@ -312,40 +295,38 @@ class Solution:
     """Noise that the audit passes, and what the solver says about it."""
 
     common: Certified  # with the least common factor
-    chosen: Chosen | None  # the optimum for the chosen bounds; none where only the audit knows enough
+    chosen: tuple[Chosen, ...]  # the optimum for the chosen bounds; none where only the audit knows enough
     proof: Certified  # the noise to propose
     loss_at_least: float | None  # no noise passes with less by the chosen bounds; none if the audit does
 
 
-def solve(task: DesignTask) -> Solution | None:
-    """The least noise with which everyone keeps the limit; ``None`` if none within the ceilings is enough."""
+def solve(task: DesignTask) -> Solution:
+    """The least noise with which everyone keeps the limit; ``NotEnough`` if none within the ceilings does."""
     targets = targets_of(task)
     report("trying a common factor", 0.0)
     common = certified_common(task, common_guess(task, targets))
-    candidates = (None if common is None else common.stddevs, proportional(task))
-    starts = [_within(task, one) for one in candidates if one is not None]
-    if common is None:
-        return None
-    chosen = best_noise(task, targets, starts)
+    starts = [_within(task, one) for one in (common.stddevs, *proportional(task))]
+    chosen = if_enough(lambda: best_noise(task, targets, starts))
     report("auditing the proposal", 0.0)
-    if chosen is None:
-        only = by_the_audit_alone(task)
-        return None if only is None else Solution(common=common, chosen=None, proof=only, loss_at_least=None)
-    proof: Certified | None
-    if task.loss is Loss.LARGEST:
-        largest = least_largest(task)
-        proof = None if largest is None else below_the_largest(task, chosen.problem, largest)
-        at_least = 0.0 if largest is None else largest.not_enough
+    if not chosen:
+        return Solution(common=common, chosen=(), proof=by_the_audit_alone(task), loss_at_least=None)
+    (best,) = chosen
+    at_least, proofs = 0.0, list[Certified]()
+    if task.loss is not Loss.LARGEST:
+        at_least = best.optimum.lower
+        proofs += if_enough(lambda: certified(task, task.factors(best.optimum.x)))
     else:
-        proof, at_least = certified(task, task.factors(chosen.optimum.x)), chosen.optimum.lower
+        for largest in if_enough(lambda: least_largest(task)):
+            at_least = largest.not_enough
+            proofs.append(below_the_largest(task, best.problem, largest))
     for rival in starts:
         within = bool(np.all((rival <= task.most) | ~task.free))
-        if within and (proof is None or task.total(rival) < task.total(proof.stddevs) * (1 - _ROUNDING)):
-            proof = audited_or_more(task, rival) or proof
-    if proof is None:
-        return None
-    proven = _proven(task, at_least, task.total(proof.stddevs))
-    return Solution(common=common, chosen=chosen, proof=proof, loss_at_least=proven)
+        if within and all(task.total(rival) < task.total(one.stddevs) * (1 - _ROUNDING) for one in proofs):
+            proofs += if_enough(partial(audited_or_more, task, rival))
+    if not proofs:
+        raise NotEnough("expected noise that the audit passes, got less")
+    proven = _proven(task, at_least, task.total(proofs[-1].stddevs))
+    return Solution(common=common, chosen=chosen, proof=proofs[-1], loss_at_least=proven)
 
 
 def _proven(task: DesignTask, at_least: float, total: float) -> float | None:
@@ -382,11 +363,12 @@ def trade_off(task: DesignTask, *, designed: float, common: float) -> tuple[Trad
             continue
         other = replace(task, limit=limit)
         targets = targets_of(other)
-        chosen = quick_noise(other, targets)
-        proof = None if chosen is None else certified(other, other.factors(chosen.optimum.x))
-        rival = certified_common(other, common_guess(other, targets))
-        if proof is not None and rival is not None:
-            losses = other.total(proof.stddevs), other.total(rival.stddevs)
-            least = min(losses) if rival.audits else losses[0]  # an estimate is no design
-            points.append(TradeOff(limit=limit, loss_designed=least, loss_with_common_factor=losses[1]))
+        try:
+            proof = certified(other, other.factors(quick_noise(other, targets).optimum.x))
+            rival = certified_common(other, common_guess(other, targets))
+        except NotEnough:
+            continue
+        losses = other.total(proof.stddevs), other.total(rival.stddevs)
+        least = min(losses) if rival.audits else losses[0]  # an estimate is no design
+        points.append(TradeOff(limit=limit, loss_designed=least, loss_with_common_factor=losses[1]))
     return tuple(points)

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from sightline.arrays import FloatArray
+from sightline.arrays import FloatArray, IndexArray
 from sightline.auditing.assemble import judged
-from sightline.auditing.findings import find
+from sightline.auditing.exposed import keys_of
+from sightline.auditing.findings import Findings, Keys, find
 from sightline.auditing.reading import PlanLike, plan_text, read_plan, with_limit
+from sightline.auditing.recipes import RecipeWriter
 from sightline.auditing.session import Session, opened
-from sightline.designing.attacks import priced_attacks, sharpest_attack
+from sightline.designing.choice import Chosen
 from sightline.designing.levels import never_binds_below
+from sightline.designing.problem import NotEnough
 from sightline.designing.proposal import solve, trade_off
-from sightline.designing.result import DesignedBudget, DesignedNoise, DesignResult, who
+from sightline.designing.result import DesignedBudget, DesignedNoise, DesignResult, PricedAttack, who
 from sightline.designing.suppression import replaced_task, smallest_suppression, suppressed_numbers
 from sightline.designing.task import DesignTask, Grain, Loss, task_of
 from sightline.errors import InvalidPlan, require
@@ -22,6 +26,7 @@ from sightline.numerics.one_thread import blas_threads_for
 from sightline.progress import Progress, report, reporting
 
 _USUAL_DELTA = 1e-6
+_NOTHING = 1e-6  # a share of the added noise that is only rounding
 
 
 def design(  # many parameters: the options of one command
@@ -75,9 +80,10 @@ def design(  # many parameters: the options of one command
 
 
 def _designed(session: Session, task: DesignTask, grain: Grain, *, names: bool, top: int) -> DesignResult:
-    found = solve(task)
-    if found is None:
-        raise _infeasible(session, task, names=names)
+    try:
+        found = solve(task)
+    except NotEnough:
+        raise _infeasible(session, task, names=names) from None
     common, chosen, proof = found.common, found.chosen, found.proof
     proposed = task.proposal(proof.stddevs)
     findings = find(proposed, task.membership, linear=proof.findings)
@@ -85,15 +91,15 @@ def _designed(session: Session, task: DesignTask, grain: Grain, *, names: bool, 
     total = task.total(proof.stddevs)
     delta = task.plan.privacy.delta or _USUAL_DELTA
     keys = session.keys(task.membership) if names else None
-    priced = None if chosen is None else priced_attacks(findings, chosen, top=top, keys=keys)
-    attacks, in_all = ((), 1) if priced is None else (priced.attacks, priced.in_all)
-    if priced is None or (task.loss is Loss.LARGEST and attacks):  # one attack alone decides
-        attacks, in_all = (sharpest_attack(findings, keys=keys)[0],), 1
+    alone = PricedAttacks(attacks=(sharpest_attack(findings, keys=keys)[0],), in_all=1, budget=0.0)
+    priced = next((priced_attacks(findings, one, top=top, keys=keys) for one in chosen), alone)
+    if task.loss is Loss.LARGEST and priced.attacks:  # one attack alone decides
+        priced = replace(alone, budget=priced.budget)
     return DesignResult(
         limit=task.limit,
         grain=grain.value,
         loss=task.loss.value,
-        binds=_binds(task, in_all),
+        binds=_binds(task, priced.in_all),
         loss_before=task.total(task.before),
         loss_with_common_factor=task.total(common.stddevs),
         common_factor=_factor(task, common.stddevs),
@@ -101,35 +107,35 @@ def _designed(session: Session, task: DesignTask, grain: Grain, *, names: bool, 
         loss_designed=total,
         loss_at_least=found.loss_at_least,
         noise=_noise(task, proof.stddevs),
-        attacks=attacks,
-        attacks_in_all=in_all,
-        budget=_budget(task, proof.stddevs, 0.0 if priced is None else priced.budget),
+        attacks=priced.attacks,
+        attacks_in_all=priced.in_all,
+        budget=_budget(task, proof.stddevs, priced.budget),
         never_binds_below_epsilon=never_binds_below(task.linear.prior, task.limit, delta),
         delta=delta,
         passed=judgement.passed is True,
         verdict=judgement.text,
-        rounds=0 if chosen is None else chosen.optimum.rounds,
+        rounds=sum(one.optimum.rounds for one in chosen),
         plan=plan_text(proposed),
     )
 
 
 def _binds(task: DesignTask, attacks: int) -> bool:
     """Whether the limit asks for noise: more than the floors, and more than the budget where it pays."""
-    if task.paid is not None:
+    if task.paid.bundles:
         return attacks > 0
     least = task.findings.least
     return least is not None and least.lower < task.limit
 
 
 def _budget(task: DesignTask, stddevs: FloatArray, price: float) -> DesignedBudget | None:
-    if task.paid is None:
+    paid = task.paid
+    if not paid.bundles:
         return None
-    budget = task.paid.accountant.budget
     return DesignedBudget(
-        accountant=task.paid.name,
-        epsilon=budget.epsilon,
-        delta=budget.delta,
-        epsilon_spent=task.paid.epsilon(stddevs),
+        accountant=paid.accountant,
+        epsilon=paid.allowed,
+        delta=paid.delta,
+        epsilon_spent=paid.epsilon(stddevs),
         price=price,
     )
 
@@ -166,3 +172,107 @@ def _infeasible(session: Session, task: DesignTask, *, names: bool) -> InvalidPl
         f"plan allows, {who(attack)} may keep {100 * kept:.3g} %, by {attack.recipe}; "
         "raise noise_within, lower the limit, or leave out one of these numbers"
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PricedAttacks:
+    """The dearest attacks, how many have a price, and the share of the noise that the budget asks for."""
+
+    attacks: tuple[PricedAttack, ...]
+    in_all: int
+    budget: float
+
+
+def priced_attacks(findings: Findings, chosen: Chosen, *, top: int, keys: Keys | None) -> PricedAttacks:
+    r"""The dearest attacks, and how many have a price.
+
+    At the optimum :math:`w = \sum_i \lambda_i \nabla\varphi_i` on all numbers that were raised, so the added
+    loss :math:`w^\top (s - s_0)` is a sum over the attacks of
+    :math:`\lambda_i\, \nabla\varphi_i^\top (s - s_0)`. These parts over their sum are the prices.
+    """
+    problem, optimum = chosen.problem, chosen.optimum
+    cuts = optimum.cuts
+    added = problem.variances(optimum.x) - problem.floors
+    each = zip(problem.risks, cuts.chosen, cuts.recipes, cuts.prices, strict=True)
+    parts = [
+        prices * np.asarray(one.at(cuts.variances).tangents(chosen, recipes, prices).each.T @ added)
+        for one, chosen, recipes, prices in each
+    ]
+    attacks = len(chosen.bounds)  # the other constraints are the budget's
+    total = float(sum(part.sum() for part in parts[:attacks]))
+    budget = (
+        sum(float(part.sum()) for part, one in zip(parts, problem.risks, strict=True) if one.sign > 0) - total
+    )
+    if total <= _NOTHING * max(total, budget) or total <= 0:
+        return PricedAttacks(attacks=(), in_all=0, budget=1.0 if budget > 0 else 0.0)
+    parts, total = parts[:attacks], total + budget
+    kind = np.concatenate([np.full(part.size, place) for place, part in enumerate(parts)])
+    number = np.concatenate([np.arange(part.size) for part in parts])
+    share = np.concatenate(parts) / total
+    paid = np.flatnonzero(share > _NOTHING)
+    share = share / (share[paid].sum() + budget / total)
+    order = paid[np.lexsort((paid, -share[paid]))]
+    assert findings.linear is not None  # the plan was checked to publish something linear
+    writer = RecipeWriter(findings=findings, found=findings.linear)
+    shown = order[:top]
+    columns = np.array(
+        [chosen.records[kind[i]][cuts.chosen[kind[i]][number[i]]] for i in shown], dtype=np.intp
+    )
+    named = _names(findings, np.where(columns >= 0, columns, -1 - columns), keys)
+    found = []
+    for i, column in zip(shown.tolist(), columns.tolist(), strict=True):
+        recipe = _recipe(cuts.recipes[kind[i]], int(number[i]))[: findings.linear.linear.cells.size]
+        own = column if column >= 0 else -1 - column  # of a person with several rows
+        shortest, size = writer.shortest(own), int(findings.linear.counts[own])
+        found.append(
+            PricedAttack(
+                record=named.get(own),
+                size=size,
+                recipe=_in_words(writer, own, recipe),
+                shortest=None if shortest is None else shortest.text,
+                bound=chosen.bounds[kind[i]].value,
+                price=float(share[i]),
+            )
+        )
+    return PricedAttacks(attacks=tuple(found), in_all=int(paid.size), budget=1.0 - float(share[paid].sum()))
+
+
+def sharpest_attack(findings: Findings, *, keys: Keys | None) -> tuple[PricedAttack, float]:
+    """The attack on the record that keeps least, and what it keeps."""
+    found = findings.linear
+    assert found is not None  # the plan was checked to publish something linear
+    lower = found.lower
+    column = int(np.argmin(lower))
+    weights = found.linear.image(column) / found.linear.design.noise.variance
+    writer = RecipeWriter(findings=findings, found=found)
+    best, shortest = writer.best(column), writer.shortest(column)
+    recipe = best or writer.written(column, weights / float(np.max(np.abs(weights))))
+    attack = PricedAttack(
+        record=_names(findings, np.array([column]), keys).get(column),
+        size=int(found.counts[column]),
+        recipe=recipe.text,
+        shortest=None if shortest is None else shortest.text,
+        bound="the largest of the audit's",
+        price=1.0,
+    )
+    return attack, float(lower[column])
+
+
+def _recipe(recipes: FloatArray, column: int) -> FloatArray:
+    own = recipes[:, [column]]
+    dense: FloatArray = own if isinstance(own, np.ndarray) else own.toarray()
+    return dense[:, 0]
+
+
+def _in_words(writer: RecipeWriter, column: int, weights: FloatArray) -> str:
+    """The recipe in words. Small weights are left out: they belong to numbers that hardly help."""
+    kept = np.where(np.abs(weights) > 1e-3 * np.max(np.abs(weights)), weights, 0.0)
+    return writer.written(column, kept).text
+
+
+def _names(findings: Findings, columns: IndexArray, keys: Keys | None) -> dict[int, str]:
+    """The keys of the records of some columns."""
+    if keys is None or findings.linear is None or not columns.size:
+        return {}
+    named = keys_of(findings.linear, columns, keys)
+    return {column: ", ".join(own) for column, own in named.items() if own}

@@ -23,6 +23,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from time import monotonic
+from typing import Any
 
 import numpy as np
 from scipy.optimize import Bounds, LinearConstraint, milp
@@ -32,11 +33,9 @@ from sightline.arrays import FloatArray, IndexArray
 from sightline.auditing.findings import LinearFindings, linear_findings
 from sightline.auditing.plan import Plan
 from sightline.auditing.pricing import price
-from sightline.designing.levels import can_hide
+from sightline.designing.levels import lower_ends
 from sightline.designing.result import Suppressed, WithheldNumber
-from sightline.designing.risks import inverse_of_sum
 from sightline.designing.task import DesignTask, Grain, plan_with_noise, task_of
-from sightline.labeled.bounds.target import Seen
 from sightline.labeled.units import BoolArray
 from sightline.progress import report
 from sightline.tables.membership import Membership
@@ -53,17 +52,14 @@ class PartAudit:
     marks: FloatArray  # a random number for each row: equal sums are equal signatures
 
     @classmethod
-    def of(cls, task: DesignTask) -> PartAudit | None:
-        """``None`` for persons with several rows and for three categories or more: the audit knows more."""
+    def of(cls, task: DesignTask) -> PartAudit:
+        """The rows of a task, where the audit knows no more: ``DesignTask.estimated``."""
         linear = task.linear
-        if task.several_categories or task.membership.persons is not None:
-            return None
-        rows = linear.row_count
         return cls(
             task=task,
             incidence=csr_array(task.columns(np.arange(len(linear.units)))),
             counts=linear.units.people.astype(np.float64),
-            marks=np.random.default_rng(0).random(rows),
+            marks=np.random.default_rng(0).random(linear.row_count),
         )
 
     def least(self, rows: IndexArray, variances: FloatArray) -> float:
@@ -73,33 +69,15 @@ class PartAudit:
     def used_by_the_sharpest(self, rows: IndexArray, variances: FloatArray) -> FloatArray:
         """How much the best attack on the record that keeps least uses each of the rows."""
         lower, columns, inverse = self._seen(rows, variances)
-        own = columns[:, [int(np.argmin(lower))]].toarray()[:, 0]
-        recipe = own / variances if inverse is None else inverse @ own
-        found: FloatArray = recipe**2 * variances
-        return found
+        recipe = inverse @ columns[:, [int(np.argmin(lower))]].toarray()[:, 0]
+        return np.asarray(recipe**2 * variances)
 
-    def _seen(
-        self, rows: IndexArray, variances: FloatArray
-    ) -> tuple[FloatArray, csc_array, FloatArray | None]:
-        """The lower end of each distinct column, the columns, and the inverse of what recipes see."""
+    def _seen(self, rows: IndexArray, variances: FloatArray) -> tuple[FloatArray, csc_array, Any]:
+        """The lower end of each distinct column, the columns, and the inverse that recipes use."""
         columns, counts = self._columns(rows)
-        prior, information = self.task.linear.prior.of_column, columns.T.power(2) @ (1 / variances)
-        hidden = precision = inverse = None
-        if can_hide(prior):
-            precision = prior.precision(information)
-            products = ((columns.multiply(counts / precision)) @ columns.T).toarray()
-            inverse = inverse_of_sum(products, variances)
-            q = np.asarray(columns.T.multiply(columns.T @ inverse).sum(axis=1)).ravel()
-            left = 1 - q / precision
-            hidden = np.where(left > 0, q / np.where(left > 0, left, 1.0), np.inf)
-        seen = Seen(
-            information=information,
-            linear_information=np.zeros(information.size),
-            hidden_information=hidden,
-            precision=precision,
-            alike=counts,
-        )
-        return prior.lower(seen), columns, inverse
+        prior, everyone = self.task.linear.prior.of_column, np.arange(counts.size)
+        lower, inverse = lower_ends(prior, columns, counts, variances, own=everyone, alike=counts)
+        return lower, columns, inverse
 
     def _columns(self, rows: IndexArray) -> tuple[csc_array, FloatArray]:
         """The distinct columns over some rows, and the records of each."""
@@ -215,8 +193,8 @@ class Ceilings:
         return cls(task=task, most=most)
 
     @cached_property
-    def quick(self) -> PartAudit | None:
-        """A quick audit; none where only the audit itself can say."""
+    def quick(self) -> PartAudit:
+        """A quick audit of some of the numbers."""
         return PartAudit.of(self.task)
 
     @property
@@ -253,15 +231,15 @@ class Ceilings:
         return found is None or found.least is None or found.least.lower >= self.task.limit
 
     def seems_to_fail(self, kept: IndexArray) -> bool:
-        """The opposite, by a quick audit where there is one."""
-        if self.quick is None:
+        """The opposite, by a quick audit where the audit knows no more."""
+        if not self.task.estimated:
             return not self.passes(kept)
         return self.quick.least(*self._rows(kept)) < self.task.limit
 
     def likeliest(self, kept: IndexArray) -> IndexArray:
         """The kept cells, those first that the sharpest attack uses most: else, those of the fewest rows."""
         cells = self.task.linear.cells
-        if self.quick is None:
+        if not self.task.estimated:
             sizes = np.array([self.task.membership.cells[c].rows for c in kept])
             return kept[np.argsort(sizes, kind="stable")]
         rows, variances = self._rows(kept)

@@ -18,7 +18,7 @@ from sightline.auditing.plan_fields import LARGEST
 from sightline.auditing.pricing import price
 from sightline.auditing.release_noise import NoiseByCell, ReleaseNoise, number_name
 from sightline.auditing.table_units import signature_columns
-from sightline.designing.levels import LowerEnds
+from sightline.designing.levels import lower_ends, rows_alike
 from sightline.designing.paid import PaidReleases, check_bounds, check_ceilings, check_plan, paid_releases
 from sightline.designing.problem import FIXED, NoiseProblem
 from sightline.designing.risks import KnownRisks, Risks, RowLimits
@@ -65,7 +65,7 @@ class DesignTask:
     weights: FloatArray  # of each cell's variance in the loss
     variable: IndexArray  # of each cell
     level: IndexArray  # of each cell: the variable of its release's level, which it adds to; FIXED for none
-    paid: PaidReleases | None  # releases whose noise can move within the budget
+    paid: PaidReleases  # releases whose noise can move within the budget
     ceilings: FloatArray  # of each variable, in variance over the floor's
     findings: LinearFindings  # at the floor
     row_unit: FloatArray  # variance of a row over that of its number
@@ -103,11 +103,16 @@ class DesignTask:
     @property
     def levels(self) -> IndexArray:
         """The variable of each paid release's level; none if each record pays for itself."""
-        if self.paid is None or self.paid.own:
+        if self.paid.own:
             return np.zeros(0, dtype=np.intp)
-        first = [self.membership.starts[bundle[0]] for bundle in self.paid.bundles]
+        first = self._first_cells
         own = self.level[first]
         return np.where(own != FIXED, own, self.variable[first])
+
+    @property
+    def _first_cells(self) -> IndexArray:
+        """Of every paid release the first cell."""
+        return np.array([self.membership.starts[bundle[0]] for bundle in self.paid.bundles], dtype=np.intp)
 
     def problem(self) -> NoiseProblem:
         """The problem without limits on attacks: the budget, floors and ceilings."""
@@ -124,21 +129,18 @@ class DesignTask:
             variable=np.concatenate([self.variable[cells], levels]),
             weights=weights,
             ceilings=self.ceilings,
-            level=np.concatenate([self.level[cells], none]) if added.size else None,
+            level=np.concatenate([self.level[cells], none]),
             free_of_charge=float(cost[added].sum()),
         )
 
     def _budget_and_row_limits(self) -> tuple[Risks, ...]:
-        if self.paid is None:
-            return ()
         cells, risks = self.linear.cells, []
         if self.paid.own:
             row_of_cell = np.empty(cells.size, dtype=np.intp)
             row_of_cell[cells] = np.arange(cells.size)
             risks.append(self.paid.risks_of_records(row_of_cell, self.row_unit))
-        else:
-            first = [self.membership.starts[bundle[0]] for bundle in self.paid.bundles]
-            ratio = (self.paid.pricing.sensitivity / self.floor)[first]
+        elif self.paid.bundles:
+            ratio = (self.paid.pricing.sensitivity / self.floor)[self._first_cells]
             place = cells.size + np.arange(ratio.size)
             column = csc_array(
                 (ratio * np.sqrt(self.paid.times), (place, np.zeros(ratio.size, dtype=np.intp))),
@@ -172,7 +174,7 @@ class DesignTask:
     def stddevs(self, factors: FloatArray) -> FloatArray:
         """The standard deviation of every cell with some factors, rounded up, and within the budget."""
         found = self._rounded(self.floor * np.sqrt(factors), kept=(factors == 1.0) | ~self.free)
-        if self.paid is not None and (over := self.paid.cost(found) / self.paid.most) > 1:
+        if (over := self.paid.cost(found) / self.paid.most) > 1:
             more = np.where(self.paid.cells, found * np.sqrt(over) * (1 + 1e-15), found)
             found = self._rounded(more, kept=~self.paid.cells)
         return found
@@ -184,7 +186,7 @@ class DesignTask:
     @property
     def common_base(self) -> FloatArray:
         """What a common factor multiplies: the noise that the budget asks for, or the floor."""
-        return self.floor if self.paid is None else np.where(self.paid.cells, self.before, self.floor)
+        return np.where(self.paid.cells, self.before, self.floor)
 
     def times_common(self, factor: float) -> FloatArray:
         """The standard deviations with all variances that may be chosen times a factor; no ceilings."""
@@ -211,19 +213,30 @@ class DesignTask:
         """What the audit says that everyone keeps with this noise."""
         return lowest(self.audited(stddevs))
 
+    @property
+    def estimated(self) -> bool:
+        """Whether lower ends are the audit's, up to rounding: not for several rows or categories a person."""
+        return not (self.several_rows or self.several_categories)
+
     @cached_property
-    def lower_ends(self) -> LowerEnds | None:
-        """What remains of every record, without an audit; none where only the audit says it."""
-        if self.several_rows or self.several_categories:
-            return None
-        below = np.flatnonzero(self.findings.lower < self.limit)
-        return LowerEnds(linear=self.linear, records=below, columns=csc_array(self.linear.table[:, below]))
+    def _exposed(self) -> IndexArray:
+        """The records below the limit at the floor: with more noise, only they can be below it."""
+        return np.flatnonzero(self.findings.lower < self.limit)
 
     def estimate(self, stddevs: FloatArray) -> float:
         """What the audit says that everyone keeps with this noise, up to its margins for rounding."""
-        if self.lower_ends is None:
+        if not self.estimated:
             return self.lowest(stddevs)
-        return self.lower_ends.least(stddevs[self.linear.cells] ** 2 * self.row_unit)
+        linear, own = self.linear, self._exposed
+        lower, _ = lower_ends(
+            linear.prior.of_column,
+            csc_array(linear.table),
+            rows_alike(linear),
+            stddevs[linear.cells] ** 2 * self.row_unit,
+            own=own,
+            alike=linear.units.alike[own],
+        )
+        return float(np.min(lower, initial=1.0))
 
     def columns(self, units: IndexArray) -> csc_array:
         """The columns of some units with one row each: rows of the problem × units."""
@@ -272,22 +285,19 @@ def task_of(plan: Plan, membership: Membership, *, limit: float, grain: Grain, l
     # A release whose noise cannot move within the budget may not fall below what the budget asks for.
     floor = np.where(least > 0, np.where(given, least, np.maximum(least, before)), before)
     floor = np.where(published, before, floor)
-    if paid is not None:
-        by_release = paid.floor()
-        if grain is Grain.RELEASE:  # one factor on noise in proportion to sensitivity
-            times = np.where(paid.cells, np.maximum(least / np.where(paid.cells, by_release, 1.0), 1.0), 1.0)
-            largest = np.ones(len(plan.releases))
-            np.maximum.at(largest, queries, times)
-            by_release = by_release * largest[queries]
-        elif paid.own:
-            by_release = np.maximum(by_release, least)
-        floor = np.where(paid.cells, by_release, floor)
+    by_release = paid.floor()
+    if grain is Grain.RELEASE:  # one factor on noise in proportion to sensitivity
+        times = np.where(paid.cells, np.maximum(least / np.where(paid.cells, by_release, 1.0), 1.0), 1.0)
+        largest = np.ones(len(plan.releases))
+        np.maximum.at(largest, queries, times)
+        by_release = by_release * largest[queries]
+    elif paid.own:
+        by_release = np.maximum(by_release, least)
+    floor = np.where(paid.cells, by_release, floor)
     most = np.where(published, np.inf, most)
     check_bounds(plan, queries, np.maximum(floor, least), most)
     check_ceilings(paid, most)
-    stuck = published | (floor == most)
-    if paid is not None:
-        stuck &= ~paid.cells
+    stuck = (published | (floor == most)) & ~paid.cells
     require(
         not stuck.all(),
         "at least one release whose noise may be chosen",
@@ -298,7 +308,7 @@ def task_of(plan: Plan, membership: Membership, *, limit: float, grain: Grain, l
     variable, level = np.full((2, queries.size), FIXED, dtype=np.intp)
     variable[~stuck] = np.unique(number[~stuck], return_inverse=True)[1]
     count = int(variable.max()) + 1
-    if paid is not None and not paid.own and grain is Grain.CELL:
+    if not paid.own and grain is Grain.CELL:
         level = np.where(paid.cells, count + paid.bundle_of_cell, FIXED)
         count += len(paid.bundles)
     ceilings = np.full(count, np.inf)

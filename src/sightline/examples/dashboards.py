@@ -18,7 +18,7 @@ from sightline.auditing.result import AuditResult
 from sightline.examples.shipped import example_plan
 from sightline.format import number, parameter
 from sightline.jobs import audit
-from sightline.privacy.budget import Budget
+from sightline.privacy.accountant import Budget
 from sightline.privacy.registry import accountant_named
 from sightline.report.wording import noise_range, sharpest_numbers, status_words
 

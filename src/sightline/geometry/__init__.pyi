@@ -7,9 +7,9 @@ from sightline.geometry.fisher import Geometry as Geometry
 from sightline.geometry.exposure import Exposure as Exposure
 from sightline.geometry.exposure import Direction as Direction
 from sightline.geometry.increment import Increment as Increment
-from sightline.geometry.forms import Form as Form
-from sightline.geometry.forms import profiled_information as profiled_information
-from sightline.geometry.forms import lift as lift
-from sightline.numerics.decision import Decision as Decision
-from sightline.numerics.decision import Evidence as Evidence
+from sightline.geometry.fisher import Form as Form
+from sightline.geometry.fisher import profiled_information as profiled_information
+from sightline.geometry.fisher import lift as lift
+from sightline.numerics.rank import Decision as Decision
+from sightline.numerics.rank import Evidence as Evidence
 from sightline.numerics.certificate import certificate as certificate

@@ -26,7 +26,7 @@ from sightline.geometry.projection import (
     exact_information,
 )
 from sightline.noise.laws import GaussianNoise
-from sightline.numerics.decision import Decision, Evidence, Rank
+from sightline.numerics.rank import Decision, Evidence, Rank
 from sightline.releases.query import Query
 
 # Above this bound on the relative error, ball arithmetic replaces double precision.

@@ -29,8 +29,7 @@ from sightline.geometry.profile import Profile
 from sightline.geometry.projection import Projection
 from sightline.noise.laws import GaussianNoise
 from sightline.numerics import integers as exact
-from sightline.numerics.decision import Decision
-from sightline.numerics.rank import missing
+from sightline.numerics.rank import Decision, missing
 
 _UNIT = float(np.finfo(np.float64).eps)
 

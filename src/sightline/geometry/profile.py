@@ -23,8 +23,10 @@ from sightline.geometry.frame import Frame, WhitenedRows, dense
 from sightline.geometry.projection import Projection, project
 from sightline.numerics import integers as exact
 from sightline.numerics.certificate import reduced_rows
-from sightline.numerics.decision import Decision, Evidence, Rank
 from sightline.numerics.rank import (
+    Decision,
+    Evidence,
+    Rank,
     balance,
     independent_columns,
     missing,

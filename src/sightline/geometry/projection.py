@@ -36,15 +36,35 @@ from typing import Any
 
 import numpy as np
 from flint import arb_mat, ctx, fmpq, fmpq_mat
-from scipy.linalg import qr, solve_triangular
+from scipy.linalg import get_lapack_funcs, qr, solve_triangular
 
 from sightline.arrays import FloatArray, IndexArray
-from sightline.numerics import doubled
 from sightline.numerics.balls import FIRST_BITS, ball
-from sightline.numerics.householder import apply_reflectors, factorise
 from sightline.numerics.rank import inverse_norm
-from sightline.numerics.residuals import product_error
+from sightline.numerics.residuals import misfit, product_error
 from sightline.numerics.residues import decide_columns
+
+
+def factorise(matrix: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Reflectors below the diagonal, R on and above it, and the scales. Overwrites the matrix."""
+    geqrf = get_lapack_funcs("geqrf", (matrix,))
+    *_, work, _ = geqrf(matrix, lwork=-1)
+    reflectors, scales, _, _ = geqrf(matrix, lwork=int(work[0]), overwrite_a=True)
+    return reflectors, scales
+
+
+def apply_reflectors(
+    reflectors: FloatArray, scales: FloatArray, block: FloatArray, *, transpose: bool
+) -> FloatArray:
+    """``Q @ block``, or ``Q.T @ block``."""
+    ormqr = get_lapack_funcs("ormqr", (reflectors, block))
+    side, trans = "L", "T" if transpose else "N"
+    used = reflectors[:, : scales.size]
+    *_, work, _ = ormqr(side, trans, used, scales, block, -1)
+    product, _, _ = ormqr(side, trans, used, scales, block, int(work[0]))
+    result: FloatArray = product
+    return result
+
 
 # Above this ratio of row sizes the unpivoted factorisation may lose the small rows.
 _STIFF = 1e3
@@ -226,12 +246,12 @@ def _refined(projection: Projection, target: FloatArray, nuisance: FloatArray) -
     first = replace(projection, estimate=_condition_number(projection, sizes) * _UNIT)
     if first.estimate < _WORTH_REFINING:
         return first
-    misfit = doubled.misfit(target, nuisance, V)
+    left = misfit(target, nuisance, V)
     rotated = apply_reflectors(
-        projection._reflectors, projection._scales, misfit[projection._rows], transpose=True
+        projection._reflectors, projection._scales, left[projection._rows], transpose=True
     )
     again = replace(projection, explained=rotated[:columns], residual=rotated[columns:])
-    remaining = np.abs(misfit) + lengths * np.linalg.norm(again.coefficients, axis=0) + _UNIT * sizes
+    remaining = np.abs(left) + lengths * np.linalg.norm(again.coefficients, axis=0) + _UNIT * sizes
     error = _condition_number(again, remaining) * _UNIT
     return replace(
         projection,

@@ -2,14 +2,15 @@
 
 # ruff: isort: skip_file
 
-from sightline.labeled.knowledge import Known as Known
+from sightline.labeled.description import Known as Known
 from sightline.labeled.exposures import Exposures as Exposures
 from sightline.labeled.exposures import RecordExposure as RecordExposure
 from sightline.labeled.contributions import Contributions as Contributions
-from sightline.labeled.bounds.uniform import UniformPrior as UniformPrior
-from sightline.labeled.bounds.cosine import CosineSquaredPrior as CosineSquaredPrior
-from sightline.labeled.bounds.two_point import TwoPointPrior as TwoPointPrior
+from sightline.labeled.bounds.priors import UniformPrior as UniformPrior
+from sightline.labeled.bounds.priors import CosineSquaredPrior as CosineSquaredPrior
+from sightline.labeled.bounds.priors import TwoPointPrior as TwoPointPrior
 from sightline.labeled.bounds.coin import CoinPrior as CoinPrior
+from sightline.labeled.inout import InOut as InOut
 from sightline.labeled.contrast import one_contrast_information as one_contrast_information
 from sightline.labeled.contrast import exchangeable_information as exchangeable_information
 from sightline.labeled.contrast import symmetry as symmetry

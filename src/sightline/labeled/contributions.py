@@ -11,10 +11,9 @@ from scipy import sparse
 from sightline.arrays import FloatArray, IndexArray
 from sightline.errors import InvalidRelease, require
 from sightline.labeled.assessment import attacked
-from sightline.labeled.bounds.uniform import UniformPrior
-from sightline.labeled.description import LinearReleases
+from sightline.labeled.bounds.priors import UniformPrior
+from sightline.labeled.description import LinearReleases, unknown_records
 from sightline.labeled.exposures import Exposures, LoweredRecords, exposures
-from sightline.labeled.knowledge import unknown_records
 from sightline.labeled.row_products import ProductSums, RowProducts
 from sightline.labeled.units import BoolArray
 from sightline.noise.laws import CorrelatedNoise

@@ -13,12 +13,44 @@ from numpy.typing import ArrayLike
 from sightline.arrays import FloatArray, IndexArray, frozen_floats
 from sightline.errors import InvalidNoise, InvalidRelease, require
 from sightline.labeled.member_rows import MemberRows, RowsLike
+from sightline.labeled.units import BoolArray
 from sightline.noise.laws import BOUNDED_LAWS, IndependentNoise, Noise, as_noise, require_noise
 from sightline.noise.mixed import MixedNoise
 from sightline.noise.pricing import price
 from sightline.numerics.device import Device
 from sightline.privacy.accountant import Accountant
 from sightline.releases.query import positive_number
+
+
+class Known(Enum):
+    """Attacker knowledge that is not a list of records."""
+
+    ALL_OTHERS = "all others"
+    """For every record: all the other records. The adversary of differential privacy."""
+
+
+def unknown_records(size: int, known: Iterable[int] | Known) -> BoolArray:
+    """Which of ``size`` records the attacker does not know. With ``ALL_OTHERS`` each record is a target."""
+    unknown = np.ones(size, dtype=np.bool_)
+    if isinstance(known, Known):
+        return unknown
+    index = np.asarray(list(known))
+    if index.size:
+        whole = index.dtype.kind in "iu"
+        require(
+            whole and index.min() >= 0 and index.max() < size,
+            f"known records from 0 to {size - 1}",
+            got=f"{index.min()} to {index.max()}" if whole else f"dtype {index.dtype}",
+        )
+        unknown[index] = False
+    require(
+        bool(unknown.any()),
+        "at least one record that the attacker does not know",
+        got=f"all {size} known",
+        fix="leave the target out of known=",
+    )
+    return unknown
+
 
 # Columns that are checked at a time for combinations of the answers without noise.
 _CHUNK = 4096

@@ -16,15 +16,14 @@ from sightline.arrays import FloatArray, IndexArray
 from sightline.errors import InvalidInput, InvalidNoise, require
 from sightline.labeled.assessment import UnitExposure, assess
 from sightline.labeled.bounds.target import Seen, TargetPrior
-from sightline.labeled.description import LinearReleases
-from sightline.labeled.knowledge import Known, unknown_records
+from sightline.labeled.description import Known, LinearReleases, unknown_records
 from sightline.labeled.row_solver import DenseSolver
 from sightline.labeled.unit_design import Design, RowNoise, UnitPrior
 from sightline.labeled.units import BoolArray
+from sightline.noise.factored import FactoredNoise, whitener_of
 from sightline.noise.laws import CorrelatedNoise
 from sightline.noise.mixed import laplace_rows
-from sightline.numerics.decision import Decision, Evidence, Rank
-from sightline.numerics.rank import missing, present, smallest_singular
+from sightline.numerics.rank import Decision, Evidence, Rank, missing, present, smallest_singular
 from sightline.numerics.residuals import gamma
 
 _MOST_SIGNAL = 1e140  # of a row over its noise: squares of more fit no double
@@ -228,7 +227,7 @@ class LoweredRecords:
         used = members if answers.size == members.row_count else members.take(answers)
         design = Design(
             units=used.units(first, people),
-            noise=row_noise(releases).take(answers),
+            noise=row_noise(releases, answers=answers),
             prior=UnitPrior(target=prior),
             release=releases.release_of[answers],
             place=place,
@@ -236,11 +235,22 @@ class LoweredRecords:
         return cls(design=design, answers=answers, unknown=unknown, first=first)
 
 
-def row_noise(releases: LinearReleases, copies: FloatArray | None = None) -> RowNoise:
-    """The noise of a design's answers in units of its rows; each is the mean of so many independent ones."""
+def row_noise(
+    releases: LinearReleases, copies: FloatArray | None = None, answers: IndexArray | None = None
+) -> RowNoise:
+    """The noise of a design's answers in units of its rows; each is the mean of so many independent ones.
+
+    Of some ``answers``, whose noise is no combination of the noise of others.
+    """
     law, scale = releases.law, np.abs(releases.scale)
+    if isinstance(law, FactoredNoise) and answers is not None:
+        white = whitener_of(law, answers) * releases.scale[answers]
+        return RowNoise.whitened_by(white, law.relative_error)
     if isinstance(law, CorrelatedNoise):
-        return RowNoise.correlated(law.covariance / np.outer(releases.scale, releases.scale))
+        noise = RowNoise.correlated(law.covariance / np.outer(releases.scale, releases.scale))
+        return noise if answers is None else noise.take(answers)
+    if answers is not None and answers.size < scale.size:
+        return row_noise(releases, copies).take(answers)
     number = np.ones(scale.size) if copies is None else copies
     laplace = laplace_rows(law).astype(np.float64)
     return RowNoise.of(law.scales / scale, np.sqrt(law.variances) / scale, laplace, number)
@@ -363,7 +373,7 @@ class _KnownOthers:
         noise = self.noise
         forms, _ = noise.about(block)
         information = forms[:, 0, 0]
-        linear = information if noise.covariance is not None else block.sums(1 / noise.variance, 2)[:, 0]
+        linear = information if noise.shared else block.sums(1 / noise.variance, 2)[:, 0]
         own = block.sums(np.where(noise.laplace > 0, noise.information, 0.0), 2)[:, 0]
         alone = block.sums((noise.laplace == 0).astype(np.float64), 0)[:, 0] == 0
         return {

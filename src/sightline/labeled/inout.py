@@ -19,8 +19,7 @@ from sightline.arrays import FloatArray, frozen_floats
 from sightline.errors import InvalidBudget, InvalidInput, require
 from sightline.labeled.design import MembershipDesign
 from sightline.noise.laws import Noise
-from sightline.privacy.accountant import Accountant
-from sightline.privacy.budget import Budget
+from sightline.privacy.accountant import Accountant, Budget
 from sightline.releases.query import positive_number, whole_number
 
 

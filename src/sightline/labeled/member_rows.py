@@ -17,7 +17,7 @@ from scipy import sparse
 
 from sightline.arrays import FloatArray, IndexArray, frozen_index, is_array, to_numpy
 from sightline.errors import InvalidRelease, require
-from sightline.labeled.table_units import TableUnits
+from sightline.labeled.dense_units import TableUnits
 from sightline.labeled.units import BoolArray, Units, UnitStore
 from sightline.numerics.device import HOST, Device
 

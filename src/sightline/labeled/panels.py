@@ -112,7 +112,8 @@ class PanelBlock:
         root[self.touched] = np.sqrt(np.maximum(np.diagonal(Y), 0.0))
         # Factor, products with columns, and sums over them: each term is at most that of the roots.
         lengths = self.columns.sizes(root)
-        rounding = gamma(4 * (seen.size + self.times.shape[1]) + 64) * (weights @ lengths)
+        roundings = getattr(form, "roundings", 0) + 4 * (seen.size + self.times.shape[1]) + 64
+        rounding = gamma(roundings) * (weights @ lengths)
         low, high = cores.ranges(weights, above=above, enough=enough)
         low = (low - 2 * rounding) / (1 + form.error)
         return np.maximum(low, 0.0), (high + rounding) / (1 - form.error)

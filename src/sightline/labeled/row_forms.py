@@ -25,11 +25,10 @@ from typing import Any
 import numpy as np
 
 from sightline.arrays import FloatArray, IndexArray
-from sightline.labeled.table_units import TableBlock
+from sightline.labeled.dense_units import TableBlock
 from sightline.labeled.units import UnitBlock, UnitColumns
 from sightline.numerics import exact_library as flint
-from sightline.numerics.inverse import positive_inverse
-from sightline.numerics.residuals import absolute_product, gamma, inverse_error
+from sightline.numerics.residuals import absolute_product, gamma, inverse_error, positive_inverse
 
 _BITS = (192, 384, 768, 1536, 3072, 6144)  # working precisions of balls, one after the other
 
@@ -42,6 +41,7 @@ class RowForm:
     error: float  # of every quadratic form, relatively
     projection: FloatArray | None = None  # V and w, if Y is Vᵀ diag(w) V: other forms have the same V
     weights: FloatArray | None = None
+    roundings: int = 0  # of each entry, over the root of both diagonal ones; an inverse's are in the error
 
     @classmethod
     def inverse(
@@ -64,6 +64,10 @@ class RowForm:
         scale = 1 / np.sqrt(np.diagonal(matrix))
         scaled = matrix * (scale[:, None] * scale)
         full = np.zeros((numbers + 1, numbers + 1))
+        if np.count_nonzero(scaled) == scale.size:  # a diagonal is inverted entry by entry
+            full[rows, rows] = scale**2
+            off = error + gamma(12) + float(np.max(entries, initial=0.0)) ** 2
+            return cls(matrix=full, error=1 / (1 - off) - 1 if off < 1 else math.inf)
         if given is not None:
             inverse = given / (scale[:, None] * scale)
         elif (inverse := positive_inverse(scaled.copy())) is None:
@@ -99,7 +103,7 @@ class RowForm:
         if not self.error < 1:
             return forms, np.full(len(block), np.inf)
         error = self.error / (1 - self.error) * np.trace(forms, axis1=1, axis2=2)
-        return forms, error + gamma(block.terms) * block.sizes(self.root)
+        return forms, error + gamma(block.terms + self.roundings) * block.sizes(self.root)
 
     def left(self, block: UnitColumns, C: FloatArray) -> tuple[FloatArray, FloatArray]:
         """C − C BᵀYB C: what is left of a prior covariance C, and a bound on its error in any unit
@@ -119,6 +123,7 @@ class BallForm:
     """
 
     noise: FloatArray  # variances, or a covariance matrix
+    whitener: FloatArray | None = None  # or, in place of it, W with WᵀW the inverse of the covariance
     products: Any  # whole numbers, or rationals: a matrix of FLINT
     unit: float
 
@@ -149,6 +154,9 @@ class BallForm:
     def _matrix(self) -> Any:
         """u N + P."""
         unit, zero = flint.arb(self.unit), flint.arb(0)
+        if self.whitener is not None:
+            white = flint.arb_mat([[flint.arb(entry) for entry in line] for line in self.whitener.tolist()])
+            return (white.transpose() * white).inv() * unit + flint.arb_mat(self.products)
         noise = np.diag(self.noise) if self.noise.ndim == 1 else self.noise
         lines = [[unit * flint.arb(entry) if entry else zero for entry in line] for line in noise.tolist()]
         return flint.arb_mat(lines) + flint.arb_mat(self.products)

@@ -16,8 +16,8 @@ import numpy as np
 from scipy import sparse
 
 from sightline.arrays import FloatArray, IndexArray
+from sightline.labeled.dense_units import TableBlock, TableUnits
 from sightline.labeled.panels import PanelBlock
-from sightline.labeled.table_units import TableBlock, TableUnits
 from sightline.labeled.unit_design import RowNoise, UnitPrior
 from sightline.labeled.units import Arrays, UnitBlock, UnitColumns, UnitStore, WholeArray
 from sightline.numerics.residuals import gamma
@@ -124,12 +124,7 @@ class RowProducts:
     def of(self, units: UnitStore) -> ProductSums:
         """One pass over all units; a second one where a dense table of products is nearly empty."""
         sums = ProductSums(**units.run(self), kernel=self.prior.categories)
-        full = (
-            not self.dense
-            or self.weighted
-            or units.numbers < SPARSE_FROM
-            or self.noise.covariance is not None
-        )
+        full = not self.dense or self.weighted or units.numbers < SPARSE_FROM or self.noise.shared
         if full or np.count_nonzero(sums.matrix) > _FILLED * sums.matrix.size:
             return sums
         return replace(self, dense=False).of(units)
@@ -141,7 +136,7 @@ class RowProducts:
         """
         numbers = units.numbers
         filled = numbers <= _DENSE_TO and len(units) > 8 * numbers
-        table = isinstance(units, TableUnits) or noise.covariance is not None
+        table = isinstance(units, TableUnits) or noise.shared
         return cls(prior=prior, noise=noise, dense=numbers < SPARSE_FROM or filled or table)
 
     def levels(self, block: UnitColumns | PanelBlock) -> FloatArray:

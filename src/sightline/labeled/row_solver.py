@@ -26,10 +26,11 @@ from scipy.linalg import eigh
 
 from sightline.arrays import FloatArray, IndexArray
 from sightline.labeled.asked_units import AnswerWeights, AskedUnits, Decided
+from sightline.labeled.dense_units import TableUnits
+from sightline.labeled.row_decisions import decided
 from sightline.labeled.row_forms import BallForm, RowForm, dot
-from sightline.labeled.row_integers import RowIntegers, modular
+from sightline.labeled.row_integers import RowIntegers
 from sightline.labeled.row_products import ProductSums
-from sightline.labeled.table_units import TableUnits
 from sightline.labeled.unit_design import RowNoise, UnitPrior
 from sightline.labeled.units import MANY_ROWS, BoolArray, UnitStore, WholeArray
 from sightline.numerics import exact_library as flint
@@ -199,21 +200,24 @@ class DenseSolver:
             return None
         solver, products = replace(self), self.integers.rational()
         variance, information = self.noise.variance, 1 / self.noise.information
-        if self.noise.covariance is not None:
+        if self.noise.shared:
             variance = information = self.noise.covariance
-        forms = {"linear": BallForm(noise=variance, products=products, unit=1 / self.prior.scale)}
+        white = self.noise.whitener
+        forms = {
+            "linear": BallForm(noise=variance, whitener=white, products=products, unit=1 / self.prior.scale)
+        }
         if self.weighted is not None:
             sums, unit = self.weighted
             if sums.matrix is not self.sums.matrix:
                 products = flint.fmpz_mat(sums.matrix.astype(np.int64).tolist())
-            forms["hidden"] = BallForm(noise=information, products=products, unit=unit)
+            forms["hidden"] = BallForm(noise=information, whitener=white, products=products, unit=unit)
         solver.__dict__.update(forms)
         return solver
 
     def reduced(self, variance: FloatArray) -> tuple[FloatArray, float]:
         """R over the independent rows, and a bound on the error of its forms."""
         kept, T = self.independent.rows, self.independent.others
-        if self.noise.covariance is not None:
+        if self.noise.shared:
             return self._correlated(kept, T)
         if not T.any():
             return np.diag(variance[kept]), gamma(4)
@@ -228,13 +232,14 @@ class DenseSolver:
         """R for noise that rows share: the inverse of EᵀΣ⁻¹E, where E gives all rows from the independent
         ones.
         """
-        form, E = self.noise.precision, np.zeros((self.numbers, kept.size))
-        E[kept, np.arange(kept.size)] = 1.0
+        form = self.noise.precision
+        J, reach = form.matrix[np.ix_(kept, kept)], np.ones(kept.size)
         if T.any():
-            E += T
-        J = E.T @ (form.matrix[:-1, :-1] @ E)
-        reach = np.abs(E).T @ form.root[:-1] / np.sqrt(np.diagonal(J))
-        rounding = math.sqrt(gamma(2 * self.numbers + 8)) * reach
+            E = T.copy()
+            E[kept, np.arange(kept.size)] += 1.0
+            J = E.T @ (form.matrix[:-1, :-1] @ E)
+            reach = np.abs(E).T @ form.root[:-1] / np.sqrt(np.diagonal(J))
+        rounding = math.sqrt(gamma(2 * self.numbers + 8 + form.roundings)) * reach
         inverse = RowForm.inverse((J + J.T) / 2, kept, self.numbers, error=form.error, entries=rounding)
         return self._own(inverse), inverse.error
 
@@ -245,7 +250,7 @@ class DenseSolver:
     @cached_property
     def _by_information(self) -> tuple[FloatArray, float]:
         excess = self.noise.variance * self.noise.information
-        if self.noise.covariance is None and np.ptp(excess) > 1e-14 * excess[0]:
+        if not self.noise.shared and np.ptp(excess) > 1e-14 * excess[0]:
             return self.reduced(1 / self.noise.information)
         return self._by_variance[0] / excess[0], self._by_variance[1] + gamma(4)  # noise of one law
 
@@ -260,76 +265,46 @@ class DenseSolver:
         return RowForm.inverse(matrix, kept, self.numbers, error=noise[1], entries=rounding)
 
     def decide(self, asked: AskedUnits) -> Decided:
-        """Nothing is undecided, unless weights are so large, and so many, that nothing is exact.
+        """What is identifiable of some units: exact."""
+        return decided(asked, self.integers, self.independent.rows, disjoint=self._disjoint)
 
-        Exact, modulo a prime that nobody can choose: fᵀKf − bᵀM⁻b is zero on what is identifiable, and only
-        there.
-        """
-        kept, k, integers, count = self.independent.rows, len(asked.kernel), self.integers, len(asked.kinds)
-        directions, yes = np.zeros(count, dtype=np.intp), np.zeros((count, k), dtype=np.bool_)
-        undecided = np.full(count, integers is None)
-        if integers is None or not count:
-            return Decided(directions=directions, identifiable=yes, undecided=undecided)
-        prime, size = integers.prime(kept), asked.counts.shape[1]
-        if size > MANY_ROWS:
-            return self._decide_by_row(asked, integers)
-        b = modular(asked.whole_images(integers)[kept], prime)
-        seen = b.transpose() * integers.modular(kept, kept, prime).solve(b)
-        for unit in range(count):
-            own, square = range(unit * size, (unit + 1) * size), asked.squares(unit).astype(int).tolist()
-            left = [
-                [(entry - int(seen[i, j])) % prime for entry, j in zip(line, own, strict=True)]
-                for line, i in zip(square, own, strict=True)
-            ]
-            rank = flint.nmod_mat(size, size, [entry for line in left for entry in line], prime).rank()
-            directions[unit] = size - (size // k if k > 1 else 0) - int(rank)
-            yes[unit] = [sum(sum(line[c::k]) for line in left[c::k]) % prime == 0 for c in range(k)]
-        return Decided(directions=directions, identifiable=yes, undecided=undecided)
+    @cached_property
+    def _disjoint(self) -> bool:
+        """Whether no two independent rows have a person in common: their products are a diagonal."""
+        kept = self.independent.rows
+        return bool(np.count_nonzero(self.sums.matrix[np.ix_(kept, kept)]) == kept.size)
 
-    def _decide_by_row(self, asked: AskedUnits, integers: RowIntegers) -> Decided:
-        """The same for persons with many columns, over the rows: no matrix over the columns.
-
-        As many features of a person are identifiable as the rank of M falls without them: combinations of
-        rows that vanish on all others, and not on this person.
-        """
-        kept, k, count = self.independent.rows, len(asked.kernel), len(asked.kinds)
-        directions, prime, M = np.zeros(count, dtype=np.intp), integers.prime(kept), integers.table
-        for unit in range(count):
-            others = M - asked.products(unit, integers)
-            directions[unit] = kept.size - int(modular(others[np.ix_(kept, kept)], prime).rank())
-        unit_of, column = np.divmod(np.arange(count * k), k)
-        totals = asked.functional(unit_of, column)
-        b = asked.whole_images_of(totals, integers)[kept]
-        solved = integers.modular(kept, kept, prime).solve(modular(b, prime))
-        squares = asked.variances(totals)
-        yes = np.zeros(count * k, dtype=np.bool_)
-        for place in range(count * k):
-            line = zip(b[:, place].tolist(), range(kept.size), strict=True)
-            yes[place] = (
-                squares[place] - sum(entry * int(solved[i, place]) for entry, i in line)
-            ) % prime == 0
-        nothing = np.zeros(count, dtype=np.bool_)
-        return Decided(directions=directions, identifiable=yes.reshape(count, k), undecided=nothing)
+    @cached_property
+    def _reach(self) -> FloatArray:
+        """The noise of what the inverse of the products gives for each row: the root of XRX's diagonal."""
+        X, (R, _) = self._own(self.leverage), self._by_variance
+        if self._disjoint:
+            return np.asarray(np.diagonal(X) * np.sqrt(np.diagonal(R)))
+        return np.asarray(np.sqrt(np.maximum(np.einsum("ij,ij->i", X @ R, X), 0.0)))
 
     def weights(self, asked: AskedUnits, functionals: Any) -> AnswerWeights:
         """Weights on the independent rows: those of the least error follow by :meth:`on_all_rows`."""
         kept, X, (R, error) = self.independent.rows, self._own(self.leverage), self._by_variance
         used = np.flatnonzero(np.diff(functionals.tocsr().indptr))
-        M, f = self.sums.matrix[np.ix_(kept, kept)], functionals.tocsr()[used].toarray()
+        M, f = self.sums.matrix[np.ix_(kept, kept)], functionals.tocsr()[used]
         b, rounded = asked.images[:, used].tocsr()[kept], 0.0
         if used.size > MANY_ROWS * f.shape[1]:  # persons with many columns: only what is asked of them
-            rounded, b = gamma(used.size + 2) * (abs(b) @ np.abs(f)), b @ f
-            f = np.eye(f.shape[1])
+            dense = f.toarray()
+            rounded, b = gamma(used.size + 2) * (abs(b) @ np.abs(dense)), b @ dense
+            f = sparse.eye_array(f.shape[1], format="csr")
         else:
             b = b.toarray()
-        solved = X @ b
-        solved += X @ (b - M @ solved)
         # What is left of the equations, with all that was rounded in them.
         length = np.sqrt(np.diagonal(M))[:, None]
-        off = np.abs(b - M @ solved) + gamma(len(b) + 2) * (np.abs(b) + np.abs(M) @ np.abs(solved))
+        if self._disjoint:
+            solved = b / length**2
+            off = gamma(8) * np.abs(b)
+        else:
+            solved = X @ b
+            solved += X @ (b - M @ solved)
+            off = np.abs(b - M @ solved) + gamma(len(b) + 2) * (np.abs(b) + np.abs(M) @ np.abs(solved))
         off += rounded + self.sums.entries**2 * length * (length.T @ np.abs(solved))
-        reach = np.sqrt(np.maximum(np.einsum("ij,jk,ki->i", X, R, X, optimize=True), 0.0))
-        weights, bound = solved @ f, 2 * reach @ (off @ np.abs(f))
+        weights, bound = (f.T @ solved.T).T, 2 * self._reach @ (abs(f).T @ off.T).T
         rmse = np.sqrt(np.maximum(np.einsum("im,im->m", weights, R @ weights), 0.0))
         bound = np.where(rmse > 0, bound / np.where(rmse > 0, rmse, 1.0), np.inf) + error
         if not self.leverage.error <= _TRUSTED:  # the factor 2 above covers no more
@@ -354,7 +329,7 @@ class DenseSolver:
         spread = self._by_variance[0] @ weights
         full = T @ spread if T.any() else np.zeros((self.numbers, *weights.shape[1:]))
         full[kept] += spread
-        if self.noise.covariance is not None:
+        if self.noise.shared:
             full = np.asarray(self.noise.precision.matrix[:-1, :-1] @ full)
         else:
             full = np.asarray((full.T / self.noise.variance).T)
@@ -408,7 +383,7 @@ class DenseSolver:
     def _precision_in_balls(self, shifts: list[int]) -> Any:
         """Σ⁻¹ of the noise over the rows that were made whole."""
         two = flint.arb(2)
-        if self.noise.covariance is None:
+        if not self.noise.shared:
             own = [
                 two ** (2 * shift) / flint.arb(entry)
                 for entry, shift in zip(self.noise.variance.tolist(), shifts, strict=True)
@@ -417,6 +392,14 @@ class DenseSolver:
             return flint.arb_mat(
                 [[x if i == j else zero for j in range(len(own))] for i, x in enumerate(own)]
             )
+        if self.noise.whitener is not None:
+            white = flint.arb_mat(
+                [
+                    [flint.arb(entry) * two**shift for entry, shift in zip(line, shifts, strict=True)]
+                    for line in self.noise.whitener.tolist()
+                ]
+            )
+            return white.transpose() * white
         lines = [
             [flint.arb(entry) / two ** (a + b) for entry, b in zip(line, shifts, strict=True)]
             for line, a in zip(self.noise.covariance.tolist(), shifts, strict=True)

@@ -233,7 +233,7 @@ def _about_two_categories(G: FloatArray, block: UnitBlock, noise: RowNoise, k: i
     Of a number that counts several, each row is seen as it is or not at all: no more than all rows together
     are.
     """
-    if noise.covariance is not None:  # (x − y)ᵀΣ⁻¹(x − y) is at most 2 xᵀΣ⁻¹x + 2 yᵀΣ⁻¹y
+    if noise.shared:  # (x − y)ᵀΣ⁻¹(x − y) is at most 2 xᵀΣ⁻¹x + 2 yᵀΣ⁻¹y
         return np.asarray(2 * np.trace(G, axis1=1, axis2=2))
     numbers, (kinds, columns, width) = noise.information.size, block.rows.shape
     each = block.rows.reshape(kinds, columns // k, k * width)

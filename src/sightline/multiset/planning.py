@@ -18,8 +18,7 @@ from sightline.errors import require
 from sightline.multiset.curve import ReleaseCurves, release_curves
 from sightline.multiset.family import Counts, Family
 from sightline.multiset.signal import single_values
-from sightline.privacy.accountant import Accountant
-from sightline.privacy.budget import Budget
+from sightline.privacy.accountant import Accountant, Budget
 from sightline.progress import Progress
 
 Knowledge = Literal["nothing", "the others"]

@@ -14,7 +14,7 @@ from typing import overload
 
 from sightline.arrays import FloatArray
 from sightline.noise.laws import GaussianNoise, LaplaceNoise, Noise
-from sightline.numerics.doubled import root_times
+from sightline.numerics.residuals import root_times
 from sightline.privacy.accountant import Accountant, Counts, NoiseLaw
 
 

@@ -2,10 +2,10 @@
 
 # ruff: isort: skip_file
 
-from sightline.paper.figures import figure as figure
+from sightline.paper.run import figure as figure
 from sightline.paper.comparison import Figure as Figure
 from sightline.paper.comparison import Table as Table
-from sightline.paper.figures import LABELS as LABELS
+from sightline.paper.run import LABELS as LABELS
 from sightline.paper.comparison import Claim as Claim
 from sightline.paper.comparison import ClaimVerdict as ClaimVerdict
 from sightline.paper.comparison import Comparison as Comparison

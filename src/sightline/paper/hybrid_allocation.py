@@ -17,14 +17,14 @@ import numpy as np
 from sightline.arrays import FloatArray
 from sightline.attacks.mle import ConstrainedMLE
 from sightline.attacks.transcript_model import exact_answers
-from sightline.labeled.bounds.cosine import CosineSquaredPrior
+from sightline.labeled.bounds.priors import CosineSquaredPrior
 from sightline.multiset.hybrid_splits import HybridSplits, Memberships, hybrid
 from sightline.multiset.moments import Moments
 from sightline.paper.comparison import INTERVAL_95, Claim, Effort, Line, claim
 from sightline.paper.drawing import panel
 from sightline.paper.poly_synth import SYNTHETIC
 from sightline.paper.published import BUDGET, shipped_loads
-from sightline.privacy.budget import Budget
+from sightline.privacy.accountant import Budget
 from sightline.privacy.concentrated import ZeroConcentrated
 from sightline.progress import reported
 

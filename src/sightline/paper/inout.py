@@ -16,8 +16,7 @@ from sightline.paper.comparison import Claim, Comparison, Effort, Line, claim, j
 from sightline.paper.drawing import panel
 from sightline.paper.mle import simulated_line
 from sightline.paper.published import BASIC, BUDGET, ZCDP
-from sightline.privacy.accountant import Accountant
-from sightline.privacy.budget import Budget
+from sightline.privacy.accountant import Accountant, Budget
 from sightline.privacy.composition import BasicComposition
 from sightline.privacy.concentrated import Renyi
 from sightline.releases.linear import SubsetMean

@@ -20,7 +20,7 @@ from sightline.geometry.transcript import Transcript
 from sightline.paper.comparison import INTERVAL_95, Claim, Comparison, Effort, Line, Table, claim, joint_test
 from sightline.paper.drawing import panel
 from sightline.paper.published import BUDGET, printed_line, reference
-from sightline.privacy.budget import Budget
+from sightline.privacy.accountant import Budget
 from sightline.privacy.composition import BasicComposition, Calibration
 from sightline.privacy.gaussian_dp import gaussian_delta
 from sightline.progress import reported

@@ -16,7 +16,7 @@ from sightline.arrays import FloatArray
 from sightline.errors import require
 from sightline.multiset.moments import Moments
 from sightline.paper.comparison import Line
-from sightline.privacy.budget import Budget
+from sightline.privacy.accountant import Budget
 from sightline.privacy.composition import BasicComposition
 from sightline.privacy.concentrated import ZeroConcentrated
 

@@ -2,6 +2,9 @@
 
 Finished figures are stored under a key of their inputs; each file is written whole or not at all. The page
 has every figure with the printed numbers, and the table of claims, in one file.
+
+Each figure is a module: ``TITLE``, ``ABOUT``, ``Result``, ``compute`` and ``claims``; and, where it has them,
+``FULL`` and ``FAST`` (how many random cases a run draws), ``draw``, ``compare`` and ``tables``.
 """
 
 from __future__ import annotations
@@ -12,6 +15,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
+from importlib import import_module
 from importlib.metadata import version
 from importlib.resources import files
 from importlib.resources.abc import Traversable
@@ -24,10 +28,64 @@ from pydantic_core import to_jsonable_python
 from sightline.errors import InvalidInput, MissingExtra, require
 from sightline.format import power_of_ten
 from sightline.paper.comparison import ClaimVerdict, Comparison, Effort, Figure, MadeFigure, Panel, joint_test
-from sightline.paper.figures import LABELS, figure
 from sightline.progress import Progress, reporting, silent
 from sightline.report.files import write_new
 from sightline.report.style import altair, live_charts, specification, static_chart, svg
+
+# Label -> its module, in the order of the paper; then figures that it mentions and does not show, and
+# figures that go beyond it.
+_MODULES = {
+    "tab:adjacency": "adjacency",
+    "tab:accountant_scaling_main": "accountant_scaling",
+    "fig:inout": "inout",
+    "fig:poly_synth": "poly_synth",
+    "fig:realdata": "realdata",
+    "fig:threshold": "threshold",
+    "fig:mle": "mle",
+    "fig:app_mle_vs_L": "mle_vs_releases",
+    "diag:boundary": "boundary_sweeps",
+    "diag:releases": "release_sweeps",
+    "diag:bottleneck": "bottleneck",
+    "diag:compact": "compact_control",
+    "diag:calibration": "calibration",
+    "diag:bounds": "lower_bounds",
+    "beyond:hybrid": "hybrid_allocation",
+    "claims": "statements",
+}
+LABELS = tuple(_MODULES)
+
+
+def figure(label: str) -> Figure:
+    """Return the figure with a label of the paper.
+
+    >>> figure("fig:poly_synth").title
+    'Polynomial-moment bound under basic composition'
+    >>> figure("fig:pol")
+    Traceback (most recent call last):
+        ...
+    sightline.errors.InvalidInput: expected a figure or table of the paper, got 'fig:pol'; known: \
+tab:adjacency, tab:accountant_scaling_main, fig:inout, fig:poly_synth, fig:realdata, fig:threshold, fig:mle, \
+fig:app_mle_vs_L, diag:boundary, diag:releases, diag:bottleneck, diag:compact, diag:calibration, \
+diag:bounds, beyond:hybrid, claims
+    """
+    module = _MODULES.get(label)
+    if module is None:
+        raise InvalidInput(
+            f"expected a figure or table of the paper, got {label!r}; known: {', '.join(LABELS)}"
+        )
+    own = import_module(f"sightline.paper.{module}")
+    return Figure(
+        title=own.TITLE,
+        about=own.ABOUT,
+        full=getattr(own, "FULL", Effort()),
+        fast=getattr(own, "FAST", Effort()),
+        result=own.Result,
+        compute=own.compute,
+        draw=getattr(own, "draw", lambda _: {}),
+        compare=getattr(own, "compare", lambda _: ()),
+        claims=own.claims,
+        tables=getattr(own, "tables", lambda _: ()),
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -14,8 +14,7 @@ from flint import arb
 from sightline.arrays import FloatArray
 from sightline.errors import InvalidBudget
 from sightline.numerics.balls import ball, evaluate, rounded_up
-from sightline.privacy.accountant import OUTWARD, Accountant, NoiseLaw, Validity
-from sightline.privacy.budget import Budget
+from sightline.privacy.accountant import OUTWARD, Accountant, Budget, NoiseLaw, Validity
 from sightline.privacy.gaussian_dp import largest_mu_squared, smallest_epsilon
 
 

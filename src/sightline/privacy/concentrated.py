@@ -13,8 +13,7 @@ from flint import arb
 from sightline.arrays import FloatArray
 from sightline.errors import InvalidBudget, require
 from sightline.numerics.balls import ball, evaluate, rounded_down, rounded_up
-from sightline.privacy.accountant import OUTWARD, Accountant, Validity
-from sightline.privacy.budget import Budget
+from sightline.privacy.accountant import OUTWARD, Accountant, Budget, Validity
 
 
 def rho_of_budget(epsilon: Fraction | float, delta: Fraction | float) -> float:

@@ -31,8 +31,7 @@ from flint import arb, ctx
 from sightline.arrays import FloatArray
 from sightline.errors import InvalidBudget, require
 from sightline.numerics.balls import ball, evaluate
-from sightline.privacy.accountant import OUTWARD, Accountant
-from sightline.privacy.budget import Budget
+from sightline.privacy.accountant import OUTWARD, Accountant, Budget
 from sightline.privacy.concentrated import epsilon_of_rho, rho_of_budget
 
 _PRECISION = 256  # bits for Newton's steps; the curve itself uses as many as it needs

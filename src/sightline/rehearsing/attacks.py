@@ -227,7 +227,7 @@ def small_groups(findings: Findings, truth: Truth) -> tuple[SmallGroup, ...]:
     suitable = (
         findings.prior.kind is SecretKind.NUMBER
         and pricing.gaussian
-        and pricing.correlation is None
+        and not pricing.strategies
         and truth.values is not None
         and not mixed.any()
     )

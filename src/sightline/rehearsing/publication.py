@@ -61,7 +61,7 @@ class Publication:
         """
         apart = self.values - true_answers[self.cells]
         pricing = findings.pricing
-        if pricing.correlation is not None:  # then every number is published once
+        if pricing.strategies:  # then every number is published once
             noise = noise_on_rows(pricing, np.arange(pricing.scale.size), pricing.scale)
             return float(chi2.sf(np.sum(np.asarray(noise.whiten(apart[:, None])) ** 2), apart.size))
         standard = np.abs(apart / pricing.scale[self.cells])
@@ -93,7 +93,7 @@ def simulate_publication(
     """Publish the true answers once, with the noise of the plan."""
     cells, names = _numbers(findings)
     pricing = findings.pricing
-    if pricing.correlation is not None:  # then every number is published once
+    if pricing.strategies:  # then every number is published once
         noise = noise_on_rows(pricing, np.arange(pricing.scale.size), pricing.scale)
         drawn = noise.sample(1, generator=generator)[0]
     else:

@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sightline.arrays import FloatArray
-from sightline.numerics.doubled import two_product
+from sightline.numerics.residuals import two_product
 
 Kernel = Literal["logistic", "compact"]
 

@@ -1,10 +1,12 @@
-"""Write files: each whole or not at all, and over an existing file only if asked to."""
+"""Write files: each whole or not at all; over an existing file only if asked to, never over an input."""
 
 from __future__ import annotations
 
 import errno
+import itertools
 import os
 import secrets
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
@@ -22,6 +24,10 @@ _OWNER_ONLY, _BY_UMASK = 0o600, 0o666  # who may read a new file
 def check_new(path: Path, *, force: bool) -> None:
     """Refuse a file that exists or whose folder does not; call it before computing the content."""
     try:
+        if path.is_symlink() and (path.is_file() or not path.exists()):
+            raise InvalidInput(
+                f"expected a file of its own, got {str(path)!r}, which is a link; name the file itself"
+            )
         if path.is_dir():
             raise InvalidInput(f"expected the name of a file, got the directory {str(path)!r}")
         if path.is_file() and not force:
@@ -34,6 +40,16 @@ def check_new(path: Path, *, force: bool) -> None:
             )
     except OSError as error:
         raise _unwritable(path, error) from None
+
+
+def check_apart(paths: Iterable[Path | None], inputs: Iterable[Path]) -> None:
+    """Refuse to write over a file that is read; call it before the work."""
+    existing = [path for path in paths if path is not None and path.is_file()]
+    for path, read in itertools.product(existing, inputs):
+        if read.is_file() and path.samefile(read):
+            raise InvalidInput(
+                f"expected a file that is not read, got {str(path)!r}, which is an input; give another name"
+            )
 
 
 def make_folder(path: Path) -> None:
@@ -55,7 +71,8 @@ def write_new(path: Path, content: bytes, *, force: bool, owner_only: bool = Fal
         if path.exists() and not path.is_file():
             _write_directly(path, content)
         else:
-            _write_whole(path.resolve(), content, replace=force, mode=_mode(owner_only))
+            place = path.parent.resolve() / path.name  # a link that appeared by now is replaced, not followed
+            _write_whole(place, content, replace=force, mode=_mode(owner_only))
     except OSError as error:
         raise _unwritable(path, error) from None
 
@@ -80,9 +97,20 @@ def _write_whole(path: Path, content: bytes, *, replace: bool, mode: int) -> Non
             draft.replace(path)
         else:
             _rename_new(draft, path)
+        _flush(path.parent)
     finally:
         with suppress(OSError):
             draft.unlink(missing_ok=True)
+
+
+def _flush(folder: Path) -> None:
+    """Flush a folder, so that the names of its files survive a power cut, where the system can."""
+    with suppress(OSError):
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
 
 
 def _rename_new(draft: Path, path: Path) -> None:

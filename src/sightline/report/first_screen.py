@@ -19,6 +19,7 @@ from sightline.report.wording import (
     known_to,
     limit_line,
     one_line,
+    period_alone,
     picture,
     records,
     secret_line,
@@ -169,6 +170,8 @@ def combination(exposed: Exposed) -> str:
     if exposed.local:
         return "through moments and thresholds, near the true value"
     recipe, attack = short_recipe(exposed), exposed.attack
+    if (period := period_alone(exposed)) is not None:
+        return one_line(period)
     if recipe is not None:
         return one_line(recipe.text)
     if attack is None:

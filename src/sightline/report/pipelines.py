@@ -24,6 +24,7 @@ from sightline.report.problems import (
     problems_of,
     problems_of_check,
 )
+from sightline.report.streams import harmless_json
 from sightline.report.wording import (
     accuracy_words,
     how,
@@ -100,7 +101,9 @@ def junit(reports: Sequence[PlanProblems]) -> str:
         SubElement(suite, "system-out").text = _junit_text(report.summary)
     indent(suites)
     text: bytes = tostring(suites, encoding="us-ascii", xml_declaration=False)
-    return f'<?xml version="1.0" encoding="UTF-8"?>\n{text.decode("ascii")}'
+    # No text starts a command of a CI service that reads what is printed.
+    written = re.sub(r"(?<=##)\[|(?<=##vso)\[", "&#91;", text.decode("ascii"))
+    return f'<?xml version="1.0" encoding="UTF-8"?>\n{written}'
 
 
 def _add_cases(suite: Element, report: PlanProblems) -> None:
@@ -297,6 +300,6 @@ def _in_format(reports: Sequence[PlanProblems], chosen: PipelineFormat) -> str:
         case PipelineFormat.JUNIT:
             return junit(reports)
         case PipelineFormat.SARIF:
-            return json_text(sarif(reports), ascii_only=True)
+            return harmless_json(json_text(sarif(reports), ascii_only=True))
         case PipelineFormat.MARKDOWN:
             return checked_markdown(reports)

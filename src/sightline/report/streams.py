@@ -1,11 +1,18 @@
-"""The standard streams: console, JSON, characters that their encoding lacks, readers that have ended."""
+"""The standard streams: console, JSON, characters that their encoding lacks, readers that have ended.
+
+Names come from tables and plans. None may move the cursor, begin a line, or start a command of a CI
+service, which reads ``::error::`` at the start of a line and ``##[error]`` anywhere in a step's output.
+"""
 
 from __future__ import annotations
 
 import codecs
 import os
+import re
 import sys
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from functools import cache
+from typing import TYPE_CHECKING, Any, TextIO
 
 from sightline.format import json_text
 
@@ -58,16 +65,74 @@ def _plain_text(error: UnicodeError) -> tuple[str, int]:
 
 _WIDTH = 118  # of text that is not printed to a terminal
 
+# Control characters, line separators, half of a pair, and what changes the direction of the text around it.
+_UNSEEN = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+_COMMANDS = (("::", " :"), ("##[", "# ["), ("##vso[", "# vso["))  # of GitHub and Azure: no longer one
 
-def console() -> Console:
-    """Return standard output: with colours and the window's width in a terminal, else as plain text."""
+
+def harmless(text: str) -> str:
+    r"""A text of the same length that stays on its line and is no command of a CI service.
+
+    >>> harmless("a\x1b[2J\n::error::b")
+    'a�[2J� :error :b'
+    """
+    seen = _UNSEEN.sub("\N{REPLACEMENT CHARACTER}", text)
+    for command, plain in _COMMANDS:
+        seen = seen.replace(command, plain)
+    return seen
+
+
+def print_lines(lines: Iterable[str], file: TextIO | None = None) -> None:
+    """Print lines with names in them: each stays one line."""
+    for line in lines:
+        print(harmless(line), file=file)
+
+
+@cache
+def screen_type() -> type[Console]:
+    """A console that prints names from tables and plans as :func:`harmless` text."""
     from rich.console import Console
+    from rich.text import Text
 
-    screen = Console(highlight=False)
-    return screen if screen.is_terminal else Console(highlight=False, width=_WIDTH, no_color=True)
+    class Screen(Console):
+        def render(self, renderable: Any, options: Any = None) -> Iterable[Any]:  # also of a table's cells
+            if isinstance(renderable, str):
+                renderable = _framed(renderable)
+            elif isinstance(renderable, Text):
+                renderable = renderable.copy()
+                renderable.plain = _framed(renderable.plain)
+            return super().render(renderable, options)
+
+    return Screen
+
+
+def _framed(text: str) -> str:
+    """Harmless, but for the line breaks before and after a text, which are ours."""
+    inner = text.strip("\n")
+    start = text.index(inner)
+    return text[:start] + harmless(inner) + text[start + len(inner) :]
+
+
+def console(**options: Any) -> Console:
+    """Return standard output: with colours and the window's width in a terminal, else as plain text."""
+    make = screen_type()
+    screen = make(highlight=False, **options)
+    if screen.is_terminal:
+        return screen
+    return make(**{"highlight": False, "width": _WIDTH, "no_color": True, **options})
 
 
 def print_json(document: Any) -> None:
     """Print a document; characters outside ASCII are escaped if the output is not in UTF-8."""
     utf8 = codecs.lookup(sys.stdout.encoding or "utf-8").name == "utf-8"
-    print(json_text(document, ascii_only=not utf8))
+    print(harmless_json(json_text(document, ascii_only=not utf8)))
+
+
+def harmless_json(text: str) -> str:
+    r"""The same document; texts in it change no direction, and start no command of a CI service.
+
+    >>> harmless_json('["##[error]", [1]]')
+    '["##\\u005berror]", [1]]'
+    """
+    seen = re.sub(r"[\u2028-\u202e\u2066-\u2069]", lambda found: f"\\u{ord(found.group()):04x}", text)
+    return re.sub(r"(?<=##)\[|(?<=##vso)\[", r"\\u005b", seen)

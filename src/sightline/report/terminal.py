@@ -16,6 +16,7 @@ from sightline.report.wording import (
     budget_words,
     carried,
     how,
+    named_lines,
     noise_range,
     one_line,
     relative_error_words,
@@ -228,6 +229,8 @@ def print_explanation(explanation: Explanation, screen: Console, *, full: bool =
             feature = "" if exposed.feature is None else f", their {exposed.feature}"
             what = f"All {exposed.rows} rows together{feature}"
         screen.print(f"[bold]{what}[/]{about}, {group}{remains}")
+        for line in named_lines(exposed):
+            screen.print("  ", one_line(line), sep="", markup=False, soft_wrap=True)
         if exposed.attack is not None:
             _print_attack(exposed.attack, unit, screen)
         if exposed.recipe is None:
@@ -264,12 +267,16 @@ def _print_steps(title: str, recipe: Recipe, exposed: Exposed, screen: Console) 
     what = "the value" if exposed.size == 1 else f"the sum of the {exposed.size} values"
     steps = sorted(recipe.steps, key=lambda step: -abs(step.weight))
     few = len(steps) <= _MOST_STEPS
-    heaviest = "" if few else f", the heaviest {_MOST_STEPS} of {len(steps):,} numbers"
+    numbers = len(steps) + recipe.more_steps
+    heaviest = "" if few else f", the heaviest {_MOST_STEPS} of {numbers:,} numbers"
     screen.print(f"  {title}{heaviest}:")
     for place, step in enumerate(recipe.steps if few else steps[:_MOST_STEPS], start=1):
         screen.print(f"    {place}. {_step_words(step)}", markup=False, soft_wrap=True)
     if not few:
-        screen.print(f"    and {len(steps) - _MOST_STEPS:,} more, which --json lists")
+        listed = (
+            "which --json lists" if not recipe.more_steps else "of which --json lists what carries 99.9 %"
+        )
+        screen.print(f"    and {numbers - _MOST_STEPS:,} more, {listed}")
     if recipe.constant:
         screen.print(f"    then add {number(recipe.constant, 6)}")
     if recipe.less_known:

@@ -126,6 +126,8 @@ def how(exposed: Exposed, unit: str = "record") -> str:
     if exposed.local:
         return "seen near its true value (for the owner only)"
     recipe, attack = short_recipe(exposed), exposed.attack
+    if (period := period_alone(exposed)) is not None:
+        return period
     if recipe is not None:
         # The table has the error of the best attack; a shorter recipe may have a larger error.
         worse = exposed.rmse is not None and recipe.rmse > 1.005 * exposed.rmse
@@ -133,6 +135,35 @@ def how(exposed: Exposed, unit: str = "record") -> str:
     if attack is None:
         return NO_RECIPE
     return f"{seen_with(attack, unit)}{carried(attack)}: {attack.text}"
+
+
+def period_alone(exposed: Exposed) -> str | None:
+    """The period of a record that one number, or the difference of two, gives; none if there is none."""
+    found = next((one for one in exposed.named if one.recipe is not None), None)
+    if found is None or found.recipe is None:
+        return None
+    steps = "the difference of two numbers" if len(found.recipe.steps) > 1 else "one number"
+    others = sum(one.recipe is not None for one in exposed.named) - 1
+    also = f", and so {count(others, 'other period')}" if others else ""
+    return (
+        f"{found.recipe.text} is the sum of {count(found.rows, 'row')} of this one alone: {steps} "
+        f"(error {number(found.recipe.rmse)}){also}"
+    )
+
+
+def named_lines(exposed: Exposed) -> list[str]:
+    """What is left of a record's features that have names: one row, all of them, each release's sharpest."""
+    listed, releases = [], set()
+    for one in exposed.named:
+        release = one.name.split(":")[0]
+        if one.kind == "period" and release in releases:
+            continue
+        releases.add(release)
+        what = {"row": "the row seen best", "total": f"all {one.rows:,} rows"}.get(one.kind)
+        rows = "" if what else f", {count(one.rows, 'row')} of theirs"
+        left = one.remaining_uncertainty
+        listed.append(f"{what or one.name}{rows}: {left} of the variance ({left.of_stddev} of ±) remains")
+    return listed
 
 
 def carried(attack: LinearAttack) -> str:

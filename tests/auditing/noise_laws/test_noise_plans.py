@@ -268,8 +268,7 @@ def test_the_total_beside_discrete_noise_is_that_of_zcdp() -> None:
 def test_correlated_noise_is_gaussian() -> None:
     plan = plan_of(
         {"name": "a", "noise": {"law": "laplace", "stddev": 1.0}},
-        {"name": "b", "noise_stddev": 1.0},
-        correlation={"numbers": ["a", "b"], "rows": [[], [0.5]]},
+        {"name": "b", "noise": {"mechanism": {"file": "C.npy"}, "stddev": 1.0}},
     )
-    with pytest.raises(InvalidPlan, match=r"\[correlation\] with Gaussian noise on every number"):
+    with pytest.raises(InvalidPlan, match="a mechanism with Gaussian noise on every number of the plan"):
         price(plan, membership_of([total(0), total(1)], [["", ""]] * 2))

@@ -18,7 +18,7 @@ from sightline.noise.published import (
     noise_stddev,
     parameter_of_stddev,
 )
-from sightline.privacy.spending import account
+from sightline.privacy.registry import account
 from sightline.tables.membership import Feature
 from tests.auditing.fuzz_noise_laws import DATA, YES_OR_NO
 from tests.auditing.hand_made import membership_of, partition, plan_of

@@ -6,10 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sightline.labeled.bounds.cosine import CosineSquaredPrior
+from sightline.labeled.bounds.priors import CosineSquaredPrior, TwoPointPrior, UniformPrior
 from sightline.labeled.bounds.target import Seen, TargetPrior
-from sightline.labeled.bounds.two_point import TwoPointPrior
-from sightline.labeled.bounds.uniform import UniformPrior
 
 PRIORS: tuple[TargetPrior, ...] = (
     UniformPrior(0.0, 1.0),

@@ -6,10 +6,8 @@ import numpy as np
 import pytest
 
 from sightline.errors import InvalidInput
-from sightline.labeled.bounds.cosine import CosineSquaredPrior
+from sightline.labeled.bounds.priors import CosineSquaredPrior, TwoPointPrior, UniformPrior
 from sightline.labeled.bounds.target import Seen, information_behind
-from sightline.labeled.bounds.two_point import TwoPointPrior
-from sightline.labeled.bounds.uniform import UniformPrior
 from tests.labeled.bounds.brute_force import PRIORS, Small, exact_share, law, seen_of
 
 COSINE = PRIORS[1]

@@ -11,10 +11,10 @@ from sightline.labeled.bounds.laplace import (
     two_point_laplace_risk,
     uniform_laplace_risk,
 )
+from sightline.labeled.bounds.priors import TwoPointPrior
 from sightline.labeled.bounds.scalar_risk import two_point_risk
 from sightline.labeled.bounds.tables import cosine_laplace_table, uniform_laplace_table
 from sightline.labeled.bounds.target import Seen
-from sightline.labeled.bounds.two_point import TwoPointPrior
 from sightline.labeled.bounds.van_trees import cosine_bound, uniform_bound
 
 OMEGA = np.arange(-10, 10.01, 0.04)

@@ -6,13 +6,13 @@ import mpmath
 import numpy as np
 import pytest
 
-from sightline.labeled.bounds.target import NumberPrior, Seen
-from sightline.labeled.bounds.weiss_weinstein import (
+from sightline.labeled.bounds.smooth import (
     COSINE_AFFINITY,
     UNIFORM_AFFINITY,
     PriorAffinity,
     _affinity,
 )
+from sightline.labeled.bounds.target import NumberPrior, Seen
 from tests.labeled.bounds.brute_force import PRIORS, Small, exact_share, law
 
 DENSITIES = [(PRIORS[0], UNIFORM_AFFINITY), (PRIORS[1], COSINE_AFFINITY)]

@@ -13,10 +13,10 @@ from sightline.geometry.transcript import Transcript
 from sightline.labeled.contrast import exchangeable_information, one_contrast_information, symmetry
 from sightline.labeled.design import MembershipDesign
 from sightline.labeled.inout import InOut
-from sightline.numerics.decision import Decision
+from sightline.numerics.rank import Decision
 from sightline.paper.comparison import Check, Claim, claim
 from sightline.paper.published import BASIC, BUDGET
-from sightline.privacy.budget import Budget
+from sightline.privacy.accountant import Budget
 from sightline.releases.linear import SubsetMean
 
 

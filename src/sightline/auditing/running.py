@@ -1,0 +1,271 @@
+"""Running sums, and the mechanism that draws their noise: as a plan states them.
+
+``running = { over = "day", from = 1, to = 1024 }`` says that what is published of a release's groups are
+their running sums over one column of GROUP BY, from its first step to its last: also of steps that nobody is
+in, whose noise tells that of the next. The steps are whole numbers or days.
+"""
+
+from __future__ import annotations
+
+import datetime
+import re
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
+
+import numpy as np
+from pydantic import PlainSerializer, PlainValidator, WithJsonSchema
+
+from sightline.arrays import FloatArray
+from sightline.errors import InvalidNoise, InvalidPlan, require
+from sightline.noise.strategies import DECODERS, MECHANISMS, Strategy
+from sightline.tables.engines.address import checked_source, scheme_of
+
+MOST_STEPS = 20_000  # a matrix over them takes 3 GB
+_LARGEST_FILE = 4_000_000_000  # bytes
+_WHOLE = re.compile(r"-?\d+")
+_Step = int | datetime.date
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Running:
+    """The steps of running sums: the values of a column of GROUP BY from the first to the last."""
+
+    over: str
+    first: _Step
+    last: _Step
+    min_separation: int = 0  # steps between two rows of a record, at least; 0 if nothing is said
+
+    @property
+    def steps(self) -> int:
+        """How many there are."""
+        return self.place(self.last) + 1
+
+    def place(self, step: _Step) -> int:
+        """The place of a step among all."""
+        if isinstance(step, int) and isinstance(self.first, int):
+            return step - self.first
+        assert isinstance(step, datetime.date)
+        assert isinstance(self.first, datetime.date)
+        return (step - self.first).days
+
+    def place_of_text(self, text: str) -> int | None:
+        """The place of a value of the column, as engines write it; none if it is no step of this kind."""
+        step: _Step
+        if isinstance(self.first, int):
+            if _WHOLE.fullmatch(text) is None or len(text) > 20:
+                return None
+            step = int(text)
+        else:
+            day, _, time = text.partition(" ")
+            try:
+                step = datetime.date.fromisoformat(day)
+            except ValueError:
+                return None
+            if time.strip("0:. "):  # a time of day is no step
+                return None
+        return self.place(step)
+
+    def text(self, place: int) -> str:
+        """What the column holds in a step."""
+        if isinstance(self.first, int):
+            return str(self.first + place)
+        return (self.first + datetime.timedelta(days=place)).isoformat()
+
+
+def _step(value: object, name: str) -> _Step:
+    if isinstance(value, str):
+        try:
+            value = datetime.date.fromisoformat(value)
+        except ValueError:
+            value = None
+    good = isinstance(value, int | datetime.date) and not isinstance(value, bool | datetime.datetime)
+    require(
+        good and (not isinstance(value, int) or abs(value) < 10**15),
+        f"{name}: a whole number or a day, such as 1 or 2026-01-31",
+        got="another value",
+        fix="steps need an order without gaps; number them in the table",
+        error=InvalidPlan,
+    )
+    assert isinstance(value, int | datetime.date)
+    return value
+
+
+def _running(value: object) -> Running:
+    """The section as it is written."""
+    if isinstance(value, Running):
+        return value
+    names = {"over", "from", "to", "min_separation"}
+    given = set(value) if isinstance(value, dict) else set()
+    require(
+        isinstance(value, dict) and given <= names and {"over", "from", "to"} <= given,
+        'over, from and to, such as { over = "day", from = 1, to = 365 }, and perhaps min_separation',
+        got=", ".join(sorted(map(str, given)))[:80] or "another value",
+        error=InvalidPlan,
+    )
+    assert isinstance(value, dict)
+    over, separation = value["over"], value.get("min_separation", 0)
+    require(
+        isinstance(over, str) and bool(over), "over: a column of GROUP BY", got="another", error=InvalidPlan
+    )
+    first, last = _step(value["from"], "from"), _step(value["to"], "to")
+    require(
+        isinstance(first, int) == isinstance(last, int),
+        "from and to of one kind",
+        got="a whole number and a day",
+        error=InvalidPlan,
+    )
+    require(
+        isinstance(separation, int) and not isinstance(separation, bool) and 0 <= separation <= 10**9,
+        "min_separation: a whole number of steps",
+        got="another value",
+        error=InvalidPlan,
+    )
+    found = Running(over=over, first=first, last=last, min_separation=separation)
+    require(
+        1 <= found.steps <= MOST_STEPS,
+        f"from one to {MOST_STEPS:,} steps",
+        got=f"{found.steps:,}",
+        error=InvalidPlan,
+    )
+    return found
+
+
+def _written(running: Running) -> dict[str, Any]:
+    ends = [end if isinstance(end, int) else end.isoformat() for end in (running.first, running.last)]
+    separation = {"min_separation": running.min_separation} if running.min_separation else {}
+    return {"over": running.over, "from": ends[0], "to": ends[1], **separation}
+
+
+_STEP = {"anyOf": [{"type": "integer"}, {"type": "string", "format": "date"}]}
+RunningSums = Annotated[
+    Running,
+    PlainValidator(_running),
+    PlainSerializer(_written, return_type=dict[str, Any]),
+    WithJsonSchema(
+        {
+            "type": "object",
+            "properties": {
+                "over": {"type": "string", "minLength": 1},
+                "from": _STEP,
+                "to": _STEP,
+                "min_separation": {"type": "integer", "minimum": 0},
+            },
+            "required": ["over", "from", "to"],
+            "additionalProperties": False,
+        }
+    ),
+]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Mechanism:
+    """A mechanism by its name, or by the file that has its strategy."""
+
+    name: str = ""
+    file: str = ""
+    table: FloatArray | None = None  # read from the file
+
+    def __bool__(self) -> bool:
+        return bool(self.name or self.file)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Mechanism) and (self.name, self.file) == (other.name, other.file)
+
+    def __hash__(self) -> int:
+        return hash((self.name, self.file))
+
+    def strategy(self, steps: int, decoder: str, *, running: bool) -> Strategy:
+        """Over so many steps; a mistake is one line."""
+        if (key := (steps, decoder, running)) not in self._made:
+            self._made[key] = (
+                Strategy.named(self.name, steps, decoder)
+                if self.table is None
+                else Strategy(table=self.table, running=running, checked=True)
+            )
+        strategy = self._made[key]
+        require(
+            strategy.steps == steps,
+            f"a strategy with a column for each of {steps:,} numbers, also of those that nobody is in",
+            got=f"{strategy.steps:,} columns",
+            error=InvalidPlan,
+        )
+        return strategy
+
+    @cached_property
+    def _made(self) -> dict[tuple[int, str, bool], Strategy]:
+        return {}
+
+
+def _mechanism(value: object) -> Mechanism:
+    if isinstance(value, Mechanism):
+        return value
+    if value == "":
+        return Mechanism()
+    file = value.get("file") if isinstance(value, dict) and set(value) == {"file"} else None
+    require(
+        value in MECHANISMS if isinstance(value, str) else isinstance(file, str) and bool(file),
+        f'one of {", ".join(MECHANISMS)}, or {{ file = "C.npy" }} with its strategy',
+        got=repr(value[:40]) if isinstance(value, str) else "another value",
+        error=InvalidPlan,
+    )
+    return Mechanism(name=value) if isinstance(value, str) else Mechanism(file=str(file))
+
+
+MechanismName = Annotated[
+    Mechanism,
+    PlainValidator(_mechanism),
+    PlainSerializer(
+        lambda one: {"file": one.file} if one.file else one.name, return_type=str | dict[str, str]
+    ),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"enum": list(MECHANISMS)},
+                {
+                    "type": "object",
+                    "properties": {"file": {"type": "string", "minLength": 1}},
+                    "required": ["file"],
+                    "additionalProperties": False,
+                },
+            ]
+        }
+    ),
+]
+if TYPE_CHECKING:
+    DecoderName: TypeAlias = str
+else:
+    DecoderName = Literal[DECODERS]
+
+
+def with_table(mechanism: Mechanism, release: str, base: Path) -> Mechanism:
+    """The mechanism with the table of its file, if it names one; relative paths start from ``base``."""
+    if not mechanism.file or mechanism.table is not None:
+        return mechanism
+    where = f"release {release[:60]!r}: strategy file {Path(mechanism.file).name[:60]!r}"
+    source = checked_source(mechanism.file)
+    require(scheme_of(source) is None, f"{where}: a .npy file", got="an address", error=InvalidPlan)
+    path = base / source
+    try:
+        require(path.is_file(), f"{where}: a file", got="none", error=InvalidPlan)
+        require(
+            path.stat().st_size <= _LARGEST_FILE,
+            f"{where}: at most {_LARGEST_FILE:,} bytes",
+            got=f"{path.stat().st_size:,}",
+            error=InvalidPlan,
+        )
+        table = np.load(path, allow_pickle=False, mmap_mode=None)
+    except InvalidPlan:
+        raise
+    except OSError as error:
+        raise InvalidPlan(f"{where}: expected a file that can be read, got: {error.strerror}") from None
+    except (ValueError, EOFError, OverflowError, MemoryError):
+        raise InvalidPlan(f"{where}: expected an array as numpy.save writes it, got another file") from None
+    good = isinstance(table, np.ndarray) and table.ndim == 2 and table.dtype.kind in "fiub"
+    require(good, f"{where}: a table of numbers", got="another array", error=InvalidPlan)
+    try:
+        read = Strategy(table=np.asarray(table, dtype=np.float64)).table
+    except (InvalidNoise, ValueError, np.linalg.LinAlgError) as error:
+        raise InvalidPlan(f"{where}: {error}") from None
+    return replace(mechanism, table=read)

@@ -1,0 +1,257 @@
+r"""The priors of a number, by name: how its values are spread over the bounds.
+
+The cos² prior: values near the middle of the bounds are likelier.
+
+On a domain of width :math:`r` the density :math:`\tfrac{2}{r}\cos^2(\pi x / r)` has the least Fisher
+information of all densities: :math:`J = 4\pi^2/r^2`. Its variance is :math:`v = r^2(1/12 - 1/(2\pi^2))` and
+its entropy :math:`\ln(2r) - 1`, an entropy power of :math:`N = 2r^2/(\pi e^3)`.
+
+A target that is at either end of its domain: a coin, the least favourable prior by remaining uncertainty.
+
+The lower end is the best of three bounds over :math:`v = r^2/4`, with the scalar risk :math:`f` and :math:`n`
+records alike:
+
+.. math:: f(G_{jj}), \qquad v\Bigl(1 - \frac1n\Bigr) + \frac1n f(n G_{jj}), \qquad
+    v \cos^2 \Bigl(\frac{r \sqrt{I_j}}{2}\Bigr) \text{ for } r \sqrt{I_j} \le \pi .
+
+The first holds whatever the others' values are, for Gaussian and Laplace noise alike: Laplace answers never
+tell more of a coin than a Gaussian one with their information. The second needs a group of coins; under
+Laplace noise its last term is left out. The third needs others with a density, whose precisions the engine
+used.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+import numpy as np
+
+from sightline.arrays import FloatArray
+from sightline.errors import require
+from sightline.labeled.bounds.laplace import two_point_laplace_risk
+from sightline.labeled.bounds.scalar_risk import MARGIN
+from sightline.labeled.bounds.smooth import COSINE_AFFINITY, UNIFORM_AFFINITY, DensityBounds, DensityPrior
+from sightline.labeled.bounds.tables import (
+    cosine_laplace_table,
+    cosine_table,
+    two_point_table,
+    uniform_laplace_table,
+    uniform_table,
+)
+from sightline.labeled.bounds.target import BoundedPrior, NumberPrior, Seen, TargetPrior, linear_upper
+from sightline.labeled.bounds.van_trees import (
+    COSINE_INFORMATION,
+    COSINE_VARIANCE,
+    UNIFORM_VARIANCE,
+    cosine_bound,
+    cosine_precision,
+    cosine_precision_excess,
+    cosine_precision_slope,
+    uniform_bound,
+    uniform_precision,
+    uniform_precision_excess,
+    uniform_precision_slope,
+)
+
+_UNIFORM = DensityBounds(
+    scalar=uniform_table,
+    laplace=uniform_laplace_table,
+    van_trees=uniform_bound,
+    added_precision=uniform_precision,
+    precision_excess=uniform_precision_excess,
+    precision_change=uniform_precision_slope,
+    affinity=UNIFORM_AFFINITY,
+    v=UNIFORM_VARIANCE,
+    entropy_power=1 / (2 * math.pi * math.e),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class UniformPrior(DensityPrior):
+    """Every value from ``low`` to ``high`` is as likely: what "knows only the bounds" means.
+
+    >>> from sightline.labeled.bounds.target import Seen
+    >>> noise = 0.35
+    >>> seen = Seen(information=np.array([noise**-2]), linear_information=np.array([noise**-2]))
+    >>> prior = UniformPrior(0.0, 1.0)
+    >>> prior.lower(seen).round(3).tolist(), prior.upper(seen).round(3).tolist()
+    ([0.587], [0.595])
+    >>> UniformPrior(-1.0, 1.0).variance == 1 / 3
+    True
+    """
+
+    bounds = _UNIFORM
+
+    @property
+    def name(self) -> str:
+        return "uniform"
+
+    @property
+    def spread(self) -> str:
+        return "spread evenly"
+
+    @property
+    def fisher_information(self) -> float:
+        """J: infinite, since the density jumps at the bounds."""
+        return math.inf
+
+    def density(self, values: FloatArray) -> FloatArray:
+        """Constant."""
+        return np.full(np.shape(values), 1 / self.width)
+
+    def cdf(self, values: FloatArray) -> FloatArray:
+        """A straight line."""
+        return (values - self.low) / self.width
+
+    def sample(self, shape: tuple[int, ...], *, generator: np.random.Generator) -> FloatArray:
+        """Independent draws."""
+        return generator.uniform(self.low, self.high, shape)
+
+
+_COSINE = DensityBounds(
+    scalar=cosine_table,
+    laplace=cosine_laplace_table,
+    van_trees=cosine_bound,
+    added_precision=cosine_precision,
+    precision_excess=cosine_precision_excess,
+    precision_change=cosine_precision_slope,
+    affinity=COSINE_AFFINITY,
+    v=COSINE_VARIANCE,
+    entropy_power=2 / (math.pi * math.e**3),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class CosineSquaredPrior(DensityPrior):
+    """The cos² density from ``low`` to ``high``.
+
+    >>> prior = CosineSquaredPrior(0.0, 1.0)
+    >>> round(prior.variance, 6), round(prior.fisher_information * prior.variance, 4)
+    (0.032673, 1.2899)
+    """
+
+    bounds = _COSINE
+
+    @property
+    def name(self) -> str:
+        return "cos2"
+
+    @property
+    def spread(self) -> str:
+        return "spread as cos², likelier in the middle,"
+
+    @property
+    def fisher_information(self) -> float:
+        """J."""
+        return COSINE_INFORMATION / self.width**2
+
+    def density(self, values: FloatArray) -> FloatArray:
+        r""":math:`\tfrac{2}{r}\cos^2(\pi(x - c)/r)`, where c is the middle of the domain."""
+        density: FloatArray = 2 / self.width * np.cos(np.pi * (values - self.mean) / self.width) ** 2
+        return density
+
+    def cdf(self, values: FloatArray) -> FloatArray:
+        r""":math:`t - \sin(2\pi t)/(2\pi)` with :math:`t = (x - \text{low})/r`."""
+        t = (values - self.low) / self.width
+        cdf: FloatArray = t - np.sin(2 * np.pi * t) / (2 * np.pi)
+        return cdf
+
+    def sample(self, shape: tuple[int, ...], *, generator: np.random.Generator) -> FloatArray:
+        """Independent draws: uniform numbers through the inverse of the cdf, by bisection."""
+        wanted = generator.random(shape)
+        low, high = np.full(shape, self.low), np.full(shape, self.high)
+        for _ in range(53):
+            middle = 0.5 * (low + high)
+            above = self.cdf(middle) < wanted
+            low, high = np.where(above, middle, low), np.where(above, high, middle)
+        drawn: FloatArray = 0.5 * (low + high)
+        return drawn
+
+
+@dataclass(frozen=True, slots=True)
+class TwoPointPrior(BoundedPrior):
+    """``low`` or ``high``, each with probability one half.
+
+    >>> seen = Seen(information=np.array([0.35**-2]), linear_information=np.array([0.35**-2]))
+    >>> TwoPointPrior(0.0, 1.0).lower(seen).round(3).tolist()
+    [0.225]
+    """
+
+    @property
+    def name(self) -> str:
+        return "two-point"
+
+    @property
+    def has_density(self) -> bool:
+        return False
+
+    @property
+    def spread(self) -> str:
+        return "at either end, with even chances,"
+
+    @property
+    def variance(self) -> float:
+        return self.width**2 / 4
+
+    def precision(self, information: FloatArray) -> FloatArray:
+        return np.full_like(information, math.inf)
+
+    def precision_excess(self, information: FloatArray) -> FloatArray:
+        return np.zeros_like(information)
+
+    def precision_slope(self, information: FloatArray) -> FloatArray:
+        return np.zeros_like(information)
+
+    def lower(self, seen: Seen) -> FloatArray:
+        G, n = seen.information * self.width**2, np.asarray(seen.alike, dtype=np.float64)
+        table = two_point_table()
+        alone = 4 * table.lower(G)
+        if (single := seen.one_laplace).any():
+            exact = 4 * two_point_laplace_risk(G) * (1 - MARGIN)
+            alone = np.where(single, np.maximum(alone, exact), alone)
+        group = 1 - 1 / n + np.where(seen.gaussian, 4 * table.lower(n * G), 0.0) / n
+        found = np.maximum(alone, group)
+        if seen.hidden_information is not None:
+            angle = np.sqrt(seen.hidden_information) * self.width / 2
+            found = np.maximum(found, np.square(np.cos(np.minimum(angle, math.pi / 2))) * (1 - MARGIN))
+        return np.where(G == 0, 1.0, np.minimum(found, self.upper(seen)))
+
+    def upper(self, seen: Seen) -> FloatArray:
+        return linear_upper(seen, self.variance)
+
+    def lower_by_nats(self, nats: FloatArray) -> FloatArray:
+        r"""After a mutual information of I nats: :math:`(1 - I/\ln 2)^{\ln 4}`, from the entropy left."""
+        return np.asarray(np.maximum(1 - nats / math.log(2), 0.0) ** math.log(4))
+
+
+NUMBER_PRIORS: Mapping[str, Callable[[float, float], NumberPrior]] = MappingProxyType(
+    {"uniform": UniformPrior, "cos2": CosineSquaredPrior, "two-point": TwoPointPrior}
+)
+
+
+def number_prior(name: str, low: float, high: float) -> NumberPrior:
+    """The prior with this name between two bounds.
+
+    >>> number_prior("cos2", 0.0, 2.0).name
+    'cos2'
+    """
+    require(name in NUMBER_PRIORS, f"a prior among {', '.join(NUMBER_PRIORS)}", got=repr(name))
+    return NUMBER_PRIORS[name](float(low), float(high))
+
+
+def prior_on(domain: tuple[float, float] | None, prior: str | TargetPrior) -> TargetPrior:
+    """A named prior between the smallest and the largest value, or a prior as it is, which has its domain."""
+    if isinstance(prior, str):
+        require(
+            domain is not None,
+            "domain=(low, high), the smallest and the largest value of a record",
+            got="none",
+        )
+        assert domain is not None
+        low, high = domain
+        return number_prior(prior, low, high)
+    require(domain is None, "either a domain or a prior that has its own", got=f"{domain} and {prior}")
+    return prior

@@ -1,0 +1,106 @@
+"""Which functionals of units the rows identify: over the integers, modulo a prime that nobody can choose."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from sightline.arrays import IndexArray
+from sightline.labeled.asked_units import AskedUnits, Decided
+from sightline.labeled.row_integers import RowIntegers, modular
+from sightline.labeled.units import MANY_ROWS
+from sightline.numerics import exact_library as flint
+
+
+def decided(asked: AskedUnits, integers: RowIntegers | None, kept: IndexArray, *, disjoint: bool) -> Decided:
+    """Nothing is undecided, unless weights are so large, and so many, that nothing is exact.
+
+    fᵀKf − bᵀM⁻b is zero on what is identifiable, and only there. ``kept`` are independent rows; if they are
+    ``disjoint``, no two of them have a person in common.
+    """
+    k, count = len(asked.kernel), len(asked.kinds)
+    directions, yes = np.zeros(count, dtype=np.intp), np.zeros((count, k), dtype=np.bool_)
+    undecided = np.full(count, integers is None)
+    if integers is None or not count:
+        return Decided(directions=directions, identifiable=yes, undecided=undecided)
+    prime, size = integers.prime(kept), asked.counts.shape[1]
+    if size > MANY_ROWS:
+        return _decided_by_row(asked, integers, kept)
+    seen = (_seen_alone if disjoint and integers.table.dtype != object else _seen)(
+        asked, integers, kept, prime
+    )
+    for unit in range(count):
+        square, own = asked.squares(unit).astype(int).tolist(), seen(unit)
+        left = [
+            [(entry - told) % prime for entry, told in zip(line, told_line, strict=True)]
+            for line, told_line in zip(square, own, strict=True)
+        ]
+        rank = flint.nmod_mat(size, size, [entry for line in left for entry in line], prime).rank()
+        directions[unit] = size - (size // k if k > 1 else 0) - int(rank)
+        yes[unit] = [sum(sum(line[c::k]) for line in left[c::k]) % prime == 0 for c in range(k)]
+    return Decided(directions=directions, identifiable=yes, undecided=undecided)
+
+
+def _seen(
+    asked: AskedUnits, integers: RowIntegers, kept: IndexArray, prime: int
+) -> Callable[[int], list[list[int]]]:
+    """For every unit bᵀM⁻b."""
+    b, size = modular(asked.whole_images(integers)[kept], prime), asked.counts.shape[1]
+    products = b.transpose() * integers.modular(kept, kept, prime).solve(b)
+
+    def of_unit(unit: int) -> list[list[int]]:
+        own = range(unit * size, (unit + 1) * size)
+        return [[int(products[i, j]) for j in own] for i in own]
+
+    return of_unit
+
+
+def _seen_alone(
+    asked: AskedUnits, integers: RowIntegers, kept: IndexArray, prime: int
+) -> Callable[[int], list[list[int]]]:
+    """The same of rows that share nobody: M is a diagonal, and thousands of units are no system to solve."""
+    images, size, live = asked.images, asked.counts.shape[1], set(kept.tolist())
+    sizes = np.diagonal(integers.table)
+
+    def column(place: int) -> dict[int, int]:
+        own = slice(int(images.indptr[place]), int(images.indptr[place + 1]))
+        entries = zip(images.indices[own].tolist(), images.data[own].tolist(), strict=True)
+        return {row: int(value) for row, value in entries if row in live}
+
+    def of_unit(unit: int) -> list[list[int]]:
+        columns = [column(place) for place in range(unit * size, (unit + 1) * size)]
+        inverse = {row: pow(int(sizes[row]), -1, prime) for one in columns for row in one}
+        return [
+            [
+                sum(value * right.get(row, 0) * inverse[row] for row, value in left.items()) % prime
+                for right in columns
+            ]
+            for left in columns
+        ]
+
+    return of_unit
+
+
+def _decided_by_row(asked: AskedUnits, integers: RowIntegers, kept: IndexArray) -> Decided:
+    """The same for persons with many columns, over the rows: no matrix over the columns.
+
+    As many features of a person are identifiable as the rank of M falls without them: combinations of
+    rows that vanish on all others, and not on this person.
+    """
+    k, count = len(asked.kernel), len(asked.kinds)
+    directions, prime, M = np.zeros(count, dtype=np.intp), integers.prime(kept), integers.table
+    for unit in range(count):
+        others = M - asked.products(unit, integers)
+        directions[unit] = kept.size - int(modular(others[np.ix_(kept, kept)], prime).rank())
+    unit_of, column = np.divmod(np.arange(count * k), k)
+    totals = asked.functional(unit_of, column)
+    b = asked.whole_images_of(totals, integers)[kept]
+    solved = integers.modular(kept, kept, prime).solve(modular(b, prime))
+    squares = asked.variances(totals)
+    yes = np.zeros(count * k, dtype=np.bool_)
+    for place in range(count * k):
+        line = zip(b[:, place].tolist(), range(kept.size), strict=True)
+        yes[place] = (squares[place] - sum(entry * int(solved[i, place]) for entry, i in line)) % prime == 0
+    nothing = np.zeros(count, dtype=np.bool_)
+    return Decided(directions=directions, identifiable=yes.reshape(count, k), undecided=nothing)

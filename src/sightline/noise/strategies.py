@@ -1,0 +1,201 @@
+r"""Strategies of factored noise: which combinations of the steps get noise of their own.
+
+A mechanism measures :math:`Cs + \sigma z` of some numbers s, the *steps*, with a strategy C of full column
+rank and white noise z. What it publishes is computed from that: running sums :math:`A C^+ (Cs + \sigma z)`,
+say, with the lower triangular A of ones. Whoever sees all of it knows :math:`C^+(Cs + \sigma z)`, which has
+the precision :math:`C^\top C/\sigma^2` about the steps, and nothing else: this is how much is seen, whatever
+is computed.
+
+===============  ========================================================================================
+*independent*    C = A: every running sum has noise of its own
+*noisy-steps*    C = I: every step has noise of its own
+*tree*           the nodes of a binary tree over the steps. With least squares all of them count; online, a
+                 running sum adds up the nodes of its binary digits, which are one node that ends at every
+                 step: the others are never published
+*toeplitz-sqrt*  the lower triangular Toeplitz matrix with :math:`C^2 = A`, whose coefficients are
+                 :math:`\binom{2k}{k} / 4^k` (Fichtenberger, Henzinger and Upadhyay 2023)
+===============  ========================================================================================
+
+A record with :math:`u_t` rows in step t moves Cs by at most :math:`w \|Cu\|`, where w is the range of a
+value: its *sensitivity*, if no product of two columns of C is negative; else
+:math:`w^2 \sum u_s u_t |c_s^\top c_t|` bounds its square.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from sightline.arrays import FloatArray, IndexArray, frozen_floats
+from sightline.errors import InvalidNoise, require
+from sightline.numerics.residuals import positive_inverse
+
+MECHANISMS = ("independent", "noisy-steps", "tree", "toeplitz-sqrt")
+DECODERS = ("online", "least-squares")
+# The least squared singular value of columns of length 1: below it rounding hides whether there is any.
+_LOW_RANK = 1e-9
+
+
+def strategy_of(mechanism: str, steps: int, decoder: str = "online") -> FloatArray:
+    """The strategy of a mechanism by its name.
+
+    >>> strategy_of("tree", 4).astype(int).tolist()
+    [[1, 0, 0, 0], [1, 1, 0, 0], [0, 0, 1, 0], [1, 1, 1, 1]]
+    >>> strategy_of("toeplitz-sqrt", 3).tolist()
+    [[1.0, 0.0, 0.0], [0.5, 1.0, 0.0], [0.375, 0.5, 1.0]]
+    """
+    require(steps >= 1, "at least one step", got=steps, error=InvalidNoise)
+    match mechanism:
+        case "independent":
+            return np.tri(steps)
+        case "noisy-steps":
+            return np.eye(steps)
+        case "tree":
+            ends, sizes = _nodes(steps, online=decoder == "online")
+            step = np.arange(steps)
+            return ((step < ends[:, None]) & (step >= (ends - sizes)[:, None])).astype(np.float64)
+        case "toeplitz-sqrt":
+            k = np.arange(1, steps)
+            first = np.concatenate([[1.0], np.cumprod((2 * k - 1) / (2 * k))])
+            apart = np.arange(steps)[:, None] - np.arange(steps)
+            return np.where(apart >= 0, first[np.abs(apart)], 0.0)
+        case _:
+            raise InvalidNoise(f"expected one of {', '.join(MECHANISMS)}, got {mechanism!r}")
+
+
+def _nodes(steps: int, *, online: bool) -> tuple[IndexArray, IndexArray]:
+    """The last step, counted from 1, and the size of the nodes: of a tree, those that fit into the steps."""
+    if online:
+        step = np.arange(1, steps + 1)
+        return step, step & -step
+    sizes = [2**level for level in range(steps.bit_length())]
+    ends = [np.arange(size, steps + 1, size) for size in sizes]
+    return np.concatenate(ends), np.repeat(sizes, [one.size for one in ends])
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Strategy:
+    """A strategy C over steps, and whether running sums of them are published.
+
+    >>> tree = Strategy.named("tree", 1024)
+    >>> round(tree.sensitivity(1).value, 3), round(float(tree.published_variances.max()) ** 0.5, 3)
+    (3.317, 3.162)
+    """
+
+    table: FloatArray  # C: noises × steps
+    running: bool = False
+    checked: bool = False  # whether it is known to span the steps
+
+    @classmethod
+    def named(cls, mechanism: str, steps: int, decoder: str = "online") -> Strategy:
+        """Of running sums, by the name of the mechanism."""
+        return cls(table=strategy_of(mechanism, steps, decoder), running=True, checked=True)
+
+    def __post_init__(self) -> None:
+        table = frozen_floats(self.table, name="strategy", ndim=2, error=InvalidNoise)
+        object.__setattr__(self, "table", table)
+        if self.checked:
+            return
+        lengths = np.linalg.norm(table, axis=0)
+        spans = bool(np.all(lengths > 0)) and len(table) >= table.shape[1] > 0
+        if spans:
+            scaled = table / lengths
+            spans = positive_inverse(scaled.T @ scaled - _LOW_RANK * np.eye(table.shape[1])) is not None
+        require(
+            spans,
+            "a strategy that spans the steps: as many independent columns as there are steps",
+            got=f"a table of {len(table)} × {table.shape[1]} numbers that does not",
+            error=InvalidNoise,
+        )
+
+    @property
+    def steps(self) -> int:
+        """How many steps there are."""
+        return int(self.table.shape[1])
+
+    @cached_property
+    def gram(self) -> FloatArray:
+        """CᵀC: the precision of what is seen of the steps, for noise of 1."""
+        return np.asarray(self.table.T @ self.table)
+
+    @cached_property
+    def products(self) -> FloatArray:
+        """|CᵀC|: what rows of a record in two steps cost together, in units of the noise."""
+        return np.abs(self.gram)
+
+    @cached_property
+    def covariance(self) -> FloatArray:
+        """Of what the best unbiased combination says of each step, for noise of 1: (CᵀC)⁻¹."""
+        scale = 1 / np.sqrt(np.diagonal(self.gram))
+        inverse = positive_inverse(self.gram * (scale[:, None] * scale))
+        assert inverse is not None  # it has full rank
+        return np.asarray(inverse * (scale[:, None] * scale))
+
+    @cached_property
+    def published_variances(self) -> FloatArray:
+        """Of the noise on each published number, for noise of 1: a running sum, or the step itself."""
+        if not self.running:
+            return np.diagonal(self.covariance)
+        return np.diagonal(np.cumsum(np.cumsum(self.covariance, axis=0), axis=1))
+
+    def sensitivity(self, rows: int, separation: int = 0) -> Sensitivity:
+        r"""The most that a record moves Cs, for values that change by 1, wherever its rows are.
+
+        With a ``separation`` its rows are in different steps, at least so many apart. Without one all may be
+        in one step. It is :math:`\max \|Cu\|` over such patterns u. The bound: of every step its largest
+        products with the other steps of a pattern, and of these the largest sum over a pattern. It is
+        attained for one row, and for bands that are no wider than the separation; for decreasing Toeplitz
+        coefficients the first steps are the worst pattern (Kalinin and Lampert 2024).
+        """
+        G = self.products
+        lengths = np.sqrt(np.diagonal(G))
+        if not separation or rows == 1:
+            return Sensitivity(value=rows * float(lengths.max()), exact=True)
+        first = np.arange(0, self.steps, separation)[:rows]
+        attained = math.sqrt(float(G[np.ix_(first, first)].sum()))
+        if self._decreasing_toeplitz:
+            return Sensitivity(value=attained, exact=True)
+        each = _best_patterns(G, rows, separation)
+        together = float(_best_patterns(each[None], rows, separation)[0])
+        apart = float(_best_patterns(lengths[None], rows, separation)[0])
+        bound = min(math.sqrt(together), apart)
+        exact = _orthogonal(G, separation) or math.isclose(bound, attained, rel_tol=1e-12)
+        return Sensitivity(value=bound, exact=exact)
+
+    @property
+    def _decreasing_toeplitz(self) -> bool:
+        first = self.table[:, 0]
+        square = len(self.table) == self.steps and bool(np.all(np.diff(first) <= 0) and first[-1] >= 0)
+        if not square:
+            return False
+        apart = np.arange(self.steps)[:, None] - np.arange(self.steps)
+        return bool(np.array_equal(self.table, np.where(apart >= 0, first[np.abs(apart)], 0.0)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sensitivity:
+    """A sensitivity, and whether some record attains it; else it is a bound."""
+
+    value: float
+    exact: bool
+
+
+def _orthogonal(products: FloatArray, separation: int) -> bool:
+    """Whether steps that are so far apart have no noise in common."""
+    apart = np.abs(np.arange(len(products))[:, None] - np.arange(len(products))) >= separation
+    return not products[apart].any()
+
+
+def _best_patterns(gains: FloatArray, rows: int, separation: int) -> FloatArray:
+    """For each line of gains over the steps, the largest sum of at most so many steps, so far apart."""
+    lines, steps = gains.shape
+    best = np.zeros((lines, steps + 1))  # up to each step, with the rows so far
+    for _ in range(min(rows, -(-steps // separation))):
+        taken = gains + best[:, np.maximum(np.arange(steps) + 1 - separation, 0)]
+        now = np.zeros_like(best)
+        now[:, 1:] = np.maximum.accumulate(np.maximum(taken, 0.0), axis=1)
+        best = now
+    return best[:, -1]

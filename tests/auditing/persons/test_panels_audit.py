@@ -1,0 +1,96 @@
+"""Homes that are read every hour: what the audit says of them, against dense algebra over single rows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import sightline as sl
+from sightline.errors import InvalidPlan
+from sightline.report.wording import named_lines, period_alone
+from tests.auditing.persons.test_persons_audit import plan, written
+
+HEADER = "customer,day,hour,pilot,x"
+BOUNDS = (0.0, 100.0)
+RELEASES = (
+    ("SELECT day, SUM(x) FROM data GROUP BY day", 60.0),
+    ("SELECT day, SUM(x) FROM data WHERE pilot GROUP BY day", 60.0),
+    ("SELECT hour, AVG(x) FROM data GROUP BY hour", 3.0),
+)
+
+
+def homes(count: int, days: int, hours: int, gaps: float) -> list[tuple[Any, ...]]:
+    generator = np.random.default_rng(7)
+    return [
+        (f"h{home}", day, hour, home > 0, round(float(generator.uniform(*BOUNDS)), 2))
+        for home in range(count)
+        for day in range(days)
+        for hour in range(hours)
+        if generator.random() >= gaps
+    ]
+
+
+def posterior(rows: list[tuple[Any, ...]]) -> np.ndarray:
+    """The covariance that the best linear attack leaves, over the prior's variance."""
+    day, hour, pilot = (np.array([row[place] for row in rows]) for place in (1, 2, 3))
+    numbers = [(day == one) / 60.0 for one in np.unique(day)]
+    numbers += [((day == one) & pilot) / 60.0 for one in np.unique(day)]
+    numbers += [(hour == one) / (3.0 * np.sum(hour == one)) for one in np.unique(hour)]
+    whitened = np.array(numbers)
+    variance = 100.0**2 / 12
+    return np.linalg.inv(whitened.T @ whitened * variance + np.eye(len(rows)))
+
+
+@pytest.mark.parametrize("gaps", [0.0, 0.08])
+def test_periods_the_total_and_one_row_are_those_of_dense_algebra(tmp_path: Path, gaps: float) -> None:
+    rows = homes(6, 10, 8, gaps)
+    written(tmp_path, HEADER, rows)
+    result = sl.audit(plan(tmp_path, *RELEASES, max_rows_per_record=80), names=True)
+    left, who = posterior(rows), np.array([row[0] for row in rows])
+    first = result.exposed[0]
+    own = who == "h0"
+    assert first.record == "h0"
+    assert first.remaining_uncertainty is not None
+    assert first.remaining_uncertainty.upper == pytest.approx(
+        np.linalg.eigvalsh(left[np.ix_(own, own)])[0], rel=1e-6
+    )
+    day, hour = (np.array([row[place] for row in rows]) for place in (1, 2))
+    features = {f"r0: {one}": own & (day == one) for one in range(10)}
+    features |= {f"r2: {one}": own & (hour == one) for one in range(8)} | {"all their rows": own}
+    named = {one.name: one for one in first.named}
+    assert set(named) == {*features, "one row"}
+    for name, f in features.items():
+        assert named[name].rows == f.sum()
+        upper = f @ left @ f / f.sum()
+        assert named[name].remaining_uncertainty.upper == pytest.approx(upper, rel=1e-6)
+        assert first.remaining_uncertainty.lower <= named[name].remaining_uncertainty.lower <= upper
+    best = np.diagonal(left)[own].min()
+    assert named["one row"].remaining_uncertainty.upper == pytest.approx(best, rel=1e-6)
+
+
+def test_the_home_outside_the_pilot_group_is_found_by_a_difference_in_words(tmp_path: Path) -> None:
+    rows = homes(6, 10, 8, 0.05)
+    written(tmp_path, HEADER, rows)
+    result = sl.audit(plan(tmp_path, *RELEASES, max_rows_per_record=80), names=True)
+    first = result.exposed[0]
+    words = period_alone(first)
+    assert words is not None
+    assert words.startswith('1 × "r0: ')
+    assert '− 1 × "r1: ' in words
+    assert "the difference of two numbers" in words
+    assert words.endswith("and so 9 other periods")
+    assert len(named_lines(first)) == 4  # a day, an hour of the day, all rows, one row
+    alone = [one for one in first.named if one.recipe is not None]
+    assert {one.kind for one in alone} == {"period"}
+    assert all(one.recipe.rmse == pytest.approx(60 * np.sqrt(2)) for one in alone if one.recipe)
+    others = [one for one in result.exposed if one.record != "h0"]
+    assert not any(period_alone(one) for one in others)
+
+
+def test_a_record_with_more_rows_than_declared_is_refused_with_the_number_to_declare(tmp_path: Path) -> None:
+    written(tmp_path, HEADER, homes(3, 4, 5, 0.0))
+    with pytest.raises(InvalidPlan, match=r"at most 1 row per record.*set max_rows_per_record = 20 in"):
+        sl.audit(plan(tmp_path, RELEASES[0]))
