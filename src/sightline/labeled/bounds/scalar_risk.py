@@ -10,13 +10,35 @@ By Jensen's inequality :math:`f' \le -f^2`, so that the deficit :math:`D(G) = 1/
 :math:`G` rises. Between two nodes of a table :math:`f(G) \ge 1/(G + D(\text{next node}))`: a lower bound, and
 a sharp one, since the deficit changes slowly. Here the domain has width 1. Derivations: the theory page on
 priors.
+
+The least risk of a guess at one number that is seen in Laplace noise.
+
+A record :math:`x_j` in known company is seen through answers :math:`a_\ell x_j + w_\ell` with Laplace noise
+of scale :math:`b_\ell`: with the information :math:`G = \sum_\ell a_\ell^2 / b_\ell^2`. Three facts bound its
+risk. Domains have width 1. Derivations: the theory page on priors.
+
+*A coin.* For either end of the domain, Laplace answers never tell more than a Gaussian one with the same
+information: the risk is at least that of :func:`~sightline.labeled.bounds.scalar_risk.two_point_risk`. One
+answer has a closed form.
+
+*A density, one answer.* The risk is an integral. It falls as the information rises, because Laplace noise of
+a larger scale is Laplace noise of a smaller one plus something independent.
+
+*A density, any answers.* The weighted van Trees bound needs the information alone
+(:mod:`~sightline.labeled.bounds.van_trees`).
+
+The certified tables of scalar risks, read from a file that ships with the package.
+
+``python tools/risk_tables.py`` writes the file from these functions;
+a test computes every entry again.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
+from importlib.resources import files
 
 import numpy as np
 
@@ -26,8 +48,6 @@ from sightline.arrays import FloatArray, IndexArray
 # affordable. Each node is lowered by this share.
 MARGIN = 1e-9
 _REACH = 9.0  # of an integral over Gaussian noise, in standard deviations
-_STEP = 0.5  # between answers, in standard deviations: the error falls as exp(−2π · 2.8 / step)
-_POINTS, _MASSES = np.polynomial.legendre.leggauss(64)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -81,27 +101,6 @@ DENSITY_GRID = Grid(least=1e-4, ratio=1.006, count=3_081)  # up to 1e4
 TWO_POINT_GRID = Grid(least=1e-4, ratio=1.002, count=8_762)  # up to 4e3
 
 
-def deficits(risk: Callable[[FloatArray], FloatArray], grid: Grid) -> FloatArray:
-    """The deficits at the nodes of a grid, of a risk that is lowered by the margin."""
-    nodes = grid.nodes()
-    # The running maximum changes nothing but rounding.
-    return np.maximum.accumulate(1 / (risk(nodes) * (1 - MARGIN)) - nodes)
-
-
-def uniform_risk(information: FloatArray) -> FloatArray:
-    """The Bayes risk of a uniform number.
-
-    >>> (12 * uniform_risk(np.array([0.35**-2]))).round(6).tolist()
-    [0.587216]
-    """
-    return _density_risk(np.ones_like, information)
-
-
-def cosine_risk(information: FloatArray) -> FloatArray:
-    """The Bayes risk of a number with the cos² density."""
-    return _density_risk(lambda x: np.square(np.cos(np.pi * x)), information)
-
-
 def two_point_risk(information: FloatArray) -> FloatArray:
     r"""The Bayes risk of a coin at the ends.
 
@@ -125,27 +124,75 @@ def two_point_risk(information: FloatArray) -> FloatArray:
     return found
 
 
-def _density_risk(density: Callable[[FloatArray], FloatArray], information: FloatArray) -> FloatArray:
-    """For a density on [−1/2, 1/2], not necessarily normalised."""
-    found = np.empty(np.size(information))
-    points, masses = _POINTS / 2, density(_POINTS / 2) * _MASSES / 2
-    scale = float(np.sum(masses))
-    for i, G in enumerate(np.atleast_1d(information)):
-        noise = G**-0.5
-        answers = np.arange(0.0, 0.5 + _REACH * noise, _STEP * noise)[:, None]
-        if noise > 0.25:
-            x, weights = points, masses * np.exp(-np.square((answers - points) / noise) / 2)
-        else:
-            low = np.clip(answers - _REACH * noise, -0.5, 0.5)
-            high = np.clip(answers + _REACH * noise, -0.5, 0.5)
-            x = (low + high) / 2 + (high - low) / 2 * _POINTS
-            weights = density(x) * np.exp(-np.square((answers - x) / noise) / 2) * _MASSES * (high - low) / 2
-        evidence = np.sum(weights, axis=1)
-        seen = evidence > 0
-        mean = np.sum(weights * x, axis=1)[seen] / evidence[seen]
-        offsets = np.broadcast_to(x, weights.shape)[seen] - mean[:, None]
-        spread = np.sum(weights[seen] * np.square(offsets), axis=1)
-        # Even in the answer: all but the first count twice.
-        spread[1:] *= 2
-        found[i] = _STEP * np.sum(spread) / math.sqrt(2 * math.pi) / scale
-    return found
+LAPLACE_GRID = Grid(least=1e-2, ratio=1.006, count=3_081)  # up to 1e6
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class FallingTable:
+    """A lower bound on a function that falls: its value at the next node; zero beyond the last one."""
+
+    nodes: FloatArray
+    values: FloatArray
+
+    def lower(self, information: FloatArray) -> FloatArray:
+        place = next_node(self.nodes, information)
+        inside = place < self.nodes.size
+        return np.where(inside, self.values[np.where(inside, place, -1)], 0.0)
+
+
+def two_point_laplace_risk(information: FloatArray) -> FloatArray:
+    r"""The Bayes risk of a coin at the ends that is seen in one Laplace answer, with :math:`d = \sqrt G`.
+
+    .. math:: \tfrac14 e^{-d/2} \bigl(\operatorname{sech}\tfrac d2 + 2 \arctan\tanh\tfrac d4\bigr)
+
+    >>> (4 * two_point_laplace_risk(np.array([0.0, 1.0, 9.0]))).round(4).tolist()
+    [1.0, 0.8292, 0.3474]
+    """
+    d = np.sqrt(information)
+    # e^{−d/2} sech(d/2) = 2/(e^d + 1), which does not overflow in this form.
+    first = 2 * np.exp(-d) / (1 + np.exp(-d))
+    return np.asarray((first + 2 * np.exp(-d / 2) * np.arctan(np.tanh(d / 4))) / 4)
+
+
+FILE = "risk_tables.npz"
+
+
+@lru_cache(maxsize=1)
+def uniform_table() -> RiskTable:
+    """For a uniform number on an interval of width 1, seen in Gaussian noise."""
+    return RiskTable(nodes=DENSITY_GRID.nodes(), deficits=_stored("uniform", DENSITY_GRID))
+
+
+@lru_cache(maxsize=1)
+def cosine_table() -> RiskTable:
+    """For a number with the cos² density on an interval of width 1, seen in Gaussian noise."""
+    return RiskTable(nodes=DENSITY_GRID.nodes(), deficits=_stored("cos2", DENSITY_GRID))
+
+
+@lru_cache(maxsize=1)
+def two_point_table() -> RiskTable:
+    """For a number at either end of an interval of width 1 with probability one half, in Gaussian noise."""
+    return RiskTable(nodes=TWO_POINT_GRID.nodes(), deficits=_stored("two_point", TWO_POINT_GRID))
+
+
+@lru_cache(maxsize=1)
+def uniform_laplace_table() -> FallingTable:
+    """For a uniform number that is seen in one Laplace answer."""
+    return FallingTable(nodes=LAPLACE_GRID.nodes(), values=_stored("uniform_laplace", LAPLACE_GRID))
+
+
+@lru_cache(maxsize=1)
+def cosine_laplace_table() -> FallingTable:
+    """For a number with the cos² density that is seen in one Laplace answer."""
+    return FallingTable(nodes=LAPLACE_GRID.nodes(), values=_stored("cos2_laplace", LAPLACE_GRID))
+
+
+def _stored(name: str, grid: Grid) -> FloatArray:
+    with (
+        files("sightline.labeled.bounds").joinpath(FILE).open("rb") as file,
+        np.load(file, allow_pickle=False) as found,
+    ):
+        values: FloatArray = found[name]
+    assert values.shape == (grid.count,)  # the file belongs to this version
+    values.setflags(write=False)
+    return values
