@@ -1,4 +1,4 @@
-"""What a plan declares of its secret, held against what the table holds: few values, odd keys, sums of rows."""
+"""What a plan declares of its secret, held against what the table holds: few values, keys, sums of rows."""
 
 from __future__ import annotations
 
