@@ -51,6 +51,7 @@ def audit(  # many parameters: the options of the command of the same name
     max_seconds: float | None = None,
     what_if: bool = False,
     full: bool = False,
+    verdict_only: bool = False,
     device: str | None = None,
 ) -> AuditResult:
     """Audit a plan: a path to its TOML file, a mapping with the same sections, or a ``Plan``.
@@ -65,7 +66,9 @@ def audit(  # many parameters: the options of the command of the same name
     numbers, such as "cuda".
 
     The verdict, who is below the limit, what is seen of them, the budget and what reaches the limit are
-    computed at once. Every other section is computed when it is first read, or at once with ``full``.
+    computed at once. Every other section is computed when it is first read, or at once with ``full``. With
+    ``verdict_only`` the sections that assess the plan again are empty: what each release adds and what to
+    change.
     """
     accelerator = HOST if device is None else Device.named(device)
     require(top >= 1, "top >= 1", got=top)
@@ -89,6 +92,7 @@ def audit(  # many parameters: the options of the command of the same name
                 with blas_threads_for(rows=len(table.cells), columns=table.signature_count):
                     findings = _find(session, table, accelerator)
                     result = _result(session, findings, top=top, names=names)
+                    result = result.verdict_alone() if verdict_only else result
                     for section in _DEFAULT:
                         getattr(result, section)
                     if what_if:

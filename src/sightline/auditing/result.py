@@ -29,6 +29,13 @@ from sightline.format import json_text, number
 
 SCHEMA_VERSION = 1
 Section = Callable[[], Any]  # computes what a field of the result holds
+# Sections that assess a plan again and again, and what they hold if they are left out.
+_BESIDE_THE_VERDICT: dict[str, Any] = {
+    **dict.fromkeys(("releases", "release_map", "timeline", "losses", "alternatives", "reaching"), ()),
+    "what_to_change": (),
+    "more_to_change": "",
+    "slack": None,
+}
 
 # Remaining uncertainty in steps of 5 %: fine enough to draw, too coarse to single out a record.
 EDGES = tuple(round(0.05 * i, 2) for i in range(21))
@@ -321,6 +328,13 @@ class AuditResult(Displayed, ResultPart):
             if name not in self._pending:
                 raise AttributeError(name)
             return self.__dict__.setdefault(name, self._pending[name]())
+
+    def verdict_alone(self) -> AuditResult:
+        """The same result without what each release adds and what to change: empty sections, which say so."""
+        before = self._pending["assumptions"]
+        empty = {name: (lambda value=value: value) for name, value in _BESIDE_THE_VERDICT.items()}
+        line = "Left out, as asked: what each release adds, other accountants, slack, and what to change."
+        return self._with_pending({**self._pending, **empty, "assumptions": lambda: (*before(), line)})
 
     def complete(self) -> AuditResult:
         """The same result with every section computed; it holds on to nothing else."""
