@@ -3,6 +3,10 @@
 Three kinds of designs: the two plans that ship; a census-like table of 2,000 people in some 270 cells of
 eight tables of means, with noise as a share of the range; and random subset means over many people. "Others
 told" is the lower end that holds whatever the others' values are.
+
+``python -m benchmarks.bench_bracket worlds 50`` compares yes or no and categories with their exact risks, by
+listing all worlds of so many random designs for each noise and law; ``tables`` measures large tables of yes
+or no. Both run on any version that has units, so that they print before and after.
 """
 
 from __future__ import annotations
@@ -15,10 +19,14 @@ import numpy as np
 import sightline as sl
 from sightline.auditing import findings
 from sightline.examples.shipped import example_plan
-from sightline.labeled.bounds.priors import number_prior
+from sightline.labeled.assessment import assess
+from sightline.labeled.bounds.priors import TwoPointPrior, number_prior
 from sightline.labeled.bounds.target import Seen
 from sightline.labeled.description import Known
 from sightline.labeled.exposures import Exposures
+from sightline.labeled.unit_design import Design, RowNoise, UnitPrior
+from sightline.labeled.units import Units
+from tests.labeled.enumerated_worlds import few
 
 PRIORS = ("uniform", "cos2", "two-point")
 
@@ -94,6 +102,97 @@ def of_laplace_copies() -> None:
         )
 
 
+def of_worlds(designs: int) -> None:
+    """Both ends over the exact risk, where that is above a thousandth of the prior's variance."""
+    print(
+        "lower end over the exact risk: median, 5 %; upper end over it: median, 95 %; ends that do not hold"
+    )
+    for values, most in ((2, 11), (3, 7)):
+        for law in ("gaussian", "laplace", "mixed"):
+            for noise in (0.05, 0.1, 0.3, 0.5, 1.0, 3.0):
+                generator = np.random.default_rng([values, int(1000 * noise), len(law)])
+                below, above, wrong, draws = [], [], 0, 4_000
+                for trial in range(designs):
+                    rows, exact = int(generator.integers(2, most)), trial % 5 == 0
+                    one = few(generator, rows=rows, values=values, noise=noise, law=law, exact=exact)
+                    mean, error = one.simulated(draws, generator)
+                    design = one.design()
+                    found = assess(design)
+                    asked = slice(-1, None) if values == 2 else slice(None)
+                    truth, margin = mean[:, asked], 6 * error[:, asked] + 48 / draws
+                    high = getattr(found, "upper_of_best", found.upper)[design.place]
+                    low = found.lower[design.place]
+                    wrong += int(np.sum((low > truth + margin) | (high < truth - margin)))
+                    kept = truth > 1e-3
+                    below += (low[kept] / truth[kept]).tolist()
+                    above += (high[kept] / truth[kept]).tolist()
+                shown = *np.quantile(below, (0.5, 0.05)), *np.quantile(above, (0.5, 0.95))
+                name = f"{values} values, {law}, noise {noise:g}"
+                print(
+                    f"{name:<34}" + " ".join(f"{one:8.3f}" for one in shown) + f"  wrong {wrong}", flush=True
+                )
+
+
+def of_tables() -> None:
+    """Yes or no in tables of skewed columns: the ratio of both ends over the records, and CPU seconds."""
+    margins = ((0, 1), (0, 2), (1, 2))
+    several = ((0,), (1,), (2,), (3,), (0, 1), (2, 3))
+    for people, shape, tables in ((10_000, (12, 8, 5), margins), (1_000_000, (40, 30, 20, 10), several)):
+        for noise in (1.0, 0.2):
+            for even in (True, False):
+                design = yes_or_no(people, shape, tables, noise, even=even)
+                start = time.process_time()
+                found = assess(design)
+                elapsed = time.process_time() - start
+                ratio = np.repeat(
+                    found.upper[:, 0] / np.maximum(found.lower[:, 0], 1e-12), design.units.people
+                )
+                median, most = np.quantile(ratio, (0.5, 0.95))
+                spread = "even" if even else "skewed"
+                print(
+                    f"{people:,} in {len(design.units):,} kinds, {spread}, noise {noise:g}: median "
+                    f"{median:.3f}, 95 % {most:.3g}, least {found.lower.min():.4f}, {elapsed:.2f} s",
+                    flush=True,
+                )
+
+
+def yes_or_no(
+    people: int, shape: tuple[int, ...], tables: tuple[tuple[int, ...], ...], noise: float, *, even: bool
+) -> Design:
+    """People in the cells of some tables of a few columns."""
+    generator = np.random.default_rng(0)
+    columns = [
+        generator.integers(0, size, people) if even else np.minimum(generator.zipf(1.3, people) - 1, size - 1)
+        for size in shape
+    ]
+    cells, numbers = [], 0
+    for table in tables:
+        key = np.zeros(people, dtype=np.intp)
+        for column in table:
+            key = key * shape[column] + columns[column]
+        key = np.unique(key, return_inverse=True)[1].ravel()
+        cells.append(key + numbers)
+        numbers += int(key.max()) + 1
+    kinds, count = np.unique(np.stack(cells, axis=1), axis=0, return_counts=True)
+    ones = np.ones(numbers)
+    units = Units(
+        rows=kinds.astype(np.int32),
+        weights=None,
+        numbers=numbers,
+        starts=np.arange(len(kinds) + 1),
+        times=np.ones(len(kinds), dtype=np.intp),
+        people=count,
+        distinct=True,
+    )
+    return Design(
+        units=units,
+        noise=RowNoise.of(noise * ones, noise * ones, 0 * ones, ones),
+        prior=UnitPrior(target=TwoPointPrior(0.0, 1.0)),
+        release=np.arange(numbers),
+        place=np.arange(len(kinds)),
+    )
+
+
 def main(people: int = 200_000, lines: int = 300) -> None:
     print("upper over lower end at the 5th, 50th and 95th percentile")
     of_example("microgrid")
@@ -110,4 +209,9 @@ def main(people: int = 200_000, lines: int = 300) -> None:
 
 
 if __name__ == "__main__":
-    main(*map(int, sys.argv[1:]))
+    if sys.argv[1:2] == ["worlds"]:
+        of_worlds(int(sys.argv[2]))
+    elif sys.argv[1:2] == ["tables"]:
+        of_tables()
+    else:
+        main(*map(int, sys.argv[1:]))

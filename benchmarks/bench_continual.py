@@ -120,7 +120,7 @@ def main() -> None:
         start, cpu = time.perf_counter(), time.process_time()
         result = sl.audit(_plan(days, 4096, "toeplitz-sqrt", "online"))
         took = f"{time.perf_counter() - start:.0f} s, {time.process_time() - cpu:.0f} s of CPU"
-        print(f"T = 4,096, 100,000 people: {result.verdict.status.value}, {took}")
+        print(f"T = 4,096, 100,000 people: {result.verdict.status}, {took}")
 
 
 if __name__ == "__main__":

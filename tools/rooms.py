@@ -25,8 +25,8 @@ ROOMS = (
     *("_names", "errors", "arrays", "progress", "format", "display", "numerics"),
     *("privacy", "releases", "noise"),
     *("labeled", "geometry", "multiset", "attacks"),
-    *("tables", "auditing", "rehearsing", "designing", "jobs", "report", "paper"),
-    *("testing", "examples", "demo", "study_commands", "cli", "root"),
+    *("tables", "auditing", "rehearsing", "designing", "jobs", "report", "ledger", "paper"),
+    *("testing", "examples", "demo", "study_commands", "ledger_commands", "cli", "root"),
 )
 
 Graph = Mapping[str, frozenset[str]]

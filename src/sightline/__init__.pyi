@@ -12,6 +12,7 @@ from sightline.report.figures.catalogue import export_figures as export_figures
 from sightline.designing.run import design as design
 from sightline.designing.result import DesignResult as DesignResult
 from sightline.rehearsing.run import rehearse as rehearse
+from sightline.ledger.book import Ledger as Ledger
 from sightline.errors import SightlineError as SightlineError
 
 # Budgets and accountants
@@ -36,7 +37,6 @@ from sightline.noise.laws import LaplaceNoise as LaplaceNoise
 from sightline.noise.laws import CorrelatedNoise as CorrelatedNoise
 from sightline.geometry.transcript import Transcript as Transcript
 from sightline.labeled.design import MembershipDesign as MembershipDesign
-from sightline.labeled.inout import InOut as InOut
 
 # Study a multiset
 from sightline.multiset.moments import Moments as Moments

@@ -1,7 +1,8 @@
 """The command line: a command parses its options, calls one function of the library, and prints.
 
-Exit status: 0 fine; 1 an error, in one line; 2 a limit that is broken or not shown to hold; 130 interrupted;
-141 the program that reads the output has ended. A defect of Sightline itself keeps its traceback.
+Exit status: 0 fine; 1 an error, in one line; 2 a limit that is broken or not shown to hold; 3 a damaged
+ledger; 130 interrupted; 141 the program that reads the output has ended. A defect of Sightline itself keeps
+its traceback.
 """
 
 from __future__ import annotations
@@ -10,23 +11,29 @@ import sys
 
 try:
     from collections.abc import Sequence
+    from dataclasses import replace
     from pathlib import Path
     from typing import TYPE_CHECKING
 
     import click
 
-    from sightline.errors import InvalidInput, MissingExtra, SightlineError, require
+    from sightline.errors import DamagedLedger, InvalidInput, MissingExtra, SightlineError, require
     from sightline.format import count
+    from sightline.ledger_commands import ledger
     from sightline.report.streams import accept_any_encoding, discard_output, print_json, print_lines
     from sightline.study_commands import (
+        about_a_secret,
+        about_a_table,
         design,
         force_option,
+        given_plan,
         html_option,
         json_option,
         limit_option,
         names_option,
         paper,
         plan_argument,
+        plan_given,
         rehearse,
         tour,
     )
@@ -35,9 +42,11 @@ except KeyboardInterrupt:
     raise SystemExit(130) from None
 
 if TYPE_CHECKING:
+    from sightline.auditing.query_files import GivenPlan
     from sightline.auditing.result import AuditResult
     from sightline.auditing.starter import ColumnGuess
 
+_DAMAGED = 3
 _INTERRUPTED = 128 + 2  # what a shell reports of a program that a signal has ended: INT
 _READER_GONE = 128 + 13  # and PIPE
 
@@ -81,8 +90,12 @@ _publishable = click.option(
 )
 
 
-@commands.command(epilog="Example:  sightline audit plan.toml --limit 50% --html report.html")
-@plan_argument
+@commands.command(
+    epilog="Example:  sightline audit plan.toml --limit 50% --html report.html; or:  sightline audit "
+    "queries/*.sql --table homes.parquet --record home --secret watts --bounds 0 9000 --epsilon 1"
+)
+@click.argument("plan", type=click.Path(), nargs=-1, required=True, metavar="PLAN | QUERY.sql...")
+@given_plan(*about_a_table, *about_a_secret)
 @json_option
 @click.option(
     "--format",
@@ -127,7 +140,8 @@ _publishable = click.option(
     help="Print which route the audit would take, why, and its memory and time, and stop.",
 )
 def audit(  # many parameters: one for each option
-    plan: str,
+    plan: tuple[str, ...],
+    given: GivenPlan,
     as_json: bool,
     shown: str | None,
     write: tuple[str, ...],
@@ -148,20 +162,22 @@ def audit(  # many parameters: one for each option
     device: str | None,
     explain_cost: bool,
 ) -> int:
-    """Audit a plan: who is exposed, how sharply, through which releases, and what to change."""
+    """Audit a plan, or the queries in some files: who is exposed, how sharply, and what to change."""
     from sightline import jobs
     from sightline.auditing.reading import files_read
     from sightline.report.audit_outputs import AuditOutputs
     from sightline.report.files import check_apart, check_new
-    from sightline.report.progress import Ticker
+    from sightline.report.streams import Ticker
 
     if explain_cost:
         with Ticker() as progress:
-            cost = jobs.explain_cost(plan, progress=progress, max_memory=max_memory, max_seconds=max_seconds)
+            cost = jobs.explain_cost(
+                plan_given(plan, given), progress=progress, max_memory=max_memory, max_seconds=max_seconds
+            )
         print(cost)
         return 0
     outputs = AuditOutputs.of(
-        plan,
+        plan[0],
         shown=shown or ("json" if as_json else "text"),
         write=write,
         exposures=exposures,
@@ -178,10 +194,12 @@ def audit(  # many parameters: one for each option
     if html is not None:
         check_new(html, force=force)
     with outputs.errors(), Ticker() as progress:
-        check_apart((html, exposures, *(path for _, path in outputs.files)), files_read(plan))
+        meant = plan_given(plan, given)
+        read = (*map(Path, plan), *files_read(meant))
+        check_apart((html, exposures, *(path for _, path in outputs.files)), read)
         last = None if against is None else jobs.read_result(against)
         result = jobs.audit(
-            plan,
+            meant,
             limit=limit,
             names=names,
             top=top,
@@ -219,7 +237,7 @@ def figures(plan: str, out: Path, limit: str | None, names: bool, publishable: b
     """Write every figure of a plan's report as SVG and PDF, for print."""
     from sightline import jobs
     from sightline.report.figures.catalogue import export_figures
-    from sightline.report.progress import Ticker
+    from sightline.report.streams import Ticker
 
     with Ticker() as progress:
         result = jobs.audit(plan, limit=limit, names=names, full=True, progress=progress)
@@ -282,7 +300,7 @@ def check(plans: tuple[str, ...], schema: bool, shown: str) -> int:
 def explain(plan: str, as_json: bool, record: str, full: bool) -> None:
     """Explain why one record is exposed, step by step. For the table's owner only."""
     from sightline import jobs
-    from sightline.report.progress import Ticker
+    from sightline.report.streams import Ticker
 
     with Ticker() as progress:
         explanation = jobs.explain(plan, record=record, progress=progress)
@@ -301,8 +319,8 @@ def explain(plan: str, as_json: bool, record: str, full: bool) -> None:
 
 @commands.command(epilog="Example:  sightline init homes.parquet --secret watts --out plan.toml")
 @click.argument("table")
-@click.option("--record", metavar="COLUMN", help="The column that says whose row it is.")
-@click.option("--secret", metavar="COLUMN", help="The column to protect.")
+@click.argument("queries", nargs=-1, type=click.Path(), metavar="[QUERY.sql]...")
+@given_plan(*about_a_table[1:], *about_a_secret)
 @click.option(
     "--from-dbt",
     type=click.Path(path_type=Path),
@@ -311,21 +329,20 @@ def explain(plan: str, as_json: bool, record: str, full: bool) -> None:
 )
 @click.option("--out", default="plan.toml", show_default=True, type=click.Path(path_type=Path))
 @click.option("--force", is_flag=True, help="Replace the file if it exists.")
-def init(
-    table: str, record: str | None, secret: str | None, from_dbt: Path | None, out: Path, force: bool
-) -> None:
-    """Write a commented plan for a table, or one with the releases of a dbt project.
+def init(given: GivenPlan, queries: tuple[str, ...], from_dbt: Path | None, out: Path, force: bool) -> None:
+    """Write a commented plan for a table, with the queries in some files or of a dbt project.
 
     A column that is not given is guessed where names leave no doubt. Otherwise a terminal is asked, and
     without one the plan leaves it open, with candidates.
     """
     from sightline.auditing.dbt import dbt_plan_text
-    from sightline.auditing.starter import propose, starter_plan
+    from sightline.auditing.starter import propose
     from sightline.report.files import check_apart, check_new, write_new
 
+    table = given.table or ""
     check_apart([out], [Path(table.partition("::")[0]), *([] if from_dbt is None else [from_dbt])])
     if from_dbt is not None:
-        if record is not None or secret is not None:
+        if given != type(given)(table=table) or queries:
             raise InvalidInput("expected --record and --secret in meta.sightline.data, got them as options")
         text = dbt_plan_text(from_dbt, table, out=out)
         write_new(out, text.encode("utf-8"), force=force, owner_only="://" in table)
@@ -333,16 +350,15 @@ def init(
         return
     check_new(out, force=force)
     if sys.stdin.isatty() and sys.stderr.isatty():
-        record = record or _asked("says whose row it is", propose(table).record)
-        secret = secret or _asked("is to be protected", propose(table, record=record).secret)
-    plan = starter_plan(table, out=out, record=record, secret=secret)
-    write_new(
-        out, plan.text.encode("utf-8"), force=force, owner_only="://" in table
-    )  # it may hold a password
+        record = given.record or _asked("says whose row it is", propose(table).record)
+        secret = given.secret or _asked("is to be protected", propose(table, record=record).secret)
+        given = replace(given, record=record, secret=secret)
+    plan = given.starter(queries, out=out)
+    # It may hold a password.
+    write_new(out, plan.text.encode("utf-8"), force=force, owner_only="://" in table)
     print_lines(plan.notes, sys.stderr)
-    print(
-        f"Wrote {out}. Say in it what the secret can be, change what is wrong, then:  sightline audit {out}"
-    )
+    todo = "Check it" if plan.closed else "Say in it what the secret can be, change what is wrong"
+    print(f"Wrote {out}. {todo}, then:  sightline audit {out}")
 
 
 def _asked(what: str, guess: ColumnGuess) -> str | None:
@@ -408,7 +424,7 @@ def _print_result(result: AuditResult, as_json: bool) -> None:
     print_result(result, console())
 
 
-for command in (design, rehearse, tour, paper):
+for command in (design, rehearse, ledger, tour, paper):
     commands.add_command(command)
 
 
@@ -419,7 +435,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         status = commands.main(arguments, prog_name="sightline", standalone_mode=False)
         sys.stdout.flush()  # a full disk is noticed here, and not when Python ends
     except SightlineError as error:
-        return _failed(f"{type(error).__name__}: {error}")
+        failed = _failed(f"{type(error).__name__}: {error}")
+        return _DAMAGED if isinstance(error, DamagedLedger) else failed
     except click.ClickException as error:
         error.show()
         return 1

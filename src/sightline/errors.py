@@ -52,6 +52,10 @@ class InvalidPlan(InvalidInput):
     """A plan, or data that it names, that cannot be audited."""
 
 
+class DamagedLedger(SightlineError):
+    """A ledger whose files are not as they were written; the CLI exits with 3."""
+
+
 class TooMuchWork(SightlineError):
     """Work that needs more memory or time than is allowed."""
 

@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sightline.auditing.assemble import assemble
+from sightline.auditing.assemble import assemble, without_the_rest
 from sightline.auditing.exposed import about_person, about_signatures
 from sightline.auditing.findings import Findings, find
 from sightline.auditing.noise_slack import rounded
@@ -23,10 +23,11 @@ from sightline.auditing.session import Session, opened
 from sightline.auditing.several_secrets import plans_by_secret, together
 from sightline.auditing.table_in_parts import streamed_totals, table_of
 from sightline.auditing.work import WorkLimits
-from sightline.errors import InvalidInput, InvalidPlan, require
+from sightline.errors import InvalidInput, InvalidPlan, TooMuchWork, require
 from sightline.numerics.device import HOST, Device
 from sightline.numerics.one_thread import blas_threads_for
 from sightline.progress import Progress, report, reporting, silent
+from sightline.tables.engines.data_files import file_digest
 from sightline.tables.membership import Membership
 from sightline.tables.streamed import StreamedTable
 
@@ -36,8 +37,10 @@ if TYPE_CHECKING:
 _MOST_BYTES = 1 << 28  # of a result that is read
 
 
-# The sections that every audit computes; others are computed when they are read.
-_DEFAULT = ("verdict", "exposed", "sharpest", "slack", "budget", "unverified", "reaching")
+# The sections that every audit computes: the first are all that is given when the time is over. Others are
+# computed when they are read.
+_FIRST = ("verdict", "exposed", "sharpest", "budget", "unverified")
+_DEFAULT = (*_FIRST, "slack", "reaching")
 
 
 def audit(  # many parameters: the options of the command of the same name
@@ -60,8 +63,8 @@ def audit(  # many parameters: the options of the command of the same name
     "50%". ``names`` names the exposed records by their keys. ``top`` is how many of them are listed.
     ``progress`` is called with a stage and the share of it that is done. A table whose signatures need more
     than ``max_memory`` (bytes, or "4GB"; by default most of what is free) is streamed if it can be. Otherwise
-    an audit that needs more is refused, and one that takes longer than ``max_seconds`` ends:
-    :class:`sightline.errors.TooMuchWork`. ``what_if`` adds audits of other
+    an audit that needs more is refused, and one that takes longer than ``max_seconds`` ends: with the verdict
+    if there is one by then, else with :class:`sightline.errors.TooMuchWork`. ``what_if`` adds audits of other
     settings, for the report's page. ``device`` names an accelerator for dense matrices over the published
     numbers, such as "cuda".
 
@@ -80,27 +83,58 @@ def audit(  # many parameters: the options of the command of the same name
     results = []
     with reporting(limits.watched(progress or silent)):
         for part in plans_by_secret(checked):
-            report("opening the table", 0.0)
-            with opened(part, base, limits=limits, progress=report) as session:
-                report("reading the table", 0.0)
-                table = table_of(session, report)
-                if isinstance(table, StreamedTable):
-                    result = _audit_streamed(session, table, accelerator, top, names)
-                    reason = {"no_what_if": "the table is streamed"} if what_if else {}
-                    results.append(result.model_copy(update=reason))
-                    continue
-                with blas_threads_for(rows=len(table.cells), columns=table.signature_count):
+            with ExitStack() as stack:
+                with limits.enforced():
+                    report("opening the table", 0.0)
+                    session = stack.enter_context(opened(part, base, limits=limits, progress=report))
+                    report("reading the table", 0.0)
+                    table = table_of(session, report)
+                    if isinstance(table, StreamedTable):
+                        result = _audit_streamed(session, table, accelerator, top, names)
+                        reason = {"no_what_if": "the table is streamed"} if what_if else {}
+                        results.append(result.model_copy(update=reason))
+                        continue
+                    threads = blas_threads_for(rows=len(table.cells), columns=table.signature_count)
+                    stack.enter_context(threads)
                     findings = _find(session, table, accelerator)
                     result = _result(session, findings, top=top, names=names)
-                    result = result.verdict_alone() if verdict_only else result
-                    for section in _DEFAULT:
+                    for section in _FIRST:
                         getattr(result, section)
-                    if what_if:
-                        result = _with_settings(result, session, findings, names)
-                    if full:
-                        result.complete()
-            results.append(result)
+                if verdict_only:
+                    result = without_the_rest(findings, result, (), "the verdict alone was asked for")
+                else:
+                    result = _completed(result, session, findings, limits, names, what_if, full)
+                if full:
+                    digest = {"table_digest": file_digest(part.data.source, base)}
+                    owner_only = (*result.owner_only, "table_digest")
+                    result = result.model_copy(update={**digest, "owner_only": owner_only})
+                results.append(result)
     return together(results)
+
+
+def _completed(  # many parameters: options of the audit
+    result: AuditResult,
+    session: Session,
+    findings: Findings,
+    limits: WorkLimits,
+    names: bool,
+    what_if: bool,
+    full: bool,
+) -> AuditResult:
+    """The result with the sections that it is asked for, as far as there is time."""
+    reached: tuple[Change, ...] = ()
+    try:
+        with limits.enforced():
+            for section in _DEFAULT:
+                getattr(result, section)
+            reached = result.reaching
+            if what_if:
+                result = _with_settings(result, session, findings, names)
+            return result.complete() if full else result
+    except TooMuchWork as over:
+        if limits.left > 0:
+            raise
+        return without_the_rest(findings, result, reached, str(over).partition(";")[0])
 
 
 def _audit_streamed(

@@ -6,13 +6,19 @@ Options that other commands have, too, are defined here.
 from __future__ import annotations
 
 import sys
-from dataclasses import asdict
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, fields
+from functools import wraps
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from sightline.errors import InvalidInput
 from sightline.report.streams import print_json, print_lines
+
+if TYPE_CHECKING:
+    from sightline.auditing.query_files import GivenPlan
 
 plan_argument = click.argument("plan", type=click.Path())
 json_option = click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
@@ -26,6 +32,63 @@ html_option = click.option(
     "--html", type=click.Path(path_type=Path), help="Also write the report to this HTML file."
 )
 force_option = click.option("--force", is_flag=True, help="Replace files that exist.")
+
+about_a_table = (
+    click.option("--table", metavar="FILE", help="The table that the queries read: no plan is needed."),
+    click.option("--record", metavar="COLUMN", help="The column that says whose row it is."),
+    click.option("--secret", metavar="COLUMN", help="The column to protect."),
+)
+about_a_secret = (
+    click.option("--bounds", type=(float, float), metavar="LOW HIGH", help="What a number can be."),
+    click.option("--categories", metavar="A,B,…", help="What a category can be."),
+    click.option("--max-rows", type=int, default=1, help="The most rows that one record has. [default: 1]"),
+    click.option("--epsilon", type=float, metavar="E", help="A budget for all releases."),
+    click.option("--delta", type=float, metavar="D", help="Its delta. [default: 1e-6]"),
+    click.option("--noise", type=float, metavar="S", help="Gaussian noise of this stddev on every number."),
+)
+
+
+def given_plan(*options: Callable[..., Any]) -> Callable[..., Any]:
+    """Options that say what a plan says about its table and its noise, as one parameter ``given``."""
+
+    def decorated(command: Callable[..., object]) -> Callable[..., object]:
+        @wraps(command)
+        def packed(**parameters: Any) -> object:
+            from sightline.auditing.query_files import GivenPlan
+
+            mine = {one.name: parameters.pop(one.name) for one in fields(GivenPlan) if one.name in parameters}
+            listed = mine.pop("categories") or ""
+            categories = tuple(one.strip() for one in listed.split(",") if one.strip())
+            return command(given=GivenPlan(**mine, categories=categories), **parameters)
+
+        for option in reversed(options):
+            packed = option(packed)
+        return packed
+
+    return decorated
+
+
+def plan_given(paths: Sequence[str], given: GivenPlan) -> dict[str, Any] | str:
+    """The plan that a command line means: one plan file, or queries in files about a table."""
+    from sightline.auditing.query_files import SUFFIX, rebased
+    from sightline.auditing.reading import plan_content
+
+    queries = [path for path in paths if path.lower().endswith(SUFFIX)]
+    if queries and len(queries) < len(paths):
+        raise InvalidInput("expected one plan, or files of SQL, got both")
+    if queries:
+        return given.of_queries(queries)
+    if len(paths) > 1:
+        raise InvalidInput(f"expected one plan, or files that end in {SUFFIX}, got {len(paths)} files")
+    if given.describes_a_table:
+        raise InvalidInput(
+            "expected --table, --record, --secret, --bounds, --categories and --max-rows with files of SQL, "
+            "got a plan, which says them itself"
+        )
+    if given.epsilon is None and given.noise is None and given.delta is None:
+        return paths[0]
+    content, _, base = plan_content(paths[0])
+    return given.with_noise(rebased(content, base))
 
 
 @click.command(epilog="Example:  sightline design plan.toml --limit 50% --out designed.toml")
@@ -56,7 +119,7 @@ def design(  # many parameters: one for each option
     from sightline.designing import run
     from sightline.designing.result import lines
     from sightline.report.files import check_apart, check_new, write_new
-    from sightline.report.progress import Ticker
+    from sightline.report.streams import Ticker
 
     check_apart((out, html), files_read(plan))
     if out is not None:
@@ -124,7 +187,7 @@ def rehearse(  # many parameters: one for each option
     from sightline.progress import reporting
     from sightline.rehearsing.run import publish_and_rehearse
     from sightline.report.files import check_apart, check_new, write_new
-    from sightline.report.progress import Ticker
+    from sightline.report.streams import Ticker
 
     check_apart((write_answers, figure), files_read(plan))
     for path in (write_answers, figure):
@@ -174,7 +237,7 @@ def tour(as_json: bool) -> None:
 def paper(labels: tuple[str, ...], out: Path, fast: bool, seed: int, as_json: bool) -> None:
     """Make the paper's figures, tables and claims again, and compare them with its numbers."""
     from sightline.paper.run import regenerate
-    from sightline.report.progress import Ticker
+    from sightline.report.streams import Ticker
 
     with Ticker() as progress:
         made = regenerate(labels, out=out, fast=fast, seed=seed, progress=progress)

@@ -56,7 +56,7 @@ class TestBlue:
         transcript = in_out(4, copies=3)
         answers = noisy(transcript, [0.1, 0.2, 0.3, 0.4, 0.5], 10)
         found = sl.Blue().estimate(transcript, answers)
-        closed = [sl.InOut(background=4).blue(row[:3], row[3:]) for row in answers]
+        closed = [sl.labeled.InOut(background=4).blue(row[:3], row[3:]) for row in answers]
         assert found.targets == (0,)
         assert found.values[:, 0] == pytest.approx(np.array(closed), abs=1e-12)
 

@@ -3,7 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
+from pathlib import Path
 from random import Random
+
+import pyarrow
+from pyarrow import parquet
+
+import sightline
 
 HOURS = [f"h{hour:02d}" for hour in range(24)]
 
@@ -67,6 +74,31 @@ def salaries(draw: Random) -> list[list[object]]:
     return rows
 
 
+def readings(draw: Random) -> list[list[object]]:
+    """A year of hourly readings of twenty homes. All homes of a tariff but one are in a pilot."""
+    rows: list[list[object]] = [["home", "feeder", "tariff", "pilot", "hour", "kwh"]]
+    start = datetime(2023, 1, 1)  # local standard time, as meters keep it
+    for number in range(20):
+        feeder, tariff = ("mill", "church")[number % 2], ("day", "night")[number // 10]
+        base, joined = 0.1 + 0.4 * draw.random(), 24 * 59 if number == 4 else 0
+        for hour in range(8_760):
+            of_day, cold = hour % 24, abs(hour / 8_760 - 0.5) * 2
+            kwh = base * (1 + cold + 2 * (17 <= of_day <= 21)) * (0.4 + 1.2 * draw.random())
+            if hour >= joined and draw.random() > 0.001 * (number % 3 == 0):
+                when = start + timedelta(hours=hour)
+                rows.append(
+                    [
+                        f"H{number:02d}",
+                        feeder,
+                        tariff,
+                        10 <= number != 16,
+                        when,
+                        round(min(kwh, 4.0), 2),
+                    ]
+                )
+    return rows
+
+
 TABLES: dict[str, tuple[str, Callable[[Random], list[list[object]]]]] = {
     "census": ("people.csv", census),
     "meters": ("meters.csv", meters),
@@ -80,6 +112,17 @@ def table_text(name: str) -> str:
     """A table as the text of its CSV file."""
     _, make = TABLES[name]
     return "".join(",".join(map(str, row)) + "\n" for row in make(Random(f"sightline {name}")))
+
+
+def write_readings() -> None:
+    """The table of a year as a Parquet file: as text it would be a hundred times as large."""
+    header, *rows = readings(Random("sightline readings"))
+    rows.sort(key=lambda row: (row[4], row[0]))
+    table = pyarrow.table(
+        {str(name): list(own) for name, own in zip(header, zip(*rows, strict=True), strict=True)}
+    )
+    target = Path(sightline.__path__[0]) / "examples" / "readings" / "readings.parquet"
+    parquet.write_table(table, target, compression="zstd", compression_level=19)
 
 
 def _pick(draw: Random, values: Sequence[str]) -> str:

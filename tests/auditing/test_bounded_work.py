@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 import sightline as sl
+from sightline.auditing import assemble
 from sightline.auditing.work import TimedEngine, WorkLimits, memory_of
 from sightline.cli import main
 from sightline.errors import InvalidInput, TooMuchWork
@@ -326,3 +327,64 @@ def test_moments_have_no_design_whose_cost_is_explained(tmp_path: Path) -> None:
     cost = explain_cost(plan_with(tmp_path, 30, "SELECT AVG(x * x) FROM data"))
     assert (cost.signatures, cost.partitions, cost.routes) == (1, 1, ())
     assert str(cost).endswith("nothing is factorised")
+
+
+class TestTimeIsOver:
+    """Work that never looks at the clock. These tests would not end if it were not ended."""
+
+    @pytest.fixture
+    def endless(self, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+        """Something that takes all the time there is: the clock stands still until it begins."""
+        begun = Event()
+
+        def never_ends(*_: object, **__: object) -> None:
+            begun.set()
+            while True:
+                sum(range(1_000))
+
+        def limits(*_: object) -> WorkLimits:
+            begun.clear()
+            return WorkLimits(memory=1e12, seconds=20.0, clock=lambda: 1e9 if begun.is_set() else 0.0)
+
+        monkeypatch.setattr(WorkLimits, "of", limits)
+        return never_ends
+
+    @pytest.mark.parametrize(
+        "stage",
+        ["jobs.table_of", "jobs.find", "auditing.assemble.exposed_section", "auditing.assemble.verdict"],
+    )
+    def test_whatever_it_is_doing(
+        self, stage: str, endless: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(f"sightline.{stage}", endless)
+        with pytest.raises(TooMuchWork, match=r"an audit of at most 20 seconds, got more, while "):
+            sl.audit(MICROGRID)
+
+    @pytest.mark.slow
+    @pytest.mark.parametrize("section", ["noise_slack", "reaching", "timeline", "release_reports"])
+    def test_what_was_found_is_given(
+        self, section: str, endless: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        whole, original = sl.audit(MICROGRID), getattr(assemble, section)
+        assert whole.releases
+
+        def at_first(*given: Any, **options: Any) -> Any:
+            return original(*given, **options) if options else endless()
+
+        monkeypatch.setattr(assemble, section, at_first)
+        result = sl.audit(MICROGRID, full=True)
+        assert result.verdict == whole.verdict
+        assert result.exposed == whole.exposed
+        assert "at most 20 seconds" in result.more_to_change
+        assert [one.name for one in result.releases] == [one.name for one in whole.releases]
+        assert sl.AuditResult.from_json(result.to_json()) == result
+        assert (result.reaching == whole.reaching) == (section not in ("noise_slack", "reaching"))
+
+    def test_nothing_is_raised_later(self, endless: Callable[..., None]) -> None:
+        for _ in range(3):
+            with pytest.raises(TooMuchWork), WorkLimits.of(None, 1).enforced():
+                endless()
+        sum(range(1_000_000))
+
+    def test_a_result_that_was_found_in_time_is_whole(self) -> None:
+        assert sl.audit(MICROGRID, max_seconds=6_000, full=True) == sl.audit(MICROGRID, full=True)

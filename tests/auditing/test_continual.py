@@ -506,9 +506,9 @@ class TestLargePlans:
         assert alone.verdict == whole.verdict
         assert alone.exposed == whole.exposed
         assert alone.budget == whole.budget
-        assert (alone.releases, alone.timeline, alone.what_to_change, alone.reaching) == ((), (), (), ())
-        assert alone.slack is None
-        assert "Left out, as asked" in alone.assumptions[-1]
+        assert (alone.timeline, alone.what_to_change, alone.reaching, alone.slack) == ((), (), (), None)
+        assert [one.newly_exposes for one in alone.releases] == [None]
+        assert "the verdict alone was asked for" in alone.more_to_change
         assert sl.AuditResult.from_json(alone.to_json()) == alone
 
     def test_a_recipe_of_many_numbers_lists_what_carries_its_variance(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from random import Random
 from typing import Any
 
@@ -128,6 +129,48 @@ class TestItNotices:
             exposed.append(one.model_copy(update={"remaining_uncertainty": changed}))
         with pytest.raises(AssertionError, match=end):
             self.check(self.changed(monkeypatch, exposed=tuple(exposed)))
+
+
+def test_all_who_are_left_are_known() -> None:
+    """Found by the hunt: persons with one value, of whom the unknown one has none."""
+    sql = "SELECT who, SUM(x) AS n FROM data GROUP BY who"
+    crossing = two_records(sql)
+    data = {**crossing.plan["data"], "values": "constant", "max_rows_per_record": 2}
+    plan = {**crossing.plan, "data": data, "attacker": {"knows": ["g = 'v'"]}}
+    columns: dict[str, list[Any]] = {"who": ["A", "B", "B"], "x": [None, 9.0, 9.0], "g": ["u", "v", "v"]}
+    changed = replace(crossing, plan=plan, columns=columns, known=(False, True, True))
+    result = sl.audit(changed.complete())
+    assert result.identifiable_records == 0
+    assert result.verdict.status is VerdictStatus.NOT_SHOWN
+
+
+@pytest.mark.parametrize("laws", [("gaussian", "laplace"), ("laplace", "gaussian")], ids="-".join)
+def test_the_upper_end_of_several_rows_under_mixed_laws_is_the_best_linear_attack(
+    laws: tuple[str, str],
+) -> None:
+    sqls = ("SELECT g, SUM(x) AS n FROM data GROUP BY g", "SELECT SUM(x) AS n FROM data")
+    noises = (2.0, 5.0)
+    asked = tuple(
+        Asked(sql=sql, keys=int("GROUP" in sql), law=law, stddev=noise)
+        for sql, law, noise in zip(sqls, laws, noises, strict=True)
+    )
+    releases = [
+        {"name": f"r{place}", "sql": one.sql, "noise": {"law": one.law, "stddev": one.stddev}}
+        for place, one in enumerate(asked)
+    ]
+    base = two_records(sqls[0])
+    data = {**base.plan["data"], "values": "independent", "max_rows_per_record": 3}
+    columns: dict[str, list[Any]] = {"who": list("AAABB"), "x": [1.0, 2.0, 7.0, 3.0, 9.0], "g": list("uvvuv")}
+    crossing = replace(
+        base,
+        plan={**base.plan, "data": data, "release": releases},
+        columns=columns,
+        asked=asked,
+        known=(False,) * 5,
+    )
+    count: Counter[str] = Counter()
+    fuzz_crossings.check_crossing(crossing, np.random.default_rng(0), count)
+    assert count["brackets"] == 2
 
 
 def test_a_case_is_the_same_each_time() -> None:

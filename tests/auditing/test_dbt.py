@@ -190,7 +190,7 @@ def test_a_manifest_that_is_none(tmp_path: Path) -> None:
     ):
         with pytest.raises(InvalidPlan, match=words):
             plan(tmp_path, good, **changes)
-    with pytest.raises(InvalidPlan, match="at least one release"):
+    with pytest.raises(InvalidPlan, match="a model with meta"):
         plan(tmp_path)
 
 

@@ -53,6 +53,12 @@ class Panel:
         own = np.searchsorted(unknown, self.rows(person))
         return matrix[np.ix_(own, own)]
 
+    def among(self, person: int) -> float:
+        """1 − r/n over the rows that nothing tells apart, of one person and in all: the least."""
+        rows = self.rows(person)
+        alike = [np.all(self.members == self.members[:, [row]], axis=0) & ~self.known for row in rows]
+        return 1 - float(max(same[rows].sum() / same.sum() for same in alike))
+
     # ------------------------------------------------------------ what the library is given
 
     def design(self, prior: TargetPrior) -> tuple[Design, list[int]]:

@@ -8,9 +8,9 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import sightline as sl
-from sightline import InOut, MembershipDesign
+from sightline import MembershipDesign
 from sightline.errors import InvalidInput
-from sightline.labeled import exchangeable_information, one_contrast_information, symmetry
+from sightline.labeled import InOut, exchangeable_information, one_contrast_information, symmetry
 
 
 def schur(a: float, c: float, d: float, e: float, m: int) -> float:
@@ -98,7 +98,7 @@ class TestSymmetry:
             symmetry(MembershipDesign([[0]], records=3, noise=[1.0]), target=0)
 
     def test_too_many_signatures(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("sightline.labeled.contrast._MOST", 2)
+        monkeypatch.setattr("sightline.labeled.inout._MOST", 2)
         with pytest.raises(InvalidInput, match="at most 2 signatures"):
             symmetry(MembershipDesign(np.eye(4, dtype=int), noise=[1.0] * 4), target=0)
 

@@ -7,8 +7,9 @@ import pytest
 from scipy import sparse
 
 import tests.labeled.naive_labeled as naive
-from sightline import InOut, MembershipDesign
+from sightline import MembershipDesign
 from sightline.errors import InvalidRelease
+from sightline.labeled import InOut
 
 
 @pytest.mark.slow

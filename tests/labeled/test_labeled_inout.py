@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import sightline as sl
-from sightline import InOut
 from sightline.errors import InvalidBudget, InvalidInput
+from sightline.labeled import InOut
 
 BUDGET = sl.Budget(epsilon=1.0, delta=1e-5)
 ACCOUNTANTS = [

@@ -7,9 +7,9 @@ import pytest
 from scipy import sparse
 
 import sightline as sl
-from sightline import InOut, MembershipDesign
+from sightline import MembershipDesign
 from sightline.errors import InvalidInput, InvalidNoise, InvalidRelease
-from sightline.labeled import Known
+from sightline.labeled import InOut, Known
 
 BASIC = sl.BasicComposition(sl.Budget(epsilon=1.0, delta=1e-5))
 ONE = np.ones(1)

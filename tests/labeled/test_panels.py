@@ -52,7 +52,7 @@ def check(panel: Panel, *, proved_each: bool = True) -> int:
         largest = np.linalg.eigvalsh(panel.block(G, person))[-1]
         alone = PRIOR.lower(Seen(information=np.array([largest]), linear_information=np.zeros(1)))[0]
         hidden = np.linalg.eigvalsh(panel.block(van_trees, person))[0]
-        assert found.lower[kind, 0] <= min(max(alone, hidden), upper) * (1 + 1e-6)
+        assert found.lower[kind, 0] <= min(max(alone, hidden, panel.among(person)), upper) * (1 + 1e-6)
         if proved_each:
             assert found.lower[kind, 0] >= min(alone, upper) * (1 - 1e-3)
     return yes

@@ -49,7 +49,7 @@ def test_numbers_are_those_of_dense_algebra() -> None:
             largest = np.linalg.eigvalsh(panel.block(G, person))[-1]
             alone = PRIOR.lower(Seen(information=np.array([largest]), linear_information=np.zeros(1)))[0]
             hidden = np.linalg.eigvalsh(panel.block(van_trees, person))[0]
-            best = min(max(alone, hidden), upper)
+            best = min(max(alone, hidden, panel.among(person)), upper)
             assert found.lower[kind, 0] <= best * (1 + 1e-6) + 1e-12
             assert found.lower[kind, 0] >= best * (1 - 1e-3) - 1e-9
             if people[kind] == 1 and found.directions[kind]:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy import integrate, stats
 
 import sightline as sl
-from sightline.attacks.transcript_model import exact_answers
+from sightline.attacks.model import exact_answers
 from sightline.errors import InvalidInput, InvalidRelease
 from sightline.multiset.hybrid_splits import exchange_bound
 from tests.multiset.hybrid_cases import (
@@ -62,7 +62,7 @@ def test_with_at_most_one_moment_it_is_the_linear_theory(group: tuple[float, ...
     splits = splits_of(group, releases=releases)
     n = len(group) - 1
     in_stddev, out_stddev = (2 * math.sqrt(splits.kappa) / count for count in (n + 1, n))
-    design = sl.InOut(background=n, radius=2.0)
+    design = sl.labeled.InOut(background=n, radius=2.0)
     linear = design.best_split(releases, in_stddev=in_stddev, out_stddev=out_stddev).mse
     assert splits.local[:2] == pytest.approx([linear, linear], rel=1e-9)
     if releases == 8:

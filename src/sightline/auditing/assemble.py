@@ -25,6 +25,7 @@ from sightline.auditing.result import (
     ReleaseAccuracy,
     ReleaseReport,
     Section,
+    Unverified,
     Verdict,
 )
 from sightline.auditing.streamed_sums import StreamedTotals
@@ -45,7 +46,7 @@ def judged(findings: Findings, *, totals: Totals | None) -> Verdict:
     return verdict(findings, listed, open_questions, publishable=False)
 
 
-def assemble(
+def assemble(  # many parameters: what a table and its session give
     findings: Findings,
     *,
     top: int = _TOP,
@@ -53,11 +54,13 @@ def assemble(
     keys: Keys | None = None,
     totals: Totals | StreamedTotals | None = None,
     design_noise: DesignNoise | None = None,
+    also: tuple[Unverified, ...] = (),
 ) -> AuditResult:
     """The result, with the ``top`` most exposed, named if ``names``.
 
     ``keys`` fetches records' keys from the engine.
     ``totals`` fetches the sums of the secrets, to find groups whose values are nearly all alike.
+    ``also`` is what a pass needs besides, from where the table does not show it.
     What needs the engine is fetched here, so that it may be closed before the sections are read.
     """
     sums = None
@@ -70,7 +73,7 @@ def assemble(
         if fetched and findings.linear is not None and not findings.membership.known_rows:
             sums = fetched(None)
     listed = exposed_section(findings, top=top, keys=keys if names else None)
-    open_questions = cache(lambda: unverified(findings, homogeneous))
+    open_questions = cache(lambda: (*unverified(findings, homogeneous), *also))
     judgement = cache(lambda: verdict(findings, listed, open_questions(), publishable=False))
     budget = cache(lambda: budget_report(findings.plan, findings.membership, findings.pricing))
     slack = cache(lambda: noise_slack(findings))
@@ -120,6 +123,20 @@ def assemble(
     }
     on_few_threads = {name: partial(_computed, findings, section) for name, section in sections.items()}
     return AuditResult.on_demand(facts, on_few_threads)
+
+
+def without_the_rest(
+    findings: Findings, result: AuditResult, reached: tuple[Change, ...], reason: str
+) -> AuditResult:
+    """The result with the sections that were computed, and without those that take long."""
+    stand_ins = {
+        "slack": None,
+        "what_to_change": reached,
+        "more_to_change": f"Not everything was computed: {reason}.",
+        "releases": release_reports(findings, compared=False),
+        **dict.fromkeys(("timeline", "release_map", "losses", "alternatives"), ()),
+    }
+    return result.given(stand_ins)
 
 
 def _computed(findings: Findings, section: Section) -> object:

@@ -51,7 +51,7 @@ def compared(result: AuditResult, last: AuditResult) -> SinceLast:
         least_after=now.least_remaining_uncertainty,
         newly_below=newly,
         no_longer_below=no_longer,
-        lines=tuple(_lines(now, before)),
+        lines=tuple(_lines(now, before, other_table=_other_table(result, last))),
     )
 
 
@@ -77,6 +77,12 @@ def _check(last: AuditResult) -> None:
     require(good, "the result of an audit to compare with", got="numbers that no audit writes")
 
 
+def _other_table(result: AuditResult, last: AuditResult) -> bool:
+    """Whether the two results are known to be of different tables."""
+    digests = {result.table_digest, last.table_digest}
+    return len(digests - {None}) == 2
+
+
 def _named_changes(result: AuditResult, last: AuditResult) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The keys of those who newly fall below the limit, and of those who no longer do, as far as listed."""
     now, before = (_keys_below(one) for one in (result, last))
@@ -98,8 +104,10 @@ def _keys_below(result: AuditResult) -> set[str]:
     }
 
 
-def _lines(now: AuditResult, before: AuditResult) -> Iterator[str]:
+def _lines(now: AuditResult, before: AuditResult, *, other_table: bool) -> Iterator[str]:
     yield from _other_question(now, before)
+    if other_table:
+        yield "the table is another: its file has other bytes"
     if now.verdict.limit != before.verdict.limit:
         yield f"the limit: {_limit(before)} before, {_limit(now)} now"
     if now.verdict.status is not before.verdict.status:

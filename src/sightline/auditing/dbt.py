@@ -29,6 +29,15 @@ _HEAD = """\
 # From a dbt project. The order of the releases is the order of publication.
 # The models read {relation}: the source must be the same table.
 """
+_DATA_BLOCK = """\
+    meta:
+      sightline:
+        data: {record: customer_id, secret: revenue, bounds: [0, 1000]}
+        privacy: {epsilon: 1.0, delta: 1.0e-6}"""
+_RELEASE_BLOCK = """\
+    meta:
+      sightline:
+        release: {name: revenue by month}"""
 _SECTIONS = ("data", "secret", "privacy", "limits", "attacker")
 
 _Node = Mapping[str, Any]
@@ -99,6 +108,7 @@ def _table(blocks: Mapping[str, _Node]) -> str:
         len(tables) == 1,
         "one model, seed or source with meta.sightline.data",
         got=", ".join(map(_shown, tables[:3])) or "none",
+        fix=f"write in the YAML of the table to protect:\n{_DATA_BLOCK}",
         error=InvalidPlan,
     )
     return tables[0]
@@ -129,6 +139,13 @@ def _plan(project: _Node, source: str) -> Plan:
         for key, block in blocks.items()
         if "release" in block
     ]
+    require(
+        bool(releases),
+        "a model with meta.sightline.release",
+        got="none",
+        fix=f"write in the YAML of each model that is published:\n{_RELEASE_BLOCK}",
+        error=InvalidPlan,
+    )
     plan, _ = read_plan({**sections, "data": {**data, "source": source}, "release": releases})
     require(
         dialect_of(plan.data.source) == adapter,

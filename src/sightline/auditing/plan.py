@@ -8,9 +8,9 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import ConfigDict, Field, model_validator
 
 from sightline.auditing.plan_fields import LARGEST as LARGEST
 from sightline.auditing.plan_fields import LARGEST_LIMIT as LARGEST_LIMIT
@@ -116,11 +116,22 @@ class Data(Section):
         return self
 
 
+def _sql_or_file(schema: dict[str, Any]) -> None:
+    """Say in the JSON Schema that a file may take the place of the SQL."""
+    about = "A file with the one SELECT, in place of sql. A relative path starts from the plan's folder."
+    fields = schema["properties"]
+    file = {"description": about, "minLength": 1, "title": "File", "type": "string"}
+    schema["properties"] = {"name": fields.pop("name"), "sql": fields.pop("sql"), "file": file, **fields}
+    schema["required"] = [name for name in schema["required"] if name != "sql"]
+
+
 class Release(Section):
     """One query, published once or several times."""
 
+    model_config = ConfigDict(json_schema_extra=_sql_or_file)
+
     name: Text = Field(description="What people call it.")
-    sql: Text = Field(description="One SELECT over the table, which is called data.")
+    sql: Text = Field(description="One SELECT over the table, which is called data, or by its own name.")
     times: Annotated[int, Field(ge=1, le=MOST_COPIES)] = Field(
         default=1,
         description="How often it is published, with fresh noise and the same rows; in each period of the "

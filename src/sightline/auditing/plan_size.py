@@ -93,7 +93,8 @@ def left_out(findings: Findings) -> tuple[str, ...]:
             f"The table has {findings.membership.signature_count:,} signatures and is streamed: minima and "
             "counts are over all records. Left out, since it would take more passes: the timeline; what each "
             "release adds; copies among the releases; other accountants; changes and slack of the noise; "
-            "each record's own loss; accuracy; with whom a record is seen; short recipes.",
+            "each record's own loss; accuracy; with whom a record is seen; short recipes; pairs of records "
+            "that hide a yes or no or a category.",
         )
     parts = []
     if not found.comparable and findings.question is None and np.any(found.visible):

@@ -11,7 +11,7 @@ import json
 import math
 import re
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from os import PathLike
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -29,6 +29,7 @@ from sightline.auditing.plan import (
 )
 from sightline.auditing.plan_fields import SMALLEST
 from sightline.auditing.plan_sections import OtherSecret
+from sightline.auditing.query_files import with_query_files
 from sightline.auditing.release_noise import ReleaseNoise, with_file
 from sightline.errors import InvalidPlan, without_passwords
 from sightline.tables.engines.address import public_source as public_source
@@ -85,17 +86,33 @@ def read_plan(plan: PlanLike) -> tuple[Plan, Path]:
     """
     if isinstance(plan, Plan):
         return with_noise_files(plan, Path()), Path()
+    content, name, base = plan_content(plan)
+    return with_noise_files(checked_plan(content, name), base), base
+
+
+def plan_content(plan: Mapping[str, Any] | str | PathLike[str]) -> tuple[dict[str, Any], str, Path]:
+    """The sections of a plan, what messages call it, and the folder that its relative paths start from.
+
+    The SQL of its query files is in it.
+    """
     if isinstance(plan, Mapping):
-        return with_noise_files(checked_plan(dict(plan), "plan"), Path()), Path()
+        return with_query_files(plan, Path()), "plan", Path()
     path = Path(plan)
-    checked = checked_plan(_parsed(_text(path), path.name), path.name)
-    return with_noise_files(checked, path.parent), path.parent
+    try:
+        return with_query_files(_parsed(_text(path), path.name), path.parent), path.name, path.parent
+    except InvalidPlan as error:
+        of_release = str(error).startswith("release ")
+        raise InvalidPlan(f"{path.name}: {error}" if of_release else str(error)) from None
 
 
-def files_read(plan: str) -> tuple[Path, ...]:
-    """The plan's file, and the files of its table and of those that it joins."""
-    data, base = read_plan(plan)[0].data, Path(plan).parent
-    return (Path(plan), *(base / one for one in map(_file, (data.source, *data.tables.values())) if one))
+def files_read(plan: Mapping[str, Any] | str | PathLike[str]) -> tuple[Path, ...]:
+    """The plan's file, and the files of its queries, of its table and of those that it joins."""
+    checked, base = read_plan(plan)
+    own = () if isinstance(plan, Mapping) else (Path(plan),)
+    content = plan if isinstance(plan, Mapping) else _parsed(_text(Path(plan)), "plan")
+    queries = [one["file"] for one in content.get("release", ()) if isinstance(one, dict) and "file" in one]
+    tables = map(_file, (checked.data.source, *checked.data.tables.values()))
+    return (*own, *(base / one for one in (*queries, *tables) if one))
 
 
 def _file(source: object) -> str | None:
@@ -105,7 +122,7 @@ def _file(source: object) -> str | None:
 
 def plan_of_text(text: str, name: str) -> Plan:
     """The checked plan in a TOML text; ``name`` is what messages call it."""
-    return with_noise_files(checked_plan(_parsed(text, name), name), Path())
+    return with_noise_files(checked_plan(with_query_files(_parsed(text, name), Path()), name), Path())
 
 
 def with_noise_files(plan: Plan, base: Path) -> Plan:
@@ -320,9 +337,13 @@ def plan_text(plan: Plan) -> str:
     return without_passwords(_toml(content))
 
 
-def plan_file_text(plan: Plan) -> str:
-    """The plan in TOML, without defaults, for a plan file: its sources are as they are, with passwords."""
-    return _toml(plan.model_dump(mode="json", by_alias=True, exclude_defaults=True))
+def plan_file_text(plan: Plan, *, without: Collection[str] = ()) -> str:
+    """The plan in TOML, without defaults, for a plan file: its sources are as they are, with passwords.
+
+    ``without`` has the names of sections to leave out.
+    """
+    content = plan.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+    return _toml({name: section for name, section in content.items() if name not in without})
 
 
 def with_sources_of(text: str, plan: PlanLike) -> str:

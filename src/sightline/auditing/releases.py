@@ -27,8 +27,8 @@ from sightline.tables.membership import Feature, Membership, Parameter, Partitio
 _SHARPER = 0.01
 
 
-def release_reports(findings: Findings) -> tuple[ReleaseReport, ...]:
-    """One report for each release of the plan, in its order."""
+def release_reports(findings: Findings, *, compared: bool = True) -> tuple[ReleaseReport, ...]:
+    """One report for each release of the plan, in its order; ``compared`` with the plan without it."""
     plan, membership, pricing = findings.plan, findings.membership, findings.pricing
     queries = np.array([membership.partitions[c.partition].query for c in membership.cells], dtype=np.intp)
     linear = set() if findings.linear is None else set(findings.linear.linear.queries.tolist())
@@ -49,7 +49,7 @@ def release_reports(findings: Findings) -> tuple[ReleaseReport, ...]:
             note = "no row meets its condition"
         elif query not in linear:
             note = "not linear in the secret: seen locally, at the operating point"
-        elif findings.linear is not None:
+        elif findings.linear is not None and compared:
             effects = _effects(findings, findings.linear, query)
         reports.append(
             ReleaseReport(

@@ -13,10 +13,10 @@ from itertools import islice
 
 import numpy as np
 
-from sightline.arrays import IndexArray
+from sightline.arrays import FloatArray, IndexArray
 from sightline.auditing.exposed import ExposedSection
 from sightline.auditing.findings import Findings, LinearFindings, findings_with
-from sightline.auditing.lowering import Lowered, cell_name
+from sightline.auditing.lowering import BoolArray, Lowered, cell_name
 from sightline.auditing.recipes import RecipeWriter
 from sightline.auditing.result import Change, ChangeKind, NoiseSlack, ReleaseReport
 from sightline.auditing.shared_budget import budget_of, most_own_releases
@@ -37,7 +37,8 @@ def fewer_numbers(
     Nothing is proposed to hide anyone better than the limit asks.
     """
     found = findings.linear
-    copies = [r for r in releases if r.copy_of is not None]
+    to_come = [r for r, out in zip(releases, _is_out(findings).tolist(), strict=True) if not out]
+    copies = [r for r in to_come if r.copy_of is not None]
     changes = [_publish_once(findings, releases.index(r), r) for r in copies]
     left = further = 0
     # What leaving out does is looked at for the secret alone, and not for questions about it.
@@ -45,7 +46,7 @@ def fewer_numbers(
         separated, left = _separate(findings, found, section)
         changes += separated
         told = {change.release for change in changes if change is not None}
-        helpful = [r for r in releases if r.exposes_alone and not (r.outputs == 1 and r.name in told)]
+        helpful = [r for r in to_come if r.exposes_alone and not (r.outputs == 1 and r.name in told)]
         helpful.sort(key=lambda r: -(r.exposes_alone or 0))
         changes += [_drop(findings, found, releases.index(r), r) for r in helpful[:_MOST_RELEASES]]
         further = len(helpful) - _MOST_RELEASES
@@ -53,13 +54,14 @@ def fewer_numbers(
 
 
 def more_noise(findings: Findings, slack: NoiseSlack | None) -> Change | None:
-    """A factor on all noise with which everyone keeps the limit; none if it holds."""
+    """A factor on all noise with which everyone keeps the limit; none if it holds, or if some is out."""
     found = findings.linear
     if (
         found is None
         or found.limit is None
         or slack is None
         or slack.holds
+        or _is_out(findings).any()
         or not _to_improve(findings, found)
     ):
         return None
@@ -68,6 +70,10 @@ def more_noise(findings: Findings, slack: NoiseSlack | None) -> Change | None:
 
 def _to_improve(findings: Findings, found: LinearFindings) -> bool:
     return found.limit is None or found.below_limit > 0 or findings.not_shown > 0
+
+
+# Numbers, and units × numbers, of designs in which leaving some of them out is tried.
+_MOST_NUMBERS, _MOST_ENTRIES = 600, 3e7
 
 
 def reaching(findings: Findings, slack: NoiseSlack | None) -> tuple[Change, ...]:
@@ -84,14 +90,15 @@ def reaching(findings: Findings, slack: NoiseSlack | None) -> tuple[Change, ...]
 
 
 def may_suffice(findings: Findings, found: LinearFindings) -> Iterator[IndexArray]:
-    r"""Numbers to leave out, one or a release, without which linear attacks on single rows leave the limit.
+    r"""Numbers to leave out, one or a release, without which linear attacks leave the limit.
 
     With G the inverse of the covariance of all answers, the best linear attack on a value of variance v with
     the column a leaves :math:`1 - v (a^\top G a - (Ga)_R^\top G_{RR}^{-1} (Ga)_R)` of it if the numbers R
     are not published. Where that is less than the limit no audit is needed; elsewhere the audit decides.
     """
     linear, rows = found.linear, found.linear.row_count
-    if not (found.repeatable and found.below_limit) or linear.columns_of_unit > 1 or findings.questions:
+    small = rows <= _MOST_NUMBERS and rows * len(found.people) <= _MOST_ENTRIES and found.others is None
+    if not (small and found.below_limit) or linear.columns_of_unit > 1 or findings.questions:
         return
     if findings.pricing.exact.any():
         return
@@ -102,7 +109,7 @@ def may_suffice(findings: Findings, found: LinearFindings) -> Iterator[IndexArra
         inverse = np.linalg.inv((table * spread) @ table.T + linear.design.noise.matrix)
     except np.linalg.LinAlgError:  # noise that rounds away beside the values: nothing is said without audits
         return
-    columns = table[:, found.below[of_unit]]
+    columns = _features(found, table)
     images = inverse @ columns
     left = 1 - variance * np.sum(columns * images, axis=0)
 
@@ -114,12 +121,29 @@ def may_suffice(findings: Findings, found: LinearFindings) -> Iterator[IndexArra
             return np.inf  # the audit decides
         return float(np.min(left + variance * more))
 
-    by_release = (np.flatnonzero(linear.query_of_row == query) for query in linear.queries)
+    to_come = linear.queries[~_is_out(findings)[linear.queries]]
+    by_release = (np.flatnonzero(linear.query_of_row == query) for query in to_come)
     wholes = [chosen for chosen in by_release if 1 < chosen.size < rows]
     singles = list(_droppable(findings, found)[:, None]) if rows > 1 else []
     for chosen in (*singles, *wholes):
         if least_without(chosen) >= (found.limit or 0.0):
             yield chosen
+
+
+def _features(found: LinearFindings, table: FloatArray) -> FloatArray:
+    """Of those below the limit the columns of rows; of several rows, their part of every number as a unit
+    feature.
+    """
+    units, features = found.linear.units, []
+    for unit in np.flatnonzero(found.below).tolist():
+        own = slice(int(units.starts[unit]), int(units.starts[unit + 1]))
+        columns, times = table[:, own], units.times[own]
+        if found.linear.rows_of_unit[unit] > 1:
+            products = (columns * times) @ columns.T
+            inside = np.flatnonzero(np.diagonal(products) > 0)
+            columns = products[:, inside] / np.sqrt(np.diagonal(products)[inside])
+        features.append(columns)
+    return np.concatenate(features, axis=1)
 
 
 def _left_out(findings: Findings, found: LinearFindings, rows: IndexArray) -> Change | None:
@@ -145,9 +169,18 @@ def _left_out(findings: Findings, found: LinearFindings, rows: IndexArray) -> Ch
 
 
 def _droppable(findings: Findings, found: LinearFindings) -> IndexArray:
-    """Rows that can be left out by themselves: the numbers of a mechanism are published together."""
+    """Rows that can be left out by themselves: the numbers of a mechanism are published together.
+
+    What is out already cannot be left out any more.
+    """
     owner = findings.pricing.owner[found.linear.cells]
-    return np.flatnonzero(~np.isin(owner, list(findings.pricing.strategies)))
+    together = np.isin(owner, list(findings.pricing.strategies))
+    return np.flatnonzero(~together & ~_is_out(findings)[found.linear.query_of_row])
+
+
+def _is_out(findings: Findings) -> BoolArray:
+    """Of each release of the plan, whether it is published already."""
+    return np.array([release.published for release in findings.plan.releases], dtype=np.bool_)
 
 
 def _not_looked_for(groups: int, releases: int) -> str:

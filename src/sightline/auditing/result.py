@@ -29,13 +29,6 @@ from sightline.format import json_text, number
 
 SCHEMA_VERSION = 1
 Section = Callable[[], Any]  # computes what a field of the result holds
-# Sections that assess a plan again and again, and what they hold if they are left out.
-_BESIDE_THE_VERDICT: dict[str, Any] = {
-    **dict.fromkeys(("releases", "release_map", "timeline", "losses", "alternatives", "reaching"), ()),
-    "what_to_change": (),
-    "more_to_change": "",
-    "slack": None,
-}
 
 # Remaining uncertainty in steps of 5 %: fine enough to draw, too coarse to single out a record.
 EDGES = tuple(round(0.05 * i, 2) for i in range(21))
@@ -305,6 +298,7 @@ class AuditResult(Displayed, ResultPart):
     no_what_if: str | None = None  # why there is none, if it was asked for
     all_secrets: AllSecrets | None = None  # none if the plan has one secret
     other_secrets: Annotated[tuple[AuditResult, ...], Many] = ()  # the results of secrets that fare no worse
+    table_digest: str | None = None  # owner-only: of the table's file, where it is one and all was asked for
     since: SinceLast | None = None  # what changed since another audit, if it is compared with one
 
     @classmethod
@@ -329,12 +323,11 @@ class AuditResult(Displayed, ResultPart):
                 raise AttributeError(name)
             return self.__dict__.setdefault(name, self._pending[name]())
 
-    def verdict_alone(self) -> AuditResult:
-        """The same result without what each release adds and what to change: empty sections, which say so."""
-        before = self._pending["assumptions"]
-        empty = {name: (lambda value=value: value) for name, value in _BESIDE_THE_VERDICT.items()}
-        line = "Left out, as asked: what each release adds, other accountants, slack, and what to change."
-        return self._with_pending({**self._pending, **empty, "assumptions": lambda: (*before(), line)})
+    def given(self, stand_ins: Mapping[str, Any]) -> AuditResult:
+        """The same result; of the sections that were not computed, these have the values given here."""
+        for name, value in stand_ins.items():
+            self.__dict__.setdefault(name, value)
+        return self
 
     def complete(self) -> AuditResult:
         """The same result with every section computed; it holds on to nothing else."""

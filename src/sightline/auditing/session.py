@@ -21,6 +21,7 @@ from sightline.progress import Progress, silent
 from sightline.tables.collect import CountedTable, collect_counted, count_table
 from sightline.tables.declared import check_declared, check_made, check_public, make_data
 from sightline.tables.derived import derived_columns
+from sightline.tables.engines.address import own_names
 from sightline.tables.engines.open import open_source
 from sightline.tables.engines.protocol import Engine
 from sightline.tables.membership import YES_OR_NO, Membership, Partition, RowValues
@@ -269,7 +270,10 @@ def opened(
         )
         make_data(engine, made)
         check_declared(engine, subject)
-        schema = replace(source, columns=engine.columns(), source=source, made_by=made.normal)
+        named = own_names(plan.data.source) if isinstance(plan.data.source, str) else frozenset[str]()
+        schema = replace(
+            source, columns=engine.columns(), source=source, made_by=made.normal, own_names=named
+        )
         check_public(schema, made.secrets)
         for text in (*plan.attacker.conditions, *plan.attacker.may_know):
             read_condition(text, secret=subject.secret, schema=schema)

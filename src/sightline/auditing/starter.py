@@ -9,9 +9,10 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 
 from sightline.errors import InvalidPlan, require
 from sightline.privacy.registry import ACCOUNTANTS
@@ -40,8 +41,7 @@ source = {source}
 # tables = {{ regions = "regions.csv" }}    # public tables that the queries join
 
 [privacy]
-epsilon = 1.0    # the budget of everything below together
-delta = 1e-6     # far below one over the number of records
+{privacy}    # far below one over the number of records
 accountant = "zcdp"    # {accountants}
 
 [limits]
@@ -56,6 +56,7 @@ remaining_uncertainty = "50%"    # what everyone must keep; the audit exits with
 
 # Who is in which group is public: leave out releases by columns that are secret themselves.
 """
+STARTER_BUDGET = "epsilon = 1.0    # the budget of everything below together"
 _ONE_ROW = "# max_rows_per_record = 1    # the most rows that one record may have"
 _MORE_ROWS = """\
 # Several rows have the same {record}. SAY how many at most, and remove the # of the next lines.
@@ -93,6 +94,7 @@ class StarterPlan:
 
     text: str
     notes: tuple[str, ...]
+    closed: bool = False  # whether nothing is left for somebody to fill in
 
 
 def propose(source: str, *, record: str | None = None) -> Proposal:
@@ -104,10 +106,19 @@ def propose(source: str, *, record: str | None = None) -> Proposal:
     return Proposal(record=own, secret=guess_secret(facts, record=key or sure))
 
 
-def starter_plan(
-    source: str, *, out: Path, record: str | None = None, secret: str | None = None
+def starter_plan(  # many parameters: what is known of a plan before it is written
+    source: str,
+    *,
+    out: Path,
+    record: str | None = None,
+    secret: str | None = None,
+    stated: Mapping[str, str] = MappingProxyType({}),
+    releases: Sequence[str] = (),
 ) -> StarterPlan:
     """A commented plan for a table, to be written to ``out``.
+
+    ``stated`` has the texts for ``domain``, ``rows`` and ``privacy`` that somebody decided, and ``releases``
+    those of the releases; without any, means over a few columns are proposed.
 
     A column that is not given is guessed if one alone can be meant, and the plan says why. Otherwise it is
     left open, with candidates, and the plan is refused until somebody fills it in. What a number or a
@@ -130,23 +141,46 @@ def starter_plan(
     text = _HEAD.format(
         name=out.name,
         accountants=_alternatives(tuple(ACCOUNTANTS)),
-        source=_quoted(relative_source(source, out.parent)),
+        source=quoted_text(relative_source(source, out.parent)),
         record=_field("record", _RECORD, key, own if given is None else None),
         secret=_field("secret", _SECRET, hidden, others if secret is None else None)
         + ("" if hidden is not None else "".join(map(_wide, running))),
-        domain=_ANY_DOMAIN if hidden is None else _DOMAINS[hidden.kind],
-        rows=_rows(facts, key),
+        domain=stated.get("domain") or (_ANY_DOMAIN if hidden is None else _DOMAINS[hidden.kind]),
+        rows=stated.get("rows") or _rows(facts, key),
+        privacy=stated.get("privacy") or f"{STARTER_BUDGET}\ndelta = 1e-6",
         public=_public([one.column for one in facts if one.may_group and one.column not in (key, hidden)]),
         known="home" if key is None else key.name.replace('"', "").replace("\\", "").replace("\n", " "),
     )
     groups = [one.column for one in facts if one.may_group and one.column not in (key, hidden)]
-    releases = [_release("everyone", None, hidden)]
-    releases += [_release(f"by {column.name}", column, hidden) for column in groups[:_MOST_RELEASES]]
+    proposed = [_release("everyone", None, hidden)]
+    proposed += [_release(f"by {column.name}", column, hidden) for column in groups[:_MOST_RELEASES]]
     notes = [
         *([] if given is not None else [_note("record", key, own)]),
         *([] if secret is not None else [_note("secret", hidden, others)]),
     ]
-    return StarterPlan(text="\n".join([text, *releases]), notes=tuple(notes))
+    closed = key is not None and hidden is not None and "domain" in stated
+    return StarterPlan(text="\n".join([text, *(releases or proposed)]), notes=tuple(notes), closed=closed)
+
+
+def columns_meant(source: str, *, record: str | None, secret: str | None) -> tuple[Column, Column]:
+    """The columns of the record and the secret; one that is not given is guessed if names leave no doubt."""
+    facts = _facts(source)
+    columns = [one.column for one in facts]
+    hidden = None if secret is None else _suitable(find_column(columns, secret))
+    own = guess_record([one for one in facts if one.column != hidden])
+    key = find_column(columns, _meant("record", record, own))
+    if hidden is None:
+        hidden = find_column(columns, _meant("secret", None, guess_secret(facts, record=key.name)))
+    return key, hidden
+
+
+def _meant(field: str, given: str | None, guess: ColumnGuess) -> str:
+    if given is not None:
+        return given
+    if guess.sure is not None:
+        return guess.sure.name
+    listed = ", ".join(one.name for one in guess.candidates) or "none looks like it"
+    raise InvalidPlan(f"expected --{field} COLUMN, got none; candidates: {listed}")
 
 
 def _facts(source: str) -> tuple[ColumnFacts, ...]:
@@ -171,9 +205,9 @@ def _suitable(column: Column) -> Column:
 def _field(field: str, meaning: str, column: Column | None, guess: ColumnGuess | None) -> str:
     """A field of [data]: as it was given, as it is guessed, or open with its candidates."""
     if column is not None and (guess is None or guess.sure is None):
-        return f"{field} = {_quoted(column.name)}    # {meaning}"
+        return f"{field} = {quoted_text(column.name)}    # {meaning}"
     if column is not None and guess is not None and guess.sure is not None:
-        return f"{field} = {_quoted(column.name)}    # GUESSED, check it: {guess.sure.reasons}"
+        return f"{field} = {quoted_text(column.name)}    # GUESSED, check it: {guess.sure.reasons}"
     candidates = () if guess is None else guess.candidates
     listed = "".join(f"\n#   {_comment(one)}" for one in candidates)
     return f'{field} = ""    # {_OPEN[field]}.{" Candidates:" if listed else ""}{listed}'
@@ -186,7 +220,7 @@ def _wide(names: Sequence[str]) -> str:
     made = f"SELECT * FROM source UNPIVOT INCLUDE NULLS (value FOR name IN ({listed}))"
     return (
         f"\n# {len(names)} columns of numbers are numbered. If they hold one secret, call it value, and:"
-        f"\n# sql = {_quoted(made)}"
+        f"\n# sql = {quoted_text(made)}"
     )
 
 
@@ -210,7 +244,7 @@ def _rows(facts: Sequence[ColumnFacts], key: Column | None) -> str:
 
 def _public(columns: Sequence[Column]) -> str:
     """The columns that the releases use, to be confirmed."""
-    listed = ", ".join(_quoted(column.name) for column in columns[:_MOST_RELEASES])
+    listed = ", ".join(quoted_text(column.name) for column in columns[:_MOST_RELEASES])
     return (
         f"public = [{listed}]    # CONFIRM: everybody may know these of everyone, and no secret decides them"
     )
@@ -233,7 +267,8 @@ def _release(name: str, by: Column | None, secret: Column | None) -> str:
     sql = f"SELECT {', '.join([*groups, what])} FROM data"
     if groups:
         sql += f" GROUP BY {', '.join(groups)}"
-    text = f"[[release]]\nname = {_quoted(name)}\nsql = {_quoted(sql)}\n# times = 12    # published monthly\n"
+    named = f"name = {quoted_text(name)}\nsql = {quoted_text(sql)}"
+    text = f"[[release]]\n{named}\n# times = 12    # published monthly\n"
     # Without a secret the release is an example: the plan has none until somebody writes it.
     return text if secret is not None else "".join(f"# {line}\n" for line in text.splitlines())
 
@@ -242,7 +277,7 @@ def _identifier(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def _quoted(text: str) -> str:
+def quoted_text(text: str) -> str:
     """A TOML string: literal if it can be, else by JSON's rules, which are TOML's but for one character."""
     if '"' in text and "'" not in text and text.isprintable():
         return f"'{text}'"

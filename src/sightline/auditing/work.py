@@ -7,12 +7,14 @@ L × L matrices, and factorises them in about L³ operations. What does not fit 
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import math
 import re
 import time
 from collections.abc import Callable, Iterator
+from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
-from threading import TIMEOUT_MAX, Event, Thread
+from threading import TIMEOUT_MAX, Event, Thread, get_ident
 from typing import TypeVar
 
 import numpy as np
@@ -40,9 +42,17 @@ _UNITS = {
 _MATRICES = 10  # dense matrices over the cells in memory at once: 9 were measured at 2,187 cells
 _PER_SECOND = 1e10  # operations of one factorisation; a laptop's core does about as many
 _AGAIN = 0.5  # seconds between two interrupts of one query
+_GRACE = 0.5  # seconds for work to notice by itself that its time is over
 _LAST = 5.0  # seconds for the last one to arrive, so that it does not hit a later query
 _ENGINE_SHARE = 0.6  # of the memory that an audit may use
 _SHARE = 0.8  # of the memory that is free now; the rest is for the engine and for everybody else
+
+
+_last_stage: ContextVar[str] = ContextVar("last_stage", default="beginning")
+
+
+class _TimeIsOver(BaseException):
+    """Raised in the thread of some work by the thread that watches its time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,10 +91,40 @@ class WorkLimits:
         """The same progress, which also looks at the clock."""
 
         def watch(stage: str, share: float) -> None:
+            _last_stage.set(stage)
             self.check_time(stage)
             progress(stage, share)
 
         return watch
+
+    @contextlib.contextmanager
+    def enforced(self) -> Iterator[None]:
+        """End the block when the time is over, whatever it does: also between two looks at the clock.
+
+        An exception is raised in the thread of the block from outside. A call into compiled code ends first.
+        """
+        if self.seconds is None:
+            yield
+            return
+        self.check_time("waiting for a turn")
+        ended, worker = Event(), ctypes.c_ulong(get_ident())
+
+        def interrupt() -> None:
+            while not ended.wait(_AGAIN):
+                if self.left < -_GRACE:
+                    ctypes.pythonapi.PyThreadState_SetAsyncExc(worker, ctypes.py_object(_TimeIsOver))
+
+        thread = Thread(target=interrupt, daemon=True)
+        thread.start()
+        try:
+            yield
+        except _TimeIsOver:
+            self.check_time(_last_stage.get())
+            raise
+        finally:
+            ended.set()
+            thread.join(_LAST)
+            ctypes.pythonapi.PyThreadState_SetAsyncExc(worker, None)  # one that has not arrived
 
     @property
     def engine_memory(self) -> float:

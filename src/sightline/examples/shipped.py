@@ -6,7 +6,7 @@ from pathlib import Path
 
 from sightline.errors import InvalidInput
 
-EXAMPLES = ("microgrid", "health_survey", "census", "meters", "orders", "stays", "salaries")
+EXAMPLES = ("microgrid", "health_survey", "census", "meters", "orders", "stays", "salaries", "readings")
 
 
 def example_plan(name: str) -> Path:

@@ -20,10 +20,12 @@ from sightline.arrays import FloatArray, IndexArray
 from sightline.errors import InvalidInput
 from sightline.labeled.asked_units import AskedUnits, Decided
 from sightline.labeled.dense_units import TableUnits
-from sightline.labeled.other_units import swap_bounds, with_chords
+from sightline.labeled.other_units import among_alike, swap_bounds, with_chords
+from sightline.labeled.pairs import with_pairs
 from sightline.labeled.route_cost import chosen_route
 from sightline.labeled.row_products import InformationRange, ProductSums, RowProducts
 from sightline.labeled.row_solver import DenseSolver, coarse_units
+from sightline.labeled.small_worlds import with_small_worlds
 from sightline.labeled.sparse_row_solver import RowPairs, SparseSolver
 from sightline.labeled.unit_brackets import RowSolver, UnitBrackets
 from sightline.labeled.unit_design import Design
@@ -54,11 +56,17 @@ class UnitExposure:
     near: BoolArray  # kinds that may be identifiable
     information: FloatArray
     given: BoolArray | None = None  # what exact numbers give away by themselves
+    drawn: FloatArray | None = None  # upper ends by the posterior mean, simulated where all worlds are listed
 
     @property
     def rank(self) -> int:
         """Directions that the answers see."""
         return self.solver.rank
+
+    @property
+    def upper_of_best(self) -> FloatArray:
+        """The upper end by the best attack that is known: the linear one, or the posterior mean."""
+        return self.upper if self.drawn is None else np.minimum(self.upper, self.drawn)
 
     @property
     def least(self) -> float:
@@ -176,14 +184,23 @@ class UnitExposure:
 
 def assess(design: Design, *, upper: bool = True) -> UnitExposure:
     """Once. Exact numbers are known to the attacker: lower ends rely on no noise of theirs."""
-    found, exact = _assess(design, upper), design.noise.exact
+    found = _with_exact(design, _assess(design, upper), upper)
+    among = among_alike(design.units)[:, None] * design.noise.share
+    found = replace(found, lower=np.minimum(np.maximum(found.lower, among), found.upper))
+    lower, high = with_small_worlds(design, with_pairs(design, found.lower, found.upper), found.upper)
+    return replace(found, lower=lower, drawn=high)
+
+
+def _with_exact(design: Design, found: UnitExposure, upper: bool) -> UnitExposure:
+    """What exact numbers change: an attacker knows them."""
+    exact = design.noise.exact
     if not exact.any():
         return found
     alone, others = _assess(design.take(exact), True), np.ones_like(found.lower)
     inside = alone.information > 0
     if not inside.all() and not exact.all():
         others[~inside] = _assess(design.take(~exact).knowing(inside), upper).lower
-    among = np.maximum(1 - 1 / design.units.alike, swap_bounds(design))[:, None]
+    among = np.maximum(among_alike(design.units), swap_bounds(design))[:, None]
     single = (design.units.people == 1)[:, None]
     high = np.where(alone.identifiable & single, 0.0, found.upper)
     lower = np.minimum(np.where(inside[:, None], among * design.noise.share, others), high)

@@ -9,39 +9,25 @@ each of them shortens the chord: the minimum of
 for some penalties :math:`\mu`. Each is found as a sequence of weighted least squares, in which the last
 :math:`|d_k|` become weights. The best bound counts. How good a minimum is does not matter for its truth.
 
-**Swapped values in exact numbers.** Let the rows :math:`K` be in exactly the exact numbers that row j is
-in, as often as j. Values that move from one of them to another leave every exact number as it is. Numbers
-with noise see the move as :math:`g_{jk} = \sum_\ell (a_{\ell j} - a_{\ell k})^2 / s_\ell^2`.
-
-*A yes or no.* Tell the attacker a partner k in K with another value than j's, and all values but these two.
-The partner is drawn so that both ways round are as likely: with m others, o of them without k a yes, k is
-drawn with the probability :math:`1/\max(m - o,\, o + 1)`. If none is drawn, tell everything. Then
-
-.. math:: \frac{R_j}{v} \ge \frac{c_m}{m} \sum_{k \in K} f(g_{jk}), \qquad
-    c_m = \frac m2\, \mathbb E\, \frac{1}{\max(m - O,\, O + 1)}, \quad O \sim \mathrm{Bin}(m - 1, \tfrac12)
-
-with the scalar risk f of a coin over its variance.
-
-*A uniform number.* Tell one line, along which j rises and all of K fall by 1/m of it: bound 4 of the theory
-page on priors. Every choice of K gives a bound: the rows that noise tells apart least come first.
+**A line to those in the same exact numbers.** Let the rows :math:`K` be in exactly the exact numbers that
+row j is in, as often as j. Row j rises and all m of K fall by 1/m of it: no exact number changes, and numbers
+with noise see the move. Every choice of K gives a bound; the rows that noise tells apart least come first. A
+yes or no has pairs in place of lines (:mod:`sightline.labeled.pairs`).
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
 
 from sightline.arrays import FloatArray, IndexArray
 from sightline.labeled.bounds.chord import MOST_MOVED, chord_bounds
-from sightline.labeled.bounds.priors import TwoPointPrior, UniformPrior
+from sightline.labeled.bounds.priors import UniformPrior
 from sightline.labeled.bounds.scalar_risk import MARGIN
-from sightline.labeled.bounds.tables import two_point_table
 from sightline.labeled.unit_design import Design, RowNoise
-from sightline.labeled.units import BoolArray, Units
+from sightline.labeled.units import BoolArray, Units, UnitStore
 from sightline.numerics.residuals import gamma
 
 _MOST_KINDS = 2_000  # of which columns are fetched
@@ -84,6 +70,11 @@ class DistinctColumns:
             column=group[units.starts[:-1]],
             single=(np.diff(units.starts) == 1) & (units.times[units.starts[:-1]] == 1),
         )
+
+
+def among_alike(units: UnitStore) -> FloatArray:
+    """What remains of every kind because nothing tells its rows from others, whatever the noise."""
+    return units.among_alike if isinstance(units, Units) else np.asarray(1 - 1 / units.alike)
 
 
 def with_chords(design: Design, lower: FloatArray, upper: FloatArray) -> FloatArray:
@@ -185,7 +176,7 @@ def swap_bounds(design: Design) -> FloatArray:
     prior, number = design.prior.target, len(design.units)
     if (
         design.prior.categories > 1
-        or not isinstance(prior, UniformPrior | TwoPointPrior)
+        or not isinstance(prior, UniformPrior)
         or number > _MOST_KINDS
         or design.noise.shared
     ):
@@ -202,25 +193,21 @@ def swap_bounds(design: Design) -> FloatArray:
     ]
     if not sets:
         return np.zeros(number)
-    if isinstance(prior, TwoPointPrior):
-        bounds = np.array([coin_bound(choice.counts, choice.apart) for choice in sets])
-    else:
-        numbers = np.array([choice.counts.sum() for choice in sets])
-        together = np.array([choice.together for choice in sets])
-        bounds = _uniform_bounds(numbers, together, gaussian=gaussian)
+    numbers = np.array([choice.number for choice in sets])
+    together = np.array([choice.together for choice in sets])
+    bounds = _uniform_bounds(numbers, together, gaussian=gaussian)
     best = np.zeros(group.size)
     np.maximum.at(best, [choice.target for choice in sets], bounds)
-    return best[columns.column]
+    return np.where(columns.single, best[columns.column], 0.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _SwapSet:
-    """A set K for one column: rows of each column in it, and how far noise tells the column from them."""
+    """A set K for one column: how many rows, and how far noise tells the column from their mean."""
 
     target: int
-    counts: FloatArray
-    apart: FloatArray  # from each column of K
-    together: float  # from their mean
+    number: float
+    together: float
 
 
 def _swap_sets(numbers: FloatArray, seen: FloatArray, group: IndexArray, target: int) -> Iterator[_SwapSet]:
@@ -236,29 +223,7 @@ def _swap_sets(numbers: FloatArray, seen: FloatArray, group: IndexArray, target:
         chosen = order[:last]
         number = counts[chosen]
         moved = seen[:, others[chosen]] @ (number / number.sum()) - seen[:, target]
-        yield _SwapSet(target=target, counts=number, apart=apart[chosen], together=float(moved @ moved))
-
-
-def coin_bound(counts: FloatArray, apart: FloatArray) -> float:
-    """The bound for a yes or no: so many possible partners at each information g.
-
-    >>> round(coin_bound(np.array([1.0]), np.array([0.0])), 6)  # the sum of two is known
-    0.5
-    """
-    number = float(counts.sum())
-    risks = 4 * two_point_table().lower(apart)
-    return float(counts @ risks) / number * _drawn(int(number)) * (1 - MARGIN)
-
-
-@lru_cache(maxsize=4096)
-def _drawn(number: int) -> float:
-    r""":math:`c_m`, rounded down: the probability that there is a partner."""
-    if number > 10_000:  # fewer partners than there are give a bound, too
-        return _drawn(10_000)
-    ones = np.arange(number)
-    steps = np.log((number - ones[1:]) / ones[1:])  # one more yes among number - 1 is so much likelier
-    chances = np.exp(np.append(0.0, np.cumsum(steps)) - (number - 1) * math.log(2))
-    return float(number / 2 * np.sum(chances / np.maximum(number - ones, ones + 1))) * (1 - 1e-9)
+        yield _SwapSet(target=target, number=float(number.sum()), together=float(moved @ moved))
 
 
 def _uniform_bounds(numbers: FloatArray, information: FloatArray, *, gaussian: bool) -> FloatArray:

@@ -262,13 +262,27 @@ class Units:
         """Of every kind, the rows of all persons that nothing published tells from its first one."""
         if self.distinct or not len(self):
             return self.people.astype(np.float64)
-        group = self._groups
+        group = self.groups
         number = np.repeat(self.people, np.diff(self.starts))[:: self.each] * self.times[:: self.each]
         total = np.bincount(group, number)[group[self.starts[:-1] // self.each]]
         return np.asarray(total)
 
     @cached_property
-    def _groups(self) -> IndexArray:
+    def among_alike(self) -> FloatArray:
+        r"""1 − max r/n of every kind, over the r rows of one person and all n rows that have one column.
+
+        At least this share remains of every feature, whatever the noise and the prior. Rows that nothing
+        tells apart have one posterior mean, :math:`\mathbb E[S \mid y]/n` for their sum S. So the posterior
+        means of the person's :math:`u_s` have a covariance of at most :math:`v \operatorname{diag}(r_s/n_s)`.
+        """
+        if not len(self):
+            return np.zeros(0)
+        own, group = self.times[:: self.each], self.groups
+        total = np.bincount(group, np.repeat(self.people, np.diff(self.starts))[:: self.each] * own)
+        return np.asarray(1 - np.maximum.reduceat(own / total[group], self.starts[:-1] // self.each))
+
+    @cached_property
+    def groups(self) -> IndexArray:
         """For every row of a kind a number that those with the same columns share."""
         lines = self.rows.reshape(len(self.rows) // self.each, -1)
         tables = (lines,) if self.weights is None else (lines, self.weights.reshape(lines.shape))
@@ -334,7 +348,7 @@ class Units:
         if not many.size:
             return []
         columns = _ranges(self.starts[many], sizes[many])
-        group = self._groups
+        group = self.groups
         first = np.full(int(group.max()) + 1, len(group), dtype=np.intp)
         np.minimum.at(first, group[columns], columns)
         found = families(group[columns], np.repeat(many, sizes[many]))
@@ -344,7 +358,7 @@ class Units:
         """Persons with many rows, family by family."""
         if not self._families:
             return
-        group, alike = self._groups, self.alike
+        group, alike = self.groups, self.alike
         place = np.zeros(int(group.max()) + 1, dtype=np.intp)
         for kinds, lines in self._families:
             shape = lines.size, 1, self.rows.shape[1]

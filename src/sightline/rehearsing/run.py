@@ -305,7 +305,7 @@ class _Attacked:
                 coverage=Coverage.AT_LEAST,
                 bracket=(
                     variance * float(found.exposure.lower.ravel()[column]),
-                    variance * float(found.upper[column]),
+                    variance * float(found.exposure.upper.ravel()[column]),
                 ),
             )
 

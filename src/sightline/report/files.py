@@ -97,9 +97,20 @@ def _write_whole(path: Path, content: bytes, *, replace: bool, mode: int) -> Non
             draft.replace(path)
         else:
             _rename_new(draft, path)
+        _flush(path.parent)
     finally:
         with suppress(OSError):
             draft.unlink(missing_ok=True)
+
+
+def _flush(folder: Path) -> None:
+    """Flush a folder, so that the names of its files survive a power cut, where the system can."""
+    with suppress(OSError):
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
 
 
 def _rename_new(draft: Path, path: Path) -> None:

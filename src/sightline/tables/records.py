@@ -5,7 +5,9 @@ A signature's position in a ``Membership`` is its rank among all signatures, so 
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -247,29 +249,47 @@ def _coded_rows(
     return coded, names
 
 
-# Pairs of a person and a signature: they are sorted in memory.
+# Pairs of a kind of person and a signature: they are sorted in memory.
 _MOST_PAIRS = 100_000_000
+# Sums of marks tell persons apart. Products of two numbers below the primes fit 64 bits, and two words of 62
+# bits that are equal modulo both primes are equal. Four marks agree by chance with a probability below 1e-17,
+# and then the rows would not add up, but for another chance like that.
+_PRIMES, _SQUARED = (2_147_483_647, 2_147_483_629) * 2, 4
 
 
 def person_table(
     engine: Engine, queries: Sequence[ReleaseQuery], subject: Subject, membership: Membership
 ) -> PersonTable:
-    """Every kind of person. The rows must add up to those of the membership."""
-    if membership.rows > _MOST_PAIRS:
+    """Every kind of person. The rows must add up to those of the membership.
+
+    The engine finds persons with the same rows by sums of marks, and lists the rows of one of each kind: a
+    panel has many rows and few kinds.
+    """
+    coded, names = _coded_rows(engine, queries, subject, _known(engine, subject))
+    kinds_of_persons = _alike(coded, names)
+    by = "".join(f"c.{name}, " for name in names)
+    numbered = f"SELECT DISTINCT {', '.join(names)} FROM ({coded}) AS every" if names else "SELECT 0 AS w"
+    order = ", ".join(names) or "w"
+    ranked = f"SELECT {order}, ROW_NUMBER() OVER (ORDER BY {order}) - 1 AS s FROM ({numbered}) AS numbered"
+    same = " AND ".join(f"listed.{name} = d.{name}" for name in names) or "TRUE"
+    listed = (
+        f"SELECT kind.p, kind.persons, {by}c.v AS k, COUNT(*) AS n FROM ({coded}) AS c "
+        f"JOIN ({kinds_of_persons}) AS kind ON c.r = kind.r GROUP BY kind.p, kind.persons, {by}c.v"
+    )
+    answer = engine.fetch(
+        f"SELECT listed.p AS p, listed.persons AS persons, d.s AS s, listed.k AS k, listed.n AS n "
+        f"FROM ({listed}) AS listed JOIN ({ranked}) AS d ON {same} ORDER BY p, s, k"
+    )
+    person, persons, signature, known, rows = (
+        np.asarray(answer[name], dtype=np.int64) for name in ("p", "persons", "s", "k", "n")
+    )
+    if person.size > _MOST_PAIRS:
         refuse(
-            f"at most {_MOST_PAIRS:,} rows where records have several",
-            got=f"{membership.rows:,}",
+            f"at most {_MOST_PAIRS:,} groups of rows of different persons, where records have several",
+            got=f"{person.size:,}",
             fix="audit a part of the table, or one row a record",
         )
-    ranked = ranked_rows(engine, queries, subject, _known(engine, subject))
-    listed = f"SELECT r, s, v AS k, COUNT(*) AS n FROM ({ranked}) AS ranked GROUP BY r, s, v"
-    answer = engine.fetch(
-        f"SELECT DENSE_RANK() OVER (ORDER BY r) AS p, s, k, n FROM ({listed}) AS listed ORDER BY p, s, k"
-    )
-    person, signature, known, rows = (
-        np.asarray(answer[name], dtype=np.int64) for name in ("p", "s", "k", "n")
-    )
-    kinds, count = grouped(person, np.stack([signature, known, rows], axis=1))
+    kinds, count = grouped(person, np.stack([signature, known, rows], axis=1), persons)
     entries = np.concatenate(kinds)
     several, varying, by_chance = _values(engine, queries, subject)
     table = PersonTable(
@@ -292,14 +312,43 @@ def person_table(
     return table
 
 
+def _alike(coded: str, names: Sequence[str]) -> str:
+    """A query for one person ``r`` of every kind, its number ``p`` and how many ``persons`` there are.
+
+    Every row has marks: a random linear form of its words modulo a prime, squared and shifted some times.
+    Persons with the same rows have the same sums of them, and others have not, up to chance.
+    """
+    draw = np.random.default_rng(int.from_bytes(hashlib.sha256(coded.encode()).digest()[:8], "big"))
+    marks = []
+    for place, prime in enumerate(_PRIMES):
+        known, constant, *factors = draw.integers(1, prime, size=len(names) + 2).tolist()
+        terms = [f"({name} % {prime}) * {own} % {prime}" for name, own in zip(names, factors, strict=True)]
+        terms += [f"CAST(v AS BIGINT) * {known}", str(constant)]
+        marks.append(f"({' + '.join(terms)}) % {prime} AS x{place}")
+    rows = f"SELECT r, {', '.join(marks)} FROM ({coded}) AS coded"
+    for _ in range(_SQUARED):
+        shifts = draw.integers(1, min(_PRIMES), size=len(_PRIMES)).tolist()
+        squared = [f"(x{i} * x{i} % {p} + {shifts[i]}) % {p} AS x{i}" for i, p in enumerate(_PRIMES)]
+        rows = f"SELECT r, {', '.join(squared)} FROM ({rows}) AS marked"
+    sums = [f"CAST(SUM(x{i}) AS BIGINT) AS f{i}" for i in range(len(_PRIMES))]
+    each = f"SELECT r, COUNT(*) AS number, {', '.join(sums)} FROM ({rows}) AS marked GROUP BY r"
+    by = ", ".join(["number", *(f"f{i}" for i in range(len(_PRIMES)))])
+    placed = (
+        f"SELECT r, COUNT(*) OVER (PARTITION BY {by}) AS persons, "
+        f"ROW_NUMBER() OVER (PARTITION BY {by} ORDER BY r) AS place FROM ({each}) AS each_person"
+    )
+    return f"SELECT r, persons, ROW_NUMBER() OVER (ORDER BY r) AS p FROM ({placed}) AS placed WHERE place = 1"
+
+
 def grouped(
-    person: NDArray[np.int64], entries: NDArray[np.int64]
+    person: NDArray[np.int64], entries: NDArray[np.int64], persons_of: NDArray[np.int64]
 ) -> tuple[list[NDArray[np.int64]], IndexArray]:
     """The distinct lists of entries that persons have, and how many persons have each.
 
-    ``person`` is sorted, and so are the entries of one person.
+    ``person`` is sorted, and so are the entries of one person, who stands for as many as ``persons_of`` says.
 
-    >>> kinds, persons = grouped(np.array([0, 0, 1, 2, 2]), np.array([[5], [6], [5], [5], [6]]))
+    >>> person, entries = np.array([0, 0, 1, 2, 2]), np.array([[5], [6], [5], [5], [6]])
+    >>> kinds, persons = grouped(person, entries, np.ones(5, dtype=int))
     >>> [kind.ravel().tolist() for kind in kinds], persons.tolist()
     ([[5], [5, 6]], [1, 2])
     """
@@ -311,9 +360,9 @@ def grouped(
     for size in np.unique(sizes).tolist():
         first = starts[sizes == size]
         lists = entries[first[:, None] + np.arange(size)].reshape(first.size, -1)
-        distinct, count = np.unique(lists, axis=0, return_counts=True)
+        distinct, place = np.unique(lists, axis=0, return_inverse=True)
         kinds.extend(distinct.reshape(len(distinct), size, width))
-        persons.extend(count.tolist())
+        persons.extend(np.bincount(place.ravel(), persons_of[first]).astype(np.intp).tolist())
     return kinds, np.array(persons, dtype=np.intp)
 
 
@@ -389,3 +438,31 @@ def _values(engine: Engine, queries: Sequence[ReleaseQuery], subject: Subject) -
     squares = engine.fetch(f"SELECT SUM(c) AS rows, SUM(c * c) AS squares FROM ({counted}) AS counted")
     collision = float(squares["squares"][0]) / float(squares["rows"][0]) ** 2
     return int(persons.sum()), int(varying.sum()), float(persons @ collision ** (number / 2))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class RowRecords:
+    """Every audited row: its record's key, its signature, its secret and whether the attacker knows it."""
+
+    keys: list[str]
+    signature: IndexArray
+    secret: NDArray[np.generic]  # numbers clipped to the bounds, 1 for a yes; or categories
+    known: NDArray[np.bool_]
+
+
+def row_records(engine: Engine, queries: Sequence[ReleaseQuery], subject: Subject) -> RowRecords:
+    """Owner-only: fetch every row, where each record has one, in the order of their keys."""
+    rows = audited_rows(queries, subject, engine.columns())
+    ranked = ranked_rows(engine, queries, subject, clipped_secret(rows, subject))
+    answer = engine.fetch(f"SELECT r, s, v FROM ({ranked}) AS ranked ORDER BY r")
+    known = np.zeros(len(answer["s"]), dtype=np.bool_)
+    if (condition := _known(engine, subject)) != "0":
+        marked = ranked_rows(engine, queries, subject, condition)
+        known = np.asarray(engine.fetch(f"SELECT v FROM ({marked}) AS marked ORDER BY r")["v"]) > 0
+    number = subject.kind is not SecretKind.CATEGORY
+    return RowRecords(
+        keys=[key_text(key) for key in answer["r"].tolist()],
+        signature=np.asarray(answer["s"], dtype=np.intp),
+        secret=np.asarray(answer["v"], dtype=np.float64) if number else np.asarray(answer["v"]),
+        known=known,
+    )

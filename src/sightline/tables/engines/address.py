@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from urllib.parse import SplitResult, urlsplit
+from urllib.parse import SplitResult, parse_qs, urlsplit
 
 from sightline.errors import InvalidPlan, require
 
@@ -69,6 +69,26 @@ def split_address(address: str) -> SplitResult:
             "check its brackets, its port and characters that need %-escapes"
         ) from None
     return parts
+
+
+def own_names(source: str) -> frozenset[str]:
+    """What queries may call the table of a source, in lower case: its name, and for a file that with its end.
+
+    >>> sorted(own_names("data/Homes.csv.gz")), sorted(own_names("grid.duckdb::main.homes"))
+    (['homes', 'homes.csv.gz'], ['homes', 'main.homes'])
+    >>> sorted(own_names("postgresql://db/grid?table=public.homes")), own_names("postgresql://db/grid")
+    (['homes', 'public.homes'], frozenset())
+    """
+    if scheme_of(source) is not None:
+        found = parse_qs(split_address(source).query).get("table", [""])[0]
+    else:
+        path, _, table = source.strip().partition("::")
+        file = re.split(r"[/\\]", path)[-1].casefold()
+        if not table:
+            return frozenset({file, file.partition(".")[0]} - {""})
+        found = table
+    name = found.replace('"', "").casefold()
+    return frozenset({name, name.rpartition(".")[2]} - {""})
 
 
 def public_source(source: str) -> str:

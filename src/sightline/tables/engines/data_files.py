@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import csv
 import gzip
+import hashlib
 import os
 import re
 import shutil
@@ -15,7 +16,7 @@ from pathlib import Path
 from typing import BinaryIO, cast
 
 from sightline.errors import InvalidPlan, require
-from sightline.tables.engines.address import public_source
+from sightline.tables.engines.address import public_source, scheme_of
 from sightline.tables.engines.protocol import DATA
 from sightline.tables.sql.fragments import literal
 
@@ -38,6 +39,17 @@ def existing_file(source: str, base: Path) -> Path:
             f"expected a data file that can be read, got {shown}: {reason.lower()}; check its name and rights"
         ) from None
     return path
+
+
+def file_digest(source: object, base: Path) -> str | None:
+    """The SHA-256 of a table's file; none if it is in no file, or cannot be read any more."""
+    if not isinstance(source, str | Path) or scheme_of(str(source)) is not None:
+        return None
+    try:
+        with (base / str(source).partition("::")[0]).open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except (OSError, ValueError):
+        return None
 
 
 def file_state(path: Path) -> tuple[int, ...]:

@@ -29,6 +29,7 @@ def with_data(query: exp.Query, schema: Schema) -> exp.Query:
 
     ``schema`` is that of the release; its ``source`` that of the table under it.
     """
+    _call_by_own_name(query, schema)
     if schema.made_by is None or schema.source is None:
         return query
     if any(part.alias.casefold() == SOURCE for part in query.find_all(exp.CTE)):
@@ -48,6 +49,23 @@ def with_data(query: exp.Query, schema: Schema) -> exp.Query:
             subquery.replace(exp.Table(this=exp.to_identifier(DATA), alias=alias))
     _drop_unused(query)
     return query
+
+
+def _call_by_own_name(query: exp.Query, schema: Schema) -> None:
+    """Let a query that calls the table by its own name read ``data``, or ``source`` where that is made of it.
+
+    A name that WITH defines, or a declared table, is not the table's own.
+    """
+    taken = {DATA, SOURCE, *tables_of(schema), *(part.alias.casefold() for part in query.find_all(exp.CTE))}
+    for table in list(query.find_all(exp.Table)):
+        name = table.name.casefold()
+        full = f"{table.db}.{table.name}".casefold() if table.db else name
+        if full not in schema.own_names or table.catalog or (not table.db and name in taken):
+            continue
+        called = exp.to_identifier(table.name.partition(".")[0])
+        table.set("alias", table.args.get("alias") or exp.TableAlias(this=called))
+        table.set("db", None)
+        table.set("this", exp.to_identifier(DATA if schema.made_by is None else SOURCE))
 
 
 def _rename(query: exp.Query, name: str) -> None:

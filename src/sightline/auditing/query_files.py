@@ -1,0 +1,243 @@
+"""Queries in files: a release that names one, and a plan made of a folder of them.
+
+A file holds one SELECT, or several that end with a semicolon each: then each is a release.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sqlglot import TokenType, tokenize
+from sqlglot.errors import SqlglotError
+
+from sightline.auditing.starter import (
+    STARTER_BUDGET,
+    StarterPlan,
+    columns_meant,
+    quoted_text,
+    relative_source,
+    starter_plan,
+)
+from sightline.errors import InvalidPlan, require
+from sightline.tables.engines.address import checked_source, scheme_of
+from sightline.tables.engines.protocol import Column, ColumnKind
+
+_LARGEST_FILE = 1_000_000  # bytes of SQL in one file
+_DELTA = 1e-6  # where nobody says another: far below one over the number of records of most tables
+_LIMIT = 0.5  # where nobody says another, as in the plans that ``init`` writes
+SUFFIX = ".sql"
+
+
+def with_query_files(content: Mapping[str, Any], base: Path) -> dict[str, Any]:
+    """The sections of a plan with the SQL of its files in place of their names.
+
+    Relative paths start from ``base``. What is no release with a file stays as it is, to be checked later.
+    """
+    releases = content.get("release")
+    if not isinstance(releases, list | tuple):
+        return dict(content)
+    return {**content, "release": [_with_file(one, base) for one in releases]}
+
+
+def _with_file(release: Any, base: Path) -> Any:
+    if not isinstance(release, Mapping) or "file" not in release:
+        return release
+    try:
+        require("sql" not in release, "sql or file", got="both", error=InvalidPlan)
+        file = release["file"]
+        named = isinstance(file, str) and bool(file) and scheme_of(checked_source(file)) is None
+        require(named, "file, the name of a file", got="another value", error=InvalidPlan)
+        sql = _one_statement(base / file)
+    except InvalidPlan as error:
+        raise InvalidPlan(f"release {str(release.get('name', ''))[:60]!r}: {error}") from None
+    return {name: value for name, value in release.items() if name != "file"} | {"sql": sql}
+
+
+def _one_statement(path: Path) -> str:
+    (sql, *others) = statements(path)
+    require(
+        not others,
+        f"one SELECT in {path.name[:60]!r}",
+        got=f"{len(others) + 1} statements",
+        fix="one release is one query",
+        error=InvalidPlan,
+    )
+    return sql
+
+
+def rebased(content: Mapping[str, Any], base: Path) -> dict[str, Any]:
+    """The sections of a plan with paths that start from the working directory, not from ``base``."""
+    data = content.get("data")
+    if not isinstance(data, Mapping):
+        return dict(content)
+    moved = {"source": _moved(data.get("source"), base)}
+    if isinstance(tables := data.get("tables"), Mapping):
+        moved["tables"] = {name: _moved(source, base) for name, source in tables.items()}
+    return {**content, "data": {**data, **moved}}
+
+
+def _moved(source: Any, base: Path) -> Any:
+    if not isinstance(source, str) or scheme_of(source) is not None:
+        return source
+    path, colons, table = source.partition("::")
+    return f"{base / path}{colons}{table}"
+
+
+def statements(path: Path) -> list[str]:
+    """The texts of the statements in a file, without their semicolons."""
+    name = path.name[:60]
+    try:
+        require(path.is_file(), "a file of SQL", got=f"{name!r}, which is none", error=InvalidPlan)
+        with path.open("rb") as file:
+            content = file.read(_LARGEST_FILE + 1)
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise InvalidPlan(f"expected UTF-8 in {name!r}, got other bytes") from None
+    except OSError as error:
+        reason = (error.strerror or "an error").lower()
+        raise InvalidPlan(f"expected a file that can be read, got {name!r}: {reason}") from None
+    enough = len(content) <= _LARGEST_FILE
+    require(enough, f"at most {_LARGEST_FILE:,} bytes of SQL in {name!r}", got="more", error=InvalidPlan)
+    try:
+        ends = [token.start for token in tokenize(text) if token.token_type is TokenType.SEMICOLON]
+    except SqlglotError:
+        ends = []  # the reader says what is wrong with it
+    begins = [0, *(end + 1 for end in ends)]
+    parts = [text[begin:end] for begin, end in zip(begins, [*ends, len(text)], strict=True)]
+    found = [part.strip() for part in parts if _says_something(part)]
+    require(bool(found), f"a SELECT in {name!r}", got="nothing", error=InvalidPlan)
+    return found
+
+
+def _says_something(text: str) -> bool:
+    try:
+        return bool(tokenize(text))
+    except SqlglotError:
+        return True
+
+
+def named_queries(files: Sequence[str | Path]) -> list[dict[str, str]]:
+    """A release for each statement, called by its file, in the order of the files."""
+    releases: list[dict[str, str]] = []
+    stems = [Path(file).stem for file in files]
+    for file, stem in zip(files, stems, strict=True):
+        name = stem if stems.count(stem) == 1 else str(Path(file).with_suffix(""))
+        found = statements(Path(file))
+        names = [name] if len(found) == 1 else [f"{name} {place}" for place in range(1, len(found) + 1)]
+        releases += [{"name": one, "sql": sql} for one, sql in zip(names, found, strict=True)]
+    return releases
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GivenPlan:
+    """What the command line says in place of a plan, or besides one."""
+
+    table: str | None = None
+    record: str | None = None
+    secret: str | None = None
+    bounds: tuple[float, float] | None = None
+    categories: tuple[str, ...] = ()
+    max_rows: int = 1
+    epsilon: float | None = None
+    delta: float | None = None
+    noise: float | None = None  # the standard deviation of Gaussian noise on every number
+
+    def __post_init__(self) -> None:
+        require(
+            self.epsilon is None or self.noise is None,
+            "--epsilon, a budget, or --noise, a standard deviation",
+            got="both",
+            error=InvalidPlan,
+        )
+
+    @property
+    def describes_a_table(self) -> bool:
+        """Whether it says more than how much noise there is."""
+        about = (self.table, self.record, self.secret, self.bounds)
+        return any(one is not None for one in about) or bool(self.categories) or self.max_rows > 1
+
+    def of_queries(self, files: Sequence[str | Path]) -> dict[str, Any]:
+        """The sections of a plan that publishes the queries in some files about the table.
+
+        A column that is not given is guessed where names leave no doubt. What a number or a category can be
+        is never guessed. Everyone must keep half of their uncertainty. Relative paths start from the working
+        directory.
+        """
+        if self.table is None:
+            raise InvalidPlan("expected --table FILE, the table that the queries read, got none")
+        require(
+            self.epsilon is not None or self.noise is not None,
+            "--epsilon E, a budget for all queries, or --noise S, a standard deviation",
+            got="neither",
+            error=InvalidPlan,
+        )
+        key, hidden = columns_meant(self.table, record=self.record, secret=self.secret)
+        data = {"source": self.table, "record": key.name, "secret": hidden.name, **self.domain(hidden)}
+        if self.max_rows > 1:
+            data |= {"max_rows_per_record": self.max_rows, "values": "independent"}
+        plan = {"data": data, "limits": {"remaining_uncertainty": _LIMIT}, "release": named_queries(files)}
+        return self.with_noise(plan)
+
+    def starter(self, files: Sequence[str], *, out: Path) -> StarterPlan:
+        """A commented plan for the table, to be written to ``out``, with the queries in some files."""
+        stated = {}
+        if self.bounds is not None:
+            stated["domain"] = f"bounds = [{self.bounds[0]:g}, {self.bounds[1]:g}]"
+        elif self.categories:
+            stated["domain"] = f"categories = [{', '.join(map(quoted_text, self.categories))}]"
+        if self.max_rows > 1:
+            stated["rows"] = f'max_rows_per_record = {self.max_rows}\nvalues = "independent"'
+        delta = self.delta or _DELTA
+        if self.epsilon is not None:
+            stated["privacy"] = f"epsilon = {self.epsilon:g}    # the budget of everything below together"
+        if self.noise is not None:
+            stated["privacy"] = "# The noise below was chosen by hand; its cost is reported at this delta."
+        stated["privacy"] = f"{stated.get('privacy', STARTER_BUDGET)}\ndelta = {delta:g}"
+        releases = [self._release(one, out.parent) for one in files]
+        return starter_plan(
+            self.table or "",
+            out=out,
+            record=self.record,
+            secret=self.secret,
+            stated=stated,
+            releases=releases,
+        )
+
+    def _release(self, file: str, folder: Path) -> str:
+        _one_statement(Path(file))
+        noise = "" if self.noise is None else f"noise_stddev = {self.noise:g}\n"
+        name, path = quoted_text(Path(file).stem), quoted_text(relative_source(file, folder))
+        return f"[[release]]\nname = {name}\nfile = {path}\n{noise}"
+
+    def domain(self, secret: Column) -> dict[str, Any]:
+        """What the secret can be, as a plan says it."""
+        if self.bounds is not None:
+            return {"bounds": [float(end) for end in self.bounds]}
+        if self.categories:
+            return {"categories": list(self.categories)}
+        if secret.kind is ColumnKind.BOOLEAN:
+            return {"kind": "boolean"}
+        option = "--bounds LOW HIGH" if secret.kind is ColumnKind.NUMBER else "--categories A,B,…"
+        raise InvalidPlan(
+            f"expected {option}, what {secret.name!r} can be, got none; a guess from the data would reveal it"
+        )
+
+    def with_noise(self, content: Mapping[str, Any]) -> dict[str, Any]:
+        """The sections of a plan with this budget for all releases, or with noise by hand on every number."""
+        privacy = dict(content.get("privacy", {}))
+        releases = [dict(one) if isinstance(one, Mapping) else one for one in content.get("release", ())]
+        if self.delta is not None:
+            privacy["delta"] = self.delta
+        if self.epsilon is not None or self.noise is not None:
+            privacy = {name: value for name, value in privacy.items() if name not in ("epsilon", "periods")}
+            for release in releases:
+                for name in ("noise", "noise_stddev", "period"):
+                    release.pop(name, None)
+                if self.noise is not None:
+                    release["noise_stddev"] = self.noise
+        if self.epsilon is not None:
+            privacy = {"delta": _DELTA, **privacy, "epsilon": self.epsilon}
+        return {**content, "release": releases, **({"privacy": privacy} if privacy else {})}

@@ -1,0 +1,398 @@
+r"""Tell one pair: lower ends of a yes or no, and of a category, that others hide.
+
+Let :math:`T_1, \dots, T_M` be disjoint sets of other rows, each with a pattern of values. A set is *active*
+if its rows hold the pattern or its opposite: with the chance :math:`q = 2k^{-|T|}` for k values a row (k = 2
+for a yes or no). The direction :math:`d_i` changes row j one way and the rows of :math:`T_i` to the opposite
+pattern; noise sees it as :math:`g_i = d_i^\top G d_i`. With A active sets and the scalar risk f of a fair
+coin
+
+.. math:: \frac{R_j}{v} \ge \mathbb E \sum_{i \text{ active}} \frac{f(g_i)}{1 + A}
+    \ge \sum_i \frac{q_i\, f(g_i)}{2 + \sum_{k \ne i} q_k} .
+
+The proof is on the theory page on named records (*Tell one pair*). Sets with a larger f come first; one that
+would lower the bound is left out. Two kinds of sets are looked for:
+
+- *one row*, of any kind. In small designs every two kinds are compared. In large ones those that share all
+  cells but a few are counted by sorting.
+- *three rows* that make a rectangle with row j: two that differ from it in the cells X and Y, and one that
+  differs in both. No number changes: :math:`g = 0`, whatever the noise.
+
+A number without noise is one with infinite information: f vanishes where a direction changes it.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from sightline.arrays import FloatArray, IndexArray
+from sightline.labeled.bounds.coin import CoinPrior
+from sightline.labeled.bounds.priors import TwoPointPrior
+from sightline.labeled.bounds.scalar_risk import MARGIN, two_point_table
+from sightline.labeled.unit_design import Design, RowNoise
+from sightline.labeled.units import BoolArray, Units, WholeArray
+from sightline.numerics.residuals import gamma
+
+_WIDE = 1.05  # brackets narrower than that are left alone
+# Every two kinds of rows are compared in designs of so many kinds, and so many entries: 0.1 s.
+_MOST_COMPARED, _MOST_ENTRIES = 1_000, 1_000_000
+_NEAREST = 64  # sets of one row that are looked at: with more, 1/(1 + A) hardly changes
+# In larger ones so many kinds are sorted, for each set of slots again: 4 million take a second. Pairs of
+# slots are chosen by comparing so many kinds with so many.
+_MOST_SORTED, _SAMPLED = 4e6, (200, 2_000)
+# Rectangles that are looked for of one kind of row, in designs of so many kinds × pairs of slots.
+_MOST_RECTANGLES, _MOST_CROSSED = 12, 100_000
+_MOST_TABLE = 1 << 16  # kinds that are listed for this if they are columns of a dense table
+_ROUNDING = 1e-9  # of the sums below: far more than they lose
+
+
+def with_pairs(design: Design, lower: FloatArray, upper: FloatArray) -> FloatArray:
+    """Lower ends of units of one row, improved where brackets are wide."""
+    prior, units = design.prior, design.units
+    fair = prior.categories > 1 or isinstance(prior.target, TwoPointPrior)
+    if not fair or not len(units) or not np.any(upper > _WIDE * lower):
+        return lower
+    if not isinstance(units, Units):
+        if len(units) > _MOST_TABLE:
+            return lower
+        units = units.choose(np.arange(len(units)))
+    rows = RowKinds.of(units)
+    wide = np.any(upper > _WIDE * lower, axis=1) & rows.single
+    targets = np.unique(rows.kind[wide])
+    if not targets.size:
+        return lower
+    k = prior.categories
+    best = np.zeros((rows.counts.size, max(k, 1)))
+    if k == 1:
+        best[targets, 0] = _Coins(rows=rows, noise=design.noise, width=prior.target.width).bounds(targets)
+    else:
+        # Of a row that is not of category a tell which category b it has, else a b that is drawn.
+        for a, b in itertools.combinations(range(k), 2):
+            coins = _Coins(rows=rows, noise=design.noise, categories=k, two=(a, b))
+            found = np.maximum(coins.bounds(targets), coins.alone(targets)) / (k - 1)
+            best[targets, a] += found
+            best[targets, b] += found
+    improved = np.minimum(best[rows.kind] * design.noise.share, upper)
+    return np.where(rows.single[:, None], np.maximum(lower, improved), lower)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class RowKinds:
+    """The different rows of persons, by their columns: one, or one for each category."""
+
+    rows: WholeArray  # kinds × columns × slots: which number; their count for none
+    weights: FloatArray | None
+    counts: FloatArray  # unknown rows of all persons
+    numbers: int
+    kind: IndexArray  # of the first row of every unit
+    single: BoolArray  # units that are one row
+
+    @classmethod
+    def of(cls, units: Units) -> RowKinds:
+        each, width = units.each, units.rows.shape[1]
+        people = np.repeat(units.people, np.diff(units.starts))[::each] * units.times[::each]
+        first = np.arange(len(people))
+        kind = first
+        if not units.distinct or first.size != len(units):
+            kind = units.groups
+            first = np.zeros(int(kind.max()) + 1, dtype=np.intp)
+            first[kind[::-1]] = np.arange(kind.size)[::-1]
+        lines = (first[:, None] * each + np.arange(each)).ravel()
+        shape = first.size, each, width
+        return cls(
+            rows=units.rows[lines].reshape(shape),
+            weights=None if units.weights is None else units.weights[lines].reshape(shape),
+            counts=np.asarray(np.bincount(kind, people), dtype=np.float64),
+            numbers=units.numbers,
+            kind=kind[units.starts[:-1] // each],
+            single=(np.diff(units.starts) == each) & (units.times[units.starts[:-1]] == 1),
+        )
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Coins:
+    """Rows as coins: a yes or no, or two of several categories, of which a row that has neither is told."""
+
+    rows: RowKinds
+    noise: RowNoise
+    width: float = 1.0
+    categories: int = 2
+    two: tuple[int, int] | None = None
+
+    @property
+    def active(self) -> float:
+        """The chance that another row is one of the two."""
+        return 2 / self.categories
+
+    @cached_property
+    def information(self) -> FloatArray:
+        """Of every number, over the squared width; infinite without noise; the last is for no number."""
+        return np.append(np.where(self.noise.exact, np.inf, self.noise.information), 0.0) * self.width**2
+
+    @cached_property
+    def _small(self) -> bool:
+        entries = self.rows.numbers * self.rows.counts.size
+        return self.rows.counts.size <= _MOST_COMPARED and entries <= _MOST_ENTRIES
+
+    def bounds(self, targets: IndexArray) -> FloatArray:
+        """At most the share that remains of a row of each of some kinds."""
+        others = self.rows.counts[targets] - 1
+        if self._small:
+            found = self._compared(targets)
+        elif not self.noise.shared:
+            found = self._by_sorting(targets)
+        else:
+            found = others * self.active / (2 + (others - 1) * self.active)
+        if not self.noise.shared or self._small:
+            hidden = np.stack([others, self._rectangles(targets)], axis=1)
+            chances = np.array([self.active, 2.0 * self.categories**-3.0])
+            chances = np.broadcast_to(chances, hidden.shape)
+            found = np.maximum(found, _best(np.ones_like(hidden), hidden, chances))
+        return found * (1 - MARGIN - _ROUNDING)
+
+    def alone(self, targets: IndexArray) -> FloatArray:
+        """The share that remains of a category if all others are known."""
+        apart = self._sizes(targets).sum(axis=1)
+        if self._small:
+            changed = np.any(self._columns[self.noise.exact][:, targets] != 0, axis=0)
+            _, own, error = self._whitened
+            apart = np.where(changed | (error >= 1), np.inf, own[targets] / max(1 - error, 1e-300))
+        return CoinPrior(share=1 / self.categories).lower_bounds(apart, np.ones(targets.size), False)[0]
+
+    @cached_property
+    def _columns(self) -> FloatArray:
+        """Numbers × kinds: what changes if a row goes from one of the two to the other."""
+        table = np.zeros((self.rows.numbers + 1, self.rows.counts.size))
+        line = np.arange(self.rows.counts.size)[:, None]
+        for column, sign in zip(self.two or (0,), (1.0, -1.0), strict=False):
+            rows = self.rows.rows[:, column]
+            weights = 1.0 if self.rows.weights is None else self.rows.weights[:, column]
+            np.add.at(table, (rows, np.broadcast_to(line, rows.shape)), sign * weights)
+        return table[:-1]
+
+    @cached_property
+    def _whitened(self) -> tuple[FloatArray, FloatArray, float]:
+        """The Gram matrix of the columns over the noise; its diagonal, rounded up; the error of its forms."""
+        A, exact = self._columns, self.noise.exact
+        if not self.noise.shared:
+            white = A[~exact] * np.sqrt(self.noise.information[~exact, None])
+            gram, error = white.T @ white, 0.0
+            sizes = np.einsum("ij,ij->j", white, white)
+        else:
+            form = self.noise.precision
+            gram, error = A.T @ (form.matrix[:-1, :-1] @ A), form.error
+            sizes = (form.root[:-1] @ np.abs(A)) ** 2
+        own = np.diagonal(gram) * self.width**2
+        return gram * self.width**2, own + gamma(8 * len(A)) * sizes * self.width**2, error
+
+    def _compared(self, targets: IndexArray) -> FloatArray:
+        """Sets of one row of any kind, by how far noise tells them from the target."""
+        gram, own, error = self._whitened
+        if not error < 1:
+            return np.zeros(targets.size)
+        counts = np.repeat(self.rows.counts[None], targets.size, axis=0)
+        counts[np.arange(targets.size), targets] -= 1
+        both = own[targets, None] + own
+        apart = both - 2 * gram[targets] + gamma(8 * self.rows.numbers) * both
+        apart = np.maximum(apart, 0.0) / (1 - error)
+        if self.noise.exact.any():
+            _, group = np.unique(self._columns[self.noise.exact], axis=1, return_inverse=True)
+            group = group.ravel()
+            apart = np.where(group[targets, None] == group, apart, np.inf)
+        apart[np.arange(targets.size), targets] = 0.0
+        apart = np.where(counts > 0, apart, np.inf)
+        if apart.shape[1] > _NEAREST:
+            near = np.argpartition(apart, _NEAREST, axis=1)[:, :_NEAREST]
+            apart, counts = np.take_along_axis(apart, near, axis=1), np.take_along_axis(counts, near, axis=1)
+        return _best(_risk(apart), counts, np.full(counts.shape, self.active))
+
+    @cached_property
+    def _keys(self) -> WholeArray:
+        """Kinds × slots: a number that two kinds share iff they are in the same cells of the two columns."""
+        columns = self.two or (0,)
+        keys = []
+        for slot in range(self.rows.rows.shape[2]):
+            parts = [self.rows.rows[:, column, slot].astype(np.int64) for column in columns]
+            if self.rows.weights is not None:
+                parts += [self.rows.weights[:, column, slot] for column in columns]
+            if len(parts) == 1:
+                keys.append(parts[0])
+            else:
+                keys.append(np.unique(np.stack(parts, axis=1), axis=0, return_inverse=True)[1].ravel())
+        return np.stack(keys, axis=1)
+
+    def _sizes(self, kinds: IndexArray) -> FloatArray:
+        """Kinds × slots: the information of the cells of a row; the difference of two has no more than both.
+
+        With weights of both signs it has at most twice as much.
+        """
+        total = np.zeros((kinds.size, self.rows.rows.shape[2]))
+        for column in self.two or (0,):
+            own = self.information[self.rows.rows[kinds, column]]
+            if self.rows.weights is not None:
+                weights = self.rows.weights[kinds, column]
+                own = np.where(weights == 0, 0.0, own) * weights**2
+            total += own
+        return total * self._apart_at_most
+
+    @cached_property
+    def _apart_at_most(self) -> float:
+        """(x − y)² over x² + y², where two rows differ: 2 if a number may count them with opposite signs."""
+        signs = np.zeros((2, self.rows.numbers + 1), dtype=np.bool_)
+        rows = [self.rows.rows[:, column] for column in self.two or (0,)]
+        weights = [
+            np.ones(1) if self.rows.weights is None else self.rows.weights[:, column]
+            for column in self.two or (0,)
+        ]
+        for place, (own, weight) in enumerate(zip(rows, weights, strict=True)):
+            # What a number counts of both categories cancels.
+            other = rows[1 - place] if len(rows) == 2 else own[:, :0]
+            alone = ~np.any(own[:, :, None] == other[:, None, :], axis=2)
+            for sign in (1.0, -1.0):
+                there = np.broadcast_to((weight * sign > 0) & alone, own.shape)
+                signs[int((sign < 0) != (place == 1)), own[there]] = True
+        return 2.0 if np.any(signs[:, :-1].all(axis=0)) else 1.0
+
+    def _by_sorting(self, targets: IndexArray) -> FloatArray:
+        """Sets of one row that differs from the target in some slots exactly, counted by sorting."""
+        keys, counts = self._keys, self.rows.counts
+        information = self._sizes(np.arange(len(keys)))
+        agreeing: dict[frozenset[int], FloatArray] = {frozenset(): counts[targets]}
+        risks, numbers = [np.ones(targets.size)], [counts[targets] - 1]
+        hashed = _mixed(keys)
+        for different in self._different_slots(information):
+            group = _groups(keys, hashed, different)
+            agreeing[different] = np.bincount(group, counts)[group[targets]]
+            # All but those that differ in fewer slots: sets of one slot come first.
+            fewer = [one for one in agreeing if one < different]
+            exactly = agreeing[different] + sum(
+                (-1.0) ** (len(different) - len(one)) * agreeing[one] for one in fewer
+            )
+            apart = np.zeros(targets.size)
+            for slot in different:
+                apart += information[targets, slot] + _largest(group, information[:, slot])[group[targets]]
+            risks.append(_risk(apart * (1 + _ROUNDING)))
+            numbers.append(exactly)
+        shape = targets.size, len(risks)
+        return _best(np.stack(risks, axis=1), np.stack(numbers, axis=1), np.full(shape, self.active))
+
+    def _different_slots(self, information: FloatArray) -> list[frozenset[int]]:
+        """Sets of slots in which rows may differ: each by itself, and the pairs that serve a sample best."""
+        keys = self._keys
+        kinds, width = keys.shape
+        single = [frozenset((slot,)) for slot in range(width)]
+        left = int(_MOST_SORTED / kinds) - width
+        if left < 0:
+            return single[: left + width]
+        generator = np.random.default_rng(2)
+        some, others = (keys[generator.integers(0, kinds, number)] for number in _SAMPLED)
+        differs = (some[:, None] != others).reshape(-1, width)
+        differs = differs[differs.sum(axis=1) == 2]
+        pairs, met = np.unique(differs, axis=0, return_counts=True)
+        served = met * _risk(2 * pairs @ np.median(information, axis=0))
+        best = pairs[np.argsort(-served, kind="stable")][:left]
+        return single + [frozenset(np.flatnonzero(pair).tolist()) for pair in best]
+
+    def _rectangles(self, targets: IndexArray) -> FloatArray:
+        """How many disjoint rectangles a row of each kind is in: three other rows that change no number."""
+        keys, counts = self._keys, self.rows.counts
+        kinds, width = keys.shape
+        found = np.zeros(targets.size)
+        if width < 2 or kinds * width**2 > 2 * _MOST_CROSSED or not _MOST_RECTANGLES:
+            return found
+        whole = _mixed(keys).sum(axis=1)
+        order = np.argsort(whole, kind="stable")
+        for x, y in itertools.combinations(range(width), 2):
+            first, second = (_partners(keys, counts, targets, slot) for slot in (x, y))
+            number, used = np.zeros(targets.size), {}
+            for p, q in zip(first.T, second.T, strict=True):
+                corner = keys[targets].copy()
+                both = (p >= 0) & (q >= 0)
+                corner[both, x], corner[both, y] = keys[p[both], x], keys[q[both], y]
+                place = np.minimum(np.searchsorted(whole[order], _mixed(corner).sum(axis=1)), kinds - 1)
+                opposite = order[place]
+                there = both & np.all(keys[opposite] == corner, axis=1)
+                # A corner kind may serve as often as it has rows.
+                times = sum((earlier == opposite) & was for earlier, was in used.values()) if used else 0
+                there &= times < counts[opposite]
+                used[len(used)] = opposite, there
+                number += there
+            found = np.maximum(found, number)
+        return found
+
+
+def _risk(information: FloatArray) -> FloatArray:
+    """f over its value without information: of a fair coin."""
+    finite = np.isfinite(information)
+    return np.where(finite, 4 * two_point_table().lower(np.where(finite, information, 0.0)), 0.0)
+
+
+def _best(risks: FloatArray, counts: FloatArray, chances: FloatArray) -> FloatArray:
+    r"""The bound for lines of sets: so many of each risk and chance, of which those with large risks serve.
+
+    >>> round(float(_best(np.ones((1, 1)), np.array([[3.0]]), np.ones((1, 1)))[0]), 6)  # four alike
+    0.75
+    """
+    order = np.argsort(-risks, axis=1, kind="stable")
+    risks, counts, chances = (np.take_along_axis(one, order, axis=1) for one in (risks, counts, chances))
+    chances = np.where(counts > 0, chances, 1.0)
+    expected = np.cumsum(counts * chances, axis=1)
+    told = np.cumsum(counts * chances * risks, axis=1)
+    bounds = told / (2 + expected - np.minimum.accumulate(chances, axis=1))
+    return np.asarray(bounds.max(axis=1, initial=0.0))
+
+
+def _largest(group: IndexArray, values: FloatArray) -> FloatArray:
+    """The largest value in every group."""
+    most = np.zeros(int(group.max()) + 1)
+    if np.ptp(values) == 0:
+        return most + values[0]
+    np.maximum.at(most, group, values)
+    return most
+
+
+def _mixed(keys: WholeArray) -> WholeArray:
+    """A number for every entry; the sums of lines that are equal are equal."""
+    factors = np.random.default_rng(1).integers(1, 1 << 62, size=keys.shape[1]) | 1
+    mixed = (keys + 1) * np.int64(0x9E3779B97F4A7C1)
+    return np.asarray((mixed ^ (mixed >> np.int64(31))) * factors)
+
+
+def _groups(keys: WholeArray, mixed: WholeArray, without: frozenset[int]) -> IndexArray:
+    """For every line a number that lines share which are equal but for some slots."""
+    kept = [slot for slot in range(keys.shape[1]) if slot not in without]
+    hashed = mixed[:, kept].sum(axis=1)
+    order = np.argsort(hashed, kind="stable")
+    ordered = hashed[order]
+    new = ordered[1:] != ordered[:-1]
+    for slot in kept:
+        own = keys[order, slot]
+        if np.any(~new & (own[1:] != own[:-1])):  # two lines with one hash: sort the lines
+            return np.asarray(np.unique(keys[:, kept], axis=0, return_inverse=True)[1].ravel())
+    group = np.empty(len(keys), dtype=np.intp)
+    group[order] = np.concatenate([[0], np.cumsum(new)])
+    return group
+
+
+def _partners(keys: WholeArray, counts: FloatArray, targets: IndexArray, slot: int) -> IndexArray:
+    """Targets × some: kinds that differ in one slot alone, each as often as it has rows; -1 for none."""
+    group = _groups(keys, _mixed(keys), frozenset((slot,)))
+    order = np.argsort(group, kind="stable")
+    starts = np.searchsorted(group[order], np.arange(int(group.max()) + 2))
+    listed = np.repeat(order, np.minimum(counts[order], _MOST_RECTANGLES).astype(np.intp))
+    ends = np.concatenate([[0], np.cumsum(np.minimum(counts[order], _MOST_RECTANGLES).astype(np.intp))])
+    first, last = ends[starts[group[targets]]], ends[starts[group[targets] + 1]]
+    # Every member in turn, without those of the target's own kind.
+    found = np.full((targets.size, _MOST_RECTANGLES), -1, dtype=np.intp)
+    filled = np.zeros(targets.size, dtype=np.intp)
+    for step in range(int(min(4 * _MOST_RECTANGLES, (last - first).max(initial=0)))):
+        place = first + step
+        inside = place < last
+        member = listed[np.where(inside, place, 0)]
+        use = inside & (member != targets) & (filled < _MOST_RECTANGLES)
+        found[np.flatnonzero(use), filled[use]] = member[use]
+        filled[use] += 1
+    return found

@@ -1,0 +1,323 @@
+r"""Small groups of rows with few values each: all their worlds are listed.
+
+Rows that no chain of numbers connects say nothing about each other. A component of n rows with k values each
+has :math:`k^n` worlds. Where these are few, two bounds and a simulation use all of them.
+
+**A fractional matching.** Weights :math:`w_e` on pairs of worlds, with and without the asked value of row j,
+that use no world by more than its chance; worlds without the value count :math:`1/(k - 1)` as much. Tell the
+pair: :math:`R_j/v \ge \frac{k}{k - 1} \sum_e w_e f(g_e)`. Pairs are taken in the order of how far the noise
+tells them apart, those that differ in few rows alone.
+
+**The exact answers.** Tell them: what is left is the variance within the worlds that have the same.
+
+**The risk itself**, for independent Gaussian and Laplace noise: the mean over drawn answers of the posterior
+variance, which is computed from all worlds. It lies between the mean less and plus a margin that is wrong
+with a chance below :data:`WRONG` (empirical Bernstein: A. Maurer and M. Pontil, 2009). The draws have a fixed
+seed.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from sightline.arrays import FloatArray, IndexArray
+from sightline.labeled.bounds.coin import CoinPrior
+from sightline.labeled.bounds.priors import TwoPointPrior
+from sightline.labeled.bounds.scalar_risk import MARGIN, two_point_table
+from sightline.labeled.pairs import RowKinds
+from sightline.labeled.unit_design import Design, RowNoise
+from sightline.labeled.units import BoolArray, Units
+from sightline.numerics.residuals import gamma
+
+WRONG = 1e-10  # the chance that a simulated margin is too small, for all of a design
+_MOST_KINDS = 20_000  # of rows in a design whose components are looked for
+_MOST_WORLDS = 1 << 14
+# Pairs of worlds that are compared in a design, and worlds × draws: each takes about 0.1 s.
+_MOST_PAIRED, _MOST_DRAWN = 2e7, 6e6
+_MOST_DRAWS, _FEWEST_DRAWS = 20_000, 1_000
+_MOST_MOVED = (0, 3, 2)  # other rows in which two worlds differ, for one, two, and more values a row
+_MOST_DIRECTIONS = 400  # the nearest ones of a row and value
+_LEAST_RISK = 1e-6  # pairs that keep less are not worth while
+_WIDE = 1.02
+
+
+def with_small_worlds(design: Design, lower: FloatArray, upper: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Both ends of units of one row, improved in components with few worlds."""
+    prior, units = design.prior, design.units
+    fair = prior.categories > 1 or isinstance(prior.target, TwoPointPrior)
+    if not fair or not 0 < len(units) <= _MOST_KINDS or design.noise.shared:
+        return lower, upper
+    if not isinstance(units, Units):
+        units = units.choose(np.arange(len(units)))
+    rows = RowKinds.of(units)
+    wide = np.any(upper > _WIDE * lower, axis=1) & rows.single
+    listed = _Listed.of(rows, design)
+    if not wide.any() or not listed.small[rows.kind[wide]].any():
+        return lower, upper
+    lower, upper = lower.copy(), upper.copy()
+    share, found = design.noise.share, listed.found(np.unique(rows.kind[wide]))
+    for kind in np.flatnonzero(wide & np.isin(rows.kind, list(found))).tolist():
+        low, high = found[int(rows.kind[kind])]
+        upper[kind] = np.minimum(upper[kind], high)
+        lower[kind] = np.minimum(np.maximum(lower[kind], low * share), upper[kind])
+    return lower, upper
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Listed:
+    """The components of a design."""
+
+    rows: RowKinds
+    design: Design
+    component: IndexArray  # of every kind of row
+
+    @classmethod
+    def of(cls, rows: RowKinds, design: Design) -> _Listed:
+        kinds = rows.counts.size
+        line = np.repeat(np.arange(kinds), rows.rows[0].size)
+        number = rows.rows.reshape(-1).astype(np.intp)
+        inside = number < rows.numbers
+        edges = line[inside], kinds + number[inside]
+        size = kinds + rows.numbers
+        graph = sparse.coo_array((np.ones(edges[0].size), edges), shape=(size, size))
+        component = sparse.csgraph.connected_components(graph, directed=False)[1]
+        return cls(rows=rows, design=design, component=component[:kinds])
+
+    @property
+    def values(self) -> int:
+        """k: of one row."""
+        return max(2, self.design.prior.categories)
+
+    @cached_property
+    def small(self) -> BoolArray:
+        """Kinds of rows in components with few worlds."""
+        people = np.bincount(self.component, self.rows.counts)
+        return np.asarray((people * math.log(self.values) <= math.log(_MOST_WORLDS) + 1e-9)[self.component])
+
+    def found(self, kinds: IndexArray) -> dict[int, tuple[FloatArray, FloatArray]]:
+        """Both ends of some kinds of rows, as far as the work goes; equal components are looked at once."""
+        wanted = kinds[self.small[kinds]]
+        order, ends = np.argsort(self.component[wanted], kind="stable"), {}
+        groups = np.split(wanted[order], np.flatnonzero(np.diff(self.component[wanted][order])) + 1)
+        worlds = [self._worlds(int(self.component[group[0]])) for group in groups]
+        total = len({one.key for one, _ in worlds})
+        work = [_MOST_PAIRED / total, _MOST_DRAWN / total]
+        known: dict[bytes, list[tuple[FloatArray, FloatArray]]] = {}
+        for group, (one, members) in zip(groups, worlds, strict=True):
+            targets = [int(np.flatnonzero(members == kind)[0]) for kind in group]
+            key = one.key + np.array(targets).tobytes()
+            if key not in known:
+                low = one.matched(targets, work[0])
+                drawn = one.drawn(targets, work[1], WRONG / total)
+                known[key] = [(np.maximum(a, b), c) for a, (b, c) in zip(low, drawn, strict=True)]
+            ends |= dict(zip(group.tolist(), known[key], strict=True))
+        return ends
+
+    def _worlds(self, component: int) -> tuple[_Worlds, IndexArray]:
+        """The worlds of a component, and the kind of each of its rows."""
+        rows, noise, k = self.rows, self.design.noise, self.values
+        own = np.flatnonzero(self.component == component)
+        members = np.repeat(own, rows.counts[own].astype(np.intp))
+        used = np.unique(rows.rows[own])
+        used = used[used < rows.numbers]
+        table = np.zeros((members.size, k, rows.numbers + 1))
+        line = np.arange(members.size)[:, None]
+        for column in range(rows.rows.shape[1]):
+            weights = 1.0 if rows.weights is None else rows.weights[members, column]
+            value = column if k == rows.rows.shape[1] else 1  # a yes or no has the columns 0 and a
+            np.add.at(table[:, value], (line, rows.rows[members, column]), weights)
+        width = self.design.prior.target.width if k == 2 else 1.0
+        return _Worlds(table=table[:, :, used] * width, noise=noise.take(used)), members
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Worlds:
+    """All worlds of rows with a few values each."""
+
+    table: FloatArray  # rows × values × numbers: what a row adds to every number
+    noise: RowNoise
+
+    @property
+    def key(self) -> bytes:
+        """What worlds that are alike have in common."""
+        noise = self.noise
+        parts = (self.table, noise.information, noise.variance, noise.laplace, noise.exact)
+        return bytes(str(self.table.shape), "ascii") + b"".join(part.tobytes() for part in parts)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The values of one row after the other."""
+        return (self.table.shape[1],) * len(self.table)
+
+    @cached_property
+    def answers(self) -> FloatArray:
+        """Of every world the exact numbers."""
+        total = np.zeros((1, self.table.shape[2]))
+        for row in self.table:
+            total = (total[:, None, :] + row).reshape(-1, self.table.shape[2])
+        return total
+
+    def value(self, row: int) -> IndexArray:
+        """Of every world the value of a row."""
+        return np.unravel_index(np.arange(len(self.answers)), self.shape)[row]
+
+    def matched(self, targets: list[int], work: float) -> list[FloatArray]:
+        """The larger of the first two bounds, for every value of some rows; of a yes or no for one."""
+        k, exactly = self.table.shape[1], self._exactly
+        directions = min(_MOST_DIRECTIONS, int(work / (len(targets) * k * math.prod(self.shape))))
+        found = []
+        for row in targets:
+            asked = range(k if k > 2 else 1)
+            pairs = [self._matching(row, a, directions) if directions else 0.0 for a in asked]
+            found.append(np.maximum(np.array(pairs), exactly(row)[: len(asked)]) * (1 - MARGIN - 1e-9))
+        return found
+
+    @cached_property
+    def _exactly(self) -> Any:
+        """What exact answers leave of every value of a row."""
+        k = self.table.shape[1]
+        largest = float(np.abs(self.answers).max(initial=0.0))
+        if not (np.all(self.table == np.rint(self.table)) and largest < 2**52):  # sums would be rounded
+            return lambda _: np.zeros(k)
+        group = np.unique(self.answers, axis=0, return_inverse=True)[1].ravel()
+        chances = np.bincount(group) / len(group)
+
+        def left(row: int) -> FloatArray:
+            joint = np.bincount(group * k + self.value(row), minlength=chances.size * k).reshape(-1, k)
+            joint = joint / len(group)
+            risks = (joint * (chances[:, None] - joint) / chances[:, None]).sum(axis=0)
+            return np.asarray(risks * k**2 / (k - 1))
+
+        return left
+
+    def _matching(self, row: int, asked: int, most: int) -> float:
+        """The bound of a greedy matching."""
+        k, total = self.table.shape[1], 0.0
+        left = np.full(self.shape, 1.0 / len(self.answers))
+        left[(slice(None),) * row + (asked,)] *= k - 1
+        moves, risks = self._directions(row, asked, most)
+        for move, risk in zip(moves, risks.tolist(), strict=True):
+            start, end = ([slice(None)] * len(self.table) for _ in range(2))
+            for place, before, after in move:
+                start[place], end[place] = before, after
+            first, second = left[tuple(start)], left[tuple(end)]
+            weight = np.minimum(first, second)
+            total += float(weight.sum()) * risk
+            left[tuple(start)] = first - weight
+            left[tuple(end)] = second - weight
+        return total * k / (k - 1)
+
+    def _directions(self, row: int, asked: int, most: int) -> tuple[list[tuple[Any, ...]], FloatArray]:
+        """Changes of a row's value with changes of others, by what noise leaves of a coin between the two."""
+        k, changes = self.table.shape[1], self._changes
+        own = [(row, asked, b) for b in range(k) if b != asked]
+        others = [change for change in changes if change[0] != row]
+        sizes = np.array([changes[change] for change in others]).reshape(len(others), self.table.shape[2])
+        moves: list[tuple[Any, ...]] = []
+        apart: list[FloatArray] = []
+        overlaps: list[FloatArray] = []
+        for number in range(_MOST_MOVED[min(k, 3) - 1] + 1):
+            places = [
+                combination
+                for combination in itertools.combinations(range(len(others)), number)
+                if len({others[place][0] for place in combination}) == number
+            ]
+            chosen = np.array(places, dtype=np.intp).reshape(len(places), number)
+            total = sizes[chosen].sum(axis=1) if number else np.zeros((1, sizes.shape[1]))
+            for change in own:
+                apart.append(self._information(total + changes[change]))
+                overlaps.append(self._overlap(total + changes[change]))
+                moves += [(change, *(others[place] for place in combination)) for combination in places]
+        information = np.concatenate(apart)
+        near = np.argsort(information, kind="stable")[:most]
+        seen = np.minimum(information[near], 1e6)
+        if k == 2:
+            risks = 4 * two_point_table().lower(seen)
+        else:
+            risks = CoinPrior(share=1 / k).lower_bounds(seen, np.ones(near.size), False)[0]
+        # Laplace answers far apart tell much less than their information says.
+        risks = np.maximum(risks, np.concatenate(overlaps)[near] * (1 - 1e-9))
+        risks = np.where(np.isfinite(information[near]), risks, 0.0)
+        order = np.argsort(-risks, kind="stable")
+        order = order[risks[order] > _LEAST_RISK]
+        return [moves[place] for place in near[order].tolist()], risks[order]
+
+    def _overlap(self, change: FloatArray) -> FloatArray:
+        """The squared affinity of the answers: at most the risk of a coin over its variance, for all odds."""
+        noise = np.where(self.noise.exact, 0.0, self.noise.information)
+        shift = np.abs(change) * np.sqrt(noise) / 2
+        one = self.noise.laplace == 1
+        logarithm = np.where(one, 2 * (np.log1p(shift) - shift), -(shift**2))
+        return np.exp(logarithm.sum(axis=1))
+
+    @cached_property
+    def _changes(self) -> dict[tuple[int, int, int], FloatArray]:
+        """What every change of one row's value adds to the numbers."""
+        rows, k = self.table.shape[:2]
+        pairs = itertools.permutations(range(k), 2)
+        return {(r, a, b): self.table[r, b] - self.table[r, a] for a, b in pairs for r in range(rows)}
+
+    def _information(self, change: FloatArray) -> FloatArray:
+        noise = np.where(self.noise.exact, 0.0, self.noise.information)
+        seen = change**2 @ noise * (1 + gamma(4 * noise.size + 8))
+        return np.where(np.any(change[:, self.noise.exact] != 0, axis=1), np.inf, seen)
+
+    def drawn(self, targets: list[int], work: float, wrong: float) -> list[tuple[FloatArray, FloatArray]]:
+        """What is left of every value of some rows, from below and from above, by simulation."""
+        k = self.table.shape[1]
+        asked = k if k > 2 else 1
+        draws = min(_MOST_DRAWS, int(work / math.prod(self.shape)))
+        laws = np.all(self.noise.laplace <= 1) and self.noise.share == 1
+        if draws < _FEWEST_DRAWS or not laws:
+            return [(np.zeros(asked), np.ones(asked))] * len(targets)
+        # One margin for every value of every row, from both sides.
+        level = math.log(4 * len(targets) * asked / wrong)
+        sums = [np.zeros((2, asked)) for _ in targets]
+        holds = [np.eye(k)[self.value(row)][:, :asked] for row in targets]
+        for posterior in self._posteriors(draws):
+            for total, held in zip(sums, holds, strict=True):
+                chance = posterior @ held
+                left = chance * (1 - chance) * (k**2 / (k - 1))
+                total += np.stack([left.sum(axis=0), (left**2).sum(axis=0)])
+        found, most = [], k**2 / (k - 1) / 4
+        for mean, square in (total / draws for total in sums):
+            spread = np.maximum(square - mean**2, 0.0) * draws / (draws - 1)
+            margin = np.sqrt(2 * spread * level / draws) + most * 7 * level / (3 * (draws - 1))
+            found.append((np.maximum(mean - margin, 0.0), np.minimum(mean + margin, 1.0)))
+        return found
+
+    def _posteriors(self, draws: int) -> Iterator[FloatArray]:
+        """The chances of all worlds after each of some drawn answers, a few at a time."""
+        generator = np.random.default_rng(0)
+        scales = np.where(self.noise.exact, np.inf, self.noise.information) ** -0.5
+        laplace = self.noise.laplace > 0
+        exact = np.unique(self.answers[:, self.noise.exact], axis=0, return_inverse=True)[1].ravel()
+        noisy = ~self.noise.exact
+        seen = self.answers[:, noisy] / scales[noisy]
+        gaussian = seen[:, ~laplace[noisy]]
+        size = np.sum(gaussian**2, axis=1) / 2
+        together = max(1, (1 << 20) // max(1, len(seen) * (1 + int(laplace.sum()))))
+        for start in range(0, draws, together):
+            number = min(together, draws - start)
+            truth = generator.integers(0, len(seen), number)
+            answers = seen[truth] + np.where(
+                laplace[noisy],
+                generator.laplace(size=(number, seen.shape[1])),
+                generator.standard_normal((number, seen.shape[1])),
+            )
+            fit = answers[:, ~laplace[noisy]] @ gaussian.T - size
+            for column in np.flatnonzero(laplace[noisy]):
+                fit -= np.abs(answers[:, column, None] - seen[:, column])
+            fit = np.where(exact[truth][:, None] == exact, fit, -np.inf)
+            fit -= fit.max(axis=1, keepdims=True)
+            chances = np.exp(fit)
+            chances /= chances.sum(axis=1, keepdims=True)
+            yield chances

@@ -1,0 +1,490 @@
+"""A ledger: what was published about a table's people, and whether one more release may follow.
+
+Every verb reads the whole chain and checks it. Nothing is locked during an audit: ``add`` decides, and if
+somebody else was faster, it reads what they added and decides again.
+"""
+
+from __future__ import annotations
+
+import getpass
+import hashlib
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from os import PathLike
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sightline.auditing.plan import Plan, Release
+from sightline.auditing.reading import checked_plan, plan_file_text, with_limit
+from sightline.auditing.session import opened
+from sightline.errors import DamagedLedger, InvalidInput, InvalidPlan, require
+from sightline.ledger.decision import Decision, decide
+from sightline.ledger.entries import Entry
+from sightline.ledger.entries import Membership as StoredMembership
+from sightline.ledger.folder import HEAD, Chain, LedgerFolder
+from sightline.ledger.frozen import Found, FrozenRelease, freeze, renumbered
+from sightline.ledger.history import PastRelease, history
+from sightline.ledger.people import PeopleKey, numbered
+from sightline.ledger.storage import (
+    files,
+    read_groups,
+    read_names,
+    renamed,
+    written_groups,
+    written_names,
+)
+from sightline.progress import Progress, reporting
+from sightline.report.files import check_new, write_new
+from sightline.tables.engines.address import scheme_of
+
+AnyPath: TypeAlias = "str | PathLike[str]"
+ReleaseLike: TypeAlias = "AnyPath | Mapping[str, Any] | Release"
+ONE_VALUE, BY_EPOCH = "one", "by-epoch"
+_HEAD_SECTIONS = ("data", "privacy", "attacker", "limits")
+_ANY_RELEASE = {"name": "any", "sql": "SELECT COUNT(*) FROM data", "noise_stddev": 1.0}
+_MOST_BYTES = 4_000_000  # of a head or a release
+_TRIES = 10_000  # how often others may be faster
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _State:
+    """A ledger as it was read: the entries, who is who, and the releases that count."""
+
+    chain: Chain
+    head: dict[str, Any]
+    people: dict[str, int]  # the number of each name
+    past: tuple[PastRelease, ...]
+
+    @property
+    def limited_head(self) -> dict[str, Any]:
+        """The head with the limit that holds now."""
+        changed = [one.limit for one in self.chain.entries if one.kind == "limit"]
+        limits = self.head.get("limits", {}) | ({"remaining_uncertainty": changed[-1]} if changed else {})
+        return {**self.head, "limits": limits} if limits else self.head
+
+    @property
+    def despite(self) -> tuple[str, ...]:
+        """Everything that was added despite its check, or that changed what is asked."""
+        told = {"release": "added despite its check", "limit": "another limit", "cancel": "cancelled"}
+        return tuple(
+            f"entry {one.number}, {one.at[:10]}: {told[one.kind]}"
+            + (f" ({one.limit:.0%})" if one.kind == "limit" else "")
+            + f": {one.despite}"
+            for one in self.chain.entries
+            if one.despite
+        )
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Candidate:
+    """A release that was run on the table, and what it would do."""
+
+    state: _State
+    frozen: FrozenRelease
+    added: PastRelease
+    new_names: list[str]  # of people whom the ledger does not know yet
+    decision: Decision
+
+
+@dataclass(frozen=True, slots=True)
+class Ledger:
+    """A folder with everything that was published about a table's people."""
+
+    folder: LedgerFolder
+    key: PeopleKey
+
+    @classmethod
+    def open(cls, folder: AnyPath, *, key: AnyPath | None = None) -> Ledger:
+        """The ledger in a folder; ``key`` is the file that it was started with, none if keys are in clear."""
+        ledger = cls(LedgerFolder(Path(folder)), PeopleKey.read(key))
+        start = ledger.folder.chain().entries[0]
+        require(
+            ledger.key.check == start.key_check,
+            "the key that the ledger was started with" if start.key_check else "no key: keys are in clear",
+            got="another" if ledger.key.key else "none",
+            fix="give --key FILE" if start.key_check else "leave --key out",
+        )
+        return ledger
+
+    @classmethod
+    def start(cls, folder: AnyPath, *, head: AnyPath, values: str, key: AnyPath | None = None) -> Ledger:
+        """Start a ledger from a plan without releases.
+
+        ``values`` says whether all releases are about one value of each person ("one"), or each epoch has a
+        value of its own ("by-epoch").
+        """
+        require(values in (ONE_VALUE, BY_EPOCH), f"values {ONE_VALUE!r} or {BY_EPOCH!r}", got=repr(values))
+        given = _head(_bytes(Path(head), "a head"), Path(head).name)
+        plan = _plan(_with_source(given, Path(head).absolute().parent))
+        require(
+            plan.data.max_rows_per_record == 1 and not plan.privacy.periods,
+            "a head with one row for each person, and without periods",
+            got="another",
+            fix="make the row by [data] sql; other months are other entries",
+            error=InvalidPlan,
+        )
+        with opened(plan, Path()):
+            pass
+        text = plan_file_text(plan, without=("release",)).encode()
+        ledger = cls(LedgerFolder(Path(folder)), PeopleKey.read(key))
+        first = {"head": hashlib.sha256(text).hexdigest(), "key_check": ledger.key.check, "values": values}
+        ledger.folder.start(text, _entry(Chain(entries=()), kind="start", **first))
+        return ledger
+
+    def check(
+        self,
+        release: ReleaseLike,
+        *,
+        epoch: str = "",
+        table: AnyPath | None = None,
+        top: int = 10,
+        progress: Progress | None = None,
+    ) -> Decision:
+        """What this release would do after all others. Nothing is written.
+
+        ``table`` is another file with the columns of the head's, such as this month's.
+        """
+        with reporting(progress):
+            return self._candidate(_release(release), epoch, table, top).decision
+
+    def add(
+        self,
+        release: ReleaseLike,
+        *,
+        epoch: str = "",
+        table: AnyPath | None = None,
+        despite: str = "",
+        top: int = 10,
+        progress: Progress | None = None,
+    ) -> tuple[Decision, int | None]:
+        """Decide again, and append the release if everyone keeps the limit, or ``despite`` a stated reason.
+
+        Returns the decision and the number of the new entry; none if nothing was added. Only with a number
+        may the release go out.
+        """
+        own = _release(release)
+        with reporting(progress):
+            for _ in range(_TRIES):
+                candidate = self._candidate(own, epoch, table, top)
+                failed = candidate.decision.passed is False
+                if failed and not despite:
+                    return candidate.decision, None
+                entry = self._release_entry(candidate, despite if failed else "")
+                if self.folder.append(entry):
+                    return candidate.decision, entry.number
+        raise _never_quiet()
+
+    def cancel(self, number: int, *, reason: str) -> int:
+        """An entry that no one saw no longer counts; both stay. Returns the number of the new entry."""
+        require(bool(reason.strip()), "a reason", got="nothing")
+
+        def cancelled(chain: Chain) -> Entry:
+            releases = {one.number for one in chain.entries if one.kind == "release"}
+            counting = releases - {one.cancels for one in chain.entries}
+            require(number in counting, "the number of a release that counts", got=number)
+            return _entry(chain, kind="cancel", cancels=number, despite=reason)
+
+        return self._append(cancelled)
+
+    def start_epoch(self, name: str) -> int:
+        """Start an epoch: its releases are about a new value of each person."""
+
+        def started(chain: Chain) -> Entry:
+            values = chain.entries[0].values
+            require(values == BY_EPOCH, f"a ledger with values {BY_EPOCH!r}", got=repr(values))
+            fresh = name.strip() and name not in _epochs(chain)
+            require(bool(fresh), "the name of a new epoch", got=repr(name[:60]))
+            return _entry(chain, kind="epoch", epoch=name)
+
+        return self._append(started)
+
+    def set_limit(self, limit: float | str, *, reason: str) -> int:
+        """Set another limit for all later answers, which will list it."""
+        require(bool(reason.strip()), "a reason", got="nothing")
+        share = with_limit(_plan(_head(self.folder.read(HEAD), HEAD)), limit).limits.remaining_uncertainty
+        return self._append(lambda chain: _entry(chain, kind="limit", limit=share, despite=reason))
+
+    def log(self) -> tuple[Entry, ...]:
+        """All entries, in order."""
+        return self.folder.chain().entries
+
+    def verify(self, *, head: str | None = None) -> str:
+        """Read everything, compare it with its hashes, and return the hash of the last entry.
+
+        ``head`` is such a hash that was kept: it must be that of an entry.
+        """
+        state = self._state(every_file=True)
+        hashes = [one.before for one in state.chain.entries[1:]] + [state.chain.last]
+        if head is not None and head not in hashes:
+            raise DamagedLedger("expected the kept hash among the entries, got none: entries were rewritten")
+        return state.chain.last
+
+    def plan(self, out: AnyPath) -> Path:
+        """Write everything so far as a plan, and its table beside it, both for the owner only.
+
+        The values of its secret are no one's: they give every release its true sums. What an audit reads from
+        single values, such as how few there are, it does not show.
+        """
+        path = Path(out)
+        table = path.with_suffix(".parquet")
+        for file in (path, table):
+            check_new(file, force=False)
+        state = self._state()
+        require(bool(state.past), "a ledger with a release that counts", got="none")
+        made = history(state.limited_head, state.past, labels=_labels(state.people, {}, self.key))
+        with made.table() as relation, LedgerFolder(path.absolute().parent).draft() as draft:
+            relation.write_parquet(str(draft), compression="zstd")
+            write_new(table, draft.read_bytes(), force=False, owner_only=True)
+        data = made.plan.data.model_copy(update={"source": table.name})
+        text = plan_file_text(made.plan.model_copy(update={"data": data}))
+        write_new(path, text.encode(), force=False, owner_only=True)
+        return path
+
+    def _append(self, make: Callable[[Chain], Entry]) -> int:
+        """Append the entry that is made from the chain; made again if others were faster."""
+        for _ in range(_TRIES):
+            entry = make(self.folder.chain())
+            if self.folder.append(entry):
+                return entry.number
+        raise _never_quiet()
+
+    def _candidate(self, release: Release, epoch: str, table: AnyPath | None, top: int) -> _Candidate:
+        state = self._state()
+        _check_epoch(state.chain, epoch)
+        _check_name(state.chain, release)
+        head = state.limited_head
+        if table is not None:
+            head = {**head, "data": {**head["data"], "source": str(table)}}
+            head = _with_source(head, Path().absolute())
+        number = len(state.chain.entries)
+        frozen = freeze(_plan(head), Path(), release, number=number, key=self.key)
+        before = [one for one in state.chain.entries if one.kind == "release"]
+        require(
+            not before or before[-1].columns == frozen.columns,
+            f"columns of the kinds {' and '.join(before[-1].columns if before else ())}, as before",
+            got=" and ".join(frozen.columns),
+            fix="has the table changed?",
+        )
+        person, new_names = numbered(state.people, frozen.names)
+        require(
+            not before or len(new_names) < len(frozen.names),
+            "a table with people whom the ledger knows",
+            got="another table, with none of them",
+            fix="has the record's key changed?",
+        )
+        added = PastRelease(
+            number=number,
+            release=release,
+            epoch=epoch,
+            numbers=frozen.numbers,
+            groups=renumbered(frozen.groups, person),
+            found=frozen.found,
+        )
+        present = dict(zip(person.tolist(), frozen.keys, strict=True))
+        everyone = {**state.people, **{one: len(state.people) + i for i, one in enumerate(new_names)}}
+        made = history(head, (*state.past, added), labels=_labels(everyone, present, self.key))
+        decision = decide(made, number=number, despite=state.despite, top=top)
+        return _Candidate(state=state, frozen=frozen, added=added, new_names=new_names, decision=decision)
+
+    def _release_entry(self, candidate: _Candidate, despite: str) -> Entry:
+        """The entry of a release; its files are stored."""
+        frozen, added, state = candidate.frozen, candidate.added, candidate.state
+        alike = next((one for one in reversed(state.past) if one.release.sql == added.release.sql), None)
+        base = None if alike is None else renamed(alike.groups, alike.numbers, added.numbers)
+        new, hashed = candidate.new_names, bool(self.key.key)
+        with files() as connection:
+            text, changes, rows = written_groups(connection, self.folder, added.groups, base)
+            names = written_names(connection, self.folder, new, hashed=hashed) if new else b""
+        stem, status = f"{added.number:06d}", candidate.decision.result.verdict.status
+        return _entry(
+            state.chain,
+            kind="release",
+            release=frozen.release,
+            epoch=added.epoch,
+            table=frozen.table,
+            answers=frozen.found.answers,
+            columns=frozen.columns,
+            numbers=frozen.numbers,
+            members=StoredMembership(
+                file=self.folder.store(text, f"{stem}.parquet"),
+                people=rows,
+                since=alike.number if alike is not None and changes else -1,
+            ),
+            new_people=self.folder.store(names, f"{stem}.people.parquet") if new else None,
+            private=self.folder.store(frozen.found.text(), f"{stem}.owner.json"),
+            verdict="" if status is None else status.value,
+            despite=despite,
+        )
+
+    def _state(self, *, every_file: bool = False) -> _State:
+        """Read the ledger; with ``every_file`` the owner's files must be there, too."""
+        chain, hashed = self.folder.chain(), bool(self.key.key)
+        cancelled = {one.cancels for one in chain.entries}
+        people: dict[str, int] = {}
+        past: dict[int, PastRelease] = {}
+        with files() as connection:
+            for entry in chain.entries:
+                if entry.release is None or entry.members is None:
+                    continue
+                if entry.new_people is not None:
+                    for name in read_names(connection, self.folder.checked(entry.new_people), hashed=hashed):
+                        people[name] = len(people)
+                earlier = past.get(entry.members.since)
+                base = renamed(earlier.groups, earlier.numbers, entry.numbers) if earlier else None
+                path = self.folder.checked(entry.members.file)
+                past[entry.number] = PastRelease(
+                    number=entry.number,
+                    release=entry.release,
+                    epoch=entry.epoch,
+                    numbers=entry.numbers,
+                    groups=read_groups(connection, path, base, len(entry.numbers)),
+                    found=self._found(entry, strict=every_file),
+                )
+        return _State(
+            chain=chain,
+            head=_head(self.folder.read(HEAD), HEAD),
+            people=people,
+            past=tuple(one for number, one in past.items() if number not in cancelled),
+        )
+
+    def _found(self, entry: Entry, *, strict: bool) -> Found | None:
+        """What the owner's file of a release has; none if it is missing, which only a check can do with."""
+        assert entry.private is not None
+        if not strict and not (self.folder.path / entry.private.name).exists():
+            return None
+        return Found.of_text(self.folder.checked(entry.private).read_bytes())
+
+
+def _never_quiet() -> InvalidInput:
+    return InvalidInput("expected a quiet moment to add an entry, got others that were faster each time")
+
+
+def _entry(chain: Chain, **content: Any) -> Entry:
+    """The next entry of a chain."""
+    now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    require(
+        not chain.entries or chain.entries[-1].at <= now,
+        f"a time after the last entry's, {chain.entries[-1].at if chain.entries else ''}",
+        got=now,
+        fix="set the clock",
+    )
+    return Entry(number=len(chain.entries), at=now, by=_user(), before=chain.last, **content)
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError):  # a container may have a user without a name
+        return "unknown"
+
+
+def _epochs(chain: Chain) -> list[str]:
+    return [one.epoch for one in chain.entries if one.kind == "epoch"]
+
+
+def _check_epoch(chain: Chain, epoch: str) -> None:
+    known = _epochs(chain) if chain.entries[0].values == BY_EPOCH else [""]
+    require(
+        epoch in known,
+        f"an epoch of the ledger: {', '.join(known[-5:]) or 'none was started'}"
+        if known != [""]
+        else "no epoch: all releases are about one value",
+        got=repr(epoch[:60]) if epoch else "none",
+        fix="sightline ledger epoch FOLDER NAME starts one" if known != [""] else "",
+    )
+
+
+def _check_name(chain: Chain, release: Release) -> None:
+    """A name means one query; the same query may be published again under its name."""
+    for one in chain.entries:
+        if one.release is not None and one.release.name == release.name:
+            require(
+                one.release.sql == release.sql,
+                f"another name, since entry {one.number} has {release.name[:60]!r} for another query",
+                got="the same",
+            )
+
+
+def _labels(people: Mapping[str, int], present: Mapping[int, str], key: PeopleKey) -> NDArray[np.object_]:
+    """What to call each person: their key if it is known, else their number."""
+    labels = np.array(
+        list(people) if not key.key else [f"#{place}" for place in people.values()], dtype=object
+    )
+    for place, name in present.items():
+        labels[place] = name
+    return labels
+
+
+def _bytes(path: Path, what: str) -> bytes:
+    try:
+        with path.open("rb") as file:
+            text = file.read(_MOST_BYTES + 1)
+    except OSError as error:
+        reason = (error.strerror or "it cannot be read").lower()
+        raise InvalidInput(f"expected {what}, got {str(path)!r}: {reason}") from None
+    require(len(text) <= _MOST_BYTES, f"{what} of at most {_MOST_BYTES:,} bytes", got="more")
+    return text
+
+
+def _toml(text: bytes, name: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(text.decode("utf-8-sig"))
+    except (ValueError, RecursionError) as error:
+        reason = " ".join(str(error).split())[:200]
+        raise InvalidPlan(f"{name}: expected TOML, got a file that is not: {reason}") from None
+
+
+def _head(text: bytes, name: str) -> dict[str, Any]:
+    content = _toml(text, name)
+    strange = [section for section in content if section not in _HEAD_SECTIONS]
+    require(
+        not strange and isinstance(content.get("data"), dict),
+        f"{name}: a head with the sections {', '.join(_HEAD_SECTIONS)}, of which data must be there",
+        got=f"[{strange[0][:60]}]" if strange else "no [data]",
+        fix="releases are added to the ledger one by one" if "release" in strange else "",
+        error=InvalidPlan,
+    )
+    return content
+
+
+def _plan(head: Mapping[str, Any]) -> Plan:
+    return checked_plan({**head, "release": [_ANY_RELEASE]}, HEAD)
+
+
+def _with_source(head: Mapping[str, Any], base: Path) -> dict[str, Any]:
+    """The head with the path of its table written in full."""
+    data = dict(head["data"])
+    sources = {"source": data.get("source"), **data.get("tables", {})}
+    full = {
+        name: str(base / source) if isinstance(source, str) and scheme_of(source) is None else source
+        for name, source in sources.items()
+    }
+    data["source"] = full.pop("source")
+    if full:
+        data["tables"] = full
+    return {**head, "data": data}
+
+
+def _release(release: ReleaseLike) -> Release:
+    """One release: a file with one section [[release]], a mapping with its fields, or itself."""
+    if isinstance(release, Release):
+        return release
+    name, section = "release", release
+    if not isinstance(release, Mapping):
+        name, content = Path(release).name, _toml(_bytes(Path(release), "a release"), Path(release).name)
+        sections = content.get("release", [])
+        require(
+            set(content) == {"release"} and isinstance(sections, list) and len(sections) == 1,
+            f"{name}: one section [[release]] and nothing else",
+            got="another file",
+            error=InvalidPlan,
+        )
+        section = sections[0]
+    domain = {"source": "any", "record": "record", "secret": "secret", "bounds": [0.0, 1.0]}
+    privacy = {"epsilon": 1.0, "delta": 1e-6}
+    return checked_plan({"data": domain, "privacy": privacy, "release": [section]}, name).releases[0]

@@ -1,0 +1,122 @@
+"""The entries of a ledger: what happened, in order, each with the hash of the one before.
+
+An entry is a JSON file in one form only (:meth:`Entry.text`), and carries a digest of itself: a flipped bit
+anywhere is seen. Rewriting the end of the chain is seen by whoever kept the hash of its last entry.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from sightline.auditing.plan import Release
+from sightline.errors import DamagedLedger
+
+VERSION: Literal["sightline.ledger/1"] = "sightline.ledger/1"
+NO_ENTRY = "0" * 64  # the hash before the first entry
+_Many = Field(strict=False)
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
+
+
+class StoredFile(_Part):
+    """A file beside the entry, named after its content."""
+
+    name: str
+    sha256: str
+
+
+class FrozenNumbers(_Part):
+    """Numbers of one release over the same groups of people: one column of the ledger's table."""
+
+    column: str
+    groups: Annotated[tuple[str, ...], _Many]  # the group of each code, for people
+    aggregates: Annotated[tuple[str, ...], _Many]  # SQL over the secret and the column's weight
+    labels: Annotated[tuple[str, ...], _Many]
+    laws: Annotated[tuple[str, ...], _Many]  # of the noise on each aggregate
+    sizes: Annotated[tuple[Annotated[tuple[float, ...], _Many], ...], _Many]  # and by group how much
+    weight: str = ""  # the column of the rows' weights; empty if all are 1
+
+
+class Membership(_Part):
+    """Who was in which number: stored whole, or as what changed since another entry."""
+
+    file: StoredFile
+    people: int  # rows of the file
+    since: int = -1  # the entry that it is a change of; -1 if it is whole
+
+
+class Entry(_Part):
+    """One entry. Which of the fields after ``before`` are given depends on its kind."""
+
+    version: Literal["sightline.ledger/1"] = VERSION
+    number: int
+    kind: Literal["start", "release", "cancel", "epoch", "limit"]
+    at: str  # UTC, as 2026-03-01T09:30:00Z
+    by: str
+    before: str  # SHA-256 of the file of the entry before
+    despite: str = ""  # why it was added although the check did not pass
+    # start
+    head: str = ""  # SHA-256 of head.toml
+    key_check: str = ""  # the keyed hash of a fixed text; empty if keys are stored in clear
+    values: Literal["", "one", "by-epoch"] = ""
+    # release
+    release: Release | None = None
+    epoch: str = ""
+    table: str = ""  # a keyed digest of the rows
+    answers: str = ""  # a digest of the true sums
+    columns: Annotated[tuple[str, ...], _Many] = ()  # the kinds of the record's and the secret's column
+    numbers: Annotated[tuple[FrozenNumbers, ...], _Many] = ()
+    members: Membership | None = None
+    new_people: StoredFile | None = None  # the names of people whom no entry before has
+    private: StoredFile | None = None  # owner-only: true sums, and what was found in the values
+    verdict: str = ""
+    # cancel, limit
+    cancels: int = -1
+    limit: float = 0.0
+
+    def text(self) -> bytes:
+        """The entry as its file has it, with its own digest at the end."""
+        content = self.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+        content = {"version": self.version, **content}
+        inner = _json(content)
+        return _json({**content, "digest": hashlib.sha256(inner).hexdigest()})
+
+    @classmethod
+    def of_text(cls, text: bytes, *, number: int) -> Entry:
+        """The entry in a file; :class:`DamagedLedger` if it is not as it was written."""
+        where = f"entry {number}"
+        try:
+            content: Any = json.loads(text)
+            written = content.get("version")
+            content.pop("digest")
+            entry = cls.model_validate_json(_json(content))
+        except (ValueError, KeyError, AttributeError, TypeError, RecursionError, ValidationError):
+            newer = _newer(text)
+            raise DamagedLedger(
+                f"{where}: expected version {VERSION}, got {newer}; a newer Sightline wrote it"
+                if newer
+                else f"{where}: expected an entry as it was written, got another text; restore it from a copy"
+            ) from None
+        if entry.text() != text or entry.number != number or written != VERSION:
+            raise DamagedLedger(f"{where}: expected an entry as it was written, got changed bytes")
+        return entry
+
+
+def _newer(text: bytes) -> str:
+    """The version of an entry that this version cannot read; empty if it is none."""
+    try:
+        version = json.loads(text)["version"]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return ""
+    known = isinstance(version, str) and version.startswith("sightline.ledger/") and version != VERSION
+    return repr(version[:40]) if known else ""
+
+
+def _json(content: object) -> bytes:
+    return json.dumps(content, ensure_ascii=False, indent=1, allow_nan=False).encode() + b"\n"

@@ -1,0 +1,205 @@
+"""Tell one pair: the bounds against exact risks by listing all worlds, and what they are made of."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import special
+
+from sightline.labeled import pairs, small_worlds
+from sightline.labeled.assessment import assess
+from sightline.labeled.bounds.coin import coin_risk
+from sightline.labeled.bounds.priors import TwoPointPrior
+from sightline.noise.laws import CorrelatedNoise
+from tests.labeled.enumerated_worlds import Few, few
+from tests.labeled.unit_designs import design_of
+
+LAWS = ("gaussian", "laplace", "mixed")
+
+
+def margin(error: np.ndarray, draws: int) -> np.ndarray:
+    """Of a simulated truth: six deviations, and what events that are too rare to be drawn may add."""
+    return 6.0 * error + 7 * np.log(1e9) / (3 * draws)
+
+
+def asked(one: Few, ends: np.ndarray) -> np.ndarray:
+    """Rows × values that are asked: of a yes or no the yes."""
+    return ends[:, -1:] if one.values == 2 else ends
+
+
+def lower_ends(one: Few) -> np.ndarray:
+    design = one.design()
+    return assess(design).lower[design.place]
+
+
+@given(st.lists(st.tuples(st.floats(0, 1), st.sampled_from([1.0, 0.5, 0.25])), min_size=1, max_size=7))
+@settings(deadline=None)
+def test_the_closed_form_is_below_the_mean_over_active_sets(sets: list[tuple[float, float]]) -> None:
+    risks, chances = np.array(sets).T
+    found = pairs._best(risks[None], np.ones((1, risks.size)), chances[None])[0]
+    best = 0.0
+    for number in range(1, risks.size + 1):  # those with the largest risks
+        chosen = np.argsort(-risks, kind="stable")[:number]
+        total = 0.0
+        for active in itertools.product((0, 1), repeat=number):
+            held = np.array(active, dtype=bool)
+            chance = np.prod(np.where(held, chances[chosen], 1 - chances[chosen]))
+            total += chance * risks[chosen][held].sum() / (1 + held.sum())
+        best = max(best, total)
+    assert found <= best + 1e-12
+
+
+def test_one_class_of_others_hides_as_if_they_were_alike() -> None:
+    # m others that noise tells from the target by g keep m/(m + 1) f(g): 1 − 1/n where g is 0.
+    for others in (1, 2, 5, 40):
+        table = np.array([[1] + [1] * others, [1] + [0] * others], dtype=float)
+        for noise in (0.3, 1.0, 3.0):
+            design = design_of(table, np.array([1e-3, noise]), TwoPointPrior(0.0, 1.0))
+            found = pairs.with_pairs(design, np.zeros((2, 1)), np.ones((2, 1)))[design.place[0], 0]
+            expected = others / (others + 1) * coin_risk(noise**-2.0)
+            assert expected * (1 - 1e-3) <= found <= expected
+
+
+def test_a_geometric_answer_that_moves_by_more_tells_no_more_than_a_gaussian_one_that_does() -> None:
+    losses = 10.0 ** np.linspace(-4, 1.4, 400)
+    apart = [-2 * special.ndtri(1 / (1 + np.exp(times * losses))) for times in range(1, 6)]
+    for times, more in enumerate(apart, start=1):
+        assert np.all(more <= times * apart[0] * (1 + 1e-9))
+
+
+@pytest.mark.parametrize("values", [2, 3])
+@pytest.mark.parametrize("seed", range(6))
+def test_without_noise_no_bound_exceeds_what_exact_numbers_leave(values: int, seed: int) -> None:
+    generator = np.random.default_rng([seed, values])
+    for _ in range(6):
+        one = few(
+            generator, rows=int(generator.integers(2, 10 if values == 2 else 7)), values=values, noise=1e-6
+        )
+        truth = asked(one, one.without_noise())
+        assert np.all(lower_ends(one) <= truth + 1e-9)
+        # The same numbers without noise, where the others keep some.
+        exact = Few(counted=one.counted, scales=one.scales, laplace=one.laplace, exact=~one.exact)
+        assert np.all(lower_ends(exact) <= truth + 1e-9)
+        # In small components the bound is attained; elsewhere it is at least found by pairs.
+        assert np.all(lower_ends(one) >= truth * (1 - 1e-5) - 1e-9)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("law", LAWS)
+@pytest.mark.parametrize("values", [2, 3])
+def test_no_lower_end_is_above_the_risk(law: str, values: int) -> None:
+    generator = np.random.default_rng([7, values, LAWS.index(law)])
+    for trial in range(12):
+        noise = float(10 ** generator.uniform(-1.3, 0.5))
+        rows = int(generator.integers(2, 9 if values == 2 else 6))
+        one = few(generator, rows=rows, values=values, noise=noise, law=law, exact=trial % 3 == 0)
+        truth, error = one.simulated(8_000, generator)
+        design = one.design()
+        found = assess(design)
+        truth, error = asked(one, truth), asked(one, error)
+        assert np.all(found.lower[design.place] <= truth + margin(error, 8_000)), (law, values, trial)
+        assert np.all(found.upper_of_best[design.place] >= truth - margin(error, 8_000)), (law, values, trial)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("law", LAWS)
+def test_no_lower_end_is_above_the_risk_by_quadrature(law: str) -> None:
+    generator = np.random.default_rng([11, LAWS.index(law)])
+    for trial in range(6):
+        rows = int(generator.integers(2, 7))
+        counted = np.zeros((2, rows, 2))
+        counted[:, :, 1] = generator.choice([0.0, 1.0, 1.0, 2.0], (2, rows))
+        laplace = {"gaussian": [False, False], "laplace": [True, False], "mixed": [False, True]}[law]
+        scales = 10 ** generator.uniform(-0.5, 0.4, 2)
+        exact = np.array([False, law == "laplace"])  # one number without noise beside a Laplace answer
+        one = Few(counted=counted, scales=scales, laplace=np.array(laplace), exact=exact)
+        truth = asked(one, one.integrated(200))
+        slack = 1e-8 if law == "gaussian" else 2e-3  # kinks
+        assert np.all(lower_ends(one) <= truth + slack), trial
+
+
+@pytest.mark.parametrize("values", [2, 3])
+def test_sorting_finds_no_more_than_comparing_does(values: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    generator = np.random.default_rng(3)
+    for _ in range(20):
+        one = few(generator, rows=12, values=values, noise=float(generator.uniform(0.3, 2.0)))
+        design = one.design()
+        nothing = np.zeros((len(design.units), design.prior.categories))
+        compared = pairs.with_pairs(design, nothing, nothing + 1)
+        with monkeypatch.context() as patched:
+            patched.setattr(pairs, "_MOST_COMPARED", 0)
+            sorted_out = pairs.with_pairs(design, nothing, nothing + 1)
+        assert np.all(sorted_out <= compared * (1 + 1e-9))
+        if values == 2:
+            assert np.any(sorted_out > 0)
+
+
+def test_a_rectangle_hides_what_both_margins_tell() -> None:
+    """Both margins of a table of 3 × 3 without noise: moves round a rectangle change none of them."""
+    cells = np.array([(a, b) for a in range(3) for b in range(3)])
+    table = np.array([cells[:, axis] == value for axis in range(2) for value in range(3)], dtype=float)
+    design = design_of(table, np.full(6, 1e-4), TwoPointPrior(0.0, 1.0))
+    nothing = np.zeros((9, 1))
+    found = pairs.with_pairs(design, nothing, nothing + 1)
+    # Two disjoint rectangles, each active with the chance 1/4: 2 q/(2 + q).
+    assert found == pytest.approx(0.5 / 2.25, rel=1e-6)
+    counted = np.stack([0 * table, table], axis=2)
+    one = Few(counted=counted, scales=np.full(6, 1e-4), laplace=np.zeros(6, bool), exact=np.ones(6, bool))
+    assert np.all(found <= asked(one, one.without_noise()))
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_more_noise_or_a_number_fewer_never_lowers_a_lower_end(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A law of the bounds that are neither drawn nor searched for, as rectangles are."""
+    monkeypatch.setattr(small_worlds, "_MOST_WORLDS", 1)
+    monkeypatch.setattr(pairs, "_MOST_RECTANGLES", 0)
+    generator = np.random.default_rng(seed)
+    one = few(generator, rows=int(generator.integers(4, 30)), values=2, noise=1.0)
+    design = one.design()
+    ends = [
+        assess(design.with_noise(design.noise.scaled(factor))).lower
+        for factor in 10.0 ** np.arange(-3, 2.1, 0.25)
+    ]
+    assert all(np.all(more >= less * (1 - 1e-9)) for less, more in itertools.pairwise(ends))
+    for factor in (0.05, 0.4, 2.0):
+        noisy = design.with_noise(design.noise.scaled(factor))
+        every = assess(noisy).lower
+        for row in range(len(one.counted)):
+            fewer = noisy.take(np.delete(np.arange(len(one.counted)), row))
+            assert np.all(assess(fewer).lower >= every * (1 - 1e-9))
+
+
+def test_a_component_is_simulated_within_its_margin() -> None:
+    generator = np.random.default_rng(5)
+    table = np.array([[1, 1, 1, 0], [0, 1, 1, 1]], dtype=float)
+    counted = np.stack([0 * table, table], axis=2)
+    for noise in (0.4, 0.8):
+        none = np.zeros(2, bool)
+        one = Few(counted=counted, scales=np.full(2, noise), laplace=none, exact=none)
+        truth = asked(one, one.integrated())
+        design = one.design()
+        found = assess(design)
+        low, high = found.lower[design.place], found.upper_of_best[design.place]
+        assert np.all(low <= truth + 1e-9)
+        assert np.all(truth <= high + 1e-9)
+        assert np.all(high - low < 0.06)
+        mean, error = one.simulated(5_000, generator)
+        assert np.all(np.abs(asked(one, mean) - truth) <= margin(asked(one, error), 5_000))
+
+
+def test_noise_that_numbers_share_hides_as_its_precision_says() -> None:
+    """Two numbers with nearly the same noise: their difference tells the target from its partner."""
+    table = np.array([[1.0, 1.0], [1.0, 0.0]])
+    covariance = np.array([[1.0, 0.6], [0.6, 1.0]])
+    design = design_of(table, CorrelatedNoise(covariance=covariance), TwoPointPrior(0.0, 1.0))
+    found = pairs.with_pairs(design, np.zeros((2, 1)), np.ones((2, 1)))
+    d = table @ [1.0, -1.0]
+    apart = float(d @ np.linalg.solve(covariance, d))
+    assert found.ravel() == pytest.approx(np.full(2, coin_risk(apart) / 2), rel=1e-3)
+    assert np.all(found <= assess(design).lower)

@@ -1,0 +1,445 @@
+"""A ledger answers as one audit of everything would; its files cannot change unseen."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import numpy as np
+import pytest
+
+import sightline as sl
+from sightline.cli import main
+from sightline.errors import DamagedLedger, InvalidInput, SightlineError
+from sightline.jobs import compare
+from sightline.ledger.book import Ledger
+from sightline.ledger.folder import LedgerFolder
+
+HEAD = """[data]
+source = "now.parquet"
+record = "home"
+secret = "watts"
+bounds = [0, 9000]
+
+[limits]
+remaining_uncertainty = 0.5
+"""
+MEANS = {
+    "name": "by feeder",
+    "sql": "SELECT feeder, AVG(watts) FROM data GROUP BY feeder",
+    "noise_stddev": 900.0,
+}
+TOTAL = {"name": "total", "sql": "SELECT SUM(watts) FROM data", "noise_stddev": 20000.0}
+
+
+def written(path: Path, columns: dict[str, Any]) -> Path:
+    """A Parquet file."""
+    with duckdb.connect() as connection:
+        connection.register("columns", columns)
+        path.unlink(missing_ok=True)
+        connection.execute(f"COPY (SELECT * FROM columns) TO '{path}' (FORMAT parquet)")
+    return path
+
+
+def month(folder: Path, homes: list[str], feeders: list[str], watts: list[float], name: str = "now") -> Path:
+    """A month's table."""
+    columns = {
+        "home": np.array(homes, dtype=object),
+        "feeder": np.array(feeders, dtype=object),
+        "watts": np.array(watts, dtype=float),
+    }
+    return written(folder / f"{name}.parquet", columns)
+
+
+def started(folder: Path, *, head: str = HEAD, values: str = "one") -> Ledger:
+    """A ledger for five homes on two feeders."""
+    month(folder, list("abcde"), list("NNNSS"), [100.0, 900.0, 4000.0, 7000.0, 8800.0])
+    (folder / "head.toml").write_text(head)
+    (folder / "key").write_bytes(b"sixteen bytes or more")
+    return Ledger.start(folder / "ledger", head=folder / "head.toml", values=values, key=folder / "key")
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_check_equals_one_audit_of_a_row_for_every_month(tmp_path: Path, seed: int) -> None:
+    """Homes join, leave and move; a release is cancelled. The rival has a row for each home and month."""
+    random = np.random.default_rng(seed)
+    ledger, homes = started(tmp_path), [f"h{place}" for place in range(9)]
+    watts = random.uniform(0, 9000, 9)
+    feeder = random.choice(["N", "S", "W"], 9)
+    rows: list[tuple[str, str, float, int]] = []
+    releases, counts = [], []
+    for number in range(5):
+        here = random.random(9) < 0.8
+        here[0] = True
+        feeder[random.integers(9)] = random.choice(["N", "S", "W"])
+        table = month(
+            tmp_path,
+            [h for h, one in zip(homes, here, strict=True) if one],
+            feeder[here].tolist(),
+            watts[here].tolist(),
+        )
+        decision, entry = ledger.add({**MEANS, "times": 1 + number % 2}, table=table, despite="a test")
+        assert entry == len(ledger.log()) - 1
+        if number == 2:
+            ledger.cancel(entry, reason="the job had crashed")
+            continue
+        counts.append(decision.after.identifiable)
+        rows += [(h, f, w, number) for h, f, w, one in zip(homes, feeder, watts, here, strict=True) if one]
+        sql = f"SELECT feeder, AVG(watts) FROM data WHERE month = {number} GROUP BY feeder"
+        releases.append({"name": str(number), "sql": sql, "noise_stddev": 900.0, "times": 1 + number % 2})
+    names, feeders, values, months = zip(*rows, strict=True)
+    columns = {
+        "home": np.array(names, dtype=object),
+        "feeder": np.array(feeders, dtype=object),
+        "watts": np.array(values),
+        "month": np.array(months),
+    }
+    rival = sl.audit(
+        {
+            "data": {
+                "source": str(written(tmp_path / "rival.parquet", columns)),
+                "record": "home",
+                "secret": "watts",
+                "bounds": [0, 9000],
+                "max_rows_per_record": 5,
+                "values": "constant",
+            },
+            "release": releases,
+            "limits": {"remaining_uncertainty": 0.5},
+        }
+    )
+    least = rival.least_remaining_uncertainty
+    assert least is not None
+    assert decision.after.least is not None
+    assert decision.after.least.lower == pytest.approx(least.lower, rel=1e-9)
+    assert decision.after.least.upper == pytest.approx(least.upper, rel=1e-9)
+    assert decision.after.identifiable == rival.identifiable_records
+    assert decision.after.epsilon["gaussian-dp"] == pytest.approx(rival.budget.spent["gaussian-dp"], rel=1e-9)
+    assert decision.after.below == rival.verdict.below_limit
+    assert [one.kind for one in ledger.log()].count("cancel") == 1
+
+
+def test_a_difference_of_two_months_is_refused_and_named(tmp_path: Path) -> None:
+    """A home that leaves is the difference of two totals: the second one is refused, with the recipe."""
+    ledger = started(tmp_path)
+    sharp = {**TOTAL, "noise_stddev": 500.0}
+    _, first = ledger.add(sharp)
+    assert first == 1
+    month(tmp_path, list("abcd"), list("NNNS"), [100.0, 900.0, 4000.0, 7000.0])
+    decision, second = ledger.add(sharp)
+    assert second is None
+    assert decision.newly_identifiable[0].record == "#4"  # it is gone: only its number is known
+    assert "total (1)" in decision.newly_identifiable[0].recipe.text  # type: ignore[union-attr]
+    assert decision.before.identifiable == 0
+    assert decision.noise_factor is not None
+    assert ledger.check({**sharp, "noise_stddev": 500.0 * decision.noise_factor}).passed
+    assert len(ledger.log()) == 2
+    _, second = ledger.add(sharp, despite="the law requires it")
+    assert second == 2
+    later = ledger.check({**TOTAL, "noise_stddev": 1e6})
+    assert "the law requires it" in later.despite[0]
+
+
+def test_a_value_for_each_epoch_is_seen_once(tmp_path: Path) -> None:
+    """Twenty-four months of one value sharpen it; of a value each, they do not."""
+    one = started(tmp_path)
+    for _ in range(3):
+        same, _ = one.add(TOTAL, despite="a test")
+    folder = tmp_path / "by epoch"
+    folder.mkdir()
+    several = started(folder, values="by-epoch")
+    for name in ("2024", "2025", "2026"):
+        several.start_epoch(name)
+        own, _ = several.add(TOTAL, epoch=name, despite="a test")
+    assert own.after.least is not None
+    assert same.after.least is not None
+    assert own.after.least.lower > same.after.least.lower
+    with pytest.raises(InvalidInput, match="epoch"):
+        several.check(TOTAL, epoch="2027")
+    with pytest.raises(InvalidInput, match="one value"):
+        one.check(TOTAL, epoch="2024")
+
+
+def test_the_plan_of_everything_gives_the_same_answer(tmp_path: Path) -> None:
+    """``ledger plan`` writes a plan that the audit reads, with fitted values."""
+    ledger = started(tmp_path)
+    for release in (MEANS, TOTAL):
+        decision, _ = ledger.add(release, despite="a test")
+    result = sl.audit(ledger.plan(tmp_path / "all.toml"))
+    assert result.least_remaining_uncertainty == decision.after.least
+    assert (tmp_path / "all.parquet").stat().st_mode & 0o077 == 0
+
+
+def test_weights_categories_and_exact_numbers_are_frozen(tmp_path: Path) -> None:
+    """Sums with weights, histograms and exact counts as one audit of the table has them."""
+    columns = {
+        "who": np.array(list("abcdef"), dtype=object),
+        "area": np.array(list("NNNSSS"), dtype=object),
+        "size": np.array([1.0, 2.0, 1.0, 1.0, 3.0, 1.0]),
+        "kind": np.array(list("xyxyzx"), dtype=object),
+    }
+    written(tmp_path / "now.parquet", columns)
+    data = {
+        "source": str(tmp_path / "now.parquet"),
+        "record": "who",
+        "secret": "kind",
+        "categories": list("xyz"),
+    }
+    (tmp_path / "head.toml").write_text(
+        '[data]\nsource = "now.parquet"\nrecord = "who"\nsecret = "kind"\ncategories = ["x", "y", "z"]\n'
+        "[limits]\nremaining_uncertainty = 0.1\n"
+    )
+    ledger = Ledger.start(tmp_path / "ledger", head=tmp_path / "head.toml", values="one")
+    releases = [
+        {
+            "name": "kinds",
+            "sql": "SELECT area, kind, COUNT(*) FROM data GROUP BY area, kind",
+            "noise_stddev": 2.0,
+        },
+        {
+            "name": "weighted",
+            "sql": "SELECT SUM(CASE WHEN kind = 'x' THEN size ELSE 0 END) FROM data",
+            "noise": {"law": "laplace", "stddev": 3.0},
+        },
+        {
+            "name": "exact",
+            "sql": "SELECT COUNT(*) FILTER (WHERE kind <> 'y') FROM data",
+            "noise": {"law": "none"},
+        },
+    ]
+    for release in releases:
+        decision, _ = ledger.add(release, despite="a test")
+    rival = sl.audit({"data": data, "release": releases, "limits": {"remaining_uncertainty": 0.1}})
+    least = rival.least_remaining_uncertainty
+    assert least is not None
+    assert decision.after.least is not None
+    assert decision.after.least.lower == pytest.approx(least.lower, rel=1e-9)
+    assert decision.after.least.upper == pytest.approx(least.upper, rel=1e-6)
+    assert decision.after.identifiable == rival.identifiable_records
+
+
+def test_a_missing_file_for_the_owner_is_not_shown_and_not_whole(tmp_path: Path) -> None:
+    """Without what the values showed, a check says so; verify calls the ledger damaged."""
+    ledger = started(tmp_path)
+    ledger.add({**TOTAL, "noise_stddev": 3000.0}, despite="a test")
+    next((tmp_path / "ledger").glob("*.owner.json")).unlink()
+    decision = ledger.check({**MEANS, "noise_stddev": 9000.0})
+    assert decision.result.verdict.status is not None
+    assert decision.result.verdict.status.value == "not shown" or decision.findings.guaranteed
+    with pytest.raises(DamagedLedger, match=r"owner\.json"):
+        ledger.verify()
+
+
+def test_values_that_change_within_an_epoch_are_said(tmp_path: Path) -> None:
+    """Two totals of the same homes that differ cannot be about one value each."""
+    ledger = started(tmp_path)
+    ledger.add({**TOTAL, "noise_stddev": 3000.0}, despite="a test")
+    month(tmp_path, list("abcde"), list("NNNSS"), [800.0, 900.0, 4000.0, 7000.0, 8800.0])
+    decision = ledger.check({**TOTAL, "noise_stddev": 3000.0})
+    assert any("changed" in one.reason for one in decision.result.unverified)
+
+
+BAD_RELEASES = {
+    "no noise": ({"name": "a", "sql": "SELECT AVG(watts) FROM data"}, "noise"),
+    "no sum": ({"name": "a", "sql": "SELECT MAX(watts) FROM data", "noise_stddev": 1.0}, "AVG, SUM or COUNT"),
+    "a power": (
+        {"name": "a", "sql": "SELECT AVG(watts * watts) FROM data", "noise_stddev": 1.0},
+        "keeps no values",
+    ),
+    "name": ({**TOTAL, "sql": "SELECT AVG(watts) FROM data"}, "another name"),
+    "field": ({**TOTAL, "nois": 1.0}, "nois"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_RELEASES)
+def test_bad_releases_are_one_line_and_write_nothing(tmp_path: Path, case: str) -> None:
+    ledger = started(tmp_path)
+    ledger.add(TOTAL, despite="a test")
+    files = sorted((tmp_path / "ledger").iterdir())
+    release, words = BAD_RELEASES[case]
+    with pytest.raises(SightlineError, match=words) as caught:
+        ledger.add(release)
+    assert "\n" not in str(caught.value)
+    assert sorted((tmp_path / "ledger").iterdir()) == files
+
+
+def test_other_tables_keys_clocks_and_versions_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ledger = started(tmp_path)
+    ledger.add(TOTAL, despite="a test")
+    (tmp_path / "other key").write_bytes(b"another key of many bytes")
+    with pytest.raises(InvalidInput, match="started with"):
+        Ledger.open(tmp_path / "ledger", key=tmp_path / "other key")
+    with pytest.raises(InvalidInput, match="another table"):
+        ledger.check(TOTAL, table=month(tmp_path, ["x", "y"], ["N", "N"], [1.0, 2.0], "strangers"))
+    numbered = {
+        "home": np.array([1, 2]),
+        "feeder": np.array(["N", "N"], dtype=object),
+        "watts": np.array([1.0, 2.0]),
+    }
+    with pytest.raises(InvalidInput, match="kinds"):
+        ledger.check(TOTAL, table=written(tmp_path / "typed.parquet", numbered))
+    twice = month(tmp_path, ["a", "a"], ["N", "S"], [1.0, 2.0], "twice")
+    with pytest.raises(InvalidInput, match="row"):
+        ledger.check(TOTAL, table=twice)
+    newer = tmp_path / "ledger" / "000002.json"
+    newer.write_text(json.dumps({"version": "sightline.ledger/2"}))
+    with pytest.raises(DamagedLedger, match="newer"):
+        ledger.log()
+    newer.rename(tmp_path / "ledger" / "000003.json")
+    with pytest.raises(DamagedLedger, match="expected entry 2"):
+        ledger.log()
+    (tmp_path / "ledger" / "000003.json").unlink()
+
+    class Yesterday:
+        @staticmethod
+        def now(zone: object) -> Any:
+            from datetime import UTC, datetime
+
+            return datetime(2001, 1, 1, tzinfo=UTC)
+
+    monkeypatch.setattr("sightline.ledger.book.datetime", Yesterday)
+    with pytest.raises(InvalidInput, match="clock"):
+        ledger.cancel(1, reason="a test")
+
+
+def test_every_changed_byte_is_noticed(tmp_path: Path) -> None:
+    """One bit of every byte of every file, and the end of the chain by a kept hash."""
+    ledger = started(tmp_path)
+    ledger.add(TOTAL, despite="a test")
+    kept = ledger.verify()
+    random = np.random.default_rng(0)
+    for path in sorted((tmp_path / "ledger").iterdir()):
+        whole = path.read_bytes()
+        for place in range(0, len(whole), 7):
+            changed = bytearray(whole)
+            changed[place] ^= 1 << int(random.integers(8))
+            path.write_bytes(changed)
+            with pytest.raises(DamagedLedger):
+                ledger.verify()
+        path.write_bytes(whole)
+    assert ledger.verify(head=kept) == kept
+    (tmp_path / "ledger" / "000001.json").unlink()
+    with pytest.raises(DamagedLedger, match="rewritten"):
+        ledger.verify(head=kept)
+
+
+_RACE = """
+import sys, time
+from sightline.jobs import compare
+from sightline.ledger.book import Ledger
+ledger = Ledger.open(sys.argv[1], key=sys.argv[2])
+while time.time() < float(sys.argv[5]):
+    pass
+for place in range(int(sys.argv[4])):
+    print(ledger.start_epoch(f"{sys.argv[3]}-{place}"), flush=True)
+"""
+
+
+def _racing(folder: Path, name: str, count: int, at: float) -> subprocess.Popen[str]:
+    arguments = [str(folder / "ledger"), str(folder / "key"), name, str(count), str(at)]
+    return subprocess.Popen([sys.executable, "-c", _RACE, *arguments], stdout=subprocess.PIPE, text=True)
+
+
+@pytest.mark.thorough
+def test_eight_writers_get_two_hundred_places(tmp_path: Path) -> None:
+    ledger = started(tmp_path, values="by-epoch")
+    writers = [_racing(tmp_path, f"w{place}", 25, time.time() + 5) for place in range(8)]
+    numbers = [int(line) for writer in writers for line in writer.communicate()[0].split()]
+    assert sorted(numbers) == list(range(1, 201))
+    assert len(ledger.log()) == 201
+    ledger.verify()
+
+
+@pytest.mark.thorough
+def test_a_killed_writer_loses_nothing_and_leaves_nothing_half(tmp_path: Path) -> None:
+    """Whatever was acknowledged is there, and at most one more; the chain is whole every time."""
+    ledger = started(tmp_path, values="by-epoch")
+    random = np.random.default_rng(0)
+    for round_ in range(20):
+        writer = _racing(tmp_path, f"r{round_}", 10_000, 0.0)
+        assert writer.stdout is not None
+        acknowledged = int(writer.stdout.readline())
+        time.sleep(float(random.uniform(0, 0.05)))
+        os.kill(writer.pid, signal.SIGKILL)
+        rest = writer.communicate()[0].split()
+        acknowledged = int(rest[-1]) if rest else acknowledged
+        assert len(ledger.log()) - 1 in (acknowledged, acknowledged + 1)
+        ledger.verify()
+
+
+def test_a_full_disk_and_a_folder_without_links_add_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ledger = started(tmp_path, values="by-epoch")
+
+    def full(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    for name in ("fsync", "link"):
+        with monkeypatch.context() as patched:
+            patched.setattr(os, name, full)
+            with pytest.raises(InvalidInput, match="nothing was added"):
+                ledger.start_epoch("a")
+        assert len(ledger.log()) == 1
+        assert not list((tmp_path / "ledger").glob(".draft-*"))
+    assert LedgerFolder(tmp_path / "ledger").chain().entries[0].number == 0
+
+
+def test_the_commands_say_what_a_release_would_do(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    started(tmp_path)
+    (tmp_path / "total.toml").write_text(
+        '[[release]]\nname = "total"\nsql = "SELECT SUM(watts) FROM data"\nnoise_stddev = 20000\n'
+    )
+    folder, key = str(tmp_path / "ledger"), ["--key", str(tmp_path / "key")]
+    release = str(tmp_path / "total.toml")
+    assert main(["ledger", "check", folder, release, *key]) == 0
+    first = capsys.readouterr().out
+    assert "PASSED" in first
+    assert len(first.splitlines()) <= 12
+    assert main(["ledger", "add", folder, release, *key]) == 0
+    assert main(["ledger", "log", folder, *key]) == 0
+    assert "total" in capsys.readouterr().out
+    assert main(["ledger", "verify", folder, *key]) == 0
+    assert main(["ledger", "cancel", folder, "1", "--never-seen", "a test", *key]) == 0
+    assert main(["ledger", "cancel", folder, "1", "--never-seen", "a test", *key]) == 1
+    assert main(["ledger", "limit", folder, "99%", "--reason", "a test", *key]) == 0
+    assert main(["ledger", "check", folder, release, *key]) == 2
+    (tmp_path / "ledger" / "000001.json").unlink()
+    assert main(["ledger", "verify", folder, *key]) == 3
+
+
+def test_nothing_that_is_out_is_advised_against(tmp_path: Path) -> None:
+    """Two totals tell a home; the one that is out cannot be left out any more."""
+    table = month(tmp_path, list("abcde"), list("NNNSS"), [100.0, 900.0, 4000.0, 7000.0, 8800.0])
+    data = {"source": str(table), "record": "home", "secret": "watts", "bounds": [0, 9000]}
+    all_homes = {"name": "all", "sql": "SELECT SUM(watts) FROM data", "noise_stddev": 300.0}
+    others = {"name": "others", "sql": "SELECT SUM(watts) FROM data WHERE home <> 'e'", "noise_stddev": 300.0}
+    plan = {"data": data, "limits": {"remaining_uncertainty": 0.5}}
+    for out in (0, 1):
+        releases = [all_homes, others]
+        releases[out] = {**releases[out], "published": True}
+        result = sl.audit({**plan, "release": releases}, full=True)
+        advised = {one.release for one in (*result.what_to_change, *result.reaching)}
+        assert releases[out]["name"] not in advised
+        assert releases[1 - out]["name"] in advised
+
+
+def test_another_table_is_said_in_a_comparison(tmp_path: Path) -> None:
+    table = month(tmp_path, list("abcde"), list("NNNSS"), [100.0, 900.0, 4000.0, 7000.0, 8800.0])
+    data = {"source": str(table), "record": "home", "secret": "watts", "bounds": [0, 9000]}
+    plan = {"data": data, "release": [TOTAL]}
+    first, again = sl.audit(plan, full=True), sl.audit(plan, full=True)
+    month(tmp_path, list("abcde"), list("NNNSS"), [100.0, 900.0, 4000.0, 7000.0, 8801.0])
+    other = sl.audit(plan, full=True)
+    assert not any("table" in line for line in compare(again, first).since.lines)  # type: ignore[union-attr]
+    assert any("table is another" in line for line in compare(other, first).since.lines)  # type: ignore[union-attr]
+    assert other.publishable().table_digest is None
