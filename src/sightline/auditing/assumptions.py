@@ -15,8 +15,9 @@ from sightline.auditing.plan import AssumptionName, Plan
 from sightline.auditing.pricing import Pricing
 from sightline.auditing.result import HomogeneousCell, Unverified
 from sightline.format import count as counted
+from sightline.format import number
 from sightline.noise.published import PublishedLaw
-from sightline.tables.membership import YES_OR_NO, Membership
+from sightline.tables.membership import YES_OR_NO, Membership, PersonTable
 from sightline.tables.subject import SecretKind
 
 _LOCALLY = (
@@ -245,6 +246,10 @@ def _computed(findings: Findings) -> list[str]:
             continue
         steps = ", ".join(part.computed.steps)
         line = f'"{part.name}": the noise is on {part.computed.noise_on}; after it: {steps}.'
+        if part.computed.factor != 1 and findings.plan.releases[part.query].noise_given:
+            line += (
+                f" A stddev is that of {number(part.computed.factor)} times that: of the published number."
+            )
         if part.computed.enlarges:
             line += " Noise that is added to the published number instead must be multiplied likewise."
         if any(step.startswith("LIMIT") for step in part.computed.steps):
@@ -342,6 +347,27 @@ def _about_noise(pricing: Pricing) -> list[str]:
     return lines
 
 
+def _uneven_rows(people: PersonTable | None) -> list[str]:
+    """Gaps, and times that somebody has two rows for."""
+    if people is None:
+        return []
+    lines, rows = [], people.rows_of_kind
+    least, most = int(rows.min()), int(rows.max())
+    if least < most:
+        fewer = int(people.persons[rows < most].sum())
+        lines.append(
+            f"Records have {least:,} to {most:,} rows: {fewer:,} of {int(people.persons.sum()):,} have fewer "
+            "than the most. A row that is missing is known to be missing."
+        )
+    if people.repeated is not None:
+        column, times = people.repeated
+        lines.append(
+            f"{times:,} times a record has several rows with one {column!r}: an hour that the clocks "
+            "repeat, or a reading that came twice. Each counts as a row with a value of its own."
+        )
+    return lines
+
+
 def assumptions(findings: Findings) -> tuple[str, ...]:
     """What the numbers rest on, in plain words."""
     plan, membership, pricing = findings.plan, findings.membership, findings.pricing
@@ -357,6 +383,7 @@ def assumptions(findings: Findings) -> tuple[str, ...]:
     if membership.contributions > 1 or plan.data.max_rows_per_record > 1:
         lines.append(f"A record has up to {plan.data.max_rows_per_record} rows, and {_values(plan)}.")
         lines.append(_priced_for(plan))
+        lines += _uneven_rows(membership.persons)
     lines += _made_rows(plan)
     lines += _knowledge(plan)
     if plan.data.secret_kind is not SecretKind.NUMBER:

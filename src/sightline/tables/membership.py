@@ -62,11 +62,17 @@ Parameter = float | str | tuple[str, ...] | Band | None
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Computed:
-    """What a release computes with an aggregate before it publishes it. The noise is on the aggregate."""
+    """What a release computes with an aggregate before it publishes it.
+
+    Noise by number that a plan states is on the aggregate times ``factor``: on the published number, but for
+    what else is computed with it.
+    """
 
     noise_on: str  # the aggregate, as SQL
     steps: tuple[str, ...]  # what is computed with it, in order
-    enlarges: bool = False  # whether the published number may be larger than the aggregate
+    factor: float = 1.0  # the size of the constants that it is multiplied by
+    per_row: bool = False  # whether it is divided by COUNT(*), which counts each row of the aggregate
+    enlarges: bool = False  # whether something else may make the published number larger
     ranked: bool = False  # whether the lines of the answer are sorted by it
     shows: bool = False  # whether it is made NULL, a text or a yes or no, to which no noise can be added
 
@@ -139,6 +145,7 @@ class PersonTable:
     several: int  # owner-only: persons with several rows
     varying: int  # owner-only: of those, persons whose rows hold different values
     by_chance: float = 0.0  # how many would hold one value if rows were independent, at most on average
+    repeated: tuple[str, int] | None = None  # a column of times, and how often a person has one of them twice
 
     @property
     def constant(self) -> bool:
@@ -151,6 +158,11 @@ class PersonTable:
         number = self.several - self.varying
         unexpected = number > self.by_chance + 3 * self.by_chance**0.5
         return number if unexpected or self.constant else 0
+
+    @property
+    def rows_of_kind(self) -> IndexArray:
+        """How many rows one person of each kind has."""
+        return np.asarray(np.add.reduceat(self.rows, self.starts[:-1]), dtype=np.intp)
 
     @property
     def kind_of(self) -> IndexArray:
@@ -276,6 +288,17 @@ class Membership:
         """The position in ``cells`` at which each partition starts; at the end, the number of cells."""
         owner = np.array([cell.partition for cell in self.cells], dtype=np.intp)
         return np.searchsorted(owner, np.arange(len(self.partitions) + 1))
+
+    @property
+    def published_factors(self) -> FloatArray:
+        """Of every cell, how many times the aggregate the number is that gets the noise."""
+        computed = [(self.partitions[cell.partition].computed, cell.rows) for cell in self.cells]
+        return np.array(
+            [
+                1.0 if part is None else part.factor / (max(rows, 1) if part.per_row else 1)
+                for part, rows in computed
+            ]
+        )
 
     def weights_in(self, partition: int) -> FloatArray:
         """For every signature, the weight of its rows in a partition."""
