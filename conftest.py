@@ -74,4 +74,4 @@ def _left_to_check(items: list[pytest.Item]) -> Iterator[pytest.Item]:
 @pytest.fixture(autouse=True)
 def progress_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     """Commands report progress after two seconds. In tests they wait, so that no test depends on speed."""
-    monkeypatch.setattr("sightline.report.progress.PATIENCE", math.inf)
+    monkeypatch.setattr("sightline.report.streams.PATIENCE", math.inf)

@@ -11,8 +11,7 @@ import numpy as np
 from sightline.attacks import starts
 from sightline.attacks.estimates import AttackStatus, Estimates, box_of, checked_answers, checked_box
 from sightline.attacks.mle import sort_together
-from sightline.attacks.model import columns_of, stacked
-from sightline.attacks.transcript_model import model_of
+from sightline.attacks.model import columns_of, model_of, stacked
 from sightline.errors import require
 
 if TYPE_CHECKING:

@@ -155,8 +155,8 @@ def test_an_interrupt_ends_quietly(
 START = """
 import sys
 from sightline.cli import main
-from sightline.report import progress
-progress.PATIENCE = 1e6  # no test depends on the machine's speed
+from sightline.report import streams
+streams.PATIENCE = 1e6  # no test depends on the machine's speed
 sys.exit(main())
 """
 # Sends the signal that Ctrl-C sends when a module is about to be imported.

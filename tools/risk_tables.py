@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from sightline.labeled.bounds import laplace, scalar_risk, tables
+from sightline.labeled.bounds import scalar_risk
 
 
 def computed() -> dict[str, np.ndarray]:
@@ -16,12 +16,12 @@ def computed() -> dict[str, np.ndarray]:
         "uniform": scalar_risk.deficits(scalar_risk.uniform_risk, densities),
         "cos2": scalar_risk.deficits(scalar_risk.cosine_risk, densities),
         "two_point": scalar_risk.deficits(scalar_risk.two_point_risk, two_point),
-        "uniform_laplace": laplace.falling_values(laplace.uniform_laplace_risk),
-        "cos2_laplace": laplace.falling_values(laplace.cosine_laplace_risk),
+        "uniform_laplace": scalar_risk.falling_values(scalar_risk.uniform_laplace_risk),
+        "cos2_laplace": scalar_risk.falling_values(scalar_risk.cosine_laplace_risk),
     }
 
 
 if __name__ == "__main__":
-    place = Path(tables.__file__).with_name(tables.FILE)
+    place = Path(scalar_risk.__file__).with_name(scalar_risk.FILE)
     np.savez_compressed(place, allow_pickle=False, **computed())
     print(f"{place}: {place.stat().st_size:,} bytes")

@@ -165,7 +165,7 @@ def audit(  # many parameters: one for each option
     from sightline.auditing.reading import files_read
     from sightline.report.audit_outputs import AuditOutputs
     from sightline.report.files import check_apart, check_new
-    from sightline.report.progress import Ticker
+    from sightline.report.streams import Ticker
 
     if explain_cost:
         with Ticker() as progress:
@@ -228,7 +228,7 @@ def figures(plan: str, out: Path, limit: str | None, names: bool, publishable: b
     """Write every figure of a plan's report as SVG and PDF, for print."""
     from sightline import jobs
     from sightline.report.figures.catalogue import export_figures
-    from sightline.report.progress import Ticker
+    from sightline.report.streams import Ticker
 
     with Ticker() as progress:
         result = jobs.audit(plan, limit=limit, names=names, full=True, progress=progress)
@@ -291,7 +291,7 @@ def check(plans: tuple[str, ...], schema: bool, shown: str) -> int:
 def explain(plan: str, as_json: bool, record: str, full: bool) -> None:
     """Explain why one record is exposed, step by step. For the table's owner only."""
     from sightline import jobs
-    from sightline.report.progress import Ticker
+    from sightline.report.streams import Ticker
 
     with Ticker() as progress:
         explanation = jobs.explain(plan, record=record, progress=progress)

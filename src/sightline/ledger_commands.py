@@ -71,7 +71,7 @@ def check(  # many parameters: one for each option
 ) -> int:
     """Say what a release would do after all others. Nothing is written. For the table's owner only."""
     from sightline.ledger.wording import lines
-    from sightline.report.progress import Ticker
+    from sightline.report.streams import Ticker
 
     with Ticker() as progress:
         decision = _opened(folder, key).check(release, epoch=epoch, table=table, progress=progress)
@@ -93,7 +93,7 @@ def add(  # many parameters: one for each option
 ) -> int:
     """Decide again, and add the release. Only then may its numbers go out."""
     from sightline.ledger.wording import lines
-    from sightline.report.progress import Ticker
+    from sightline.report.streams import Ticker
 
     with Ticker() as progress:
         decision, number = _opened(folder, key).add(

@@ -119,7 +119,7 @@ def design(  # many parameters: one for each option
     from sightline.designing import run
     from sightline.designing.result import lines
     from sightline.report.files import check_apart, check_new, write_new
-    from sightline.report.progress import Ticker
+    from sightline.report.streams import Ticker
 
     check_apart((out, html), files_read(plan))
     if out is not None:
@@ -187,7 +187,7 @@ def rehearse(  # many parameters: one for each option
     from sightline.progress import reporting
     from sightline.rehearsing.run import publish_and_rehearse
     from sightline.report.files import check_apart, check_new, write_new
-    from sightline.report.progress import Ticker
+    from sightline.report.streams import Ticker
 
     check_apart((write_answers, figure), files_read(plan))
     for path in (write_answers, figure):
@@ -237,7 +237,7 @@ def tour(as_json: bool) -> None:
 def paper(labels: tuple[str, ...], out: Path, fast: bool, seed: int, as_json: bool) -> None:
     """Make the paper's figures, tables and claims again, and compare them with its numbers."""
     from sightline.paper.run import regenerate
-    from sightline.report.progress import Ticker
+    from sightline.report.streams import Ticker
 
     with Ticker() as progress:
         made = regenerate(labels, out=out, fast=fast, seed=seed, progress=progress)

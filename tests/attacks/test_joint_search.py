@@ -8,7 +8,7 @@ from scipy import optimize
 
 import sightline as sl
 from sightline.attacks import starts as search_starts
-from sightline.attacks.transcript_model import exact_answers, model_of
+from sightline.attacks.model import exact_answers, model_of
 from tests.attacks.attack_cases import INTERIOR, noisy
 
 

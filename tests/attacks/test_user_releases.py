@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 import sightline as sl
-from sightline.attacks.model import columns_of
-from sightline.attacks.transcript_model import model_of
+from sightline.attacks.model import columns_of, model_of
 from sightline.errors import InvalidInput, InvalidNoise, MissingExtra
 from tests.attacks.attack_cases import INTERIOR, noisy
 

@@ -13,7 +13,7 @@ from sightline.auditing.reading import plan_schema
 from sightline.cli import main
 from sightline.errors import InvalidInput, InvalidPlan
 from sightline.examples.shipped import example_plan
-from sightline.report import progress
+from sightline.report import streams
 
 MICROGRID = str(example_plan("microgrid"))
 SURVEY = str(example_plan("health_survey"))
@@ -321,7 +321,7 @@ def test_a_quick_run_says_nothing_about_progress(capsys: Captured) -> None:
 def test_a_run_that_outlasts_the_patience_says_what_is_under_way(
     capsys: Captured, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(progress, "PATIENCE", 0.0)
+    monkeypatch.setattr(streams, "PATIENCE", 0.0)
     assert main(["audit", MICROGRID]) == 2
     assert " … " in capsys.readouterr().err
 

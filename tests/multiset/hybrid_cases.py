@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 import sightline as sl
-from sightline.attacks.transcript_model import exact_answers
+from sightline.attacks.model import exact_answers
 
 PAIR, TRIPLE, FOUR = (-0.4, 0.7), (-0.5, 0.2, 0.8), (-0.7, -0.2, 0.3, 0.8)
 STEPS = sl.Thresholds(bandwidth=0.3)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy import integrate, stats
 
 import sightline as sl
-from sightline.attacks.transcript_model import exact_answers
+from sightline.attacks.model import exact_answers
 from sightline.errors import InvalidInput, InvalidRelease
 from sightline.multiset.hybrid_splits import exchange_bound
 from tests.multiset.hybrid_cases import (

@@ -11,8 +11,7 @@ from scipy import sparse
 
 from sightline.arrays import FloatArray
 from sightline.numerics.integers import proved, rounded
-from sightline.numerics.selected_inverse import selected_inverse
-from sightline.numerics.sparse_cholesky import factorise
+from sightline.numerics.sparse_cholesky import factorise, selected_inverse
 from sightline.numerics.sparse_symbolic import SymbolicFactor, TooMuchFill, analyse
 
 

@@ -10,8 +10,8 @@ from collections.abc import Callable
 
 import pytest
 
-from sightline.report import progress
-from sightline.report.progress import Ticker
+from sightline.report import streams
+from sightline.report.streams import Ticker
 
 
 class Screen(io.StringIO):
@@ -48,7 +48,7 @@ def test_a_stage_that_is_done_gives_way_to_the_one_it_is_a_part_of() -> None:
 
 def test_the_time_that_is_left_is_that_of_the_rest_at_the_same_pace(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = iter([100.0, 100.0, 200.0])  # the ticker begins, then two steps
-    monkeypatch.setattr(progress.time, "monotonic", lambda: next(clock))
+    monkeypatch.setattr(streams.time, "monotonic", lambda: next(clock))
     ticker = Ticker()
     ticker("choosing the noise", 0.2)
     assert ticker.seconds_left(110.0) is None, "nothing was done yet"
@@ -65,7 +65,7 @@ def test_the_time_that_is_left_is_that_of_the_rest_at_the_same_pace(monkeypatch:
 def test_a_silent_stage_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     written = io.StringIO()
     monkeypatch.setattr(sys, "stderr", written)
-    monkeypatch.setattr(progress, "_REFRESH", 0.001)
+    monkeypatch.setattr(streams, "_REFRESH", 0.001)
     with Ticker(patience=0.0) as ticker:
         ticker("first", 0.0)
         wait_for(lambda: "first …" in written.getvalue())
@@ -79,8 +79,8 @@ def test_a_silent_stage_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_long_stage_says_again_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     written = io.StringIO()
     monkeypatch.setattr(sys, "stderr", written)
-    monkeypatch.setattr(progress, "_REFRESH", 0.001)
-    monkeypatch.setattr(progress, "_REPEAT", 0.0)
+    monkeypatch.setattr(streams, "_REFRESH", 0.001)
+    monkeypatch.setattr(streams, "_REPEAT", 0.0)
     with Ticker(patience=0.0) as ticker:
         ticker("records", 0.1)
         wait_for(lambda: written.getvalue().count("records 10 % …") > 1)
@@ -92,7 +92,7 @@ def test_a_long_stage_says_again_how_far_it_is(monkeypatch: pytest.MonkeyPatch) 
 def test_a_terminal_has_a_spinner_that_goes_away(monkeypatch: pytest.MonkeyPatch) -> None:
     screen = Screen()
     monkeypatch.setattr(sys, "stderr", screen)
-    monkeypatch.setattr(progress, "_REFRESH", 0.001)
+    monkeypatch.setattr(streams, "_REFRESH", 0.001)
     monkeypatch.setenv("TERM", "xterm")
     with Ticker(patience=0.0) as ticker:
         ticker("[records]", 0.0)

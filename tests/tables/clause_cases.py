@@ -97,7 +97,6 @@ ACCEPTED = [
         "SELECT region, 100.0 * SUM(income) / COUNT(*) AS share FROM data GROUP BY region",
         "SELECT SUM(income) FROM data GROUP BY region",
         ("* 100.0", "/ COUNT(*)"),
-        True,
     ),
     Accepted(
         "income",
@@ -137,7 +136,6 @@ ACCEPTED = [
         "FROM data GROUP BY region",
         "SELECT COUNT(*) FILTER (WHERE ill) FROM data GROUP BY region",
         ("* 100.0", "/ NULLIF(COUNT(*), 0)", "ROUND"),
-        True,
     ),
     Accepted(
         "ill",
@@ -225,7 +223,6 @@ ACCEPTED = [
         "GROUP BY region ORDER BY 2 DESC LIMIT 2",
         "SELECT COUNT(*) FILTER (WHERE income > 250) FROM data GROUP BY region",
         ("* 100.0", "/ COUNT(*)", "ROUND", "ORDER BY", "LIMIT 2"),
-        True,
     ),
     Accepted(
         "income",

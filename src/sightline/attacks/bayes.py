@@ -24,7 +24,7 @@ from sightline.attacks.estimates import (
     checked_confidence,
     gaussian_factor,
 )
-from sightline.attacks.transcript_model import exact_answers, one_group, touched
+from sightline.attacks.model import exact_answers, one_group, touched
 from sightline.errors import InvalidNoise, require
 from sightline.geometry.fisher import Geometry
 from sightline.geometry.frame import dense

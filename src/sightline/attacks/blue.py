@@ -20,9 +20,8 @@ from sightline.attacks.estimates import (
     checked_confidence,
     width_factor,
 )
-from sightline.attacks.model import Box, Model, Row, columns_of
+from sightline.attacks.model import Box, Model, Row, columns_of, model_of
 from sightline.attacks.starts import minimise
-from sightline.attacks.transcript_model import model_of
 from sightline.errors import InvalidInput, Undecided, require
 from sightline.geometry.fisher import Geometry
 from sightline.geometry.frame import dense

@@ -20,9 +20,8 @@ from sightline.attacks.estimates import (
     gaussian_factor,
 )
 from sightline.attacks.inversion import exact_optimum, two_moments_of_two
-from sightline.attacks.model import Box, Column, Model, Objective, columns_of, stacked
+from sightline.attacks.model import Box, Column, Model, Objective, columns_of, model_of, stacked
 from sightline.attacks.starts import minimise, solve_positive
-from sightline.attacks.transcript_model import model_of
 from sightline.errors import require
 from sightline.geometry.transcript import Transcript
 

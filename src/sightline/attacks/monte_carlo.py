@@ -30,8 +30,7 @@ from sightline.attacks.estimates import (
     checked_box,
     checked_confidence,
 )
-from sightline.attacks.model import Box
-from sightline.attacks.transcript_model import exact_answers
+from sightline.attacks.model import Box, exact_answers
 from sightline.attacks.workers import run_all
 from sightline.display import Displayed
 from sightline.errors import require

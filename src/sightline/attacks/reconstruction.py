@@ -16,8 +16,7 @@ from sightline.attacks.blue import (
 )
 from sightline.attacks.estimates import AttackStatus, Estimates, checked_answers, checked_confidence
 from sightline.attacks.mle import ConstrainedMLE
-from sightline.attacks.model import Box
-from sightline.attacks.transcript_model import touched
+from sightline.attacks.model import Box, touched
 from sightline.errors import require
 from sightline.geometry.fisher import Geometry
 from sightline.geometry.transcript import Transcript

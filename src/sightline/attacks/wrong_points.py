@@ -19,9 +19,8 @@ from numpy.typing import ArrayLike
 
 from sightline.arrays import FloatArray, frozen_floats
 from sightline.attacks.estimates import box_of
-from sightline.attacks.model import Model
+from sightline.attacks.model import Model, model_of
 from sightline.attacks.starts import grid_points, minimise
-from sightline.attacks.transcript_model import model_of
 from sightline.errors import require
 from sightline.geometry.transcript import Transcript
 

@@ -92,7 +92,7 @@ def assemble(  # many parameters: what a table and its session give
         "verdict": judgement,
         "publishable_verdict": lambda: (
             verdict(findings, listed, open_questions(), publishable=True)
-            if findings.nonlinear is not None or any(one.owner_only for one in open_questions())
+            if findings.has_nonlinear or any(one.owner_only for one in open_questions())
             else None
         ),
         "unverified": open_questions,

@@ -15,6 +15,7 @@ from sightline.auditing.plan import AssumptionName, Plan
 from sightline.auditing.pricing import Pricing
 from sightline.auditing.result import HomogeneousCell, Unverified
 from sightline.format import count as counted
+from sightline.format import number
 from sightline.noise.published import PublishedLaw
 from sightline.tables.membership import YES_OR_NO, Membership
 from sightline.tables.subject import SecretKind
@@ -245,6 +246,10 @@ def _computed(findings: Findings) -> list[str]:
             continue
         steps = ", ".join(part.computed.steps)
         line = f'"{part.name}": the noise is on {part.computed.noise_on}; after it: {steps}.'
+        if part.computed.factor != 1 and findings.plan.releases[part.query].noise_given:
+            line += (
+                f" A stddev is that of {number(part.computed.factor)} times that: of the published number."
+            )
         if part.computed.enlarges:
             line += " Noise that is added to the published number instead must be multiplied likewise."
         if any(step.startswith("LIMIT") for step in part.computed.steps):

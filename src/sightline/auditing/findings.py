@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sightline.arrays import FloatArray, IndexArray
-from sightline.auditing.key_columns import key_columns
 from sightline.auditing.lowering import BoolArray, Lowered, lower, sums_over_persons
 from sightline.auditing.nonlinear import (
     MOST_ROWS,
@@ -30,6 +29,7 @@ from sightline.auditing.pricing import Pricing, price
 from sightline.auditing.questions import asking, coin_kept, distances, questions_of
 from sightline.auditing.result_parts import SMALL_GROUP, Uncertainty
 from sightline.auditing.secret_prior import SecretPrior
+from sightline.auditing.table_units import key_columns
 from sightline.errors import require
 from sightline.labeled.assessment import UnitExposure, assess
 from sightline.tables.membership import Membership, Partition, PersonTable, RowValues

@@ -18,11 +18,10 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from sightline.arrays import FloatArray, IndexArray
-from sightline.auditing.key_columns import publishable_key
 from sightline.auditing.plan import Plan
 from sightline.auditing.pricing import Pricing
 from sightline.auditing.secret_prior import SecretPrior
-from sightline.auditing.table_units import person_kinds, signature_columns, units_of_table
+from sightline.auditing.table_units import person_kinds, publishable_key, signature_columns, units_of_table
 from sightline.labeled.unit_design import Design, RowNoise, UnitPrior
 from sightline.labeled.units import Units
 from sightline.tables.membership import Feature, Membership, Partition, PersonTable, Statistic

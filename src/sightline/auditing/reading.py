@@ -39,6 +39,7 @@ PlanLike: TypeAlias = "Plan | Mapping[str, Any] | str | PathLike[str]"
 SCHEMA_ID = "urn:sightline:plan"
 _LARGEST_FILE = 4_000_000  # bytes; a thousand queries need a tenth of it
 _TABLES = {".csv", ".tsv", ".gz", ".parquet", ".duckdb", ".db"}
+_EXACT = '{ law = "none" }'
 # Fields that plans had once, and what to write instead.
 _FORMER = {
     ("release", "merge"): "group by the coarser key: GROUP BY CASE WHEN … END",
@@ -219,6 +220,8 @@ def _one_line(found: dict[str, Any], content: dict[str, Any]) -> str:
     if found["type"] == "extra_forbidden":
         return f"{before}{_unknown_field(place)}"
     got = "nothing" if found["type"] == "missing" else _shown(found["input"])
+    if place[-1:] and place[-1] in ("noise_stddev", "stddev") and found["input"] in (0, 0.0):
+        return f"{before}expected noise > 0, got 0; a number that is published exactly has noise = {_EXACT}"
     if place == ("release",) and found["type"] in {"missing", "too_short"}:
         return "expected at least one release, got none; add a section [[release]] with its name and sql"
     if found.get("ctx", {}).get("le") == LARGEST_LIMIT:

@@ -9,10 +9,9 @@ import numpy as np
 
 from sightline.arrays import FloatArray, IndexArray
 from sightline.auditing.findings import Findings, LinearFindings
-from sightline.auditing.key_columns import publishable_key
 from sightline.auditing.lowering import cell_name, linear_partitions
 from sightline.auditing.result import Recipe, Step
-from sightline.auditing.table_units import signature_columns
+from sightline.auditing.table_units import publishable_key, signature_columns
 from sightline.format import weight as weight_text
 from sightline.format import without_rounding
 

@@ -15,8 +15,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 from pydantic import (
     BeforeValidator,
+    ConfigDict,
     Field,
     PlainSerializer,
     PlainValidator,
@@ -27,7 +29,7 @@ from pydantic import (
 from sightline.auditing.plan_fields import LARGEST, SMALLEST, Positive, Section, without_default
 from sightline.auditing.running import DecoderName, Mechanism, MechanismName, with_table
 from sightline.errors import InvalidPlan, require
-from sightline.noise.published import PublishedLaw
+from sightline.noise.published import PublishedLaw, noise_stddev
 from sightline.tables.engines.address import checked_source, scheme_of
 from sightline.tables.sql.reader import ReleaseQuery
 
@@ -107,8 +109,20 @@ ByCell = Annotated[
 ]
 
 
+_SCALE = "Of laplace or geometric noise its scale b, as libraries say it, in place of stddev."
+
+
+def _stddev_or_scale(schema: dict[str, Any]) -> None:
+    """Say in the JSON Schema that a scale may take the place of the standard deviation."""
+    fields, scale = schema["properties"], {"description": _SCALE, "title": "Scale", "type": "number"}
+    first = {name: fields.pop(name) for name in ("law", "label", "stddev")}
+    schema["properties"] = {**first, "scale": {**scale, "exclusiveMinimum": 0}, **fields}
+
+
 class ReleaseNoise(Section):
     """The noise on the numbers of a release, or of one of its aggregates."""
+
+    model_config = ConfigDict(json_schema_extra=_stddev_or_scale)
 
     law: Annotated[PublishedLaw, Field(strict=False)] = Field(
         default=PublishedLaw.GAUSSIAN,
@@ -152,6 +166,27 @@ class ReleaseNoise(Section):
         default="online",
         description="Of a tree: sums add up nodes, or are the best fit to all nodes.",
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_scale(cls, content: Any) -> Any:
+        """A scale is another name of the standard deviation: √2 b for laplace, 1/(√2 sinh 1/2b) for
+        geometric noise.
+        """
+        if not isinstance(content, dict) or "scale" not in content:
+            return content
+        given = {name: value for name, value in content.items() if name != "scale"}
+        scale, law = content["scale"], given.get("law")
+        pure = [one for one in PublishedLaw if one.pure]
+        require(
+            law in pure and "stddev" not in given,
+            "scale with law = 'laplace' or 'geometric', in place of stddev",
+            got="stddev and scale" if law in pure else f"law = {str(law or 'gaussian')[:40]!r}",
+            fix="of gaussian noise say stddev",
+            error=InvalidPlan,
+        )
+        b = np.array(_number(scale, "scale: a number"))
+        return {**given, "stddev": float(noise_stddev(PublishedLaw(str(law)), b))}
 
     @model_validator(mode="after")
     def _mechanism_is_consistent(self) -> ReleaseNoise:
@@ -222,7 +257,20 @@ def noise_on(noises: tuple[ReleaseNoise, ...], names: tuple[str, ...]) -> Releas
 
 
 def _listed(value: Any) -> Any:
-    """One section is a list of one."""
+    """One section is a list of one; the name of a law alone says too little."""
+    if isinstance(value, str):
+        laws = [one.value for one in PublishedLaw]
+        known = value if value in laws else "laplace"
+        size = {"none": "", "laplace": ", scale = 10", "geometric": ", scale = 10"}.get(
+            known, ", stddev = 10"
+        )
+        require(
+            False,
+            f'noise with how much of it: noise = {{ law = "{known}"{size} }}',
+            got=f"the text {value[:40]!r}",
+            fix=f"laws are {', '.join(laws)}; how much is scale, stddev, noise_multiplier, epsilon or rho",
+            error=InvalidPlan,
+        )
     return (value,) if isinstance(value, dict | ReleaseNoise) else value
 
 

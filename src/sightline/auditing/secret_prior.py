@@ -105,8 +105,8 @@ class SecretPrior:
         seen = Seen(
             information=G,
             linear_information=np.zeros(1),  # no linear attack needs to be named
-            laplace_answers=np.full(1, answers) if laplace else None,
-            laplace_information=G if laplace else None,
+            laplace_answers=answers if laplace else 0.0,
+            laplace_information=G,
         )
         return float(self.of_column.lower(seen)[0])
 

@@ -113,6 +113,8 @@ def _check_lattice(plan: Plan, membership: Membership, p: int, law: PublishedLaw
     part = membership.partitions[p]
     counts = part.statistic is Statistic.SUM and part.feature in (Feature.VALUE, Feature.INDICATOR)
     counts &= not part.weighted
+    # Of a multiple of a count the lattices differ.
+    counts &= part.computed is None or (part.computed.factor == 1 and not part.computed.per_row)
     require(
         counts and plan.data.secret_kind is not SecretKind.NUMBER,
         f"{law.value} noise on counts of a yes or no or of a category",
@@ -135,17 +137,22 @@ def stated_parameters(
 ) -> FloatArray:
     """The parameter of the stated noise on each cell; 0 where it is exact, or shares the budget."""
     found, starts = np.zeros(len(membership.cells)), membership.starts
-    noises = _noises(plan, membership)
+    noises, factors = _noises(plan, membership), membership.published_factors
     left = {id(noise): dict(noise.by_cell.stddevs) for noise in noises if noise is not None}
     for p, part in enumerate(membership.partitions):
         release, law, noise = plan.releases[part.query], laws[p], noises[p]
         own = slice(int(starts[p]), int(starts[p + 1]))
         if noise is None or law is PublishedLaw.NONE:
             continue
+        # A deviation is that of the number which is published: it is only a factor.
+        factor = factors[own]
         if noise.by_cell:
             names = _names(membership, p)
             stddevs = [_stddev(release, left[id(noise)], cell.key, names) for cell in membership.cells[own]]
-            found[own] = parameter_of_stddev(law, np.array(stddevs, dtype=np.float64))
+            found[own] = parameter_of_stddev(law, np.array(stddevs, dtype=np.float64) / factor)
+            continue
+        if noise.stddev is not None:
+            found[own] = parameter_of_stddev(law, noise.stddev / factor)
             continue
         count = sum(plan.copies(release) for bundle in bundles if any(noises[q] is noise for q in bundle))
         found[own] = _parameters(plan, noise, sensitivity[own], count)
@@ -163,9 +170,7 @@ def stated_parameters(
 
 
 def _parameters(plan: Plan, noise: ReleaseNoise, sensitivity: FloatArray, count: int) -> FloatArray:
-    """From one number: a standard deviation, a multiple of the sensitivity, or a share of the budget."""
-    if noise.stddev is not None:
-        return parameter_of_stddev(noise.law, np.full(sensitivity.size, noise.stddev))
+    """From one number: a multiple of the sensitivity, or a share of the budget."""
     if noise.noise_multiplier is not None:
         return noise.noise_multiplier * sensitivity
     if noise.rho is not None:

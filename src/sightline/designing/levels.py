@@ -31,6 +31,7 @@ _MOST = 1e15  # information times the squared width that stands for no noise at 
 _LEAST = 1e-15  # and for noise that leaves nothing to see
 _HALVINGS = 60
 _TOGETHER = 1 << 24  # numbers that are looked up at a time
+_KNOWN: FloatArray = np.array([])  # no precisions: all other records are known
 _NEVER = 1e12  # variance over the squared width that stands for a limit that no noise keeps
 
 
@@ -186,7 +187,7 @@ def _most_information(
     limit: float,
     alike: FloatArray,
     *,
-    precision: FloatArray | None = None,
+    precision: FloatArray = _KNOWN,
 ) -> FloatArray:
     """The largest informations that keep the limit, by halving; least ones for none, infinite for all.
 
@@ -195,13 +196,13 @@ def _most_information(
     unit = 1 / prior.width**2
 
     def kept(information: FloatArray) -> FloatArray:
-        hidden = None if precision is None else information
+        everyone = np.full(information.size, _MOST * unit) if precision.size else information
         return prior.lower(
             Seen(
-                information=information if hidden is None else np.full(information.size, _MOST * unit),
+                information=everyone,
                 linear_information=np.zeros(information.size),
-                hidden_information=hidden,
-                precision=precision,
+                hidden_information=information,
+                precision=precision if precision.size else np.inf,
                 alike=alike,
             )
         )

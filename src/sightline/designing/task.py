@@ -280,7 +280,8 @@ def task_of(plan: Plan, membership: Membership, *, limit: float, grain: Grain, l
     releases = [plan.releases[query] for query in queries]
     published = np.array([release.published for release in releases])
     given = np.array([release.noise_given for release in releases])
-    least, most = np.array([release.noise_within for release in releases], dtype=np.float64).T
+    within = np.array([release.noise_within for release in releases], dtype=np.float64)
+    least, most = within.T / membership.published_factors
     paid = paid_releases(plan, membership, pricing)
     # A release whose noise cannot move within the budget may not fall below what the budget asks for.
     floor = np.where(least > 0, np.where(given, least, np.maximum(least, before)), before)
@@ -358,7 +359,8 @@ def plan_with_noise(plan: Plan, membership: Membership, stddevs: FloatArray) -> 
         error=InvalidNoise,
     )
     cells: dict[int, list[tuple[tuple[str, ...], float]]] = {}
-    for cell, stddev in zip(membership.cells, stddevs.tolist(), strict=True):
+    stated = stddevs * membership.published_factors
+    for cell, stddev in zip(membership.cells, stated.tolist(), strict=True):
         part = membership.partitions[cell.partition]
         cells.setdefault(part.query, []).append((number_name(cell.key, part.label), stddev))
     releases = []

@@ -11,6 +11,6 @@ from sightline.labeled.bounds.priors import CosineSquaredPrior as CosineSquaredP
 from sightline.labeled.bounds.priors import TwoPointPrior as TwoPointPrior
 from sightline.labeled.bounds.coin import CoinPrior as CoinPrior
 from sightline.labeled.inout import InOut as InOut
-from sightline.labeled.contrast import one_contrast_information as one_contrast_information
-from sightline.labeled.contrast import exchangeable_information as exchangeable_information
-from sightline.labeled.contrast import symmetry as symmetry
+from sightline.labeled.inout import one_contrast_information as one_contrast_information
+from sightline.labeled.inout import exchangeable_information as exchangeable_information
+from sightline.labeled.inout import symmetry as symmetry

@@ -326,13 +326,12 @@ def _with_others_known(releases: LinearReleases, lowered: LoweredRecords, prior:
     design = lowered.design
     numbers = design.units.run(_KnownOthers(noise=design.noise))
     information, linear = numbers["information"], numbers["linear"]
-    laplace = {}
-    if design.noise.laplace.any():
-        laplace = {
-            "laplace_answers": numbers["laplace_answers"],
-            "laplace_information": numbers["laplace_information"],
-        }
-    seen = Seen(information=information, linear_information=linear, **laplace)
+    seen = Seen(
+        information=information,
+        linear_information=linear,
+        laplace_answers=numbers["laplace_answers"],
+        laplace_information=numbers["laplace_information"],
+    )
     found = assess(design)
     touched = information > 0
     people = np.asarray(design.units.people)

@@ -31,8 +31,7 @@ from scipy import sparse
 from sightline.arrays import FloatArray, IndexArray
 from sightline.labeled.bounds.coin import CoinPrior
 from sightline.labeled.bounds.priors import TwoPointPrior
-from sightline.labeled.bounds.scalar_risk import MARGIN
-from sightline.labeled.bounds.tables import two_point_table
+from sightline.labeled.bounds.scalar_risk import MARGIN, two_point_table
 from sightline.labeled.pairs import RowKinds
 from sightline.labeled.unit_design import Design, RowNoise
 from sightline.labeled.units import BoolArray, Units

@@ -25,8 +25,7 @@ import numpy as np
 from scipy import sparse
 
 from sightline.arrays import FloatArray, IndexArray
-from sightline.numerics.selected_inverse import SelectedInverse, selected_inverse
-from sightline.numerics.sparse_cholesky import SparseCholesky, factorise
+from sightline.numerics.sparse_cholesky import SelectedInverse, SparseCholesky, factorise, selected_inverse
 from sightline.numerics.sparse_symbolic import SymbolicFactor, analyse
 
 _UNIT = float(np.finfo(np.float64).eps)

@@ -23,8 +23,7 @@ from sightline.labeled.sparse_attacks import FEW_RECIPES, Dependencies, componen
 from sightline.labeled.unit_design import RowNoise, UnitPrior
 from sightline.labeled.units import BoolArray, UnitBlock, UnitColumns
 from sightline.numerics.integers import proved, rounded
-from sightline.numerics.selected_inverse import SelectedInverse, selected_inverse
-from sightline.numerics.sparse_cholesky import SparseCholesky, factorise
+from sightline.numerics.sparse_cholesky import SelectedInverse, SparseCholesky, factorise, selected_inverse
 from sightline.numerics.sparse_symbolic import SymbolicFactor, analyse
 
 

@@ -160,7 +160,10 @@ class UnitBrackets:
     ) -> FloatArray:
         """The lower end of units of one row, by the prior's own bounds."""
         prior, noise = self.solver.prior.target, self.solver.noise
-        hidden_information = precision = laplace_answers = laplace_information = None
+        hidden_information: FloatArray | float = np.inf
+        precision: FloatArray | float = np.inf
+        laplace_answers: FloatArray | float = 0.0
+        laplace_information: FloatArray | float = 0.0
         if hidden is not None:
             least = hidden.covariance[:, 0, 0] - hidden.error
             fine = (least > hidden.error) & (hidden.variance[:, 0] > 0)

@@ -16,7 +16,7 @@ import numpy as np
 
 from sightline.arrays import FloatArray
 from sightline.attacks.mle import ConstrainedMLE
-from sightline.attacks.transcript_model import exact_answers
+from sightline.attacks.model import exact_answers
 from sightline.labeled.bounds.priors import CosineSquaredPrior
 from sightline.multiset.hybrid_splits import HybridSplits, Memberships, hybrid
 from sightline.multiset.moments import Moments

@@ -62,11 +62,17 @@ Parameter = float | str | tuple[str, ...] | Band | None
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Computed:
-    """What a release computes with an aggregate before it publishes it. The noise is on the aggregate."""
+    """What a release computes with an aggregate before it publishes it.
+
+    Noise by number that a plan states is on the aggregate times ``factor``: on the published number, but for
+    what else is computed with it.
+    """
 
     noise_on: str  # the aggregate, as SQL
     steps: tuple[str, ...]  # what is computed with it, in order
-    enlarges: bool = False  # whether the published number may be larger than the aggregate
+    factor: float = 1.0  # the size of the constants that it is multiplied by
+    per_row: bool = False  # whether it is divided by COUNT(*), which counts each row of the aggregate
+    enlarges: bool = False  # whether something else may make the published number larger
     ranked: bool = False  # whether the lines of the answer are sorted by it
     shows: bool = False  # whether it is made NULL, a text or a yes or no, to which no noise can be added
 
@@ -276,6 +282,17 @@ class Membership:
         """The position in ``cells`` at which each partition starts; at the end, the number of cells."""
         owner = np.array([cell.partition for cell in self.cells], dtype=np.intp)
         return np.searchsorted(owner, np.arange(len(self.partitions) + 1))
+
+    @property
+    def published_factors(self) -> FloatArray:
+        """Of every cell, how many times the aggregate the number is that gets the noise."""
+        computed = [(self.partitions[cell.partition].computed, cell.rows) for cell in self.cells]
+        return np.array(
+            [
+                1.0 if part is None else part.factor / (max(rows, 1) if part.per_row else 1)
+                for part, rows in computed
+            ]
+        )
 
     def weights_in(self, partition: int) -> FloatArray:
         """For every signature, the weight of its rows in a partition."""

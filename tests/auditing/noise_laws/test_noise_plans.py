@@ -140,7 +140,7 @@ def read_plan_text(text: str) -> Plan:
             "expected rho with gaussian or discrete-gaussian noise, got law = 'laplace'",
         ),
         ({"law": "cauchy", "stddev": 1.0}, "expected one of"),
-        ({"stddev": 0.0}, "expected a number > 0, got 0.0"),
+        ({"stddev": 0.0}, "expected noise > 0, got 0"),
         ({"by_cell": [[1.0], [2.0]]}, "each published number once in by_cell"),
         ([{"stddev": 1.0}, {"label": "x", "stddev": 1.0}], "or once for each label, got several for one"),
     ],

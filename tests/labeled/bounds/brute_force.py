@@ -57,8 +57,8 @@ def seen_of(small: Small, *, target: TargetPrior, others: TargetPrior) -> Seen:
         linear_information=np.array(
             [schur(linear, np.full(len(G), 1 / others.variance), j) for j in records]
         ),
-        hidden_information=np.array([schur(G, precisions, j) for j in records]) if dense else None,
-        precision=precisions if dense else None,
+        hidden_information=np.array([schur(G, precisions, j) for j in records]) if dense else np.inf,
+        precision=precisions if dense else np.inf,
         alike=same.astype(float) if target == others else 1.0,
         laplace_answers=np.sum(touches & small.laplace[:, None], axis=0).astype(float),
         laplace_information=np.sum(A[small.laplace] ** 2, axis=0),

@@ -15,7 +15,7 @@ from collections import Counter
 import numpy as np
 from flint import acb, arb, ctx
 
-from sightline.labeled.bounds import tables
+from sightline.labeled.bounds import scalar_risk
 from tests.labeled.bounds.test_scalar_risk import uniform_answer
 from tests.labeled.bounds.test_tables import risk_ball, two_point_ball
 
@@ -25,10 +25,10 @@ LEAST = 0.25
 def fuzz(seed: int, seconds: float) -> dict[str, int]:
     """The nodes one after the other until the time is up, or until all are done."""
     until, count, generator = time.monotonic() + seconds, Counter[str](), np.random.default_rng(seed)
-    first = int(np.searchsorted(tables.uniform_table().nodes, LEAST))
-    places = [("uniform", place) for place in range(first, tables.uniform_table().nodes.size)]
-    places += [("two-point", place) for place in range(tables.two_point_table().nodes.size)]
-    places += [("uniform, Laplace", place) for place in range(tables.uniform_laplace_table().nodes.size)]
+    first = int(np.searchsorted(scalar_risk.uniform_table().nodes, LEAST))
+    places = [("uniform", place) for place in range(first, scalar_risk.uniform_table().nodes.size)]
+    places += [("two-point", place) for place in range(scalar_risk.two_point_table().nodes.size)]
+    places += [("uniform, Laplace", place) for place in range(scalar_risk.uniform_laplace_table().nodes.size)]
     for chosen in generator.permutation(len(places)):
         if time.monotonic() > until:
             break
@@ -41,10 +41,10 @@ def check(name: str, place: int, count: Counter[str]) -> None:
     """One node of one table."""
     with ctx.workprec(160 if name == "uniform, Laplace" else 90):
         if name == "uniform, Laplace":
-            falling = tables.uniform_laplace_table()
+            falling = scalar_risk.uniform_laplace_table()
             stored, ball = arb(float(falling.values[place])), laplace_ball(float(falling.nodes[place]))
         else:
-            table = tables.uniform_table() if name == "uniform" else tables.two_point_table()
+            table = scalar_risk.uniform_table() if name == "uniform" else scalar_risk.two_point_table()
             node = float(table.nodes[place])
             stored = 1 / (arb(node) + arb(float(table.deficits[place])))
             ball = risk_ball(node, uniform_answer) if name == "uniform" else two_point_ball(node)

@@ -6,14 +6,15 @@ import mpmath
 import numpy as np
 import pytest
 
-from sightline.labeled.bounds.laplace import (
-    cosine_laplace_risk,
-    two_point_laplace_risk,
-    uniform_laplace_risk,
-)
 from sightline.labeled.bounds.priors import TwoPointPrior
-from sightline.labeled.bounds.scalar_risk import two_point_risk
-from sightline.labeled.bounds.tables import cosine_laplace_table, uniform_laplace_table
+from sightline.labeled.bounds.scalar_risk import (
+    cosine_laplace_risk,
+    cosine_laplace_table,
+    two_point_laplace_risk,
+    two_point_risk,
+    uniform_laplace_risk,
+    uniform_laplace_table,
+)
 from sightline.labeled.bounds.target import Seen
 from sightline.labeled.bounds.van_trees import cosine_bound, uniform_bound
 

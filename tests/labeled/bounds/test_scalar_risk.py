@@ -13,10 +13,12 @@ from flint import acb, arb, ctx
 from sightline.labeled.bounds.scalar_risk import (
     RiskTable,
     cosine_risk,
+    cosine_table,
     two_point_risk,
+    two_point_table,
     uniform_risk,
+    uniform_table,
 )
-from sightline.labeled.bounds.tables import cosine_table, two_point_table, uniform_table
 
 TABLES = {
     "uniform": (uniform_table, uniform_risk, 1e4),

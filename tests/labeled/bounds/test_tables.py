@@ -10,16 +10,16 @@ import numpy as np
 import pytest
 from flint import acb, arb, ctx
 
-from sightline.labeled.bounds import laplace, scalar_risk, tables
+from sightline.labeled.bounds import scalar_risk
 from tests.labeled.bounds.test_scalar_risk import uniform_answer
 from tools.risk_tables import computed
 
 STORED = {
-    "uniform": lambda: tables.uniform_table().deficits,
-    "cos2": lambda: tables.cosine_table().deficits,
-    "two_point": lambda: tables.two_point_table().deficits,
-    "uniform_laplace": lambda: tables.uniform_laplace_table().values,
-    "cos2_laplace": lambda: tables.cosine_laplace_table().values,
+    "uniform": lambda: scalar_risk.uniform_table().deficits,
+    "cos2": lambda: scalar_risk.cosine_table().deficits,
+    "two_point": lambda: scalar_risk.two_point_table().deficits,
+    "uniform_laplace": lambda: scalar_risk.uniform_laplace_table().values,
+    "cos2_laplace": lambda: scalar_risk.cosine_laplace_table().values,
 }
 
 
@@ -35,7 +35,7 @@ def test_the_grids_reach_where_they_should() -> None:
     for grid, most in (
         (scalar_risk.DENSITY_GRID, 1e4),
         (scalar_risk.TWO_POINT_GRID, 4e3),
-        (laplace.LAPLACE_GRID, 1e6),
+        (scalar_risk.LAPLACE_GRID, 1e6),
     ):
         nodes = grid.nodes()
         assert nodes[0] == grid.least
@@ -113,17 +113,20 @@ def test_every_node_of_a_density_lies_below_a_finer_quadrature_and_close(
 @pytest.mark.parametrize("name", ["uniform_laplace", "cos2_laplace"])
 def test_the_laplace_tables_against_a_finer_quadrature(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     points, masses = np.polynomial.legendre.leggauss(110)
-    monkeypatch.setattr(laplace, "_POINTS", points)
-    monkeypatch.setattr(laplace, "_MASSES", masses)
-    risk = {"uniform_laplace": laplace.uniform_laplace_risk, "cos2_laplace": laplace.cosine_laplace_risk}
-    nodes = laplace.LAPLACE_GRID.nodes()
+    monkeypatch.setattr(scalar_risk, "_LAPLACE_POINTS", points)
+    monkeypatch.setattr(scalar_risk, "_LAPLACE_MASSES", masses)
+    risk = {
+        "uniform_laplace": scalar_risk.uniform_laplace_risk,
+        "cos2_laplace": scalar_risk.cosine_laplace_risk,
+    }
+    nodes = scalar_risk.LAPLACE_GRID.nodes()
     finer, stored = risk[name](nodes), STORED[name]()
     assert np.all(stored <= finer)
     assert np.all(stored >= finer * (1 - 2e-9))
 
 
 def test_the_next_node_is_what_a_search_finds() -> None:
-    for grid in (scalar_risk.DENSITY_GRID, scalar_risk.TWO_POINT_GRID, laplace.LAPLACE_GRID):
+    for grid in (scalar_risk.DENSITY_GRID, scalar_risk.TWO_POINT_GRID, scalar_risk.LAPLACE_GRID):
         nodes = grid.nodes()
         drawn = np.exp(np.random.default_rng(1).uniform(np.log(1e-6), np.log(1e8), 20_000))
         edges = np.concatenate([nodes, np.nextafter(nodes, 0), np.nextafter(nodes, np.inf), [0.0, np.inf]])

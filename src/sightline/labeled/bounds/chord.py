@@ -21,8 +21,7 @@ from typing import Self
 import numpy as np
 
 from sightline.arrays import FloatArray
-from sightline.labeled.bounds.scalar_risk import MARGIN
-from sightline.labeled.bounds.tables import uniform_table
+from sightline.labeled.bounds.scalar_risk import MARGIN, uniform_table
 from sightline.labeled.bounds.van_trees import uniform_precision
 
 MOST_MOVED = 60  # other records that a direction moves

@@ -31,16 +31,16 @@ import numpy as np
 
 from sightline.arrays import FloatArray
 from sightline.errors import require
-from sightline.labeled.bounds.laplace import two_point_laplace_risk
-from sightline.labeled.bounds.scalar_risk import MARGIN
-from sightline.labeled.bounds.smooth import COSINE_AFFINITY, UNIFORM_AFFINITY, DensityBounds, DensityPrior
-from sightline.labeled.bounds.tables import (
+from sightline.labeled.bounds.scalar_risk import (
+    MARGIN,
     cosine_laplace_table,
     cosine_table,
+    two_point_laplace_risk,
     two_point_table,
     uniform_laplace_table,
     uniform_table,
 )
+from sightline.labeled.bounds.smooth import COSINE_AFFINITY, UNIFORM_AFFINITY, DensityBounds, DensityPrior
 from sightline.labeled.bounds.target import BoundedPrior, NumberPrior, Seen, TargetPrior, linear_upper
 from sightline.labeled.bounds.van_trees import (
     COSINE_INFORMATION,
@@ -214,9 +214,9 @@ class TwoPointPrior(BoundedPrior):
             alone = np.where(single, np.maximum(alone, exact), alone)
         group = 1 - 1 / n + np.where(seen.gaussian, 4 * table.lower(n * G), 0.0) / n
         found = np.maximum(alone, group)
-        if seen.hidden_information is not None:
-            angle = np.sqrt(seen.hidden_information) * self.width / 2
-            found = np.maximum(found, np.square(np.cos(np.minimum(angle, math.pi / 2))) * (1 - MARGIN))
+        angle = np.minimum(np.sqrt(seen.hidden_information) * self.width / 2, math.pi / 2)
+        hidden = np.where(angle < math.pi / 2, np.square(np.cos(angle)) * (1 - MARGIN), 0.0)
+        found = np.maximum(found, hidden)
         return np.where(G == 0, 1.0, np.minimum(found, self.upper(seen)))
 
     def upper(self, seen: Seen) -> FloatArray:

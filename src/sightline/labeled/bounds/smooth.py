@@ -35,8 +35,7 @@ from typing import ClassVar, Protocol
 import numpy as np
 
 from sightline.arrays import FloatArray
-from sightline.labeled.bounds.laplace import FallingTable
-from sightline.labeled.bounds.scalar_risk import MARGIN, RiskTable
+from sightline.labeled.bounds.scalar_risk import MARGIN, FallingTable, RiskTable
 from sightline.labeled.bounds.target import BoundedPrior, Seen, linear_upper
 
 _MANY = 1e-3  # t below which log(1 + t) − t would lose digits
@@ -153,9 +152,9 @@ def _lower(bounds: DensityBounds, seen: Seen, width: float) -> FloatArray:
         scalar = bounds.scalar()
         group = v * (1 - 1 / n) + np.maximum(scalar.lower(n * G), bounds.van_trees(n * G)) / n
         alone = np.where(gaussian, np.maximum.reduce([alone, scalar.lower(G), group]), alone)
-    if seen.laplace_answers is not None and seen.laplace_information is not None and not gaussian.all():
+    if not gaussian.all():
         laplace = np.minimum(seen.laplace_information * width**2, G)
-        stepped = bounds.affinity.lower(G, laplace, seen.laplace_answers)
+        stepped = bounds.affinity.lower(G, laplace, np.asarray(seen.laplace_answers))
         alone = np.where(gaussian, alone, np.maximum(alone, stepped))
     if (single := seen.one_laplace).any():
         alone = np.where(single, np.maximum(alone, bounds.laplace().lower(G)), alone)

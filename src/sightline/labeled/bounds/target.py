@@ -7,6 +7,7 @@ off a record's column. The conditions of every bound are on the theory page on p
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
@@ -41,21 +42,20 @@ class Seen:
 
     information: FloatArray
     linear_information: FloatArray
-    hidden_information: FloatArray | None = None
-    precision: FloatArray | float | None = None
+    hidden_information: FloatArray | float = math.inf
+    precision: FloatArray | float = math.inf
     alike: FloatArray | float = 1.0
-    laplace_answers: FloatArray | None = None
-    laplace_information: FloatArray | None = None
+    laplace_answers: FloatArray | float = 0.0
+    laplace_information: FloatArray | float = 0.0
 
     def group_information(self) -> FloatArray:
         r"""Q: the information about the sum of the target's group, if the records outside it are hidden.
 
         From :math:`1/I_j = 1/Q + (n-1)/c`. Rounding can only raise it, up to :math:`G_{jj}`.
         """
-        if self.hidden_information is None or self.precision is None:
-            return self.information
         hidden = np.minimum(self.hidden_information, self.information)
-        among = (np.asarray(self.alike) - 1) * hidden / self.precision
+        with np.errstate(invalid="ignore"):  # where all is known, nothing is among others
+            among = (np.asarray(self.alike) - 1) * hidden / self.precision
         left = 1 - among * (1 + _ROUNDING) - _ROUNDING * (among > 0)
         raised = hidden / np.where(left > 0, left, 1.0)
         return np.where(left > 0, np.minimum(raised, self.information), self.information)
@@ -63,14 +63,11 @@ class Seen:
     @property
     def gaussian(self) -> BoolArray:
         """Which records are seen through Gaussian noise alone."""
-        none = np.zeros_like(self.information) if self.laplace_answers is None else self.laplace_answers
-        return np.asarray(none == 0)
+        return np.asarray(self.laplace_answers + np.zeros_like(self.information) == 0)
 
     @property
     def one_laplace(self) -> BoolArray:
         """Which records are seen through one answer only, with Laplace noise."""
-        if self.laplace_answers is None or self.laplace_information is None:
-            return np.zeros(self.information.shape, dtype=np.bool_)
         return np.asarray((self.laplace_answers == 1) & (self.laplace_information >= self.information))
 
 

@@ -10,9 +10,8 @@ from flint import fmpq, fmpq_mat
 from numpy.typing import NDArray
 
 from sightline.geometry.transcript import Transcript
-from sightline.labeled.contrast import exchangeable_information, one_contrast_information, symmetry
 from sightline.labeled.design import MembershipDesign
-from sightline.labeled.inout import InOut
+from sightline.labeled.inout import InOut, exchangeable_information, one_contrast_information, symmetry
 from sightline.numerics.rank import Decision
 from sightline.paper.comparison import Check, Claim, claim
 from sightline.paper.published import BASIC, BUDGET

@@ -123,18 +123,31 @@ class _Steps:
             )
         operator = _OPERATORS[type(node)]
         step = f"{operator} {shown(others[0])}" if first or operator != "-" else f"{shown(others[0])} -"
-        return _and_then(found, step, enlarges=self._enlarges(node, others[0]))
+        made = _and_then(found, step, enlarges=self._enlarges(node, others[0]))
+        factor = found.factor * _factor(node, constant_of(others[0]))
+        return replace(made, factor=factor, per_row=found.per_row or self._per_row(node, others[0]))
+
+    def _per_row(self, node: exp.Expr, other: exp.Expr) -> bool:
+        """Whether a number is divided by COUNT(*): by at least as many rows as the aggregate has."""
+        counted = self.readings.get(id(_divisor(other))) if isinstance(node, exp.Div) else None
+        call = None if counted is None else counted.aggregate
+        return isinstance(call, exp.Count) and isinstance(call.this, exp.Star)
 
     def _enlarges(self, node: exp.Expr, other: exp.Expr) -> bool:
-        """Whether a multiplication or division may make the number larger."""
-        constant = constant_of(other)
-        if isinstance(node, exp.Mul):
-            return constant is None or abs(constant) > 1
+        """Whether a multiplication or division by something else than a constant may make it larger."""
+        if constant_of(other) is not None:
+            return False
         if isinstance(node, exp.Div):
             counted = self.readings.get(id(_divisor(other)))
-            counts = isinstance(counted, RowCount) and counted.counts_rows
-            return not counts if constant is None else abs(constant) < 1
-        return False
+            return not (isinstance(counted, RowCount) and counted.counts_rows)
+        return isinstance(node, exp.Mul)
+
+
+def _factor(node: exp.Expr, constant: float | None) -> float:
+    """The size of a constant that a number is multiplied by; 1 for anything else."""
+    if not constant or not isinstance(node, exp.Mul | exp.Div):
+        return 1.0
+    return abs(float(constant)) if isinstance(node, exp.Mul) else 1 / abs(float(constant))
 
 
 def _and_then(found: Computed, step: str, *, enlarges: bool = False, shows: bool = False) -> Computed:
