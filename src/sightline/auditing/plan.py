@@ -28,6 +28,7 @@ from sightline.auditing.plan_sections import Attacker as Attacker
 from sightline.auditing.plan_sections import Bounds, Categories, Kind, OtherSecret, checked_kind
 from sightline.auditing.plan_sections import Limits as Limits
 from sightline.auditing.plan_sections import Privacy as Privacy
+from sightline.auditing.plan_sections import Rules as Rules
 from sightline.auditing.release_noise import ReleaseNoise, ReleaseNoises, number_name, require_labels
 from sightline.auditing.running import RunningSums
 from sightline.errors import InvalidPlan, require
@@ -262,6 +263,7 @@ class Plan(Section):
     releases: Annotated[tuple[Release, ...], Field(strict=False, min_length=1)] = Field(alias="release")
     attacker: Attacker = Attacker()
     limits: Limits = Limits()
+    rules: Rules = Rules()
     secrets: Annotated[tuple[OtherSecret, ...], Field(strict=False)] = Field(
         default=(),
         alias="secret",

@@ -340,6 +340,10 @@ def limit_line(result: AuditResult) -> str:
 
 def _line(result: AuditResult) -> str:
     verdict, everyone = result.verdict, records(result.records, result)
+    if result.rules is not None and result.rules.in_all and not verdict.below_limit:
+        broken = count(result.rules.in_all, "combination of numbers breaks", "combinations of numbers break")
+        limit = "" if verdict.limit is None else " Nobody is found below the limit."
+        return f"Do not publish this yet. {broken} a rule ({one_line(result.rules.checked)}).{limit}"
     if verdict.limit is None:
         told = f"{result.identifiable_records:,} of {everyone} can be told apart from everything else"
         return f"{told}. No limit was set: --limit 50% judges it."
