@@ -17,11 +17,11 @@ from sightline.auditing.findings import Findings, find, findings_with
 from sightline.auditing.noise_slack import epsilon_for, least_factor, lowest, noise_factor
 from sightline.auditing.pricing import price
 from sightline.auditing.result import Change
-from sightline.labeled.bounds.scalar_risk import uniform_risk
 from sightline.privacy.accountant import Budget
 from sightline.privacy.registry import accountants
 from sightline.tables.membership import Feature, Statistic
 from tests.auditing.hand_made import membership_of, partition, plan_of
+from tools.risk_tables import uniform_risk
 
 GROUPS = [["a", "a", "a", "b", "b"], [None, "", "", "", ""]]
 PARTS = [partition(0, "by group"), partition(1, "but one")]

@@ -124,11 +124,14 @@ def test_noise_that_is_given_costs_what_the_memberships_say() -> None:
     spread = membership_of(
         [partition(statistic=Statistic.SUM)], [list("abcd")], contributions=4, owners=["P"] * 4
     )
-    assert price(plan, spread).multipliers == pytest.approx([1.0])
-    declared = plan.model_copy(
-        update={"privacy": plan.privacy.model_copy(update={"sensitivity": "declared"})}
+    assert price(plan, spread).multipliers == pytest.approx([0.5]), "by default for any four rows"
+    by_table = plan.model_copy(
+        update={"privacy": plan.privacy.model_copy(update={"sensitivity": "memberships"})}
     )
-    assert price(declared, spread).multipliers == pytest.approx([0.5])
+    assert price(by_table, spread).multipliers == pytest.approx([1.0])
+    # What an attack on this table leaves depends on its own rows, whatever the noise is priced for.
+    assert price(plan, spread).kept_of_anything == pytest.approx(math.exp(-0.25), rel=1e-9)
+    assert price(by_table, spread).kept_of_anything == pytest.approx(math.exp(-0.25), rel=1e-9)
 
 
 def test_the_result_says_whose_sensitivities_they_are() -> None:

@@ -221,7 +221,7 @@ class TestBadInput:
         with pytest.raises(InvalidPlan, match='got values = "constant"'):
             rehearse({"data": data, "release": [release]})
         rows = rehearse({"data": {**data, "values": "independent"}, "release": [release]}, repetitions=20)
-        assert "each guess is at the value of one row" in rows.notes[0]
+        assert "at the combination of a record's rows" in rows.notes[0]
 
     def test_too_much_work(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         plan = rehearsal_plans.number_plan(tmp_path)

@@ -17,7 +17,7 @@ from sightline.auditing.result import HomogeneousCell, Unverified
 from sightline.format import count as counted
 from sightline.format import number
 from sightline.noise.published import PublishedLaw
-from sightline.tables.membership import YES_OR_NO, Membership
+from sightline.tables.membership import YES_OR_NO, Membership, PersonTable
 from sightline.tables.subject import SecretKind
 
 _LOCALLY = (
@@ -347,6 +347,27 @@ def _about_noise(pricing: Pricing) -> list[str]:
     return lines
 
 
+def _uneven_rows(people: PersonTable | None) -> list[str]:
+    """Gaps, and times that somebody has two rows for."""
+    if people is None:
+        return []
+    lines, rows = [], people.rows_of_kind
+    least, most = int(rows.min()), int(rows.max())
+    if least < most:
+        fewer = int(people.persons[rows < most].sum())
+        lines.append(
+            f"Records have {least:,} to {most:,} rows: {fewer:,} of {int(people.persons.sum()):,} have fewer "
+            "than the most. A row that is missing is known to be missing."
+        )
+    if people.repeated is not None:
+        column, times = people.repeated
+        lines.append(
+            f"{times:,} times a record has several rows with one {column!r}: an hour that the clocks "
+            "repeat, or a reading that came twice. Each counts as a row with a value of its own."
+        )
+    return lines
+
+
 def assumptions(findings: Findings) -> tuple[str, ...]:
     """What the numbers rest on, in plain words."""
     plan, membership, pricing = findings.plan, findings.membership, findings.pricing
@@ -362,6 +383,7 @@ def assumptions(findings: Findings) -> tuple[str, ...]:
     if membership.contributions > 1 or plan.data.max_rows_per_record > 1:
         lines.append(f"A record has up to {plan.data.max_rows_per_record} rows, and {_values(plan)}.")
         lines.append(_priced_for(plan))
+        lines += _uneven_rows(membership.persons)
     lines += _made_rows(plan)
     lines += _knowledge(plan)
     if plan.data.secret_kind is not SecretKind.NUMBER:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import ConfigDict, Field, model_validator
 
@@ -18,6 +18,7 @@ from sightline.auditing.plan_fields import SMALLEST as SMALLEST
 from sightline.auditing.plan_fields import (
     NumberName,
     Positive,
+    RowValuesKind,
     Section,
     Source,
     Text,
@@ -77,7 +78,7 @@ class Data(Section):
         default=1,
         description="The most rows that one record has: its contribution limit. The data are checked.",
     )
-    values: Literal["constant", "independent"] | None = Field(
+    values: RowValuesKind = Field(
         default=None,
         description="For records with several rows: whether all rows of a record hold one value, or the rows "
         "hold values of their own.",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import (
     BaseModel,
@@ -43,6 +43,24 @@ Share = Annotated[
     BeforeValidator(_share, json_schema_input_type=float | str),
     Field(gt=0, le=LARGEST_LIMIT, allow_inf_nan=False),
 ]
+
+
+def _row_values(value: Any) -> Any:
+    """How the values of one record's rows hang together."""
+    require(
+        value != "drifting",
+        'values = "constant" or "independent"',
+        got='"drifting"',
+        fix="what an attacker leaves of rows that change slowly is not proved here. It takes a stated bound "
+        "on the change from one row to the next, and features that compare rows would still keep nothing "
+        'against an attacker who is told every change. "constant" is for that one, of one value a record; '
+        '"independent" is for one who does not use that neighbours are alike',
+        error=InvalidPlan,
+    )
+    return value
+
+
+RowValuesKind = Annotated[Literal["constant", "independent"] | None, BeforeValidator(_row_values)]
 
 
 def _source(value: object) -> str | InMemoryTable:

@@ -85,9 +85,9 @@ class Privacy(Section):
         "each by its name. A release is published in every period, unless it names one.",
     )
     sensitivity: Literal["memberships", "declared"] = Field(
-        default="memberships",
-        description="Whether noise is priced for the rows that records have in the groups, which are "
-        "public, or for any record of max_rows_per_record rows, wherever these are.",
+        default="declared",
+        description="Whether noise is priced for any record of max_rows_per_record rows, wherever these are, "
+        "or for the rows that records have in the groups of this table, which are public.",
     )
 
     @property

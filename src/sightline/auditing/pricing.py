@@ -10,10 +10,10 @@ disjoint. Its *row norm* is
 over the records (under Laplace noise :math:`\max_j \sum_c s_{jc}`): with Gaussian noise
 :math:`\sqrt{\kappa}\,m w/n_c` on cell :math:`c`, a record moves the partition by
 :math:`\sum_c (s_{jc}/m)^2 \le 1` in units of the noise, squared, and the partition counts as one release.
-Four rows in one cell have the norm 4, four rows in four cells the norm 2. With ``sensitivity = "declared"``
-the norm is the contribution limit of the plan, which holds for any record, wherever its rows are. Where a
-row's feature is multiplied by a public weight, :math:`w` is also multiplied by the largest absolute weight in
-the cell.
+Four rows in one cell have the norm 4, four rows in four cells the norm 2. That is the norm with
+``sensitivity = "memberships"``; by default it is the contribution limit of the plan, for any record,
+wherever its rows are. Where a row's feature is multiplied by a public weight, :math:`w` is also multiplied
+by the largest absolute weight in the cell.
 
 A histogram of a categorical secret is several partitions over the same rows, one for each category. A record
 that changes its category moves two of them: they are one release together, of sensitivity :math:`\sqrt2` (2
@@ -84,6 +84,7 @@ class Pricing:
     shared: tuple[tuple[int, ...], ...]  # the bundles that the budget pays for
     releases: int  # how many releases they are
     row_norms: FloatArray  # of each partition: the rows of a record that its sensitivity is priced for
+    table_norms: FloatArray  # the same for the rows that records of this table have
     # Of partitions whose numbers share noise: their parameter is the stddev of the noise that is drawn.
     strategies: Mapping[int, Strategy] = field(default_factory=dict)
 
@@ -183,7 +184,15 @@ class Pricing:
     @cached_property
     def information_multipliers(self) -> FloatArray:
         """The same by what bounds on attacks count."""
-        return np.repeat(self._bundle_multipliers, self.copies)
+        return np.repeat(self._bundle_multipliers * self._room, self.copies)
+
+    @property
+    def _room(self) -> FloatArray:
+        """Of each bundle, by how much more rows a record is priced for than any has: bounds on attacks are
+        about this table."""
+        first = [bundle[0] for bundle in self.bundles]
+        norms = self.table_norms[first]
+        return np.where(norms > 0, self.row_norms[first] / np.where(norms > 0, norms, 1.0), 1.0)
 
     @cached_property
     def kept_of_anything(self) -> float:
@@ -195,7 +204,8 @@ class Pricing:
         """
         if self.exact.any():
             return 0.0
-        return math.exp(-0.25 * float(np.sum(self.multipliers**-2.0))) * (1 - _ROUNDING_OF_SHARE)
+        multipliers = self.multipliers * np.repeat(self._room, self.copies)
+        return math.exp(-0.25 * float(np.sum(multipliers**-2.0))) * (1 - _ROUNDING_OF_SHARE)
 
     def told_at_most(self, factor: float = 1.0) -> float:
         """The nats that all releases tell about one value at most, with all noise multiplied by a factor."""
@@ -289,7 +299,10 @@ def price(plan: Plan, membership: Membership) -> Pricing:
     )
     mean = np.array([part.statistic is Statistic.MEAN for part in membership.partitions])
     strategies = strategies_of(plan, membership)
-    row_norms = row_norms_of(plan, membership, bundles, laws, strategies)
+    row_norms, table_norms = (
+        row_norms_of(plan, membership, bundles, laws, strategies, declared=declared)
+        for declared in (plan.privacy.sensitivity == "declared", False)
+    )
     weights = membership.largest_weights.copy()
     for p in strategies:  # of rows in several steps, all may have the largest weight
         weights[owner == p] = weights[owner == p].max()
@@ -318,6 +331,7 @@ def price(plan: Plan, membership: Membership) -> Pricing:
         shared=shared,
         releases=count,
         row_norms=row_norms,
+        table_norms=table_norms,
         strategies=strategies,
     )
 
@@ -341,26 +355,28 @@ def _plain(pricing: Pricing) -> BoolArray:
     return np.array(plain, dtype=np.bool_)[pricing.owner]
 
 
-def row_norms_of(
+def row_norms_of(  # many parameters: what the noise is on, and whose rows it is for
     plan: Plan,
     membership: Membership,
     bundles: tuple[tuple[int, ...], ...],
     laws: tuple[PublishedLaw, ...],
     strategies: Mapping[int, Strategy],
+    *,
+    declared: bool,
 ) -> FloatArray:
     """The row norm of every partition, rounded up; 0 for those without rows."""
     found = np.zeros(len(membership.partitions))
     for bundle in bundles:
         if (strategy := strategies.get(bundle[0])) is not None:
             release = plan.releases[membership.partitions[bundle[0]].query]
-            if plan.privacy.sensitivity == "declared":
+            if declared:
                 separation = 0 if release.running is None else release.running.min_separation
                 norm = strategy.sensitivity(plan.data.max_rows_per_record, separation).value
             else:
                 norm = math.sqrt(float(squared_norms(membership, bundle[0], strategy).max(initial=0.0)))
             found[list(bundle)] = norm * (1 + 8 * len(strategy.table) * 2**-52)
             continue
-        if plan.privacy.sensitivity == "declared":
+        if declared:
             found[list(bundle)] = plan.data.max_rows_per_record
             continue
         power = 1 if laws[bundle[0]].pure else 2

@@ -173,6 +173,11 @@ class Unverified(ResultPart):
     accepted: bool  # by the plan, by name
     owner_only: bool
 
+    def publishable(self) -> Unverified:
+        """The same to readers: what is accepted of the true values is for the owner, who knows them."""
+        accepted = self.accepted and self.name is not AssumptionName.LOCAL
+        return self.model_copy(update={"accepted": accepted})
+
 
 class QuestionReport(ResultPart):
     """A yes-or-no question about a number that the plan publishes, audited as a secret of its own."""
@@ -398,7 +403,7 @@ class AuditResult(Displayed, ResultPart):
             "exposed_in_all": self.exposed_in_all - local,
             "verdict": self.publishable_verdict or self.verdict,
             "publishable_verdict": None,
-            "unverified": tuple(one for one in self.unverified if not one.owner_only),
+            "unverified": tuple(one.publishable() for one in self.unverified if not one.owner_only),
             "owner_only": (),
             "other_secrets": tuple(one.publishable() for one in self.other_secrets),
             "rules": None if self.rules is None else self.rules.publishable(),

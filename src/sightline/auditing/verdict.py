@@ -45,20 +45,21 @@ def verdict(
     elif found is None and not nonlinear:
         sentences.append("Nothing that is published depends on the secret.")
     if found is not None:
-        sentences += _linear(findings, section, found)
+        sentences += _linear(findings, section, found, publishable=publishable)
     if findings.own_least is not None:
         sentences.append(_headline(findings, findings.own_least))
     sentences += _questions(findings)
     if local is not None and not publishable:
         sentences += _local(plan.data.secret, local)
-    elif local is not None:
+    elif nonlinear and publishable:  # also if nothing was: that may depend on the values
         sentences.append("What moments and thresholds show near the true values is for the owner only.")
     elif nonlinear:
         sentences.append("What moments and thresholds show near the true values was not computed.")
     status = None
     if limit is not None:
-        hidden_fail = publishable and local_below > 0
-        status = _status(below, unverified, hidden_fail=hidden_fail)
+        if publishable:
+            unverified = tuple(one.publishable() for one in unverified)
+        status = _status(below, unverified)
         shown = tuple(one for one in unverified if not (publishable and one.owner_only))
         sentences += _limit_sentences(findings, below, status, shown)
     if rules is not None:
@@ -90,10 +91,10 @@ def _guarantee(findings: Findings) -> list[str]:
     ]
 
 
-def _status(below: int, unverified: tuple[Unverified, ...], *, hidden_fail: bool) -> VerdictStatus:
+def _status(below: int, unverified: tuple[Unverified, ...]) -> VerdictStatus:
     if below:
         return VerdictStatus.FAILED
-    if hidden_fail or any(not one.accepted for one in unverified):
+    if any(not one.accepted for one in unverified):
         return VerdictStatus.NOT_SHOWN
     return VerdictStatus.PASSED
 
@@ -178,11 +179,14 @@ def _headline(findings: Findings, least: Uncertainty) -> str:
     )
 
 
-def _linear(findings: Findings, section: ExposedSection, found: LinearFindings) -> list[str]:
+def _linear(
+    findings: Findings, section: ExposedSection, found: LinearFindings, *, publishable: bool
+) -> list[str]:
     data, membership = findings.plan.data, findings.membership
     sentences, count, of = [], section.identifiable_records, membership.records
     if count:
-        alone = (one for one in section.exposed if one.identifiable and one.size == 1)
+        shown = (one for one in section.exposed if not (publishable and one.local))
+        alone = (one for one in shown if one.identifiable and one.size == 1)
         sharpest = min(alone, key=_error, default=None)
         sentences.append(f"{counted(count, 'record')} of {of:,} can be told apart from everything else.")
         if sharpest is not None and sharpest.rmse is not None:

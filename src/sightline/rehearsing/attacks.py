@@ -135,6 +135,73 @@ def errors_of(
     return errors
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class PersonAttack:
+    """The best linear attack on the rows of one person together: on the combination of which least remains.
+
+    Of each kind of their rows, ``times`` many, every row has one of ``row_weights``, the largest of them 1.
+    """
+
+    units: IndexArray  # of the findings about single rows
+    times: IndexArray
+    row_weights: FloatArray
+    weights: FloatArray  # on the rows of the design
+    constant: float
+    mse: float
+    variance: float  # of the combination, before anything is published
+
+    def guesses(self, rows: FloatArray) -> FloatArray:
+        """The guess at the combination, from the rows of one or more publications."""
+        return np.asarray(rows @ self.weights + self.constant)
+
+
+def best_on_person(found: LinearFindings, units: IndexArray, times: IndexArray) -> PersonAttack:
+    r"""The combination of a person's rows of which a linear attack leaves least, and that attack.
+
+    With columns :math:`B` of the person's rows, each scaled by the root of how many there are, and answers of
+    covariance :math:`A`, it is the first eigenvector of :math:`s B^\top A^{-1} B`.
+    """
+    linear, s = found.linear, found.linear.design.prior.scale
+    answers = cho_factor(np.asarray(s * found.exposure.solver.sums.dense + linear.design.noise.matrix))
+    roots = np.sqrt(times.astype(np.float64))
+    columns = np.asarray(linear.table[:, units].todense()) * roots
+    seen, vectors = np.linalg.eigh(s * columns.T @ cho_solve(answers, columns))
+    first = vectors[:, -1] / roots
+    scale = 1 / first[np.argmax(np.abs(first))]
+    weights = scale * cho_solve(answers, s * columns @ vectors[:, -1])
+    mean = _mean(linear)
+    told = mean * float(np.asarray(linear.table.T @ weights).ravel() @ found.people)
+    return PersonAttack(
+        units=units,
+        times=times,
+        row_weights=scale * first,
+        weights=weights,
+        constant=mean * scale * float(first @ times) - told,
+        mse=s * scale**2 * (1 - float(seen[-1])),
+        variance=s * scale**2,
+    )
+
+
+def errors_on_person(
+    found: LinearFindings, attack: PersonAttack, repetitions: int, generator: np.random.Generator
+) -> FloatArray:
+    """Guess less truth, with fresh noise and values drawn from the prior, publication by publication."""
+    linear, people = found.linear, int(found.people.sum())
+    starts = np.cumsum(found.people) - found.people
+    shares = np.asarray(linear.table.T @ attack.weights).ravel()
+    errors = np.empty(repetitions)
+    step = max(1, _BLOCK // max(people, linear.row_count))
+    for begin in range(0, repetitions, step):
+        size = min(step, repetitions - begin)
+        values = _drawn(linear, (size, people), generator)
+        guess = attack.constant + sample_rows(linear, size, generator) @ attack.weights
+        guess += np.add.reduceat(values, starts, axis=1) @ shares
+        for unit, times, weight in zip(attack.units, attack.times, attack.row_weights, strict=True):
+            guess -= weight * values[:, starts[unit] : starts[unit] + times].sum(axis=1)
+        errors[begin : begin + size] = guess
+    return errors
+
+
 def sample_rows(linear: Lowered, trials: int, generator: np.random.Generator) -> FloatArray:
     """Noise on the rows, the mean of each number's copies, publication by publication."""
     noise = linear.design.noise

@@ -24,6 +24,7 @@ class AttackKind(StrEnum):
 
     UNBIASED = "best unbiased"  # the recipe; the true values stay, the noise is drawn
     LINEAR = "best linear"  # least error on average over the prior; values and noise are drawn
+    TOGETHER = "best linear, rows together"  # the same, on the combination of a record's rows seen best
     LIKELIHOOD = "constrained likelihood"  # the likeliest values in the bounds; the noise is drawn
 
 

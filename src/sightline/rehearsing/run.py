@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from sightline.arrays import FloatArray, IndexArray
 from sightline.attacks.estimates import any_law_factor, gaussian_factor, unimodal_factor
+from sightline.auditing.exposed import feature_name
 from sightline.auditing.findings import Findings, LinearFindings, find
 from sightline.auditing.reading import PlanLike, public_source, read_plan
 from sightline.auditing.session import Session, opened
@@ -23,10 +24,13 @@ from sightline.progress import Progress, report, reporting
 from sightline.rehearsing.attacks import (
     MOST_VALUES,
     AttackWeights,
+    PersonAttack,
     SmallGroup,
     best_linear,
+    best_on_person,
     best_unbiased,
     errors_of,
+    errors_on_person,
     small_groups,
 )
 from sightline.rehearsing.publication import (
@@ -46,6 +50,7 @@ from sightline.tables.records import secrets_of
 from sightline.tables.subject import SecretKind
 
 _MOST_ROWS = 4_000  # published numbers whose covariance is factorised
+_MOST_ALIKE = 5_000  # rows with one signature, among which those of a person are looked for
 _MOST_DRAWS = 200_000_000  # values drawn from the prior, over all repetitions
 _MOST_REPETITIONS = 1_000_000
 
@@ -228,6 +233,7 @@ class _Attacked:
             if repetitions < self.repetitions:
                 notes.append(f"The best linear attack is repeated {repetitions:,} times: the table is large.")
             guesses += self._linear(found, columns, secrets, repetitions)
+            guesses += self._persons(found, top, repetitions)
         groups = small_groups(self.findings, self.truth)
         for group in groups:
             report("repeating the constrained likelihood attack", 0.0)
@@ -242,7 +248,12 @@ class _Attacked:
     def _remarks(self) -> list[str]:
         membership, notes = self.findings.membership, []
         if membership.contributions > 1:
-            notes.append("Records have several rows: each guess is at the value of one row.")
+            notes.append(
+                "Records have several rows: guesses are at single rows, and at the combination of a record's "
+                "rows of which least remains, scaled so that no row counts more than once."
+                if self.findings.prior.kind is not SecretKind.CATEGORY
+                else "Records have several rows: each guess is at one row, and none at several together."
+            )
         if membership.clipped:
             notes.append("Values outside the bounds or categories are rehearsed as the audit reads them.")
         if membership.published_but_dropped:
@@ -302,6 +313,67 @@ class _Attacked:
                     variance * float(found.exposure.upper.ravel()[column]),
                 ),
             )
+
+    def _persons(self, found: LinearFindings, top: int, repetitions: int) -> Iterator[Guess]:
+        """The best linear attacks on the rows of a person together, as the audit judges them."""
+        whole = self.findings.linear
+        if whole is None or not whole.linear.by_kind or whole.linear.columns_of_unit > 1:
+            return
+        several = np.flatnonzero(whole.linear.rows_of_unit > 1)
+        unimodal = whole.linear.prior.number.has_density and whole.linear.prior.kind is SecretKind.NUMBER
+        factor = (unimodal_factor if unimodal else any_law_factor)(CONFIDENCE)
+        for unit in whole.most_exposed(several, top).tolist() if several.size else ():
+            own = slice(*whole.linear.units.starts[unit : unit + 2].tolist())
+            attack = best_on_person(found, whole.linear.row_units[own], whole.linear.units.times[own])
+            named = self._combination_of(whole, unit, found, attack)
+            if named is None:
+                continue
+            record, truth = named
+            errors = errors_on_person(found, attack, repetitions, self.generator)
+            guess = float(attack.guesses(seen_rows(found.linear, self.truth, self.numbers)))
+            deviation, secret = math.sqrt(attack.mse), self.findings.plan.data.secret
+            name = feature_name(attack.row_weights, attack.times)
+            rows = int(attack.times.sum())
+            ends = whole.exposure.lower[unit, 0], whole.exposure.upper[unit, 0]
+            yield Guess(
+                attack=AttackKind.TOGETHER,
+                record=record,
+                what=f"{name if name != 'row' else 'one'} of {rows:,} rows of {secret}",
+                alike=int(whole.people[unit]),
+                truth=truth,
+                guess=guess,
+                standard_error=deviation,
+                interval=(guess - factor * deviation, guess + factor * deviation),
+                coverage=Coverage.AT_LEAST,
+                stated_mse=attack.mse,
+                bracket=(attack.variance * float(ends[0]), attack.variance * float(ends[1])),
+                **_repeated(errors, np.abs(errors) <= factor * deviation),
+            )
+
+    def _combination_of(
+        self, whole: LinearFindings, unit: int, found: LinearFindings, attack: PersonAttack
+    ) -> tuple[str, float] | None:
+        """One person of a unit, and the true combination of their rows; none if they cannot be told apart."""
+        kinds = whole.linear.records_of(unit * whole.linear.columns_of_unit)[:1].tolist()
+        keys = self.session.keys(self.findings.membership).of_kinds(kinds)
+        people = sorted(key for own in keys.values() for key in own)
+        signatures = [found.linear.signatures_of(int(one)).tolist() for one in attack.units]
+        if not people or found.counts[attack.units].max() > _MOST_ALIKE:
+            return None
+        secrets = secrets_of(
+            self.session.engine,
+            self.session.queries,
+            self.session.subject,
+            signature_ids=sorted({one for own in signatures for one in own}),
+            most=_MOST_ALIKE,
+        )
+        truth = 0.0
+        for own, times, weight in zip(signatures, attack.times, attack.row_weights, strict=True):
+            values = [float(value) for one in own for key, value in secrets[one] if key == people[0]]
+            if len(values) != times:
+                return None
+            truth += float(weight) * sum(values)
+        return people[0], truth
 
     def _stated(  # many parameters: what a guess is, how it is stated, and what its repetitions showed
         self,

@@ -18,6 +18,7 @@ OWNER_ONLY = "FOR THE OWNER OF THE TABLE ONLY: this shows true values and guesse
 _MEANING = {
     AttackKind.UNBIASED: "The best unbiased attack, repeated with the true values and fresh noise.",
     AttackKind.LINEAR: "The best linear attack, repeated with {prior} and fresh noise.",
+    AttackKind.TOGETHER: "The best linear attack on a record's rows together, with {prior} and fresh noise.",
     AttackKind.LIKELIHOOD: "The constrained likelihood attack on small groups, repeated with the true "
     "values and fresh noise.",
 }

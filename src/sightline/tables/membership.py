@@ -145,6 +145,7 @@ class PersonTable:
     several: int  # owner-only: persons with several rows
     varying: int  # owner-only: of those, persons whose rows hold different values
     by_chance: float = 0.0  # how many would hold one value if rows were independent, at most on average
+    repeated: tuple[str, int] | None = None  # a column of times, and how often a person has one of them twice
 
     @property
     def constant(self) -> bool:
@@ -157,6 +158,11 @@ class PersonTable:
         number = self.several - self.varying
         unexpected = number > self.by_chance + 3 * self.by_chance**0.5
         return number if unexpected or self.constant else 0
+
+    @property
+    def rows_of_kind(self) -> IndexArray:
+        """How many rows one person of each kind has."""
+        return np.asarray(np.add.reduceat(self.rows, self.starts[:-1]), dtype=np.intp)
 
     @property
     def kind_of(self) -> IndexArray:

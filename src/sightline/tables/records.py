@@ -251,6 +251,8 @@ def _coded_rows(
 
 # Pairs of a kind of person and a signature: they are sorted in memory.
 _MOST_PAIRS = 100_000_000
+# Rows up to which it is counted who has two at one time; more than this share of times twice is no mistake.
+_MOST_TIMED, _FEW_AGAIN = 5_000_000, 0.05
 # Sums of marks tell persons apart. Products of two numbers below the primes fit 64 bits, and two words of 62
 # bits that are equal modulo both primes are equal. Four marks agree by chance with a probability below 1e-17,
 # and then the rows would not add up, but for another chance like that.
@@ -301,6 +303,7 @@ def person_table(
         several=several,
         varying=varying,
         by_chance=by_chance,
+        repeated=_repeated(engine, queries, subject, membership.rows),
     )
     weights = (table.rows * table.persons[table.kind_of]).astype(np.float64)
     size = len(membership.counts)
@@ -310,6 +313,23 @@ def person_table(
     ):
         raise InvalidPlan("expected a table that does not change while it is read, got other rows")
     return table
+
+
+def _repeated(
+    engine: Engine, queries: Sequence[ReleaseQuery], subject: Subject, number: int
+) -> tuple[str, int] | None:
+    """A column of times that nearly every row of a person has another one of, and how often one has not."""
+    rows = audited_rows(queries, subject, engine.columns())
+    times = [column.name for column in engine.columns() if column.kind is ColumnKind.TIME]
+    for name in times if number <= _MOST_TIMED else ():
+        by = f"{rows.record}, {quoted(DATA)}.{quoted(name)}"
+        each = f"SELECT COUNT(*) AS n FROM {rows.source()} GROUP BY {by}"
+        again = "COUNT(CASE WHEN n > 1 THEN 1 END)"
+        answer = engine.fetch(f"SELECT COUNT(*) AS pairs, {again} AS again FROM ({each}) AS each_time")
+        pairs, twice = int(answer["pairs"][0]), int(answer["again"][0])
+        if 0 < twice <= _FEW_AGAIN * pairs:
+            return name, twice
+    return None
 
 
 def _alike(coded: str, names: Sequence[str]) -> str:

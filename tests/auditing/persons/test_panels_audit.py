@@ -94,3 +94,30 @@ def test_a_record_with_more_rows_than_declared_is_refused_with_the_number_to_dec
     written(tmp_path, HEADER, homes(3, 4, 5, 0.0))
     with pytest.raises(InvalidPlan, match=r"at most 1 row per record.*set max_rows_per_record = 20 in"):
         sl.audit(plan(tmp_path, RELEASES[0]))
+
+
+def test_gaps_and_hours_that_occur_twice_are_a_line_each(tmp_path: Path) -> None:
+    """The clocks go back at three in the morning: the hour after two is read twice."""
+    hours = [f"2023-10-29 {hour:02d}:00:00" for hour in (0, 1, 2, 2, 3, *range(4, 24))]
+    rows = [(f"h{home}", hour, home) for home in range(6) for hour in hours]
+    del rows[7:9]
+    written(tmp_path, "customer,hour,x", rows)
+    result = sl.audit(plan(tmp_path, ("SELECT SUM(x) FROM data", 9.0), max_rows_per_record=25))
+    lines = " ".join(result.assumptions)
+    assert "Records have 23 to 25 rows: 1 of 6 have fewer than the most." in lines
+    assert "6 times a record has several rows with one 'hour': an hour" in lines
+
+
+def test_a_full_panel_has_neither_line(tmp_path: Path) -> None:
+    rows = [(f"h{home}", f"2023-06-01 {hour:02d}:00:00", home) for home in range(4) for hour in range(24)]
+    written(tmp_path, "customer,hour,x", rows)
+    result = sl.audit(plan(tmp_path, ("SELECT SUM(x) FROM data", 9.0), max_rows_per_record=24))
+    lines = " ".join(result.assumptions)
+    assert "fewer than the most" not in lines
+    assert "times a record" not in lines
+
+
+def test_values_that_drift_are_refused_with_what_would_be_needed(tmp_path: Path) -> None:
+    written(tmp_path, HEADER, homes(3, 4, 5, 0.0))
+    with pytest.raises(InvalidPlan, match=r'"drifting".*a stated bound.*not use that neighbours'):
+        sl.audit(plan(tmp_path, RELEASES[0], max_rows_per_record=20, values="drifting"))

@@ -8,11 +8,11 @@ import pytest
 
 from sightline import MembershipDesign
 from sightline.labeled import other_units
-from sightline.labeled.bounds import scalar_risk
 from sightline.labeled.bounds.chord import MOST_MOVED, chord_bound, chord_bounds
 from sightline.labeled.bounds.van_trees import uniform_bound
 from sightline.noise.laws import CorrelatedNoise, LaplaceNoise
 from tests.labeled.bounds.brute_force import PRIORS, Small, exact_share, law
+from tools.risk_tables import uniform_risk
 
 UNIFORM = PRIORS[0]
 
@@ -31,7 +31,7 @@ def chords_of(generator: np.random.Generator, moves: np.ndarray, count: int) -> 
 def test_the_mean_over_random_chords(moves: list[float], information: float) -> None:
     drawn = chords_of(np.random.default_rng(4), np.array(moves), 100_000)
     grid = np.linspace(0.0, 1.0, 400)[1:] ** 2 * information
-    risks = scalar_risk.uniform_risk(grid) if information else np.full(grid.size, 1 / 12)
+    risks = uniform_risk(grid) if information else np.full(grid.size, 1 / 12)
     values = drawn**2 * np.interp(drawn**2 * information, grid, risks)
     spread = 4 * values.std() / np.sqrt(values.size)
     bound = chord_bound(np.array(moves), np.ones(len(moves)), information, gaussian=True)

@@ -8,15 +8,14 @@ import pytest
 
 from sightline.labeled.bounds.priors import TwoPointPrior
 from sightline.labeled.bounds.scalar_risk import (
-    cosine_laplace_risk,
     cosine_laplace_table,
     two_point_laplace_risk,
     two_point_risk,
-    uniform_laplace_risk,
     uniform_laplace_table,
 )
 from sightline.labeled.bounds.target import Seen
 from sightline.labeled.bounds.van_trees import cosine_bound, uniform_bound
+from tools.risk_tables import cosine_laplace_risk, uniform_laplace_risk
 
 OMEGA = np.arange(-10, 10.01, 0.04)
 

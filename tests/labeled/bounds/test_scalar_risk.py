@@ -12,13 +12,12 @@ from flint import acb, arb, ctx
 
 from sightline.labeled.bounds.scalar_risk import (
     RiskTable,
-    cosine_risk,
     cosine_table,
     two_point_risk,
     two_point_table,
-    uniform_risk,
     uniform_table,
 )
+from tools.risk_tables import cosine_risk, uniform_risk
 
 TABLES = {
     "uniform": (uniform_table, uniform_risk, 1e4),

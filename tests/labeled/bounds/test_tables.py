@@ -12,6 +12,7 @@ from flint import acb, arb, ctx
 
 from sightline.labeled.bounds import scalar_risk
 from tests.labeled.bounds.test_scalar_risk import uniform_answer
+from tools import risk_tables
 from tools.risk_tables import computed
 
 STORED = {
@@ -101,8 +102,8 @@ def test_every_node_of_a_density_lies_below_a_finer_quadrature_and_close(
 ) -> None:
     points, masses = np.polynomial.legendre.leggauss(110)
     for setting, value in {"_POINTS": points, "_MASSES": masses, "_STEP": 0.3, "_REACH": 10.0}.items():
-        monkeypatch.setattr(scalar_risk, setting, value)
-    risk = {"uniform": scalar_risk.uniform_risk, "cos2": scalar_risk.cosine_risk}[name]
+        monkeypatch.setattr(risk_tables, setting, value)
+    risk = {"uniform": risk_tables.uniform_risk, "cos2": risk_tables.cosine_risk}[name]
     nodes = scalar_risk.DENSITY_GRID.nodes()
     finer, stored = risk(nodes), 1 / (nodes + STORED[name]())
     assert np.all(stored <= finer * (1 - 1e-10))
@@ -113,11 +114,11 @@ def test_every_node_of_a_density_lies_below_a_finer_quadrature_and_close(
 @pytest.mark.parametrize("name", ["uniform_laplace", "cos2_laplace"])
 def test_the_laplace_tables_against_a_finer_quadrature(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     points, masses = np.polynomial.legendre.leggauss(110)
-    monkeypatch.setattr(scalar_risk, "_LAPLACE_POINTS", points)
-    monkeypatch.setattr(scalar_risk, "_LAPLACE_MASSES", masses)
+    monkeypatch.setattr(risk_tables, "_LAPLACE_POINTS", points)
+    monkeypatch.setattr(risk_tables, "_LAPLACE_MASSES", masses)
     risk = {
-        "uniform_laplace": scalar_risk.uniform_laplace_risk,
-        "cos2_laplace": scalar_risk.cosine_laplace_risk,
+        "uniform_laplace": risk_tables.uniform_laplace_risk,
+        "cos2_laplace": risk_tables.cosine_laplace_risk,
     }
     nodes = scalar_risk.LAPLACE_GRID.nodes()
     finer, stored = risk[name](nodes), STORED[name]()

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from scipy.linalg import solveh_banded
 
-from sightline.labeled.bounds.scalar_risk import cosine_risk, uniform_risk
 from sightline.labeled.bounds.van_trees import (
     COSINE_INFORMATION,
     COSINE_VARIANCE,
@@ -14,6 +13,7 @@ from sightline.labeled.bounds.van_trees import (
     cosine_bound,
     uniform_bound,
 )
+from tools.risk_tables import cosine_risk, uniform_risk
 
 
 def uniform(x: np.ndarray) -> np.ndarray:
