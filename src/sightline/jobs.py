@@ -140,6 +140,7 @@ def _audit_streamed(
     with closing(table.store):
         table = replace(table, membership=replace(table.membership, device=device))
         findings = find_streamed(session.plan, table, report, most=max(MOST_KEPT, top))
+        _rules(session, findings)  # they are refused
         report("describing what is exposed", 0.0)
         membership = findings.membership
         totals = streamed_totals(session, table, membership)

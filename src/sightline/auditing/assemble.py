@@ -94,15 +94,10 @@ def assemble(  # many parameters: what a table and its session give
         # Whether the limit holds.
         "verdict": judgement,
         "publishable_verdict": lambda: (
-<<<<<<< HEAD
             verdict(findings, listed, open_questions(), publishable=True, rules=rules)
-            if findings.nonlinear is not None
+            if findings.has_nonlinear
             or any(one.owner_only for one in open_questions())
             or (rules is not None and any(one.owner_only for one in rules.broken))
-=======
-            verdict(findings, listed, open_questions(), publishable=True)
-            if findings.has_nonlinear or any(one.owner_only for one in open_questions())
->>>>>>> main
             else None
         ),
         "unverified": open_questions,
