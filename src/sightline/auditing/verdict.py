@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from sightline.auditing.budget import guaranteed_by_noise
 from sightline.auditing.exposed import ExposedSection
 from sightline.auditing.findings import Findings, LinearFindings
 from sightline.auditing.linear_attacks import LinearAttacks
@@ -74,6 +75,7 @@ def verdict(
         status=status,
         limit=limit,
         below_limit=below,
+        judged=findings.judged,
         guaranteed=status is VerdictStatus.PASSED and findings.guaranteed and findings.least is not None,
         text=" ".join(sentences),
     )
@@ -83,7 +85,7 @@ def _guarantee(findings: Findings) -> list[str]:
     """What the noise alone leaves, if that keeps the limit: it needs no prior and looks at no value."""
     if not findings.guaranteed or findings.least is None:
         return []
-    kept = percent_at_least(findings.pricing.kept_of_anything)
+    kept = percent_at_least(findings.kept_by_noise)
     return [
         f"To an attacker who knows everyone else, the noise alone leaves at least {kept} of their "
         "uncertainty about a record, whatever they believe beforehand and whatever values the table holds. "
@@ -260,7 +262,23 @@ def sharpest_view(findings: Findings) -> SharpestView | None:
         right_before=right_before,
         right_after=right_after,
         total=_total_view(findings) if several and findings.least_about[1] is None else None,
-        text=_view_text(findings, before, least, (right_before, right_after), several),
+        text=_view_text(findings, before, least, (right_before, right_after), several)
+        + _if_all_others_are_known(findings),
+    )
+
+
+def _if_all_others_are_known(findings: Findings) -> str:
+    """What is left to an attacker who knows all others, where numbers share noise; else nothing is said.
+
+    The attacker above knows nobody, and people hide each other behind noise that they share.
+    """
+    kept = guaranteed_by_noise(findings) if findings.pricing.strategies else None
+    if kept is None:
+        return ""
+    known = "nobody" if not findings.membership.known_rows else "no more than the plan says"
+    return (
+        f" That attacker knows {known}; to one who knows everyone else, the noise leaves at least "
+        f"{percent_at_least(kept)} of the variance."
     )
 
 

@@ -340,6 +340,10 @@ def limit_line(result: AuditResult) -> str:
 
 def _line(result: AuditResult) -> str:
     verdict, everyone = result.verdict, records(result.records, result)
+    if 0 < verdict.judged < result.records:
+        everyone = (
+            f"{records(verdict.judged, result)} whose {one_line(result.secret)} is not known beforehand"
+        )
     if result.rules is not None and result.rules.in_all and not verdict.below_limit:
         broken = count(result.rules.in_all, "combination of numbers breaks", "combinations of numbers break")
         limit = "" if verdict.limit is None else " Nobody is found below the limit."
