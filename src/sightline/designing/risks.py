@@ -21,14 +21,13 @@ import numpy as np
 from scipy.linalg.lapack import dpotrf, dpotri
 from scipy.sparse import csc_array, csr_array, diags_array
 
-from sightline.arrays import FloatArray, IndexArray
+from sightline.arrays import FloatArray, IndexArray, parts
 from sightline.errors import InvalidNoise
 
 # Columns with more entries than this are multiplied as a whole; shorter ones gather products of entries.
 _FEW_ENTRIES = 24
 _BLOCK = 256  # rows of a matrix that are mirrored at a time
 _NEGLIGIBLE = 1e-8  # a share of the curvature of every variable that a constraint need not have
-_AT_A_TIME = 1 << 22  # products that are gathered at a time
 
 Recipes: TypeAlias = FloatArray | csc_array
 
@@ -311,11 +310,10 @@ def quadratic_forms(columns: csc_array, matrix: FloatArray) -> FloatArray:
     place = np.where(inside, place, 0)
     rows = np.where(inside, columns.indices[place], 0) if columns.nnz else place
     weights = np.where(inside, columns.data[place], 0.0) if columns.nnz else inside * 0.0
-    step = max(1, _AT_A_TIME // max(1, most * most))
-    for first in range(0, len(found), step):
-        own, weight = rows[first : first + step], weights[first : first + step]
+    for some in parts(len(found), each=most * most):
+        own, weight = rows[some], weights[some]
         products = matrix[own[:, :, None], own[:, None, :]]
-        found[first : first + step] = np.einsum("ki,kij,kj->k", weight, products, weight)
+        found[some] = np.einsum("ki,kij,kj->k", weight, products, weight)
     return found
 
 
