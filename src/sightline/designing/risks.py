@@ -94,6 +94,23 @@ class Risks(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class LinearTangents:
+    """The slopes of some constraints, as those of linear ones, which have no curvature."""
+
+    each: Recipes
+    prices: FloatArray
+    approximate: ClassVar[bool] = False
+
+    @property
+    def total(self) -> FloatArray:
+        return np.asarray(self.each @ self.prices)
+
+    def add_curvature(self, total: FloatArray, rows: IndexArray, barrier: FloatArray, *, exact: bool) -> None:
+        own = csc_array(csr_array(self.each)[rows])
+        total += (own.multiply(barrier) @ own.T).toarray()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class HiddenRisks:
     """The attacker knows no other record: each adds to the noise."""
 
@@ -127,9 +144,7 @@ class HiddenAt:
     columns: csc_array
 
     def recipes(self, chosen: IndexArray) -> FloatArray:
-        images = np.asfortranarray((self.columns[:, chosen].T @ self.inverse).T)
-        images /= self.passes[chosen]
-        return images
+        return best_recipes(self.columns[:, chosen], self.inverse, self.passes[chosen])
 
     def tangents(self, chosen: IndexArray, recipes: Recipes, prices: FloatArray) -> HiddenTangents:
         H = np.asarray(recipes)
@@ -139,19 +154,12 @@ class HiddenAt:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class HiddenTangents:
+class HiddenTangents(LinearTangents):
     r"""The curvature is :math:`2 M^{-1} \circ (H \Lambda H^\top) - 2 H_2 \Lambda Q H_2^\top`."""
 
-    each: FloatArray
-    prices: FloatArray
     recipes: FloatArray
     passes: FloatArray
     inverse: FloatArray
-    approximate: ClassVar[bool] = False
-
-    @property
-    def total(self) -> FloatArray:
-        return np.asarray(self.each @ self.prices)
 
     def add_curvature(self, total: FloatArray, rows: IndexArray, barrier: FloatArray, *, exact: bool) -> None:
         scaled = self.recipes[rows] * np.sqrt(2 * self.prices)
@@ -199,24 +207,16 @@ class KnownAt:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class KnownTangents:
+class KnownTangents(LinearTangents):
     r"""The curvature of :class:`HiddenTangents` with :math:`M = S`."""
 
-    each: Recipes
-    prices: FloatArray
     phi: FloatArray
     variances: FloatArray
-    approximate: ClassVar[bool] = False
-
-    @property
-    def total(self) -> FloatArray:
-        return np.asarray(self.each @ self.prices)
 
     def add_curvature(self, total: FloatArray, rows: IndexArray, barrier: FloatArray, *, exact: bool) -> None:
         total[np.diag_indices_from(total)] += (2 * self.total / self.variances)[rows]
-        own = csc_array(csr_array(self.each)[rows])
         weights = barrier - 2 * self.prices / self.phi if exact else barrier
-        total += (own.multiply(weights) @ own.T).toarray()
+        LinearTangents.add_curvature(self, total, rows, weights, exact=exact)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -255,23 +255,6 @@ class RowLimitsAt:
         return LinearTangents(each=squared(recipes), prices=prices)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class LinearTangents:
-    """The slopes of linear constraints, which have no curvature."""
-
-    each: Recipes
-    prices: FloatArray
-    approximate: ClassVar[bool] = False
-
-    @property
-    def total(self) -> FloatArray:
-        return np.asarray(self.each @ self.prices)
-
-    def add_curvature(self, total: FloatArray, rows: IndexArray, barrier: FloatArray, *, exact: bool) -> None:
-        own = csc_array(csr_array(self.each)[rows])
-        total += (own.multiply(barrier) @ own.T).toarray()
-
-
 def heavy(columns: FloatArray, weights: FloatArray, diagonal: FloatArray, share: float) -> IndexArray:
     """The columns c whose product w c cᵀ has more than a share of some entry of a diagonal."""
     with np.errstate(over="ignore"):
@@ -290,6 +273,13 @@ def add_products(total: FloatArray, columns: FloatArray, weights: FloatArray) ->
             scaled = columns[:, own] * np.sqrt(np.abs(weights[own]))
             total += sign * (scaled @ scaled.T)
     return kept
+
+
+def best_recipes(columns: csc_array, inverse: FloatArray, passes: FloatArray) -> FloatArray:
+    r""":math:`M^{-1} a / a^\top M^{-1} a`, a column for each record."""
+    images = np.asfortranarray((columns.T @ inverse).T)
+    images /= passes
+    return images
 
 
 def shares(columns: csc_array, recipes: Recipes) -> FloatArray:
