@@ -34,6 +34,7 @@ from sightline.tables.sql.data_query import read_data_query
 from sightline.tables.sql.reader import read_release
 from sightline.tables.subject import Schema, SecretKind, Subject
 from sightline.tables.verify import verify
+from tests.tables.clause_cases import feature_of
 from tests.tables.quick_cases import without_quick
 
 FOLDER = Path(__file__).parent / "catalogue"
@@ -248,7 +249,7 @@ def _answer(membership: Membership, values: RowValues | None, query: int) -> tup
         cells_of.append(sorted((cell.key, cell.rows) for cell in cells))
         sums: FloatArray = np.zeros(len(cells))
         if values is not None:
-            added = values.secret if partition.above else 1 - values.secret
+            added = feature_of(partition, values.secret)
             cell_of = membership.signatures[values.signature, place]
             sums = np.bincount(cell_of[cell_of >= 0], added[cell_of >= 0], minlength=len(cells)).astype(
                 np.float64

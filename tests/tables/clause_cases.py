@@ -13,6 +13,8 @@ from typing import Any
 import duckdb
 import numpy as np
 
+from sightline.arrays import FloatArray
+from sightline.tables.membership import Band, Feature, Partition
 from sightline.tables.subject import SecretKind, Subject
 
 COLUMNS = {
@@ -277,10 +279,9 @@ REFUSED = [
     ("income", "SELECT AVG(age) FROM data WHERE income > 10", "would depend on the secret"),
     ("ill", "SELECT AVG(CASE WHEN ill THEN age ELSE 0 END) FROM data", "a mean over rows"),
     ("ill", "SELECT AVG(CASE WHEN ill THEN age END) FROM data", "a mean over rows"),
-    ("income", "SELECT 100.0 * COUNT(*) / SUM(age) FROM data WHERE income > 10", "one aggregate that"),
+    ("income", "SELECT 100.0 * COUNT(*) / SUM(age) FROM data WHERE income > 10", "as the divisor"),
     # computing with several noisy numbers, or with rows
-    ("income", "SELECT SUM(income) / SUM(income * income) FROM data", "one aggregate that"),
-    ("income", "SELECT AVG(income) - AVG(income) FILTER (WHERE old) FROM data", "one aggregate that"),
+    ("income", "SELECT SUM(income) / SUM(income * income) FROM data", "public number as the divisor"),
     ("income", "SELECT COUNT(*) / SUM(income) FROM data", "as the numerator"),
     ("income", "SELECT region, AVG(income) * age FROM data GROUP BY region", "public aggregates around"),
     ("income", "SELECT region, AVG(income) + income FROM data GROUP BY region", "public aggregates around"),
@@ -290,7 +291,6 @@ REFUSED = [
     ("income", "SELECT ROUND(3, AVG(income)) FROM data", "first argument"),
     ("income", "SELECT COALESCE(0, AVG(income)) FROM data", "first argument"),
     # what is added up
-    ("income", "SELECT SUM(income + 1) FROM data", "a whole power of it"),
     ("income", "SELECT SUM(1 / income) FROM data", "a whole power of it"),
     ("income", "SELECT SUM(LEAST(income, age)) FROM data", "a whole power of it"),
     ("income", "SELECT SUM(LEAST(GREATEST(income, 5), 5)) FROM data", "a whole power of it"),
@@ -299,13 +299,11 @@ REFUSED = [
     ("income", "SELECT SUM(CASE WHEN old THEN income ELSE 5 END) FROM data", "ELSE 0"),
     ("blood", "SELECT SUM(age * blood) FROM data", "a count of categories"),
     # conditions on the secret
-    ("income", "SELECT COUNT(*) FROM data WHERE income = 5", "compared with numbers"),
     ("income", "SELECT COUNT(*) FROM data WHERE income BETWEEN 5 AND 5", "a band of numbers with a width"),
     ("income", "SELECT COUNT(*) FROM data WHERE income > 9 AND income < 5", "a band of numbers with a width"),
     ("income", "SELECT COUNT(*) FROM data WHERE income BETWEEN 5 AND age", "compared with numbers"),
     ("income", "SELECT COUNT(*) FROM data WHERE income > 5 OR old", "by AND only"),
     ("income", "SELECT COUNT(*) FROM data WHERE (income < 5 OR income > 9) AND income < 20", "make one band"),
-    ("income", "SELECT FLOOR(income / 10), COUNT(*) FROM data GROUP BY 1", "or on bands of the secret"),
     ("income", "SELECT CASE WHEN income > 9 THEN region ELSE 'x' END AS b, COUNT(*) FROM data GROUP BY b",
      "constants as the names of bands"),
     ("income", "SELECT CASE WHEN income > 9 THEN 'x' ELSE 'x' END AS b, COUNT(*) FROM data GROUP BY b",
@@ -330,3 +328,23 @@ REFUSED = [
     ("income", "SELECT region, AVG(income) FROM data GROUP BY region LIMIT 3", "ORDER BY before LIMIT"),
     ("income", "SELECT region, AVG(income) FROM data GROUP BY region ORDER BY 1 LIMIT 1 + 1", "a number"),
 ]  # fmt: skip
+
+
+def feature_of(part: Partition, x: FloatArray) -> FloatArray:
+    """The feature of every value, written once more."""
+    match part.feature, part.parameter:
+        case Feature.VALUE, _:
+            found = x
+        case Feature.POWER, float(power):
+            found = x**power
+        case Feature.CLIPPED, Band() as band:
+            found = np.minimum(np.maximum(x, band.low), band.high)
+        case Feature.THRESHOLD, float(level):
+            found = np.where(x >= level if part.closed else x > level, 1.0, 0.0)
+        case Feature.BAND, Band() as band:
+            above = x >= band.low if band.low_closed else x > band.low
+            below = x <= band.high if band.high_closed else x < band.high
+            found = np.where(above & below, 1.0, 0.0)
+        case other:
+            raise AssertionError(other)
+    return found if part.above else 1 - found

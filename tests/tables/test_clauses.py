@@ -9,17 +9,16 @@ import duckdb
 import numpy as np
 import pytest
 
-from sightline.arrays import FloatArray
 from sightline.errors import InvalidPlan
 from sightline.tables.collect import collect
 from sightline.tables.engines.open import open_source
 from sightline.tables.engines.protocol import Engine
-from sightline.tables.membership import Band, Feature, Membership, Partition, Statistic
+from sightline.tables.membership import Feature, Membership, Statistic
 from sightline.tables.records import row_values, signature_totals
 from sightline.tables.sql.reader import ReleaseQuery, read_release
 from sightline.tables.subject import Schema, SecretKind, Subject
 from sightline.tables.verify import verify
-from tests.tables.clause_cases import ACCEPTED, REFUSED, SUBJECTS, Accepted, statements, write_csv
+from tests.tables.clause_cases import ACCEPTED, REFUSED, SUBJECTS, Accepted, feature_of, statements, write_csv
 
 
 @pytest.fixture(scope="module")
@@ -66,26 +65,6 @@ def audited(engine: Engine, query: ReleaseQuery, subject: Subject) -> tuple[Memb
             mean = part.statistic is Statistic.MEAN
             numbers.append(total / membership.cells[c].rows if mean else total)
     return membership, numbers
-
-
-def feature_of(part: Partition, x: FloatArray) -> FloatArray:
-    """The feature of every value, written once more."""
-    match part.feature, part.parameter:
-        case Feature.VALUE, _:
-            found = x
-        case Feature.POWER, float(power):
-            found = x**power
-        case Feature.CLIPPED, Band() as band:
-            found = np.minimum(np.maximum(x, band.low), band.high)
-        case Feature.THRESHOLD, float(level):
-            found = np.where(x >= level if part.closed else x > level, 1.0, 0.0)
-        case Feature.BAND, Band() as band:
-            above = x >= band.low if band.low_closed else x > band.low
-            below = x <= band.high if band.high_closed else x < band.high
-            found = np.where(above & below, 1.0, 0.0)
-        case other:
-            raise AssertionError(other)
-    return found if part.above else 1 - found
 
 
 def without_nothing(values: list[float | None]) -> list[float]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import permutations
-from math import exp, lgamma
+from math import exp, log
 from pathlib import Path
 
 import duckdb
@@ -90,8 +90,8 @@ def test_what_is_only_related_is_no_alarm(source: Path) -> None:
 def test_a_class_of_one_number_is_no_range() -> None:
     """In the shipped census, incomes of children are all 0; their age group is no bracket of incomes."""
     income = np.concatenate([np.zeros(40), np.linspace(1, 9, 60)])
-    assert not is_ranges(income, np.repeat([0, 1], [40, 60]))
-    assert is_ranges(income[40:], np.repeat([0, 1], [30, 30]))
+    assert is_ranges(income, np.repeat([0, 1], [40, 60])) == 0
+    assert is_ranges(income[40:], np.repeat([0, 1], [30, 30])) < log(1e-6)
 
 
 def test_the_rank_correlation_is_spearmans() -> None:
@@ -111,7 +111,7 @@ def test_chances_are_those_of_all_orders() -> None:
         return all(high < low for (_, high), (low, _) in zip(sorted(ends), sorted(ends)[1:], strict=False))
 
     orders = list(permutations(classes))
-    chance = exp(lgamma(4) + sum(lgamma(1 + n) for n in (3, 2, 2)) - lgamma(8))
+    chance = exp(is_ranges(values, np.array(classes)))
     assert sum(map(whole, orders)) / len(orders) == pytest.approx(chance)
 
 
@@ -128,9 +128,10 @@ def test_independent_columns_are_no_alarm() -> None:
         if min(one.max() for one in codes) == 0:
             continue
         alarms += abs(rank_correlation(secret.astype(float), column.astype(float))) >= 0.98
-        alarms += is_ranges(secret.astype(float), codes[1])
-        alarms += decides(codes[0], codes[1], record) + decides(codes[1], codes[0], record)
-    assert alarms == 0
+        chances = [is_ranges(secret.astype(float), codes[1])]
+        chances += [decides(codes[0], codes[1], record), decides(codes[1], codes[0], record)]
+        alarms += min(chances) < log(1e-3 / 3)
+    assert alarms <= 5
 
 
 @pytest.mark.slow

@@ -165,3 +165,20 @@ def test_the_engine_keeps_to_the_memory_that_is_allowed(tmp_path: Path) -> None:
         engine.fetch("SELECT length(string_agg(repeat('x', 1000), '')) AS n FROM range(200000)")
     assert engine.fetch("SELECT COUNT(*) AS n FROM data")["n"].tolist() == [2]
     engine.close()
+
+
+def test_macros_with_names_of_built_in_functions(tmp_path: Path) -> None:
+    """In a connection to the file, SUM is the macro: it publishes the exact largest value."""
+    sql = "SELECT g, SUM(x) FROM t GROUP BY g ORDER BY g"
+    with duckdb.connect(str(tmp_path / "t.duckdb")) as connection:
+        connection.execute("CREATE TABLE t AS SELECT i AS id, i % 2 AS g, i / 5.0 AS x FROM range(40) r(i)")
+        connection.execute("CREATE MACRO per_cent(a) AS 100 * a")
+        plain = connection.execute(sql).fetchall()
+        connection.execute("CREATE MACRO Sum(a) AS max(a)")
+        assert connection.execute(sql).fetchall() != plain
+    checked = plan(f"{tmp_path}/t.duckdb::t", sql.replace("t GROUP", "data GROUP"))
+    with pytest.raises(InvalidPlan, match=r"names of built-in functions, got [Ss]um; its SQL would publish"):
+        sl.audit(checked)
+    with duckdb.connect(str(tmp_path / "t.duckdb")) as connection:
+        connection.execute("DROP MACRO sum")
+    assert sl.audit(checked).verdict.passed

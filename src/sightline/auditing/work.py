@@ -215,6 +215,9 @@ class TimedEngine:
     def columns(self, table: str = DATA) -> tuple[Column, ...]:
         return self.engine.columns(table)
 
+    def functions(self) -> frozenset[str]:
+        return self.engine.functions()
+
     def fetch(self, query: str) -> dict[str, NDArray[np.generic]]:
         return self._timed(self.engine.fetch, query)
 

@@ -28,7 +28,7 @@ _MOST_VALUES = 400_000  # that are fetched
 _MOST_COLUMNS = 100
 _FEWEST_ROWS = 8  # two orders of eight agree by chance once in twenty thousand
 _NEARLY_ONE = 0.98  # rank correlation; heights and weights, prices and sales stay below it
-_BY_CHANCE = log(1e-6)  # a pattern that a random order of the values shows as rarely is no chance
+_FALSE_ALARMS = 1e-3  # of tables in which no column depends on the secret, the share with an alarm, at most
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,19 +63,24 @@ def derived_columns(
     answer = engine.fetch(f"SELECT {', '.join(listed)} FROM {audited.source(*texts.values())}{drawn}")
     ordered = subject.kind is SecretKind.NUMBER
     found = []
+    chance = log(_FALSE_ALARMS / (3 * len(texts)))  # three patterns are looked for in each
     for place, name in enumerate(texts):
         column = answer[f"c{place}"]
         there = np.array([value is not None and value == value for value in column.tolist()], dtype=np.bool_)
-        figure = _figure(
-            answer["secret"][there], column[there], _codes(answer["record"][there]), ordered=ordered
-        )
+        values = answer["secret"][there], column[there], _codes(answer["record"][there])
+        figure = _figure(*values, ordered=ordered, chance=chance)
         if figure is not None:
             found.append(DerivedColumn(name=name, figure=figure))
     return tuple(found)
 
 
 def _figure(
-    secret: NDArray[np.generic], column: NDArray[np.generic], record: IndexArray, *, ordered: bool
+    secret: NDArray[np.generic],
+    column: NDArray[np.generic],
+    record: IndexArray,
+    *,
+    ordered: bool,
+    chance: float,
 ) -> str | None:
     """What shows that a column is made of the secret; None if nothing does."""
     if len(secret) < _FEWEST_ROWS:
@@ -88,11 +93,11 @@ def _figure(
         correlation = rank_correlation(secret.astype(np.float64), column.astype(np.float64))
         if abs(correlation) >= _NEARLY_ONE:
             return f"rank correlation {correlation:.3f} with the secret"
-    if ordered and is_ranges(secret.astype(np.float64), classes):
+    if ordered and is_ranges(secret.astype(np.float64), classes) < chance:
         return "each of its values is a range of the secret"
-    if decides(codes, classes, record):
+    if decides(codes, classes, record) < chance:
         return "the secret decides on it"
-    return "it decides on the secret" if decides(classes, codes, record) else None
+    return "it decides on the secret" if decides(classes, codes, record) < chance else None
 
 
 def _codes(values: NDArray[np.generic]) -> IndexArray:
@@ -115,8 +120,8 @@ def rank_correlation(one: FloatArray, other: FloatArray) -> float:
     return round(moment / (spread[0] * spread[1]), 9)
 
 
-def is_ranges(secret: FloatArray, classes: IndexArray) -> bool:
-    r"""Whether each class holds the numbers of a range, and few of the orders of the values have that.
+def is_ranges(secret: FloatArray, classes: IndexArray) -> float:
+    r"""The log-probability by which each class holds the numbers of a range by chance; 0 if one does not.
 
     Of the n! / Π nᵢ! orders of n values in k classes of sizes nᵢ, k! have every class in one piece. A class
     of one number is no range: children, whose income is 0, are no bracket of incomes.
@@ -127,13 +132,14 @@ def is_ranges(secret: FloatArray, classes: IndexArray) -> bool:
     np.maximum.at(high, classes, secret)
     ranges = (low < high) | (sizes == 1)
     sizes, low, high = sizes[ranges], low[ranges], high[ranges]
-    chance = lgamma(len(sizes) + 1) + sum(lgamma(size + 1) for size in sizes) - lgamma(sizes.sum() + 1)
     order = np.argsort(low)
-    return chance < _BY_CHANCE and bool((high[order][:-1] < low[order][1:]).all())
+    if (high[order][:-1] >= low[order][1:]).any():
+        return 0.0
+    return lgamma(len(sizes) + 1) + sum(lgamma(size + 1) for size in sizes) - lgamma(sizes.sum() + 1)
 
 
-def decides(one: IndexArray, other: IndexArray, record: IndexArray) -> bool:
-    r"""Whether rows that agree in ``one`` agree in ``other``, and chance does not explain it.
+def decides(one: IndexArray, other: IndexArray, record: IndexArray) -> float:
+    r"""The log-probability by which rows that agree in ``one`` agree in ``other``; 0 if some do not.
 
     Rows of one record do not count twice. Groups of sizes m agree in values of shares p by chance with
     probability Π Σ pᵐ.
@@ -143,12 +149,11 @@ def decides(one: IndexArray, other: IndexArray, record: IndexArray) -> bool:
     sizes = np.bincount(groups)
     shared = sizes[groups] > 1
     if not shared.any():
-        return False
+        return 0.0
     groups, values = groups[shared], values[shared]
     first = np.full(len(sizes), -1, dtype=np.intp)
     first[groups[::-1]] = values[::-1]
     if (values != first[groups]).any():
-        return False
+        return 0.0
     shares = np.bincount(values) / len(values)
-    chance = sum(log(float(np.sum(shares**size))) for size in sizes[sizes > 1].tolist())
-    return chance < _BY_CHANCE
+    return sum(log(float(np.sum(shares**size))) for size in sizes[sizes > 1].tolist())

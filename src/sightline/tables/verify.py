@@ -297,7 +297,7 @@ def _confirmed(
             if any(number != 1 for number in grouped["keys"].tolist()):
                 continue
             numbers = {place: grouped[f"n{place}"].tolist() for place in used}
-        if check.presence and any(min(n, default=0) < least_rows for n in numbers.values()):
+        if check.presence and any(min(n, default=least_rows) < least_rows for n in numbers.values()):
             continue
         groups = {place: Counter(_positive(n)) for place, n in numbers.items()}
         if all(groups[aggregate] == expected for (_, aggregate), expected in sizes.items()):

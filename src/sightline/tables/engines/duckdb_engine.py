@@ -65,6 +65,7 @@ _BYTES_PER_VALUE = 8
 _LEAST_MEMORY = 1 << 25  # bytes: with less, DuckDB cannot run at all
 _MOST_SPILLED = 10  # times the memory, on disk
 _TIMES = ("DATE", "TIME")  # TIMESTAMP, TIMESTAMP WITH TIME ZONE, TIMESTAMP_NS, …
+_SYNTAX = {"and", "or", "not", "coalesce", "if", "cast"}  # words before brackets that are no functions
 
 
 class DuckDBEngine:
@@ -128,6 +129,24 @@ class DuckDBEngine:
         values = 0 if held is None else held.values or 0
         files = sum(state[2] for state in self._states.values() if state)
         return files + _BYTES_PER_VALUE * values < _SMALL_TABLE
+
+    def functions(self) -> frozenset[str]:
+        rows = self._connection.execute(
+            "SELECT lower(function_name) FROM duckdb_functions() WHERE internal GROUP BY ALL "
+            "HAVING bool_and(function_type = 'scalar' AND stability = 'CONSISTENT')"
+        )
+        pure = {str(row[0]) for row in rows.fetchall()}
+        macros = self._connection.execute(
+            "SELECT lower(function_name), string_agg(macro_definition, ' ') FROM duckdb_functions() "
+            "WHERE internal AND function_type = 'macro' GROUP BY ALL"
+        )
+        for name, text in macros.fetchall():  # split_part, say, which is made of functions
+            if (
+                set(re.findall(r'"?(\w+)"?\s*\(', text.lower())) <= pure | _SYNTAX
+                and "select" not in text.lower()
+            ):
+                pure.add(str(name))
+        return frozenset(pure)
 
     def columns(self, table: str = DATA) -> tuple[Column, ...]:
         described = self._connection.execute(f"DESCRIBE {quoted(table)}").fetchall()
@@ -270,6 +289,7 @@ class DuckDBEngine:
                 case ".duckdb" | ".db":
                     attached = quoted(f"file of {name}")
                     self._connection.execute(f"ATTACH {literal(str(path))} AS {attached} (READ_ONLY)")
+                    self._check_macros(f"file of {name}", path)
                     chosen = self._table(attached, table, path)
                     views = self._connection.execute(
                         "SELECT view_name FROM duckdb_views() WHERE database_name = ? AND view_name = ?",
@@ -299,6 +319,24 @@ class DuckDBEngine:
                 f"expected {path.name} to be readable as {suffix[1:]}, "
                 f"got {_without_values(error)}; {_FIXES[suffix.lower()]}"
             ) from None
+
+    def _check_macros(self, database: str, path: Path) -> None:
+        """Refuse a file whose macros have names of built-in functions.
+
+        Here the built-in ones answer; in a connection to the file, where the releases run, the macros do.
+        """
+        own = self._connection.execute(
+            "SELECT DISTINCT function_name FROM duckdb_functions() WHERE database_name = ? AND lower("
+            "function_name) IN (SELECT lower(function_name) FROM duckdb_functions() WHERE internal)",
+            [database],
+        ).fetchall()
+        require(
+            not own,
+            f"{path.name} without macros that have names of built-in functions",
+            got=", ".join(sorted(str(row[0]) for row in own)[:3]),
+            fix="its SQL would publish other numbers than are audited: DROP MACRO, or write a file",
+            error=InvalidPlan,
+        )
 
     def _register_held(self, held: InMemoryTable) -> None:
         """Show a table in memory as ``data``: in place, or for a relation the answer to it."""

@@ -86,6 +86,15 @@ class PostgresEngine:
             self.close()
             raise
 
+    def functions(self) -> frozenset[str]:
+        with self._cursor() as cursor:
+            self._execute(
+                cursor,
+                "SELECT proname FROM pg_catalog.pg_proc WHERE pronamespace = 'pg_catalog'::regnamespace "
+                "GROUP BY proname HAVING bool_and(provolatile = 'i' AND prokind = 'f')",
+            )
+            return frozenset(str(row[0]) for row in cursor.fetchall())
+
     def columns(self, table: str = DATA) -> tuple[Column, ...]:
         with self._cursor() as cursor:
             self._execute(cursor, f"SELECT * FROM {self._relations[table].sql('postgres')} LIMIT 0")

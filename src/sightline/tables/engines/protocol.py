@@ -49,6 +49,9 @@ class Engine(Protocol):
     def columns(self, table: str = DATA) -> tuple[Column, ...]:
         """Return the columns of a relation, in its own order."""
 
+    def functions(self) -> frozenset[str]:
+        """The scalar functions that the engine says to be deterministic, in lower case."""
+
     def fetch(self, query: str) -> dict[str, NDArray[np.generic]]:
         """Run one SELECT in DuckDB's dialect; return its columns. NULL is None in an object array."""
 

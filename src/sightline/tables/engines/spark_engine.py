@@ -78,6 +78,9 @@ class SparkEngine:
             self.close()
             raise
 
+    def functions(self) -> frozenset[str]:
+        return frozenset()  # Spark does not say which functions are deterministic
+
     def columns(self, table: str = DATA) -> tuple[Column, ...]:
         return self._columns(self._names[table].name)
 

@@ -31,6 +31,7 @@ class Measure:
     filters: tuple[exp.Expr, ...] = ()
     computed: Computed | None = None  # what is computed with it before it is published
     tells: Decides = Decides.PUBLIC  # what decides whether the number that gets the noise is there, or NULL
+    shared: bool = False  # whether other numbers are computed with its noisy answer
     tells_by_weight: bool = False  # whether the value of the secret decides that where its weight is NULL
 
 
@@ -44,6 +45,7 @@ class RowCount:
     counts_rows: bool = True  # False for public numbers that are no histogram in such a query
     computed: Computed | None = None
     tells: Decides = Decides.PUBLIC  # what decides on the number
+    shared: bool = False
 
 
 def read_aggregate(
@@ -161,7 +163,7 @@ class _Reader:
         if self.where is not None and statistic is Statistic.MEAN:
             refuse_secret_rows(self.node)
         bound = secret.scope.bind(aggregate.this).unnest()
-        if (case := _single_case(bound)) is not None:
+        if (case := _single_case(bound)) is not None and _clipped(bound, secret) is None:
             return self._read_case(statistic, *case)
         if isinstance(bound, exp.Cast) and bound.args["to"].this in NUMBERS and _is_condition(bound.this):
             test = _both(self.where, secret.test(bound.this), secret)
@@ -403,6 +405,8 @@ def _clipped(value: exp.Expr, secret: Secret) -> Band | None:
     node = value.unnest()
     if secret.is_value(node):
         return Band()
+    if isinstance(node, exp.Case):
+        return _clipped_by_case(node, secret)
     if not isinstance(node, exp.Least | exp.Greatest | exp.Coalesce):
         return None
     parts = [node.this, *node.expressions]
@@ -417,6 +421,23 @@ def _clipped(value: exp.Expr, secret: Secret) -> Band | None:
     limit = min(known) if isinstance(node, exp.Least) else max(known)
     nearer = min if isinstance(node, exp.Least) else max
     return Band(low=nearer(band.low, limit), high=nearer(band.high, limit))
+
+
+def _clipped_by_case(case: exp.Case, secret: Secret) -> Band | None:
+    """The levels of CASE WHEN x < 0 THEN 0 WHEN x > 9000 THEN 9000 ELSE x END; None for other CASEs."""
+    default = case.args.get("default")
+    if case.this is not None or default is None or not secret.is_value(default):
+        return None
+    low, high = -math.inf, math.inf
+    for branch in case.args["ifs"]:
+        test, level = branch.this.unnest(), constant_of(branch.args["true"])
+        below, above = isinstance(test, exp.LT | exp.LTE), isinstance(test, exp.GT | exp.GTE)
+        if level is None or not (below or above) or not secret.is_value(test.this):
+            return None
+        if constant_of(test.expression) != level:
+            return None
+        low, high = (max(low, level), high) if below else (low, min(high, level))
+    return Band(low=low, high=high)
 
 
 def is_within(outer: Band, inner: tuple[float, float] | None) -> bool:

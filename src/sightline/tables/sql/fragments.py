@@ -79,14 +79,12 @@ def translated(query: str, *, dialect: str, names: Mapping[str, exp.Table | exp.
         table.replace(own)
     for call in list(tree.find_all(exp.Anonymous)):
         if call.name == OWN:
-            own_text = call.expressions[0].name
-            call.replace(exp.Paren(this=sqlglot.parse_one(own_text, read=dialect)))
+            text = with_names(call.expressions[0].name, dialect=dialect, names=names)
+            call.replace(exp.Paren(this=sqlglot.parse_one(text, read=dialect)))
     try:
         return tree.sql(dialect, unsupported_level=sqlglot.ErrorLevel.RAISE)
     except SqlglotError:
-        refuse(
-            f"SQL that {dialect} has too", got="an expression it lacks", fix="compute the column beforehand"
-        )
+        refuse(f"SQL that {dialect} has too", got="an expression it lacks", fix="write it in another way")
 
 
 def with_names(query: str, *, dialect: str, names: Mapping[str, exp.Table | exp.Subquery]) -> str:

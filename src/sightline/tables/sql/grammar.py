@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import math
 import re
+from collections.abc import Collection
 from functools import lru_cache
 from itertools import pairwise
 from typing import NoReturn
@@ -41,14 +42,23 @@ SCALARS: tuple[type[exp.Expr], ...] = (
     # sqlglot wraps the arguments of Spark's functions of dates in these two; a plan cannot contain them.
     exp.TsOrDsToDate, exp.TimeStrToTime,
 )  # fmt: skip
+# A subquery of public columns is one, too: its answer is the same whenever it is asked.
+_OF_SUBQUERY = (
+    exp.Select, exp.Subquery, exp.Exists, exp.From, exp.Table, exp.TableAlias, exp.Where, exp.Group,
+    exp.Having, exp.Alias, exp.Star, exp.Distinct, exp.Count, exp.CountIf, exp.Sum, exp.Avg, exp.Min,
+    exp.Max, exp.Median,
+)  # fmt: skip
 _WITH_UNIT = (exp.Extract, exp.TimestampTrunc, exp.DateTrunc, exp.Interval)
+_CHECKED_WITH_PARENT = (*_WITH_UNIT, exp.DataType, exp.DataTypeParam)
 _UNITS = {"YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE"}
 _EXTRACTED = _UNITS | {"DOW", "ISODOW", "DOY", "DAYOFWEEK", "DAYOFYEAR"}
 _INTERVALS = _UNITS | {"SECOND"}
 # Years, months, days, hours and minutes as digits, and marks between them. Spark's formats end in "strict".
 _TIME_FORMAT = re.compile(r"(%[YmdHM](strict)?|[-/:. _])+")
 WHOLE_NUMBERS = {exp.DType.TINYINT, exp.DType.SMALLINT, exp.DType.INT, exp.DType.BIGINT}
-NUMBERS = WHOLE_NUMBERS | {exp.DType.DOUBLE, exp.DType.FLOAT}
+NUMBERS = WHOLE_NUMBERS | {exp.DType.DOUBLE, exp.DType.FLOAT, exp.DType.DECIMAL}
+# Of public columns these are read too: the engine that publishes also decides in the audit.
+_OF_PUBLIC = (exp.Round, exp.TryCast, exp.SimilarTo, exp.Array, exp.Any, exp.DataTypeParam, exp.Var)
 _CASTS = NUMBERS | {
     exp.DType.BOOLEAN, exp.DType.TEXT, exp.DType.VARCHAR, exp.DType.DATE,
     exp.DType.TIMESTAMP, exp.DType.TIMESTAMPNTZ,
@@ -124,40 +134,78 @@ def parse_condition(text: str, dialect: str) -> exp.Expr:
     return condition
 
 
+def check_public(expression: exp.Expr, *, dialect: str, functions: Collection[str]) -> None:
+    """Refuse an expression of public columns unless it is deterministic.
+
+    ``functions`` are those of which the engine says so. Whatever they compute, it computes it in the audit as
+    in the release.
+    """
+    for node in expression.walk():
+        known = type(node) in SCALARS or type(node) in _OF_PUBLIC
+        known = known or (type(node) in _OF_SUBQUERY and _is_plain(node))
+        if not known and not (isinstance(node, exp.Func) and _written_name(node, dialect) in functions):
+            _refuse_node(node)
+        if isinstance(node, exp.In) and node.args.get("field") is not None:
+            refuse("IN with a list of constants or a subquery", got=shown(node))
+        if isinstance(node, exp.Like | exp.ILike) and "\\" in node.expression.name:
+            refuse("a LIKE pattern without backslash", got=shown(node), fix="engines read it differently")
+        if isinstance(node, exp.Literal) and not node.is_string and not _is_finite(node.name):
+            refuse("a finite number", got=shown(node))
+
+
+def _is_plain(node: exp.Expr) -> bool:
+    """Whether it is part of a subquery, and no SELECT whose answer depends on an order."""
+    allowed = {"expressions", "from_", "where", "group", "having", "kind"}
+    if isinstance(node, exp.Select):
+        return not [clause for clause, value in node.args.items() if value and clause not in allowed]
+    return isinstance(node, exp.Subquery | exp.Exists) or node.find_ancestor(exp.Select) is not None
+
+
+def _written_name(call: exp.Expr, dialect: str) -> str:
+    """The name of a function as the engine reads it; empty for what is no plain call."""
+    if isinstance(call, exp.AggFunc):
+        return ""
+    name, bracket, _ = call.sql(dialect).partition("(")
+    return name.lower() if bracket and name.isidentifier() else ""
+
+
 def check_scalar(expression: exp.Expr) -> None:
     """Refuse ``expression`` unless it is a deterministic expression of a row's columns and of constants."""
     for node in expression.walk():
-        if isinstance(node, exp.Var) and isinstance(node.parent, _WITH_UNIT):
-            continue  # checked with its parent
-        if type(node) not in SCALARS:
-            _refuse_node(node)
-        match node:
-            case exp.Extract() | exp.TimestampTrunc() | exp.DateTrunc() | exp.Interval() if _unit(
-                node
-            ) not in _units(node):
-                refuse(f"one of {', '.join(sorted(_units(node)))}", got=shown(node))
-            case exp.Interval() if not isinstance(node.this, exp.Literal):
-                refuse(
-                    "an interval of a constant length", got=shown(node), fix="for example INTERVAL '7 days'"
-                )
-            case exp.TimeToStr() if not _TIME_FORMAT.fullmatch(node.args["format"].name):
-                refuse(
-                    "a format of years, months, days, hours and minutes as digits",
-                    got=shown(node),
-                    fix="other parts of a format mean different things on different engines",
-                )
-            case exp.Cast() if node.args["to"].this not in _CASTS or node.args["to"].expressions:
-                refuse("a cast to a plain number, text, boolean, date or timestamp", got=shown(node))
-            case exp.In() if not node.expressions:
-                refuse("IN with a list of constants", got=shown(node), fix="join a declared table instead")
-            case exp.Floor() | exp.Ceil() if (
-                node.args.get("decimals") is not None or node.args.get("to") is not None
-            ):
-                refuse("FLOOR or CEIL of one number", got=shown(node), fix="divide first")
-            case exp.Like() | exp.ILike() if "\\" in node.expression.name:
-                refuse("a LIKE pattern without backslash", got=shown(node), fix="engines read it differently")
-            case exp.Literal() if not node.is_string and not _is_finite(node.name):
-                refuse("a finite number", got=shown(node))
+        check_node(node)
+
+
+def check_node(node: exp.Expr) -> None:
+    """Refuse one part of an expression that the audit cannot read where it is about a secret."""
+    if isinstance(node, exp.Var | exp.DataTypeParam) and isinstance(node.parent, _CHECKED_WITH_PARENT):
+        return  # checked with its parent
+    if type(node) not in SCALARS:
+        _refuse_node(node)
+    match node:
+        case exp.Extract() | exp.TimestampTrunc() | exp.DateTrunc() | exp.Interval() if _unit(
+            node
+        ) not in _units(node):
+            refuse(f"one of {', '.join(sorted(_units(node)))}", got=shown(node))
+        case exp.Interval() if not isinstance(node.this, exp.Literal):
+            refuse("an interval of a constant length", got=shown(node), fix="for example INTERVAL '7 days'")
+        case exp.TimeToStr() if not _TIME_FORMAT.fullmatch(node.args["format"].name):
+            refuse(
+                "a format of years, months, days, hours and minutes as digits",
+                got=shown(node),
+                fix="other parts of a format mean different things on different engines",
+            )
+        case exp.Cast() if node.args["to"].this not in _CASTS:
+            refuse("a cast to a number, text, boolean, date or timestamp", got=shown(node))
+        case exp.In() if not node.expressions:
+            refuse("IN with a list of constants", got=shown(node), fix="join a declared table instead")
+        case exp.Floor() | exp.Ceil() if (
+            node.args.get("decimals") is not None or node.args.get("to") is not None
+        ):
+            refuse("FLOOR or CEIL of one number", got=shown(node), fix="divide first")
+        case exp.Like() | exp.ILike() if "\\" in node.expression.name:
+            refuse("a LIKE pattern without backslash", got=shown(node), fix="engines read it differently")
+        case exp.Literal() if not node.is_string and not _is_finite(node.name):
+            refuse("a finite number", got=shown(node))
 
 
 def _unit(node: exp.Expr) -> str:
@@ -203,13 +251,11 @@ def _refuse_node(node: exp.Expr) -> NoReturn:
         refuse("FLOOR or CEIL", got=shown(node), fix="engines round halves differently")
     if isinstance(node, exp.Func):
         refuse(
-            "functions from the list in the documentation",
+            "a function of public columns that the engine says is deterministic",
             got=f"{name}(…)",
-            fix="compute the column beforehand",
+            fix="of the secret publish sums, means or counts, or make it the secret itself by [data] sql",
         )
-    refuse(
-        "a plain expression of columns and constants", got=shown(node), fix="compute the column beforehand"
-    )
+    refuse("a plain expression of columns and constants", got=shown(node))
 
 
 def _parsed(sql: str, dialect: str, *, into: type[exp.Expr] | None) -> list[exp.Expr]:
@@ -247,6 +293,7 @@ def _parsed(sql: str, dialect: str, *, into: type[exp.Expr] | None) -> list[exp.
             _check_depth(tree)
             _use_standard_names(tree, dialect)
             _check_formats(tree, tokens, dialect)
+            _check_names(tree, tokens, dialect)
             tree.sql(dialect)  # fails if sqlglot does not know a part of the tree
             if dialect == "spark" and "TRY_CAST" not in sql.upper():
                 for cast in list(tree.find_all(exp.TryCast)):  # sqlglot reads Spark's plain CAST so
@@ -289,6 +336,17 @@ def _check_formats(tree: exp.Expr, tokens: list[Token], dialect: str) -> None:
                 "a format of times that is read as it is written",
                 got=shown(node),
                 fix="for example years as %Y",
+            )
+
+
+def _check_names(tree: exp.Expr, tokens: list[Token], dialect: str) -> None:
+    """Refuse a function that sqlglot would write by another name, unless it is one of those listed here."""
+    written = {token.text.lower() for token in tokens}
+    for call in tree.find_all(exp.Func):
+        name = "" if type(call) in SCALARS else _written_name(call, dialect)
+        if name and name not in written and type(call) not in _OF_PUBLIC:
+            refuse(
+                "a function that is read as it is written", got=shown(call), fix=f"write {name.upper()}(…)"
             )
 
 

@@ -71,7 +71,7 @@ def resolved_group(select: exp.Select, *, scope: Scope) -> tuple[exp.Group | Non
         if isinstance(element, exp.Rollup | exp.Cube | exp.GroupingSets | exp.Tuple):
             parts = [resolved(part) for part in element.expressions]
             return type(element)(expressions=parts)
-        leaf = dereferenced(element.unnest(), select, scope).copy()
+        leaf = dereferenced(element.unnest(), select, scope, of_rows=True).copy()
         identity = scope.identity(scope.bind(leaf))
         leaves.setdefault(identity, leaf)
         return exp.column(f"y{list(leaves).index(identity)}")
@@ -104,16 +104,17 @@ def _sets(element: exp.Expr, select: exp.Select, scope: Scope) -> list[Keys]:
 def _composite(element: exp.Expr, select: exp.Select, scope: Scope) -> Keys:
     if isinstance(element, exp.Tuple):
         return tuple(key for part in element.expressions for key in _composite(part, select, scope))
-    key = scope.bind(dereferenced(element.unnest(), select, scope))
+    key = scope.bind(dereferenced(element.unnest(), select, scope, of_rows=True))
     if key.find(exp.Column) is None:
         refuse("a key made of columns", got=shown(key), fix="leave it out: it is the same for every row")
     return (key,)
 
 
-def dereferenced(node: exp.Expr, select: exp.Select, scope: Scope) -> exp.Expr:
+def dereferenced(node: exp.Expr, select: exp.Select, scope: Scope, *, of_rows: bool = False) -> exp.Expr:
     """Return the expression that a position or an alias of the SELECT list stands for.
 
-    A name that is a column and also the alias of another expression is refused: engines choose differently.
+    In GROUP BY, which is ``of_rows``, a column hides an alias of its name. Elsewhere a name that is both is
+    refused: engines choose differently.
     """
     if isinstance(node, exp.Literal) and not node.is_string:
         position = int(node.name) if node.name.isdigit() else 0
@@ -131,7 +132,8 @@ def dereferenced(node: exp.Expr, select: exp.Select, scope: Scope) -> exp.Expr:
         if item is not None and node.name.casefold() not in columns:
             return _item_expression(item)
         plain = item.unalias() if item is not None else node
-        if not isinstance(plain, exp.Column) or plain.name.casefold() != node.name.casefold():
+        same = isinstance(plain, exp.Column) and plain.name.casefold() == node.name.casefold()
+        if not same and not of_rows:
             refuse(
                 "a name that is a column or an alias",
                 got=f'"{node.name}" as both',

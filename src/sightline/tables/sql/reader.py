@@ -26,9 +26,16 @@ from sightline.tables.sql.grouping import (
 )
 from sightline.tables.sql.normal_form import with_data
 from sightline.tables.sql.nullness import SECRET_COLUMN, ColumnFacts, Decides, NullRule
+from sightline.tables.sql.rewritten import rewritten
 from sightline.tables.sql.scope import Join, Scope, Source, conjuncts, find_column, read_source
 from sightline.tables.sql.secret_conditions import Secret, SecretBand, SecretTest, read_bands
-from sightline.tables.sql.select_items import noisy_number, read_item, read_public_aggregate, with_order
+from sightline.tables.sql.select_items import (
+    noisy_number,
+    read_item,
+    read_public_aggregate,
+    shared_once,
+    with_order,
+)
 from sightline.tables.sql.unfold import unfolded
 from sightline.tables.subject import Schema, SecretKind, Subject
 
@@ -100,7 +107,8 @@ def read_release(sql: str, *, name: str, subject: Subject, schema: Schema) -> Re
         query = with_data(parse_query(sql, schema.dialect), schema)
         text = query.sql(schema.dialect, comments=False)
         plain, merged = unfolded(query, schema=schema)
-        selects = [_read_select(select, subject=subject, schema=schema) for select in plain]
+        simple = [one for select in plain for one in rewritten(select)]
+        selects = [_read_select(select, subject=subject, schema=schema) for select in simple]
         partitions = [
             replace(partition, select=place, label=partition.label + _which(place, selects))
             for place, one in enumerate(selects)
@@ -139,7 +147,10 @@ def _read_select(select: exp.Select, *, subject: Subject, schema: Schema) -> Rel
     secret_column = find_column(schema.columns, subject.secret)
     source = read_source(select, schema=schema, secret=secret_column.name)
     secret = Secret(
-        scope=source.scope, kind=_checked_kind(secret_column, subject.kind), categories=subject.categories
+        scope=source.scope,
+        kind=_checked_kind(secret_column, subject.kind),
+        categories=subject.categories,
+        bounds=subject.bounds,
     )
     parts, test = _read(select, source, secret)
     partitions, counts = _partitions(parts, secret, test, subject.bounds)
@@ -177,7 +188,7 @@ def _taken_as_public(parts: SelectParts, scope: Scope, record: str) -> dict[str,
         column.name: column
         for node in (*whole, *hidden, *(one for join in parts.source.joins for one in join.equations))
         for column in node.find_all(exp.Column)
-        if column.table == DATA and column.name != record and not scope.is_secret(column)
+        if column.table.partition(" ")[0] == DATA and column.name != record and not scope.is_secret(column)
     }
     plain = [
         node.unnest()
@@ -257,16 +268,19 @@ def _read(select: exp.Select, source: Source, secret: Secret) -> tuple[SelectPar
     measures = []
     for item in aggregates:
         public_one = None if test is not None else read_public_aggregate(item, scope=scope, keys=texts)
-        measure = public_one or read_item(item, secret=secret, where=test)
-        if isinstance(measure, RowCount):
-            measure = replace(measure, tells=max(listed, rule.value(item.unalias())))
-        else:
-            null, if_null = (one.null(noisy_number(measure.aggregate)) for one in (rule, careful))
-            by_weight = null < if_null is Decides.VALUE
-            measure = replace(measure, tells=max(listed, null), tells_by_weight=by_weight)
-        measures.append(with_order(measure, ranked=item in ranking, limit=limit))
+        read = (
+            [public_one] if public_one is not None else read_item(item, secret=secret, where=test, keys=texts)
+        )
+        for measure in read:
+            if isinstance(measure, RowCount):
+                measure = replace(measure, tells=max(listed, rule.value(item.unalias())))
+            else:
+                null, if_null = (one.null(noisy_number(measure.aggregate)) for one in (rule, careful))
+                by_weight = null < if_null is Decides.VALUE
+                measure = replace(measure, tells=max(listed, null), tells_by_weight=by_weight)
+            measures.append(with_order(measure, ranked=item in ranking, limit=limit))
     parts = SelectParts(
-        select=select, source=source, sets=sets, measures=measures, public=public, having=having
+        select=select, source=source, sets=sets, measures=shared_once(measures), public=public, having=having
     )
     return parts, test
 
@@ -275,7 +289,9 @@ def _null_rule(scope: Scope, where: exp.Where | None, public: Decides) -> NullRu
     """What decides on NULLs in a query over ``data``, where ``public`` decides whether public columns are."""
 
     def facts(column: exp.Column) -> ColumnFacts:
-        return SECRET_COLUMN if scope.mentions_secret(scope.bind(column)) else ColumnFacts(public)
+        # No declared table may have a column of the secret's name.
+        same = column.name.casefold() == scope.secret.casefold()
+        return SECRET_COLUMN if same else ColumnFacts(public)
 
     rule = NullRule(column=facts)
     return rule if where is None else replace(rule, rows=rule.value(where.this))
@@ -399,12 +415,15 @@ def _check_order(select: exp.Select, keys: frozenset[str], scope: Scope) -> list
     ranking: list[exp.Expr] = []
     for ordered in order.expressions if order is not None else []:
         named = ordered.this.unnest() if isinstance(ordered, exp.Ordered) else ordered
-        plain = dereferenced(named, select, scope)
+        if _is_all(named):
+            ranking += [item for item in select.expressions if has_aggregate(item)]
+            continue
+        plain = _of_answer(named, select) or dereferenced(named, select, scope)
         published = [item for item in select.expressions if item.unalias().unnest() == plain.unnest()]
         if has_aggregate(plain) and published:
             ranking += published  # the order of noisy numbers that are published tells no more than they do
             continue
-        if has_aggregate(plain) or _is_all(named) or _names_aggregate(named, select):
+        if has_aggregate(plain) or _names_aggregate(named, select):
             refuse(
                 "ORDER BY public columns or an item of the SELECT list",
                 got=shown(ordered),
@@ -415,6 +434,14 @@ def _check_order(select: exp.Select, keys: frozenset[str], scope: Scope) -> list
             refuse("ORDER BY on public columns", got=shown(ordered), fix="a constant orders nothing")
         check_made_of_keys(bound, ordered, keys)
     return ranking
+
+
+def _of_answer(node: exp.Expr, select: exp.Select) -> exp.Expr | None:
+    """The item of the SELECT list that a bare name in ORDER BY means: there an alias hides a column."""
+    if not isinstance(node, exp.Column) or node.table:
+        return None
+    named = [item for item in select.expressions if item.alias.casefold() == node.name.casefold()]
+    return named[0].unalias() if len(named) == 1 else None
 
 
 def _check_limit(select: exp.Select) -> str:

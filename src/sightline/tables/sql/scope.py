@@ -8,13 +8,13 @@ from __future__ import annotations
 import difflib
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
 from sightline.tables.engines.protocol import DATA, Column, ColumnKind
 from sightline.tables.sql.fragments import embedded
-from sightline.tables.sql.grammar import WHOLE_NUMBERS, check_scalar, refuse, shown
+from sightline.tables.sql.grammar import WHOLE_NUMBERS, check_node, check_public, refuse, shown
 from sightline.tables.subject import Schema
 
 
@@ -59,23 +59,60 @@ class Scope:
     relations: tuple[Relation, ...]
     secret: str
     dialect: str = "duckdb"  # of the source
+    functions: frozenset[str] = frozenset()  # scalar functions of which the engine says that they are pure
+    tables: Mapping[str, Sequence[Column]] = field(default_factory=dict)  # declared public tables
+    nested: bool = False  # whether it is that of a subquery: its own table hides the others
 
     @classmethod
     def of_data(cls, schema: Schema, *, secret: str, called: exp.Identifier) -> Scope:
         """The scope of a query that reads ``data`` and calls it ``called``."""
         empty = cls(relations=(), secret=secret, dialect=schema.dialect)
+        empty = replace(empty, functions=schema.functions, tables=schema.tables)
         return empty.joined(called, DATA, schema.columns)
 
     def bind(self, expression: exp.Expr) -> exp.Expr:
-        """Return a copy in which every column names its relation; refuse functions that are not listed."""
-        check_scalar(expression)
+        """Return a copy in which every column names its relation; refuse what the audit cannot read.
+
+        Of public columns the engine may compute anything deterministic; of the secret only what is listed.
+        """
         root = exp.Paren(this=expression.copy())  # a parent, so that a lone column can be replaced too
+        scopes = {id(select): self._of_subquery(select) for select in list(root.find_all(exp.Select))}
         for column in list(root.find_all(exp.Column)):
-            column.replace(self._resolved(column))
-        for cast in root.find_all(exp.Cast):
-            self._check_cast(cast)
+            column.replace(scopes.get(id(column.find_ancestor(exp.Select)), self)._resolved(column))
         bound: exp.Expr = root.this
+        self._check(bound)
         return bound
+
+    def _of_subquery(self, select: exp.Select) -> Scope:
+        """The scope of a subquery over a public table, or over public columns of ``data``; it is renamed."""
+        tables = {DATA: self.columns(), **{name.casefold(): one for name, one in self.tables.items()}}
+        start = select.args.get("from_")
+        table = None if start is None else start.this
+        name = table.name.casefold() if isinstance(table, exp.Table) else ""
+        inside = select.find_ancestor(exp.Select) is not None
+        if table is None or name not in tables or select.args.get("joins") or inside:
+            refuse(
+                "a subquery over data or one declared table",
+                got=shown(select),
+                fix=suggestion(name, list(tables), what="tables"),
+            )
+        called = _query_name(table)
+        digest = hashlib.sha256(select.sql(self.dialect).encode()).hexdigest()[:50]
+        own = exp.to_identifier(f"{DATA if name == DATA else 'lookup'} {digest}", quoted=True)
+        columns = tuple(one for one in tables[name] if name != DATA or one.name != self.secret)
+        table.set("alias", exp.TableAlias(this=own.copy()))
+        relation = Relation(called=called, alias=own.name, columns=columns)
+        return replace(self, relations=(relation, *self.relations), nested=True)
+
+    def _check(self, bound: exp.Expr) -> None:
+        if not self.mentions_secret(bound):
+            check_public(bound, dialect=self.dialect, functions=self.functions)
+            return
+        check_node(bound)
+        if isinstance(bound, exp.Cast):
+            self._check_cast(bound)
+        for part in bound.iter_expressions():
+            self._check(part)
 
     def joined(self, called: exp.Identifier, alias: str, columns: Sequence[Column]) -> Scope:
         """Return the scope with one more table, which the query calls ``called`` and we call ``alias``."""
@@ -90,8 +127,9 @@ class Scope:
         """Return a bound expression with the query's own names for the columns."""
         root = exp.Paren(this=bound.copy())
         for column in list(root.find_all(exp.Column)):
-            called = next(one.called for one in self.relations if one.alias == column.table)
-            column.replace(_column(column.name, called))
+            called = [one.called for one in self.relations if one.alias == column.table]
+            if called:  # else it is of a subquery, whose names are its own
+                column.replace(_column(column.name, called[0]))
         renamed: exp.Expr = root.this
         return renamed
 
@@ -123,16 +161,13 @@ class Scope:
 
     def _check_cast(self, cast: exp.Cast) -> None:
         inner = cast.this.unnest()
-        truth = isinstance(inner, exp.Predicate | exp.Not | exp.Boolean) or self.is_secret(inner)
-        if cast.args["to"].this in WHOLE_NUMBERS and not truth and not self._holds_truth(inner):
+        whole = isinstance(inner, exp.Predicate | exp.Not | exp.Boolean | exp.Floor | exp.Ceil)
+        if cast.args["to"].this in WHOLE_NUMBERS and not whole and not self.is_secret(inner):
             refuse(
                 "FLOOR(…) of a number",
                 got=shown(cast),
                 fix="engines round a cast to whole numbers differently",
             )
-
-    def _holds_truth(self, node: exp.Expr) -> bool:
-        return isinstance(node, exp.Column) and self.kind(node) is ColumnKind.BOOLEAN
 
     def _resolved(self, column: exp.Column) -> exp.Column:
         if column.args.get("db") is not None or not isinstance(column.this, exp.Identifier):
@@ -147,6 +182,8 @@ class Scope:
                 else name in {c.name.casefold() for c in one.columns}
             )
         ]
+        if self.nested:
+            holders = holders[:1]
         if table and not holders:
             known = [one.called.name for one in self.relations]
             refuse(

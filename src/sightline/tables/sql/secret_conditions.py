@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
@@ -9,7 +10,7 @@ from sqlglot import exp
 
 from sightline.errors import InvalidPlan
 from sightline.tables.membership import YES_OR_NO, Band, Feature, Parameter
-from sightline.tables.sql.grammar import WHOLE_NUMBERS, refuse, shown
+from sightline.tables.sql.grammar import NUMBERS, WHOLE_NUMBERS, refuse, shown
 from sightline.tables.sql.scope import Scope, conjuncts
 from sightline.tables.subject import SecretKind
 
@@ -33,6 +34,7 @@ class Secret:
     scope: Scope
     kind: SecretKind
     categories: tuple[str, ...] | None = None  # the declared ones
+    bounds: tuple[float, float] | None = None  # the declared ones
 
     def split(self, condition: exp.Expr | None) -> tuple[list[exp.Expr], SecretTest | None]:
         """Split a bound condition into its public parts and its test of the secret, if it has one.
@@ -91,9 +93,7 @@ class Secret:
         """Whether a bound expression is the secret, or a cast that does not change it."""
         node = node.unnest()
         if isinstance(node, exp.Cast):
-            harmless = {exp.DType.DOUBLE, exp.DType.FLOAT} | (
-                WHOLE_NUMBERS if self.kind is SecretKind.BOOLEAN else set()
-            )
+            harmless = NUMBERS - (set() if self.kind is SecretKind.BOOLEAN else WHOLE_NUMBERS)
             return node.args["to"].this in harmless and self.is_value(node.this)
         return self.scope.is_secret(node)
 
@@ -163,6 +163,14 @@ class Secret:
             if low is None or high is None or not self.is_value(node.this):
                 return None
             return _test_of(Band(low=low, high=high, low_closed=True, high_closed=True))
+        if isinstance(node, exp.EQ | exp.NEQ):
+            equal = _other_side(node, self.is_value)
+            number = None if equal is None else constant_of(equal)
+            if number is None or not number.is_integer():
+                return None
+            # Of whole numbers this is the one; that there are no others near it is compared row by row.
+            only = _test_of(Band(low=number - 0.5, high=number + 0.5))
+            return only if isinstance(node, exp.EQ) else complement(only)
         above = _ABOVE.get(type(node))
         if above is None or not isinstance(node, exp.Binary):
             return None
@@ -242,7 +250,7 @@ def complement(test: SecretTest) -> SecretTest:
 _EXPECTED = {
     SecretKind.BOOLEAN: "the boolean secret itself, its NOT, or = TRUE or FALSE",
     SecretKind.CATEGORY: "the secret compared with categories in quotes by =, <>, IN or NOT IN",
-    SecretKind.NUMBER: "the secret compared with numbers by <, <=, >, >= or BETWEEN",
+    SecretKind.NUMBER: "the secret compared with numbers by <, <=, >, >=, BETWEEN, or = of a whole one",
 }
 
 
@@ -273,26 +281,33 @@ def _other_side(node: exp.Binary, wanted: Callable[[exp.Expr], bool]) -> exp.Exp
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SecretBand:
-    """One band of a histogram, and the name that CASE gives it; None for NULL."""
+    """One band of a histogram, and the value that the key has in it; None for NULL."""
 
-    name: exp.Literal | None
+    name: exp.Expr | None
     test: SecretTest
 
     @property
     def label(self) -> str:
-        return "NULL" if self.name is None else self.name.name
+        if self.name is None:
+            return "NULL"
+        return self.name.name if isinstance(self.name, exp.Literal) else self.name.sql()
 
 
 def read_bands(key: exp.Expr, secret: Secret) -> tuple[SecretBand, ...] | None:
-    """Read a bound key as bands of a number, in the order of CASE; None if it is no such CASE.
+    """Read a bound key as bands of a number; None if it is none: CASE, a comparison, or steps by FLOOR.
 
     A branch holds where its condition does and no earlier one: ``CASE WHEN x < 10 THEN 'low' WHEN x < 20 THEN
     'middle' ELSE 'high' END`` has the bands below 10, from 10 to 20, and the rest. Without ELSE the rest is
     NULL, if the branches leave one.
     """
     node = key.unnest()
-    if secret.kind is not SecretKind.NUMBER or not isinstance(node, exp.Case) or node.this is not None:
+    if secret.kind is not SecretKind.NUMBER:
         return None
+    if isinstance(node, exp.Predicate | exp.Not | exp.And | exp.Or):
+        test = secret.test(node)
+        return SecretBand(name=exp.true(), test=test), SecretBand(name=exp.false(), test=complement(test))
+    if not isinstance(node, exp.Case) or node.this is not None:
+        return _steps_of(node, secret)
     branches = [(_name(one.args["true"], node), secret.test(one.this)) for one in node.args["ifs"]]
     earlier: list[SecretTest] = []
     bands: list[SecretBand] = []
@@ -331,3 +346,91 @@ def _name(value: exp.Expr | None, node: exp.Expr) -> exp.Literal | None:
     if not isinstance(literal, exp.Literal):
         refuse("constants as the names of bands", got=shown(node), fix="write THEN 'a name'")
     return literal
+
+
+_MOST_STEPS = 1_000
+
+
+def _steps_of(node: exp.Expr, secret: Secret) -> tuple[SecretBand, ...] | None:
+    r"""The bands of FLOOR(x / 10), CEIL(x / 10), x // 10, multiples of these, and of a whole number itself.
+
+    FLOOR(a x + b) = k from (k - b) / a up to (k + 1 - b) / a. The engine's key is compared with these bands
+    in every row.
+    """
+    stepped = _stepped(node, secret)
+    if stepped is None or secret.bounds is None:
+        return None
+    slope, shift, closed, factor, offset = stepped
+    below = (math.floor if closed else math.ceil, 0 if closed else 1)  # CEIL(x) = k from k - 1 up to k
+    first, last = (below[0](slope * bound + shift) - below[1] for bound in secret.bounds)
+    if last - first >= _MOST_STEPS:
+        refuse(
+            f"at most {_MOST_STEPS:,} bands of the secret", got=f"{last - first + 1:,}", fix="group coarser"
+        )
+    bands = []
+    for step in range(first, last + 1):
+        ends = ((step - shift) / slope, (step + 1 - shift) / slope)
+        band = Band(low=ends[0], high=ends[1], low_closed=closed, high_closed=not closed)
+        value = (step + below[1]) * factor + offset
+        name = exp.Literal.number(f"{int(value)}" if float(value).is_integer() else repr(value))
+        bands.append(SecretBand(name=name, test=SecretTest(feature=Feature.BAND, parameter=band)))
+    return tuple(bands)
+
+
+_Steps = tuple[
+    float, float, bool, float, float
+]  # slope, shift, whether the lower end is closed, factor, offset
+
+
+def _stepped(node: exp.Expr, secret: Secret) -> _Steps | None:
+    """FLOOR(slope * x + shift) * factor + offset; CEIL has its upper ends closed."""
+    node = node.unnest()
+    if secret.is_value(node):
+        return 1.0, 0.5, True, 1.0, 0.0  # of a whole number: from half below it to half above
+    if isinstance(node, exp.Cast):
+        return _stepped(node.this, secret)
+    line = _line(node.this, secret) if isinstance(node, exp.Floor | exp.Ceil) else None
+    if line is not None and line[0] > 0:
+        return *line, isinstance(node, exp.Floor), 1.0, 0.0
+    if not isinstance(node, exp.Binary) or (constant := constant_of(node.expression)) is None:
+        return None
+    if isinstance(node, exp.IntDiv):
+        line = _line(node.this, secret)
+        return (
+            None
+            if line is None or constant <= 0
+            else (line[0] / constant, line[1] / constant, True, 1.0, 0.0)
+        )
+    inner = None if secret.is_value(node.this) else _stepped(node.this, secret)
+    if inner is None:
+        return None
+    slope, shift, closed, factor, offset = inner
+    match node:
+        case exp.Mul():
+            return slope, shift, closed, factor * constant, offset * constant
+        case exp.Add():
+            return slope, shift, closed, factor, offset + constant
+        case exp.Sub():
+            return slope, shift, closed, factor, offset - constant
+    return None
+
+
+def _line(node: exp.Expr, secret: Secret) -> tuple[float, float] | None:
+    """Slope and shift of an expression that is linear in the secret."""
+    node = node.unnest()
+    if secret.is_value(node):
+        return 1.0, 0.0
+    constant = constant_of(node.expression) if isinstance(node, exp.Binary) else None
+    inner = None if constant is None else _line(node.this, secret)
+    if inner is None or constant is None:
+        return None
+    match node:
+        case exp.Mul():
+            return inner[0] * constant, inner[1] * constant
+        case exp.Div() if constant != 0:
+            return inner[0] / constant, inner[1] / constant
+        case exp.Add():
+            return inner[0], inner[1] + constant
+        case exp.Sub():
+            return inner[0], inner[1] - constant
+    return None

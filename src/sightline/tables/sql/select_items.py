@@ -17,6 +17,7 @@ from sightline.tables.membership import Computed
 from sightline.tables.sql.aggregates import Measure, RowCount, read_aggregate, refuse_aggregate
 from sightline.tables.sql.grammar import NUMBERS, refuse, shown
 from sightline.tables.sql.grouping import aggregates_in, check_made_of_keys
+from sightline.tables.sql.rewritten import is_another_number
 from sightline.tables.sql.scope import Scope
 from sightline.tables.sql.secret_conditions import Secret, SecretTest, constant_of
 from sightline.tables.sql.unfold import label_of
@@ -29,31 +30,100 @@ _ONE_NUMBER: dict[type[exp.Expr], str] = {
 _PUBLIC = (*_OPERATORS, *_ONE_NUMBER, exp.Cast, exp.DataType, exp.Paren, exp.Literal, exp.Null)
 
 
-def read_item(item: exp.Expr, *, secret: Secret, where: SecretTest | None) -> Measure | RowCount:
-    """Read one item of the SELECT list; ``where`` is the condition on the secret in the query's WHERE."""
+def read_item(
+    item: exp.Expr, *, secret: Secret, where: SecretTest | None, keys: Collection[str]
+) -> list[Measure | RowCount]:
+    """Read one item of the SELECT list; ``where`` is the condition on the secret in the query's WHERE.
+
+    An item of several aggregates of the secret, or of window functions over aggregates, is computed with
+    their noisy answers.
+    """
     node = item.unalias().unnest()
     label = label_of(item)
     readings: dict[int, Measure | RowCount] = {
-        id(one): read_aggregate(one, label=label, secret=secret, where=where) for one in aggregates_in(node)
+        id(one): read_aggregate(one, label=label, secret=secret, where=where) for one in _innermost(node)
     }
     every = list(readings.values())
     measures = [one for one in every if isinstance(one, Measure)]
-    if len(measures) > 1:
-        refuse(
-            "one aggregate that depends on the secret in each item",
-            got=shown(node),
-            fix="publish each aggregate and compute with their noisy answers",
-        )
     if not readings:
         refuse_aggregate(node)
+    combined = node.find(exp.Window) is not None or any(map(is_another_number, node.walk()))
+    if combined or len(measures) > 1:
+        _check_combined(node, readings, secret.scope, keys)
+        return _combined(node, label, measures)
     if not measures and len(every) > 1:
         _check_public(node, readings)
-        return RowCount(label=label, aggregate=node, counts_rows=False)
+        return [RowCount(label=label, aggregate=node, counts_rows=False)]
     noisy = measures[0] if measures else every[0]
     found = _Steps(readings=readings, noisy=noisy_number(noisy.aggregate)).before(node)
-    if not found.steps:
-        return noisy
-    return replace(noisy, computed=found)
+    return [replace(noisy, computed=found) if found.steps else noisy]
+
+
+def _innermost(node: exp.Expr) -> list[exp.Expr]:
+    """The aggregates of rows in an item, each with its FILTER: also those that window functions are over."""
+    found: list[exp.Expr] = []
+    for one in aggregates_in(node):
+        parts = list(one.iter_expressions()) if isinstance(one, exp.Window) else []
+        arguments = list(one.this.iter_expressions()) if isinstance(one, exp.Window) else []
+        inner = [call for part in (*arguments, *parts[1:]) for call in _innermost(part)]
+        found += inner or [one]
+    return found
+
+
+_WINDOW_PARTS = (
+    exp.Window, exp.WindowSpec, exp.Order, exp.Ordered, exp.Sum, exp.Avg, exp.Min, exp.Max, exp.Lag, exp.Lead,
+    exp.FirstValue, exp.LastValue, exp.RowNumber, exp.Rank, exp.DenseRank, exp.Var,
+)  # fmt: skip
+
+
+def _check_combined(
+    node: exp.Expr, readings: dict[int, Measure | RowCount], scope: Scope, keys: Collection[str]
+) -> None:
+    """Refuse anything but keys, constants, arithmetic and window functions around aggregates."""
+    waiting = [node]
+    while waiting:
+        one = waiting.pop()
+        if id(one) in readings or is_another_number(one):
+            continue
+        of_rows = not isinstance(one, _WINDOW_PARTS) and one.find(exp.AggFunc, exp.Window) is None
+        if of_rows and one.find(exp.Column) is not None:
+            check_made_of_keys(scope.bind(one), node, keys)
+        elif not isinstance(one, (*_PUBLIC, *_WINDOW_PARTS)):
+            refuse(
+                "arithmetic and window functions of aggregates and keys",
+                got=shown(one),
+                fix="publish the aggregates and compute with their noisy answers",
+            )
+        else:
+            inside = one.expression.walk() if isinstance(one, exp.Div) else ()
+            if any(isinstance(readings.get(id(part)), Measure) and not _is_over(part) for part in inside):
+                refuse(
+                    "a public number as the divisor",
+                    got=shown(one),
+                    fix="publish both aggregates and divide their noisy answers",
+                )
+            waiting += one.iter_expressions()
+
+
+def _is_over(node: exp.Expr) -> bool:
+    """Whether a window function is over it: a share of a total is one of noisy numbers."""
+    return node.find_ancestor(exp.Window) is not None
+
+
+def _combined(node: exp.Expr, label: str, measures: list[Measure]) -> list[Measure | RowCount]:
+    """The aggregates of the secret that an item is computed with, each once."""
+    if not measures:
+        return [RowCount(label=label, aggregate=node, counts_rows=False)]
+    different = {shown(one.aggregate): one for one in measures}
+    return [
+        replace(
+            one,
+            label=label if len(different) == 1 else f"{label}: {text}",
+            shared=True,
+            computed=Computed(noise_on=shown(noisy_number(one.aggregate)), steps=(shown(node),), shows=True),
+        )
+        for text, one in different.items()
+    ]
 
 
 def noisy_number(aggregate: exp.Expr) -> exp.Expr:
@@ -74,6 +144,21 @@ def with_order(measure: Measure | RowCount, *, ranked: bool, limit: str) -> Meas
     computed = measure.computed or Computed(noise_on=shown(noisy_number(measure.aggregate)), steps=())
     more = (*(["ORDER BY"] if ranked else []), *([limit] if limit else []))
     return replace(measure, computed=replace(computed, steps=(*computed.steps, *more), ranked=ranked))
+
+
+def shared_once(measures: list[Measure | RowCount]) -> list[Measure | RowCount]:
+    """Each noisy answer once: what is computed with an aggregate of another item takes that one's answer."""
+    own = {shown(one.aggregate): one for one in reversed(measures) if not one.shared}
+    first = {shown(one.aggregate): one for one in reversed(measures) if one.shared}
+    found = []
+    for one in measures:
+        text = shown(one.aggregate)
+        if one.shared and (text in own or first[text] is not one):
+            continue
+        if not one.shared and text in first and one.computed is None:
+            one = replace(one, computed=first[text].computed)
+        found.append(one)
+    return found
 
 
 def _check_public(node: exp.Expr, readings: dict[int, Measure | RowCount]) -> None:
@@ -104,7 +189,7 @@ class _Steps:
             return Computed(noise_on=shown(node), steps=())
         parts = list(node.iter_expressions())
         inner = [part for part in parts if any(one is self.noisy for one in part.walk())]
-        others = [part for part in parts if part is not inner[0]]
+        others = [part for part in parts if part is not inner[0] and not isinstance(part, exp.DataType)]
         for part in others:
             _check_public(part, self.readings)
         found = self.before(inner[0])
