@@ -356,14 +356,8 @@ class TestSensitivities:
         result = sl.audit(apart)
         assert result.releases[0].smallest_noise_stddev == pytest.approx(3.960620, abs=5e-7)
         assert not any("bounded from above" in line for line in result.assumptions)
-        tree = plan_of(
-            source,
-            64,
-            {**noise, "mechanism": "tree"},
-            data=data,
-            privacy=privacy,
-            running={"min_separation": 16},
-        )
+        close = {"min_separation": 3}
+        tree = plan_of(source, 64, {**noise, "mechanism": "tree"}, data=data, privacy=privacy, running=close)
         assert any("bounded from above" in line for line in sl.audit(tree).assumptions)
         together = sl.audit(plan_of(source, 64, noise, data=data, privacy=privacy))
         assert together.releases[0].smallest_noise_stddev == pytest.approx(4 * 1.545590, abs=4e-6)

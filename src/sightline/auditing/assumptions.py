@@ -393,7 +393,7 @@ def _uneven_rows(people: PersonTable | None) -> list[str]:
 
 
 def _bounded_sensitivities(findings: Findings) -> list[str]:
-    """Of mechanisms that are priced for any rows: those whose sensitivity is a bound that nobody may attain."""
+    """Of mechanisms priced for any rows: those whose sensitivity is a bound that nobody may attain."""
     plan, parts = findings.plan, findings.membership.partitions
     if plan.privacy.sensitivity != "declared":
         return []
