@@ -262,7 +262,7 @@ class Plan(Section):
     ...     "release": [{"name": "mean", "sql": "SELECT feeder, AVG(watts) FROM data GROUP BY feeder"}],
     ... })
     >>> plan.data.secret_kind.value, plan.privacy.accountant, plan.releases[0].times
-    ('number', 'zcdp', 1)
+    ('number', 'gaussian-dp', 1)
     """
 
     data: Data

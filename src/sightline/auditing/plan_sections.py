@@ -123,7 +123,8 @@ class Privacy(Section):
         description="The total delta; with periods, that of each. Laplace noise needs none.",
     )
     accountant: AccountantName = Field(
-        default="zcdp", description="The rule that turns the budget into noise."
+        default="gaussian-dp",
+        description="The rule that turns the budget into noise; the default is exact for Gaussian noise.",
     )
     periods: Periods = Field(
         default={},

@@ -159,6 +159,7 @@ class Verdict(ResultPart):
     status: Annotated[VerdictStatus | None, Many] = None  # none if no limit was set
     limit: float | None
     below_limit: int  # records of which the linear releases, or a local attack, may leave less than the limit
+    attacked: int = 0  # of these, records of which some attack leaves less; of the others it is not shown
     judged: int = 0  # records whose secret the attacker does not know: the verdict is about them
     guaranteed: bool = False  # by the noise alone, whatever the attacker knows
     text: str

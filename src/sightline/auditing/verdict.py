@@ -63,6 +63,7 @@ def verdict(
         status=status,
         limit=limit,
         below_limit=below,
+        attacked=min(_attacked(findings), below),
         judged=findings.judged,
         guaranteed=status is VerdictStatus.PASSED and findings.guaranteed and findings.least is not None,
         text=" ".join(sentences),
@@ -100,6 +101,7 @@ def _limit_sentences(
     match status:
         case VerdictStatus.FAILED:
             sentences.append(f"{counted(below, 'record')} may keep less than the limit of {percent}.")
+            sentences.append(_attacked_sentence(min(_attacked(findings), below), below))
             if open_ones:
                 sentences.append(f"Also, {_listed(open_ones)}.")
         case VerdictStatus.PASSED if findings.guaranteed and findings.least is not None:
@@ -121,6 +123,25 @@ def _limit_sentences(
     if accepted:
         sentences.append(f"The plan accepts: {_listed(accepted)}.")
     return sentences
+
+
+def _attacked(findings: Findings) -> int:
+    """Records of which some attack leaves less than the limit, of the secret or of the worst question."""
+    found, limit = findings.linear, findings.plan.limits.remaining_uncertainty
+    own = 0 if found is None or limit is None else found.records(found.upper < limit)
+    return max([own, *map(_attacked, findings.questions)])
+
+
+def _attacked_sentence(attacked: int, below: int) -> str:
+    """Of how many records some attack leaves less than the limit; of the others nothing is shown."""
+    one = "it" if below == 1 else "each of them"
+    if attacked == below:
+        return f"Some attack leaves {one} less."
+    if not attacked:
+        whom, whose = ("it", "it keeps it") if below == 1 else ("one of them", "they keep it")
+        return f"No attack is known that leaves {whom} less: it is not shown that {whose}."
+    others = below - attacked
+    return f"Some attack leaves {attacked:,} of them less; that the other {others:,} keep it is not shown."
 
 
 def _listed(assumptions: list[Unverified]) -> str:
