@@ -17,7 +17,7 @@ try:
 
     import click
 
-    from sightline.errors import DamagedLedger, InvalidInput, MissingExtra, SightlineError
+    from sightline.errors import DamagedLedger, InvalidInput, MissingExtra, SightlineError, require
     from sightline.format import count
     from sightline.ledger_commands import ledger
     from sightline.report.streams import accept_any_encoding, discard_output, print_json, print_lines
@@ -112,6 +112,7 @@ _publishable = click.option(
     help="Also write the most exposed to this .csv or .xlsx file.",
 )
 @click.option("--full", is_flag=True, help="Also print the budget, each release, and every change.")
+@click.option("--verdict-only", is_flag=True, help="Leave out what each release adds and what to change.")
 @limit_option
 @names_option
 @click.option("--top", default=20, show_default=True, help="How many of the most exposed to list.")
@@ -146,6 +147,7 @@ def audit(  # many parameters: one for each option
     write: tuple[str, ...],
     exposures: Path | None,
     full: bool,
+    verdict_only: bool,
     limit: str | None,
     names: bool,
     top: int,
@@ -183,6 +185,12 @@ def audit(  # many parameters: one for each option
         force=force,
     )
     outputs.check(names=names)
+    require(
+        not verdict_only or (html is None and not full),
+        "--verdict-only without --html and --full",
+        got="--full" if full else "--html",
+        fix="they show what it leaves out",
+    )
     if html is not None:
         check_new(html, force=force)
     with outputs.errors(), Ticker() as progress:
@@ -200,6 +208,7 @@ def audit(  # many parameters: one for each option
             max_seconds=max_seconds,
             what_if=what_if and html is not None and not publishable,
             full=html is not None or outputs.every_section,
+            verdict_only=verdict_only,
             device=device,
         )
     if last is not None:

@@ -54,6 +54,7 @@ def audit(  # many parameters: the options of the command of the same name
     max_seconds: float | None = None,
     what_if: bool = False,
     full: bool = False,
+    verdict_only: bool = False,
     device: str | None = None,
 ) -> AuditResult:
     """Audit a plan: a path to its TOML file, a mapping with the same sections, or a ``Plan``.
@@ -68,7 +69,9 @@ def audit(  # many parameters: the options of the command of the same name
     numbers, such as "cuda".
 
     The verdict, who is below the limit, what is seen of them, the budget and what reaches the limit are
-    computed at once. Every other section is computed when it is first read, or at once with ``full``.
+    computed at once. Every other section is computed when it is first read, or at once with ``full``. With
+    ``verdict_only`` the sections that assess the plan again are empty: what each release adds and what to
+    change.
     """
     accelerator = HOST if device is None else Device.named(device)
     require(top >= 1, "top >= 1", got=top)
@@ -97,7 +100,10 @@ def audit(  # many parameters: the options of the command of the same name
                     result = _result(session, findings, top=top, names=names)
                     for section in _FIRST:
                         getattr(result, section)
-                result = _completed(result, session, findings, limits, names, what_if, full)
+                if verdict_only:
+                    result = without_the_rest(findings, result, (), "the verdict alone was asked for")
+                else:
+                    result = _completed(result, session, findings, limits, names, what_if, full)
                 if full:
                     digest = {"table_digest": file_digest(part.data.source, base)}
                     owner_only = (*result.owner_only, "table_digest")

@@ -67,7 +67,7 @@ def test_twelve_months_of_epsilon_one_are_not_headed_epsilon_one(name: str) -> N
 def test_one_budget_is_headed_as_before() -> None:
     report = report_of(plan_with({"name": "a"}, {"name": "b"}))
     assert report.total_epsilon is None
-    assert budget_words(report) == "epsilon = 1 under zcdp at delta = 1e-06"
+    assert budget_words(report) == "epsilon = 1 under gaussian-dp at delta = 1e-06"
     assert (
         budget_words(
             report_of(plan_with({"name": "a", "noise_stddev": 1.0}, {"name": "b", "noise_stddev": 2.0}))
@@ -81,14 +81,14 @@ def test_a_release_outside_the_budget_is_in_the_heading() -> None:
     plan = plan_with({"name": "a", "noise_stddev": 0.1}, {"name": "b"})
     report = report_of(plan)
     assert not report.proven
-    assert report.total_epsilon == sl.privacy.account(price(plan, TWO).multipliers, delta=DELTA).epsilon_zcdp
+    assert report.total_epsilon == sl.privacy.account(price(plan, TWO).multipliers, delta=DELTA).epsilon_exact
     assert report.total_epsilon > 1_000
     assert "a budget of epsilon = 1, and 1 release outside it" in budget_words(report)
 
 
 def test_an_exact_number_beside_the_budget_makes_the_heading_infinite() -> None:
     report = report_of(plan_with({"name": "a", "noise": {"law": "none"}}, {"name": "b"}))
-    assert budget_words(report).startswith("epsilon is infinite in all under zcdp at delta = 1e-06")
+    assert budget_words(report).startswith("epsilon is infinite in all under gaussian-dp at delta = 1e-06")
 
 
 def test_a_share_that_a_release_states_pays_for_its_copies_of_all_periods() -> None:
@@ -96,7 +96,7 @@ def test_a_share_that_a_release_states_pays_for_its_copies_of_all_periods() -> N
         {"name": "a", "times": 2, "noise": {"law": "gaussian", "epsilon": 0.5}}, {"name": "b"}, periods=4
     )
     pricing = price(plan, TWO)
-    rule = accountant_named("zcdp", sl.Budget(epsilon=0.5, delta=DELTA))
+    rule = accountant_named("gaussian-dp", sl.Budget(epsilon=0.5, delta=DELTA))
     assert (pricing.scale / pricing.sensitivity)[:2] == pytest.approx(rule.kappa(8) ** 0.5)
     assert pricing.times[0] == 8
 
@@ -123,8 +123,8 @@ def test_each_period_prices_its_own_releases() -> None:
         {"name": "a", "period": "January", "times": 3}, {"name": "b", "period": "February"}, periods=periods
     )
     pricing = price(plan, TWO)
-    january = accountant_named("zcdp", sl.Budget(epsilon=1.0, delta=DELTA))
-    february = accountant_named("zcdp", sl.Budget(epsilon=0.5, delta=DELTA))
+    january = accountant_named("gaussian-dp", sl.Budget(epsilon=1.0, delta=DELTA))
+    february = accountant_named("gaussian-dp", sl.Budget(epsilon=0.5, delta=DELTA))
     ratio = pricing.scale / pricing.sensitivity
     assert ratio[:2] == pytest.approx(january.kappa(3) ** 0.5)
     assert ratio[2] == pytest.approx(february.kappa(1) ** 0.5)
@@ -247,4 +247,4 @@ def test_terminal_and_json_head_the_budget_with_the_total(table: str) -> None:
     assert f"Budget: {words}" in screen.getvalue()
     assert "Budget: epsilon = 3 " not in screen.getvalue()
     again = sl.AuditResult.from_json(result.to_json())
-    assert again.budget.total_epsilon == result.budget.total_epsilon == result.budget.spent["zcdp"]
+    assert again.budget.total_epsilon == result.budget.total_epsilon == result.budget.spent["gaussian-dp"]

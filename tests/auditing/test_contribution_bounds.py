@@ -85,8 +85,8 @@ def first_rows(most: int, *, last: bool = False) -> list[Row]:
     return [row for rows in order.values() for row in rows[:most]]
 
 
-def same_audit(one: dict[str, Any], other: dict[str, Any]) -> sl.AuditResult:
-    found = [sl.audit(plan, limit=0.5) for plan in (one, other)]
+def same_audit(one: dict[str, Any], other: dict[str, Any], limit: float | None = 0.5) -> sl.AuditResult:
+    found = [sl.audit(plan, limit=limit) for plan in (one, other)]
     first, second = (result.model_dump() for result in found)
     assert {name: first[name] for name in FACTS} == {name: second[name] for name in FACTS}
     return found[0]
@@ -111,7 +111,8 @@ def test_clipped_totals_are_the_secret_of_a_table_of_totals(tmp_path: Path) -> N
     rows = [(person, town, 0, min(total, 12.0)) for (person, town), total in totals.items()]
     limits = {"bounds": [0, 12], "max_rows_per_record": 3}
     bounded = plan_of(write(tmp_path, "all.csv", ROWS), **limits | TOTALS)
-    result = same_audit(bounded, plan_of(write(tmp_path, "totals.csv", rows), **limits))
+    # With a limit it is also asked how many rows a total adds up, of which a table of totals knows nothing.
+    result = same_audit(bounded, plan_of(write(tmp_path, "totals.csv", rows), **limits), limit=None)
     assert result.clipped == 0
 
 

@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import math
+import tomllib
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
 import pytest
 
 import sightline as sl
+import sightline.examples
+from sightline.report.wording import limit_line
 
 SENTENCE = "To an attacker who knows everyone else, the noise alone leaves at least"
 _Y = np.linspace(-30.0, 31.0, 12_001)  # answers about a value in [0, 1], in units of the noise
 
 
 def _densities(law: str, shifts: np.ndarray) -> np.ndarray:
-    apart = _Y[None] - shifts[:, None]
+    apart: np.ndarray = _Y[None] - shifts[:, None]
     if law == "gaussian":
-        return np.exp(-(apart**2) / 2) / math.sqrt(2 * math.pi)
-    return np.exp(-np.abs(apart)) / 2
+        return np.asarray(np.exp(-(apart**2) / 2) / math.sqrt(2 * math.pi))
+    return np.asarray(np.exp(-np.abs(apart)) / 2)
 
 
 def _share_left(feature: np.ndarray, prior: np.ndarray, answers: np.ndarray) -> float:
@@ -74,7 +79,7 @@ def test_whole_hours_at_epsilon_1_pass_by_the_noise_alone() -> None:
 
 
 def test_with_little_noise_the_same_tables_are_not_shown() -> None:
-    for hours, name in ((np.arange(60) % 7, "few_values"), (np.full(60, 80), "homogeneous")):
+    for hours, name in ((np.arange(60) % 7 * 13, "few_values"), (np.full(60, 80), "homogeneous")):
         plan = _plan(_table(hours), [BY_REGION])
         plan["release"][0]["noise_stddev"] = 20.0  # type: ignore[index]
         result = sl.audit(plan)
@@ -114,3 +119,60 @@ def test_noise_does_not_cover_exact_numbers_or_lines_that_tell() -> None:
     told = sl.audit(lines)
     assert told.verdict.passed is False
     assert "groups" in [one.name.value for one in told.unverified]
+
+
+def test_the_guarantee_is_that_of_the_record_that_pays_most() -> None:
+    """Three sums, each about a third of the people: nobody is in two of them, and nobody pays for two."""
+    table = _table(np.arange(60) % 61)
+    parts = [f"SELECT SUM(hours) FROM data WHERE region = {region}" for region in range(3)]
+    plan = _plan(table, [*parts, "SELECT SUM(hours) FROM data WHERE person < 3"])
+    for release, noise in zip(plan["release"], (100.0, 100.0, 100.0, 80.0), strict=True):  # type: ignore[call-overload]
+        release["noise_stddev"] = noise
+    # (80/100)² + (80/80)² = 1.64 for the first three people, and e^-0.41 = 0.6637; all together e^-0.73.
+    assert math.exp(-0.73) < 0.5 < 0.66
+    result = sl.audit(plan)
+    assert result.verdict.passed
+    assert result.verdict.text.startswith(f"{SENTENCE} 66 %")
+
+
+def test_groups_that_are_all_alike_pass_where_the_noise_alone_keeps_the_limit() -> None:
+    """What a group has in common is knowledge about the group: it is not asked then, and said."""
+    for secret in (0, 80):
+        result = sl.audit(
+            _plan(_table(np.full(60, secret)), [BY_REGION], privacy={"epsilon": 1.0, "delta": 1e-6})
+        )
+        assert result.verdict.passed
+        assert result.verdict.text.startswith(SENTENCE)
+        assert any("What a group has in common" in line for line in result.assumptions)
+
+
+EXAMPLES = ("census", "health_survey", "meters", "microgrid", "orders", "stays")
+
+
+def _at_epsilon_1(name: str) -> dict[str, object]:
+    """A shipped table with its own releases and what it accepts; all noise is from a budget of epsilon 1."""
+    folder = Path(sightline.examples.__file__).parent / name
+    plan: dict[str, Any] = tomllib.loads((folder / "plan.toml").read_text())
+    plan["data"]["source"] = str(folder / plan["data"]["source"])
+    plan["privacy"] = {"epsilon": 1.0, "delta": 1e-6}
+    for release in plan["release"]:
+        release.pop("noise_stddev", None)
+    return plan
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_ordinary_tables_pass_by_the_guarantee_at_epsilon_1(name: str) -> None:
+    result = sl.audit(_at_epsilon_1(name))
+    assert result.verdict.passed
+    assert result.verdict.guaranteed
+    assert result.verdict.text.startswith(f"{SENTENCE} 99 %")
+    assert "The noise alone guarantees that all" in limit_line(result)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_designs_within_epsilon_1_pass_by_the_guarantee(name: str) -> None:
+    designed = sl.design(_at_epsilon_1(name))
+    assert designed.passed
+    assert designed.verdict.startswith(SENTENCE)

@@ -11,6 +11,7 @@ from sightline.auditing.assemble import assemble
 from sightline.auditing.findings import find
 from sightline.auditing.result import AuditResult, VerdictStatus
 from sightline.auditing.secret_prior import SecretPrior
+from sightline.auditing.verdict import _attacked_sentence
 from sightline.noise.published import PublishedLaw, information_at_most
 from sightline.tables.membership import Feature, RowValues, Statistic
 from sightline.tables.subject import SecretKind
@@ -164,3 +165,29 @@ def test_of_records_that_may_keep_as_little_the_one_seen_best_is_told() -> None:
     least = assemble(examined).least_remaining_uncertainty
     assert least is not None
     assert least.upper == examined.linear.upper.min()
+
+
+def test_what_some_attack_leaves_is_told_from_what_is_not_shown() -> None:
+    """A limit inside the bracket is not shown to hold; one above it is undercut by an attack."""
+    assert _attacked_sentence(1, 1) == "Some attack leaves it less."
+    assert _attacked_sentence(3, 3) == "Some attack leaves each of them less."
+    assert _attacked_sentence(0, 1) == (
+        "No attack is known that leaves it less: it is not shown that it keeps it."
+    )
+    assert _attacked_sentence(0, 2).startswith("No attack is known that leaves one of them less")
+    assert _attacked_sentence(2, 5) == (
+        "Some attack leaves 2 of them less; that the other 3 keep it is not shown."
+    )
+    part = membership_of([partition(0, "sum", statistic=Statistic.SUM)], [["a", "b", "b"]])
+    sums = {"name": "sum", "noise_stddev": 3.0}
+    before = find(plan_of(sums), part).linear
+    assert before is not None
+    least = before.least
+    assert least is not None
+    assert least.lower < least.upper
+    for limit, attacked in (((least.lower + least.upper) / 2, 0), (least.upper * 1.001, 1)):
+        examined = find(plan_of(sums, limits={"remaining_uncertainty": limit}), part)
+        found = assemble(examined).verdict
+        assert found.status is VerdictStatus.FAILED
+        assert (found.below_limit, found.attacked) == (1, attacked)
+        assert _attacked_sentence(attacked, 1) in found.text

@@ -1,86 +1,148 @@
-"""Sums that follow from published numbers: which are parts of which, and which can never tell."""
+"""What combinations of published numbers tell at the true answers: one question, held against other ways."""
 
 from __future__ import annotations
 
+import itertools
+import math
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
 from scipy import sparse
+from scipy.stats import norm
 
 import sightline as sl
-from sightline.auditing import homogeneous, noise_slack
-from sightline.auditing.cell_sets import CellSets, WeightedSets
-from tests.auditing.hand_made import membership_of, partition
+from sightline.auditing import noise_slack
+from sightline.auditing.nearest_table import nearest_in_box
+from sightline.auditing.result import VerdictStatus
 
 
-def random_sets(generator: np.random.Generator) -> tuple[CellSets, np.ndarray]:
-    """Cells and whole partitions of a small table, some of whose rows are known; and who is in each."""
-    rows, partitions = int(generator.integers(4, 30)), int(generator.integers(1, 5))
-    groups: list[list[str | None]] = []
-    for place in range(partitions):
-        fine = generator.integers(6, size=rows)
-        if place and generator.random() < 0.5:  # a coarser version of the one before
-            fine = np.array([int(one or 0) // 2 for one in groups[-1]])
-        out = generator.random(rows) < generator.choice([0.0, 0.2])
-        groups.append([None if gone else str(one) for one, gone in zip(fine, out, strict=True)])
-    known = np.flatnonzero(generator.random(rows) < generator.choice([0.0, 0.3]))
-    membership = membership_of([partition(p) for p in range(partitions)], groups, known=known.tolist())
-    cells = np.arange(len(membership.cells))
-    owner = np.array([cell.partition for cell in membership.cells], dtype=np.intp)
-    sets = CellSets(membership=membership, partition=owner, cell=cells - membership.starts[owner])
-    sets = sets.with_whole(np.unique(owner))
-    members = np.zeros((len(sets), len(membership.signatures)), dtype=np.bool_)
-    unknown = membership.counts > membership.known
-    for place in range(len(sets)):
-        number = membership.signatures[:, sets.partition[place]]
-        members[place] = unknown & (number == sets.cell[place] if sets.cell[place] >= 0 else number >= 0)
-    kept = np.flatnonzero(members.any(axis=1))
-    return sets.take(kept), members[kept]
+@pytest.mark.parametrize("seed", range(12))
+def test_the_nearest_table_in_the_box_is_the_best_combination(seed: int) -> None:
+    """The largest (λN - D)/s over all combinations of two numbers, by a fine scan of all directions."""
+    rng = np.random.default_rng(seed)
+    classes, width, margin = 4, 10.0, 10.0 * rng.uniform(0.02, 0.3)
+    counts = rng.integers(1, 9, classes).astype(float)
+    table = rng.integers(-2, 3, (2, classes)).astype(float) / rng.uniform(0.5, 20, 2)[:, None]
+    mean = np.where(
+        rng.random(classes) < 0.6, rng.choice([0.0, width], classes), rng.uniform(0, width, classes)
+    )
+    low, high = (margin - mean) * counts, (width - margin - mean) * counts
+    distance = float(np.linalg.norm(nearest_in_box(sparse.csr_array(table), low, high)))
+    angles = np.linspace(0, 2 * np.pi, 400_001)
+    weights = np.stack([np.cos(angles), np.sin(angles)], axis=1) @ table
+    apart = np.where(weights > 0, mean, width - mean)
+    gain = np.sum(np.abs(weights) * counts * (margin - apart), axis=1)
+    assert distance == pytest.approx(max(0.0, float(gain.max())), rel=1e-4, abs=1e-6)
 
 
-def test_nested_sets_are_those_that_a_comparison_of_all_finds() -> None:
-    generator, found, partial = np.random.default_rng(2), 0, 0
-    for _ in range(150):
-        sets, members = random_sets(generator)
-        unknown = (sets.membership.counts - sets.membership.known).astype(np.float64)
-        column = generator.integers(2, size=5)[sets.partition]
-        expected = {
-            (large, small)
-            for large in range(len(members))
-            for small in range(len(members))
-            if large != small
-            and column[large] == column[small]
-            and not (members[small] & ~members[large]).any()
+def _posterior(sizes: list[int], answers: list[tuple[list[float], float, float]]) -> list[float]:
+    """Of groups of yes-or-no people, what the posterior leaves of one in each: by all numbers of yeses.
+
+    An answer has a weight for each group, the true number and the noise. Fair coins, or all counts alike.
+    """
+    found = []
+    for even in (False, True):
+        total, means = 0.0, np.zeros(len(sizes))
+        for world in itertools.product(*(range(n + 1) for n in sizes)):
+            weight = 1.0 if even else math.prod(math.comb(n, k) for n, k in zip(sizes, world, strict=True))
+            for weights, answer, noise in answers:
+                weight *= norm.pdf(float(np.dot(weights, world)), answer, noise)
+            total += weight
+            means += weight * np.array(world) / np.array(sizes)
+        share = means / total
+        found.append(4 * share * (1 - share))
+    return [float(one) for one in np.minimum(*found)]
+
+
+def _people(sizes: list[int], yeses: list[int]) -> pl.DataFrame:
+    group = np.repeat(np.arange(len(sizes)), sizes)
+    ill = np.concatenate([np.arange(n) < k for n, k in zip(sizes, yeses, strict=True)])
+    return pl.DataFrame({"person": np.arange(group.size), "g": group, "x": ill})
+
+
+def _audit(
+    table: pl.DataFrame, limit: float, releases: list[tuple[str, float]], **data: Any
+) -> sl.AuditResult:
+    return sl.audit(
+        {
+            "data": {"source": table, "record": "person", "secret": "x", **(data or {"kind": "boolean"})},
+            "limits": {"remaining_uncertainty": limit},
+            "release": [
+                {"name": f"r{place}", "sql": sql, "noise_stddev": noise}
+                for place, (sql, noise) in enumerate(releases)
+            ],
         }
-        large, small = sets.nested(members @ unknown, column)
-        pairs = list(zip(large.tolist(), small.tolist(), strict=True))
-        assert len(pairs) == len(set(pairs))
-        assert set(pairs) == expected
-        found += len(expected)
-        partial += sum(members[one].sum() > members[other].sum() for one, other in pairs)
-    assert found > partial > 500
+    )
 
 
-def test_sums_over_sets_are_those_over_their_signatures() -> None:
-    generator = np.random.default_rng(3)
-    for _ in range(50):
-        sets, members = random_sets(generator)
-        values = generator.integers(-9, 9, size=(members.shape[1], 2)).astype(np.float64)
-        assert np.array_equal(sets.totals(values), members @ values)
-        assert np.array_equal(
-            WeightedSets(weights=sparse.csr_array(members * 1.0)).totals(values), members @ values
-        )
-        for place in range(len(sets)):
-            assert np.array_equal(sets.signatures(place), np.flatnonzero(members[place]))
+def test_a_group_behind_weights_is_found() -> None:
+    """x + 2y and x + y: twice the second less the first is about the first group alone, who all say no."""
+    sizes, yeses = [20, 40], [0, 22]
+    weighted = "SELECT SUM(CAST(x AS INT) * CASE WHEN g = 0 THEN 1 ELSE 2 END) FROM data"
+    releases = [(weighted, 1.2), ("SELECT COUNT(*) FILTER (WHERE x) FROM data", 0.6)]
+    truth = _posterior(sizes, [([1, 2], 44, 1.2), ([1, 1], 22, 0.6)])
+    alone = [_posterior(sizes, [([1, 2], 44, 1.2)]), _posterior(sizes, [([1, 1], 22, 0.6)])]
+    assert truth[0] < 0.3
+    assert min(*alone[0], *alone[1]) > 0.5
+    result = _audit(_people(sizes, yeses), 0.5, releases)
+    assert result.verdict.status is VerdictStatus.NOT_SHOWN
+    assert result.homogeneous is not None
+    assert result.homogeneous[0].rows == 20
+    assert result.homogeneous[0].remaining == pytest.approx(truth[0], abs=0.1)
+    mixed = _audit(_people(sizes, [10, 22]), 0.5, releases)
+    assert not mixed.homogeneous
 
 
-def test_no_set_lies_within_another() -> None:
-    membership = membership_of([partition()], [["a", "b", "c", "c"]])
-    sets = CellSets(membership=membership, partition=np.zeros(3, np.intp), cell=np.arange(3))
-    for some in (sets, sets.take(np.zeros(0, np.intp))):
-        large, small = some.nested(np.array([1.0, 1.0, 2.0]), np.zeros(3, np.intp))
-        assert (large.size, small.size) == (0, 0)
+def test_a_group_against_a_total_of_three_is_found() -> None:
+    """The total less two other groups is the third: a combination of three numbers, none of two of them."""
+    sizes, yeses = [12, 14, 14], [0, 7, 7]
+    releases = [
+        ("SELECT COUNT(*) FILTER (WHERE x) FROM data", 0.6),
+        ("SELECT COUNT(*) FILTER (WHERE x) FROM data WHERE g = 1", 0.6),
+        ("SELECT COUNT(*) FILTER (WHERE x) FROM data WHERE g = 2", 0.6),
+    ]
+    truth = _posterior(sizes, [([1, 1, 1], 14, 0.6), ([0, 1, 0], 7, 0.6), ([0, 0, 1], 7, 0.6)])
+    assert truth[0] < 0.4 < 0.9 < truth[1]
+    result = _audit(_people(sizes, yeses), 0.5, releases)
+    assert result.verdict.status is VerdictStatus.NOT_SHOWN
+    assert result.homogeneous is not None
+    assert (result.homogeneous[0].rows, "3 numbers together" in result.homogeneous[0].text) == (12, True)
+    assert not _audit(_people(sizes, [6, 7, 7]), 0.5, releases).homogeneous
+
+
+def test_a_mean_and_a_mean_of_squares_tell_that_all_are_alike() -> None:
+    """A mean of 50 and a mean of squares of 2,500: everyone is 50, in the middle of the bounds."""
+    table = pl.DataFrame({"person": np.arange(100), "x": np.full(100, 50.0) + np.arange(100) % 7 / 100})
+    releases = [("SELECT AVG(x) FROM data", 0.5), ("SELECT AVG(x * x) FROM data", 60.0)]
+    result = _audit(table, 0.5, releases, bounds=[0, 100])
+    assert result.homogeneous
+    # Guessing the mean: the mean square is told to within 60 and 2 × 50 × 0.5, and it is at least 0.
+    told, spread = math.hypot(60.0, 2 * 50.03 * 0.5), float(table["x"].var(ddof=0))  # type: ignore[arg-type]
+    z = np.linspace(0, 12 * told, 400_001)
+    likely = np.exp(-(((z - spread) / told) ** 2) / 2)
+    expected = float((z * likely).sum() / likely.sum()) / (100**2 / 12)
+    assert result.homogeneous[0].remaining == pytest.approx(expected, rel=1e-3)
+    assert result.homogeneous[0].rows == 100
+    assert result.verdict.passed is False
+    rng = np.random.default_rng(0)
+    spread_out = table.with_columns(x=pl.Series(rng.uniform(0, 100, 100)))
+    assert not _audit(spread_out, 0.5, releases, bounds=[0, 100]).homogeneous
+
+
+def test_wider_bounds_do_not_silence_the_check() -> None:
+    """A third of the people have 0, and nobody has less: bounds from -100 make 0 no end, but it is one."""
+    rng = np.random.default_rng(5)
+    values = np.where(np.arange(120) % 3 == 0, 0.0, rng.uniform(0, 100, 120))
+    table = pl.DataFrame({"person": np.arange(120), "g": np.arange(120) % 3, "x": values})
+    for bounds in ([0, 100], [-100, 100]):
+        releases = [("SELECT g, SUM(x) FROM data GROUP BY g", 40.0)]
+        result = _audit(table, 0.5, releases, bounds=bounds)
+        assert result.verdict.passed is False
+        assert result.homogeneous
+        assert result.homogeneous[0].rows == 40
 
 
 def survey(folder: Path, noise: float) -> dict[str, object]:
@@ -93,16 +155,6 @@ def survey(folder: Path, noise: float) -> dict[str, object]:
         "limits": {"remaining_uncertainty": 0.5},
         "release": [{"name": f"r{i}", "sql": one, "noise_stddev": noise} for i, one in enumerate(sql)],
     }
-
-
-def test_what_is_left_out_could_not_have_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With little noise the difference tells, and with much none: as if all sums were looked at."""
-    noises = (1.0, 500.0, 5_000.0)
-    found = [sl.audit(survey(tmp_path, noise)).homogeneous for noise in noises]
-    monkeypatch.setattr(homogeneous, "_may_tell_together", lambda findings, published: True)
-    assert found == [sl.audit(survey(tmp_path, noise)).homogeneous for noise in noises]
-    assert [one.text for one in found[0] if " less " in one.text]
-    assert not found[-1]
 
 
 def test_the_slack_is_audited_at_the_noise_that_it_names(

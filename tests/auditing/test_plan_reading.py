@@ -77,7 +77,7 @@ def test_every_field_arrives(tmp_path: Path) -> None:
     assert base == tmp_path
     assert plan.data.bounds == (0.0, 9000.0)
     assert plan.data.secret_kind is SecretKind.NUMBER
-    assert plan.privacy.accountant == "zcdp"
+    assert plan.privacy.accountant == "gaussian-dp"
     assert [(r.name, r.times, r.noise_stddev) for r in plan.releases] == [
         ("mean", 12, None),
         ("by feeder", 1, 2.5),

@@ -115,7 +115,7 @@ def test_a_release_counts_once_for_each_copy_and_each_partition() -> None:
     membership = membership_of([partition(0), partition(0), partition(1)], [["a", "b"], ["", ""], ["", None]])
     pricing = price(plan, membership)
     assert pricing.releases == 25
-    kappa = sl.ZeroConcentrated(sl.Budget(epsilon=1.0, delta=1e-5)).kappa(25)
+    kappa = sl.GaussianDP(sl.Budget(epsilon=1.0, delta=1e-5)).kappa(25)
     np.testing.assert_allclose(pricing.scale, math.sqrt(kappa) * np.array([10, 10, 5, 10]))
     assert pricing.multipliers.size == 25
 

@@ -147,7 +147,9 @@ def test_a_large_weight_is_seen_through_the_noise(tmp_path: Path) -> None:
 def test_a_weighted_sum_at_its_least_tells_everyone(tmp_path: Path) -> None:
     table = "who,region,w,x\n" + "".join(f"p{i},north,{1 + i % 3},0\n" for i in range(40))
     release = {"name": "r", "sql": "SELECT SUM(x * w) FROM data", "noise_stddev": 30.0}
-    result = audit(tmp_path, release, table=table, limits={"accept": ["few_values"]})
+    result = audit(
+        tmp_path, release, table=table, limits={"remaining_uncertainty": 0.8, "accept": ["few_values"]}
+    )
     assert result.homogeneous
     assert result.homogeneous[0].rows == 40
     assert result.verdict.passed is False

@@ -14,7 +14,7 @@ from sightline.labeled import pairs, small_worlds
 from sightline.labeled.assessment import assess
 from sightline.labeled.bounds.coin import coin_risk
 from sightline.labeled.bounds.priors import TwoPointPrior
-from sightline.noise.laws import CorrelatedNoise
+from sightline.labeled.unit_design import RowNoise
 from tests.labeled.enumerated_worlds import Few, few
 from tests.labeled.unit_designs import design_of
 
@@ -197,7 +197,8 @@ def test_noise_that_numbers_share_hides_as_its_precision_says() -> None:
     """Two numbers with nearly the same noise: their difference tells the target from its partner."""
     table = np.array([[1.0, 1.0], [1.0, 0.0]])
     covariance = np.array([[1.0, 0.6], [0.6, 1.0]])
-    design = design_of(table, CorrelatedNoise(covariance=covariance), TwoPointPrior(0.0, 1.0))
+    design = design_of(table, np.ones(2), TwoPointPrior(0.0, 1.0))
+    design = design.with_noise(RowNoise.correlated(covariance))
     found = pairs.with_pairs(design, np.zeros((2, 1)), np.ones((2, 1)))
     d = table @ [1.0, -1.0]
     apart = float(d @ np.linalg.solve(covariance, d))

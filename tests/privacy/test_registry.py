@@ -47,7 +47,7 @@ assert Plan.model_validate(plan).privacy.accountant == "dummy"
 import sightline as sl
 
 needed = sl.audit(Plan.model_validate(plan)).budget.would_need
-print(needed["dummy"] / needed["zcdp"])
+print(needed["dummy"] / needed["renyi"])
 """
 
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from sightline.errors import InvalidPlan
 from sightline.progress import Progress, silent
 from sightline.tables import collect as collecting
-from sightline.tables import rows as audited
+from sightline.tables import occurring as audited
 from sightline.tables.cells import group_rows
 from sightline.tables.collect import collect
 from sightline.tables.encoding import CodedKey, encode

@@ -8,6 +8,7 @@ from importlib.metadata import version
 
 from sightline.auditing.assumptions import assumptions, unverified
 from sightline.auditing.budget import alternatives, budget_report, guaranteed_by_noise, losses
+from sightline.auditing.declared_and_found import looks_odd
 from sightline.auditing.exposed import distribution, exposed_section
 from sightline.auditing.findings import Findings, Keys
 from sightline.auditing.homogeneous import Totals, homogeneous_cells, streamed_cells
@@ -172,9 +173,11 @@ def _facts(findings: Findings) -> dict[str, object]:
         "least_remaining_uncertainty": findings.least,
         "least_about": None if about is None else question_text(about, plan.data.secret),
         "local": local,
+        "looks_odd": looks_odd(findings),
         "owner_only": (
             "dropped",
             "clipped",
+            "looks_odd",
             "homogeneous",
             "releases: accuracy",
             *(("local", "exposed: local") if local else ()),

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from sightline.auditing.budget import guaranteed_by_noise
+from sightline.auditing.declared_and_found import few_values, unequal_sums, unused_categories
 from sightline.auditing.findings import Findings
 from sightline.auditing.lowering import LINEAR
 from sightline.auditing.plan import AssumptionName, Plan
@@ -54,14 +55,25 @@ _DRAWN_KNOWN = (
 )
 
 
-# What a guarantee by the noise alone does not rest on: it holds for every prior and table. What a group has
-# in common is still asked: who knows nobody else of it learns that, too.
+_UNEQUAL = (
+    "because it adds up the rows of a record, whose number is public: a sum of few rows is spread less than "
+    "the bounds, and hides others less; publish the rows themselves, or bound them to as many for everyone"
+)
+
+
+_NEVER = "with even chances for the others alone, somebody may keep less than the limit"
+
+
+# What a guarantee by the noise alone does not rest on: it holds for every prior and table, against attackers
+# who know all that a group has in common.
 _COVERED_BY_NOISE = frozenset(
     {
         AssumptionName.UNDECIDED,
         AssumptionName.LOCAL,
+        AssumptionName.HOMOGENEOUS,
         AssumptionName.FEW_VALUES,
         AssumptionName.VALUES,
+        AssumptionName.UNEQUAL,
         AssumptionName.DRAWN,
     }
 )
@@ -179,7 +191,13 @@ def unverified(findings: Findings, homogeneous: tuple[HomogeneousCell, ...]) -> 
         ),
         _Case(
             name=name.FEW_VALUES,
-            count=(membership.few_values or 0) if findings.prior.number.has_density else 0,
+            count=unused_categories(findings),
+            one=f"declared category occurs in no row; {_NEVER}",
+            many=f"declared categories occur in no row; {_NEVER}",
+        ),
+        _Case(
+            name=name.FEW_VALUES,
+            count=few_values(findings),
             one=f"value is {few}",
             many=f'values are {few}; prior = "two-point" in [attacker] allows for that',
         ),
@@ -188,6 +206,12 @@ def unverified(findings: Findings, homogeneous: tuple[HomogeneousCell, ...]) -> 
             count=alike,
             one=f"record has several rows and the same value in all of them; {advice}",
             many=f"records have several rows and each has the same value in all of them; {advice}",
+        ),
+        _Case(
+            name=name.UNEQUAL,
+            count=unequal_sums(findings),
+            one=f"record may keep less than the limit, {_UNEQUAL}",
+            many=f"records may keep less than the limit, {_UNEQUAL}",
         ),
         _Case(
             name=name.NOISE_FIRST,
@@ -380,6 +404,12 @@ def assumptions(findings: Findings) -> tuple[str, ...]:
         "about one person's actual value, nor about attackers who know more than that.",
         "This is a benchmark of what is seen, not a differential-privacy guarantee; the budget is that.",
     ]
+    if findings.guaranteed:
+        lines.append(
+            "What a group has in common is knowledge about the group. The noise leaves the limit of a "
+            "record's uncertainty to whoever has that knowledge already, so that whether a "
+            "group is all alike is not asked."
+        )
     if membership.contributions > 1 or plan.data.max_rows_per_record > 1:
         lines.append(f"A record has up to {plan.data.max_rows_per_record} rows, and {_values(plan)}.")
         lines.append(_priced_for(plan))

@@ -26,7 +26,7 @@ from sightline.auditing.shared_budget import as_budget, budget_of, most_own_rele
 from sightline.noise.pricing import shared_unit_noise
 from sightline.noise.published import PublishedLaw
 from sightline.privacy.accountant import Accountant, NoiseLaw
-from sightline.privacy.concentrated import epsilon_of_rho
+from sightline.privacy.concentrated import tight_epsilon_of_rho
 from sightline.privacy.gaussian_dp import smallest_epsilon
 from sightline.privacy.registry import ACCOUNTANTS, accountant_named, accountants, costs_of_mix
 from sightline.progress import report
@@ -78,8 +78,10 @@ def proof_of_budget(plan: Plan, membership: Membership, pricing: Pricing) -> tup
         if plan.privacy.epsilon is not None:
             note = "no release takes a share of the budget"
         spent = {} if budget is None else _spent(membership, pricing, _delta(plan))
-        if budget is not None and name in spent:
-            proven = spent[name] <= budget.epsilon
+        # Of discrete Gaussian noise zCDP says what the plan's own accountant cannot.
+        rule = next((rule for rule in (name, _FOR_DISCRETE) if rule in spent), None)
+        if budget is not None and rule is not None:
+            proven = spent[rule] <= budget.epsilon
             kept = "keeps to the budget" if proven else "costs more than the budget"
             note += f": the noise was chosen elsewhere, and {kept}"
     exact = int(pricing.copies[[law is PublishedLaw.NONE for law in pricing.bundle_laws]].sum())
@@ -243,7 +245,7 @@ def _epsilon_of(cost: float, pricing: Pricing, delta: float) -> float:
     """Of a total of ``record_costs``: a pure epsilon, a squared Gaussian-DP parameter, or twice zCDP's."""
     if cost == 0 or all(law.pure for law in pricing.bundle_laws):
         return cost
-    return smallest_epsilon(cost, delta) if pricing.gaussian else epsilon_of_rho(cost / 2, delta)
+    return smallest_epsilon(cost, delta) if pricing.gaussian else tight_epsilon_of_rho(cost / 2, delta)
 
 
 def alternatives(findings: Findings) -> tuple[Alternative, ...]:

@@ -11,9 +11,8 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from sightline.arrays import FloatArray, IndexArray
+from sightline.arrays import FloatArray
 from sightline.auditing.lowering import BoolArray, Lowered, lower, sums_over_persons
 from sightline.auditing.nonlinear import (
     MOST_ROWS,
@@ -25,11 +24,13 @@ from sightline.auditing.nonlinear import (
     nonlinear_information,
 )
 from sightline.auditing.plan import Plan
-from sightline.auditing.pricing import Pricing, price
+from sightline.auditing.pricing import Pricing, kept_of_anything, price
 from sightline.auditing.questions import asking, coin_kept, distances, questions_of
-from sightline.auditing.result_parts import SMALL_GROUP, Uncertainty
+from sightline.auditing.result_parts import Uncertainty
 from sightline.auditing.secret_prior import SecretPrior
 from sightline.auditing.table_units import key_columns
+from sightline.auditing.unit_findings import LinearFindings as LinearFindings
+from sightline.auditing.unit_findings import OtherRecords as OtherRecords
 from sightline.errors import require
 from sightline.labeled.assessment import UnitExposure, assess
 from sightline.tables.membership import Membership, Partition, PersonTable, RowValues
@@ -45,202 +46,6 @@ class Keys:
 
     of_signatures: FetchKeys  # those with a row of each signature
     of_kinds: FetchKeys  # the persons of each kind of the membership's table
-
-
-# Rows, and units × rows, of a design that may be assessed again for each release and each accountant.
-_MOST_ROWS, _MOST_ENTRIES = 400, 3e7
-# Taking each release away costs an elimination of the rows.
-_MOST_COMPARED, _AFFORDABLE = 4_000, 2e12
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class OtherRecords:
-    """The unknown records of a streamed table that have no unit: a pass over all of them counted these.
-
-    None of them is identifiable, alone or by the sum of its group, and none keeps less than the units that
-    are kept for how little remains.
-    """
-
-    below: int  # records that may keep less than the limit
-    signatures_below: int  # their signatures
-    histogram: IndexArray  # records by their lower end, in the bins of the result's distribution
-    relative_error: float  # a bound for their upper ends
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class LinearFindings:
-    """What a design exposes of what is asked of its units, and the limit that it is compared with.
-
-    Arrays are over columns: of unit u and category c of k, column u k + c.
-    """
-
-    linear: Lowered
-    exposure: UnitExposure  # through the linear releases alone
-    lower: FloatArray  # the lower end of remaining uncertainty, through all releases
-    limit: float | None
-    others: OtherRecords | None = None  # records without a unit, of a table that is streamed
-
-    @cached_property
-    def upper(self) -> FloatArray:
-        """The upper end of remaining uncertainty: what the best attack that is known leaves.
-
-        A person with several rows is judged by the category of which it leaves least.
-        """
-        several, upper = (self.linear.rows_of_unit > 1)[:, None], self.exposure.upper_of_best
-        return np.where(several, upper.min(axis=1, keepdims=True), upper).ravel()
-
-    @property
-    def counts(self) -> IndexArray:
-        """The people of each column's unit."""
-        return np.repeat(self.people, self._k)
-
-    @property
-    def people(self) -> IndexArray:
-        """The people of each unit."""
-        return self.exposure.design.units.people
-
-    @property
-    def _k(self) -> int:
-        return self.linear.columns_of_unit
-
-    @property
-    def below(self) -> BoolArray:
-        """Columns that the linear releases alone may leave less than the limit."""
-        return self._less_than_limit(self.exposure.lower.ravel())
-
-    @property
-    def not_shown(self) -> BoolArray:
-        """Columns that all releases together are not shown to leave the limit."""
-        return self._less_than_limit(self.lower)
-
-    def _less_than_limit(self, lower: FloatArray) -> BoolArray:
-        return np.asarray(lower < (-np.inf if self.limit is None else self.limit))
-
-    @cached_property
-    def visible(self) -> BoolArray:
-        """Columns of which the sum over the unit's people is identifiable.
-
-        Where persons have several rows, all columns of a unit of whose rows some feature is.
-        """
-        several = (self.linear.rows_of_unit.max(initial=1) > 1) & (self.exposure.directions > 0)
-        return np.asarray(self.exposure.identifiable.ravel() | np.repeat(several, self._k))
-
-    @property
-    def identifiable(self) -> BoolArray:
-        """Columns of one person whose value is identifiable, or some feature of their rows."""
-        return np.asarray(self.visible & (self.counts == 1))
-
-    @property
-    def undecided(self) -> int:
-        """Columns of which it is neither proved nor refuted that they are identifiable."""
-        return int(self.exposure.undecided.sum())
-
-    @property
-    def rank(self) -> int:
-        """How many directions of the values the numbers see."""
-        return self.exposure.solver.rank
-
-    @property
-    def listed(self) -> BoolArray:
-        """Columns that are listed as exposed: below the limit, or visible in a small group.
-
-        Where persons have several rows, those below and those of whom something is identifiable: of each the
-        category of which least remains. Groups of rows are listed besides.
-        """
-        if self.linear.rows_of_unit.max(initial=1) == 1:
-            found = self.below | (self.visible & (self.counts <= SMALL_GROUP))
-            return np.asarray(found & np.tile(self.linear.asked, len(self.people)))
-        units = self.per_unit(self.below | self.identifiable).any(axis=1)
-        least = np.zeros((len(self.people), self._k), dtype=np.bool_)
-        least[np.arange(len(self.people)), self.per_unit(self.lower).argmin(axis=1)] = units
-        return least.ravel()
-
-    @property
-    def below_limit(self) -> int:
-        """How many records are below the limit."""
-        return self.records(self.below) + self._others_below
-
-    @property
-    def not_shown_records(self) -> int:
-        """How many records are not shown to keep the limit."""
-        return self.records(self.not_shown) + self._others_below
-
-    @property
-    def _others_below(self) -> int:
-        return 0 if self.others is None else self.others.below
-
-    @property
-    def identifiable_records(self) -> int:
-        """How many records have an identifiable value, or an identifiable feature of several rows."""
-        return self.records(self.identifiable)
-
-    @property
-    def identifiable_groups(self) -> int:
-        """How many groups of several records have an identifiable sum."""
-        return int(np.count_nonzero(self.visible & (self.counts > 1)))
-
-    @property
-    def sharpest_rmse(self) -> float | None:
-        """The least error of an unbiased attack on a value or on a unit feature of a record."""
-        least = float(np.min(self.exposure.rmse.ravel()[self.identifiable], initial=np.inf))
-        return least if np.isfinite(least) else None
-
-    @property
-    def relative_error(self) -> float:
-        """A bound for the errors of unbiased attacks and for the upper ends."""
-        of_others = 0.0 if self.others is None else self.others.relative_error
-        return max(self.exposure.relative_error, of_others)
-
-    @property
-    def least_column(self) -> int | None:
-        """The column with the least lower end; of several, the one with the least upper end."""
-        if not self.lower.size:
-            return None
-        alike = np.flatnonzero(self.lower == self.lower.min())
-        return int(alike[np.argmin(self.upper[alike])])
-
-    @property
-    def least(self) -> Uncertainty | None:
-        """The bracket of :attr:`least_column`."""
-        return None if self.least_column is None else self.bracket(self.least_column)
-
-    @property
-    def repeatable(self) -> bool:
-        """Whether the design is small enough to be assessed again for each release and each accountant."""
-        rows = self.linear.row_count
-        return rows <= _MOST_ROWS and len(self.people) * rows <= _MOST_ENTRIES and self.others is None
-
-    @property
-    def comparable(self) -> bool:
-        """Whether it can be asked of each release who is identifiable without it."""
-        rows, releases = self.linear.row_count, self.linear.queries.size
-        return rows <= _MOST_COMPARED and releases * float(rows) ** 3 <= _AFFORDABLE and self.others is None
-
-    def most_exposed(self, columns: IndexArray, count: int) -> IndexArray:
-        """The most exposed of some columns, worst first; ties go by error, then by position."""
-        lower = self.lower[columns]
-        if columns.size > count > 0:
-            columns = columns[lower <= np.partition(lower, count - 1)[count - 1]]
-            lower = self.lower[columns]
-        chosen: IndexArray = columns[np.lexsort((columns, self.group_rmse(columns), lower))][:count]
-        return chosen
-
-    def group_rmse(self, columns: IndexArray) -> FloatArray:
-        """The error of the best unbiased attack on each column's value or sum."""
-        found: FloatArray = self.exposure.rmse.ravel()[columns]
-        return found
-
-    def bracket(self, column: int) -> Uncertainty:
-        """The bracket of a column's remaining uncertainty."""
-        return Uncertainty(lower=float(self.lower[column]), upper=float(self.upper[column]))
-
-    def records(self, columns: BoolArray) -> int:
-        """How many records have at least one of some columns."""
-        return int(self.people @ self.per_unit(columns).any(axis=1))
-
-    def per_unit(self, values: NDArray[Any]) -> NDArray[Any]:
-        """Values of columns as a table, units × categories."""
-        return values.reshape(len(self.people), -1)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -270,7 +75,33 @@ class Findings:
     def guaranteed(self) -> bool:
         """Whether the noise alone keeps the limit, whatever the attacker knows and the table holds."""
         limit = self.plan.limits.remaining_uncertainty
-        return limit is not None and self.pricing.kept_of_anything >= limit
+        return limit is not None and self.kept_by_noise >= limit
+
+    @cached_property
+    def kept_by_noise(self) -> float:
+        """The least share of the uncertainty about any unknown record that the noise alone leaves."""
+        return float(kept_of_anything(np.array(self.most_moved)))
+
+    @cached_property
+    def most_moved(self) -> float:
+        """How far any unknown record can move all numbers, in squared units of the noise."""
+        table = self.membership.persons
+        unknown = self._unknown if table is None else _unknown_persons(table)
+        return float(self.pricing.moved(self.membership)[unknown].max(initial=0.0))
+
+    @cached_property
+    def by_rows_behind(self) -> LinearFindings | None:
+        """What is seen of sums of a record's rows if each is spread in proportion to how many it adds up.
+
+        That number is public. None if the secret is no such sum, or the numbers were not counted.
+        """
+        behind, bounds = self.membership.rows_behind, self.plan.data.bounds
+        if behind is None or bounds is None or self.linear is None:
+            return None
+        most = max(1, int(behind.rows.max(initial=1)))
+        each = self.plan.data.model_copy(update={"bounds": (bounds[0] / most, bounds[1] / most)})
+        plan = self.plan.model_copy(update={"data": each})
+        return linear_findings(plan, self.membership.by_rows_behind(behind), self.pricing)
 
     @property
     def has_nonlinear(self) -> bool:
@@ -368,6 +199,16 @@ class Findings:
         return 0 if limit is None else int(unknown[self._kept_without_linear < limit].sum())
 
     @property
+    def judged(self) -> int:
+        """How many records have a secret that the attacker does not know."""
+        table = self.membership.persons
+        if table is None:
+            return self.membership.rows - self.membership.known_rows
+        if self.one_value:  # to know one row is to know the value
+            return int(table.persons[~np.logical_or.reduceat(table.known, table.starts[:-1])].sum())
+        return int(table.persons[_unknown_persons(table)].sum())
+
+    @property
     def _unknown(self) -> BoolArray:
         """Signatures with rows that the attacker does not know."""
         found: BoolArray = self.membership.counts > self.membership.known
@@ -385,7 +226,7 @@ class Findings:
         else:
             carried = sums_over_persons(table, carried)[_unknown_persons(table)]
         found = kept(self.prior.number, np.zeros(carried.size), carried, self.pricing.bounding_law)
-        return np.maximum(found, self.pricing.kept_of_anything)
+        return np.maximum(found, self.kept_by_noise)
 
 
 def _unknown_persons(table: PersonTable) -> BoolArray:
@@ -464,8 +305,19 @@ def findings_with(
 def _assessed(lowered: Lowered, pricing: Pricing, *, upper: bool = True) -> UnitExposure:
     """The exposure of a design. No lower end is below what the noise of all releases leaves of anything."""
     exposure = assess(lowered.design, upper=upper)
-    at_least = np.maximum(exposure.lower, pricing.kept_of_anything)
+    at_least = np.maximum(exposure.lower, _kept_by_noise(lowered, pricing)[:, None])
     return replace(exposure, lower=np.minimum(at_least, np.maximum(exposure.upper, exposure.lower)))
+
+
+def _kept_by_noise(lowered: Lowered, pricing: Pricing) -> FloatArray:
+    """What the noise alone leaves of anything about each unit."""
+    return kept_of_anything(lowered.of_records(pricing.moved(_records_of(lowered))))
+
+
+def _records_of(lowered: Lowered) -> Membership:
+    """The membership whose records are the units: where rows are looked at one by one, each is a record."""
+    membership = lowered.membership
+    return membership if lowered.by_kind else replace(membership, persons=None, contributions=1)
 
 
 def _lower(lowered: Lowered, exposure: UnitExposure, pricing: Pricing, up_to: int | None) -> FloatArray:
@@ -478,9 +330,8 @@ def _lower(lowered: Lowered, exposure: UnitExposure, pricing: Pricing, up_to: in
     if not is_nonlinear(membership):
         return exposure.lower.ravel()
     if lowered.prior.kind is SecretKind.BOOLEAN:  # a question about a number
-        records = membership if lowered.by_kind else replace(membership, persons=None, contributions=1)
-        apart = lowered.of_records(distances(records, pricing, up_to=up_to))
-        return np.maximum(coin_kept(apart) * pricing.lattice_share, pricing.kept_of_anything)
+        apart = lowered.of_records(distances(_records_of(lowered), pricing, up_to=up_to))
+        return np.maximum(coin_kept(apart) * pricing.lattice_share, _kept_by_noise(lowered, pricing))
     prior, units, law = lowered.prior.number, lowered.units, pricing.bounding_law
     noise, table = lowered.design.noise, lowered.table
     own = np.asarray(table.power(2).T @ noise.information)
@@ -496,4 +347,4 @@ def _lower(lowered: Lowered, exposure: UnitExposure, pricing: Pricing, up_to: in
         kept_with_nonlinear(prior, information, carried, law),
         features_kept(prior, information, carried, law),
     )
-    return np.maximum(kept, pricing.kept_of_anything)
+    return np.maximum(kept, _kept_by_noise(lowered, pricing))

@@ -1,321 +1,393 @@
-r"""Groups whose true answer tells everyone's value: all alike, at a bound or nearly so. Owner-only.
+r"""Groups whose true answers tell everyone's value: all alike, at a bound or nearly so. Owner-only.
 
 The brackets average over the values that records may have. A group in which everyone has the smallest or the
 largest value is rare under the prior, but if it is there, noise that hides one record does not hide it. This
-check looks at the true answers. For n unknown rows between a and b with the true sum S, the rows differ from
-the nearer bound by :math:`D = \min(S - n a,\; n b - S)` in all. With normal noise of standard deviation s on
-the sum, an attacker who takes every sum for equally likely, and sees the true answer, expects
+check looks at the true answers and asks one question: *how far can the values still be from an end?*
 
-.. math:: m = \frac1n\Bigl(D + s\,\frac{\varphi(D/s)}{\Phi(D/s)}\Bigr)
+Let :math:`w` be any combination of the numbers, and :math:`v_u` the weight that it gives to the rows of class
+u. With :math:`\delta_j` the distance of row j from the end that the sign of its weight points away from, the
+combination tells :math:`D = \sum_j |v_j| \delta_j \ge 0` with noise of standard deviation s. An attacker who
+takes every such sum for equally likely, and sees the true answers, expects a mean distance of
 
-for the mean distance of a row from that bound. One row differs by at most :math:`b - a`, so guessing m away
-from the bound for everyone has an expected mean squared error of at most :math:`m (b - a - m)`. Guessing half
-of :math:`D + 3 s` away errs by at most that half for each row, if the noise is within three deviations. The
-smaller of the two counts.
+.. math:: m = \Bigl(D + s\,\frac{\varphi(D/s)}{\Phi(D/s)}\Bigr) \Big/ \sum_j |v_j| ,
 
-For a yes or no, and for a category, the posterior at the true answer is also computed exactly in groups of up
-to 200: with :math:`\pi` the posterior mean of the count over n, :math:`\pi(1 - \pi)` of the prior variance
-:math:`p(1 - p)` remains. It is computed for an attacker who takes every row for an independent toss with the
-prior's odds, and for one who knows no rate and takes every count for equally likely.
+and guessing m away from the ends has an expected mean squared error of at most :math:`m (b - a - m)` over the
+rows, drawn by their weights. For the error :math:`\ell` that the limit asks for, let :math:`\lambda` solve
+:math:`\lambda(b - a - \lambda) = \ell`. A combination with :math:`D + \kappa s < \lambda \sum |v_j|` exists
+if and only if no table is within :math:`\kappa` units of the noise from the true answers in which the mean of
+every class is at least :math:`\lambda` away from both ends: by duality,
 
-Where rows have weights, n counts each row by its weight over the least one. A value x with a negative weight
-counts as a + b - x with a positive one.
+.. math:: \max_w \frac{\lambda\sum|v_j| - D}{s} = \min_{a + \lambda \le t_u \le b - \lambda}
+          \bigl\| \Sigma^{-1/2} A\,(n \circ (t - \bar x)) \bigr\| .
 
-The sums are those of the published numbers, and those that follow from several of them: differences, numbers
-about the same rows, all groups of a release (:mod:`sightline.auditing.known_sums`).
+So the nearest such table is found, a least-squares problem in a box, and its residual is the combination.
+Differences, averages, weighted sums, all groups of a release: whatever tells, tells through it. The classes
+that it is about are then allowed to be anywhere, and the question is asked again for the others.
+
+The ends are the bounds, and also the least and the greatest value that occur, if an attacker knows these.
+For a yes or no, and for a category, the posterior is also computed in groups of up to 200 rows with one
+number: for an attacker who takes every row for a toss with the prior's odds, and for one who takes every
+count for equally likely. Of squares, :math:`\sum (x_j - g)^2` is a combination that needs no end.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from sightline.arrays import FloatArray, IndexArray
 from sightline.auditing.findings import Findings
-from sightline.auditing.known_sums import (
-    KnownSums,
-    coarse_partitions,
-    column_shares,
-    comparable_sums,
-    linear_partitions,
-    noise_of,
-    published_sums,
-    signature_sums,
-    step_sums,
-    unknown_rows,
-    weighted_sums,
-    with_lists,
-)
+from sightline.auditing.known_sums import KnownSums, known_sums
+from sightline.auditing.lowering import cell_name
+from sightline.auditing.nearest_table import nearest_in_box
 from sightline.auditing.result import HomogeneousCell
-from sightline.auditing.streamed_sums import StreamedSums, StreamedTotals
+from sightline.auditing.streamed_sums import StreamedTotals, coarse_findings, separate_sums
 from sightline.format import count, number
-from sightline.tables.membership import Partition
+from sightline.tables.membership import Feature, Partition, Statistic
 from sightline.tables.subject import SecretKind
 
 # Fetches the sum of the unknown secrets with each signature; for a category a column for each. With a
-# partition that asks a yes-or-no question, how many of them answer yes.
+# partition that asks a yes-or-no question, how many of them answer yes; with a power, the sum of powers.
 Totals = Callable[[Partition | None], FloatArray]
 
-_DEVIATIONS = 3.0  # of the noise, allowed for in what the attacker learns
 _SMALL = 200  # rows of a group whose posterior is computed
 _WITHOUT_LIMIT = 0.5  # what is reported if the plan sets no limit
 _TELLING = 4.0  # noise over rows up to which a posterior is computed
-_MOST_COMBINED = 2_000  # sums of several numbers that are looked at for rows that no other one has
 _BLOCK = 20_000  # posteriors that are computed at once
-_ROUNDING = 1e-9  # of what is left
+_ROUNDS = 12  # combinations that are looked for
+_MATTERS = 0.01  # of the largest weight of a combination: what is named, and whose rows are counted
+_ALIKE = "they are nearly all alike"
 _LOG_FACTORIALS = np.cumsum(np.log(np.maximum(np.arange(_SMALL + 1), 1)))
 
 
 def homogeneous_cells(findings: Findings, totals: Totals | None) -> tuple[HomogeneousCell, ...]:
-    """The sums whose true value leaves less than the limit of its rows' values, worst first.
+    """What leaves less than the limit of its rows' values at the true answers, worst first.
 
-    Of sums that are made of several numbers, one is listed only if it has rows that no other one has.
-    ``totals`` is only called if some sum could tell.
+    Published numbers by themselves, and the combinations of several that tell of more rows.
     """
-    if totals is None:
+    if totals is None or findings.guaranteed:  # then what a group has in common is not asked
         return ()
-    found = list(_own_cells(findings, totals))
-    for question in findings.questions:
-        found += _own_cells(question, totals)
+    found = []
+    for one in (findings, *findings.questions):
+        sums = None if one.linear is None else known_sums(one, totals(one.question))
+        if sums is not None:
+            cells, alone = _told_alone(one, sums)
+            found += cells + _told_together(one, sums, alone)
+        found += _told_by_powers(one, sums, totals)
     return tuple(sorted(found, key=lambda one: (one.remaining, -one.rows)))
 
 
 def streamed_cells(findings: Findings, totals: StreamedTotals | None) -> tuple[HomogeneousCell, ...]:
-    """The same for a streamed table, of whose rows only the products of cells are held."""
-    found = findings.linear
-    if totals is None or found is None:
+    """The same for a streamed table: its numbers one by one, and those of the coarsest releases together."""
+    if totals is None or findings.linear is None or findings.guaranteed:
         return ()
-    sums = StreamedSums.of(findings, found)
-
-    def views() -> Iterator[tuple[bool, _View]]:
-        yield True, _View(findings=findings, sums=sums.published)
-        yield False, _View(findings=findings, sums=sums.merged)
-        yield False, _View(findings=findings, sums=sums.merged, chosen=sums.large, less=sums.small)
-        if sums.groups is not None:
-            yield False, _View(findings=findings, sums=sums.groups)
-
-    cells = _listed(findings, views, lambda: sums.totals(totals))
-    return tuple(sorted(cells, key=lambda one: (one.remaining, -one.rows)))
+    found = _told_alone(findings, separate_sums(findings, findings.linear, totals))[0]
+    coarse = totals.coarse()
+    if coarse is not None and coarse.sums is not None:
+        about = coarse_findings(findings, coarse)
+        sums = known_sums(about, coarse.sums[:, None])
+        found += [] if sums is None else _told_together(about, sums, _told_alone(about, sums)[1])
+    return tuple(sorted(found, key=lambda one: (one.remaining, -one.rows)))
 
 
-def _own_cells(findings: Findings, totals: Totals) -> list[HomogeneousCell]:
-    if findings.linear is None:
-        return []
-    own = published_sums(findings, linear_partitions(findings))
-    combined = _combined(findings, own)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ends:
+    """Where values can be: at least a, at most b; and the variance of which a share is to remain."""
 
-    def views() -> Iterator[tuple[bool, _View]]:
-        """Every list of sums, and whether they are published numbers."""
-        yield True, _View(findings=findings, sums=own)
-        if (weighted := weighted_sums(findings)) is not None:
-            yield True, _View(findings=findings, sums=weighted)
-        yield from ((False, view) for view in combined)
+    low: float
+    high: float
+    variance: float
+    yes_or_no: bool = False
 
-    return _listed(findings, views, lambda: with_lists(findings, totals(findings.question)))
+    @property
+    def width(self) -> float:
+        """b - a."""
+        return self.high - self.low
 
+    def margin(self, limit: float) -> float:
+        """λ: the mean distance from an end at which the limit's share of the variance is left."""
+        left = 1 - 4 * limit * self.variance / self.width**2
+        return self.width / 2 * (1 - math.sqrt(max(0.0, left)))
 
-def _listed(
-    findings: Findings, views: Callable[[], Iterator[tuple[bool, _View]]], totals: Callable[[], FloatArray]
-) -> list[HomogeneousCell]:
-    """The sums that tell, of several views; ``totals`` has the true sum of every member of a sum."""
-    limit, least = _limit(findings), findings.prior.bounds[0]
-    if not any(np.any(view.remaining(view.rows * least) < limit) for _, view in views()):
-        return []
-    sums = totals()
-    told = np.zeros(sums.shape, dtype=np.bool_)  # members × columns
-    found = []
-    for published, view in views():
-        remaining = view.remaining(view.totals(sums))
-        below = np.flatnonzero(remaining < limit)
-        worst = below[np.argsort(remaining[below], kind="stable")]
-        for place in worst if published else worst[:_MOST_COMBINED]:
-            members, column = view.members(int(place))
-            if published or not told[members, column].all():
-                told[members, column] = True
-                found.append(view.described(int(place), float(remaining[place])))
-    return found
+    def remaining(self, mean: FloatArray) -> FloatArray:
+        """The share of the variance that is left of rows that are so far from an end on average."""
+        mean = np.minimum(mean, self.width / 2)
+        return np.asarray(mean * (self.width - mean) / self.variance)
 
 
-def _limit(findings: Findings) -> float:
+def ends_of(findings: Findings) -> list[Ends]:
+    """The bounds, and the least and the greatest value that occur, if these are narrower."""
+    prior = findings.prior
+    low, high = prior.bounds
+    if prior.kind is not SecretKind.NUMBER:
+        variance, even = prior.share * (1 - prior.share), prior.kind is SecretKind.BOOLEAN
+        return [Ends(low=low, high=high, variance=variance, yes_or_no=even)]
+    declared = Ends(low=low, high=high, variance=float(prior.of_column.variance))
+    occurring = findings.membership.occurring
+    if occurring is None or not occurring.counts.size or prior.within is not None:
+        return [declared]
+    seen = float(occurring.low[0]), float(occurring.high[-1])
+    share = (seen[1] - seen[0]) / declared.width
+    if not 0 < share < 1:
+        return [declared]
+    return [declared, Ends(low=seen[0], high=seen[1], variance=declared.variance * share**2)]
+
+
+def limit_of(findings: Findings) -> float:
+    """The share that groups are compared with."""
     return findings.plan.limits.remaining_uncertainty or _WITHOUT_LIMIT
 
 
-def _combined(findings: Findings, published: KnownSums) -> list[_View]:
-    """The sums that are made of several published numbers; those that cannot tell may be left out."""
-    views = []
-    owner = findings.pricing.owner[published.cells]
-    compared = published.take(np.flatnonzero(np.isin(owner, coarse_partitions(findings))))
-    if _may_tell_together(findings, compared):
-        merged, (large, small) = comparable_sums(findings, compared)
-        views.append(_View(findings=findings, sums=merged))
-        views.append(_View(findings=findings, sums=merged, chosen=large, less=small))
-    if (of_signatures := signature_sums(findings)) is not None:
-        views.append(_View(findings=findings, sums=of_signatures))
-    if (of_steps := step_sums(findings)) is not None:
-        views.append(_View(findings=findings, sums=of_steps))
-    return views
+def _told_alone(findings: Findings, sums: KnownSums) -> tuple[list[HomogeneousCell], FloatArray]:
+    """Every number that tells by itself; and what each leaves."""
+    alone = np.full(len(sums), np.inf)
+    for ends in ends_of(findings):
+        alone = np.minimum(alone, _alone(findings, sums, ends))
+    told = np.flatnonzero(alone < limit_of(findings))
+    return [
+        _described(findings, sums, np.eye(1, len(sums), place)[0], float(alone[place]))
+        for place in told.tolist()
+    ], alone
 
 
-def _may_tell_together(findings: Findings, published: KnownSums) -> bool:
-    r"""Whether means and differences of published numbers could leave less than the limit, at any true sums.
+def _told_together(findings: Findings, sums: KnownSums, alone: FloatArray) -> list[HomogeneousCell]:
+    """The combinations of several numbers that leave less than each of them does, one for the same rows."""
+    limit, found = limit_of(findings), dict[bytes, tuple[float, FloatArray]]()
+    for ends in ends_of(findings):
+        told = np.zeros(sums.counts.size, dtype=np.bool_)
+        for _ in range(_ROUNDS):
+            combination, remaining = _best(sums, ends, limit, told)
+            if not remaining < limit:
+                break
+            weights = np.abs(sums.weights.T @ combination)
+            own = weights > _MATTERS * weights.max()
+            told |= own
+            used = np.abs(combination) > 0
+            if np.count_nonzero(used) > 1 and remaining < alone[used].min():
+                found[own.tobytes()] = min(
+                    found.get(own.tobytes(), (np.inf, combination)),
+                    (remaining, combination),
+                    key=lambda one: one[0],
+                )
+    return [_described(findings, sums, combination, left) for left, combination in found.values()]
 
-    A mean of m sums over the same rows has at least :math:`1/\sqrt m` of the least noise among them, and each
-    partition has two such sums at most: a cell and all cells. A difference has more noise than the larger of
-    its two sums, over fewer rows.
+
+def _distances(sums: KnownSums, ends: Ends, weights: FloatArray) -> FloatArray:
+    """Of every class the total distance of its rows from the end that the sign of a weight points from."""
+    return np.where(weights > 0, sums.totals - ends.low * sums.counts, ends.high * sums.counts - sums.totals)
+
+
+def _alone(findings: Findings, sums: KnownSums, ends: Ends) -> FloatArray:
+    """What each number by itself leaves of its rows' variance on average."""
+    table, size = sums.weights.tocoo(), len(sums)
+    line, column = table.coords
+    weights, rows = np.abs(table.data), sums.counts[column]
+    near = sums.totals[column] - ends.low * rows
+    several = _categories_of(findings, sums)  # that a number counts together: each of its rows is once in it
+    number = np.bincount(line, weights * rows, size) / several
+    reflected = np.where(table.data > 0, near, ends.width * rows - near)
+    one_side: FloatArray = np.bincount(line, weights * reflected, size).astype(np.float64)
+    apart = np.minimum(one_side, ends.width * number - one_side)
+    mean = expected_distance(apart, sums.deviation) / np.maximum(number, np.finfo(np.float64).tiny)
+    mean = np.minimum(mean, ends.width / 2)
+    if findings.prior.kind is SecretKind.NUMBER:
+        return ends.remaining(mean)
+    share = several * sums.shares[0]
+    left = mean * (1 - mean) / (share * (1 - share))
+    people = np.bincount(line, rows, size) / several
+    plain = np.bincount(line, np.abs(weights - 1) > 0, size) == 0
+    laplace = findings.pricing.laplace_answers[sums.cells] > 0
+    small = (people >= 2) & (people <= _SMALL) & plain
+    # With more Gaussian noise no count is more than 3 % likelier than another.
+    places = np.flatnonzero(small & (laplace | (sums.deviation < _TELLING * people)))
+    total: FloatArray = np.bincount(line, weights * sums.totals[column], size).astype(np.float64)
+    for start in range(0, places.size, _BLOCK):
+        chosen = places[start : start + _BLOCK]
+        logs = np.where(laplace, np.sqrt(2.0 * sums.copies), 0.0)[chosen]  # T of scale √(T/2) × deviation
+        posterior = _posterior(people[chosen], total[chosen], sums.deviation[chosen], share[chosen], logs)
+        left[chosen] = np.minimum(left[chosen], posterior)
+    # A single yes or no is at one of its two ends whatever it is; the bracket says what is seen of it.
+    return np.where(people >= 2, left, np.inf)
+
+
+def _categories_of(findings: Findings, sums: KnownSums) -> FloatArray:
+    """How many categories each number counts together."""
+    partitions = findings.membership.partitions
+    each = [len(part.categories) if part.feature is Feature.INDICATOR else 1 for part in partitions]
+    return np.array(each, dtype=np.float64)[findings.pricing.owner[sums.cells]]
+
+
+def _best(sums: KnownSums, ends: Ends, limit: float, told: NDArray[np.bool_]) -> tuple[FloatArray, float]:
+    """The combination that leaves least of the classes that are not told yet, and what it leaves.
+
+    It is the residual of the nearest table in the box. A smaller margin, that of what was found, finds a
+    sharper one.
     """
-    if findings.prior.kind is not SecretKind.NUMBER or published.combination is not None:
-        return True
-    owner = np.array([findings.membership.cells[cell].partition for cell in published.cells], dtype=np.intp)
-    rows = np.concatenate([published.rows, np.bincount(owner, published.rows)])
-    variance = np.concatenate([published.deviation**2, np.bincount(owner, published.deviation**2)])
-    alike = 2 * np.unique(owner).size
-    rows, deviation = rows[rows > 0], np.sqrt(variance[rows > 0] / max(1, alike))
-    left = _left(findings, rows, deviation, np.zeros(rows.size)) / findings.prior.of_column.variance
-    return bool(np.any(left < _limit(findings) * (1 + _ROUNDING)))
+    margin, best = ends.margin(limit), (np.zeros(len(sums)), np.inf)
+    for _ in range(3):
+        low = np.where(told, ends.low, ends.low + margin) * sums.counts - sums.totals
+        high = np.where(told, ends.high, ends.high - margin) * sums.counts - sums.totals
+        residual = nearest_in_box(sums.whitened, np.minimum(low, high), np.maximum(low, high))
+        combination = sums.unwhitened(residual)
+        largest = float(np.max(np.abs(combination * sums.deviation), initial=0.0))
+        if not largest > 0:
+            break
+        combination = np.where(np.abs(combination * sums.deviation) > _MATTERS * largest, combination, 0.0)
+        weights = np.asarray(sums.weights.T @ combination)
+        weights[np.abs(weights) < 1e-9 * np.abs(weights).max()] = 0.0
+        rows = float(np.abs(weights) @ sums.counts)
+        if not rows:
+            break
+        apart = float(np.abs(weights) @ np.maximum(_distances(sums, ends, weights), 0.0))
+        mean = expected_distance(np.array([apart]), np.array([sums.noise(combination)]))[0] / rows
+        remaining = float(ends.remaining(np.array([mean]))[0])
+        if ends.yes_or_no:
+            remaining = min(remaining, _posterior_together(sums, weights, apart, sums.noise(combination)))
+        if not remaining < best[1] * (1 - 1e-6):
+            break
+        best = (combination, remaining)
+        if not mean < margin:
+            break
+        margin = mean
+    return best
 
 
-def _left(findings: Findings, rows: FloatArray, deviation: FloatArray, apart: FloatArray) -> FloatArray:
-    """What the attacks leave of a row's variance on average, if a sum is so far ``apart`` from its end."""
-    low, high = findings.prior.bounds
-    each = np.minimum(_expected_distance(apart, deviation) / rows, (high - low) / 2)
-    half = (apart + _DEVIATIONS * deviation) / 2
-    return np.minimum(each * (high - low - each), half**2)
+def _posterior_together(sums: KnownSums, weights: FloatArray, apart: float, noise: float) -> float:
+    """What the posterior leaves if a combination counts the rows of a small group, a no reflected or not."""
+    size = np.abs(weights[weights != 0])
+    rows = float(sums.counts[weights != 0].sum())
+    if np.ptp(size) > 1e-6 * size.max() or not 2 <= rows <= _SMALL:
+        return np.inf
+    number, total, deviation = (np.array([one]) for one in (rows, apart / size.max(), noise / size.max()))
+    return float(_posterior(number, total, deviation, np.array([0.5]), np.zeros(1))[0])
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class _View:
-    """Some sums: all of a list, or the differences of pairs of them."""
-
-    findings: Findings
-    sums: KnownSums
-    chosen: IndexArray | None = None  # of each pair, the sum with more rows
-    less: IndexArray | None = None
-
-    @property
-    def rows(self) -> FloatArray:
-        """Unknown rows of each sum."""
-        return self._of_pairs(self.sums.rows)
-
-    @property
-    def deviation(self) -> FloatArray:
-        """The standard deviation of the noise on each sum."""
-        if self.chosen is None or self.less is None:
-            return self.sums.deviation
-        if self.sums.combination is not None:
-            apart = self.sums.combination[self.chosen] - self.sums.combination[self.less]
-            return noise_of(self.findings, sparse.csr_array(apart))
-        return np.hypot(self.sums.deviation[self.chosen], self.sums.deviation[self.less])
-
-    def totals(self, sums: FloatArray) -> FloatArray:
-        """The true value of each sum."""
-        return self._of_pairs(self.sums.totals(sums))
-
-    def members(self, place: int) -> tuple[IndexArray, int]:
-        """The signatures of one sum, and its column of the secret."""
-        if self.chosen is None or self.less is None:
-            return self.sums.signatures(place), int(self.sums.column[place])
-        large, small = int(self.chosen[place]), int(self.less[place])
-        others = np.setdiff1d(self.sums.signatures(large), self.sums.signatures(small))
-        return others, int(self.sums.column[large])
-
-    @property
-    def shares(self) -> FloatArray:
-        """The prior chance of each sum's indicator."""
-        column = self.sums.column if self.chosen is None else self.sums.column[self.chosen]
-        return column_shares(self.findings, column)
-
-    def _of_pairs(self, values: FloatArray) -> FloatArray:
-        if self.chosen is None or self.less is None:
-            return values
-        return np.asarray(values[self.chosen] - values[self.less])
-
-    def remaining(self, totals: FloatArray) -> FloatArray:
-        """The share of a row's prior variance that the attacks leave on average, at some true sums."""
-        prior, rows, deviation = self.findings.prior, self.rows, self.deviation
-        low, high = prior.bounds
-        number = prior.kind is SecretKind.NUMBER
-        variance = prior.of_column.variance if number else self.shares * (1 - self.shares)
-        apart = np.minimum(totals - rows * low, rows * high - totals)
-        left = _left(self.findings, rows, deviation, apart) / variance
-        if not number:
-            for chosen, posterior in self._posteriors(totals):
-                left[chosen] = np.minimum(left[chosen], posterior)
-        # A single yes or no is at one of its two ends whatever it is; the bracket says what is seen of it.
-        return np.where(rows >= (1 if number else 2), left, np.inf)
-
-    def _posteriors(self, totals: FloatArray) -> Iterator[tuple[IndexArray, FloatArray]]:
-        """What is left by the posterior of a count in small groups, block by block."""
-        rows, laplace = self.rows, self._laplace
-        small = (rows >= 2) & (rows <= _SMALL) & (not self.sums.weighted)
-        # With more Gaussian noise no count is more than 3 % likelier than another.
-        small &= laplace | (self.deviation < _TELLING * rows)
-        if np.all(self.findings.pricing.laplace_answers):  # several Laplace numbers have another law together
-            small &= laplace
-        places = np.flatnonzero(small)
-        for start in range(0, places.size, _BLOCK):
-            chosen = places[start : start + _BLOCK]
-            yield chosen, self._posterior(chosen, totals[chosen])
-
-    @property
-    def _laplace(self) -> NDArray[np.bool_]:
-        """Sums that are one published number with Laplace or geometric noise."""
-        if self.chosen is not None:
-            return np.zeros(self.rows.size, dtype=np.bool_)
-        return (self.sums.copies > 0) & (self.findings.pricing.laplace_answers[self.sums.cells] > 0)
-
-    def _posterior(self, chosen: IndexArray, totals: FloatArray) -> FloatArray:
-        rows, deviation = self.rows[chosen, None], self.deviation[chosen, None]
-        counts = np.arange(int(rows.max()) + 1)[None]
-        away = np.abs(counts - totals[:, None])
-        logs = -((away / deviation) ** 2) / 2
-        if (laplace := self._laplace[chosen]).any():
-            copies = self.sums.copies[chosen, None]  # of scale √(T/2) times the deviation of their mean
-            logs = np.where(laplace[:, None], -away * np.sqrt(2 * copies) / deviation, logs)
-        logs = np.where(counts <= rows, logs, -np.inf)
-        others = np.maximum(rows - counts, 0)
-        ways = _LOG_FACTORIALS[rows.astype(np.intp)] - _LOG_FACTORIALS[counts]
-        ways = ways - _LOG_FACTORIALS[others.astype(np.intp)]
-        share = self.shares[chosen, None]
-        tosses = ways + counts * np.log(share) + others * np.log1p(-share)
-        remaining = []
-        for belief in (logs + tosses, logs):
-            weights = np.exp(belief - belief.max(axis=1, keepdims=True))
-            mean = (weights * counts).sum(axis=1) / weights.sum(axis=1) / rows[:, 0]
-            remaining.append(mean * (1 - mean) / (share * (1 - share))[:, 0])
-        return np.asarray(np.minimum(*remaining), dtype=np.float64)
-
-    def described(self, place: int, remaining: float) -> HomogeneousCell:
-        """One sum in words."""
-        membership, first = (
-            self.findings.membership,
-            place if self.chosen is None else int(self.chosen[place]),
-        )
-        position = int(self.sums.cells[first])
-        cell, rows = membership.cells[position], int(self.rows[place])
-        if self.sums.weighted:
-            rows = int(unknown_rows(membership)[self.sums.signatures(place)].sum())
-        part = membership.partitions[cell.partition]
-        name = self.sums.names[first]
-        if self.less is not None:
-            name += f" less {self.sums.names[self.less[place]]}"
-        alike = "each is near one end of the bounds" if self.sums.weighted else "they are nearly all alike"
-        words = [*cell.key, *([part.label] if part.label else [])]
-        return HomogeneousCell(
-            release=self.findings.plan.releases[part.query].name,
-            cell=", ".join(words),
-            rows=rows,
-            remaining=remaining,
-            text=f"{name} tells the values of {count(rows, 'row')}: {alike}, and "
-            f"at most {number(100 * remaining, 2)} % of their uncertainty is left",
-        )
+def _posterior(
+    rows: FloatArray, totals: FloatArray, deviation: FloatArray, share: FloatArray, laplace: FloatArray
+) -> FloatArray:
+    """What the posterior of a count leaves of each row; ``laplace`` is 0 for Gaussian noise."""
+    rows, deviation, odds, slope = (one[:, None] for one in (rows, deviation, share, laplace))
+    counts = np.arange(int(rows.max()) + 1)[None]
+    away = np.abs(counts - totals[:, None]) / deviation
+    logs = np.where(counts <= rows, np.where(slope > 0, -away * slope, -(away**2) / 2), -np.inf)
+    others = np.maximum(rows - counts, 0)
+    ways = _LOG_FACTORIALS[rows.astype(np.intp)] - _LOG_FACTORIALS[counts]
+    ways = ways - _LOG_FACTORIALS[others.astype(np.intp)]
+    tosses = ways + counts * np.log(odds) + others * np.log1p(-odds)
+    remaining = []
+    for belief in (logs + tosses, logs):
+        weights = np.exp(belief - belief.max(axis=1, keepdims=True))
+        mean = (weights * counts).sum(axis=1) / weights.sum(axis=1) / rows[:, 0]
+        remaining.append(mean * (1 - mean) / (odds * (1 - odds))[:, 0])
+    return np.asarray(np.minimum(*remaining), dtype=np.float64)
 
 
-def _expected_distance(distance: FloatArray, deviation: FloatArray) -> FloatArray:
+def _told_by_powers(findings: Findings, sums: KnownSums | None, totals: Totals) -> list[HomogeneousCell]:
+    r"""Sums of squares that tell that all values are near one number: 0, or the mean that is published.
+
+    :math:`\sum (x_j - g)^2 = \sum x_j^2 - 2 g \sum x_j + n g^2` is at least 0, and has the noise of both
+    numbers. It is what guessing g leaves. A higher even power k bounds it by :math:`(\sum x_j^k/n)^{2/k}`.
+    """
+    membership, pricing, limit = findings.membership, findings.pricing, limit_of(findings)
+    if findings.question is not None:
+        return []
+    unknown = (membership.counts - membership.known).astype(np.float64)
+    variance, found = float(findings.prior.of_column.variance), []
+    for p, part in enumerate(membership.partitions):
+        power = part.parameter
+        if part.feature is not Feature.POWER or not isinstance(power, int | float) or part.weighted:
+            continue
+        if power % 2:
+            continue
+        place = membership.positions(p)
+        inside = np.flatnonzero((place >= 0) & (unknown > 0))
+        if not inside.size or power <= 0:
+            continue
+        raised = totals(part)[:, 0]
+        for cell in np.unique(place[inside]):
+            own = inside[place[inside] == cell]
+            rows = float(unknown[own].sum())
+            size = membership.cells[cell].rows if part.statistic is Statistic.MEAN else 1.0
+            noise = float(pricing.noise_stddev[cell] * size / math.sqrt(pricing.times[p]))
+            apart, name = float(raised[own].sum()), f'"{cell_name(membership, int(cell))}"'
+            best = _expected_mean(apart, noise, rows) ** (2 / power)
+            if power == 2 and sums is not None:
+                for line in _same_rows(sums, own):
+                    total = float((sums.weights[[line]] @ sums.totals)[0])
+                    guess = total / rows
+                    both = math.hypot(noise, 2 * guess * float(sums.deviation[line]))
+                    mean = _expected_mean(apart - total * guess, both, rows)
+                    if mean < best:
+                        other = cell_name(membership, int(sums.cells[line]))
+                        best, name = mean, f'"{cell_name(membership, int(cell))}" and "{other}" together'
+            if best / variance < limit:
+                found.append(_cell(findings, int(cell), int(rows), best / variance, name, _ALIKE))
+    return found
+
+
+def _expected_mean(apart: float, noise: float, rows: float) -> float:
+    return float(expected_distance(np.array([max(apart, 0.0)]), np.array([noise]))[0]) / rows
+
+
+def _same_rows(sums: KnownSums, signatures: IndexArray) -> list[int]:
+    """The numbers that are the sum of exactly the unknown rows with some signatures."""
+    inside = np.isin(sums.signature, signatures).astype(np.float64)
+    matched = np.asarray(sums.weights @ inside) == inside.sum()
+    plain = np.asarray(abs(sums.weights).sum(axis=1)).ravel() == inside.sum()
+    return [int(line) for line in np.flatnonzero(matched & plain)]
+
+
+def _described(
+    findings: Findings, sums: KnownSums, combination: FloatArray, remaining: float
+) -> HomogeneousCell:
+    """A combination of numbers in words."""
+    membership = findings.membership
+    size = np.abs(combination * sums.deviation)
+    lines = np.flatnonzero(size > _MATTERS * size.max())
+    lines = lines[np.argsort(-size[lines], kind="stable")]
+    names = [f'"{cell_name(membership, int(sums.cells[line]))}"' for line in lines[:3]]
+    weights = np.abs(np.asarray(sums.weights.T @ combination))
+    chosen = np.flatnonzero(weights > _MATTERS * weights.max())
+    _, once = np.unique(sums.signature[chosen], return_index=True)
+    rows = int(sums.counts[chosen[once]].sum())
+    recipe = sums.copies[lines[0]] == 0
+    name = "the best recipe for rows that nothing tells apart" if recipe else names[0]
+    signs = np.sign(combination[lines])
+    parts = np.unique(findings.pricing.owner[sums.cells[lines]])
+    if lines.size == 2 and signs[0] != signs[1]:
+        first, second = names if signs[0] > 0 else names[::-1]
+        name = f"{first} less {second}"
+    elif lines.size > 1 and parts.size == 1 and np.all(signs == signs[0]):
+        part = membership.partitions[int(parts[0])]
+        every = lines.size == np.count_nonzero(findings.pricing.owner[sums.cells] == parts[0])
+        name = f'{"all" if every else f"{lines.size:,}"} groups of "{part.name}" together'
+    elif lines.size > 1:
+        name = f"{lines.size:,} numbers together, such as {' and '.join(names[:2])},"
+    one_weight = np.ptp(weights[weights > 0]) <= 1e-9 * weights.max()
+    alike = _ALIKE if one_weight else "each is near one end of the bounds"
+    return _cell(findings, int(sums.cells[lines[0]]), rows, remaining, name, alike)
+
+
+def _cell(  # many parameters: the fields of the entry
+    findings: Findings, position: int, rows: int, remaining: float, name: str, alike: str
+) -> HomogeneousCell:
+    cell = findings.membership.cells[position]
+    part = findings.membership.partitions[cell.partition]
+    return HomogeneousCell(
+        release=findings.plan.releases[part.query].name,
+        cell=", ".join([*cell.key, *([part.label] if part.label else [])]),
+        rows=rows,
+        remaining=remaining,
+        text=f"{name} tells the values of {count(rows, 'row')}: {alike}, and "
+        f"at most {number(100 * remaining, 2)} % of their uncertainty is left",
+    )
+
+
+def expected_distance(distance: FloatArray, deviation: FloatArray) -> FloatArray:
     """The mean of a normal law around ``distance``, cut off below 0."""
     standard = np.maximum(distance, 0) / deviation
     # Importing scipy.special would take longer than a small audit has for all of this.

@@ -26,7 +26,14 @@ from sightline.auditing.plan_fields import (
 )
 from sightline.auditing.plan_sections import AssumptionName as AssumptionName
 from sightline.auditing.plan_sections import Attacker as Attacker
-from sightline.auditing.plan_sections import Bounds, Categories, Kind, OtherSecret, checked_kind
+from sightline.auditing.plan_sections import (
+    Bounds,
+    Categories,
+    Kind,
+    OtherSecret,
+    YesShare,
+    checked_kind,
+)
 from sightline.auditing.plan_sections import Limits as Limits
 from sightline.auditing.plan_sections import Privacy as Privacy
 from sightline.auditing.release_noise import ReleaseNoise, ReleaseNoises, number_name, require_labels
@@ -255,7 +262,7 @@ class Plan(Section):
     ...     "release": [{"name": "mean", "sql": "SELECT feeder, AVG(watts) FROM data GROUP BY feeder"}],
     ... })
     >>> plan.data.secret_kind.value, plan.privacy.accountant, plan.releases[0].times
-    ('number', 'zcdp', 1)
+    ('number', 'gaussian-dp', 1)
     """
 
     data: Data
@@ -303,6 +310,14 @@ class Plan(Section):
             within is None or (self.data.secret_kind is SecretKind.NUMBER and 2 * within <= high - low),
             "[attacker] values_within for a number, at most half the width of its bounds",
             got=f"{within} for {self.data.secret_kind.value}s from {low:g} to {high:g}",
+            error=InvalidPlan,
+        )
+        one_value = self.data.max_rows_per_record == 1 or self.data.values == "constant"
+        stated = isinstance(self.attacker.prior, YesShare)
+        require(
+            not stated or (self.data.secret_kind is SecretKind.BOOLEAN and one_value),
+            "[attacker] prior = { yes = … } for a yes or no, of records with one row or one value",
+            got=f"a {self.data.secret_kind.value}" + (" in several rows" if not one_value else ""),
             error=InvalidPlan,
         )
         budgets = self.privacy.budgets

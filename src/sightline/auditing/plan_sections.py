@@ -7,7 +7,14 @@ from collections import Counter
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, TypeAlias
 
-from pydantic import BeforeValidator, Field, PlainSerializer, model_validator
+from pydantic import (
+    BeforeValidator,
+    Field,
+    PlainSerializer,
+    PlainValidator,
+    WithJsonSchema,
+    model_validator,
+)
 
 from sightline.auditing.plan_fields import LARGEST_LIMIT, SMALLEST, Number, Positive, Section, Share, Text
 from sightline.errors import InvalidPlan, require
@@ -19,10 +26,49 @@ _SHARE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*%\s*")  # an entry of knows that is n
 
 if TYPE_CHECKING:
     AccountantName: TypeAlias = str
-    PriorName: TypeAlias = str
 else:
     AccountantName = Literal[tuple(ACCOUNTANTS)]
-    PriorName = Literal[tuple(NUMBER_PRIORS)]
+
+
+class YesShare(NamedTuple):
+    """The share of yes that an attacker expects, in place of even chances."""
+
+    yes: float
+
+
+def _prior(value: object) -> str | YesShare:
+    """The name of a number's prior, or the share of yes."""
+    if isinstance(value, YesShare):
+        return value
+    share = value.get("yes") if isinstance(value, dict) and set(value) == {"yes"} else None
+    good = isinstance(share, float | int) and not isinstance(share, bool) and 1e-6 <= share <= 1 - 1e-6
+    require(
+        good if share is not None else isinstance(value, str) and value in NUMBER_PRIORS,
+        "one of 'uniform', 'cos2' or 'two-point', or { yes = 0.18 } with a share between 0 and 1",
+        got=repr(value)[:60] if isinstance(value, str | int | float) else "another value",
+        error=InvalidPlan,
+    )
+    return YesShare(float(share)) if isinstance(share, float | int) else str(value)
+
+
+PriorName = Annotated[
+    str | YesShare,
+    PlainValidator(_prior),
+    PlainSerializer(lambda one: one if isinstance(one, str) else {"yes": one.yes}),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"enum": list(NUMBER_PRIORS)},
+                {
+                    "type": "object",
+                    "properties": {"yes": {"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1}},
+                    "required": ["yes"],
+                    "additionalProperties": False,
+                },
+            ]
+        }
+    ),
+]
 
 
 class PeriodBudget(NamedTuple):
@@ -77,7 +123,8 @@ class Privacy(Section):
         description="The total delta; with periods, that of each. Laplace noise needs none.",
     )
     accountant: AccountantName = Field(
-        default="zcdp", description="The rule that turns the budget into noise."
+        default="gaussian-dp",
+        description="The rule that turns the budget into noise; the default is exact for Gaussian noise.",
     )
     periods: Periods = Field(
         default={},
@@ -106,7 +153,8 @@ class Attacker(Section):
     prior: PriorName = Field(
         default="uniform",
         description="How a number is spread over its bounds, as far as the attacker knows: evenly (uniform), "
-        "likelier in the middle (cos2), or at either end (two-point). What remains is an average over it.",
+        "likelier in the middle (cos2), or at either end (two-point). What remains is an average over it. "
+        "Of a yes or no, the share of yes, if it is not a half.",
     )
     knows: Annotated[tuple[Text, ...], Field(strict=False)] = Field(
         default=(),
@@ -159,6 +207,7 @@ class AssumptionName(StrEnum):
     HOMOGENEOUS = "homogeneous"
     FEW_VALUES = "few_values"
     VALUES = "values"
+    UNEQUAL = "unequal"
     NOISE_FIRST = "noise_first"
     DRAWN = "drawn"
     SECRETS = "secrets"

@@ -194,18 +194,20 @@ class Pricing:
         norms = self.table_norms[first]
         return np.where(norms > 0, self.row_norms[first] / np.where(norms > 0, norms, 1.0), 1.0)
 
-    @cached_property
-    def kept_of_anything(self) -> float:
-        r"""At least the share of an attacker's uncertainty about anything of a person that the noise leaves.
+    def moved(self, membership: Membership) -> FloatArray:
+        """How far one record can move all numbers, in squared units of the noise: S.
 
-        :math:`e^{-\frac14 \sum m_\ell^{-2}}` over the releases: whatever they know of all others,
-        whatever they believe of this person, and for every function of the person's rows
-        (docs/theory/priors.md, *What the noise alone leaves*). An exact number leaves nothing.
+        Of every kind of person, or of every signature where nobody has several rows. An exact number is moved
+        infinitely far by those who are in it. Of a table that is streamed, everyone is taken to be in every
+        release.
         """
-        if self.exact.any():
-            return 0.0
-        multipliers = self.multipliers * np.repeat(self._room, self.copies)
-        return math.exp(-0.25 * float(np.sum(multipliers**-2.0))) * (1 - _ROUNDING_OF_SHARE)
+        if membership.others is not None:
+            multipliers = self.multipliers * np.repeat(self._room, self.copies)
+            every = np.inf if self.exact.any() else float(np.sum(multipliers**-2.0))
+            return np.full(len(membership.signatures), every)
+        with np.errstate(divide="ignore"):
+            costs = (self.sensitivity / self.parameter) ** 2
+        return replace(self.record_costs, costs=costs, pure=None).by_record(membership)
 
     def told_at_most(self, factor: float = 1.0) -> float:
         """The nats that all releases tell about one value at most, with all noise multiplied by a factor."""
@@ -271,6 +273,16 @@ class Pricing:
             own = np.flatnonzero(np.array([one is law for one in self.laws])[self.owner])
             found[own] = function(law, self.parameter[own])
         return found
+
+
+def kept_of_anything(moved: FloatArray) -> FloatArray:
+    r"""At least the share of an attacker's uncertainty about anything of a record that the noise leaves.
+
+    :math:`e^{-\frac14 S}`, if the record moves all numbers by S at most. It holds whatever the attacker knows
+    of all others, whatever they believe of this person, and for every function of the person's rows
+    (docs/theory/priors.md, *What the noise alone leaves*).
+    """
+    return np.asarray(np.exp(-0.25 * moved) * (1 - _ROUNDING_OF_SHARE))
 
 
 def price(plan: Plan, membership: Membership) -> Pricing:

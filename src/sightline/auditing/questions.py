@@ -97,7 +97,8 @@ def distances(membership: Membership, pricing: Pricing, *, up_to: int | None = N
     """S for every kind of person, or for every signature where nobody has several rows."""
     owner = np.array([cell.partition for cell in membership.cells], dtype=np.intp)
     late = np.array([up_to is not None and part.query > up_to for part in membership.partitions], dtype=bool)
-    costs = np.where(late[owner], 0.0, (pricing.sensitivity / pricing.information_parameter) ** 2)
+    with np.errstate(divide="ignore"):  # an exact number tells everything
+        costs = np.where(late[owner], 0.0, (pricing.sensitivity / pricing.information_parameter) ** 2)
     each = CellCosts(
         costs=costs,
         bundles=pricing.bundles,

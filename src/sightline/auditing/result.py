@@ -159,6 +159,8 @@ class Verdict(ResultPart):
     status: Annotated[VerdictStatus | None, Many] = None  # none if no limit was set
     limit: float | None
     below_limit: int  # records of which the linear releases, or a local attack, may leave less than the limit
+    attacked: int = 0  # of these, records of which some attack leaves less; of the others it is not shown
+    judged: int = 0  # records whose secret the attacker does not know: the verdict is about them
     guaranteed: bool = False  # by the noise alone, whatever the attacker knows
     text: str
 
@@ -276,6 +278,7 @@ class AuditResult(Displayed, ResultPart):
     budget: BudgetReport
     distribution: Distribution
     local: LocalReport | None  # none if everything is linear in the secret
+    looks_odd: Annotated[tuple[str, ...] | None, Many] = ()  # declared, and unlike the table; owner-only
     guaranteed_by_noise: float | None  # what everyone keeps, even if all others are known: the budget alone
     timeline: Annotated[tuple[Stage, ...], Many]  # empty if it would take too long
     release_map: Annotated[tuple[MapColumn, ...], Many]  # the most exposed signatures, worst first

@@ -2,8 +2,8 @@ r"""What the attacker knows of a secret beforehand, and what the noise alone lea
 
 A number is spread over its bounds as the plan's ``[attacker] prior`` says, or over :math:`[c - t, c + t]` if
 the attacker knows of every value that it is within t of some c (``values_within``). A yes or no has even
-chances. A category is one of k values with equal chances: it enters a design as indicators, each one with
-probability :math:`p = 1/k`.
+chances, or the share of yes that the plan states. A category is one of k values with equal chances: it enters
+a design as indicators, each one with probability :math:`p = 1/k`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from sightline.auditing.plan import Plan
+from sightline.auditing.plan_sections import YesShare
 from sightline.format import number as readable
+from sightline.format import percent
 from sightline.labeled.bounds.coin import CoinPrior
 from sightline.labeled.bounds.priors import TwoPointPrior, number_prior
 from sightline.labeled.bounds.target import NumberPrior, Seen, TargetPrior
@@ -36,17 +38,21 @@ class SecretPrior:
     categories: int = 2
     name: str = "uniform"  # of a number's prior
     within: float | None = None  # t, if the attacker knows every value to ± t
+    yes: float = 0.5  # the chance of a yes, of a yes or no
 
     @classmethod
     def of(cls, plan: Plan) -> SecretPrior:
         """The prior of a plan's secret."""
         count = len(plan.data.categories) if plan.data.categories is not None else 2
+        stated = plan.attacker.prior
+        named = {"name": stated} if isinstance(stated, str) else {}
         return cls(
             kind=plan.data.secret_kind,
             bounds=plan.data.domain,
             categories=count,
-            name=plan.attacker.prior,
             within=plan.attacker.values_within,
+            yes=stated.yes if isinstance(stated, YesShare) else 0.5,
+            **named,
         )
 
     @property
@@ -62,12 +68,12 @@ class SecretPrior:
     @property
     def indicator(self) -> TargetPrior:
         """The prior of a yes or no, or of one category's indicator."""
-        return TwoPointPrior(0.0, 1.0) if self.categories == 2 else CoinPrior(share=self.share)
+        return TwoPointPrior(0.0, 1.0) if self.share == 0.5 else CoinPrior(share=self.share)
 
     @property
     def share(self) -> float:
         """p: the chance of an indicator."""
-        return 1 / self.categories
+        return self.yes if self.kind is SecretKind.BOOLEAN else 1 / self.categories
 
     @property
     def number(self) -> NumberPrior:
@@ -90,7 +96,8 @@ class SecretPrior:
                 low, high = (readable(bound, 6) for bound in self.bounds)
                 return f"values {self.number.spread} from {low} to {high}"
             case SecretKind.BOOLEAN:
-                return "values that are yes or no with even chances"
+                chances = "even chances" if self.yes == 0.5 else f"a chance of {percent(self.yes)} of yes"
+                return f"values that are yes or no with {chances}"
             case SecretKind.CATEGORY:
                 return "categories with even chances"
 

@@ -37,6 +37,7 @@ from sightline.tables.records import (
     signature_of,
     signature_totals,
 )
+from sightline.tables.rows_behind import adds_up_alike, rows_behind
 from sightline.tables.sql.data_query import DataQuery, read_data_query
 from sightline.tables.sql.reader import ReleaseQuery, read_condition, read_release
 from sightline.tables.steps import with_steps
@@ -83,6 +84,11 @@ class Session:
                 f"release {empty[0]!r}: expected rows that meet its conditions, got none; "
                 'check the spelling of its constants, or say accept = ["empty"] in [limits]'
             )
+        if empty and not membership.cells:
+            raise InvalidPlan(
+                "expected a release that aggregates rows, got none; of a plan that publishes nothing, "
+                "nothing is shown"
+            )
         assessed = LINEAR | YES_OR_NO
         cells = sum(membership.partitions[cell.partition].feature in assessed for cell in membership.cells)
         limits = self.limits if membership.others is None else self.limits.beside_engine
@@ -93,12 +99,16 @@ class Session:
         )
         progress("comparing with the engine's own groups", 0.0)
         unaudited = verify(self.engine, self.queries, self.subject, membership)
+        adds_up = self.made.adds_up and not adds_up_alike(self.engine)
         derived = derived_columns(self.engine, self.queries, self.subject, rows=membership.rows)
-        return replace(membership, unaudited=unaudited, derived=tuple(map(str, derived)))
+        return replace(membership, unaudited=unaudited, adds_up=adds_up, derived=tuple(map(str, derived)))
 
     def with_persons(self, membership: Membership, progress: Progress) -> Membership:
         """The published numbers, with whose rows they are where records have several."""
         if membership.contributions <= 1:
+            if membership.adds_up:
+                behind = rows_behind(self.engine, self.queries, self.subject)
+                membership = replace(membership, rows_behind=behind)
             return self._published(membership)
         progress("finding whose rows they are", 0.0)
         people = person_table(self.engine, self.queries, self.subject, membership)

@@ -42,7 +42,7 @@ source = {source}
 
 [privacy]
 {privacy}    # far below one over the number of records
-accountant = "zcdp"    # {accountants}
+accountant = "gaussian-dp"    # {accountants}
 
 [limits]
 remaining_uncertainty = "50%"    # what everyone must keep; the audit exits with 2 if that is not shown

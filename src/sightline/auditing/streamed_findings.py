@@ -16,7 +16,7 @@ import numpy as np
 from sightline.auditing.findings import Findings, LinearFindings, OtherRecords
 from sightline.auditing.lowering import Lowered, lower
 from sightline.auditing.plan import Plan
-from sightline.auditing.pricing import Pricing, price
+from sightline.auditing.pricing import Pricing, kept_of_anything, price
 from sightline.auditing.result import EDGES
 from sightline.errors import TooMuchWork
 from sightline.labeled.assessment import exposure_of, unit_brackets
@@ -84,6 +84,7 @@ def _scan(
 ) -> ExposureScan:
     limit, others = plan.limits.remaining_uncertainty, table.membership.others
     costs = pricing.record_costs
+    kept = float(kept_of_anything(pricing.moved(table.membership)).min(initial=1.0))
     pure = np.array([law.pure for law in pricing.laws], dtype=np.bool_)[pricing.owner]
     assert others is not None  # a streamed table has others
     return ExposureScan(
@@ -92,7 +93,7 @@ def _scan(
         most=most,
         edges=np.array(EDGES),
         # Nobody is below a limit that the noise alone keeps.
-        limit=-math.inf if limit is None or pricing.kept_of_anything >= limit else limit,
+        limit=-math.inf if limit is None or kept >= limit else limit,
         # A record has one row, so that each cell costs it this much for every copy. Of a mix of laws the
         # budget asks who pays most for noise without a pure epsilon.
         costs=np.where(pure & ~pure.all(), 0.0, costs.costs * costs.times[pricing.owner]),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 from sightline.arrays import FloatArray, IndexArray
@@ -11,7 +12,7 @@ from sightline.auditing.work import TimedEngine
 from sightline.errors import InvalidPlan, TooMuchWork
 from sightline.progress import Progress
 from sightline.tables.cell_numbers import cell_totals, words_totals
-from sightline.tables.collect import CountedTable, membership_of, with_release_name
+from sightline.tables.collect import CountedTable, collect, membership_of, with_release_name
 from sightline.tables.membership import Membership
 from sightline.tables.streamed import (
     StreamedTable,
@@ -21,6 +22,8 @@ from sightline.tables.streamed import (
     streamed_table,
     why_not_streamed,
 )
+
+_MOST_COARSE = 200_000  # signatures that the coarsest releases of a streamed table may have together
 
 
 def table_of(session: Session, progress: Progress) -> Membership | StreamedTable:
@@ -64,7 +67,25 @@ def streamed_totals(session: Session, table: StreamedTable, membership: Membersh
     return StreamedTotals(
         of_cells=lambda: cell_totals(session.engine, table.counted, table.cells),
         of_signatures=of_signatures,
+        coarse=lambda: _coarse(session, membership),
     )
+
+
+def _coarse(session: Session, membership: Membership) -> Membership | None:
+    """Who is in which cell of the releases with the fewest groups, if these have few signatures together."""
+    groups = [0] * len(session.queries)
+    for cell in membership.cells:
+        groups[membership.partitions[cell.partition].query] += 1
+    chosen: list[int] = []
+    for query in sorted(range(len(groups)), key=lambda query: groups[query]):
+        if math.prod(groups[one] + 1 for one in (*chosen, query)) <= _MOST_COARSE and groups[query]:
+            chosen.append(query)
+    if len(chosen) < 1:
+        return None
+    queries = [session.queries[query] for query in sorted(chosen)]
+    found = collect(session.engine, queries, session.subject)
+    parts = tuple(replace(part, query=sorted(chosen)[part.query]) for part in found.partitions)
+    return replace(found, partitions=parts)
 
 
 def _fits(session: Session, signatures: int, counted: CountedTable) -> bool:

@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from sightline.auditing.budget import guaranteed_by_noise
 from sightline.auditing.exposed import ExposedSection
 from sightline.auditing.findings import Findings, LinearFindings
 from sightline.auditing.linear_attacks import LinearAttacks
@@ -62,6 +63,8 @@ def verdict(
         status=status,
         limit=limit,
         below_limit=below,
+        attacked=min(_attacked(findings), below),
+        judged=findings.judged,
         guaranteed=status is VerdictStatus.PASSED and findings.guaranteed and findings.least is not None,
         text=" ".join(sentences),
     )
@@ -71,7 +74,7 @@ def _guarantee(findings: Findings) -> list[str]:
     """What the noise alone leaves, if that keeps the limit: it needs no prior and looks at no value."""
     if not findings.guaranteed or findings.least is None:
         return []
-    kept = percent_at_least(findings.pricing.kept_of_anything)
+    kept = percent_at_least(findings.kept_by_noise)
     return [
         f"To an attacker who knows everyone else, the noise alone leaves at least {kept} of their "
         "uncertainty about a record, whatever they believe beforehand and whatever values the table holds. "
@@ -98,6 +101,7 @@ def _limit_sentences(
     match status:
         case VerdictStatus.FAILED:
             sentences.append(f"{counted(below, 'record')} may keep less than the limit of {percent}.")
+            sentences.append(_attacked_sentence(min(_attacked(findings), below), below))
             if open_ones:
                 sentences.append(f"Also, {_listed(open_ones)}.")
         case VerdictStatus.PASSED if findings.guaranteed and findings.least is not None:
@@ -119,6 +123,25 @@ def _limit_sentences(
     if accepted:
         sentences.append(f"The plan accepts: {_listed(accepted)}.")
     return sentences
+
+
+def _attacked(findings: Findings) -> int:
+    """Records of which some attack leaves less than the limit, of the secret or of the worst question."""
+    found, limit = findings.linear, findings.plan.limits.remaining_uncertainty
+    own = 0 if found is None or limit is None else found.records(found.upper < limit)
+    return max([own, *map(_attacked, findings.questions)])
+
+
+def _attacked_sentence(attacked: int, below: int) -> str:
+    """Of how many records some attack leaves less than the limit; of the others nothing is shown."""
+    one = "it" if below == 1 else "each of them"
+    if attacked == below:
+        return f"Some attack leaves {one} less."
+    if not attacked:
+        whom, whose = ("it", "it keeps it") if below == 1 else ("one of them", "they keep it")
+        return f"No attack is known that leaves {whom} less: it is not shown that {whose}."
+    others = below - attacked
+    return f"Some attack leaves {attacked:,} of them less; that the other {others:,} keep it is not shown."
 
 
 def _listed(assumptions: list[Unverified]) -> str:
@@ -248,7 +271,23 @@ def sharpest_view(findings: Findings) -> SharpestView | None:
         right_before=right_before,
         right_after=right_after,
         total=_total_view(findings) if several and findings.least_about[1] is None else None,
-        text=_view_text(findings, before, least, (right_before, right_after), several),
+        text=_view_text(findings, before, least, (right_before, right_after), several)
+        + _if_all_others_are_known(findings),
+    )
+
+
+def _if_all_others_are_known(findings: Findings) -> str:
+    """What is left to an attacker who knows all others, where numbers share noise; else nothing is said.
+
+    The attacker above knows nobody, and people hide each other behind noise that they share.
+    """
+    kept = guaranteed_by_noise(findings) if findings.pricing.strategies else None
+    if kept is None:
+        return ""
+    known = "nobody" if not findings.membership.known_rows else "no more than the plan says"
+    return (
+        f" That attacker knows {known}; to one who knows everyone else, the noise leaves at least "
+        f"{percent_at_least(kept)} of the variance."
     )
 
 

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import math
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from enum import Enum
 from fractions import Fraction
 from typing import ClassVar
 
+import numpy as np
 from flint import arb
+from scipy.optimize import minimize_scalar
 
 from sightline.arrays import FloatArray
 from sightline.errors import InvalidBudget, require
@@ -38,6 +42,63 @@ def epsilon_of_rho(rho: Fraction | float, delta: Fraction | float) -> float:
     return rounded_up(evaluate(lambda: ball(rho) + 2 * (-ball(rho) * ball(delta).log()).sqrt()))
 
 
+class Conversion(Enum):
+    """How zCDP becomes (epsilon, delta)."""
+
+    CLASSICAL = "classical"  # Bun and Steinke 2016, and the paper
+    TIGHT = "tight"  # Canonne, Kamath and Steinke 2020: at the best order
+
+
+def tight_rho_of_budget(epsilon: Fraction | float, delta: Fraction | float) -> float:
+    r"""The largest :math:`\rho` that the tight conversion allows, rounded down.
+
+    :math:`\rho`-zCDP is :math:`(\alpha\rho + c(\alpha), \delta)`-DP for every :math:`\alpha > 1`, with
+    :math:`c(\alpha) = \frac{-\ln(\alpha\delta)}{\alpha - 1} + \ln(1 - \frac1\alpha)` (Proposition 12 of the
+    discrete Gaussian paper). So it is the largest :math:`(\epsilon - c(\alpha))/\alpha`.
+
+    >>> round(tight_rho_of_budget(1.0, 1e-5) / rho_of_budget(1.0, 1e-5), 3)
+    1.468
+    """
+    eps, log_delta = float(epsilon), math.log(float(delta))
+    order = _best(lambda alpha: (_offset(alpha, log_delta) - eps) / alpha)
+
+    def rho() -> arb:
+        alpha = ball(order)
+        return (ball(epsilon) - _offset_ball(alpha, ball(delta).log())) / alpha
+
+    return max(rounded_down(evaluate(rho)), rho_of_budget(epsilon, delta))
+
+
+def tight_epsilon_of_rho(rho: Fraction | float, delta: Fraction | float) -> float:
+    r"""The least :math:`\alpha\rho + c(\alpha)` of :func:`tight_rho_of_budget`, rounded up; not below zero.
+
+    >>> round(tight_epsilon_of_rho(0.1, 1e-6), 3), round(epsilon_of_rho(0.1, 1e-6), 3)
+    (2.142, 2.451)
+    """
+    log_delta, size = math.log(float(delta)), float(rho)
+    order = _best(lambda alpha: alpha * size + _offset(alpha, log_delta))
+    found = evaluate(lambda: ball(order) * ball(rho) + _offset_ball(ball(order), ball(delta).log()))
+    return min(max(rounded_up(found), 0.0), epsilon_of_rho(rho, delta))
+
+
+def _offset(alpha: float, log_delta: float) -> float:
+    return -(log_delta + math.log(alpha)) / (alpha - 1) + math.log1p(-1 / alpha)
+
+
+def _offset_ball(alpha: arb, log_delta: arb) -> arb:
+    return -(log_delta + alpha.log()) / (alpha - 1) + (1 - 1 / alpha).log()
+
+
+def _best(loss: Callable[[float], float]) -> float:
+    """An order at which a loss is about least: every order gives a bound."""
+    grid = np.exp(np.linspace(math.log(1e-6), math.log(1e9), 400))
+    near = grid[int(np.argmin([loss(1 + x) for x in grid]))]
+    found = minimize_scalar(
+        lambda x: loss(1 + math.exp(x)), bounds=(math.log(near) - 0.2, math.log(near) + 0.2), method="bounded"
+    )
+    return 1 + math.exp(float(found.x))
+
+
 @dataclass(frozen=True)
 class ZeroConcentrated(Accountant):
     r"""Gaussian releases under zCDP, converted to the budget at the end.
@@ -45,7 +106,7 @@ class ZeroConcentrated(Accountant):
     A Gaussian release of variance :math:`\sigma^2` is :math:`\Delta_2^2/(2\sigma^2)`-zCDP, the :math:`\rho`
     of all releases add up, and :math:`\rho`-zCDP is :math:`(\rho + 2\sqrt{\rho \ln(1/\delta)}, \delta)`-DP.
     So :math:`\kappa_L = L/(2\rho_{\rm tot})`: linear in :math:`L`. A share is a share of
-    :math:`\rho_{\rm tot}`.
+    :math:`\rho_{\rm tot}`. Plans convert at the best order, ``Conversion.TIGHT``; the paper does not.
 
     >>> budget = Budget(epsilon=1.0, delta=1e-5)
     >>> round(ZeroConcentrated(budget).kappa(20), 9)
@@ -54,11 +115,13 @@ class ZeroConcentrated(Accountant):
 
     budget: Budget
     linear: ClassVar[bool] = True
+    conversion: Conversion = field(default=Conversion.CLASSICAL, kw_only=True)
     rho: float = field(init=False)
     theorem: ClassVar[str] = "zCDP adds up exactly; its conversion to (epsilon, delta) is an upper bound"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "rho", rho_of_budget(self.budget.epsilon, self.budget.delta))
+        convert = tight_rho_of_budget if self.conversion is Conversion.TIGHT else rho_of_budget
+        object.__setattr__(self, "rho", convert(self.budget.epsilon, self.budget.delta))
 
     def _kappa_of_counts(self, counts: FloatArray) -> FloatArray:
         return counts / (2 * self.rho) * OUTWARD
@@ -67,7 +130,8 @@ class ZeroConcentrated(Accountant):
         return 1 / (2 * self.rho * shares) * OUTWARD
 
     def _epsilon(self, releases: int, noise_multiplier: float) -> float:
-        return epsilon_of_rho(releases / (2 * Fraction(noise_multiplier) ** 2), self.budget.delta)
+        convert = tight_epsilon_of_rho if self.conversion is Conversion.TIGHT else epsilon_of_rho
+        return convert(releases / (2 * Fraction(noise_multiplier) ** 2), self.budget.delta)
 
 
 def best_order(rho: Fraction | float, delta: float) -> float:

@@ -219,7 +219,7 @@ def sample_rows(linear: Lowered, trials: int, generator: np.random.Generator) ->
 def _mean(linear: Lowered) -> float:
     """The mean of one record's value, or of an indicator. Every prior of a number is symmetric."""
     prior = linear.prior
-    return prior.share if prior.kind is SecretKind.CATEGORY else sum(prior.bounds) / 2
+    return sum(prior.bounds) / 2 if prior.kind is SecretKind.NUMBER else prior.share
 
 
 def _drawn(linear: Lowered, shape: tuple[int, int], generator: np.random.Generator) -> FloatArray:
@@ -230,6 +230,8 @@ def _drawn(linear: Lowered, shape: tuple[int, int], generator: np.random.Generat
             return generator.integers(prior.categories, size=shape).astype(np.float64)
         case SecretKind.NUMBER if prior.number.has_density:
             return np.asarray(prior.number.sample(shape, generator=generator))  # type: ignore[attr-defined]
+        case SecretKind.BOOLEAN if prior.yes != 0.5:
+            return (generator.random(shape) < prior.yes).astype(np.float64)
         case _:
             low, high = prior.bounds
             return np.asarray(low + (high - low) * generator.integers(2, size=shape), dtype=np.float64)

@@ -302,6 +302,7 @@ def _remarks(result: AuditResult) -> list[str]:
         where = "bounds: clipped to them" if result.kind == "number" else "categories"
         outside = count(result.clipped, "value is", "values are")
         remarks.append(f"{outside} outside the {where} (for the owner only)")
+    remarks += [f"{one_line(line)} (for the owner only)" for line in result.looks_odd or ()]
     return remarks
 
 

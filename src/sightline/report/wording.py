@@ -340,6 +340,10 @@ def limit_line(result: AuditResult) -> str:
 
 def _line(result: AuditResult) -> str:
     verdict, everyone = result.verdict, records(result.records, result)
+    if 0 < verdict.judged < result.records:
+        everyone = (
+            f"{records(verdict.judged, result)} whose {one_line(result.secret)} is not known beforehand"
+        )
     if verdict.limit is None:
         told = f"{result.identifiable_records:,} of {everyone} can be told apart from everything else"
         return f"{told}. No limit was set: --limit 50% judges it."

@@ -19,6 +19,7 @@ from sightline.tables.cells import RowGrouping, group_rows, largest_shares, sign
 from sightline.tables.encoding import Encoding, PackedCodes, encode
 from sightline.tables.engines.protocol import DATA, Engine
 from sightline.tables.membership import Cell, Feature, Membership, Partition
+from sightline.tables.occurring import occurring
 from sightline.tables.rows import (
     RowCounts,
     Rows,
@@ -27,7 +28,6 @@ from sightline.tables.rows import (
     clipped_secret,
     count_rows,
     counted_rows,
-    few_values,
 )
 from sightline.tables.sql.fragments import literal, quoted
 from sightline.tables.sql.grammar import refuse
@@ -170,7 +170,7 @@ def membership_of(
         else np.empty((1, 0), np.int16),
         counts=counts,
         known=known_counts,
-        few_values=few_values(engine, counted.rows, counted.subject, present=counted.row_counts.present),
+        occurring=occurring(engine, counted.rows, counted.subject, counted.row_counts),
         weights=_weights(encoding, groupings, words, counted.queries, counted.partitions),
     )
 

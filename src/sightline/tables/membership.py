@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import cached_property
 from typing import Any, TypeVar
@@ -192,6 +192,54 @@ class RowsInCells:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Occurring:
+    """How a secret is spread in the table: bins of a number's values, or categories. For the owner only."""
+
+    low: FloatArray = field(default_factory=lambda: np.zeros(0))  # the least value in each bin
+    high: FloatArray = field(default_factory=lambda: np.zeros(0))  # the greatest
+    counts: IndexArray = field(default_factory=lambda: np.zeros(0, dtype=np.intp))  # rows in it
+    step: float | None = None  # the largest power of ten that all values are multiples of
+    few: int | None = None  # how many values, or clusters of them, nearly all rows take, if that is few
+    unused: tuple[str, ...] = ()  # declared categories that no row has
+    repeating: str | None = (
+        None  # a column that looks like a key and repeats, where the record key never does
+    )
+
+    def kept(self, moved: float, width: float) -> float:
+        r"""At least what remains to an attacker who knows this distribution and all other records.
+
+        If a value that changes over the bounds' ``width`` moves the answers by ``moved`` in squared units of
+        the noise, and d is the difference of two draws over that width,
+
+        .. math:: \frac{E\,d^2 e^{-S d^2/4}}{E\,d^2}
+
+        (docs/theory/priors.md, *What the noise alone leaves*). Where a bin has several values, d is somewhere
+        between two bounds, and the worse of them counts.
+
+        >>> coin = Occurring(low=np.array([0.0, 1.0]), high=np.array([0.0, 1.0]), counts=np.array([1, 1]))
+        >>> round(coin.kept(4.0, 1.0), 6) == round(math.exp(-1.0), 6)
+        True
+        """
+        middle, half = (self.low + self.high) / 2 / width, (self.high - self.low) / 2 / width
+        apart, error = np.abs(middle[:, None] - middle), half[:, None] + half
+        weights = np.outer(self.counts, self.counts).astype(np.float64)
+        most = np.square(apart + error)
+        left = weights * np.square(np.maximum(apart - error, 0.0)) * np.exp(-moved * most / 4)
+        total = float(np.sum(weights * most))
+        return float(left.sum()) / total if total else 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class RowsBehind:
+    """How many rows of the table the values of ``data`` are sums of: arrays over a signature and a number."""
+
+    signature: IndexArray
+    rows: IndexArray  # that one value adds up
+    counts: NDArray[np.int64]  # how many values do
+    known: NDArray[np.int64]  # those of them that the attacker knows
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class OtherSignatures:
     """The signatures of a table that is streamed: those that a membership does not list, and all together.
 
@@ -223,7 +271,7 @@ class Membership:
     contributions: int  # the most rows that one record has
     dropped: int  # rows without a secret or without a record key
     clipped: int  # rows whose secret lies outside its bounds, or outside the declared categories
-    few_values: int | None = None  # distinct values of a number that takes few; owner-only
+    occurring: Occurring | None = None  # how the secret is spread in the table; owner-only
     sums: FloatArray | None = None  # (K,) of the secrets that are not known, if collected; owner-only
     unaudited: tuple[UnauditedRows, ...] = ()  # of each of the plan's releases, once its SQL was checked
     derived: tuple[str, ...] = ()  # columns that look like the secret, with the figure; owner-only
@@ -232,7 +280,27 @@ class Membership:
     weights: FloatArray | None = None  # (K, partitions) of each row with that signature; none if all are 1
     device: Device = HOST  # where matrices over the cells are factorised
     others: OtherSignatures | None = None  # of a table that is streamed; none if all signatures are listed
+    adds_up: bool = False  # whether the secret is a sum of a record's rows, whose numbers may differ
+    rows_behind: RowsBehind | None = None  # these numbers; none if they were not counted
     made: dict[Hashable, tuple[Any, Any]] = field(default_factory=dict, repr=False)
+
+    def by_rows_behind(self, behind: RowsBehind) -> Membership:
+        """The same values, each counted by the number of rows that it adds up: a weight of the record's."""
+        number, place = behind.rows.astype(np.float64)[:, None], behind.signature
+        each = np.broadcast_to(
+            1.0 if self.weights is None else self.weights[place], self.signatures[place].shape
+        )
+        return replace(
+            self,
+            signatures=self.signatures[place],
+            counts=behind.counts,
+            known=behind.known,
+            weights=each * number,
+            distinct=False,
+            sums=None,
+            rows_behind=None,
+            made={},
+        )
 
     def made_once(self, name: Hashable, make: Callable[[], Made]) -> Made:
         """What is made from the signatures alone, kept for when it is asked for again with other noise."""
@@ -260,6 +328,11 @@ class Membership:
     def signature_number(self, place: int) -> int:
         """The number of a listed signature among all signatures of the table."""
         return place if self.others is None else int(self.others.listed[place])
+
+    @property
+    def few_values(self) -> int | None:
+        """How many values nearly all rows take, of a number that takes few; owner-only."""
+        return None if self.occurring is None else self.occurring.few
 
     @property
     def empty(self) -> tuple[int, ...]:

@@ -17,7 +17,15 @@ from sightline.errors import InvalidPlan
 from sightline.tables.collect import SUM_OF_V, expand, known_condition
 from sightline.tables.encoding import encode, key_text
 from sightline.tables.engines.protocol import DATA, ColumnKind, Engine
-from sightline.tables.membership import Band, Membership, Partition, PersonRows, PersonTable, RowValues
+from sightline.tables.membership import (
+    Band,
+    Feature,
+    Membership,
+    Partition,
+    PersonRows,
+    PersonTable,
+    RowValues,
+)
 from sightline.tables.rows import audited_rows, clipped_secret
 from sightline.tables.sql.fragments import literal, quoted
 from sightline.tables.sql.grammar import refuse
@@ -59,12 +67,14 @@ def signature_totals(
     """Sum the secret over the rows with each signature: one column, or one per declared category.
 
     Values are clipped to the bounds. Rows that the attacker knows are left out. With a yes-or-no question
-    about a number, count the rows that answer yes instead.
+    about a number, count the rows that answer yes instead; with a power, sum that.
     """
     rows = audited_rows(queries, subject, engine.columns())
     known = known_condition(engine, subject) or "FALSE"
     value = clipped_secret(rows, subject)
-    if question is not None:
+    if question is not None and question.feature is Feature.POWER:
+        value = f"POWER({value}, {question.parameter!r})"
+    elif question is not None:
         value = f"CASE WHEN {_answers_yes(rows.secret, question)} THEN 1.0 ELSE 0.0 END"
     coded, names = _coded_rows(engine, queries, subject, f"CASE WHEN {known} THEN NULL ELSE {value} END")
     # In the order of the signatures, as the membership has them: no row needs its rank.

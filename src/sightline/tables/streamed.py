@@ -19,7 +19,7 @@ from sightline.tables.collect import CountedTable, signature_query
 from sightline.tables.encoding import PackedCodes
 from sightline.tables.engines.protocol import Engine
 from sightline.tables.membership import CellTable, Feature, Membership, OtherSignatures
-from sightline.tables.rows import few_values
+from sightline.tables.occurring import occurring as occurring_values
 from sightline.tables.signature_store import Arrays, SignatureBatch, SignatureStore, StoringEngine
 from sightline.tables.store_passes import MOST_CONDITIONS, CellSizes, Ranks
 from sightline.tables.subject import SecretKind
@@ -145,7 +145,7 @@ def streamed_table(
         signatures=_locked(cells.table(words).T),
         counts=found["counts"][order],
         known=found["known_of"][order],
-        few_values=few_values(engine, counted.rows, counted.subject, present=counted.row_counts.present),
+        occurring=occurring_values(engine, counted.rows, counted.subject, counted.row_counts),
         others=OtherSignatures(
             listed=np.zeros(order.size, dtype=np.intp),
             words=words,

@@ -73,7 +73,7 @@ def test_a_yes_or_no_stored_as_a_number_does_not_pass_unseen(tmp_path: Path) -> 
 )
 def test_which_numbers_take_few_values(tmp_path: Path, values: list[float], few: int | None) -> None:
     rows = [f"p{i},f,{value}" for i, value in enumerate(values)]
-    result = sl.audit(written(tmp_path, rows, ("SELECT AVG(x) FROM data", 1e-3), data={"bounds": [0.0, 1.0]}))
+    result = sl.audit(written(tmp_path, rows, ("SELECT AVG(x) FROM data", 1e-4), data={"bounds": [0.0, 1.0]}))
     found = [one.count for one in result.unverified if one.name.value == "few_values"]
     assert found == ([] if few is None else [few])
 

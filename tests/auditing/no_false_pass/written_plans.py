@@ -21,12 +21,13 @@ def written(
     data: dict[str, object] | None = None,
     accept: tuple[str, ...] = (),
     knows: tuple[str, ...] = (),
-) -> str:
-    """A plan with a limit of 50 % over a table with the columns id, sex, x."""
+    limit: float = 0.5,
+) -> str:  # many parameters: the sections of a plan
+    """A plan over a table with the columns id, sex, x."""
     (folder / "t.csv").write_text("id,sex,x\n" + "\n".join(rows) + "\n", encoding="utf-8")
     fields = {**DATA, **({"bounds": [0.0, 10.0]} if data is None else data)}
     lines = ["[data]", *(f"{name} = {json.dumps(value)}" for name, value in fields.items())]
-    lines += ["[limits]", "remaining_uncertainty = 0.5", f"accept = {json.dumps(list(accept))}"]
+    lines += ["[limits]", f"remaining_uncertainty = {limit}", f"accept = {json.dumps(list(accept))}"]
     lines += ["[attacker]", f"knows = {json.dumps(list(knows))}"]
     for number, (sql, noise) in enumerate(releases):
         lines += ["[[release]]", f'name = "r{number}"', f"sql = {json.dumps(sql)}", f"noise_stddev = {noise}"]

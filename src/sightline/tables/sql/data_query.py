@@ -16,6 +16,7 @@ from sqlglot import exp
 
 from sightline.errors import InvalidPlan
 from sightline.tables.engines.protocol import SOURCE, Column, ColumnKind
+from sightline.tables.sql.counted_sums import ROWS_BEHIND, adds_up, with_counts
 from sightline.tables.sql.grammar import check_public, parse_query, refuse
 from sightline.tables.sql.normal_form import (
     UNPIVOT,
@@ -53,6 +54,9 @@ class DataQuery:
     )  # names of columns, in lower case, that a public table must not have
     ties: tuple[str, ...] = ()  # each counts rows ``n`` that tie in the order of a window function: none
     lookups: tuple[str, ...] = ()  # each has as many ``joined`` rows as ``n``: a join multiplies none
+    adds_up: bool = (
+        False  # whether the secret is a sum of rows of a record: its range follows from their number
+    )
 
 
 def read_data_query(
@@ -110,15 +114,18 @@ def read_data_query(
     hidden = [name for name, one in outputs.items() if one.origins & all_secrets and name != value]
     # sqlglot writes QUALIFY as a subquery for engines without it: there * would list its helper, too.
     written = qualified if tree.find(exp.Qualify) is not None and schema.dialect != "duckdb" else tree
+    sums = [node for origins, _, node in lineage.aggregates if origins & secret_origins and adds_up(node)]
+    counted = with_counts(sums[0]) if sums else None
     names = {name.casefold() for _, name in all_secrets} | {secret.casefold(), *map(str.casefold, hidden)}
     return DataQuery(
-        sql=written.sql(schema.dialect, comments=False),
+        sql=(written if counted is None else counted).sql(schema.dialect, comments=False),
         normal=normal_text(qualified, schema),
-        columns=tuple(outputs),
+        columns=tuple(outputs) if counted is None else (*outputs, ROWS_BEHIND),
         hidden=tuple(hidden),
         secrets=frozenset(names),
         ties=tuple(dict.fromkeys(_tie_queries(qualified, schema.dialect))),
         lookups=tuple(dict.fromkeys(_lookup_queries(qualified, schema.dialect))),
+        adds_up=bool(sums),
     )
 
 

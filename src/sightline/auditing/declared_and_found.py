@@ -1,0 +1,79 @@
+"""What a plan declares of its secret, held against what the table holds: few values, keys, sums of rows."""
+
+from __future__ import annotations
+
+import math
+
+from sightline.auditing.findings import Findings, linear_findings
+from sightline.format import count as counted
+from sightline.format import percent
+from sightline.tables.subject import SecretKind
+
+_LARGEST_MOVE = 1e300  # in squared units of the noise: an exact number
+_FILLED = 0.5  # of the bounds: if the values fill less, the result says so
+
+
+def few_values(findings: Findings) -> int:
+    """How many values the secret takes, if they are few and the noise does not hide which one it is.
+
+    Multiples of a step are few if the noise tells one from the next, to whoever knows all others.
+    """
+    found, prior = findings.membership.occurring, findings.prior
+    if found is None or prior.kind is not SecretKind.NUMBER or not prior.number.has_density:
+        return 0
+    moved, limit = min(findings.most_moved, _LARGEST_MOVE), findings.plan.limits.remaining_uncertainty
+    few = found.few
+    if few is None and found.step is not None and prior.range < math.sqrt(moved) * found.step:
+        few = int(prior.range / found.step) + 1
+    if few is None:
+        return 0
+    plain = findings.membership.persons is None and not findings.has_nonlinear and prior.within is None
+    return 0 if plain and limit is not None and found.kept(moved, prior.range) >= limit else few
+
+
+def unused_categories(findings: Findings) -> int:
+    """How many declared categories occur in no row, if records do not keep the limit without them."""
+    found, categories = findings.membership.occurring, findings.plan.data.categories
+    if found is None or not found.unused or categories is None or findings.linear is None:
+        return 0
+    used = tuple(name for name in categories if name not in found.unused)
+    if len(used) > 1:
+        data = findings.plan.data.model_copy(update={"categories": used})
+        plan = findings.plan.model_copy(update={"data": data})
+        others = linear_findings(plan, findings.membership, findings.pricing)
+        if others is None or not others.below_limit:
+            return 0
+    return len(found.unused)
+
+
+def unequal_sums(findings: Findings) -> int:
+    """Records that are not shown to keep the limit if sums are spread by how many rows they add up."""
+    found = findings.by_rows_behind
+    if found is None:
+        return findings.judged if findings.membership.adds_up and findings.linear is not None else 0
+    return found.below_limit
+
+
+def looks_odd(findings: Findings) -> tuple[str, ...]:
+    """What the plan declares and does not look like its table. For the owner only."""
+    found, data = findings.membership.occurring, findings.plan.data
+    if found is None:
+        return ()
+    lines = []
+    if found.repeating is not None:
+        lines.append(
+            f'No {data.record} has two rows, but "{found.repeating}" repeats: is that whose row it is? Then '
+            "it is the record."
+        )
+    if found.unused:
+        never = counted(len(found.unused), "declared category occurs", "declared categories occur")
+        lines.append(f"{never} in no row. Even chances for all declared ones are taken to be what is known.")
+    if found.counts.size:
+        low, high = data.domain
+        filled = float(found.high[-1] - found.low[0]) / (high - low)
+        if filled < _FILLED:
+            lines.append(
+                f"The values fill {percent(filled)} of the bounds. What remains is a share of the bounds: "
+                "with narrower ones it may be less."
+            )
+    return tuple(lines)

@@ -1,0 +1,210 @@
+"""What a design exposes of what is asked of its units, and the limit that it is compared with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sightline.arrays import FloatArray, IndexArray
+from sightline.auditing.lowering import BoolArray, Lowered
+from sightline.auditing.result_parts import SMALL_GROUP, Uncertainty
+from sightline.labeled.assessment import UnitExposure
+
+# Rows, and units × rows, of a design that may be assessed again for each release and each accountant.
+_MOST_ROWS, _MOST_ENTRIES = 400, 3e7
+# Taking each release away costs an elimination of the rows.
+_MOST_COMPARED, _AFFORDABLE = 4_000, 2e12
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class OtherRecords:
+    """The unknown records of a streamed table that have no unit: a pass over all of them counted these.
+
+    None of them is identifiable, alone or by the sum of its group, and none keeps less than the units that
+    are kept for how little remains.
+    """
+
+    below: int  # records that may keep less than the limit
+    signatures_below: int  # their signatures
+    histogram: IndexArray  # records by their lower end, in the bins of the result's distribution
+    relative_error: float  # a bound for their upper ends
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class LinearFindings:
+    """What a design exposes of what is asked of its units, and the limit that it is compared with.
+
+    Arrays are over columns: of unit u and category c of k, column u k + c.
+    """
+
+    linear: Lowered
+    exposure: UnitExposure  # through the linear releases alone
+    lower: FloatArray  # the lower end of remaining uncertainty, through all releases
+    limit: float | None
+    others: OtherRecords | None = None  # records without a unit, of a table that is streamed
+
+    @cached_property
+    def upper(self) -> FloatArray:
+        """The upper end of remaining uncertainty: what the best attack that is known leaves.
+
+        A person with several rows is judged by the category of which it leaves least.
+        """
+        several, upper = (self.linear.rows_of_unit > 1)[:, None], self.exposure.upper_of_best
+        return np.where(several, upper.min(axis=1, keepdims=True), upper).ravel()
+
+    @property
+    def counts(self) -> IndexArray:
+        """The people of each column's unit."""
+        return np.repeat(self.people, self._k)
+
+    @property
+    def people(self) -> IndexArray:
+        """The people of each unit."""
+        return self.exposure.design.units.people
+
+    @property
+    def _k(self) -> int:
+        return self.linear.columns_of_unit
+
+    @property
+    def below(self) -> BoolArray:
+        """Columns that the linear releases alone may leave less than the limit."""
+        return self._less_than_limit(self.exposure.lower.ravel())
+
+    @property
+    def not_shown(self) -> BoolArray:
+        """Columns that all releases together are not shown to leave the limit."""
+        return self._less_than_limit(self.lower)
+
+    def _less_than_limit(self, lower: FloatArray) -> BoolArray:
+        return np.asarray(lower < (-np.inf if self.limit is None else self.limit))
+
+    @cached_property
+    def visible(self) -> BoolArray:
+        """Columns of which the sum over the unit's people is identifiable.
+
+        Where persons have several rows, all columns of a unit of whose rows some feature is.
+        """
+        several = (self.linear.rows_of_unit.max(initial=1) > 1) & (self.exposure.directions > 0)
+        return np.asarray(self.exposure.identifiable.ravel() | np.repeat(several, self._k))
+
+    @property
+    def identifiable(self) -> BoolArray:
+        """Columns of one person whose value is identifiable, or some feature of their rows."""
+        return np.asarray(self.visible & (self.counts == 1))
+
+    @property
+    def undecided(self) -> int:
+        """Columns of which it is neither proved nor refuted that they are identifiable."""
+        return int(self.exposure.undecided.sum())
+
+    @property
+    def rank(self) -> int:
+        """How many directions of the values the numbers see."""
+        return self.exposure.solver.rank
+
+    @property
+    def listed(self) -> BoolArray:
+        """Columns that are listed as exposed: below the limit, or visible in a small group.
+
+        Where persons have several rows, those below and those of whom something is identifiable: of each the
+        category of which least remains. Groups of rows are listed besides.
+        """
+        if self.linear.rows_of_unit.max(initial=1) == 1:
+            found = self.below | (self.visible & (self.counts <= SMALL_GROUP))
+            return np.asarray(found & np.tile(self.linear.asked, len(self.people)))
+        units = self.per_unit(self.below | self.identifiable).any(axis=1)
+        least = np.zeros((len(self.people), self._k), dtype=np.bool_)
+        least[np.arange(len(self.people)), self.per_unit(self.lower).argmin(axis=1)] = units
+        return least.ravel()
+
+    @property
+    def below_limit(self) -> int:
+        """How many records are below the limit."""
+        return self.records(self.below) + self._others_below
+
+    @property
+    def not_shown_records(self) -> int:
+        """How many records are not shown to keep the limit."""
+        return self.records(self.not_shown) + self._others_below
+
+    @property
+    def _others_below(self) -> int:
+        return 0 if self.others is None else self.others.below
+
+    @property
+    def identifiable_records(self) -> int:
+        """How many records have an identifiable value, or an identifiable feature of several rows."""
+        return self.records(self.identifiable)
+
+    @property
+    def identifiable_groups(self) -> int:
+        """How many groups of several records have an identifiable sum."""
+        return int(np.count_nonzero(self.visible & (self.counts > 1)))
+
+    @property
+    def sharpest_rmse(self) -> float | None:
+        """The least error of an unbiased attack on a value or on a unit feature of a record."""
+        least = float(np.min(self.exposure.rmse.ravel()[self.identifiable], initial=np.inf))
+        return least if np.isfinite(least) else None
+
+    @property
+    def relative_error(self) -> float:
+        """A bound for the errors of unbiased attacks and for the upper ends."""
+        of_others = 0.0 if self.others is None else self.others.relative_error
+        return max(self.exposure.relative_error, of_others)
+
+    @property
+    def least_column(self) -> int | None:
+        """The column with the least lower end; of several, the one with the least upper end."""
+        if not self.lower.size:
+            return None
+        alike = np.flatnonzero(self.lower == self.lower.min())
+        return int(alike[np.argmin(self.upper[alike])])
+
+    @property
+    def least(self) -> Uncertainty | None:
+        """The bracket of :attr:`least_column`."""
+        return None if self.least_column is None else self.bracket(self.least_column)
+
+    @property
+    def repeatable(self) -> bool:
+        """Whether the design is small enough to be assessed again for each release and each accountant."""
+        rows = self.linear.row_count
+        return rows <= _MOST_ROWS and len(self.people) * rows <= _MOST_ENTRIES and self.others is None
+
+    @property
+    def comparable(self) -> bool:
+        """Whether it can be asked of each release who is identifiable without it."""
+        rows, releases = self.linear.row_count, self.linear.queries.size
+        return rows <= _MOST_COMPARED and releases * float(rows) ** 3 <= _AFFORDABLE and self.others is None
+
+    def most_exposed(self, columns: IndexArray, count: int) -> IndexArray:
+        """The most exposed of some columns, worst first; ties go by error, then by position."""
+        lower = self.lower[columns]
+        if columns.size > count > 0:
+            columns = columns[lower <= np.partition(lower, count - 1)[count - 1]]
+            lower = self.lower[columns]
+        chosen: IndexArray = columns[np.lexsort((columns, self.group_rmse(columns), lower))][:count]
+        return chosen
+
+    def group_rmse(self, columns: IndexArray) -> FloatArray:
+        """The error of the best unbiased attack on each column's value or sum."""
+        found: FloatArray = self.exposure.rmse.ravel()[columns]
+        return found
+
+    def bracket(self, column: int) -> Uncertainty:
+        """The bracket of a column's remaining uncertainty."""
+        return Uncertainty(lower=float(self.lower[column]), upper=float(self.upper[column]))
+
+    def records(self, columns: BoolArray) -> int:
+        """How many records have at least one of some columns."""
+        return int(self.people @ self.per_unit(columns).any(axis=1))
+
+    def per_unit(self, values: NDArray[Any]) -> NDArray[Any]:
+        """Values of columns as a table, units × categories."""
+        return values.reshape(len(self.people), -1)
