@@ -13,14 +13,19 @@ from sightline.auditing.linear_attacks import LinearAttacks
 from sightline.auditing.plan import AssumptionName
 from sightline.auditing.questions import question_text
 from sightline.auditing.result import Exposed, LocalReport, Uncertainty, Unverified, Verdict, VerdictStatus
-from sightline.auditing.result_parts import SharpestView, TotalView
+from sightline.auditing.result_parts import RulesReport, SharpestView, TotalView
 from sightline.format import count as counted
 from sightline.format import number, number_ends, percent, percent_at_least, percent_at_most
 from sightline.tables.subject import SecretKind
 
 
 def verdict(
-    findings: Findings, section: ExposedSection, unverified: tuple[Unverified, ...], *, publishable: bool
+    findings: Findings,
+    section: ExposedSection,
+    unverified: tuple[Unverified, ...],
+    *,
+    publishable: bool,
+    rules: RulesReport | None = None,
 ) -> Verdict:
     """Who is exposed and whether the limit holds, in a few sentences.
 
@@ -58,6 +63,13 @@ def verdict(
         status = _status(below, unverified)
         shown = tuple(one for one in unverified if not (publishable and one.owner_only))
         sentences += _limit_sentences(findings, below, status, shown)
+    if rules is not None:
+        told = rules.publishable() if publishable else rules
+        if told.in_all:
+            status = VerdictStatus.FAILED
+            sentences.append(f"{counted(told.in_all, 'combination')} of numbers break a rule of [rules].")
+        elif rules.in_all and status is not VerdictStatus.FAILED:
+            status = VerdictStatus.NOT_SHOWN
     return Verdict(
         passed=None if status is None else status is VerdictStatus.PASSED,
         status=status,
