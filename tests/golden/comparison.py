@@ -160,10 +160,8 @@ def _slack(found: Differences, before: Any, now: Any) -> None:
     if before is None or now is None:
         found.equal("slack", before, now)
         return
-    floor = 1e-5  # of the search now
-    found.falls(
-        "slack", max(before[1], floor), now[1], 5e-3
-    )  # searched for to that, and rounded to three digits
+    least = None if before[1] is None else max(before[1], 1e-5)  # where the search ends now
+    found.falls("slack", least, now[1], 5e-3)  # searched for to that, and rounded to three digits
     if before[0] and not now[0]:
         found.wrong.append("slack: held before, does not now")
 
