@@ -7,7 +7,7 @@ Numerical functions that also run on accelerators take the arrays of NumPy, CuPy
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,19 @@ from sightline.errors import InvalidInput, require
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.intp]
 Members = Iterable[int] | ArrayLike
+
+
+AT_A_TIME = 1 << 21  # numbers that one step of a loop holds: 16 MB of doubles
+
+
+def parts(count: int, each: int = 1) -> Iterator[slice]:
+    """Slices of so many things, each of so many numbers, of which few enough are held at a time.
+
+    >>> [(own.start, own.stop) for own in parts(5, each=AT_A_TIME // 2)]
+    [(0, 2), (2, 4), (4, 5)]
+    """
+    step = max(1, AT_A_TIME // max(1, each))
+    return (slice(first, min(first + step, count)) for first in range(0, count, step))
 
 
 def frozen_floats(

@@ -18,7 +18,7 @@ from sightline.auditing.findings import Findings, find
 from sightline.auditing.noise_slack import rounded
 from sightline.auditing.plan import Plan
 from sightline.auditing.reading import PlanLike, read_plan, with_limit
-from sightline.auditing.result import AuditResult, Change, ChangeKind, Exposed
+from sightline.auditing.result import AuditResult, Change, ChangeKind, Exposed, RulesReport
 from sightline.auditing.session import Session, opened
 from sightline.auditing.several_secrets import plans_by_secret, together
 from sightline.auditing.table_in_parts import streamed_totals, table_of
@@ -146,6 +146,7 @@ def _audit_streamed(
     with closing(table.store):
         table = replace(table, membership=replace(table.membership, device=device))
         findings = find_streamed(session.plan, table, report, most=max(MOST_KEPT, top))
+        _rules(session, findings)  # they are refused
         report("describing what is exposed", 0.0)
         membership = findings.membership
         totals = streamed_totals(session, table, membership)
@@ -162,7 +163,16 @@ def _result(session: Session, findings: Findings, *, top: int = 20, names: bool 
         keys=session.keys(findings.membership),
         totals=partial(session.totals, membership=findings.membership),
         design_noise=_design_noise,
+        rules=_rules(session, findings),
     )
+
+
+def _rules(session: Session, findings: Findings) -> RulesReport | None:
+    if not session.plan.rules.given:
+        return None
+    from sightline.auditing.rules import rules_report
+
+    return rules_report(findings, session.values)
 
 
 def _design_noise(findings: Findings, common: Change | None) -> tuple[Change, ...]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from random import Random
 from typing import Any
 
 import pyarrow
@@ -9,6 +11,68 @@ import pytest
 
 import sightline as sl
 from sightline.auditing.result import AuditResult, VerdictStatus
+from tests.auditing import fuzz_changed_secrets
+from tests.auditing.crossings import Asked, Crossing, drawn
+
+
+@pytest.mark.slow
+def test_what_passes_differs_by_noise_alone() -> None:
+    counted = fuzz_changed_secrets.fuzz(3_000, 1e9, most=15)
+    assert counted["cases"] == 15
+
+
+@pytest.mark.slow
+@pytest.mark.thorough
+@pytest.mark.parametrize("seed", range(6))
+def test_what_passes_of_more_plans_differs_by_noise_alone(seed: int) -> None:
+    counted = fuzz_changed_secrets.fuzz(4_000 + seed, 1e9, most=60)
+    assert counted["cases"] == 60
+    assert counted["passed"] > 5
+    assert counted["publishable compared"] > 5
+
+
+class TestItNotices:
+    """Plans that pass only because the verdict is changed on purpose."""
+
+    def check(self, sql: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        audit = sl.audit
+
+        def always_passed(plan: Any) -> AuditResult:
+            result = audit(plan).complete()
+            passed = result.verdict.model_copy(update={"status": VerdictStatus.PASSED})
+            return result.model_copy(update={"verdict": passed})
+
+        monkeypatch.setattr(sl, "audit", always_passed)
+        base = drawn(Random(1))
+        columns: dict[str, list[Any]] = {"who": list("ABCD"), "x": [1.0, 9, 3, 4], "g": list("uuvv")}
+        crossing = Crossing(
+            plan={
+                "data": {"record": "who", "secret": "x", "bounds": [0, 10], "bandwidth": 1},
+                "attacker": {},
+                "release": [{"name": "r", "sql": sql, "noise_stddev": 1e3}],
+                "limits": base.plan["limits"],
+            },
+            columns=columns,
+            kind="number",
+            asked=(Asked(sql=sql, keys=int("GROUP" in sql)),),
+            known=(False,) * 4,
+        )
+        fuzz_changed_secrets.check_crossing(crossing, Random(2), Counter())
+
+    def test_nothing_if_nothing_is_wrong(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.check("SELECT g, SUM(x) AS n FROM data GROUP BY g", monkeypatch)
+
+    @pytest.mark.parametrize(
+        "sql",
+        [
+            "SELECT g, COUNT(*) AS n FROM data WHERE x > 5 GROUP BY g",
+            "SELECT g, SUM(CASE WHEN x > 5 THEN 1 END) AS n FROM data GROUP BY g",
+        ],
+    )
+    def test_lines_and_nulls_that_differ(self, sql: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        with pytest.raises(AssertionError, match="lines, NULLs or types differ"):
+            self.check(sql, monkeypatch)
+
 
 TABLES = ([1.0, 2, 3, 4, 5, 6], [9.0, 9, 9, 9, 9, 8], [0.0] * 6, [1.0, 9, 8, 2, 7, 0])
 

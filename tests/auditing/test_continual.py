@@ -140,7 +140,11 @@ class TestEveryMechanism:
     ) -> None:
         days = [1, 3, 8, 2, 2, 5]
         plan = plan_of(
-            table(days, people=people), 8, {**noise, "stddev": 3.0}, data={"max_rows_per_record": 3}
+            table(days, people=people),
+            8,
+            {**noise, "stddev": 3.0},
+            data={"max_rows_per_record": 3},
+            privacy={"sensitivity": "memberships"},
         )
         C, _ = decoder_of(noise, 8)
         patterns = {who: np.zeros(8) for who in people}
@@ -351,6 +355,10 @@ class TestSensitivities:
         apart = plan_of(source, 64, noise, data=data, privacy=privacy, running={"min_separation": 16})
         result = sl.audit(apart)
         assert result.releases[0].smallest_noise_stddev == pytest.approx(3.960620, abs=5e-7)
+        assert not any("bounded from above" in line for line in result.assumptions)
+        close = {"min_separation": 3}
+        tree = plan_of(source, 64, {**noise, "mechanism": "tree"}, data=data, privacy=privacy, running=close)
+        assert any("bounded from above" in line for line in sl.audit(tree).assumptions)
         together = sl.audit(plan_of(source, 64, noise, data=data, privacy=privacy))
         assert together.releases[0].smallest_noise_stddev == pytest.approx(4 * 1.545590, abs=4e-6)
 

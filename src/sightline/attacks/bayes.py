@@ -15,7 +15,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from sightline.arrays import FloatArray, coordinates, frozen_index
+from sightline.arrays import FloatArray, coordinates, frozen_index, parts
 from sightline.attacks.blue import Target, linear_geometry
 from sightline.attacks.estimates import (
     AttackStatus,
@@ -197,7 +197,6 @@ def _coordinates(transcript: Transcript, target: Target) -> tuple[int, ...]:
 
 _FEW = 12.0  # fewer effective points cannot represent a posterior
 _NODES = 12  # with fewer nodes per coordinate, random points are more accurate
-_CELLS = 2_000_000  # entries of the likelihood table that are processed together
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -237,9 +236,8 @@ class PosteriorMean:
         records[:, list(targets)] = points
         expected = exact_answers(transcript, records)
         means, seconds, effective = [], [], []
-        size = max(1, _CELLS // len(points))
-        for i in range(0, len(checked), size):
-            posterior = _posterior(transcript.law, checked[i : i + size], expected, masses)
+        for own in parts(len(checked), each=len(points)):
+            posterior = _posterior(transcript.law, checked[own], expected, masses)
             mean = posterior @ points
             means.append(mean)
             seconds.append(posterior @ points**2 - mean**2)

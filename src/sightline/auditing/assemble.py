@@ -25,6 +25,7 @@ from sightline.auditing.result import (
     QuestionReport,
     ReleaseAccuracy,
     ReleaseReport,
+    RulesReport,
     Section,
     Unverified,
     Verdict,
@@ -55,6 +56,7 @@ def assemble(  # many parameters: what a table and its session give
     keys: Keys | None = None,
     totals: Totals | StreamedTotals | None = None,
     design_noise: DesignNoise | None = None,
+    rules: RulesReport | None = None,
     also: tuple[Unverified, ...] = (),
 ) -> AuditResult:
     """The result, with the ``top`` most exposed, named if ``names``.
@@ -75,7 +77,7 @@ def assemble(  # many parameters: what a table and its session give
             sums = fetched(None)
     listed = exposed_section(findings, top=top, keys=keys if names else None)
     open_questions = cache(lambda: (*unverified(findings, homogeneous), *also))
-    judgement = cache(lambda: verdict(findings, listed, open_questions(), publishable=False))
+    judgement = cache(lambda: verdict(findings, listed, open_questions(), publishable=False, rules=rules))
     budget = cache(lambda: budget_report(findings.plan, findings.membership, findings.pricing))
     slack = cache(lambda: noise_slack(findings))
     releases = cache(lambda: _with_accuracy(release_reports(findings), release_accuracies(findings, sums)))
@@ -87,13 +89,16 @@ def assemble(  # many parameters: what a table and its session give
         "exposed": listed.exposed,
         "exposed_in_all": listed.exposed_in_all,
         "homogeneous": homogeneous[:_MOST_HOMOGENEOUS],
+        "rules": rules,
     }
     sections: dict[str, Section] = {
         # Whether the limit holds.
         "verdict": judgement,
         "publishable_verdict": lambda: (
-            verdict(findings, listed, open_questions(), publishable=True)
-            if findings.has_nonlinear or any(one.owner_only for one in open_questions())
+            verdict(findings, listed, open_questions(), publishable=True, rules=rules)
+            if findings.has_nonlinear
+            or any(one.owner_only for one in open_questions())
+            or (rules is not None and any(one.owner_only for one in rules.broken))
             else None
         ),
         "unverified": open_questions,

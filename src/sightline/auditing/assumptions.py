@@ -228,8 +228,8 @@ def unverified(findings: Findings, homogeneous: tuple[HomogeneousCell, ...]) -> 
             owner_only=False,
         ),
     )
-    # Local bounds can be accepted only if they were computed.
-    accepted = set(findings.plan.limits.accept) - ({name.LOCAL} if nonlinear is None else set())
+    # What is seen near the true values proves nothing: it cannot be accepted.
+    accepted = set(findings.plan.limits.accept) - {name.LOCAL}
     return tuple(
         Unverified(
             name=case.name,
@@ -392,6 +392,20 @@ def _uneven_rows(people: PersonTable | None) -> list[str]:
     return lines
 
 
+def _bounded_sensitivities(findings: Findings) -> list[str]:
+    """Of mechanisms priced for any rows: those whose sensitivity is a bound that nobody may attain."""
+    plan, parts = findings.plan, findings.membership.partitions
+    if plan.privacy.sensitivity != "declared":
+        return []
+    return [
+        f'The largest change of a record in "{parts[p].name}" is bounded from above, over all places of its '
+        "rows: its noise may be more than it needs, and never less."
+        for p, strategy in findings.pricing.strategies.items()
+        if (running := plan.releases[parts[p].query].running) is not None
+        and not strategy.sensitivity(plan.data.max_rows_per_record, running.min_separation).exact
+    ]
+
+
 def assumptions(findings: Findings) -> tuple[str, ...]:
     """What the numbers rest on, in plain words."""
     plan, membership, pricing = findings.plan, findings.membership, findings.pricing
@@ -413,6 +427,7 @@ def assumptions(findings: Findings) -> tuple[str, ...]:
     if membership.contributions > 1 or plan.data.max_rows_per_record > 1:
         lines.append(f"A record has up to {plan.data.max_rows_per_record} rows, and {_values(plan)}.")
         lines.append(_priced_for(plan))
+        lines += _bounded_sensitivities(findings)
         lines += _uneven_rows(membership.persons)
     lines += _made_rows(plan)
     lines += _knowledge(plan)

@@ -36,6 +36,7 @@ from sightline.auditing.plan_sections import (
 )
 from sightline.auditing.plan_sections import Limits as Limits
 from sightline.auditing.plan_sections import Privacy as Privacy
+from sightline.auditing.plan_sections import Rules as Rules
 from sightline.auditing.release_noise import ReleaseNoise, ReleaseNoises, number_name, require_labels
 from sightline.auditing.running import RunningSums
 from sightline.errors import InvalidPlan, require
@@ -270,6 +271,7 @@ class Plan(Section):
     releases: Annotated[tuple[Release, ...], Field(strict=False, min_length=1)] = Field(alias="release")
     attacker: Attacker = Attacker()
     limits: Limits = Limits()
+    rules: Rules = Rules()
     secrets: Annotated[tuple[OtherSecret, ...], Field(strict=False)] = Field(
         default=(),
         alias="secret",

@@ -228,6 +228,53 @@ class Limits(Section):
     )
 
 
+class Dominance(Section):
+    """The n largest contributions may be at most this share of an exact sum."""
+
+    n: Annotated[int, Field(ge=1, le=100)] = Field(default=1, description="How many of the largest.")
+    share: Share | None = Field(default=None, description="Their largest share of the sum: 0.8 or '80%'.")
+
+
+class Rules(Section):
+    """Rules that statistical offices sign, beside the limit. A broken one fails the audit."""
+
+    k: Annotated[int, Field(ge=2, le=1_000_000)] | None = Field(
+        default=None,
+        description="The fewest people behind a published number, a difference of up to three numbers, or "
+        "what elimination singles out.",
+    )
+    dominance: Dominance = Field(
+        default=Dominance(),
+        description="{ n = 1, share = '80%' }: the most that the n largest may be of an exact sum.",
+    )
+    p: Share | None = Field(
+        default=None,
+        description="How closely the second largest may know the largest contribution to an exact sum, as a "
+        "share of it: an exact sum with less than that besides the two breaks the rule.",
+    )
+
+    @property
+    def of_values(self) -> bool:
+        """Whether there are rules about the values behind exact sums."""
+        return self.p is not None or self.dominance.share is not None
+
+    @property
+    def given(self) -> bool:
+        """Whether there is any rule."""
+        return self.k is not None or self.of_values
+
+    @property
+    def text(self) -> str:
+        """The rules in a few words."""
+        share, p = self.dominance.share, self.p
+        words = [
+            *([f"k = {self.k}"] if self.k is not None else []),
+            *([f"dominance ({self.dominance.n}, {share:.4g})"] if share is not None else []),
+            *([f"p = {100 * p:.4g} %"] if p is not None else []),
+        ]
+        return ", ".join(words)
+
+
 Bounds = Annotated[tuple[Number, Number], Field(strict=False)]
 Categories = Annotated[tuple[str, ...], Field(strict=False, min_length=2)]
 Kind = Literal["number", "boolean", "category"]

@@ -26,6 +26,7 @@ from sightline.auditing.plan import (
     Plan,
     Privacy,
     Release,
+    Rules,
 )
 from sightline.auditing.plan_fields import SMALLEST
 from sightline.auditing.plan_sections import OtherSecret
@@ -76,6 +77,7 @@ _SECTIONS: dict[str, type[BaseModel]] = {
     "release": Release,
     "attacker": Attacker,
     "limits": Limits,
+    "rules": Rules,
     "secret": OtherSecret,
 }
 

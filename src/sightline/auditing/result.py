@@ -17,6 +17,7 @@ from sightline.auditing.result_parts import LinearAttack as LinearAttack
 from sightline.auditing.result_parts import NoiseSlack as NoiseSlack
 from sightline.auditing.result_parts import Recipe as Recipe
 from sightline.auditing.result_parts import ReleaseAccuracy as ReleaseAccuracy
+from sightline.auditing.result_parts import RulesReport as RulesReport
 from sightline.auditing.result_parts import SeenTogether as SeenTogether
 from sightline.auditing.result_parts import SharpestView as SharpestView
 from sightline.auditing.result_parts import SinceLast as SinceLast
@@ -307,6 +308,7 @@ class AuditResult(Displayed, ResultPart):
     all_secrets: AllSecrets | None = None  # none if the plan has one secret
     other_secrets: Annotated[tuple[AuditResult, ...], Many] = ()  # the results of secrets that fare no worse
     table_digest: str | None = None  # owner-only: of the table's file, where it is one and all was asked for
+    rules: RulesReport | None = None  # none if the plan has no rules
     since: SinceLast | None = None  # what changed since another audit, if it is compared with one
 
     @classmethod
@@ -407,6 +409,7 @@ class AuditResult(Displayed, ResultPart):
             "unverified": tuple(one.publishable() for one in self.unverified if not one.owner_only),
             "owner_only": (),
             "other_secrets": tuple(one.publishable() for one in self.other_secrets),
+            "rules": None if self.rules is None else self.rules.publishable(),
             "since": None if self.since is None else self.since.publishable(),
             "source": file_name(self.source),
             "plan": (self.publishable_plan or "") if self.owner_only else self.plan,

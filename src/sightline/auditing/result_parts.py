@@ -262,6 +262,33 @@ class SharpestView(ResultPart):
     text: str
 
 
+class BrokenRule(ResultPart):
+    """A combination of published numbers that breaks a rule of ``[rules]``."""
+
+    rule: str  # k, dominance or p
+    people: int  # behind the combination
+    text: str
+    publishable_text: str | None = None  # without the keys of persons
+    owner_only: bool  # whether it depends on the values
+
+
+class RulesReport(ResultPart):
+    """Which of the rules that statistical offices sign are broken, and by which combinations."""
+
+    broken: Annotated[tuple[BrokenRule, ...], Many]  # the fewest people first
+    in_all: int
+    checked: str  # what was looked at, in words
+
+    def publishable(self) -> RulesReport:
+        """Without what depends on values and without the keys of persons."""
+        shown = tuple(
+            one.model_copy(update={"text": one.publishable_text or one.text, "publishable_text": None})
+            for one in self.broken
+            if not one.owner_only
+        )
+        return self.model_copy(update={"broken": shown, "in_all": len(shown)})
+
+
 class NoiseSlack(ResultPart):
     """By how much all noise can change so that the limit still holds on average over the prior.
 

@@ -13,14 +13,19 @@ from sightline.auditing.linear_attacks import LinearAttacks
 from sightline.auditing.plan import AssumptionName
 from sightline.auditing.questions import question_text
 from sightline.auditing.result import Exposed, LocalReport, Uncertainty, Unverified, Verdict, VerdictStatus
-from sightline.auditing.result_parts import SharpestView, TotalView
+from sightline.auditing.result_parts import RulesReport, SharpestView, TotalView
 from sightline.format import count as counted
 from sightline.format import number, number_ends, percent, percent_at_least, percent_at_most
 from sightline.tables.subject import SecretKind
 
 
 def verdict(
-    findings: Findings, section: ExposedSection, unverified: tuple[Unverified, ...], *, publishable: bool
+    findings: Findings,
+    section: ExposedSection,
+    unverified: tuple[Unverified, ...],
+    *,
+    publishable: bool,
+    rules: RulesReport | None = None,
 ) -> Verdict:
     """Who is exposed and whether the limit holds, in a few sentences.
 
@@ -30,11 +35,7 @@ def verdict(
     plan, membership, found = findings.plan, findings.membership, findings.linear
     nonlinear, limit = findings.has_nonlinear, plan.limits.remaining_uncertainty
     local = None if findings.nonlinear is None else findings.nonlinear.report()
-    # The view near the true values includes the linear releases: these are the same records, not others.
     below = findings.below_limit
-    local_below = 0 if local is None or findings.guaranteed else local.below_limit
-    if not publishable:
-        below = max(below, local_below)
     sentences = _guarantee(findings)
     if membership.rows == 0:
         sentences.append("The table has no row with a secret: nothing can be exposed.")
@@ -58,6 +59,13 @@ def verdict(
         status = _status(below, unverified)
         shown = tuple(one for one in unverified if not (publishable and one.owner_only))
         sentences += _limit_sentences(findings, below, status, shown)
+    if rules is not None:
+        told = rules.publishable() if publishable else rules
+        if told.in_all:
+            status = VerdictStatus.FAILED
+            sentences.append(f"{counted(told.in_all, 'combination')} of numbers break a rule of [rules].")
+        elif rules.in_all and status is not VerdictStatus.FAILED:
+            status = VerdictStatus.NOT_SHOWN
     return Verdict(
         passed=None if status is None else status is VerdictStatus.PASSED,
         status=status,
@@ -108,17 +116,14 @@ def _limit_sentences(
             sentences.append(f"So everyone keeps the limit of {percent}, guaranteed by the noise.")
         case VerdictStatus.PASSED if findings.least is None:
             sentences.append(f"So everyone keeps the limit of {percent}.")
-        case VerdictStatus.PASSED if any(one.name is AssumptionName.LOCAL for one in accepted):
-            sentences.append(
-                f"Near the true values, no locally unbiased attack leaves less than the limit of {percent}."
-            )
         case VerdictStatus.PASSED:
             sentences.append(f"On that average everyone keeps at least the limit of {percent}.")
         case VerdictStatus.NOT_SHOWN:
             reasons = _listed(open_ones) or "the reason is for the owner only"
             sentences.append(f"That everyone keeps the limit of {percent} is not shown: {reasons}.")
-            if open_ones:
-                names = ", ".join(f'"{one.name.value}"' for one in open_ones)
+            named = [one for one in open_ones if one.name is not AssumptionName.LOCAL]
+            if named:
+                names = ", ".join(f'"{one.name.value}"' for one in named)
                 sentences.append(f"Correct this, or write accept = [{names}] in [limits].")
     if accepted:
         sentences.append(f"The plan accepts: {_listed(accepted)}.")

@@ -27,7 +27,14 @@ import numpy as np
 from scipy.sparse import csc_array, csr_array, diags_array
 
 from sightline.arrays import FloatArray, IndexArray
-from sightline.designing.risks import Recipes, add_products, heavy, inverse_of_sum, quadratic_forms
+from sightline.designing.risks import (
+    Recipes,
+    add_products,
+    best_recipes,
+    heavy,
+    inverse_of_sum,
+    quadratic_forms,
+)
 
 # All records take part in the sum of the slopes. In the slope of one constraint those do that are in a number
 # which its recipe gives more than the first of these weights that leaves this much work.
@@ -180,9 +187,7 @@ class FollowingAt:
     others: HidersAt
 
     def recipes(self, chosen: IndexArray) -> FloatArray:
-        images = np.asfortranarray((self.risks.columns[:, chosen].T @ self.inverse).T)
-        images /= self.passes[chosen]
-        return images
+        return best_recipes(self.risks.columns[:, chosen], self.inverse, self.passes[chosen])
 
     def tangents(self, chosen: IndexArray, recipes: Recipes, prices: FloatArray) -> FollowingTangents:
         H, others = np.asarray(recipes), self.others

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csc_array, diags_array
 
-from sightline.arrays import FloatArray, IndexArray
+from sightline.arrays import FloatArray, IndexArray, parts
 from sightline.auditing.lowering import Lowered
 from sightline.auditing.secret_prior import SecretPrior
 from sightline.designing.following import Hiders
@@ -30,7 +30,6 @@ from sightline.privacy.gaussian_dp import smallest_epsilon
 _MOST = 1e15  # information times the squared width that stands for no noise at all
 _LEAST = 1e-15  # and for noise that leaves nothing to see
 _HALVINGS = 60
-_TOGETHER = 1 << 24  # numbers that are looked up at a time
 _KNOWN: FloatArray = np.array([])  # no precisions: all other records are known
 _NEVER = 1e12  # variance over the squared width that stands for a limit that no noise keeps
 
@@ -100,9 +99,7 @@ def _forms(linear: Lowered, matrix: FloatArray) -> FloatArray:
     table = linear.table
     if matrix.ndim == 1:
         return np.asarray(table.power(2).T @ matrix)
-    step = max(1, _TOGETHER // table.shape[0])
-    parts = [table[:, first : first + step] for first in range(0, table.shape[1], step)]
-    each = [quadratic_forms(part, matrix) for part in parts]
+    each = [quadratic_forms(table[:, own], matrix) for own in parts(table.shape[1], each=table.shape[0])]
     return np.concatenate([np.zeros(0), *each])
 
 

@@ -21,14 +21,13 @@ import numpy as np
 from scipy.linalg.lapack import dpotrf, dpotri
 from scipy.sparse import csc_array, csr_array, diags_array
 
-from sightline.arrays import FloatArray, IndexArray
+from sightline.arrays import FloatArray, IndexArray, parts
 from sightline.errors import InvalidNoise
 
 # Columns with more entries than this are multiplied as a whole; shorter ones gather products of entries.
 _FEW_ENTRIES = 24
 _BLOCK = 256  # rows of a matrix that are mirrored at a time
 _NEGLIGIBLE = 1e-8  # a share of the curvature of every variable that a constraint need not have
-_AT_A_TIME = 1 << 22  # products that are gathered at a time
 
 Recipes: TypeAlias = FloatArray | csc_array
 
@@ -95,6 +94,23 @@ class Risks(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class LinearTangents:
+    """The slopes of some constraints, as those of linear ones, which have no curvature."""
+
+    each: Recipes
+    prices: FloatArray
+    approximate: ClassVar[bool] = False
+
+    @property
+    def total(self) -> FloatArray:
+        return np.asarray(self.each @ self.prices)
+
+    def add_curvature(self, total: FloatArray, rows: IndexArray, barrier: FloatArray, *, exact: bool) -> None:
+        own = csc_array(csr_array(self.each)[rows])
+        total += (own.multiply(barrier) @ own.T).toarray()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class HiddenRisks:
     """The attacker knows no other record: each adds to the noise."""
 
@@ -128,9 +144,7 @@ class HiddenAt:
     columns: csc_array
 
     def recipes(self, chosen: IndexArray) -> FloatArray:
-        images = np.asfortranarray((self.columns[:, chosen].T @ self.inverse).T)
-        images /= self.passes[chosen]
-        return images
+        return best_recipes(self.columns[:, chosen], self.inverse, self.passes[chosen])
 
     def tangents(self, chosen: IndexArray, recipes: Recipes, prices: FloatArray) -> HiddenTangents:
         H = np.asarray(recipes)
@@ -140,19 +154,12 @@ class HiddenAt:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class HiddenTangents:
+class HiddenTangents(LinearTangents):
     r"""The curvature is :math:`2 M^{-1} \circ (H \Lambda H^\top) - 2 H_2 \Lambda Q H_2^\top`."""
 
-    each: FloatArray
-    prices: FloatArray
     recipes: FloatArray
     passes: FloatArray
     inverse: FloatArray
-    approximate: ClassVar[bool] = False
-
-    @property
-    def total(self) -> FloatArray:
-        return np.asarray(self.each @ self.prices)
 
     def add_curvature(self, total: FloatArray, rows: IndexArray, barrier: FloatArray, *, exact: bool) -> None:
         scaled = self.recipes[rows] * np.sqrt(2 * self.prices)
@@ -200,24 +207,16 @@ class KnownAt:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class KnownTangents:
+class KnownTangents(LinearTangents):
     r"""The curvature of :class:`HiddenTangents` with :math:`M = S`."""
 
-    each: Recipes
-    prices: FloatArray
     phi: FloatArray
     variances: FloatArray
-    approximate: ClassVar[bool] = False
-
-    @property
-    def total(self) -> FloatArray:
-        return np.asarray(self.each @ self.prices)
 
     def add_curvature(self, total: FloatArray, rows: IndexArray, barrier: FloatArray, *, exact: bool) -> None:
         total[np.diag_indices_from(total)] += (2 * self.total / self.variances)[rows]
-        own = csc_array(csr_array(self.each)[rows])
         weights = barrier - 2 * self.prices / self.phi if exact else barrier
-        total += (own.multiply(weights) @ own.T).toarray()
+        LinearTangents.add_curvature(self, total, rows, weights, exact=exact)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -256,23 +255,6 @@ class RowLimitsAt:
         return LinearTangents(each=squared(recipes), prices=prices)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class LinearTangents:
-    """The slopes of linear constraints, which have no curvature."""
-
-    each: Recipes
-    prices: FloatArray
-    approximate: ClassVar[bool] = False
-
-    @property
-    def total(self) -> FloatArray:
-        return np.asarray(self.each @ self.prices)
-
-    def add_curvature(self, total: FloatArray, rows: IndexArray, barrier: FloatArray, *, exact: bool) -> None:
-        own = csc_array(csr_array(self.each)[rows])
-        total += (own.multiply(barrier) @ own.T).toarray()
-
-
 def heavy(columns: FloatArray, weights: FloatArray, diagonal: FloatArray, share: float) -> IndexArray:
     """The columns c whose product w c cᵀ has more than a share of some entry of a diagonal."""
     with np.errstate(over="ignore"):
@@ -293,6 +275,13 @@ def add_products(total: FloatArray, columns: FloatArray, weights: FloatArray) ->
     return kept
 
 
+def best_recipes(columns: csc_array, inverse: FloatArray, passes: FloatArray) -> FloatArray:
+    r""":math:`M^{-1} a / a^\top M^{-1} a`, a column for each record."""
+    images = np.asfortranarray((columns.T @ inverse).T)
+    images /= passes
+    return images
+
+
 def shares(columns: csc_array, recipes: Recipes) -> FloatArray:
     """What each recipe has of its own record: aᵀh."""
     return np.asarray(columns.multiply(recipes).sum(axis=0)).ravel()
@@ -311,11 +300,10 @@ def quadratic_forms(columns: csc_array, matrix: FloatArray) -> FloatArray:
     place = np.where(inside, place, 0)
     rows = np.where(inside, columns.indices[place], 0) if columns.nnz else place
     weights = np.where(inside, columns.data[place], 0.0) if columns.nnz else inside * 0.0
-    step = max(1, _AT_A_TIME // max(1, most * most))
-    for first in range(0, len(found), step):
-        own, weight = rows[first : first + step], weights[first : first + step]
+    for some in parts(len(found), each=most * most):
+        own, weight = rows[some], weights[some]
         products = matrix[own[:, :, None], own[:, None, :]]
-        found[first : first + step] = np.einsum("ki,kij,kj->k", weight, products, weight)
+        found[some] = np.einsum("ki,kij,kj->k", weight, products, weight)
     return found
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import sparse
 
-from sightline.arrays import FloatArray, IndexArray
+from sightline.arrays import FloatArray, IndexArray, parts
 from sightline.errors import InvalidRelease, require
 from sightline.labeled.assessment import attacked
 from sightline.labeled.bounds.priors import UniformPrior
@@ -18,8 +18,6 @@ from sightline.labeled.row_products import ProductSums, RowProducts
 from sightline.labeled.units import BoolArray
 from sightline.noise.laws import CorrelatedNoise
 from sightline.progress import report
-
-_BLOCK = 1 << 18  # pairs of rows that are compared at once
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -237,9 +235,8 @@ def _candidates(
 ) -> Iterator[tuple[IndexArray, IndexArray]]:
     """Pairs of rows that repeat no earlier row, some at a time, ordered by the larger and the smaller."""
     if among is None:
-        step = max(1, _BLOCK // distinct.size)
-        for start in range(0, distinct.size, step):
-            some = distinct[start : start + step]
+        for own in parts(distinct.size, each=8 * distinct.size):
+            some = distinct[own]
             yield np.repeat(some, distinct.size), np.tile(distinct, some.size)
         return
     usable = np.zeros(rows, dtype=np.bool_)

@@ -10,7 +10,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sightline.arrays import FloatArray, IndexArray, frozen_floats
+from sightline.arrays import FloatArray, IndexArray, frozen_floats, parts
 from sightline.errors import InvalidNoise, InvalidRelease, require
 from sightline.labeled.member_rows import MemberRows, RowsLike
 from sightline.labeled.units import BoolArray
@@ -50,10 +50,6 @@ def unknown_records(size: int, known: Iterable[int] | Known) -> BoolArray:
         fix="leave the target out of known=",
     )
     return unknown
-
-
-# Columns that are checked at a time for combinations of the answers without noise.
-_CHUNK = 4096
 
 
 class Readout(Enum):
@@ -129,9 +125,8 @@ class LinearReleases:
         )
         object.__setattr__(self, "law", law)
         if law.singular:
-            for start in range(0, incidence.records, _CHUNK):
-                positions = np.arange(start, min(start + _CHUNK, incidence.records))
-                require_noise(law, self.scale[:, None] * incidence.columns(positions))
+            for own in parts(incidence.records, each=incidence.row_count):
+                require_noise(law, self.scale[:, None] * incidence.columns(np.arange(own.start, own.stop)))
         whitening = np.asarray(
             1 / law.scales * self.scale
             if isinstance(law, IndependentNoise)

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
-from sightline.arrays import FloatArray, IndexArray, frozen_index, is_array, to_numpy
+from sightline.arrays import FloatArray, IndexArray, frozen_index, is_array, parts, to_numpy
 from sightline.errors import InvalidRelease, require
 from sightline.labeled.dense_units import TableUnits
 from sightline.labeled.units import BoolArray, Units, UnitStore
@@ -23,7 +23,6 @@ from sightline.numerics.device import HOST, Device
 
 RowsLike: TypeAlias = "ArrayLike | sparse.sparray | sparse.spmatrix | Iterable[Iterable[int]]"
 _EXACT = 2.0**53  # whole numbers below this are exact in double precision
-_BLOCK = 4096  # records that are hashed at a time
 # A sparse table goes to dense columns where records are in more than this share of the rows on the average:
 # from there on products of matrices beat looking up pairs of rows. Tuned on 300 rows.
 _DENSE = 1 / 12
@@ -89,8 +88,7 @@ class MemberRows:
         if sparse.issparse(self.stored):
             return np.asarray((self.stored.astype(np.float64) @ keys.T).T)
         images = np.zeros((len(keys), self.row_count))
-        for start in range(0, self.records, _BLOCK):
-            block = slice(start, start + _BLOCK)
+        for block in parts(self.records, each=self.row_count):
             images += keys[:, block] @ self.stored[:, block].astype(np.float64).T
         return images
 
@@ -144,10 +142,10 @@ class MemberRows:
                 if owner.size:
                     key[filled] = np.add.reduceat(products, starts[filled])
         else:
-            for start in range(0, self.records, _BLOCK):
-                bits = _mixed(self.stored[:, start : start + _BLOCK])
+            for block in parts(self.records, each=self.row_count):
+                bits = _mixed(self.stored[:, block])
                 for key, factor in zip(keys, factors, strict=True):
-                    key[start : start + _BLOCK] = (bits * factor[:, None]).sum(axis=0, dtype=np.uint64)
+                    key[block] = (bits * factor[:, None]).sum(axis=0, dtype=np.uint64)
         found = np.full(self.records, -1, dtype=np.intp)
         found[unknown] = _numbered(keys[:, unknown])
         return found
@@ -156,8 +154,7 @@ class MemberRows:
         """The same for 0s and 1s: sums of 30-bit numbers over the members, exact as products of matrices."""
         factors = drawn.integers(1 << 30, size=(4, self.row_count)).astype(np.float64)
         keys = np.empty((4, self.records), dtype=np.uint64)
-        for start in range(0, self.records, _BLOCK):
-            block = slice(start, start + _BLOCK)
+        for block in parts(self.records, each=self.row_count):
             keys[:, block] = factors @ self.stored[:, block].astype(np.float64)
         both = keys[::2] * np.uint64(1 << 32 | 1) ^ keys[1::2]
         groups = np.full(self.records, -1, dtype=np.intp)

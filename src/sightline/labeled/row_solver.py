@@ -240,7 +240,15 @@ class DenseSolver:
             J = E.T @ (form.matrix[:-1, :-1] @ E)
             reach = np.abs(E).T @ form.root[:-1] / np.sqrt(np.diagonal(J))
         rounding = math.sqrt(gamma(2 * self.numbers + 8 + form.roundings)) * reach
-        inverse = RowForm.inverse((J + J.T) / 2, kept, self.numbers, error=form.error, entries=rounding)
+        whole = self.noise.whitener is not None and kept.size == self.numbers
+        inverse = RowForm.inverse(
+            (J + J.T) / 2,
+            kept,
+            self.numbers,
+            error=form.error,
+            entries=rounding,
+            given=self.noise.covariance[np.ix_(kept, kept)] if whole else None,  # made with the strategy
+        )
         return self._own(inverse), inverse.error
 
     @cached_property

@@ -35,11 +35,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sightline.arrays import FloatArray, like, namespace, to_numpy
+from sightline.arrays import FloatArray, like, namespace, parts, to_numpy
 
 _UNIT = float(np.finfo(np.float64).eps)
 _PROBES, _SHARE = 48, 0.5  # the chance that all are below the share: 0.3829 ** 48
-_CHUNK = 512  # rows whose absolute values are held at a time
 _TINY = float(np.finfo(np.float64).tiny)
 
 
@@ -53,7 +52,7 @@ def absolute_product(matrix: Any, block: Any) -> Any:
     if len(matrix) == 0:
         return np.zeros((0, *block.shape[1:]))
     xp = namespace(matrix)
-    return xp.concatenate([xp.abs(matrix[i : i + _CHUNK]) @ block for i in range(0, len(matrix), _CHUNK)])
+    return xp.concatenate([xp.abs(matrix[own]) @ block for own in parts(len(matrix), each=matrix.shape[1])])
 
 
 def probes(size: int, seed: FloatArray) -> FloatArray:

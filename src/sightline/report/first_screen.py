@@ -33,6 +33,7 @@ from sightline.report.wording import (
 
 MOST_LINES = 25  # of a screen: so many fit a terminal with the command above them
 _MOST_EXPOSED, _FEWEST_EXPOSED, _MOST_CHANGES, _MOST_OPEN = 5, 3, 3, 4
+_MOST_RULES = 3
 _NARROWEST = 40  # characters of a line, below which nothing is cut
 
 # What to do about an assumption that was not verified; others are said with how to accept them alone.
@@ -126,9 +127,19 @@ def first_lists(result: AuditResult) -> list[FirstList]:
     audited = " (audited: each reaches the limit)" if result.reaching else ""
     return [
         FirstList(exposed_title(result), exposed_lines(result), table=True),
+        FirstList("Broken rules", rule_lines(result)),
         FirstList(f"What to change{audited}", change_lines(result), ordered=True),
         FirstList("Not verified, and needed for a pass", open_lines(result)),
     ]
+
+
+def rule_lines(result: AuditResult) -> list[str]:
+    """The combinations that break a rule of the plan, the fewest people first."""
+    if result.rules is None:
+        return []
+    lines = [one_line(one.text) for one in result.rules.broken[:_MOST_RULES]]
+    more = result.rules.in_all - len(lines)
+    return [*lines, f"and {more:,} more: --full"] if more > 0 else lines
 
 
 def about_line(result: AuditResult) -> str:

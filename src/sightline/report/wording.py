@@ -344,6 +344,10 @@ def _line(result: AuditResult) -> str:
         everyone = (
             f"{records(verdict.judged, result)} whose {one_line(result.secret)} is not known beforehand"
         )
+    if result.rules is not None and result.rules.in_all and not verdict.below_limit:
+        broken = count(result.rules.in_all, "combination of numbers breaks", "combinations of numbers break")
+        limit = "" if verdict.limit is None else " Nobody is found below the limit."
+        return f"Do not publish this yet. {broken} a rule ({one_line(result.rules.checked)}).{limit}"
     if verdict.limit is None:
         told = f"{result.identifiable_records:,} of {everyone} can be told apart from everything else"
         return f"{told}. No limit was set: --limit 50% judges it."
