@@ -104,10 +104,6 @@ def audit(  # many parameters: the options of the command of the same name
                     result = without_the_rest(findings, result, (), "the verdict alone was asked for")
                 else:
                     result = _completed(result, session, findings, limits, names, what_if, full)
-                if full:
-                    digest = {"table_digest": file_digest(part.data.source, base)}
-                    owner_only = (*result.owner_only, "table_digest")
-                    result = result.model_copy(update={**digest, "owner_only": owner_only})
                 results.append(result)
     return together(results)
 
@@ -163,6 +159,7 @@ def _result(session: Session, findings: Findings, *, top: int = 20, names: bool 
         keys=session.keys(findings.membership),
         totals=partial(session.totals, membership=findings.membership),
         design_noise=_design_noise,
+        digest=partial(file_digest, session.plan.data.source, session.base),
         rules=_rules(session, findings),
     )
 

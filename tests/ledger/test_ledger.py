@@ -112,6 +112,7 @@ def test_a_check_equals_one_audit_of_a_row_for_every_month(tmp_path: Path, seed:
                 "values": "constant",
             },
             "release": releases,
+            "privacy": {"sensitivity": "memberships"},
             "limits": {"remaining_uncertainty": 0.5},
         }
     )

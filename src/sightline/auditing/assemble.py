@@ -58,12 +58,13 @@ def assemble(  # many parameters: what a table and its session give
     design_noise: DesignNoise | None = None,
     rules: RulesReport | None = None,
     also: tuple[Unverified, ...] = (),
+    digest: Callable[[], str | None] = lambda: None,
 ) -> AuditResult:
     """The result, with the ``top`` most exposed, named if ``names``.
 
     ``keys`` fetches records' keys from the engine.
     ``totals`` fetches the sums of the secrets, to find groups whose values are nearly all alike.
-    ``also`` is what a pass needs besides, from where the table does not show it.
+    ``also`` is what a pass needs besides, from where the table does not show it. ``digest`` is of its file.
     What needs the engine is fetched here, so that it may be closed before the sections are read.
     """
     sums = None
@@ -126,6 +127,7 @@ def assemble(  # many parameters: what a table and its session give
         "plan": lambda: plan_text(findings.plan),
         "publishable_plan": lambda: publishable_plan_text(findings.plan),
         "version": lambda: version("sightline"),
+        "table_digest": digest,
     }
     on_few_threads = {name: partial(_computed, findings, section) for name, section in sections.items()}
     return AuditResult.on_demand(facts, on_few_threads)
@@ -185,6 +187,7 @@ def _facts(findings: Findings) -> dict[str, object]:
             "looks_odd",
             "homogeneous",
             "releases: accuracy",
+            "table_digest",
             *(("local", "exposed: local") if local else ()),
         ),
     }

@@ -307,7 +307,7 @@ class AuditResult(Displayed, ResultPart):
     no_what_if: str | None = None  # why there is none, if it was asked for
     all_secrets: AllSecrets | None = None  # none if the plan has one secret
     other_secrets: Annotated[tuple[AuditResult, ...], Many] = ()  # the results of secrets that fare no worse
-    table_digest: str | None = None  # owner-only: of the table's file, where it is one and all was asked for
+    table_digest: str | None = None  # owner-only: of the table's file, if it is one
     rules: RulesReport | None = None  # none if the plan has no rules
     since: SinceLast | None = None  # what changed since another audit, if it is compared with one
 

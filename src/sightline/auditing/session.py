@@ -53,6 +53,7 @@ class Session:
     engine: Engine
     queries: tuple[ReleaseQuery, ...]
     limits: WorkLimits
+    base: Path  # the folder that relative paths start from
     made: DataQuery  # how the rows of ``data`` are made
 
     @property
@@ -309,6 +310,7 @@ def opened(
             engine=engine,
             queries=tuple(queries),
             limits=limits,
+            base=base,
             made=made,
         )
         engine.check_unchanged()

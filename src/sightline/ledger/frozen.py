@@ -10,8 +10,9 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,13 +27,14 @@ from sightline.ledger.entries import FrozenNumbers
 from sightline.ledger.people import PeopleKey
 from sightline.noise.published import PublishedLaw
 from sightline.progress import report
-from sightline.tables.membership import Cell, Feature, Membership, Partition, Statistic
+from sightline.tables.membership import Cell, Feature, Membership, Occurring, Partition, Statistic
 from sightline.tables.records import row_records
 from sightline.tables.sql.fragments import literal, quoted
 from sightline.tables.sql.scope import find_column
 from sightline.tables.subject import SecretKind
 
 IN_NO_GROUP = -1
+_SPREAD = tuple(field.name for field in fields(Occurring))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -50,7 +52,7 @@ class Found:
     """What the values of the table showed when the release was made. For the owner only."""
 
     sums: tuple[tuple[tuple[float, ...], ...], ...]  # column × aggregate × group: the true sum of the secrets
-    few_values: int
+    occurring: dict[str, Any]  # how the secret was spread: the fields of Occurring, with lists for arrays
     derived: tuple[str, ...]  # columns that look like the secret
     dropped: int
     clipped: int
@@ -66,6 +68,12 @@ class Found:
         content = json.loads(text)
         sums = tuple(tuple(map(tuple, column)) for column in content.pop("sums"))
         return cls(sums=sums, derived=tuple(content.pop("derived")), **content)
+
+    @property
+    def spread(self) -> Occurring:
+        """How the secret was spread."""
+        arrays = {name: np.array(self.occurring[name]) for name in ("low", "high", "counts")}
+        return Occurring(**{**self.occurring, **arrays, "unused": tuple(self.occurring["unused"])})
 
     @property
     def answers(self) -> str:
@@ -119,7 +127,7 @@ def freeze(plan: Plan, base: Path, release: Release, *, number: int, key: People
         )
     found = Found(
         sums=tuple(sums),
-        few_values=membership.few_values or 0,
+        occurring={name: _listed(getattr(membership.occurring, name)) for name in _SPREAD},
         derived=membership.derived,
         dropped=membership.dropped,
         clipped=membership.clipped,
@@ -140,6 +148,10 @@ def freeze(plan: Plan, base: Path, release: Release, *, number: int, key: People
         table=key.digest(hashlib.sha256(lines).digest()).hex(),
         columns=tuple(column.kind.value for column in own),
     )
+
+
+def _listed(value: Any) -> Any:
+    return value.tolist() if isinstance(value, np.ndarray) else value
 
 
 def _check(release: Release, membership: Membership) -> None:

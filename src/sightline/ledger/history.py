@@ -8,6 +8,7 @@ was found when each release was made.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -134,6 +135,7 @@ class History:
     def as_found(self, membership: Membership) -> Membership:
         """The membership with what was found in the values when each release was made."""
         found = [one.found for one in self.releases if one.found is not None]
+        spreads = [one.spread for one in reversed(found)]  # of the table now, unless one had few values
         unaudited = [
             UnauditedRows() if one.found is None else UnauditedRows(**one.found.unaudited)
             for one, _ in self.owners
@@ -141,7 +143,7 @@ class History:
         return replace(
             membership,
             derived=tuple(dict.fromkeys(text for one in found for text in one.derived)),
-            few_values=max((one.few_values for one in found), default=0) or None,
+            occurring=min(spreads, key=lambda one: one.few or math.inf, default=membership.occurring),
             dropped=max((one.dropped for one in found), default=0),
             clipped=max((one.clipped for one in found), default=0),
             unaudited=tuple(unaudited),
@@ -199,7 +201,9 @@ def history(
     if attacker.pop("knows", None):
         attacker["knows"] = [KNOWN]
     sections = [section for one in releases for section in one.sections()]
-    content = {**head, "data": data, "attacker": attacker, "release": sections}
+    # The noise is what it was; who was in which group is known, so it costs what these groups say.
+    privacy = {"sensitivity": "memberships", **head.get("privacy", {})}
+    content = {**head, "data": data, "privacy": privacy, "attacker": attacker, "release": sections}
     plan = checked_plan(content, "ledger")
     return History(plan=plan, releases=tuple(releases), columns=columns, select=select)
 
