@@ -22,8 +22,6 @@ import sightline
 from sightline._names import homes
 from sightline.cli import commands
 from sightline.demo import tour
-from sightline.examples.shipped import example_plan
-from sightline.jobs import audit
 from tools.rooms import (
     ROOMS,
     ROOT,
@@ -378,13 +376,6 @@ def test_the_picture_shows_the_numbers_of_the_demo() -> None:
     assert drawing["PICTURE"].read_text(encoding="utf-8") == drawing["svg"](tour()), (
         "run python docs/picture.py"
     )
-
-
-@pytest.mark.slow
-def test_the_picture_of_panels_shows_the_numbers_of_the_example() -> None:
-    drawing = runpy.run_path(str(ROOT / "docs" / "panels_picture.py"))
-    drawn = drawing["drawn"](audit(example_plan("readings")))
-    assert drawing["PICTURE"].read_text(encoding="utf-8") == drawn, "run python docs/panels_picture.py"
 
 
 def test_the_changelog_knows_this_version() -> None:

@@ -145,18 +145,29 @@ def design(  # many parameters: one for each option
     else:
         print_lines(lines(found))
     if out is not None:
+        _require_one(found.other_secrets, "--out")
         # Noise that a design chose tells something of who is exposed: the file is for its owner.
         proposed = with_sources_of(found.plan, plan)
         write_new(out, proposed.encode("utf-8"), force=force, owner_only=True)
         print(f"Wrote {out}", file=sys.stderr)
     if html is not None:
+        _require_one(found.other_secrets, "--html")
         from sightline.report.page import write_design
 
         with Ticker() as progress:
             progress("drawing the page", 0.0)
             write_design(found, html, force=force)
         print(f"Wrote {html}", file=sys.stderr)
-    return 0 if found.passed else 2
+    return 0 if all(one.passed for one in (found, *found.other_secrets)) else 2
+
+
+def _require_one(others: Sequence[object], option: str) -> None:
+    """A file is about one secret."""
+    if others:
+        raise InvalidInput(
+            f"expected a plan about one secret for {option}, got {1 + len(others)} of them; "
+            "--json has all of them, or write a plan for each"
+        )
 
 
 @click.command(epilog="Example:  sightline rehearse plan.toml --seed 7 --figure rehearsal.svg")
@@ -203,6 +214,7 @@ def rehearse(  # many parameters: one for each option
     else:
         print_rehearsal(made.rehearsal, console())
     if write_answers is not None:
+        _require_one(made.rehearsal.other_secrets, "--write-answers")
         write_new(write_answers, made.publication.text().encode("utf-8"), force=force, owner_only=True)
         print(f"Wrote {write_answers}", file=sys.stderr)
     if figure is not None:

@@ -87,11 +87,12 @@ def test_with_little_noise_the_same_tables_are_not_shown() -> None:
         assert name in [one.name.value for one in result.unverified]
 
 
-@pytest.mark.parametrize("bandwidth", [0.1, 1_000.0])
-def test_a_share_above_a_level_passes_whatever_the_bandwidth(bandwidth: float) -> None:
+@pytest.mark.parametrize("bandwidth", [None, 0.1, 1_000.0])
+def test_a_share_above_a_level_passes_whatever_the_bandwidth(bandwidth: float | None) -> None:
     sql = "SELECT region, COUNT(*) FILTER (WHERE hours > 41) FROM data GROUP BY region"
     plan = _plan(_table(np.arange(60) % 61), [sql], privacy={"epsilon": 1.0, "delta": 1e-6})
-    plan["data"]["bandwidth"] = bandwidth  # type: ignore[index]
+    if bandwidth is not None:
+        plan["data"]["bandwidth"] = bandwidth  # type: ignore[index]
     result = sl.audit(plan)
     assert result.verdict.passed
     assert result.verdict.below_limit == 0

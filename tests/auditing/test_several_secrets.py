@@ -16,7 +16,8 @@ from sightline.auditing.reading import read_plan
 from sightline.auditing.result import VerdictStatus
 from sightline.auditing.several_secrets import plans_by_secret
 from sightline.cli import main
-from sightline.errors import InvalidPlan
+from sightline.designing.result import lines
+from sightline.errors import InvalidInput, InvalidPlan
 from sightline.report.page import report_html
 from sightline.report.pipelines import result_markdown
 from sightline.report.problems import PlanLines, problems_of
@@ -241,10 +242,28 @@ def test_what_the_plan_gives_is_given_to_every_part(survey: str) -> None:
     ]
 
 
-def test_other_jobs_ask_for_one_secret(survey: str) -> None:
-    for job in (sl.design, sl.rehearse):
-        with pytest.raises(InvalidPlan, match="expected a plan about one secret, got 3 of them"):
-            job(plan_of(survey))
+def test_a_rehearsal_is_about_every_secret(survey: str, tmp_path: Path) -> None:
+    parts = plans_by_secret(read_plan(plan_of(survey))[0])
+    found = sl.rehearse(plan_of(survey), repetitions=20, top=2)
+    rehearsed = (found, *found.other_secrets)
+    assert [one.secret for one in rehearsed] == ["income", "sick_days", "smoker"]
+    for one, part in zip(rehearsed, parts, strict=True):
+        assert one.guesses == sl.rehearse(part, repetitions=20, top=2).guesses
+    with pytest.raises(InvalidInput, match="answers to a plan about one secret, got a plan about 3"):
+        sl.rehearse(plan_of(survey), answers=tmp_path / "answers.csv")
+
+
+def test_a_design_is_about_every_secret(survey: str) -> None:
+    plan = plan_of(survey)
+    parts = plans_by_secret(read_plan(plan)[0])
+    found = sl.design(plan)
+    designed = (found, *found.other_secrets)
+    assert [one.secret for one in designed] == ["income", "sick_days", "smoker"]
+    for one, part in zip(designed, parts, strict=True):
+        own = sl.design(part)
+        assert (one.loss_designed, one.plan, one.passed) == (own.loss_designed, own.plan, own.passed)
+    text = "\n".join(lines(found))
+    assert text.count("by themselves:") == 3
 
 
 def test_a_record_is_explained_for_every_secret(survey: str) -> None:

@@ -349,7 +349,7 @@ def test_the_command_prints_json_that_is_the_result(
         (["--limit", "100%"], "expected a limit of at most 99.9%"),
         (["--grain", "row"], "expected one of cell, release"),
         (["--out", "elsewhere/designed.toml"], "expected a place to write"),
-        (["--out", "plan.toml"], "which exists"),
+        (["--out", "plan.toml"], "which is an input"),
     ],
 )
 def test_a_mistake_ends_with_one_line_and_no_file(

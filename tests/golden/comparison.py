@@ -48,6 +48,13 @@ class Differences:
         elif not abs(now - before) <= error * abs(before) + 1e-300:
             self.wrong.append(f"{what}: {before!r} before, {now!r} now, allowed {error:.1e}")
 
+    def rmse(self, what: str, before: Any, now: Any, error: float = ROUNDING) -> None:
+        """An error: under laws that are not Gaussian it was a bound by information: √2, or √π, too small."""
+        first, second = as_float(before), as_float(now)
+        most = (math.sqrt(math.pi) + 1e-6) * (first or 0.0)
+        if first is None or second is None or not first * (1 + error) < second <= most:
+            self.near(what, before, now, error)
+
     def falls(self, what: str, before: Any, now: Any, rounding: float = ROUNDING) -> None:
         """A number that may fall, not rise; none stands for one that is larger than all."""
         first = math.inf if before is None else float(before)
@@ -153,10 +160,8 @@ def _slack(found: Differences, before: Any, now: Any) -> None:
     if before is None or now is None:
         found.equal("slack", before, now)
         return
-    floor = 1e-5  # of the search now
-    found.falls(
-        "slack", max(before[1], floor), now[1], 5e-3
-    )  # searched for to that, and rounded to three digits
+    least = None if before[1] is None else max(before[1], 1e-5)  # where the search ends now
+    found.falls("slack", least, now[1], 5e-3)  # searched for to that, and rounded to three digits
     if before[0] and not now[0]:
         found.wrong.append("slack: held before, does not now")
 
@@ -182,7 +187,7 @@ def _exposed(found: Differences, before: Summary, now: Summary, error: float) ->
         for old, new in zip(olds, news, strict=True):
             # Before, the features of several categories were those of indicators without a reference.
             if math.isfinite(error) and not (categories and key[3] > 1):
-                found.near(f"{what} rmse", old[1], new[1], error)
+                found.rmse(f"{what} rmse", old[1], new[1], error)
             found.bracket(what, old[2:], new[2:], error)
 
 
@@ -252,7 +257,7 @@ def exposures(before: Summary, now: Summary) -> Differences:
         if record in undecided:
             continue
         if math.isfinite(error):
-            found.near(f"rmse of {record}", before["rmse"][record], now["rmse"][record], error)
+            found.rmse(f"rmse of {record}", before["rmse"][record], now["rmse"][record], error)
         brackets = [(part["lower"][record], part["upper"][record]) for part in (before, now)]
         found.bracket(f"record {record}", brackets[0], brackets[1], error)
     return found

@@ -9,14 +9,19 @@ from __future__ import annotations
 import gzip
 import json
 import sys
+import tomllib
 import zlib
 from collections.abc import Callable, Iterable
+from contextlib import ExitStack
 from importlib.resources import files
 from itertools import islice
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import sightline as sl
+from sightline.auditing import budget
+from sightline.privacy import concentrated, registry
 from tests.golden import comparison
 from tests.golden.comparison import Differences
 from tests.golden.drawn_designs import drawn_design, drawn_noise_design
@@ -32,8 +37,12 @@ EVERYONE = 0.999  # a limit with which everybody is listed
 
 
 def example(case: str) -> Summary:
-    """A shipped example."""
-    return audit_summary(sl.audit(str(files("sightline") / "examples" / case / "plan.toml"), names=True))
+    """A shipped example, with the accountant and the sensitivities that were the defaults before."""
+    folder = Path(str(files("sightline"))) / "examples" / case
+    plan = tomllib.loads((folder / "plan.toml").read_text(encoding="utf-8"))
+    plan["data"]["source"] = str(folder / plan["data"]["source"])
+    plan["privacy"] = {"accountant": "zcdp", "sensitivity": "memberships", **plan.get("privacy", {})}
+    return audit_summary(sl.audit(plan, names=True))
 
 
 def plan(case: str) -> Summary:
@@ -78,16 +87,26 @@ def stored() -> dict[str, dict[str, Summary]]:
 
 def compared(part: str, cases: Iterable[str]) -> Differences:
     """The differences of some cases of a part from what is stored."""
+    found = Differences()
+    with ExitStack() as stack:
+        for name in (concentrated, registry, budget):  # as the version before converted zCDP
+            patch = mock.patch.object(name, "tight_epsilon_of_rho", concentrated.epsilon_of_rho)
+            stack.enter_context(patch)
+        classical = mock.patch.object(concentrated, "tight_rho_of_budget", concentrated.rho_of_budget)
+        stack.enter_context(classical)
+        _compare(part, cases, found)
+    return found
+
+
+def _compare(part: str, cases: Iterable[str], found: Differences) -> None:
     compute, compare = PARTS[part]
     before = stored()[part]
-    found = Differences()
     for case in cases:
         now = json.loads(json.dumps(compute(case)))  # as the file holds it: lists, and names as text
         if now.get("drawn") != before[case].get("drawn"):
             found.wrong.append(f"{case}: the seed draws another plan than it did")
             continue
         found.add(case, compare(before[case], now))
-    return found
 
 
 def write() -> None:

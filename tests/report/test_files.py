@@ -72,12 +72,12 @@ class TestWhole:
         assert [path.name for path in tmp_path.iterdir()] == ["old"]
         assert (tmp_path / "old").read_text() == "old"
 
-    def test_a_link_is_followed_and_kept(self, tmp_path: Path) -> None:
+    def test_a_link_is_not_followed(self, tmp_path: Path) -> None:
         (tmp_path / "real").write_text("old")
         (tmp_path / "link").symlink_to("real")
-        write_new(tmp_path / "link", b"new", force=True)
-        assert (tmp_path / "link").is_symlink()
-        assert (tmp_path / "real").read_text() == "new"
+        with pytest.raises(InvalidInput, match="which is a link; name the file itself"):
+            write_new(tmp_path / "link", b"new", force=True)
+        assert (tmp_path / "real").read_text() == "old"
 
     def test_a_disk_without_hard_links(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         def refuse(path: Path, target: Path) -> None:

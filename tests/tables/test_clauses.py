@@ -232,3 +232,19 @@ def test_postgres_reads_them_alike(postgres_url: str, engine: Engine) -> None:
     no = read(other, "SELECT COUNT(*) FROM data WHERE ill IS NOT TRUE AND ill IS NOT NULL", SUBJECTS["ill"])
     assert [part.above for part in no.partitions] == [False]
     other.close()
+
+
+def test_numbers_of_one_item_are_not_taken_for_each_other(engine: Engine) -> None:
+    """Texts that agree in their first hundred characters are two numbers, each with its own noise."""
+    many = " OR ".join(f"age = {age}" for age in range(20, 60))
+    sql = (
+        f"SELECT AVG(income) FILTER (WHERE {many}) - AVG(income) FILTER (WHERE {many} OR age = 70) FROM data"
+    )
+    query = read(engine, sql, SUBJECTS["income"])
+    assert len(query.partitions) == 2
+    assert all(part.computed is not None and part.computed.shows for part in query.partitions)
+    twice = read(engine, "SELECT region, SUM(income), SUM(SUM(income)) OVER () FROM data GROUP BY region",
+                 SUBJECTS["income"])  # fmt: skip
+    (part,) = twice.partitions  # the total is computed with the noisy answers that are published
+    assert part.computed is not None
+    assert part.computed.shows

@@ -263,7 +263,9 @@ def random_release(random: Random) -> tuple[str, str]:
 
     def aggregate() -> str:
         value, condition = random.choice(values), random.choice(conditions)
-        plain = random.choice(["SUM({})", "AVG({})", "COUNT({})", "MIN({})", "COUNT(*)"]).format(
+        plain = random.choice(
+            ["SUM({})", "SUM({} - 1)", "AVG({})", "COUNT({})", "MIN({})", "COUNT(*)"]
+        ).format(
             random.choice([
                 value,
                 f"CASE WHEN {condition} THEN {value} END",
@@ -283,13 +285,17 @@ def random_release(random: Random) -> tuple[str, str]:
                 "CAST({} AS TEXT)",
                 "{} / 2",
                 "LEAST({}, 3)",
+                "CASE WHEN COUNT(*) > 1 THEN {} END",
+                f"CASE WHEN COUNT({secret}) > 1 THEN {{}} END",
             ]
         )
         return form.format(whole)
 
-    keys = random.choice(["", "id", "g", "g, y", "y"])
+    bins = {"x": ["FLOOR(x / 5)", "x > 4", "g, CEIL(x / 10)"], "kind": ["kind"], "ill": ["g, ill"]}[secret]
+    keys = random.choice(["", "", "id", "id", "g", "g, y", "y", random.choice(bins)])
     listed = ", ".join(aggregate() for _ in range(random.choice([1, 1, 2, 3])))
-    where = random.choice(["", "", f" WHERE {random.choice(conditions)}"])
+    public = "y IN (SELECT y FROM data WHERE w > 1)"
+    where = random.choice(["", "", f" WHERE {public}", f" WHERE {random.choice(conditions)}"])
     having = random.choice(["", "", " HAVING COUNT(*) > 1", f" HAVING COUNT({secret}) > 0"]) if keys else ""
     by = f" GROUP BY {random.choice(['ROLLUP ({})', '{}', '{}']).format(keys)}" if keys else ""
     return secret, f"SELECT {keys}{', ' if keys else ''}{listed} FROM data{where}{by}{having}"

@@ -341,9 +341,9 @@ def test_so_it_is_for_boolean_and_text_secrets(secret: str, sql: str, reason: st
     assert reason in refusal(sql, secret)
 
 
-def test_a_threshold_needs_its_bandwidth() -> None:
-    with pytest.raises(InvalidPlan, match="state bandwidth"):
-        read("SELECT COUNT(*) FROM data WHERE load > 3", bandwidth=None)
+def test_a_threshold_needs_no_bandwidth() -> None:
+    (part,) = read("SELECT COUNT(*) FROM data WHERE load > 3", bandwidth=None).partitions
+    assert (part.feature, part.parameter) == (Feature.THRESHOLD, 3.0)
 
 
 def test_a_stack_that_is_too_short_is_no_traceback(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -228,8 +228,8 @@ def unverified(findings: Findings, homogeneous: tuple[HomogeneousCell, ...]) -> 
             owner_only=False,
         ),
     )
-    # Local bounds can be accepted only if they were computed.
-    accepted = set(findings.plan.limits.accept) - ({name.LOCAL} if nonlinear is None else set())
+    # What is seen near the true values proves nothing: it cannot be accepted.
+    accepted = set(findings.plan.limits.accept) - {name.LOCAL}
     return tuple(
         Unverified(
             name=case.name,

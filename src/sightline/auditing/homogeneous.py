@@ -75,8 +75,9 @@ def homogeneous_cells(findings: Findings, totals: Totals | None) -> tuple[Homoge
     for one in (findings, *findings.questions):
         sums = None if one.linear is None else known_sums(one, totals(one.question))
         if sums is not None:
-            cells, alone = _told_alone(one, sums)
-            found += cells + _told_together(one, sums, alone)
+            found += _told_alone(one, sums)[0]
+            coarse = known_sums(one, totals(one.question), coarse=True)
+            found += [] if coarse is None else _told_together(one, coarse, _told_alone(one, coarse)[1])
         found += _told_by_powers(one, sums, totals)
     return tuple(sorted(found, key=lambda one: (one.remaining, -one.rows)))
 

@@ -70,10 +70,14 @@ class KnownSums:
         return float(np.sqrt(max(0.0, scaled @ self.correlation @ scaled)))
 
 
-def known_sums(findings: Findings, totals: FloatArray) -> KnownSums | None:
-    """The linear numbers of a plan; ``totals`` are the true sums of every signature and column."""
+def known_sums(findings: Findings, totals: FloatArray, *, coarse: bool = False) -> KnownSums | None:
+    """The linear numbers of a plan; ``totals`` are the true sums of every signature and column.
+
+    With ``coarse``, of as many releases as can be combined, those with the fewest groups first.
+    """
     membership, pricing = findings.membership, findings.pricing
-    parts = _coarse(membership, linear_partitions(membership))
+    parts = linear_partitions(membership)
+    parts = _coarse(membership, parts) if coarse else parts
     categories = findings.plan.data.categories or (None,)
     unknown = (membership.counts - membership.known).astype(np.float64)
     inside = np.flatnonzero(unknown > 0)

@@ -212,6 +212,8 @@ def slopes(partition: Partition, values: FloatArray, bandwidth: float | None) ->
     [3.0, 12.0]
     """
     sign = 1.0 if partition.above else -1.0
+    if partition.feature in YES_OR_NO and bandwidth is None:  # it is audited as a question
+        return np.zeros(values.size)
     match partition.feature:
         case Feature.VALUE | Feature.INDICATOR:
             return np.full(values.size, sign)

@@ -34,12 +34,15 @@ from sightline.tables.membership import YES_OR_NO, Band, Feature, Membership, Pa
 
 
 def questions_of(membership: Membership) -> list[Partition]:
-    """One partition for each question that the published numbers ask."""
+    """One partition for each question that numbers ask: a level, a band, a list of categories."""
     filled = {cell.partition for cell in membership.cells}
     asked = [membership.partitions[p] for p in sorted(filled)]
-    return list({_question(part): part for part in reversed(asked) if part.feature in YES_OR_NO}.values())[
-        ::-1
-    ]
+    questions = {_question(part): part for part in reversed(asked) if _asks(part)}
+    return list(questions.values())[::-1]
+
+
+def _asks(part: Partition) -> bool:
+    return part.feature in YES_OR_NO or (part.feature is Feature.INDICATOR and len(part.categories) > 1)
 
 
 def cut_points(membership: Membership, up_to: int | None) -> int:
@@ -80,6 +83,8 @@ def question_text(question: Partition, secret: str) -> str:
     >>> question_text(part, "load")
     '3 <= load < 5.5'
     """
+    if isinstance(question.parameter, tuple):
+        return f"{secret} in ({', '.join(question.parameter)})"
     if isinstance(question.parameter, Band):
         band = question.parameter
         first, second = "<=" if band.low_closed else "<", "<=" if band.high_closed else "<"

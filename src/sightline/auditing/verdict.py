@@ -35,11 +35,7 @@ def verdict(
     plan, membership, found = findings.plan, findings.membership, findings.linear
     nonlinear, limit = findings.has_nonlinear, plan.limits.remaining_uncertainty
     local = None if findings.nonlinear is None else findings.nonlinear.report()
-    # The view near the true values includes the linear releases: these are the same records, not others.
     below = findings.below_limit
-    local_below = 0 if local is None or findings.guaranteed else local.below_limit
-    if not publishable:
-        below = max(below, local_below)
     sentences = _guarantee(findings)
     if membership.rows == 0:
         sentences.append("The table has no row with a secret: nothing can be exposed.")
@@ -120,17 +116,14 @@ def _limit_sentences(
             sentences.append(f"So everyone keeps the limit of {percent}, guaranteed by the noise.")
         case VerdictStatus.PASSED if findings.least is None:
             sentences.append(f"So everyone keeps the limit of {percent}.")
-        case VerdictStatus.PASSED if any(one.name is AssumptionName.LOCAL for one in accepted):
-            sentences.append(
-                f"Near the true values, no locally unbiased attack leaves less than the limit of {percent}."
-            )
         case VerdictStatus.PASSED:
             sentences.append(f"On that average everyone keeps at least the limit of {percent}.")
         case VerdictStatus.NOT_SHOWN:
             reasons = _listed(open_ones) or "the reason is for the owner only"
             sentences.append(f"That everyone keeps the limit of {percent} is not shown: {reasons}.")
-            if open_ones:
-                names = ", ".join(f'"{one.name.value}"' for one in open_ones)
+            named = [one for one in open_ones if one.name is not AssumptionName.LOCAL]
+            if named:
+                names = ", ".join(f'"{one.name.value}"' for one in named)
                 sentences.append(f"Correct this, or write accept = [{names}] in [limits].")
     if accepted:
         sentences.append(f"The plan accepts: {_listed(accepted)}.")

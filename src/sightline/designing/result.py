@@ -103,6 +103,8 @@ class DesignResult(_Part):
     plan: str  # the proposed plan in TOML
     suppressed: Suppressed | None = None  # none if every number is published
     trade_off: Annotated[tuple[TradeOff, ...], Many] = ()  # by limit; empty unless it was asked for
+    secret: str = ""  # of a plan about several
+    other_secrets: Annotated[tuple[DesignResult, ...], Many] = ()  # each designed by itself
 
     @property
     def gap(self) -> float | None:
@@ -130,6 +132,8 @@ LOSSES = {
 def lines(result: DesignResult) -> Iterator[str]:
     """The result, line by line."""
     share = percent(result.limit)
+    if result.secret:
+        yield f"The releases about {result.secret}, by themselves:"
     yield from _suppressed(result)
     if not result.binds and result.budget is None:
         yield f"The plan keeps the limit of {share} as it is: no noise is added."
@@ -153,6 +157,9 @@ def lines(result: DesignResult) -> Iterator[str]:
     yield ""
     word = "passes" if result.passed else "does NOT pass"
     yield f"The audit of the proposed plan {word}. {result.verdict}"
+    for other in result.other_secrets:
+        yield ""
+        yield from lines(other)
 
 
 def _comparison(result: DesignResult) -> Iterator[str]:

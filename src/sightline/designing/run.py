@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 
@@ -11,9 +12,11 @@ from sightline.arrays import FloatArray, IndexArray
 from sightline.auditing.assemble import judged
 from sightline.auditing.exposed import keys_of
 from sightline.auditing.findings import Findings, Keys, find
+from sightline.auditing.plan import Plan
 from sightline.auditing.reading import PlanLike, plan_text, read_plan, with_limit
 from sightline.auditing.recipes import RecipeWriter
 from sightline.auditing.session import Session, opened
+from sightline.auditing.several_secrets import plans_by_secret
 from sightline.designing.choice import Chosen
 from sightline.designing.levels import never_binds_below
 from sightline.designing.problem import NotEnough
@@ -47,7 +50,8 @@ def design(  # many parameters: the options of one command
     ``loss`` is what is made small: "variance", the weighted sum of variances; "relative", the same over
     today's variances; or "largest", the largest weighted standard deviation. ``names`` names records in the
     attacks by their keys, and ``top`` is how many attacks are listed. ``other_limits`` also says what a
-    handful of other limits would cost. Only noise is added: a release's
+    handful of other limits would cost. Of a plan about several secrets, the releases about each are designed
+    by themselves. Only noise is added: a release's
     floor is its noise in the plan, unless the plan says noise_within.
     """
     require(top >= 1, "top >= 1", got=top)
@@ -56,21 +60,36 @@ def design(  # many parameters: the options of one command
     checked, base = read_plan(plan)
     if limit is not None:
         checked = with_limit(checked, limit)
-    share = checked.limits.remaining_uncertainty
-    if share is None:
+    if checked.limits.remaining_uncertainty is None:
         raise InvalidPlan(
             "expected a limit, got none; give --limit 50%, or remaining_uncertainty in [limits]"
         )
-    with reporting(progress), ExitStack() as stack:
+    parts = plans_by_secret(checked)
+    with reporting(progress):
+        found = [_about_one(part, base, Grain(grain), Loss(loss), names, top, other_limits) for part in parts]
+    if len(parts) == 1:
+        return found[0]
+    secrets = [{"secret": part.data.secret} for part in parts]
+    named = [one.model_copy(update=secret) for one, secret in zip(found, secrets, strict=True)]
+    return named[0].model_copy(update={"other_secrets": tuple(named[1:])})
+
+
+def _about_one(  # many parameters: those of design
+    checked: Plan, base: Path, grain: Grain, loss: Loss, names: bool, top: int, other_limits: bool
+) -> DesignResult:
+    """The design of the releases about one secret."""
+    share = checked.limits.remaining_uncertainty
+    assert share is not None  # design asks for one
+    with ExitStack() as stack:
         report("opening the table", 0.0)
         session = stack.enter_context(opened(checked, base))
         checked = session.plan
         membership = session.membership(report)
         stack.enter_context(blas_threads_for(rows=len(membership.cells), columns=membership.signature_count))
-        task = task_of(checked, membership, limit=share, grain=Grain(grain), loss=Loss(loss))
+        task = task_of(checked, membership, limit=share, grain=grain, loss=loss)
         gone = smallest_suppression(task)
-        kept = task if gone is None else replaced_task(task, gone.withheld, Grain(grain))
-        found = _designed(session, kept, Grain(grain), names=names, top=top)
+        kept = task if gone is None else replaced_task(task, gone.withheld, grain)
+        found = _designed(session, kept, grain, names=names, top=top)
         if gone is not None:
             found = found.model_copy(update={"suppressed": suppressed_numbers(task, gone)})
         if not other_limits:

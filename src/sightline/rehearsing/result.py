@@ -109,6 +109,7 @@ class Rehearsal(Displayed):
     misfit: float | None  # the chance of real answers so far from the true ones; none for simulated ones
     notes: tuple[str, ...]
     owner_only: bool = True
+    other_secrets: tuple[Rehearsal, ...] = ()  # of a plan about several secrets
 
     @property
     def checks(self) -> int:

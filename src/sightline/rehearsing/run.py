@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -16,8 +16,10 @@ from sightline.arrays import FloatArray, IndexArray
 from sightline.attacks.estimates import any_law_factor, gaussian_factor, unimodal_factor
 from sightline.auditing.exposed import feature_name
 from sightline.auditing.findings import Findings, LinearFindings, find
+from sightline.auditing.plan import Plan
 from sightline.auditing.reading import PlanLike, public_source, read_plan
 from sightline.auditing.session import Session, opened
+from sightline.auditing.several_secrets import plans_by_secret
 from sightline.errors import InvalidPlan, TooMuchWork, require
 from sightline.noise.published import PublishedLaw
 from sightline.progress import Progress, report, reporting
@@ -101,6 +103,21 @@ def publish_and_rehearse(
     )
     require(top >= 1, "top >= 1", got=top)
     checked, base = read_plan(plan)
+    parts = plans_by_secret(checked)
+    require(
+        answers is None or len(parts) == 1,
+        "answers to a plan about one secret",
+        got=f"a plan about {len(parts)}",
+        fix="rehearse it without answers, or write a plan for each secret",
+    )
+    made = [_publish_and_rehearse(part, base, seed, repetitions, top, answers) for part in parts]
+    others = tuple(one.rehearsal for one in made[1:])
+    return replace(made[0], rehearsal=replace(made[0].rehearsal, other_secrets=others))
+
+
+def _publish_and_rehearse(
+    checked: Plan, base: Path, seed: int, repetitions: int, top: int, answers: str | PathLike[str] | None
+) -> Publishing:
     report("opening the table", 0.0)
     with opened(checked, base, progress=report) as session:
         findings = find(session.plan, session.membership(report))

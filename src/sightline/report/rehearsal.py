@@ -46,6 +46,9 @@ def print_rehearsal(result: Rehearsal, screen: Console) -> None:
     screen.print()
     for line in conclusions(result):
         screen.print(line, markup=False, soft_wrap=True)
+    for other in result.other_secrets:
+        screen.print()
+        print_rehearsal(other, screen)
 
 
 def conclusions(result: Rehearsal) -> list[str]:
@@ -78,7 +81,7 @@ def conclusions(result: Rehearsal) -> list[str]:
 
 def document(result: Rehearsal) -> dict[str, Any]:
     """The rehearsal as JSON can hold it."""
-    names = [name for name in Rehearsal.__slots__ if name != "guesses"]
+    names = [name for name in Rehearsal.__slots__ if name not in ("guesses", "other_secrets")]
     return {
         **{name: getattr(result, name) for name in names},
         "confidence": CONFIDENCE,
@@ -87,6 +90,7 @@ def document(result: Rehearsal) -> dict[str, Any]:
             for guess in result.guesses
         ],
         "agrees": not result.surprises,
+        "other_secrets": [document(one) for one in result.other_secrets],
     }
 
 

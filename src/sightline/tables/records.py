@@ -79,7 +79,7 @@ def signature_totals(
     coded, names = _coded_rows(engine, queries, subject, f"CASE WHEN {known} THEN NULL ELSE {value} END")
     # In the order of the signatures, as the membership has them: no row needs its rank.
     by, order = ", ".join(names), f" ORDER BY {', '.join(names)}" if names else ""
-    if subject.kind is not SecretKind.CATEGORY:
+    if subject.kind is not SecretKind.CATEGORY or question is not None:
         grouped = f" GROUP BY {by}" if by else ""
         answer = engine.fetch(f"SELECT {SUM_OF_V} FROM ({coded}) AS coded{grouped}{order}")
         return answer["total"].astype(np.float64)[:, None]
@@ -97,7 +97,9 @@ def signature_totals(
 
 
 def _answers_yes(secret: str, question: Partition) -> str:
-    """The condition that a number answers a yes-or-no question with yes, as SQL."""
+    """The condition that a secret answers a yes-or-no question with yes, as SQL."""
+    if isinstance(question.parameter, tuple):
+        return f"({secret}) IN ({', '.join(map(literal, question.parameter))})"
     if isinstance(question.parameter, Band):
         band = question.parameter
         above, below = ">=" if band.low_closed else ">", "<=" if band.high_closed else "<"

@@ -9,7 +9,7 @@ a secret, and each value of a secret enters one row, of the record that it is ab
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from sqlglot import exp
@@ -17,7 +17,7 @@ from sqlglot import exp
 from sightline.errors import InvalidPlan
 from sightline.tables.engines.protocol import SOURCE, Column, ColumnKind
 from sightline.tables.sql.counted_sums import ROWS_BEHIND, adds_up, with_counts
-from sightline.tables.sql.grammar import check_scalar, parse_query, refuse
+from sightline.tables.sql.grammar import check_public, parse_query, refuse
 from sightline.tables.sql.normal_form import (
     UNPIVOT,
     folded_name,
@@ -320,10 +320,11 @@ def _check_written(tree: exp.Query, schema: Schema) -> None:
         if extra or (alias is not None and alias.args.get("columns")):
             refuse("a plain subquery", got=shown_part(subquery))
     for select in tree.find_all(exp.Select):
-        _check_select(select, public=set(tables_of(schema)))
+        _check_select(select, schema)
 
 
-def _check_select(select: exp.Select, *, public: Collection[str]) -> None:
+def _check_select(select: exp.Select, schema: Schema) -> None:
+    public = set(tables_of(schema))
     for clause, value in select.args.items():
         if value and clause not in _CLAUSES:
             refuse(
@@ -363,13 +364,15 @@ def _check_select(select: exp.Select, *, public: Collection[str]) -> None:
     keys = list(group.expressions) if group is not None else []
     for node in (*items, *(one.this for one in conditions if one is not None), *keys, *ons):
         if node is not None and not _is_star(node):
-            _check_expression(node)
+            _check_expression(node, schema)
         elif node is not None and node.find(exp.Star).args.get("replace"):
             refuse("* as it is, or with EXCLUDE", got=shown_part(node), fix="list the columns")
 
 
-def _check_expression(node: exp.Expr) -> None:
-    """Refuse functions that are not listed, or whose answer is not the same each time."""
+def _check_expression(node: exp.Expr, schema: Schema) -> None:
+    """Refuse subqueries, and functions whose answer is not the same each time."""
+    if node.find(exp.Select) is not None:
+        refuse("no subquery in an expression", got=shown_part(node), fix="a value would enter several rows")
     root = exp.Paren(this=node.copy())
     while call := root.find(exp.Window, exp.Filter, exp.AggFunc):
         if isinstance(call, exp.Window):
@@ -393,9 +396,7 @@ def _check_expression(node: exp.Expr) -> None:
             inner, arguments = [call.expression.this, call.this], []
         else:
             if not isinstance(call, _AGGREGATES):
-                refuse(
-                    "COUNT, SUM, AVG, MIN or MAX", got=shown_part(call), fix="compute the column beforehand"
-                )
+                refuse("COUNT, SUM, AVG, MIN or MAX", got=shown_part(call))
             inner, arguments = [], list(call.iter_expressions())
         for argument in arguments:
             distinct = isinstance(argument, exp.Distinct)
@@ -403,9 +404,9 @@ def _check_expression(node: exp.Expr) -> None:
                 argument.expressions if distinct else [] if isinstance(argument, exp.Star) else [argument]
             )
         for one in inner:
-            _check_expression(one)
+            _check_expression(one, schema)
         call.replace(exp.Literal.number(1))
-    check_scalar(root.this)
+    check_public(root.this, dialect=schema.dialect, functions=schema.functions)
 
 
 _WINDOW_PARTS = {"this", "partition_by", "order", "over"}

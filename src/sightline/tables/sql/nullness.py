@@ -42,7 +42,8 @@ _NEVER_NULL: tuple[type[exp.Expr], ...] = (
 _FIRST_OF_SEVERAL = (exp.Coalesce, exp.Least, exp.Greatest)  # NULL where all arguments are
 # Of these the values of the arguments decide, as of any function that a plan cannot contain.
 _BY_VALUE: tuple[type[exp.Expr], ...] = (exp.Nullif, exp.And, exp.Or, exp.In, exp.Null)
-_STRICT = tuple({*SCALARS, exp.Round, exp.Alias} - {*_BY_VALUE})  # NULL where an argument is
+# NULL where an argument is, and nowhere else.
+_STRICT = tuple({*SCALARS, exp.Alias, exp.Round, exp.Ln, exp.Log, exp.Exp, exp.Sqrt} - {*_BY_VALUE})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,7 @@ from typing import Any
 from sqlglot import exp
 
 from sightline.tables.engines.protocol import DATA, Column, ColumnKind
-from sightline.tables.membership import YES_OR_NO, Band, Computed, Feature, Parameter, Statistic
+from sightline.tables.membership import Band, Computed, Feature, Parameter, Statistic
 from sightline.tables.sql.aggregates import Measure, RowCount, is_within
 from sightline.tables.sql.check_query import CheckQuery, check_query
 from sightline.tables.sql.check_texts import SelectParts
@@ -114,13 +114,6 @@ def read_release(sql: str, *, name: str, subject: Subject, schema: Schema) -> Re
             for place, one in enumerate(selects)
             for partition in one.partitions
         ]
-        thresholds = [part.label for part in partitions if part.feature in YES_OR_NO]
-        if thresholds and subject.bandwidth is None:
-            refuse(
-                "a bandwidth in the plan, since a threshold is analysed as a smooth step",
-                got=f"none for {thresholds[0]}",
-                fix="state bandwidth, the width over which the step rises, in the secret's units",
-            )
         return ReleaseQuery(
             name=name,
             sql=text,

@@ -16,7 +16,7 @@ from sqlglot import exp
 from sightline.tables.membership import Computed
 from sightline.tables.sql.aggregates import Measure, RowCount, read_aggregate, refuse_aggregate
 from sightline.tables.sql.grammar import NUMBERS, refuse, shown
-from sightline.tables.sql.grouping import aggregates_in, check_made_of_keys
+from sightline.tables.sql.grouping import aggregates_in, check_made_of_keys, key_text
 from sightline.tables.sql.rewritten import is_another_number
 from sightline.tables.sql.scope import Scope
 from sightline.tables.sql.secret_conditions import Secret, SecretTest, constant_of
@@ -114,15 +114,15 @@ def _combined(node: exp.Expr, label: str, measures: list[Measure]) -> list[Measu
     """The aggregates of the secret that an item is computed with, each once."""
     if not measures:
         return [RowCount(label=label, aggregate=node, counts_rows=False)]
-    different = {shown(one.aggregate): one for one in measures}
+    different = {key_text(one.aggregate): one for one in measures}  # whole texts: shown ones are cut
     return [
         replace(
             one,
-            label=label if len(different) == 1 else f"{label}: {text}",
+            label=label if len(different) == 1 else f"{label}: {shown(one.aggregate)}",
             shared=True,
             computed=Computed(noise_on=shown(noisy_number(one.aggregate)), steps=(shown(node),), shows=True),
         )
-        for text, one in different.items()
+        for one in different.values()
     ]
 
 
@@ -148,15 +148,16 @@ def with_order(measure: Measure | RowCount, *, ranked: bool, limit: str) -> Meas
 
 def shared_once(measures: list[Measure | RowCount]) -> list[Measure | RowCount]:
     """Each noisy answer once: what is computed with an aggregate of another item takes that one's answer."""
-    own = {shown(one.aggregate): one for one in reversed(measures) if not one.shared}
-    first = {shown(one.aggregate): one for one in reversed(measures) if one.shared}
+    own = {key_text(one.aggregate) for one in measures if not one.shared}
+    first = {key_text(one.aggregate): one for one in reversed(measures) if one.shared}
     found = []
     for one in measures:
-        text = shown(one.aggregate)
+        text = key_text(one.aggregate)
         if one.shared and (text in own or first[text] is not one):
             continue
-        if not one.shared and text in first and one.computed is None:
-            one = replace(one, computed=first[text].computed)
+        if not one.shared and text in first:
+            used = first[text].computed
+            one = replace(one, computed=used if one.computed is None else replace(one.computed, shows=True))
         found.append(one)
     return found
 

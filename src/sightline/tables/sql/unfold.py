@@ -131,7 +131,7 @@ def _check_rows(node: exp.Subquery) -> dict[str, int]:
         refuse("different names for the columns of a subquery", got=f'"{twice[0]}" twice', fix="rename one")
     if sum(sizes.values()) > MOST_NODES:
         refuse(
-            "subqueries of a moderate size", got="one that repeats itself", fix="compute columns beforehand"
+            "subqueries of a moderate size", got="one that repeats itself", fix="make the rows in [data] sql"
         )
     return sizes
 

@@ -1,0 +1,37 @@
+"""Hunt: persons with several rows by every way to their eigenvalue, against dense algebra and exact rank.
+
+``python -m tools.fuzz --entry tests.labeled.fuzz_panels --seed 1 --seconds 600`` runs it alone.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+
+from sightline.labeled import panels, row_solver, units
+from tests.labeled.naive_panels import random_panel
+from tests.labeled.test_panels import ROUTES, check
+from tests.numbered_cases import check_cases
+
+_SETTINGS = ((units, "MANY_ROWS"), (row_solver, "MANY_ROWS"), (panels, "_SMALL"), (panels, "_BEST"))
+
+
+def fuzz(seed: int, seconds: float) -> dict[str, int]:
+    """Random panels until the time is over."""
+    return check_cases(one_panel, seed, seconds)
+
+
+def one_panel(generator: np.random.Generator, trial: int, count: Counter[str]) -> None:
+    """No wrong decision, no number beyond its stated error."""
+    kept = [(module, name, getattr(module, name)) for module, name in _SETTINGS]
+    route = list(ROUTES)[trial % len(ROUTES)]
+    try:
+        for module, name, value in kept:
+            setattr(module, name, 1 if name == "MANY_ROWS" else ROUTES[route].get(name, value))
+        yes = check(random_panel(generator), proved_each=route != "one proof")
+    finally:
+        for module, name, value in kept:
+            setattr(module, name, value)
+    count[f"{route}: panels"] += 1
+    count[f"{route}: persons of whom something is identifiable"] += yes
