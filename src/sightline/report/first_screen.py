@@ -144,7 +144,6 @@ def rule_lines(result: AuditResult) -> list[str]:
 
 def about_line(result: AuditResult) -> str:
     """What was audited and what its noise costs, in one line."""
-    releases = count(len(result.releases), "release")
     budget, every = result.budget, result.all_secrets
     spent, delta = min(budget.spent.values(), default=None), budget.delta
     if every is not None:
@@ -154,7 +153,7 @@ def about_line(result: AuditResult) -> str:
     known = f", {count(result.known_rows, 'row')} known to the attacker" * (result.known_rows > 0)
     return (
         f"{short(file_name(result.source), 40)}: {records(result.records, result)}{known}, "
-        f"{count(result.cells, 'number')} in {releases}{cost}{at}"
+        f"{count(result.cells, 'number')}{cost}{at}"
     )
 
 
@@ -184,7 +183,7 @@ def combination(exposed: Exposed) -> str:
     if (period := period_alone(exposed)) is not None:
         return one_line(period)
     if recipe is not None:
-        return one_line(recipe.text)
+        return one_line(recipe.text).removeprefix("1 × ")
     if attack is None:
         return "by all numbers together"
     return f"{_beside(attack)}{_heaviest(attack)}"
