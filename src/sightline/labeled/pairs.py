@@ -356,7 +356,7 @@ def _largest(group: IndexArray, values: FloatArray) -> FloatArray:
     if np.ptp(values) == 0:
         return np.asarray(most + values[0])
     np.maximum.at(most, group, values)
-    return np.asarray(most)
+    return most
 
 
 def _mixed(keys: WholeArray) -> WholeArray:
