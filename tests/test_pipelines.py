@@ -231,9 +231,9 @@ def test_assert_keeps_fails_with_the_first_screen() -> None:
     with pytest.raises(AssertionError) as error:
         assert_keeps(example_plan("microgrid"))
     said = str(error.value)
-    assert said.startswith("BELOW THE LIMIT  9 records of 18 may keep less")
-    assert "Shortfall  It needs 8.57 times the noise" in said
-    assert "What to change" in said
+    assert said.startswith("BELOW THE LIMIT  Do not publish this yet. 9 of 18 homes may keep less")
+    assert "What to change (audited: each reaches the limit)" in said
+    assert "1. multiply all noise by 8.57" in said
     assert not re.search(r"\bH\d\d\b|\x1b", said)
 
 

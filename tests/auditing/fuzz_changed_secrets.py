@@ -108,7 +108,8 @@ def with_copy(
 ) -> tuple[dict[str, list[Any]], tuple[bool, ...]]:
     """The table with a function of the secret, and some rows more."""
     columns = {name: list(values) for name, values in crossing.columns.items()}
-    values: list[Any] = {"boolean": [False, True], "category": list(CATEGORIES)}.get(crossing.kind, [])
+    named: dict[str, list[Any]] = {"boolean": [False, True], "category": list(CATEGORIES)}
+    values = named.get(crossing.kind, [])
     columns["x"] += [draw.choice(values) if values else round(draw.uniform(*BOUNDS), 2) for _ in range(more)]
     columns["who"] += [f"Q{row}" for row in range(more)]
     columns["k"] += [0] * more

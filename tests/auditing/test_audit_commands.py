@@ -175,7 +175,10 @@ MISTAKES = {
     ),
     "an empty table": ({"table": "home,watts\n"}, "got an empty table"),
     "too many rows": ({"table": TABLE + "A,n,true,7\n"}, "at most 1 row per record"),
-    "no bandwidth": ({"sql": "SELECT COUNT(*) FROM data WHERE watts > 3"}, "bandwidth"),
+    "a bandwidth of nothing": (
+        {"sql": "SELECT COUNT(*) FROM data WHERE watts > 3", "data": "bounds = [0, 10]\nbandwidth = 0.0"},
+        "bandwidth",
+    ),
 }
 
 

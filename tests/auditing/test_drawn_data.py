@@ -8,7 +8,7 @@ import tomllib
 import numpy as np
 import pytest
 
-from sightline.auditing import budget, findings, releases
+from sightline.auditing import budget, releases, unit_findings
 from sightline.auditing.assemble import assemble
 from sightline.auditing.budget import gathered
 from sightline.auditing.findings import Findings, find
@@ -66,7 +66,7 @@ class TestTimeline:
 
     def test_a_large_plan_has_a_few_stages(self, monkeypatch: pytest.MonkeyPatch) -> None:
         whole = result_of().timeline
-        monkeypatch.setattr(findings, "_MOST_ROWS", 1)
+        monkeypatch.setattr(unit_findings, "_MOST_ROWS", 1)
         monkeypatch.setattr(releases, "_STAGES_OF_LARGE_PLANS", 2)
         found = result_of()
         assert found.alternatives == ()

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 import sightline as sl
 from sightline.auditing.budget import budget_report
 from sightline.auditing.nonlinear import slopes
-from sightline.auditing.pricing import feature_range, price
+from sightline.auditing.pricing import bandwidth_of, feature_range, price
 from sightline.errors import InvalidPlan
 from sightline.privacy.accountant import NoiseLaw
 from sightline.privacy.registry import accountants
-from sightline.tables.membership import Feature, Statistic
+from sightline.tables.membership import Band, Feature, Statistic
 from tests.auditing.hand_made import membership_of, partition, plan_of
 
 
@@ -161,7 +161,14 @@ def test_a_sharp_count_moves_by_one_whatever_smooth_step_stands_for_it(bandwidth
     assert feature_range(step, (0.0, 10.0), bandwidth) == 1.0
 
 
-def test_a_local_view_of_a_threshold_needs_its_bandwidth() -> None:
-    step = partition(name="share above", feature=Feature.THRESHOLD, parameter=3.0)
-    with pytest.raises(InvalidPlan, match="share above: expected"):
-        slopes(step, np.array([1.0]), None)
+@pytest.mark.parametrize(
+    ("feature", "parameter"), [(Feature.THRESHOLD, 3.0), (Feature.BAND, Band(low=3.0, high=5.0))]
+)
+def test_a_threshold_has_a_slope_only_with_a_bandwidth(feature: Feature, parameter: float | Band) -> None:
+    """Without one it is audited as a yes or no; an attack that needs the smooth step asks for it by name."""
+    step = partition(name="share above", feature=feature, parameter=parameter)
+    values = np.array([1.0, 3.0])
+    assert slopes(step, values, None).tolist() == [0.0, 0.0]
+    assert (slopes(step, values, 0.5) > 0).all()
+    with pytest.raises(InvalidPlan, match=r"share above: expected \[data\] bandwidth"):
+        bandwidth_of(step, None)

@@ -258,22 +258,22 @@ def test_clipping_is_bounded_by_what_it_can_move(tmp_path: Path) -> None:
 
 
 def test_the_noise_is_on_the_aggregate_and_the_result_says_so(tmp_path: Path) -> None:
-    """100 · AVG with a noise of 5: on the mean it hides a record, on the percentage it would be 0.05."""
+    """100 · AVG with a noise of 500: that of the percentage, so the mean has 5."""
     one_person = "FROM data WHERE id = 'p3'"
     plain = {"name": "mean", "sql": f"SELECT AVG(x) {one_person}", "noise_stddev": 5.0}
-    scaled = {"name": "mean", "sql": f"SELECT ROUND(100 * AVG(x)) AS rate {one_person}", "noise_stddev": 5.0}
+    sql = f"SELECT ROUND(100 * AVG(x)) AS rate {one_person}"
+    scaled = {"name": "mean", "sql": sql, "noise_stddev": 500.0}
     one, two = audit(tmp_path, plain), audit(tmp_path, scaled)
-    assert one.verdict.status is VerdictStatus.PASSED
+    assert one.verdict.status is two.verdict.status is VerdictStatus.PASSED
     assert two.least_remaining_uncertainty == one.least_remaining_uncertainty
     line = '"mean": the noise is on AVG(x); after it: * 100, ROUND.'
-    assert any(text.startswith(line) for text in two.assumptions)
-    # The plan gave a noise: if it meant the percentage, the audit would say too much.
-    assert two.verdict.status is VerdictStatus.NOT_SHOWN
-    assert "noise_first" in two.verdict.text
-    accepted = audit(tmp_path, scaled, limits={"accept": ["noise_first"]})
-    assert accepted.verdict.status is VerdictStatus.PASSED
-    # As hidden as if the noise of 5 were on the percentage, it does not pass.
-    assert audit(tmp_path, {**plain, "noise_stddev": 0.05}).verdict.passed is False
+    assert any(text.startswith(line) and "of the published number" in text for text in two.assumptions)
+    # A noise of 5 on the percentage is 0.05 on the mean: neither passes, accepted or not.
+    few = audit(tmp_path, {**plain, "noise_stddev": 0.05})
+    for limits in ({}, {"accept": ["noise_first"]}):
+        less = audit(tmp_path, {**scaled, "noise_stddev": 5.0}, limits=limits)
+        assert less.verdict.status is few.verdict.status is VerdictStatus.FAILED
+        assert less.least_remaining_uncertainty == few.least_remaining_uncertainty
 
 
 def test_a_budget_prices_the_aggregate(tmp_path: Path) -> None:

@@ -130,8 +130,8 @@ def test_noise_that_is_given_costs_what_the_memberships_say() -> None:
     )
     assert price(by_table, spread).multipliers == pytest.approx([1.0])
     # What an attack on this table leaves depends on its own rows, whatever the noise is priced for.
-    assert price(plan, spread).kept_of_anything == pytest.approx(math.exp(-0.25), rel=1e-9)
-    assert price(by_table, spread).kept_of_anything == pytest.approx(math.exp(-0.25), rel=1e-9)
+    assert find(plan, spread).kept_by_noise == pytest.approx(math.exp(-0.25), rel=1e-9)
+    assert find(by_table, spread).kept_by_noise == pytest.approx(math.exp(-0.25), rel=1e-9)
 
 
 def test_the_result_says_whose_sensitivities_they_are() -> None:

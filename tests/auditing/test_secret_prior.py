@@ -106,18 +106,22 @@ def test_a_yes_or_no_is_a_coin_and_never_keeps_less_than_the_noise_guarantees(ac
     scale = examined.pricing.scale[0]
     alone = result.exposed[0]
     assert alone.size == 1
+    ends, found = alone.remaining_uncertainty, examined.linear
+    assert found is not None
+    linear = float(found.exposure.upper[found.people == 1][0, 0])
     if accountant == "zcdp":
         expected = coin_risk(1 / scale**2)
-        assert alone.remaining_uncertainty.lower == pytest.approx(expected, abs=1e-6)
-        assert alone.remaining_uncertainty.upper == pytest.approx(1 / (1 + 1 / (4 * scale**2)))
+        assert linear == pytest.approx(1 / (1 + 1 / (4 * scale**2)))
     else:
         # The risk of the posterior probability of yes, integrated over the answers.
         y = np.linspace(-40 * scale, 1 + 40 * scale, 400_001)
         no, yes = (np.exp(-np.abs(y - value) / scale) / (2 * scale) for value in (0.0, 1.0))
-        risk = np.sum(no * yes / (no + yes)) / 2 * (y[1] - y[0])
-        assert alone.remaining_uncertainty.lower == pytest.approx(4 * risk, rel=1e-5)
-        assert alone.remaining_uncertainty.upper == pytest.approx(1 / (1 + 1 / (8 * scale**2)))
-    assert result.guaranteed_by_noise == pytest.approx(alone.remaining_uncertainty.lower, abs=1e-6)
+        expected = 4 * np.sum(no * yes / (no + yes)) / 2 * (y[1] - y[0])
+        assert linear == pytest.approx(1 / (1 + 1 / (8 * scale**2)))
+    assert ends.lower == pytest.approx(expected, rel=1e-5)
+    assert ends.lower <= expected * (1 + 1e-9) <= ends.upper * (1 + 2e-9)
+    assert ends.upper <= linear * (1 + 1e-9)
+    assert result.guaranteed_by_noise == pytest.approx(alone.remaining_uncertainty.lower, rel=1e-5)
     assert any("yes or no with even chances" in line for line in result.assumptions)
 
 
@@ -174,7 +178,7 @@ def test_more_noise_helps_secrets_of_few_values_too(data: dict[str, object], acc
 
 @pytest.mark.slow
 def test_the_order_of_the_categories_changes_nothing_and_the_sharpest_count_is_told() -> None:
-    found = []
+    found, uppers = [], []
     for categories in (["0", "A", "B"], ["A", "B", "0"]):
         settings = {"statistic": Statistic.SUM, "feature": Feature.INDICATOR}
         parts = [partition(0, f"all: {one}", parameter=one, **settings) for one in categories]
@@ -184,22 +188,34 @@ def test_the_order_of_the_categories_changes_nothing_and_the_sharpest_count_is_t
             {"name": "zeros", "noise_stddev": 0.3},
             data={**DATA, "categories": categories},
         )
-        found.append(assemble(find(plan, membership_of(parts, [["x", "y", "y"]] * 4))))
+        examined = find(plan, membership_of(parts, [["x", "y", "y"]] * 4))
+        assert examined.linear is not None
+        uppers.append(np.sort(examined.linear.exposure.upper.ravel()))
+        found.append(assemble(examined))
     one, other = (result.exposed[0] for result in found)
     assert one.category == other.category == "0"
     assert one.rmse == pytest.approx(other.rmse)
     assert one.rmse == pytest.approx(0.3, rel=1e-2)
-    ends = [one.remaining_uncertainty, other.remaining_uncertainty]
     # Each end is widened by its stated error, which depends on the order of the sums.
     error = 4 * sum(result.relative_error for result in found)
     assert error < 1e-9
-    for end in ("lower", "upper"):
-        assert getattr(ends[0], end) == pytest.approx(getattr(ends[1], end), rel=error)
+    np.testing.assert_allclose(*uppers, rtol=error)
+    # All worlds of the record of group x, which shares no count: both ends are drawn, about the same risk.
+    worlds = worlds_of(1, 3)
+    means = np.column_stack([worlds == 0, worlds == 1, worlds == 2, worlds == 0]).astype(float)
+    scale = np.array([10.0, 10.0, 10.0, 0.3])
+    risks, errors = exact_risks(means, (worlds == 0).astype(float), scale, NoiseLaw.GAUSSIAN) / (2 / 9)
+    for ends in (one.remaining_uncertainty, other.remaining_uncertainty):
+        assert ends is not None
+        assert ends.lower <= risks[0] + 5 * errors[0]
+        assert ends.upper >= risks[0] - 5 * errors[0]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("accountant", ["zcdp", "laplace"])
-def test_nobody_keeps_less_than_the_noise_guarantees_and_a_histogram_leaves_that(accountant: str) -> None:
+def test_nobody_keeps_less_than_the_noise_guarantees_and_a_histogram_leaves_that(
+    accountant: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     settings = {"statistic": Statistic.SUM, "feature": Feature.INDICATOR}
     parts = [partition(0, f"all: {one}", parameter=one, **settings) for one in CATEGORIES]
     plan = plan_of(
@@ -207,8 +223,23 @@ def test_nobody_keeps_less_than_the_noise_guarantees_and_a_histogram_leaves_that
         data={**DATA, "categories": CATEGORIES},
         privacy={"epsilon": 4.0, "delta": 1e-5, "accountant": accountant},
     )
-    result = assemble(find(plan, membership_of(parts, [["x", "y", "y"]] * 3)))
+    membership = membership_of(parts, [["x", "y", "y"]] * 3)
+    examined = find(plan, membership)
+    result = assemble(examined)
     least = result.least_remaining_uncertainty
+    assert least is not None
+    assert result.guaranteed_by_noise is not None
+    worlds = worlds_of(1, 3)
+    means = (worlds == np.arange(3)).astype(float)
+    pricing = examined.pricing
+    scale = np.full(3, pricing.scale[0])
+    risks, errors = exact_risks(means, means, scale, pricing.bounding_law) / (2 / 9)
+    assert least.lower <= np.min(risks + 5 * errors)
+    assert least.upper >= np.min(risks - 5 * errors)
+    assert result.guaranteed_by_noise <= least.lower
+    # Without the risk over all worlds of the record, which is more than a count of one category leaves:
+    monkeypatch.setattr("sightline.labeled.assessment.with_small_worlds", lambda _, *ends: ends)
+    least = assemble(find(plan, membership)).least_remaining_uncertainty
     assert least is not None
     if accountant == "zcdp":
         assert result.guaranteed_by_noise == pytest.approx(least.lower, abs=1e-6)

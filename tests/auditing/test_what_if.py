@@ -212,7 +212,7 @@ def test_some_plans_have_none_and_say_why(change: dict[str, Any], why: str) -> N
 
 
 def test_large_plans_have_none_and_say_why(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sightline.auditing.findings._MOST_ROWS", 1)
+    monkeypatch.setattr("sightline.auditing.unit_findings._MOST_ROWS", 1)
     result = sl.audit(microgrid_months("January", "March"), what_if=True)
     assert (result.what_if, result.no_what_if) == (
         None,

@@ -1,4 +1,7 @@
-"""The common factor: the least one by the audit's lower ends, for few factorisations."""
+"""The common factor: the least one by the estimates of the audit's lower ends, for few factorisations.
+
+The audit has more bounds for a yes or no: it shows no less than the estimates.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,7 @@ CASES: dict[str, tuple[Any, dict[str, Any], float, float]] = {
     "enough": (MEANS, NUMBER, 1e3, 0.5),
 }
 _FEW = 14  # that find the factor to nine digits
-_LESS = 1 - 1e-6  # of the variance that the least factor adds, with which the audit does not pass
+_LESS = 1 - 1e-6  # of the variance that the least factor adds, with which the estimates do not keep the limit
 
 
 def task_for(folder: Path, name: str, *, seed: int = 0) -> DesignTask:
@@ -60,7 +63,10 @@ def test_few_factorisations_find_the_least_common_factor(
     assert task.lowest(found.stddevs) >= task.limit
     if enough > 1:
         less = task.times_common(1 + (np.max((found.stddevs / task.common_base)[task.free]) ** 2 - 1) * _LESS)
-        assert task.lowest(less) < task.limit
+        assert task.estimate(less) < task.limit
+        assert task.lowest(less) >= task.estimate(less) * (1 - 1e-6)
+        if name != "yes or no":
+            assert task.lowest(less) < task.limit
 
 
 def test_noise_that_is_enough_needs_no_factorisation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -420,7 +420,7 @@ def test_a_large_plan_says_that_its_common_factor_is_an_estimate(
     """The proposal is audited all the same, and the estimate is what the audit of a small plan finds."""
     plan = plan_for(write_table(tmp_path), MEANS, noise=1.0, data=NUMBER)
     small = sl.design(plan, limit=0.5)
-    monkeypatch.setattr("sightline.auditing.findings._MOST_ROWS", 5)
+    monkeypatch.setattr("sightline.auditing.unit_findings._MOST_ROWS", 5)
     large = sl.design(plan, limit=0.5)
     assert small.common_factor_audited
     assert not large.common_factor_audited

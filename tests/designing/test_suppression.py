@@ -132,17 +132,29 @@ def test_no_fewer_numbers_are_enough(tmp_path: Path, name: str, seed: int) -> No
 
 @pytest.mark.slow
 def test_a_quick_audit_agrees_with_the_audit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without the bound for small plans, which it does not know."""
-    monkeypatch.setattr("sightline.labeled.assessment.with_chords", lambda design, lower, upper: lower)
+    """Without the bounds for small plans, for pairs, and over all worlds: it does not know them."""
+    with_none = {
+        "with_chords": lambda design, lower, upper: lower,
+        "with_pairs": lambda design, lower, upper: lower,
+        "with_small_worlds": lambda design, *ends: ends,
+    }
+
+    def least(ceilings: Ceilings, kept: np.ndarray) -> float:
+        found = ceilings.audited(kept)
+        return 1.0 if found is None or found.least is None else found.least.lower
+
     for name in ("number", "yes or no"):
         ceilings = Ceilings.of(task_for(capped(tmp_path, name, people=25), 0.5))
         quick, cells = ceilings.quick, ceilings.may_go
         generator = np.random.default_rng(5)
         for _ in range(12):
             kept = cells[generator.random(cells.size) < 0.4]
-            found = ceilings.audited(kept)
-            least = 1.0 if found is None or found.least is None else found.least.lower
-            assert quick.least(*ceilings._rows(kept)) == pytest.approx(least, rel=1e-6)
+            quickly = quick.least(*ceilings._rows(kept))
+            with monkeypatch.context() as patched:
+                for bound, none in with_none.items():
+                    patched.setattr(f"sightline.labeled.assessment.{bound}", none)
+                assert quickly == pytest.approx(least(ceilings, kept), rel=1e-6)
+            assert quickly <= least(ceilings, kept) * (1 + 1e-6)
 
 
 @pytest.mark.slow

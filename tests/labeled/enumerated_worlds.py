@@ -24,7 +24,7 @@ class Few:
 
     @property
     def values(self) -> int:
-        return self.counted.shape[2]
+        return int(self.counted.shape[2])
 
     def worlds(self) -> tuple[np.ndarray, np.ndarray]:
         """Of every world the value of each row, and the exact numbers."""
@@ -38,7 +38,7 @@ class Few:
         k = self.values
         held = np.eye(k)[worlds].reshape(len(worlds), -1)
         posterior = chances @ held
-        return (posterior * (1 - posterior)).reshape(len(chances), -1, k) * k**2 / (k - 1)
+        return np.asarray((posterior * (1 - posterior)).reshape(len(chances), -1, k) * k**2 / (k - 1))
 
     def without_noise(self) -> np.ndarray:
         """Rows × values: what the exact numbers leave."""

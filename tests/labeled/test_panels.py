@@ -11,7 +11,7 @@ from sightline.labeled.bounds.target import Seen
 from sightline.labeled.row_products import RowProducts
 from sightline.labeled.unit_design import Design, RowNoise
 from tests.labeled.naive_panels import Panel, random_panel
-from tests.labeled.test_persons import PRIOR, _check_recipe
+from tests.labeled.test_persons import PRIOR, _check_recipe, _inverse
 
 ROUTES = {
     "decomposed": {},
@@ -35,8 +35,8 @@ def check(panel: Panel, *, proved_each: bool = True) -> int:
     design, examples = panel.design(PRIOR)
     found, people = assess(design), np.asarray(design.units.people)
     G, v, yes = panel.information(), PRIOR.variance, 0
-    posterior = np.linalg.inv(G + np.eye(len(G)) / v) / v
-    van_trees = np.linalg.inv(G + np.diag(PRIOR.precision(np.diagonal(G)))) / v
+    posterior = _inverse(G + np.eye(len(G)) / v) / v
+    van_trees = _inverse(G + np.diag(PRIOR.precision(np.diagonal(G)))) / v
     for kind, person in enumerate(examples):
         if people[kind] == 1:
             assert found.directions[kind] == panel.directions(person)
@@ -84,6 +84,7 @@ def homes(generator: np.random.Generator, count: int, days: int, hours: int, gap
 def test_the_home_that_is_not_in_the_pilot_group_is_found(gaps: float) -> None:
     panel = homes(np.random.default_rng(3), 4, 9, 8, gaps)
     design, examples = panel.design(PRIOR)
+    assert isinstance(design.units, units.Units)
     assert np.diff(design.units.starts).min() > units.MANY_ROWS
     found = assess(design)
     alone = np.asarray(design.units.people) == 1  # of pilot homes that are alike, the sum is identifiable
@@ -95,7 +96,8 @@ def test_a_family_bounds_everyone_in_it(route: str) -> None:
     generator = np.random.default_rng(5)
     table = generator.integers(0, 2, (12, 7))
     block = panel_block(table, generator.integers(0, 4, (9, 12)))
-    form = RowNoise.of(*[generator.uniform(0.5, 2, 7)] * 2, np.zeros(7), np.ones(7)).form
+    scales = generator.uniform(0.5, 2, 7)
+    form = RowNoise.of(scales, scales, np.zeros(7), np.ones(7)).form
     low, high = block.ranges(form)
     for kind, times in enumerate(block.times):
         scaled = np.sqrt(times)[:, None] * table

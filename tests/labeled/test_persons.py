@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from sightline.arrays import FloatArray
 from sightline.labeled.assessment import assess
 from sightline.labeled.bounds.priors import CosineSquaredPrior
 from sightline.labeled.bounds.target import Seen
@@ -33,13 +34,17 @@ def test_decisions_are_those_of_exact_rank() -> None:
     assert yes > 100
 
 
+def _inverse(matrix: FloatArray) -> FloatArray:
+    return np.asarray(np.linalg.inv(matrix), dtype=np.float64)
+
+
 def test_numbers_are_those_of_dense_algebra() -> None:
     for panel in panels(80):
         design, examples = panel.design(PRIOR)
         found, people = assess(design), np.asarray(design.units.people)
         G, v = panel.information(), PRIOR.variance
-        posterior = np.linalg.inv(G + np.eye(len(G)) / v) / v
-        van_trees = np.linalg.inv(G + np.diag(PRIOR.precision(np.diagonal(G)))) / v
+        posterior = _inverse(G + np.eye(len(G)) / v) / v
+        van_trees = _inverse(G + np.diag(PRIOR.precision(np.diagonal(G)))) / v
         for kind, person in enumerate(examples):
             rows = panel.rows(person)
             if rows.size == 1:

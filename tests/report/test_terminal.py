@@ -117,7 +117,7 @@ def test_a_survey_under_a_budget() -> None:
     assert "90 rows are left out, without a secret or a key (for the owner only)" in text
     assert "3 values are outside the bounds: clipped to them (for the owner only)" in text
     assert "age 69, education" in text, "named by public attributes"
-    assert "It holds up to epsilon = 41.2; the noise could be 3.18 times smaller." in " ".join(text.split())
+    assert "It holds up to epsilon = 40; the noise could be 2.99 times smaller." in " ".join(text.split())
     table = text[text.index("accountant  ") :].splitlines()
     names = {line.split()[0] for line in table[1 : 1 + len(ACCOUNTANTS)]}
     assert names == set(ACCOUNTANTS)

@@ -57,7 +57,8 @@ def result(tmp_path_factory: pytest.TempPathFactory) -> sl.AuditResult:
 @pytest.mark.slow
 @FORMS
 def test_every_assumption_has_a_line_with_its_reason(result: sl.AuditResult, shown: Shown) -> None:
-    assert {one.name.value for one in result.unverified} == {"clipped", "empty", "homogeneous"}
+    names = {one.name.value for one in result.unverified}
+    assert names == {"clipped", "empty", "homogeneous", "few_values"}
     text = shown(result)
     for one in result.unverified:
         assert f"{one.name.value}: {one.reason}" in text

@@ -86,10 +86,12 @@ def parquet_of(columns: dict[str, list[Any]], folder: Path) -> str:
 def test_the_result_is_that_of_the_same_rows_in_a_file(name: str, tmp_path: Path) -> None:
     held = sl.audit(plan_over(held_by(name, HOMES)))
     in_file = sl.audit(plan_over(parquet_of(HOMES, tmp_path)))
-    own = {"source", "plan", "publishable_plan"}
+    own = {"source", "table_digest", "plan", "publishable_plan"}  # a digest is of a file
     assert held.model_dump(exclude=own) == in_file.model_dump(exclude=own)
     assert held.source in {"a pandas DataFrame", "a Polars DataFrame", "an Arrow table", "a DuckDB relation"}
     assert f'source = "{held.source}"' in held.plan
+    assert held.table_digest is None
+    assert in_file.table_digest is not None
     assert (held.dropped, held.clipped) == (2, 1)
 
 

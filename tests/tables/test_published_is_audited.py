@@ -289,17 +289,32 @@ class TestADifferenceIsAnError:
 
 
 GAMING = [
-    ("SELECT region, AVG(load) AS m FROM data GROUP BY region ORDER BY ALL", "an item of the SELECT list"),
     ("SELECT region, AVG(load) AS m FROM data GROUP BY region ORDER BY -m", "an item of the SELECT list"),
     ("SELECT region, AVG(load) AS m FROM data GROUP BY region ORDER BY m + 0", "an item of the SELECT list"),
-    ("SELECT region, AVG(load) AS age FROM data GROUP BY region ORDER BY age", "as both"),
     ("SELECT region, AVG(load) AS age FROM data GROUP BY region ORDER BY -age", "an item of the SELECT list"),
-    ("SELECT region, AVG(load) FROM data GROUP BY region ORDER BY product(load)", "functions from the list"),
+    (
+        "SELECT region, AVG(load) FROM data GROUP BY region ORDER BY product(load)",
+        "of the secret publish sums, means or counts",
+    ),
     ("SELECT region, AVG(load) FROM data GROUP BY region ORDER BY load", "columns of GROUP BY"),
+    (
+        "SELECT region, AVG(load) FROM data GROUP BY region ORDER BY ALL, SUM(load)",
+        "an item of the SELECT list",
+    ),
+    (
+        "SELECT region, AVG(load) AS age FROM data GROUP BY region ORDER BY age, SUM(age * load)",
+        "an item of the SELECT list",
+    ),
     ("SELECT region, AVG(load) FROM data GROUP BY region ORDER BY 1 + 1", "a constant orders nothing"),
     ("SELECT region, AVG(load) FROM data GROUP BY region ORDER BY region + load", "columns of GROUP BY"),
-    ("SELECT region, product(load), AVG(load) FROM data GROUP BY region", "functions from the list"),
-    ("SELECT age AS region, AVG(load) FROM data GROUP BY region", "as both"),
+    (
+        "SELECT region, product(load), AVG(load) FROM data GROUP BY region",
+        "of the secret publish sums, means or counts",
+    ),
+    (
+        "SELECT age AS region, AVG(load) FROM data GROUP BY region",
+        "columns of GROUP BY outside the aggregates",
+    ),
     (
         "SELECT region, AVG(load) FROM data GROUP BY region HAVING AVG(load) > 3",
         "HAVING on public aggregates",
@@ -311,6 +326,27 @@ GAMING = [
 def test_no_order_or_expression_publishes_exact_numbers(sql: str, reason: str) -> None:
     with pytest.raises(InvalidPlan, match=reason):
         read(sql)
+
+
+@pytest.mark.parametrize(
+    ("sql", "ranked"),
+    [
+        ("SELECT region, AVG(load) AS m FROM data GROUP BY region ORDER BY ALL", True),
+        ("SELECT region, AVG(load) AS age FROM data GROUP BY region ORDER BY age", True),
+        ("SELECT age, AVG(load) AS age FROM data GROUP BY age ORDER BY age", True),
+        ("SELECT age, AVG(load) AS m FROM data GROUP BY age ORDER BY age", False),
+    ],
+)
+def test_lines_are_sorted_by_the_noisy_numbers(sql: str, ranked: bool) -> None:
+    """The noise is on the mean, and sorting comes after it: the order tells no more than the numbers."""
+    (part,) = read(sql).partitions
+    if not ranked:
+        assert part.computed is None
+        return
+    assert part.computed is not None
+    assert part.computed.ranked
+    assert part.computed.noise_on == "AVG(load)"
+    assert part.computed.steps == ("ORDER BY",)
 
 
 def test_an_alias_may_have_a_column_s_name_where_nothing_refers_to_it() -> None:

@@ -53,13 +53,13 @@ class KnownSums:
     def _factor(self) -> FloatArray:
         """L of the correlations, L Lᵀ, up to rounding."""
         assert self.correlation is not None
-        found: FloatArray = np.linalg.cholesky(self.correlation + 1e-12 * np.eye(len(self)))
-        return found
+        shifted = self.correlation + 1e-12 * np.eye(len(self))
+        return np.asarray(np.linalg.cholesky(shifted), dtype=np.float64)
 
     def unwhitened(self, combination: FloatArray) -> FloatArray:
         """The weights on the numbers of a combination of independent ones."""
         if self.correlation is not None:
-            combination = np.linalg.solve(self._factor.T, combination)
+            combination = np.asarray(np.linalg.solve(self._factor.T, combination), dtype=np.float64)
         return np.asarray(combination / self.deviation)
 
     def noise(self, combination: FloatArray) -> float:
@@ -67,7 +67,7 @@ class KnownSums:
         scaled = combination * self.deviation
         if self.correlation is None:
             return float(np.linalg.norm(scaled))
-        return float(np.sqrt(max(0.0, scaled @ self.correlation @ scaled)))
+        return float(np.sqrt(max(0.0, float(scaled @ self.correlation @ scaled))))
 
 
 def known_sums(findings: Findings, totals: FloatArray, *, coarse: bool = False) -> KnownSums | None:

@@ -61,7 +61,7 @@ def _accelerated(table: Any, low: FloatArray, high: FloatArray) -> FloatArray:
             continue
         following = (1 + np.sqrt(1 + 4 * momentum**2)) / 2
         ahead, momentum, point = new + (momentum - 1) / following * moved, following, new
-    return point
+    return np.asarray(point)
 
 
 def _exact(table: Any, low: FloatArray, high: FloatArray, start: FloatArray) -> FloatArray:

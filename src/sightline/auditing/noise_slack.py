@@ -309,7 +309,11 @@ def rounded(value: float, *, up: bool) -> float:
 
     >>> rounded(5.1301, up=True), rounded(0.12399, up=False)
     (5.14, 0.123)
+    >>> rounded(1e-5, up=True)  # what has three digits stays as it is
+    1e-05
     """
+    if float(f"{value:.3g}") == value:
+        return value
     step = 10.0 ** (math.floor(math.log10(value)) - 2)
     steps = math.ceil(value / step) if up else math.floor(value / step)
     return float(f"{steps * step:.3g}")

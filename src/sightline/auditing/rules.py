@@ -56,9 +56,9 @@ class Combination:
     def key(self) -> bytes:
         """The same for combinations that are multiples of one sum, or that differ by their sign."""
         if self.is_sum:
-            return (self.coefficients != 0).tobytes()
+            return bytes((self.coefficients != 0).tobytes())
         first = self.coefficients[np.flatnonzero(self.coefficients)[0]]
-        return (self.coefficients * np.sign(first)).tobytes()
+        return bytes((self.coefficients * np.sign(first)).tobytes())
 
 
 def rules_report(findings: Findings, values: Callable[[], RowValues] | None) -> RulesReport | None:

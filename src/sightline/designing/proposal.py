@@ -70,10 +70,11 @@ def certified(task: DesignTask, factors: FloatArray) -> Certified:
 
 
 def certified_common(task: DesignTask, guess: float) -> Certified:
-    """The least common factor on all noise with which the audit passes.
+    """The least common factor on all noise with which the audit passes, by the bounds of the estimates.
 
-    ``guess`` is enough against an attacker who knows all other records. For plans that are too large to be
-    audited for a rival, quick estimates decide where there are some.
+    The audit has more bounds for a yes or no, and may pass with less noise. ``guess`` is enough against an
+    attacker who knows all other records. For plans that are too large to be audited for a rival, quick
+    estimates decide where there are some.
     """
 
     def noise(factor: float) -> FloatArray:

@@ -25,8 +25,10 @@ from __future__ import annotations
 import itertools
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sightline.arrays import FloatArray, IndexArray
 from sightline.labeled.bounds.coin import CoinPrior
@@ -215,7 +217,9 @@ class _Coins:
         columns = self.two or (0,)
         keys = []
         for slot in range(self.rows.rows.shape[2]):
-            parts = [self.rows.rows[:, column, slot].astype(np.int64) for column in columns]
+            parts: list[NDArray[Any]] = [
+                self.rows.rows[:, column, slot].astype(np.int64) for column in columns
+            ]
             if self.rows.weights is not None:
                 parts += [self.rows.weights[:, column, slot] for column in columns]
             if len(parts) == 1:
@@ -265,7 +269,7 @@ class _Coins:
         hashed = _mixed(keys)
         for different in self._different_slots(information):
             group = _groups(keys, hashed, different)
-            agreeing[different] = np.bincount(group, counts)[group[targets]]
+            agreeing[different] = np.asarray(np.bincount(group, counts)[group[targets]], dtype=np.float64)
             # All but those that differ in fewer slots: sets of one slot come first.
             fewer = [one for one in agreeing if one < different]
             exactly = agreeing[different] + sum(
@@ -307,7 +311,8 @@ class _Coins:
         order = np.argsort(whole, kind="stable")
         for x, y in itertools.combinations(range(width), 2):
             first, second = (_partners(keys, counts, targets, slot) for slot in (x, y))
-            number, used = np.zeros(targets.size), {}
+            number = np.zeros(targets.size)
+            used: dict[int, tuple[IndexArray, BoolArray]] = {}
             for p, q in zip(first.T, second.T, strict=True):
                 corner = keys[targets].copy()
                 both = (p >= 0) & (q >= 0)
@@ -349,7 +354,7 @@ def _largest(group: IndexArray, values: FloatArray) -> FloatArray:
     """The largest value in every group."""
     most = np.zeros(int(group.max()) + 1)
     if np.ptp(values) == 0:
-        return most + values[0]
+        return np.asarray(most + values[0])
     np.maximum.at(most, group, values)
     return most
 

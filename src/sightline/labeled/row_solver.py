@@ -450,7 +450,7 @@ class DenseSolver:
         y = X[:, touched] @ ((table * counts[:, None]).T @ (table @ (K.T @ vectors)))
         features = table @ y[touched]
         # Unit features: orthogonal over the rows of all people of the kind.
-        triangle = np.linalg.qr(np.sqrt(counts)[:, None] * features, mode="r")
+        triangle = np.asarray(np.linalg.qr(np.sqrt(counts)[:, None] * features, mode="r"))
         noise = np.linalg.cholesky(R).T @ np.linalg.solve(triangle.T, y.T).T
         best = np.linalg.svd(noise, full_matrices=False)[2][-1]
         return np.asarray(features @ np.linalg.solve(triangle, best))

@@ -105,7 +105,8 @@ class _Listed:
     def found(self, kinds: IndexArray) -> dict[int, tuple[FloatArray, FloatArray]]:
         """Both ends of some kinds of rows, as far as the work goes; equal components are looked at once."""
         wanted = kinds[self.small[kinds]]
-        order, ends = np.argsort(self.component[wanted], kind="stable"), {}
+        order = np.argsort(self.component[wanted], kind="stable")
+        ends: dict[int, tuple[FloatArray, FloatArray]] = {}
         groups = np.split(wanted[order], np.flatnonzero(np.diff(self.component[wanted][order])) + 1)
         worlds = [self._worlds(int(self.component[group[0]])) for group in groups]
         total = len({one.key for one, _ in worlds})
@@ -191,8 +192,8 @@ class _Worlds:
         chances = np.bincount(group) / len(group)
 
         def left(row: int) -> FloatArray:
-            joint = np.bincount(group * k + self.value(row), minlength=chances.size * k).reshape(-1, k)
-            joint = joint / len(group)
+            met = np.bincount(group * k + self.value(row), minlength=chances.size * k).reshape(-1, k)
+            joint = met / len(group)
             risks = (joint * (chances[:, None] - joint) / chances[:, None]).sum(axis=0)
             return np.asarray(risks * k**2 / (k - 1))
 
@@ -200,7 +201,7 @@ class _Worlds:
 
     def _matching(self, row: int, asked: int, most: int) -> float:
         """The bound of a greedy matching."""
-        k, total = self.table.shape[1], 0.0
+        k, total = int(self.table.shape[1]), 0.0
         left = np.full(self.shape, 1.0 / len(self.answers))
         left[(slice(None),) * row + (asked,)] *= k - 1
         moves, risks = self._directions(row, asked, most)
@@ -256,7 +257,7 @@ class _Worlds:
         shift = np.abs(change) * np.sqrt(noise) / 2
         one = self.noise.laplace == 1
         logarithm = np.where(one, 2 * (np.log1p(shift) - shift), -(shift**2))
-        return np.exp(logarithm.sum(axis=1))
+        return np.asarray(np.exp(logarithm.sum(axis=1)))
 
     @cached_property
     def _changes(self) -> dict[tuple[int, int, int], FloatArray]:

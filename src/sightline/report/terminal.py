@@ -75,8 +75,8 @@ def _print_sections(result: AuditResult, screen: Console) -> None:
     print_unverified(result, screen)
     if result.rules is not None:
         screen.print(f"\n[bold]Rules[/]  {result.rules.checked}")
-        for one in result.rules.broken or ():
-            screen.print("  ", one_line(one.text), sep="", markup=False, soft_wrap=True)
+        for broken in result.rules.broken or ():
+            screen.print("  ", one_line(broken.text), sep="", markup=False, soft_wrap=True)
     screen.print("\n[bold]What this rests on[/]")
     for line in result.assumptions:
         screen.print("  ", line, sep="", markup=False, soft_wrap=True)

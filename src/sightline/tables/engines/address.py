@@ -78,9 +78,14 @@ def own_names(source: str) -> frozenset[str]:
     (['homes', 'homes.csv.gz'], ['homes', 'main.homes'])
     >>> sorted(own_names("postgresql://db/grid?table=public.homes")), own_names("postgresql://db/grid")
     (['homes', 'public.homes'], frozenset())
+    >>> sorted(own_names("spark://local[2]?table=homes"))
+    ['homes']
     """
-    if scheme_of(source) is not None:
-        found = parse_qs(split_address(source).query).get("table", [""])[0]
+    scheme = scheme_of(source)
+    if scheme is not None:
+        # No host of Spark's local masters can be read as one: local[2].
+        query = source.partition("?")[2] if scheme in SPARK_SCHEMES else split_address(source).query
+        found = parse_qs(query).get("table", [""])[0]
     else:
         path, _, table = source.strip().partition("::")
         file = re.split(r"[/\\]", path)[-1].casefold()
