@@ -66,7 +66,7 @@ def test_the_audit_says_what_the_labeled_engine_says_when_fed_by_hand(
     result = assemble(found, top=50)
 
     # By hand: a row of weights for every published number and every copy, noise by the accountant's formula.
-    kappa = sl.ZeroConcentrated(sl.Budget(epsilon=1.0, delta=1e-5)).kappa(times * len(lines))
+    kappa = sl.GaussianDP(sl.Budget(epsilon=1.0, delta=1e-5)).kappa(times * len(lines))
     rows, noise = [], []
     for cell in membership.cells:
         member = np.array([group == (cell.key[0] if cell.key else "") for group in lines[cell.partition]])
@@ -158,7 +158,7 @@ def test_the_recipe_of_the_paper() -> None:
     assert one.recipe is not None
     assert one.recipe.text == '51 × "with A7" − 50 × "without A7"'
     assert [(s.release, s.weight) for s in one.recipe.steps] == [("with A7", 51.0), ("without A7", -50.0)]
-    kappa = sl.ZeroConcentrated(sl.Budget(epsilon=1.0, delta=1e-5)).kappa(2)
+    kappa = sl.GaussianDP(sl.Budget(epsilon=1.0, delta=1e-5)).kappa(2)
     assert one.rmse == pytest.approx(math.sqrt(4 * kappa * 10**2 / 2), rel=1e-9)  # one_contrast_kappa_over_L
     assert one.rmse_percent_of_range == pytest.approx(one.rmse * 10)
     assert result.identifiable_records == 1
@@ -321,7 +321,7 @@ def moments(orders: list[int], values: list[float], **changes: object) -> AuditR
 def test_the_moments_of_one_group_have_the_bound_of_the_release_curve() -> None:
     values = [-0.6, 0.1, 0.8]
     result = moments([1, 2, 3, 4], values)
-    accountant = sl.ZeroConcentrated(sl.Budget(epsilon=1.0, delta=1e-5))
+    accountant = sl.GaussianDP(sl.Budget(epsilon=1.0, delta=1e-5))
     curve = sl.release_curve(
         values, family=sl.Moments(convention="tight"), accountant=accountant, releases=[4]
     )
