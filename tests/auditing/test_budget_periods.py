@@ -198,8 +198,9 @@ def test_a_plan_with_periods_reads_back() -> None:
 
 @pytest.fixture(scope="module")
 def table(tmp_path_factory: pytest.TempPathFactory) -> str:
+    # Every group has a small, two middling and a large value: the secret does not follow the group.
     path = tmp_path_factory.mktemp("periods") / "rows.csv"
-    path.write_text("id,g,x\n" + "".join(f"{i},{i % 10},{(7 * i) % 10}.{i}\n" for i in range(40)))
+    path.write_text("id,g,x\n" + "".join(f"{i},{i % 10},{3 * (i // 10)}.{7 * i % 10}\n" for i in range(40)))
     return str(path)
 
 

@@ -51,10 +51,10 @@ def dashboards() -> Iterator[Dashboard]:
 def same_noise_epsilon(*, epsilon: float, releases: int) -> float:
     """The budget for all releases that asks for the noise of one release with a budget of its own.
 
-    Eight releases with a budget of 1 each cost as much as one budget of about 2.9:
+    Eight releases with a budget of 1 each cost as much as one budget of about 3.15:
 
     >>> round(same_noise_epsilon(epsilon=1.0, releases=8), 2)
-    2.94
+    3.15
     """
     wanted = accountant_named(_ACCOUNTANT, Budget(epsilon=epsilon, delta=_DELTA)).kappa(1)
     low, high = epsilon, epsilon * releases  # by basic composition it costs no more

@@ -66,7 +66,7 @@ def quotients(product: Product, vectors: FloatArray) -> tuple[FloatArray, FloatA
 def at_most(matrix: FloatArray, near: float, off: float = 0.0) -> float:
     """At least the largest eigenvalue of one matrix, and little more if it is ``near`` + ``off`` or less.
 
-    >>> bool(3 <= at_most(np.array([[2.0, 1.0], [1.0, 2.0]]), 2.9) < 3.3)
+    >>> bool(3 <= at_most(np.array([[2.0, 1.0], [1.0, 2.0]]), 2.9, 0.2) < 3.3)
     True
     """
     size, scale = len(matrix), float(np.linalg.norm(matrix)) + float(np.finfo(np.float64).tiny)

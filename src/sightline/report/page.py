@@ -175,6 +175,7 @@ def report_html(result: AuditResult, *, publishable: bool = False, date: str | N
     ``publishable`` leaves out what is for the table's owner only. ``date`` is printed as it is given.
     """
     shown = result.publishable() if publishable else result
+    _ = shown.what_to_change  # the page lists all of it: its first screen chooses among all, too
     words = {
         "publishable": publishable,
         "date": date,
