@@ -27,7 +27,7 @@ from sightline.errors import InvalidInput, InvalidPlan, TooMuchWork, require
 from sightline.numerics.device import HOST, Device
 from sightline.numerics.one_thread import blas_threads_for
 from sightline.progress import Progress, report, reporting, silent
-from sightline.tables.engines.data_files import file_digest
+from sightline.tables.engines.data_files import digest_later
 from sightline.tables.membership import Membership
 from sightline.tables.streamed import StreamedTable
 
@@ -159,7 +159,7 @@ def _result(session: Session, findings: Findings, *, top: int = 20, names: bool 
         keys=session.keys(findings.membership),
         totals=partial(session.totals, membership=findings.membership),
         design_noise=_design_noise,
-        digest=partial(file_digest, session.plan.data.source, session.base),
+        digest=digest_later(session.plan.data.source, session.base),
         rules=_rules(session, findings),
     )
 

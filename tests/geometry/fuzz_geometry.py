@@ -100,6 +100,12 @@ def check(generator: np.random.Generator, trial: int, count: Counter[str]) -> No
             compare_increment(found, case, (members, places, nuisance), generator, count)
 
 
+def bound_by_information(exact: ExactDesign, functional: list[Fraction]) -> Fraction | None:
+    """The Cramér–Rao bound: under Laplace noise half the variance of the best weights."""
+    mse = exact.functional_mse(functional)
+    return None if mse is None else mse / (2 if exact.laplace else 1)
+
+
 def compare_functional(
     geometry: Geometry,
     case: designs.Case,
@@ -125,7 +131,7 @@ def compare_functional(
     if not coefficients.any() or not exactly:
         return  # a functional that doubles do not hold is another one
     found = geometry.profile(functional=coefficients, known=list(case.known))
-    mse = case.exact.functional_mse(wanted)
+    mse = bound_by_information(case.exact, wanted)
     if found.identifiable is Decision.UNDECIDED:
         count["functionals undecided"] += 1
         return
@@ -201,7 +207,7 @@ def compare_bounds(
         wanted = [Fraction(0)] * case.unknown.size
         for place, entry in zip(places, direction.coefficients, strict=True):
             wanted[place] = Fraction(entry)
-        mse = case.exact.functional_mse(wanted)
+        mse = bound_by_information(case.exact, wanted)
         assert mse is not None, ("a direction that the answers do not show", direction.coefficients)
         off = relative_error(direction.crb, mse)
         assert off <= error + 8 * UNIT, ("direction", direction.crb, float(mse), off, error)

@@ -164,7 +164,6 @@ def _plan(
             else draw.choice(["zcdp", "gaussian-dp", "renyi", "advanced"])
         )
         plan["privacy"] = {"epsilon": draw.choice([0.5, 2.0, 10.0]), "delta": 1e-5, "accountant": accountant}
-        plan["privacy"]["sensitivity"] = "memberships"  # the default of the version before
         if kind.periods:
             plan["privacy"]["periods"] = draw.choice([3, 2, ["one", "two"]])
     return plan

@@ -50,19 +50,26 @@ def plan(case: str) -> Summary:
     kind, _, seed = case.rpartition(" ")
     drawn = drawn_plan(kind, int(seed))
     limit = EVERYONE if int(seed) % 2 == 0 else None
-    result = sl.audit(drawn.complete(), names=True, top=1000, limit=limit)
-    return {"drawn": fingerprint(drawn), **audit_summary(result)}
+    result = sl.audit(priced_as_before(drawn), names=True, top=1000, limit=limit)
+    return {"drawn": fingerprint(drawn), "law": KINDS[kind].noise, **audit_summary(result)}
+
+
+def priced_as_before(drawn: DrawnPlan) -> dict[str, Any]:
+    """A plan with the sensitivities that were the default of the version before."""
+    complete = drawn.complete()
+    return {**complete, "privacy": {"sensitivity": "memberships", **complete.get("privacy", {})}}
 
 
 def design(case: str) -> Summary:
     """A random membership design."""
-    return exposures_summary(drawn_design(int(case)).exposures())
+    drawn = drawn_design(int(case))
+    return {"law": type(drawn.noise).__name__, **exposures_summary(drawn.exposures())}
 
 
 def noise_design(case: str) -> Summary:
     """A random design of noise."""
     drawn, options = drawn_noise_design(int(case))
-    return {"drawn": fingerprint(drawn), **noise_summary(sl.design(drawn.complete(), **options))}
+    return {"drawn": fingerprint(drawn), **noise_summary(sl.design(priced_as_before(drawn), **options))}
 
 
 Compared = Callable[[Summary, Summary], Differences]

@@ -11,7 +11,7 @@ import re
 import shutil
 import tempfile
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import BinaryIO, cast
 
@@ -41,15 +41,22 @@ def existing_file(source: str, base: Path) -> Path:
     return path
 
 
-def file_digest(source: object, base: Path) -> str | None:
-    """The SHA-256 of a table's file; none if it is in no file, or cannot be read any more."""
+def digest_later(source: object, base: Path) -> Callable[[], str | None]:
+    """The SHA-256 of a table's file, when it is asked for; none without a file, or if that has changed."""
     if not isinstance(source, str | Path) or scheme_of(str(source)) is not None:
-        return None
-    try:
-        with (base / str(source).partition("::")[0]).open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-    except (OSError, ValueError):
-        return None
+        return lambda: None
+    path = base / str(source).partition("::")[0]
+    state = file_state(path)
+
+    def digest() -> str | None:
+        try:
+            with path.open("rb") as file:
+                found = hashlib.file_digest(file, "sha256").hexdigest()
+        except (OSError, ValueError):
+            return None
+        return found if file_state(path) == state else None
+
+    return digest
 
 
 def file_state(path: Path) -> tuple[int, ...]:
