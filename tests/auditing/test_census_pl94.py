@@ -30,11 +30,14 @@ def test_the_tables_tell_little_of_one_person_and_much_of_groups_that_are_alike(
     assert least is not None
     assert least.upper == pytest.approx(0.67, abs=0.005)
     assert least.lower == pytest.approx(0.606 if discrete else 0.650, abs=0.001)
-    assert result.verdict.passed is False
-    assert [one.name for one in result.unverified] == ["homogeneous"]
-    assert "239 numbers" in result.verdict.text or discrete
-    assert result.homogeneous
-    assert (result.homogeneous[0].rows, round(result.homogeneous[0].remaining, 2)) == (28, 0.13)
+    # The noise alone leaves half to who knows everyone else; what groups have in common is told beyond it.
+    assert result.verdict.passed is True
+    assert result.unverified == ()
+    above = sl.audit(plan, verdict_only=True, limit=0.62)
+    assert above.verdict.passed is False
+    assert [one.name for one in above.unverified] == ["homogeneous"]
+    assert above.homogeneous
+    assert (above.homogeneous[0].rows, round(above.homogeneous[0].remaining, 2)) == (28, 0.13)
     assert len(result.to_json()) < 1_000_000
     # With the share of the country as the prior, what is left is a larger share of less.
     text = plan.read_text().replace("[limits]", "[attacker]\nprior = { yes = 0.18 }\n\n[limits]")
