@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars
 import pytest
 
 import sightline as sl
@@ -62,7 +63,7 @@ def test_an_audit_prints_the_error_of_its_recipe(
     tmp_path: Path, law: str, epsilon: float, deviation: float
 ) -> None:
     (tmp_path / "t.csv").write_text("who,g,x\n" + "\n".join(f"p{i},{i % 4},{i % 2}" for i in range(5)))
-    plan = {
+    plan: dict[str, Any] = {
         "data": {"source": str(tmp_path / "t.csv"), "record": "who", "secret": "x", "kind": "boolean"},
         "release": [
             {
@@ -103,7 +104,7 @@ def test_persons_with_one_value_are_explained_by_their_own_numbers(tmp_path: Pat
 def test_slack_never_states_the_floor_of_its_search_as_what_is_needed(tmp_path: Path) -> None:
     """In a group of forty the sum alone leaves 97 % of everyone: with no noise to speak of, too."""
     (tmp_path / "t.csv").write_text("who,x\n" + "\n".join(f"p{i},{(7 * i) % 11}" for i in range(40)))
-    plan = {
+    plan: dict[str, Any] = {
         "data": {"source": str(tmp_path / "t.csv"), "record": "who", "secret": "x", "bounds": [0, 10]},
         "limits": {"remaining_uncertainty": 0.5},
         "release": [{"name": "r", "sql": "SELECT SUM(x) FROM data", "noise_stddev": 20.0}],
@@ -112,3 +113,24 @@ def test_slack_never_states_the_floor_of_its_search_as_what_is_needed(tmp_path: 
     assert slack is not None
     assert slack.noise_factor == 1e-5
     assert "even with a hundred-thousandth of the noise" in slack.text
+
+
+def test_the_lower_end_of_a_yes_or_no_is_not_said_to_hold_against_who_knows_the_others() -> None:
+    """Four people in one sharp count hide each other; three of them known, nothing is left of the fourth."""
+    plan: dict[str, Any] = {
+        "data": {"source": polars.DataFrame({"p": list("abcd"), "ill": [True, False, True, False]})},
+        "limits": {"remaining_uncertainty": 0.5},
+        "release": [
+            {"name": "n", "sql": "SELECT COUNT(*) FILTER (WHERE ill) FROM data", "noise_stddev": 0.1}
+        ],
+    }
+    plan["data"] |= {"record": "p", "secret": "ill", "kind": "boolean"}
+    alone, known = sl.audit(plan), sl.audit({**plan, "attacker": {"knows": ["p <> 'a'"]}})
+    assert alone.least_remaining_uncertainty is not None
+    assert known.least_remaining_uncertainty is not None
+    # Of n with k yes, k(n - k)/n² remains; over all counts that is 1 - 1/n of a coin's variance.
+    assert alone.least_remaining_uncertainty.lower == pytest.approx(0.75, abs=0.01)
+    assert known.least_remaining_uncertainty.upper < 0.01
+    said = " ".join(alone.assumptions)
+    assert "even if they know all other" not in said
+    assert "[attacker] knows" in said

@@ -433,8 +433,10 @@ def assumptions(findings: Findings) -> tuple[str, ...]:
     lines += _knowledge(plan)
     if plan.data.secret_kind is not SecretKind.NUMBER:
         lines.append(
-            "There are few values, so attackers can round, and tell records apart that no sum tells apart: "
-            "the lower end holds even if they know all other records."
+            "There are few values, so attackers can round; the lower end allows for that. It counts on "
+            "records that hide each other: where the attacker knows the others, state them in [attacker] "
+            "knows. Where few records share numbers, both ends may come from simulated answers over all "
+            "their values; the chance that one is wrong is below 1e-10."
         )
     lines += _about_noise(pricing)
     if any(plan.copies(release) > 1 for release in plan.releases):
