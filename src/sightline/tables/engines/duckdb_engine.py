@@ -14,6 +14,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any, NoReturn
 from uuid import uuid4
@@ -66,6 +67,26 @@ _LEAST_MEMORY = 1 << 25  # bytes: with less, DuckDB cannot run at all
 _MOST_SPILLED = 10  # times the memory, on disk
 _TIMES = ("DATE", "TIME")  # TIMESTAMP, TIMESTAMP WITH TIME ZONE, TIMESTAMP_NS, …
 _SYNTAX = {"and", "or", "not", "coalesce", "if", "cast"}  # words before brackets that are no functions
+
+
+@cache
+def _built_in_functions() -> frozenset[str]:
+    """The functions of DuckDB itself that are deterministic: those of every connection without extensions."""
+    with duckdb.connect(":memory:", config=_CONFIG) as connection:
+        rows = connection.execute(
+            "SELECT lower(function_name) FROM duckdb_functions() WHERE internal GROUP BY ALL "
+            "HAVING bool_and(function_type = 'scalar' AND stability = 'CONSISTENT')"
+        )
+        pure = {str(row[0]) for row in rows.fetchall()}
+        macros = connection.execute(
+            "SELECT lower(function_name), string_agg(macro_definition, ' ') FROM duckdb_functions() "
+            "WHERE internal AND function_type = 'macro' GROUP BY ALL"
+        ).fetchall()
+    for name, text in macros:  # split_part, say, which is made of functions
+        named = set(re.findall(r'"?(\w+)"?\s*\(', text.lower()))
+        if named <= pure | _SYNTAX and "select" not in text.lower():
+            pure.add(str(name))
+    return frozenset(pure)
 
 
 class DuckDBEngine:
@@ -131,22 +152,7 @@ class DuckDBEngine:
         return files + _BYTES_PER_VALUE * values < _SMALL_TABLE
 
     def functions(self) -> frozenset[str]:
-        rows = self._connection.execute(
-            "SELECT lower(function_name) FROM duckdb_functions() WHERE internal GROUP BY ALL "
-            "HAVING bool_and(function_type = 'scalar' AND stability = 'CONSISTENT')"
-        )
-        pure = {str(row[0]) for row in rows.fetchall()}
-        macros = self._connection.execute(
-            "SELECT lower(function_name), string_agg(macro_definition, ' ') FROM duckdb_functions() "
-            "WHERE internal AND function_type = 'macro' GROUP BY ALL"
-        )
-        for name, text in macros.fetchall():  # split_part, say, which is made of functions
-            if (
-                set(re.findall(r'"?(\w+)"?\s*\(', text.lower())) <= pure | _SYNTAX
-                and "select" not in text.lower()
-            ):
-                pure.add(str(name))
-        return frozenset(pure)
+        return _built_in_functions()
 
     def columns(self, table: str = DATA) -> tuple[Column, ...]:
         described = self._connection.execute(f"DESCRIBE {quoted(table)}").fetchall()
