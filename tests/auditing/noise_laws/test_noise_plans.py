@@ -177,8 +177,16 @@ def test_a_share_under_the_laplace_accountant_follows_zcdp() -> None:
 @pytest.mark.parametrize(
     ("release", "changes", "message"),
     [
-        ({"noise": {"law": "geometric", "stddev": 2.0}}, {}, "a secret of whole numbers with geometric noise"),
-        ({"noise": {"law": "discrete-gaussian", "stddev": 2.0}}, {}, "whole numbers with discrete-gaussian noise"),
+        (
+            {"noise": {"law": "geometric", "stddev": 2.0}},
+            {},
+            "a secret of whole numbers with geometric noise",
+        ),
+        (
+            {"noise": {"law": "discrete-gaussian", "stddev": 2.0}},
+            {},
+            "whole numbers with discrete-gaussian noise",
+        ),
         (
             {"noise": {"law": "discrete-gaussian", "stddev": 1.0}},
             {"data": YES_OR_NO},
