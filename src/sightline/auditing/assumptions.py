@@ -360,7 +360,7 @@ def _about_noise(pricing: Pricing) -> list[str]:
         )
     if PublishedLaw.GEOMETRIC in laws:
         lines.append(
-            "Geometric noise: of a yes or no an answer tells no more than the Gaussian one that it counts as "
+            "Geometric noise: of two values an answer tells no more than the Gaussian one that it counts as "
             "in lower ends; that has up to 1.6 times the information of Laplace noise, where noise is large."
         )
     if PublishedLaw.NONE in laws:
