@@ -353,9 +353,7 @@ def test_a_sharp_local_view_does_not_pass_and_puts_nobody_below() -> None:
 
 
 def test_thresholds_are_seen_through_their_slope() -> None:
-    plan = plan_of(
-        {"name": "above 0"}, {"name": "mean"}, data={**NUMBERS, "bounds": [-1, 1], "bandwidth": 0.2}
-    )
+    plan = plan_of({"name": "above 0"}, {"name": "mean"}, data={**NUMBERS, "bounds": [-1, 1]})
     parts = [partition(0, feature=Feature.THRESHOLD, parameter=0.0, above=False), partition(1)]
     membership = membership_of(parts, [[""] * 2, [""] * 2])
     values = np.array([-0.1, 0.7])

@@ -456,11 +456,6 @@ def assumptions(findings: Findings) -> tuple[str, ...]:
             f"Whether {data_secret} lies above a level or in a band is also audited as a yes or no with even "
             "chances. A record that keeps less of it than the limit is below the limit."
         )
-    if any(part.feature in YES_OR_NO for part in membership.partitions):
-        lines.append(
-            f"Near the true values, logistic steps of bandwidth {plan.data.bandwidth} stand for thresholds; "
-            "noise is priced for the sharp count."
-        )
-    if any(part.feature not in LINEAR for part in membership.partitions):
-        lines.append("Moments and thresholds are linearised at the true values: local and owner-only.")
+    if any(part.feature not in LINEAR | YES_OR_NO for part in membership.partitions):
+        lines.append("Moments are linearised at the true values: local and owner-only.")
     return tuple(lines)

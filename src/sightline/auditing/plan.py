@@ -90,9 +90,6 @@ class Data(Section):
         description="For records with several rows: whether all rows of a record hold one value, or the rows "
         "hold values of their own.",
     )
-    bandwidth: Positive | None = Field(
-        default=None, description="The width of the logistic step that stands for a threshold on the secret."
-    )
 
     @property
     def secret_kind(self) -> SecretKind:

@@ -287,7 +287,6 @@ class OtherSecret(Section):
     bounds: Bounds | None = Field(default=None, description="The smallest and largest value of a number.")
     categories: Categories | None = Field(default=None, description="All values of a categorical secret.")
     kind: Kind | None = Field(default=None, description="As in [data].")
-    bandwidth: Positive | None = Field(default=None, description="As in [data].")
 
     @property
     def audited(self) -> bool:

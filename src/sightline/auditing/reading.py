@@ -69,6 +69,8 @@ _FORMER = {
     ("attacker", "knows_share"): 'write the share among what is known: knows = ["20%"]',
     ("correlation", "correlation"): "write the strategy C of the noise: noise = { mechanism = { file = "
     '"C.npy" }, stddev = 1.0 }, where the noise on the numbers has the covariance of C⁻¹ z',
+    ("data", "bandwidth"): "leave it out: a count above a level is audited as the yes or no that it asks",
+    ("secret", "bandwidth"): "leave it out: a count above a level is audited as the yes or no that it asks",
     ("attacker", "knows_sizes"): "leave it out: the audit is for attackers who know the sizes of groups",
 }
 _SECTIONS: dict[str, type[BaseModel]] = {
