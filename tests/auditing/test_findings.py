@@ -352,21 +352,6 @@ def test_a_sharp_local_view_does_not_pass_and_puts_nobody_below() -> None:
     assert result.verdict.below_limit == 0
 
 
-def test_thresholds_are_seen_through_their_slope() -> None:
-    plan = plan_of({"name": "above 0"}, {"name": "mean"}, data={**NUMBERS, "bounds": [-1, 1]})
-    parts = [partition(0, feature=Feature.THRESHOLD, parameter=0.0, above=False), partition(1)]
-    membership = membership_of(parts, [[""] * 2, [""] * 2])
-    values = np.array([-0.1, 0.7])
-    fetched = RowValues(signature=np.zeros(2, dtype=np.int64), secret=values)
-    found = find(plan, membership, values=lambda: fetched)
-    slope = 1 / (4 * 0.2 * np.cosh(values / 0.4) ** 2)
-    scale = price(plan, membership).scale
-    J = np.array([-slope / 2, [0.5, 0.5]]) / scale[:, None]
-    expected = np.sqrt(np.diag(np.linalg.inv(J.T @ J)))
-    assert found.nonlinear is not None
-    np.testing.assert_allclose(found.nonlinear.exposures.rmse, expected, rtol=1e-9)
-
-
 def test_what_the_local_view_cannot_do_is_refused() -> None:
     plan = plan_of({"name": "squares"}, data={**NUMBERS, "bounds": [0, 1]})
     parts = [partition(0, feature=Feature.POWER, parameter=2)]

@@ -203,8 +203,8 @@ def test_the_kind_of_secret_follows_from_its_domain(
         ),
         (
             changed("data", bandwidth=1.0),
-            "plan: [data] bandwidth: expected no field 'bandwidth', which plans no longer have; leave it out: "
-            "a count above a level is audited as the yes or no that it asks",
+            "plan: [data] bandwidth: expected no field 'bandwidth', which plans no longer have; leave it "
+            "out: a count above a level is audited as the yes or no that it asks",
         ),
         (changed("data", tables={"a": 1}), "plan: [data] tables a: expected text in quotes, got 1"),
         (

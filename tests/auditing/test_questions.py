@@ -422,5 +422,5 @@ def test_noise_of_whole_numbers_is_for_counts_without_weights(tmp_path: Path) ->
     count_of = {"name": "ill", "sql": "SELECT COUNT(*) FILTER (WHERE x) FROM data", "noise": noise}
     assert audit(tmp_path, count_of, table=table, data=data).verdict.passed is True
     weighted = {**count_of, "sql": "SELECT SUM(cost) FILTER (WHERE x) FROM data"}
-    with pytest.raises(InvalidPlan, match="noise on counts of a yes or no"):
+    with pytest.raises(InvalidPlan, match="noise on counts and on sums of whole numbers"):
         audit(tmp_path, weighted, table=table, data=data)

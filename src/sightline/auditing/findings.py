@@ -73,9 +73,16 @@ class Findings:
 
     @property
     def guaranteed(self) -> bool:
-        """Whether the noise alone keeps the limit, whatever the attacker knows and the table holds."""
-        limit = self.plan.limits.remaining_uncertainty
-        return limit is not None and self.kept_by_noise >= limit
+        """Whether the noise alone keeps the limit, whatever the attacker knows and the table holds.
+
+        It leaves a share of whatever is open. It guarantees no ± of those who knew a value more closely.
+        """
+        return self.limit is not None and self.kept_by_noise >= self.limit and not self.plan.limits.known_to
+
+    @cached_property
+    def limit(self) -> float | None:
+        """The share of a secret's variance that must remain, to the stated attacker; none without a limit."""
+        return self.prior.limit(self.plan.limits)
 
     @cached_property
     def kept_by_noise(self) -> float:
@@ -192,7 +199,7 @@ class Findings:
     def _own_not_shown(self) -> int:
         if self.linear is not None:
             return self.linear.not_shown_records
-        limit, table = self.plan.limits.remaining_uncertainty, self.membership.persons
+        limit, table = self.limit, self.membership.persons
         unknown = (self.membership.counts - self.membership.known)[self._unknown]
         if table is not None:
             unknown = table.persons[_unknown_persons(table)]
@@ -284,7 +291,7 @@ def linear_findings(
         linear=lowered,
         exposure=exposure,
         lower=_lower(lowered, exposure, pricing, None),
-        limit=plan.limits.remaining_uncertainty,
+        limit=lowered.prior.limit(plan.limits),
     )
 
 

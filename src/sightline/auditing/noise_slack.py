@@ -42,12 +42,12 @@ def noise_slack(findings: Findings) -> NoiseSlack | None:
     it has. A plan that holds with exact numbers has no slack either: less noise on the others was not looked
     at. Nor has one whose table is streamed: it is assessed once, with the noise as it is.
     """
-    found, limit = findings.linear, findings.plan.limits.remaining_uncertainty
+    found, limit = findings.linear, findings.limit
     if found is None or limit is None or found.least is None or findings.streamed:
         return None
     if any(release.published for release in findings.plan.releases):
         return None
-    holds, share = not findings.not_shown, f"{100 * limit:.4g} %"
+    holds, share = not findings.not_shown, findings.plan.limits.text
     if findings.pricing.exact.any():
         if holds:
             return None

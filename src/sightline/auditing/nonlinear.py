@@ -195,12 +195,13 @@ def nonlinear_findings(
     scale = pricing.scale[seen] * np.where(mean, count, 1.0) / np.sqrt(pricing.times[owner])
     design = MembershipDesign(table[seen], noise=noise_on_rows(pricing, seen, scale), readout=Readout.SUM)
     known = np.flatnonzero(membership.known[signature] > 0)
-    exposures = design.exposures(prior=SecretPrior.of(plan, membership).of_column, known=known)
+    prior = SecretPrior.of(plan, membership)
+    exposures = design.exposures(prior=prior.of_column, known=known)
     return NonlinearFindings(
         exposures=exposures,
         signature=signature,
         fixed_group=int(np.count_nonzero(np.any(membership.signatures >= 0, axis=1))) == 1,
-        limit=plan.limits.remaining_uncertainty,
+        limit=prior.limit(plan.limits),
     )
 
 

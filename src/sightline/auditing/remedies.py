@@ -65,7 +65,7 @@ def more_noise(findings: Findings, slack: NoiseSlack | None) -> Change | None:
         or not _to_improve(findings, found)
     ):
         return None
-    return _more_noise(slack, found.limit)
+    return _more_noise(slack, findings.plan.limits.text)
 
 
 def _to_improve(findings: Findings, found: LinearFindings) -> bool:
@@ -376,13 +376,13 @@ def _drop(findings: Findings, found: LinearFindings, query: int, report: Release
     return _change(ChangeKind.DROP, report.name, (text, text), (effect, cost), after)
 
 
-def _more_noise(slack: NoiseSlack, limit: float) -> Change:
-    factor, share = slack.noise_factor, f"{100 * limit:.4g} %"
+def _more_noise(slack: NoiseSlack, limit: str) -> Change:
+    factor = slack.noise_factor
     if factor is None:
         text = slack.text[0].lower() + slack.text[1:].rstrip(".")
         return Change(kind=ChangeKind.NOISE, release=None, noise_factor=None, epsilon=None, text=text)
     budget = "" if slack.epsilon is None else f", which is a budget of epsilon = {slack.epsilon:.3g}"
-    effect = f"then everyone keeps at least {share}"
+    effect = f"then everyone keeps at least {limit}"
     text = f"multiply all noise by {factor:.3g}{budget}: {effect}"
     return Change(
         kind=ChangeKind.NOISE,

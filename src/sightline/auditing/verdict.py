@@ -33,7 +33,7 @@ def verdict(
     is: then it says that the reason is for the owner only.
     """
     plan, membership, found = findings.plan, findings.membership, findings.linear
-    nonlinear, limit = findings.has_nonlinear, plan.limits.remaining_uncertainty
+    nonlinear, limit = findings.has_nonlinear, findings.limit
     local = None if findings.nonlinear is None else findings.nonlinear.report()
     below = findings.below_limit
     sentences = _guarantee(findings)
@@ -70,6 +70,7 @@ def verdict(
         passed=None if status is None else status is VerdictStatus.PASSED,
         status=status,
         limit=limit,
+        known_to=plan.limits.known_to if limit != plan.limits.remaining_uncertainty else None,
         below_limit=below,
         attacked=min(_attacked(findings), below),
         judged=findings.judged,
@@ -101,8 +102,7 @@ def _status(below: int, unverified: tuple[Unverified, ...]) -> VerdictStatus:
 def _limit_sentences(
     findings: Findings, below: int, status: VerdictStatus, unverified: tuple[Unverified, ...]
 ) -> list[str]:
-    limit = findings.plan.limits.remaining_uncertainty
-    percent = f"{number(100 * (limit or 0.0))} %"
+    percent = findings.plan.limits.text
     open_ones = [one for one in unverified if not one.accepted]
     accepted = [one for one in unverified if one.accepted]
     sentences = []
@@ -132,7 +132,7 @@ def _limit_sentences(
 
 def _attacked(findings: Findings) -> int:
     """Records of which some attack leaves less than the limit, of the secret or of the worst question."""
-    found, limit = findings.linear, findings.plan.limits.remaining_uncertainty
+    found, limit = findings.linear, findings.limit
     own = 0 if found is None or limit is None else found.records(found.upper < limit)
     return max([own, *map(_attacked, findings.questions)])
 

@@ -351,8 +351,10 @@ def _line(result: AuditResult) -> str:
     if verdict.limit is None:
         told = f"{result.identifiable_records:,} of {everyone} can be told apart from everything else"
         return f"{told}. No limit was set: --limit 50% judges it."
-    stddev = percent(math.sqrt(verdict.limit))
-    share = f"{_limit(verdict.limit)} of the variance ({stddev} of the ±) of {one_line(result.secret)}"
+    share = f"{_limit(verdict.limit)} of the variance ({percent(math.sqrt(verdict.limit))} of the ±)"
+    if verdict.known_to is not None:
+        share = f"± {number(verdict.known_to, 6)}"
+    share = f"{share} of {one_line(result.secret)}"
     match verdict.status:
         case VerdictStatus.PASSED if verdict.guaranteed:
             return (
