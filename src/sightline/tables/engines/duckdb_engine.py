@@ -14,6 +14,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NoReturn
 from uuid import uuid4
@@ -131,6 +132,10 @@ class DuckDBEngine:
         return files + _BYTES_PER_VALUE * values < _SMALL_TABLE
 
     def functions(self) -> frozenset[str]:
+        return self._functions
+
+    @cached_property
+    def _functions(self) -> frozenset[str]:
         rows = self._connection.execute(
             "SELECT lower(function_name) FROM duckdb_functions() WHERE internal GROUP BY ALL "
             "HAVING bool_and(function_type = 'scalar' AND stability = 'CONSISTENT')"
