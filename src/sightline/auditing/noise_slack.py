@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-
 from sightline.auditing.findings import Findings, LinearFindings, linear_findings
 from sightline.auditing.pricing import price
 from sightline.auditing.result import NoiseSlack, Verdict, VerdictStatus
