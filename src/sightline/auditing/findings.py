@@ -18,6 +18,7 @@ from sightline.auditing.nonlinear import (
     MOST_ROWS,
     NonlinearFindings,
     features_kept,
+    has_moments,
     is_nonlinear,
     kept_with_nonlinear,
     nonlinear_findings,
@@ -172,9 +173,14 @@ class Findings:
     @property
     def least_about(self) -> tuple[Uncertainty | None, Partition | None]:
         """The bracket with the least lower end, and the question that it is about; none for the secret."""
-        brackets = [(self.own_least, self.question), *(one.least_about for one in self.questions)]
-        found = [(one, about) for one, about in brackets if one is not None]
-        return min(found, key=lambda pair: (pair[0].lower, pair[0].upper), default=(None, None))
+        return self.worst.own_least, self.worst.question
+
+    @property
+    def worst(self) -> Findings:
+        """The findings with the least lower end: these, or those about a yes-or-no question."""
+        brackets = [(one, one.own_least) for one in (self, *self.questions)]
+        found = [((least.lower, least.upper), one) for one, least in brackets if least is not None]
+        return min(found, key=lambda pair: pair[0], default=((), self))[1]
 
     @property
     def below_limit(self) -> int:
@@ -260,7 +266,7 @@ def find(
     )
     pricing = price(plan, membership)
     nonlinear = None
-    if values is not None and is_nonlinear(membership) and membership.rows <= MOST_ROWS:
+    if values is not None and has_moments(membership) and membership.rows <= MOST_ROWS:
         nonlinear = nonlinear_findings(plan, membership, pricing, values())
     return Findings(
         plan=plan,

@@ -99,6 +99,12 @@ def is_nonlinear(membership: Membership) -> bool:
     return any(membership.partitions[p].feature not in LINEAR for p in filled)
 
 
+def has_moments(membership: Membership) -> bool:
+    """Whether anything is published that has a slope at a value, other than that of the value itself."""
+    filled = {cell.partition for cell in membership.cells}
+    return any(membership.partitions[p].feature not in LINEAR | YES_OR_NO for p in filled)
+
+
 def nonlinear_information(
     membership: Membership, pricing: Pricing, *, up_to: int | None = None
 ) -> FloatArray:

@@ -56,14 +56,9 @@ def fewer_numbers(
 def more_noise(findings: Findings, slack: NoiseSlack | None) -> Change | None:
     """A factor on all noise with which everyone keeps the limit; none if it holds, or if some is out."""
     found = findings.linear
-    if (
-        found is None
-        or found.limit is None
-        or slack is None
-        or slack.holds
-        or _is_out(findings).any()
-        or not _to_improve(findings, found)
-    ):
+    if slack is None or slack.holds or _is_out(findings).any():
+        return None
+    if found is not None and (found.limit is None or not _to_improve(findings, found)):
         return None
     return _more_noise(slack, findings.plan.limits.text)
 

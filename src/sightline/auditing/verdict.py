@@ -10,6 +10,7 @@ from sightline.auditing.budget import guaranteed_by_noise
 from sightline.auditing.exposed import ExposedSection
 from sightline.auditing.findings import Findings, LinearFindings
 from sightline.auditing.linear_attacks import LinearAttacks
+from sightline.auditing.nonlinear import has_moments
 from sightline.auditing.plan import AssumptionName
 from sightline.auditing.questions import question_text
 from sightline.auditing.result import Exposed, LocalReport, Uncertainty, Unverified, Verdict, VerdictStatus
@@ -48,10 +49,9 @@ def verdict(
     sentences += _questions(findings)
     if local is not None and not publishable:
         sentences += _local(plan.data.secret, local)
-    elif nonlinear and publishable:  # also if nothing was: that may depend on the values
-        sentences.append("What moments and thresholds show near the true values is for the owner only.")
-    elif nonlinear:
-        sentences.append("What moments and thresholds show near the true values was not computed.")
+    elif has_moments(membership):  # also if nothing was: that may depend on the values
+        told = "is for the owner only" if publishable else "was not computed"
+        sentences.append(f"What moments show near the true values {told}.")
     status = None
     if limit is not None:
         if publishable:
@@ -256,17 +256,20 @@ def _error(one: Exposed) -> float:
 
 
 def sharpest_view(findings: Findings) -> SharpestView | None:
-    """What is known of the record that may keep least; none if nothing that is published shows a value."""
-    least = findings.least
+    """What is known of the record that may keep least; none if nothing that is published shows a value.
+
+    If a yes-or-no question keeps least, it says how often that is guessed right, beside the secret's ±.
+    """
+    worst = findings.worst
+    least, own = worst.own_least, findings.own_least
     if least is None:
         return None
-    prior = findings.prior
-    variance = float(prior.of_column.variance)
-    before = math.sqrt(variance)
-    lower, upper = least.stddev_lower * before, least.stddev_upper * before
+    before = math.sqrt(float(findings.prior.of_column.variance))
+    lower, upper = (before, before) if own is None else (own.stddev_lower * before, own.stddev_upper * before)
     several = findings.membership.persons is not None and findings.plan.data.values != "constant"
     right_before = right_after = None
-    if prior.kind is not SecretKind.NUMBER:
+    if worst.prior.kind is not SecretKind.NUMBER:
+        variance = float(worst.prior.of_column.variance)
         right_before, right_after = (_most_often_right(variance * share) for share in (1.0, least.lower))
     return SharpestView(
         of="rows" if several else "value",
@@ -275,8 +278,8 @@ def sharpest_view(findings: Findings) -> SharpestView | None:
         after_upper=upper,
         right_before=right_before,
         right_after=right_after,
-        total=_total_view(findings) if several and findings.least_about[1] is None else None,
-        text=_view_text(findings, before, least, (right_before, right_after), several)
+        total=_total_view(findings) if several and worst is findings else None,
+        text=_view_text(worst, before, least, (right_before, right_after), several)
         + _if_all_others_are_known(findings),
     )
 
@@ -331,6 +334,8 @@ def _view_text(
     right_before, right_after = right
     if right_before is not None and right_after is not None:
         what = "yes or no" if prior.kind is SecretKind.BOOLEAN else "one category, yes or no,"
+        if findings.question is not None:
+            what = f"whether {question_text(findings.question, data.secret)}"
         return (
             f"An attacker {knows} guesses {what} right {percent(right_before)} of the time before the "
             f"releases. With them, for the most exposed {data.record}, at most "
