@@ -154,7 +154,9 @@ def in_and_out(**changes: object) -> tuple[Plan, Membership]:
 @pytest.mark.slow
 def test_the_recipe_of_the_paper() -> None:
     result = examined(*in_and_out())
-    (one,) = result.exposed
+    group, one = result.exposed  # of the others least remains, by a little
+    assert group.size == 50
+    assert group.remaining_uncertainty == result.least_remaining_uncertainty
     assert one.recipe is not None
     assert one.recipe.text == '51 × "with A7" − 50 × "without A7"'
     assert [(s.release, s.weight) for s in one.recipe.steps] == [("with A7", 51.0), ("without A7", -50.0)]
