@@ -23,7 +23,7 @@ from sightline.auditing.session import Session, opened
 from sightline.auditing.several_secrets import plans_by_secret, together
 from sightline.auditing.table_in_parts import streamed_totals, table_of
 from sightline.auditing.work import WorkLimits
-from sightline.errors import InvalidInput, InvalidPlan, TooMuchWork, require
+from sightline.errors import Interrupted, InvalidInput, InvalidPlan, TooMuchWork, require
 from sightline.numerics.device import HOST, Device
 from sightline.numerics.one_thread import blas_threads_for
 from sightline.progress import Progress, report, reporting, silent
@@ -71,7 +71,8 @@ def audit(  # many parameters: the options of the command of the same name
     The verdict, who is below the limit, what is seen of them, the budget and what reaches the limit are
     computed at once. Every other section is computed when it is first read, or at once with ``full``. With
     ``verdict_only`` the sections that assess the plan again are empty: what each release adds and what to
-    change.
+    change. Ctrl-C after the verdict leaves them out, too: :class:`sightline.errors.Interrupted` has the
+    result as ``result``. It is a ``KeyboardInterrupt``.
     """
     accelerator = HOST if device is None else Device.named(device)
     require(top >= 1, "top >= 1", got=top)
@@ -80,7 +81,8 @@ def audit(  # many parameters: the options of the command of the same name
     if limit is not None:
         checked = with_limit(checked, limit)
     limits = WorkLimits.of(max_memory, max_seconds)
-    results = []
+    results, interrupted = [], False
+    left_out = "the verdict alone was asked for" if verdict_only else ""
     with reporting(limits.watched(progress or silent)):
         for part in plans_by_secret(checked):
             with ExitStack() as stack:
@@ -100,11 +102,17 @@ def audit(  # many parameters: the options of the command of the same name
                     result = _result(session, findings, top=top, names=names)
                     for section in _FIRST:
                         getattr(result, section)
-                if verdict_only:
-                    result = without_the_rest(findings, result, (), "the verdict alone was asked for")
+                if left_out:
+                    result = without_the_rest(findings, result, (), left_out)
                 else:
-                    result = _completed(result, session, findings, limits, names, what_if, full)
+                    try:
+                        result = _completed(result, session, findings, limits, names, what_if, full)
+                    except Interrupted as stopped:
+                        # Of the secrets that follow, the verdict: that of all is the worst of them.
+                        interrupted, left_out, result = True, str(stopped), stopped.result
                 results.append(result)
+    if interrupted:
+        raise Interrupted(together(results))
     return together(results)
 
 
@@ -131,6 +139,9 @@ def _completed(  # many parameters: options of the audit
         if limits.left > 0:
             raise
         return without_the_rest(findings, result, reached, str(over).partition(";")[0])
+    except KeyboardInterrupt:
+        rest = without_the_rest(findings, result, reached, "the audit was interrupted")
+        raise Interrupted(rest) from None
 
 
 def _audit_streamed(

@@ -19,6 +19,7 @@ from sightline.auditing.reading import plan_text, public_source, publishable_pla
 from sightline.auditing.releases import release_accuracies, release_map, release_reports, timeline
 from sightline.auditing.remedies import fewer_numbers, more_noise, reaching
 from sightline.auditing.result import (
+    NOT_ALL,
     SCHEMA_VERSION,
     AuditResult,
     Change,
@@ -140,7 +141,7 @@ def without_the_rest(
     stand_ins = {
         "slack": None,
         "what_to_change": reached,
-        "more_to_change": f"Not everything was computed: {reason}.",
+        "more_to_change": f"{NOT_ALL}: {reason}.",
         "releases": release_reports(findings, compared=False),
         **dict.fromkeys(("timeline", "release_map", "losses", "alternatives"), ()),
     }

@@ -29,6 +29,7 @@ from sightline.errors import InvalidInput, require
 from sightline.format import json_text, number
 
 SCHEMA_VERSION = 1
+NOT_ALL = "Not everything was computed"  # how more_to_change begins where sections were left out
 Section = Callable[[], Any]  # computes what a field of the result holds
 
 # Remaining uncertainty in steps of 5 %: fine enough to draw, too coarse to single out a record.
@@ -378,6 +379,12 @@ class AuditResult(Displayed, ResultPart):
             found: tuple[Change, ...] = self._pending["reaching"]()
             return found
         return tuple(change for change in self.what_to_change if change.reaches_limit)
+
+    @property
+    def cut_short(self) -> str:
+        """Why sections were left out, as a sentence; nothing if all are computed or will be."""
+        text: str = self.__dict__.get("more_to_change", "")
+        return text if text.startswith(NOT_ALL) else ""
 
     @property
     def unit(self) -> str:

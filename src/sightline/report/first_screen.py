@@ -74,7 +74,7 @@ def first_screen(result: AuditResult, width: int, *, full: bool = False) -> list
         head += [Text(f"  {line}") for line in picture(result)]
     exposed, *others = (_printed(one, width) for one in first_lists(result))
     end = [line for one in others for line in one]
-    if line := slack_line(result):
+    if line := result.cut_short or slack_line(result):
         end += [Text(), *_wrapped(line, width)]
     if not full:
         end += _wrapped(more_line(result), width, "dim")
@@ -210,7 +210,7 @@ def change_lines(result: AuditResult) -> list[str]:
     changes: tuple[Change, ...] = result.reaching[:_MOST_CHANGES]
     if changes:
         return [_said(one) for one in changes]
-    if result.verdict.status is VerdictStatus.FAILED:
+    if result.verdict.status is VerdictStatus.FAILED and not result.cut_short:
         reason = "" if result.slack is None else f" {result.slack.text}"
         return [f"Nothing that was tried is enough by itself.{reason} --full lists it."]
     return []
