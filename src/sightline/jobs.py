@@ -99,7 +99,7 @@ def audit(  # many parameters: the options of the command of the same name
                     threads = blas_threads_for(rows=len(table.cells), columns=table.signature_count)
                     stack.enter_context(threads)
                     findings = _find(session, table, accelerator)
-                    result = _result(session, findings, top=top, names=names)
+                    result = _result(session, findings, top=top, names=names, coarser=True)
                     for section in _FIRST:
                         getattr(result, section)
                 if left_out:
@@ -161,8 +161,12 @@ def _audit_streamed(
         return result.complete()  # nothing is left that takes another pass
 
 
-def _result(session: Session, findings: Findings, *, top: int = 20, names: bool = False) -> AuditResult:
-    """The result over an open table; its sections may be read after the table is closed."""
+def _result(
+    session: Session, findings: Findings, *, top: int = 20, names: bool = False, coarser: bool = False
+) -> AuditResult:
+    """The result over an open table; its sections may be read after the table is closed, but for what reaches
+    the limit by ``coarser`` groups.
+    """
     return assemble(
         findings,
         top=top,
@@ -172,7 +176,14 @@ def _result(session: Session, findings: Findings, *, top: int = 20, names: bool 
         design_noise=_design_noise,
         digest=digest_later(session.plan.data.source, session.base),
         rules=_rules(session, findings),
+        coarser=partial(_coarser, session, findings) if coarser else tuple,
     )
+
+
+def _coarser(session: Session, findings: Findings) -> tuple[Change, ...]:
+    from sightline.auditing.coarser import coarser_groups
+
+    return coarser_groups(session, findings)
 
 
 def _rules(session: Session, findings: Findings) -> RulesReport | None:

@@ -216,6 +216,7 @@ class ChangeKind(StrEnum):
     MERGE = "merge"  # publish one of two releases or numbers
     NOISE = "noise"  # multiply all noise
     DESIGN = "design"  # change the noise of some numbers
+    COARSER = "coarser"  # group by something coarser
 
 
 class Change(ResultPart):
@@ -225,7 +226,9 @@ class Change(ResultPart):
     release: str | None
     noise_factor: float | None
     epsilon: float | None
-    variance_factor: float | None = None  # the total variance of the noise after the change, over today's
+    variance_factor: float | None = (
+        None  # the variances of the noise after the change over today's, on average
+    )
     reaches_limit: bool = False  # whether the audit found nobody below the limit after it
     text: str
     effect: str = ""  # what the audit after it found: the end of the text
