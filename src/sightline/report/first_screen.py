@@ -34,6 +34,7 @@ from sightline.report.wording import (
 MOST_LINES = 25  # of a screen: so many fit a terminal with the command above them
 _MOST_EXPOSED, _FEWEST_EXPOSED, _MOST_CHANGES, _MOST_OPEN = 5, 3, 3, 4
 _MOST_RULES = 3
+_MOST_ODD, _MOST_PUBLIC = 2, 6
 _NARROWEST = 40  # characters of a line, below which nothing is cut
 
 # What to do about an assumption that was not verified; others are said with how to accept them alone.
@@ -72,12 +73,15 @@ def first_screen(result: AuditResult, width: int, *, full: bool = False) -> list
     if result.sharpest is not None:
         head += [Text(), *_wrapped(view_line(result), width)]
         head += [Text(f"  {line}") for line in picture(result)]
-    exposed, *others = (_printed(one, width) for one in first_lists(result))
-    end = [line for one in others for line in one]
-    if line := result.cut_short or slack_line(result):
-        end += [Text(), *_wrapped(line, width)]
+    closing = [line for line in (result.cut_short or slack_line(result), public_line(result)) if line]
+    last = [Text()] * bool(closing) + [part for line in closing for part in _wrapped(line, width)]
     if not full:
-        end += _wrapped(more_line(result), width, "dim")
+        last += _wrapped(more_line(result), width, "dim")
+    for most in range(_MOST_RULES, 0, -1):  # fewer broken rules where the screen would be too long
+        exposed, *others = (_printed(one, width) for one in first_lists(result, rules=most))
+        end = [*(line for one in others for line in one), *last]
+        if len(head) + len(end) + min(len(exposed), _FEWEST_EXPOSED + 2) <= MOST_LINES:
+            break
     room = max(MOST_LINES - len(head) - len(end), _FEWEST_EXPOSED + 2)
     return [*head, *exposed[:room], *end]
 
@@ -122,22 +126,23 @@ class FirstList(NamedTuple):
     ordered: bool = False
 
 
-def first_lists(result: AuditResult) -> list[FirstList]:
-    """Whom it concerns, what to change, and what was not verified."""
+def first_lists(result: AuditResult, *, rules: int = _MOST_RULES) -> list[FirstList]:
+    """Whom it concerns, at most so many broken rules, what to change, and what was not verified."""
     audited = " (audited: each reaches the limit)" if result.reaching else ""
     return [
         FirstList(exposed_title(result), exposed_lines(result), table=True),
-        FirstList("Broken rules", rule_lines(result)),
+        FirstList("Broken rules", rule_lines(result, rules)),
         FirstList(f"What to change{audited}", change_lines(result), ordered=True),
         FirstList("Not verified, and needed for a pass", open_lines(result)),
+        FirstList("Looks odd (for the owner only)", odd_lines(result)),
     ]
 
 
-def rule_lines(result: AuditResult) -> list[str]:
+def rule_lines(result: AuditResult, most: int = _MOST_RULES) -> list[str]:
     """The combinations that break a rule of the plan, the fewest people first."""
     if result.rules is None:
         return []
-    lines = [one_line(one.text) for one in result.rules.broken[:_MOST_RULES]]
+    lines = [one_line(one.text) for one in result.rules.broken[:most]]
     more = result.rules.in_all - len(lines)
     return [*lines, f"and {more:,} more: --full"] if more > 0 else lines
 
@@ -228,6 +233,22 @@ def open_lines(result: AuditResult) -> list[str]:
     most = 1 if result.verdict.status is VerdictStatus.FAILED else _MOST_OPEN
     more = len(lines) - most
     return [*lines[:most], f"and {more} more: --full"] if more > 0 else lines
+
+
+def odd_lines(result: AuditResult) -> list[str]:
+    """What a plan that passes declares and looks unlike its table."""
+    passed = result.verdict.status is VerdictStatus.PASSED
+    return [one_line(line) for line in (result.looks_odd or ())[:_MOST_ODD] if passed]
+
+
+def public_line(result: AuditResult) -> str:
+    """The columns that a pass takes as public, if the plan does not declare them; else nothing."""
+    names = result.taken_as_public
+    if not names or result.verdict.status is not VerdictStatus.PASSED:
+        return ""
+    more = f" and {len(names) - _MOST_PUBLIC:,} more" if len(names) > _MOST_PUBLIC else ""
+    listed = ", ".join(short(one_line(name), 24) for name in names[:_MOST_PUBLIC])
+    return f"Taken as public, since [data] public does not say: {listed}{more}."
 
 
 def _sentence(one: Unverified, result: AuditResult) -> str:
