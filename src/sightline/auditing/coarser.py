@@ -105,8 +105,8 @@ def _ways(session: Session, column: str) -> Iterator[tuple[str, str]]:
                 f"SELECT COUNT(DISTINCT {quoted}) AS fine, COUNT(DISTINCT {both}) AS coarse, "
                 f"COUNT(DISTINCT CAST({quoted} AS TEXT) || '/' || CAST({both} AS TEXT)) AS pairs FROM data"
             )
-            found = {key: int(value[0]) for key, value in session.engine.fetch(query).items()}
-            if _FEWEST_BANDS <= found["coarse"] < found["fine"] == found["pairs"]:
+            sizes = {key: int(value[0]) for key, value in session.engine.fetch(query).items()}
+            if _FEWEST_BANDS <= sizes["coarse"] < sizes["fine"] == sizes["pairs"]:
                 yield both, f"{other}, which {column} decides"
 
 

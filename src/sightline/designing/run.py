@@ -69,8 +69,19 @@ def design(  # many parameters: the options of one command
         )
     parts = plans_by_secret(checked)
     with reporting(progress):
-        options = {"digits": digits, "names": names, "top": top, "other_limits": other_limits}
-        found = [_about_one(part, base, Grain(grain), Loss(loss), **options) for part in parts]
+        found = [
+            _about_one(
+                part,
+                base,
+                Grain(grain),
+                Loss(loss),
+                digits=digits,
+                names=names,
+                top=top,
+                other_limits=other_limits,
+            )
+            for part in parts
+        ]
     if len(parts) == 1:
         return found[0]
     secrets = [{"secret": part.data.secret} for part in parts]

@@ -30,7 +30,7 @@ def grouped_by(sql: str, column: str, by: str, dialect: str) -> str:
     select = _plain(sql, dialect)
     if select is None:
         raise InvalidPlan("expected a plain SELECT, got another release")
-    coarser = exp.maybe_parse(by, dialect=dialect)
+    coarser: exp.Expression = exp.maybe_parse(by, dialect=dialect)
     listed = [
         exp.alias_(coarser.copy(), one.alias_or_name, quoted=_own(one).this.quoted)
         if isinstance(_own(one), exp.Column) and _own(one).name == column
@@ -58,7 +58,8 @@ def _plain(sql: str, dialect: str) -> exp.Select | None:
 
 
 def _own(listed: exp.Expression) -> exp.Expression:
-    return listed.this if isinstance(listed, exp.Alias) else listed
+    own: exp.Expression = listed.this if isinstance(listed, exp.Alias) else listed
+    return own
 
 
 def _key(select: exp.Select, key: exp.Expression) -> exp.Expression:
@@ -68,5 +69,5 @@ def _key(select: exp.Select, key: exp.Expression) -> exp.Expression:
     if isinstance(key, exp.Column) and not key.table:
         for one in select.expressions:
             if isinstance(one, exp.Alias) and one.alias == key.name:
-                return one.this
+                return _own(one)
     return key
