@@ -291,12 +291,12 @@ def person_table(
         f"SELECT kind.p, kind.persons, {by}c.v AS k, COUNT(*) AS n FROM ({coded}) AS c "
         f"JOIN ({kinds_of_persons}) AS kind ON c.r = kind.r GROUP BY kind.p, kind.persons, {by}c.v"
     )
-    names = ["listed.p", "listed.persons", "d.s", "listed.k", "listed.n"]  # of a panel, tens of millions each
-    narrow = ", ".join(f"CAST({name} AS INTEGER) AS {name.partition('.')[2]}" for name in names)
+    wanted = ("p", "persons", "s", "k", "n")  # of a panel, tens of millions each
+    narrow = ", ".join(f"CAST({'d' if one == 's' else 'listed'}.{one} AS INTEGER) AS {one}" for one in wanted)
     answer = engine.fetch(
         f"SELECT {narrow} FROM ({listed}) AS listed JOIN ({ranked}) AS d ON {same} ORDER BY p, s, k"
     )
-    person, persons, *lists = (answer[name].astype(np.int32) for name in ("p", "persons", "s", "k", "n"))
+    person, persons, *lists = (answer[name].astype(np.int32, copy=False) for name in wanted)
     if person.size > _MOST_PAIRS:
         refuse(
             f"at most {_MOST_PAIRS:,} groups of rows of different persons, where records have several",
