@@ -248,9 +248,13 @@ def figures(plan: str, out: Path, limit: str | None, names: bool, publishable: b
     return 2 if result.verdict.passed is False else 0
 
 
-@commands.command(epilog="Example:  sightline check plan.toml")
-@click.argument("plans", type=click.Path(), nargs=-1, metavar="[PLAN]...")
+@commands.command(epilog="Example:  sightline check plan.toml; or:  sightline check releases/*.json")
+@click.argument("plans", type=click.Path(), nargs=-1, metavar="[PLAN | RECORD.json]...")
 @click.option("--schema", is_flag=True, help="Print the JSON Schema of a plan file instead.")
+@click.option("--record-schema", is_flag=True, help="Print the JSON Schema of a release record instead.")
+@click.option(
+    "--registry", is_flag=True, help="Print a draft for the deployments registry of one release record."
+)
 @click.option(
     "--format",
     "shown",
@@ -259,21 +263,31 @@ def figures(plan: str, out: Path, limit: str | None, names: bool, publishable: b
     show_default=True,
     help="Print for a pipeline: annotations, a test report, a code scan, a comment.",
 )
-def check(plans: tuple[str, ...], schema: bool, shown: str) -> int:
-    """Check plans: their fields, the columns of their tables, and their SQL. No row is read."""
-    if schema:
-        from sightline.auditing.reading import plan_schema
+def check(plans: tuple[str, ...], schema: bool, record_schema: bool, registry: bool, shown: str) -> int:
+    """Check plans: their fields, the columns of their tables, and their SQL. No row is read.
 
-        print_json(plan_schema())
+    Of release records the fields are checked.
+    """
+    from sightline.auditing import reading, records
+
+    if schema or record_schema:
+        print_json(reading.plan_schema() if schema else records.record_schema())
         return 0
     if not plans:
         raise click.UsageError("expected a plan file, got none; or ask for --schema")
+    if registry:
+        require(len(plans) == 1, "--registry with one release record", got=f"{len(plans)} files")
+        print_json(records.registry_entry(records.read_record(plans[0])))
+        return 0
     from sightline import jobs
 
     errors: list[str | None] = []
     for plan in plans:
         try:
-            checked = jobs.check(plan)
+            if plan.casefold().endswith(".json"):
+                good = records.read_record(plan).summary
+            else:
+                good = f"a good plan, with {count(len(jobs.check(plan).releases), 'release')}"
         except SightlineError as error:
             if shown == "text" and len(plans) == 1:
                 raise
@@ -282,7 +296,7 @@ def check(plans: tuple[str, ...], schema: bool, shown: str) -> int:
         else:
             errors.append(None)
             if shown == "text":
-                print(f"{plan}: a good plan, with {count(len(checked.releases), 'release')}")
+                print(f"{plan}: {good}")
     if shown != "text":
         from sightline.report.pipelines import PipelineFormat, checked_text
         from sightline.report.problems import PlanLines
@@ -327,10 +341,23 @@ def explain(plan: str, as_json: bool, record: str, full: bool) -> None:
     metavar="MANIFEST",
     help="Take the releases from a dbt project: its target/manifest.json.",
 )
+@click.option(
+    "--from-records",
+    metavar="GLOB",
+    help="Take the releases from release records, as 'releases/*.json', and say how each field is known.",
+)
 @click.option("--out", default="plan.toml", show_default=True, type=click.Path(path_type=Path))
 @click.option("--force", is_flag=True, help="Replace the file if it exists.")
-def init(given: GivenPlan, queries: tuple[str, ...], from_dbt: Path | None, out: Path, force: bool) -> None:
-    """Write a commented plan for a table, with the queries in some files or of a dbt project.
+def init(  # many parameters: one for each option
+    given: GivenPlan,
+    queries: tuple[str, ...],
+    from_dbt: Path | None,
+    from_records: str | None,
+    out: Path,
+    force: bool,
+) -> None:
+    """Write a commented plan for a table, with the queries in some files or of a dbt project, or of what was
+    published.
 
     A column that is not given is guessed where names leave no doubt. Otherwise a terminal is asked, and
     without one the plan leaves it open, with candidates.
@@ -349,6 +376,21 @@ def init(given: GivenPlan, queries: tuple[str, ...], from_dbt: Path | None, out:
         print(f"Wrote {out}. Check the order of its releases, then:  sightline audit {out}")
         return
     check_new(out, force=force)
+    if from_records is not None:
+        from glob import glob
+
+        from sightline.auditing.records import records_plan
+
+        files = sorted(glob(from_records))  # noqa: PTH207 - a pattern may start from the root
+        if not files or queries or given.epsilon is not None or given.noise is not None:
+            got = "other releases or noise" if files else f"{from_records[:60]!r}, which is no file"
+            raise InvalidInput(f"expected release records alone, got {got}")
+        check_apart([out], map(Path, files))
+        made = records_plan(files, out=out, given=given)
+        write_new(out, made.text.encode("utf-8"), force=force, owner_only="://" in table)
+        print_lines(made.notes, sys.stderr)
+        print(f"Wrote {out}. Check it, then:  sightline audit {out}")
+        return
     if sys.stdin.isatty() and sys.stderr.isatty():
         record = given.record or _asked("says whose row it is", propose(table).record)
         secret = given.secret or _asked("is to be protected", propose(table, record=record).secret)
