@@ -180,6 +180,7 @@ def _facts(findings: Findings) -> dict[str, object]:
         "least_remaining_uncertainty": findings.least,
         "least_about": None if about is None else question_text(about, plan.data.secret),
         "local": local,
+        "taken_as_public": membership.taken_as_public,
         "looks_odd": looks_odd(findings),
         "owner_only": (
             "dropped",

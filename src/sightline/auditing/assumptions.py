@@ -429,6 +429,11 @@ def assumptions(findings: Findings) -> tuple[str, ...]:
         lines.append(_priced_for(plan))
         lines += _bounded_sensitivities(findings)
         lines += _uneven_rows(membership.persons)
+    if membership.taken_as_public:
+        lines.append(
+            f"Taken as public, since [data] public does not say: {', '.join(membership.taken_as_public)}. "
+            f"What is made of {data_secret} there, and not found to be, is not protected."
+        )
     lines += _made_rows(plan)
     lines += _knowledge(plan)
     if plan.data.secret_kind is not SecretKind.NUMBER:

@@ -279,6 +279,7 @@ class AuditResult(Displayed, ResultPart):
     budget: BudgetReport
     distribution: Distribution
     local: LocalReport | None  # none if everything is linear in the secret
+    taken_as_public: Annotated[tuple[str, ...], Many] = ()  # columns, if the plan does not declare what is
     looks_odd: Annotated[tuple[str, ...] | None, Many] = ()  # declared, and unlike the table; owner-only
     guaranteed_by_noise: float | None  # what everyone keeps, even if all others are known: the budget alone
     timeline: Annotated[tuple[Stage, ...], Many]  # empty if it would take too long

@@ -34,6 +34,7 @@ from sightline.report.wording import (
 MOST_LINES = 25  # of a screen: so many fit a terminal with the command above them
 _MOST_EXPOSED, _FEWEST_EXPOSED, _MOST_CHANGES, _MOST_OPEN = 5, 3, 3, 4
 _MOST_RULES = 3
+_MOST_ODD, _MOST_PUBLIC = 2, 6
 _NARROWEST = 40  # characters of a line, below which nothing is cut
 
 # What to do about an assumption that was not verified; others are said with how to accept them alone.
@@ -74,8 +75,8 @@ def first_screen(result: AuditResult, width: int, *, full: bool = False) -> list
         head += [Text(f"  {line}") for line in picture(result)]
     exposed, *others = (_printed(one, width) for one in first_lists(result))
     end = [line for one in others for line in one]
-    if line := slack_line(result):
-        end += [Text(), *_wrapped(line, width)]
+    closing = [line for line in (slack_line(result), public_line(result)) if line]
+    end += [Text()] * bool(closing) + [part for line in closing for part in _wrapped(line, width)]
     if not full:
         end += _wrapped(more_line(result), width, "dim")
     room = max(MOST_LINES - len(head) - len(end), _FEWEST_EXPOSED + 2)
@@ -130,6 +131,7 @@ def first_lists(result: AuditResult) -> list[FirstList]:
         FirstList("Broken rules", rule_lines(result)),
         FirstList(f"What to change{audited}", change_lines(result), ordered=True),
         FirstList("Not verified, and needed for a pass", open_lines(result)),
+        FirstList("Looks odd (for the owner only)", odd_lines(result)),
     ]
 
 
@@ -228,6 +230,22 @@ def open_lines(result: AuditResult) -> list[str]:
     most = 1 if result.verdict.status is VerdictStatus.FAILED else _MOST_OPEN
     more = len(lines) - most
     return [*lines[:most], f"and {more} more: --full"] if more > 0 else lines
+
+
+def odd_lines(result: AuditResult) -> list[str]:
+    """What a plan that passes declares and looks unlike its table."""
+    passed = result.verdict.status is VerdictStatus.PASSED
+    return [one_line(line) for line in (result.looks_odd or ())[:_MOST_ODD] if passed]
+
+
+def public_line(result: AuditResult) -> str:
+    """The columns that a pass takes as public, if the plan does not declare them; else nothing."""
+    names = result.taken_as_public
+    if not names or result.verdict.status is not VerdictStatus.PASSED:
+        return ""
+    more = f" and {len(names) - _MOST_PUBLIC:,} more" if len(names) > _MOST_PUBLIC else ""
+    listed = ", ".join(short(one_line(name), 24) for name in names[:_MOST_PUBLIC])
+    return f"Taken as public, since [data] public does not say: {listed}{more}."
 
 
 def _sentence(one: Unverified, result: AuditResult) -> str:

@@ -278,6 +278,10 @@ class Membership:
     sums: FloatArray | None = None  # (K,) of the secrets that are not known, if collected; owner-only
     unaudited: tuple[UnauditedRows, ...] = ()  # of each of the plan's releases, once its SQL was checked
     derived: tuple[str, ...] = ()  # columns that look like the secret, with the figure; owner-only
+    alike_in_few_rows: tuple[str, ...] = ()  # that may do so by chance; owner-only
+    taken_as_public: tuple[
+        str, ...
+    ] = ()  # columns that releases take as public and the plan does not declare
     persons: PersonTable | None = None  # none if every person has one row
     distinct: bool = True  # whether no two signatures have the same cells, as they are from an engine
     weights: FloatArray | None = None  # (K, partitions) of each row with that signature; none if all are 1
