@@ -54,9 +54,9 @@ _ODD: tuple[Any, ...] = (
     "laplace", {"yes": 1}, "data.csv", "!!python/object:os.system",
 )  # fmt: skip
 _NAMES = (
-    "file scale source tables by_cell mechanism running suppress epsilon rho sql law kind categories secret "
-    "bandwidth noise_stddev noise_within __class__ $ref"
-).split()
+    "file", "scale", "source", "tables", "by_cell", "mechanism", "running", "suppress", "epsilon", "rho",
+    "sql", "law", "kind", "categories", "secret", "bandwidth", "noise_stddev", "noise_within", "$ref",
+)  # fmt: skip
 
 
 def fuzz(seed: int, seconds: float, *, most: float = math.inf) -> dict[str, int]:
