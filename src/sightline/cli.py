@@ -20,6 +20,7 @@ try:
     from sightline.errors import DamagedLedger, InvalidInput, MissingExtra, SightlineError, require
     from sightline.format import count
     from sightline.ledger_commands import ledger
+    from sightline.record_commands import exporter, plan_from_records
     from sightline.report.streams import accept_any_encoding, discard_output, print_json, print_lines
     from sightline.study_commands import (
         about_a_secret,
@@ -377,19 +378,7 @@ def init(  # many parameters: one for each option
         return
     check_new(out, force=force)
     if from_records is not None:
-        from glob import glob
-
-        from sightline.auditing.records import records_plan
-
-        files = sorted(glob(from_records))  # noqa: PTH207 - a pattern may start from the root
-        if not files or queries or given.epsilon is not None or given.noise is not None:
-            got = "other releases or noise" if files else f"{from_records[:60]!r}, which is no file"
-            raise InvalidInput(f"expected release records alone, got {got}")
-        check_apart([out], map(Path, files))
-        made = records_plan(files, out=out, given=given)
-        write_new(out, made.text.encode("utf-8"), force=force, owner_only="://" in table)
-        print_lines(made.notes, sys.stderr)
-        print(f"Wrote {out}. Check it, then:  sightline audit {out}")
+        plan_from_records(from_records, given, out=out, force=force, alone=not queries)
         return
     if sys.stdin.isatty() and sys.stderr.isatty():
         record = given.record or _asked("says whose row it is", propose(table).record)
@@ -466,7 +455,7 @@ def _print_result(result: AuditResult, as_json: bool) -> None:
     print_result(result, console())
 
 
-for command in (design, rehearse, ledger, tour, paper):
+for command in (design, rehearse, ledger, exporter, tour, paper):
     commands.add_command(command)
 
 
