@@ -26,9 +26,8 @@ try:
         SightlineError,
         require,
     )
-    from sightline.format import count
     from sightline.ledger_commands import ledger
-    from sightline.record_commands import exporter, plan_from_records
+    from sightline.record_commands import check, exporter, plan_from_records
     from sightline.report.streams import accept_any_encoding, discard_output, print_json, print_lines
     from sightline.study_commands import (
         about_a_secret,
@@ -266,64 +265,6 @@ def figures(plan: str, out: Path, limit: str | None, names: bool, publishable: b
     return 2 if result.verdict.passed is False else 0
 
 
-@commands.command(epilog="Example:  sightline check plan.toml; or:  sightline check releases/*.json")
-@click.argument("plans", type=click.Path(), nargs=-1, metavar="[PLAN | RECORD.json]...")
-@click.option("--schema", is_flag=True, help="Print the JSON Schema of a plan file instead.")
-@click.option("--record-schema", is_flag=True, help="Print the JSON Schema of a release record instead.")
-@click.option(
-    "--registry", is_flag=True, help="Print a draft for the deployments registry of one release record."
-)
-@click.option(
-    "--format",
-    "shown",
-    type=click.Choice(["text", "github", "junit", "sarif", "markdown"]),
-    default="text",
-    show_default=True,
-    help="Print for a pipeline: annotations, a test report, a code scan, a comment.",
-)
-def check(plans: tuple[str, ...], schema: bool, record_schema: bool, registry: bool, shown: str) -> int:
-    """Check plans: their fields, the columns of their tables, and their SQL. No row is read.
-
-    Of release records the fields are checked.
-    """
-    from sightline.auditing import reading, records
-
-    if schema or record_schema:
-        print_json(reading.plan_schema() if schema else records.record_schema())
-        return 0
-    if not plans:
-        raise click.UsageError("expected a plan file, got none; or ask for --schema")
-    if registry:
-        require(len(plans) == 1, "--registry with one release record", got=f"{len(plans)} files")
-        print_json(records.registry_entry(records.read_record(plans[0])))
-        return 0
-    from sightline import jobs
-
-    errors: list[str | None] = []
-    for plan in plans:
-        try:
-            if plan.casefold().endswith(".json"):
-                good = records.read_record(plan).summary
-            else:
-                good = f"a good plan, with {count(len(jobs.check(plan).releases), 'release')}"
-        except SightlineError as error:
-            if shown == "text" and len(plans) == 1:
-                raise
-            errors.append(f"{type(error).__name__}: {error}")
-            print_lines([f"{plan}: {errors[-1]}"], sys.stderr)
-        else:
-            errors.append(None)
-            if shown == "text":
-                print(f"{plan}: {good}")
-    if shown != "text":
-        from sightline.report.pipelines import PipelineFormat, checked_text
-        from sightline.report.problems import PlanLines
-
-        found = [(PlanLines.of(plan), error) for plan, error in zip(plans, errors, strict=True)]
-        print(checked_text(found, PipelineFormat(shown)))
-    return 1 if any(errors) else 0
-
-
 @commands.command(epilog="Example:  sightline explain plan.toml --record A7")
 @plan_argument
 @json_option
@@ -472,7 +413,7 @@ def _print_result(result: AuditResult, as_json: bool) -> None:
     print_result(result, console())
 
 
-for command in (design, rehearse, ledger, exporter, tour, paper):
+for command in (check, design, rehearse, ledger, exporter, tour, paper):
     commands.add_command(command)
 
 
