@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from sightline.arrays import FloatArray
+from sightline.progress import reported
 
 _SMALL = 200_000  # entries of a table that is solved by an exact method
 _STEPS = 600  # of the accelerated method, for larger ones
@@ -51,7 +52,7 @@ def _accelerated(table: Any, low: FloatArray, high: FloatArray) -> FloatArray:
     length = 1 / (1.1 * float(np.linalg.norm(transposed @ (table @ probe))) + 1e-300)
     point = np.clip(0.0, low, high)
     ahead, momentum = point, 1.0
-    for _ in range(_STEPS):
+    for _ in reported(range(_STEPS), "looking for groups that are alike"):
         gradient = transposed @ (table @ ahead)
         new = np.clip(ahead - length * gradient, low, high)
         moved = new - point
