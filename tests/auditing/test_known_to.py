@@ -114,7 +114,7 @@ def test_few_values_and_alike_groups_are_asked_in_the_unit() -> None:
         ("0.25", {"remaining_uncertainty": 0.25}),
     ],
 )
-def test_a_limit_of_one_or_more_is_in_the_unit(given: float | str, expected: dict[str, float]) -> None:
+def test_a_limit_above_one_is_in_the_unit(given: float | str, expected: dict[str, float]) -> None:
     checked = with_limit(read_plan(plan([400.0], [0, 50_000], remaining_uncertainty=0.9))[0], given)
     assert checked.limits == Limits(**expected, accept=checked.limits.accept)
 

@@ -150,7 +150,7 @@ def with_limit(plan: Plan, limit: float | str) -> Plan:
     """The plan with another limit: a share as 0.5 or "50%", or ± in the secret's unit as 500 or "±0.5"."""
     unit = isinstance(limit, str) and limit.strip().startswith("±")
     number = _as_number(limit.strip().removeprefix("±")) if isinstance(limit, str) else limit
-    unit = unit or (isinstance(number, float | int) and number >= 1)
+    unit = unit or (isinstance(number, float | int) and number > 1)
     name = "known_to" if unit else "remaining_uncertainty"
     try:
         limits = Limits.model_validate({name: number, "accept": plan.limits.accept})
