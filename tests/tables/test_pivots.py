@@ -11,7 +11,6 @@ import pytest
 import sightline as sl
 from sightline.errors import InvalidPlan
 
-
 BY_OLD = (
     "SELECT old, SUM(x) FILTER (WHERE town = 'a'), SUM(x) FILTER (WHERE town = 'b') FROM data GROUP BY old"
 )

@@ -40,7 +40,9 @@ def without_pivots(query: exp.Query, schema: Schema) -> tuple[exp.Query, bool]:
 def _without_pivot(select: exp.Select, schema: Schema) -> exp.Select:
     """The SELECT with groups in place of a PIVOT; itself if it has none."""
     source = select.args.get("from_")
-    pivots = source.this.args.get("pivots") if source is not None else None
+    if source is None:
+        return select
+    pivots = source.this.args.get("pivots")
     if not pivots or pivots[0].args.get("unpivot"):
         return select
     pivot, clauses = pivots[0], {name for name, value in select.args.items() if value}
@@ -55,7 +57,7 @@ def _without_pivot(select: exp.Select, schema: Schema) -> exp.Select:
     values, names = [_value(one) for one in field.expressions], pivot.args.get("columns") or ()
     if not all(isinstance(one, exp.Literal | exp.Boolean) for one in values):
         _refuse(select, schema)
-    numbers = [
+    numbers: list[exp.Expr] = [
         exp.Filter(
             this=aggregate.unalias().copy(),
             expression=exp.Where(this=exp.EQ(this=field.this.copy(), expression=value.copy())),
