@@ -60,7 +60,7 @@ def _epsilons(before: Standing, after: Standing) -> str:
 
 def _searches(decision: Decision, *, full: bool) -> list[str]:
     found = decision.findings.linear
-    if found is None or decision.passed is None or not (full or found.repeatable):
+    if decision.passed is None or not (full or found is None or found.repeatable):
         return []
     if decision.passed:
         more = decision.more_like_it
