@@ -27,7 +27,7 @@ from scipy.linalg import eigh
 from sightline.arrays import FloatArray, IndexArray
 from sightline.labeled.asked_units import AnswerWeights, AskedUnits, Decided
 from sightline.labeled.dense_units import TableUnits
-from sightline.labeled.row_decisions import decided
+from sightline.labeled.row_decisions import NEAR_ONE, decided, seen_at_most
 from sightline.labeled.row_forms import BallForm, RowForm, dot
 from sightline.labeled.row_integers import RowIntegers
 from sightline.labeled.row_products import ProductSums
@@ -36,6 +36,7 @@ from sightline.labeled.units import MANY_ROWS, BoolArray, UnitStore, WholeArray
 from sightline.numerics import exact_library as flint
 from sightline.numerics import integers as exact
 from sightline.numerics import residues
+from sightline.numerics.rank import first_independent
 from sightline.numerics.residuals import gamma
 
 # Beyond this error numbers are computed again in balls. Of small designs more digits are asked for: an
@@ -105,6 +106,8 @@ class DenseSolver:
         if integers is None:  # independent, or nothing is said about it
             return IndependentRows(rows=live, others=nothing, inverse=inverse)
         order = live[np.argsort(-self.noise.information[live], kind="stable")]
+        if self.sums.exact and (guessed := self._guessed(order)) is not None:
+            return guessed
         prime = integers.prime(order)
         reduced, pivots = exact.reduce_rows(integers.modular(order, order, prime))
         kept, others = order[pivots], order[np.setdiff1d(np.arange(order.size), pivots)]
@@ -125,6 +128,32 @@ class DenseSolver:
         full = np.zeros((self.numbers, kept.size))
         full[others] = T
         return IndependentRows(rows=kept, others=full, inverse=self._inverse(kept))
+
+    def _guessed(self, order: IndexArray) -> IndependentRows | None:
+        """The first independent rows of an order, guessed and then proved; ``None`` if that fails.
+
+        An inverse proves those that are kept independent. Each other row is a combination of them with small
+        fractions, which is proved in whole numbers: T M_P Tᵀ − 2 T M_PD + M_DD is zero.
+        """
+        M, first = self.sums.matrix, first_independent(self.sums.matrix[np.ix_(order, order)])
+        kept, others = order[first], order[~first]
+        inverse = self._inverse(kept)
+        if not others.size or not inverse.error < _PROOF:
+            return None
+        images = M[np.ix_(kept, others)]
+        T, denominators = exact.rounded(inverse.matrix[np.ix_(kept, kept)] @ images)
+        proved = exact.proved(
+            sparse.csr_array(M[np.ix_(kept, kept)].astype(np.int64)),
+            T,
+            denominators,
+            images=sparse.csr_array(images.astype(np.int64)),
+            squares=M[others, others].astype(np.intp),
+        )
+        if not proved.all():
+            return None
+        full = np.zeros((self.numbers, kept.size))
+        full[others] = (T.toarray() / denominators).T
+        return IndependentRows(rows=kept, others=full, inverse=inverse)
 
     def _inverse(self, rows: IndexArray) -> RowForm:
         products = self.sums.matrix[np.ix_(rows, rows)]
@@ -274,7 +303,27 @@ class DenseSolver:
 
     def decide(self, asked: AskedUnits) -> Decided:
         """What is identifiable of some units: exact."""
-        return decided(asked, self.integers, self.independent.rows, disjoint=self._disjoint)
+        return decided(
+            asked,
+            self.integers,
+            self.independent.rows,
+            disjoint=self._disjoint,
+            weights=lambda images: (images.T @ self._own(self.leverage)).T,
+            refuted=lambda units: self._refuted(asked, units),
+        )
+
+    def _refuted(self, asked: AskedUnits, units: IndexArray) -> BoolArray:
+        """Units of one column that are not identifiable: see :func:`seen_at_most`."""
+        if not (self.sums.exact and self.leverage.error < _TRUSTED):
+            return np.zeros(units.size, dtype=np.bool_)
+        kept, X = self.independent.rows, self._own(self.leverage)
+        M, b = self.sums.matrix[np.ix_(kept, kept)], asked.images.tocsr()[kept][:, units].toarray()
+        y = X @ b
+        y += X @ (b - M @ y)
+        most = float(np.linalg.norm(X)) / (1 - 2 * self.leverage.error)
+        return np.asarray(
+            seen_at_most(M, b, y, most) < NEAR_ONE * asked.kernel[0, 0] * asked.counts[units, 0]
+        )
 
     @cached_property
     def _disjoint(self) -> bool:

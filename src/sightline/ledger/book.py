@@ -24,7 +24,7 @@ from sightline.auditing.plan import Plan, Release
 from sightline.auditing.reading import checked_plan, plan_file_text, with_limit
 from sightline.auditing.session import opened
 from sightline.errors import DamagedLedger, InvalidInput, InvalidPlan, require
-from sightline.ledger.decision import Decision, decide
+from sightline.ledger.decision import LISTED, Decision, decide
 from sightline.ledger.entries import Entry
 from sightline.ledger.entries import Membership as StoredMembership
 from sightline.ledger.export import write_table
@@ -146,12 +146,13 @@ class Ledger:
         *,
         epoch: str = "",
         table: AnyPath | None = None,
-        top: int = 10,
+        top: int = LISTED,
         progress: Progress | None = None,
     ) -> Decision:
         """What this release would do after all others. Nothing is written.
 
-        ``table`` is another file with the columns of the head's, such as this month's.
+        ``table`` is another file with the columns of the head's, such as this month's; ``top`` people are
+        named of each list.
         """
         with reporting(progress):
             return self._candidate(_release(release), epoch, table, top).decision
@@ -163,7 +164,7 @@ class Ledger:
         epoch: str = "",
         table: AnyPath | None = None,
         despite: str = "",
-        top: int = 10,
+        top: int = LISTED,
         progress: Progress | None = None,
     ) -> tuple[Decision, int | None]:
         """Decide again, and append the release if everyone keeps the limit, or ``despite`` a stated reason.

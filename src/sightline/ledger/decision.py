@@ -22,6 +22,7 @@ from sightline.numerics.one_thread import blas_threads_for
 from sightline.progress import report
 from sightline.tables.published import without_queries
 
+LISTED = 3  # people by name and recipe, in each list
 _MOST_TRIES = 24  # audits of one search
 _LARGEST_FACTOR = 2.0**20
 MOST_MORE = 1_000  # copies that are looked for
@@ -46,7 +47,7 @@ class Decision:
     result: AuditResult  # of everything, with the release
     before: Standing
     after: Standing
-    newly_identifiable: tuple[Exposed, ...]
+    newly_identifiable: tuple[Exposed, ...]  # the first of them
     newly_below: tuple[Exposed, ...]
     already_below: tuple[Exposed, ...]  # through what was published before
     findings: Findings

@@ -155,7 +155,8 @@ def freeze(plan: Plan, base: Path, release: Release, *, number: int, key: People
     start = np.flatnonzero(first)
     keys = [rows.keys[place] for place in inside[start].tolist()]
     hashes = key.hashes(keys)
-    told = hashes.tobytes() + repr(rows.secret.tolist()).encode()
+    secrets = "\n".join(rows.secret).encode() if rows.secret.dtype == object else rows.secret.tobytes()
+    told = hashes.tobytes() + secrets
     return FrozenRelease(
         release=release,
         numbers=numbers,

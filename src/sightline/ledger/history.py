@@ -15,7 +15,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import coo_array
+from scipy.linalg import cho_factor, cho_solve
+from scipy.sparse import coo_array, diags_array
 from scipy.sparse.linalg import lsqr
 
 from sightline.arrays import FloatArray, IndexArray
@@ -34,6 +35,9 @@ from sightline.tables.subject import SecretKind
 
 KNOWN = "known"
 _FITS = 1e-6  # of a true sum: what rounding in it and in the solution may be
+# Tuned on 60 to 120 months of 20,000 people: the ridge keeps the products of dependent numbers positive, and
+# what it leaves is a ten-thousandth each time.
+_MOST_DENSE, _RIDGE, _REFINED = 4_000, 1e-10, 3
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -209,9 +213,30 @@ class History:
         placed = (np.concatenate(lines), np.concatenate(columns))
         matrix = coo_array((np.concatenate(entries), placed), shape=(len(true), prior.size)).tocsr()
         goal = np.array(true)
-        solution = prior + lsqr(matrix, goal - matrix @ prior, atol=1e-12, btol=1e-12)[0]
-        off = np.abs(matrix @ solution - goal) > _FITS * (1 + np.abs(goal))
-        return solution.reshape(-1, width), int(np.count_nonzero(off))
+        solution = _fitting(matrix, goal, prior, np.repeat(unknown, width).astype(np.float64))
+        return solution.reshape(-1, width), int(np.count_nonzero(_off(matrix, goal, solution)))
+
+
+def _off(matrix: Any, goal: FloatArray, solution: FloatArray) -> NDArray[np.bool_]:
+    return np.asarray(np.abs(matrix @ solution - goal) > _FITS * (1 + np.abs(goal)))
+
+
+def _fitting(matrix: Any, goal: FloatArray, start: FloatArray, people: FloatArray) -> FloatArray:
+    r"""A solution of :math:`A t = s` near a start, or the nearest to one if there is none.
+
+    :math:`t = t_0 + D A^\top y` with :math:`(A D A^\top + \varepsilon) y = s - A t_0`, and again for what is
+    left; D is how many people a signature has. What that does not fit is left to many small steps.
+    """
+    if len(goal) <= _MOST_DENSE:
+        weighted = matrix @ diags_array(people) @ matrix.T
+        products = weighted.toarray()
+        products[np.diag_indices(len(goal))] += _RIDGE * max(1.0, float(np.diagonal(products).max()))
+        factor = cho_factor(products, overwrite_a=True, check_finite=False)
+        for _ in range(_REFINED):
+            start = start + people * (matrix.T @ cho_solve(factor, goal - matrix @ start, check_finite=False))
+        if not _off(matrix, goal, start).any():
+            return start
+    return np.asarray(start + lsqr(matrix, goal - matrix @ start, atol=1e-12, btol=1e-12)[0])
 
 
 def history(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -79,20 +80,29 @@ class FrozenRows:
 
     @cached_property
     def signatures(self) -> tuple[IndexArray, IndexArray]:
-        """The signature of every row, in the order of its groups, and the first row of every signature."""
-        number, most = np.zeros(self.person.size, dtype=np.int64), 1
+        """The signature of every row, and the first row of every signature."""
         listed = [(codes, int(codes.max(initial=0))) for codes in self.codes]
         for weights in self.weights:
             if weights.strides[0]:
                 values, place = np.unique(weights, return_inverse=True)
                 listed.append((place.astype(np.int32), values.size))
+        # Who is in the group of the same code each time needs no comparison with the others.
+        moved = np.zeros(self.person.size, dtype=np.bool_)
+        for (one, _), (other, _) in pairwise(listed):
+            moved |= one != other
+        few = np.flatnonzero(moved)
+        number, most = np.zeros(few.size, dtype=np.int64), 1
         for codes, largest in listed:
             if most > _MOST_IDS // (largest + 2):
                 distinct, number = np.unique(number, return_inverse=True)
                 most = distinct.size
-            number = number * (largest + 2) + codes + 1
+            number = number * (largest + 2) + codes[few] + 1
             most *= largest + 2
-        _, first, signature = np.unique(number, return_index=True, return_inverse=True)
+        signature = listed[0][0].astype(np.intp) + 1
+        signature[few] = listed[0][1] + 2 + np.unique(number, return_inverse=True)[1]
+        signature = (np.cumsum(np.bincount(signature) > 0) - 1)[signature]
+        first = np.zeros(int(signature.max(initial=-1)) + 1, dtype=np.intp)
+        first[signature[::-1]] = np.arange(signature.size)[::-1]
         return signature, first
 
     def most_of_one(self, column: int, groups: int) -> IndexArray:

@@ -83,17 +83,14 @@ def renamed(base: Groups, before: Sequence[FrozenNumbers], after: Sequence[Froze
         place = {name: code for code, name in enumerate(new.groups)}
         mapped = [*(place.get(name, IN_NO_GROUP) for name in old.groups), IN_NO_GROUP]
         codes[:, line] = np.array(mapped, dtype=np.int32)[base.codes[:, line]]
-    return _plain(base.person, codes, base.known)
+    inside = (codes >= 0).any(axis=1)
+    return _plain(base.person[inside], codes[inside], base.known[inside])
 
 
 def _plain(person: IndexArray, codes: NDArray[np.int32], known: NDArray[np.bool_]) -> Groups:
-    """The groups of people with one row each, without weights; those who are in none are left out."""
-    if (gone := (codes < 0).all(axis=1)).any():
-        person, codes, known = person[~gone], codes[~gone], known[~gone]
-    none = np.broadcast_to(0, person.shape)
-    return Groups(
-        person=person, place=none, codes=codes, weights=np.broadcast_to(1.0, codes.shape), known=known
-    )
+    """The groups of people with one row each, without weights."""
+    none, ones = np.broadcast_to(0, person.shape), np.broadcast_to(1.0, codes.shape)
+    return Groups(person=person, place=none, codes=codes, weights=ones, known=known)
 
 
 def _changes(groups: Groups, base: Groups) -> Groups:
@@ -104,20 +101,20 @@ def _changes(groups: Groups, base: Groups) -> Groups:
     for line, one in enumerate((groups, base)):
         codes[line, one.person], known[line, one.person] = one.codes, one.known
     differ = np.flatnonzero((codes[0] != codes[1]).any(axis=1) | (known[0] != known[1]))
-    none, ones = np.broadcast_to(0, differ.shape), np.broadcast_to(1.0, (differ.size, codes.shape[2]))
-    return Groups(person=differ, place=none, codes=codes[0, differ], weights=ones, known=known[0, differ])
+    return _plain(differ, codes[0, differ], known[0, differ])
 
 
 def _applied(changes: Groups, base: Groups) -> Groups:
     place = np.searchsorted(base.person, changes.person)
     there = np.append(base.person, -1)[place] == changes.person
+    gone, new = there & (changes.codes < 0).all(axis=1), ~there
     codes, known = base.codes.copy(), base.known.copy()
     codes[place[there]], known[place[there]] = changes.codes[there], changes.known[there]
-    new = ~there
+    after = place[new] - np.searchsorted(place[gone], place[new])  # once those who are gone are taken out
     return _plain(
-        np.insert(base.person, place[new], changes.person[new]),
-        np.insert(codes, place[new], changes.codes[new], axis=0),
-        np.insert(known, place[new], changes.known[new]),
+        np.insert(np.delete(base.person, place[gone]), after, changes.person[new]),
+        np.insert(np.delete(codes, place[gone], axis=0), after, changes.codes[new], axis=0),
+        np.insert(np.delete(known, place[gone]), after, changes.known[new]),
     )
 
 

@@ -493,7 +493,7 @@ def row_records(engine: Engine, queries: Sequence[ReleaseQuery], subject: Subjec
     key = answer["r"]
     number = subject.kind is not SecretKind.CATEGORY
     return RowRecords(
-        keys=[key_text(one) for one in key.tolist()],
+        keys=list(map(str if key.dtype.kind in "iu" else key_text, key.tolist())),
         person=np.cumsum(np.append(False, key[1:] != key[:-1])[: key.size]),
         signature=np.asarray(answer["s"], dtype=np.intp),
         secret=np.asarray(answer["x"], dtype=np.float64) if number else np.asarray(answer["x"]),
