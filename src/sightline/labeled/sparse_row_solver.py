@@ -199,7 +199,7 @@ class SparseSolver:
         totals = totals.reshape(units, k)
         if k > 1 or size == 1:
             directions = np.asarray(totals.any(axis=1), dtype=np.intp)
-            undecided = ~totals.all(axis=1)
+            undecided = np.asarray(~totals.all(axis=1))
             if k == 1:
                 left = np.flatnonzero(undecided)
                 undecided[left] = ~self._refuted(asked, left)
