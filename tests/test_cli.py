@@ -6,6 +6,7 @@ import json
 import math
 import os
 import re
+import signal
 import subprocess
 import sys
 from importlib.metadata import version
@@ -19,7 +20,7 @@ import pytest
 import sightline as sl
 from sightline.cli import commands, main
 from sightline.demo import tour
-from sightline.errors import InvalidBudget
+from sightline.errors import Interrupted, InvalidBudget
 from sightline.examples.shipped import example_plan
 from sightline.tables.engines.duckdb_engine import DuckDBEngine
 
@@ -178,6 +179,53 @@ def test_an_interrupt_while_modules_are_loaded_ends_quietly(module: str) -> None
     code = CTRL_C.format(module=module) + START
     run = subprocess.run([sys.executable, "-c", code, "tour"], capture_output=True, text=True)
     assert (run.returncode, run.stdout, run.stderr) == (130, "", "Interrupted.\n")
+
+
+def interrupted_after_the_verdict(*_: object) -> None:
+    """Ctrl-C while the audit looks for what would be enough."""
+    signal.raise_signal(signal.SIGINT)
+
+
+def test_an_interrupt_after_the_verdict_keeps_it_and_says_so(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    plan, page = str(example_plan("microgrid")), tmp_path / "page.html"
+    whole = sl.audit(plan)
+    monkeypatch.setattr("sightline.auditing.assemble.noise_slack", interrupted_after_the_verdict)
+    assert main(["audit", plan, "--html", str(page)]) == 130
+    printed = capsys.readouterr()
+    assert "Do not publish this yet." in printed.out
+    assert "Not everything was computed: the audit was interrupted." in printed.out
+    assert "Nothing that was tried" not in printed.out  # it was not tried
+    expected = f"Interrupted: the verdict is whole, other sections are missing. {page} was not written.\n"
+    assert (printed.err, page.exists()) == (expected, False)
+    with pytest.raises(KeyboardInterrupt) as stopped:  # a loop over plans ends
+        sl.audit(plan)
+    assert isinstance(stopped.value, Interrupted)
+    assert stopped.value.result.verdict == whole.verdict
+    assert stopped.value.result.exposed == whole.exposed
+
+
+def test_an_interrupt_leaves_no_secret_without_a_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
+    source = example_plan("salaries").parent / "salaries.csv"
+    plan = {
+        "data": {"source": str(source), "record": "employee", "secret": "salary", "bounds": [0, 200_000]},
+        "secret": [{"column": "bonus", "bounds": [0, 50_000]}],
+        "release": [
+            {"name": name, "sql": f"SELECT level, AVG({name}) FROM data GROUP BY level", "noise_stddev": 1.0}
+            for name in ("salary", "bonus")
+        ],
+        "limits": {"remaining_uncertainty": 0.5},
+    }
+    whole = sl.audit(plan)
+    monkeypatch.setattr("sightline.auditing.assemble.noise_slack", interrupted_after_the_verdict)
+    with pytest.raises(Interrupted) as stopped:
+        sl.audit(plan)
+    known = stopped.value.result
+    assert [one.verdict.status for one in (known, *known.other_secrets)] == [
+        one.verdict.status for one in (whole, *whole.other_secrets)
+    ]
+    assert len(known.other_secrets) == 1
 
 
 def test_an_interrupt_while_a_query_runs_ends_quietly(

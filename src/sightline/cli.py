@@ -12,12 +12,20 @@ import sys
 try:
     from collections.abc import Sequence
     from dataclasses import replace
+    from functools import partial
     from pathlib import Path
     from typing import TYPE_CHECKING
 
     import click
 
-    from sightline.errors import DamagedLedger, InvalidInput, MissingExtra, SightlineError, require
+    from sightline.errors import (
+        DamagedLedger,
+        Interrupted,
+        InvalidInput,
+        MissingExtra,
+        SightlineError,
+        require,
+    )
     from sightline.format import count
     from sightline.ledger_commands import ledger
     from sightline.report.streams import accept_any_encoding, discard_output, print_json, print_lines
@@ -198,7 +206,8 @@ def audit(  # many parameters: one for each option
         read = (*map(Path, plan), *files_read(meant))
         check_apart((html, exposures, *(path for _, path in outputs.files)), read)
         last = None if against is None else jobs.read_result(against)
-        result = jobs.audit(
+        audited = partial(
+            jobs.audit,
             meant,
             limit=limit,
             names=names,
@@ -211,9 +220,17 @@ def audit(  # many parameters: one for each option
             verdict_only=verdict_only,
             device=device,
         )
+        try:
+            result, interrupted = audited(), False
+        except Interrupted as stopped:
+            result, interrupted = stopped.result, True
     if last is not None:
         result = jobs.compare(result, last)
     outputs.write(result.publishable() if publishable else result)
+    if interrupted:
+        more = "" if html is None else f" {html} was not written."
+        print(f"Interrupted: the verdict is whole, other sections are missing.{more}", file=sys.stderr)
+        return _INTERRUPTED
     if html is not None:
         from sightline.report.page import write_report
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 # A user and a password before the host, or cut off before the @; and settings that hold one.
 # One slash: a path takes the other one away.
@@ -58,6 +59,14 @@ class DamagedLedger(SightlineError):
 
 class TooMuchWork(SightlineError):
     """Work that needs more memory or time than is allowed."""
+
+
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C after an audit had its verdict: ``result`` has what was known by then, and says so."""
+
+    def __init__(self, result: Any) -> None:
+        super().__init__("the audit was interrupted")
+        self.result = result
 
 
 class MissingExtra(SightlineError, ImportError):

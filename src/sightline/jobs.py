@@ -23,7 +23,7 @@ from sightline.auditing.session import Session, opened
 from sightline.auditing.several_secrets import plans_by_secret, together
 from sightline.auditing.table_in_parts import streamed_totals, table_of
 from sightline.auditing.work import WorkLimits
-from sightline.errors import InvalidInput, InvalidPlan, TooMuchWork, require
+from sightline.errors import Interrupted, InvalidInput, InvalidPlan, TooMuchWork, require
 from sightline.numerics.device import HOST, Device
 from sightline.numerics.one_thread import blas_threads_for
 from sightline.progress import Progress, report, reporting, silent
@@ -71,7 +71,8 @@ def audit(  # many parameters: the options of the command of the same name
     The verdict, who is below the limit, what is seen of them, the budget and what reaches the limit are
     computed at once. Every other section is computed when it is first read, or at once with ``full``. With
     ``verdict_only`` the sections that assess the plan again are empty: what each release adds and what to
-    change.
+    change. Ctrl-C after the verdict leaves them out, too: :class:`sightline.errors.Interrupted` has the
+    result as ``result``. It is a ``KeyboardInterrupt``.
     """
     accelerator = HOST if device is None else Device.named(device)
     require(top >= 1, "top >= 1", got=top)
@@ -80,7 +81,8 @@ def audit(  # many parameters: the options of the command of the same name
     if limit is not None:
         checked = with_limit(checked, limit)
     limits = WorkLimits.of(max_memory, max_seconds)
-    results = []
+    results, interrupted = [], False
+    left_out = "the verdict alone was asked for" if verdict_only else ""
     with reporting(limits.watched(progress or silent)):
         for part in plans_by_secret(checked):
             with ExitStack() as stack:
@@ -97,14 +99,20 @@ def audit(  # many parameters: the options of the command of the same name
                     threads = blas_threads_for(rows=len(table.cells), columns=table.signature_count)
                     stack.enter_context(threads)
                     findings = _find(session, table, accelerator)
-                    result = _result(session, findings, top=top, names=names)
+                    result = _result(session, findings, top=top, names=names, coarser=True)
                     for section in _FIRST:
                         getattr(result, section)
-                if verdict_only:
-                    result = without_the_rest(findings, result, (), "the verdict alone was asked for")
+                if left_out:
+                    result = without_the_rest(findings, result, (), left_out)
                 else:
-                    result = _completed(result, session, findings, limits, names, what_if, full)
+                    try:
+                        result = _completed(result, session, findings, limits, names, what_if, full)
+                    except Interrupted as stopped:
+                        # Of the secrets that follow, the verdict: that of all is the worst of them.
+                        interrupted, left_out, result = True, str(stopped), stopped.result
                 results.append(result)
+    if interrupted:
+        raise Interrupted(together(results))
     return together(results)
 
 
@@ -131,6 +139,9 @@ def _completed(  # many parameters: options of the audit
         if limits.left > 0:
             raise
         return without_the_rest(findings, result, reached, str(over).partition(";")[0])
+    except KeyboardInterrupt:
+        rest = without_the_rest(findings, result, reached, "the audit was interrupted")
+        raise Interrupted(rest) from None
 
 
 def _audit_streamed(
@@ -150,8 +161,12 @@ def _audit_streamed(
         return result.complete()  # nothing is left that takes another pass
 
 
-def _result(session: Session, findings: Findings, *, top: int = 20, names: bool = False) -> AuditResult:
-    """The result over an open table; its sections may be read after the table is closed."""
+def _result(
+    session: Session, findings: Findings, *, top: int = 20, names: bool = False, coarser: bool = False
+) -> AuditResult:
+    """The result over an open table; its sections may be read after the table is closed, but for what reaches
+    the limit by ``coarser`` groups.
+    """
     return assemble(
         findings,
         top=top,
@@ -161,7 +176,14 @@ def _result(session: Session, findings: Findings, *, top: int = 20, names: bool 
         design_noise=_design_noise,
         digest=digest_later(session.plan.data.source, session.base),
         rules=_rules(session, findings),
+        coarser=partial(_coarser, session, findings) if coarser else tuple,
     )
+
+
+def _coarser(session: Session, findings: Findings) -> tuple[Change, ...]:
+    from sightline.auditing.coarser import coarser_groups
+
+    return coarser_groups(session, findings)
 
 
 def _rules(session: Session, findings: Findings) -> RulesReport | None:

@@ -100,8 +100,9 @@ def plan_given(paths: Sequence[str], given: GivenPlan) -> dict[str, Any] | str:
 @html_option
 @click.option("--grain", default="cell", show_default=True, help="One noise for each cell, or release.")
 @click.option(
-    "--loss", default="variance", show_default=True, help="What to make small: variance, relative or largest."
+    "--loss", default="relative", show_default=True, help="What to make small: relative, variance or largest."
 )
+@click.option("--digits", default=2, show_default=True, help="Round the noise up to so many digits.")
 @force_option
 def design(  # many parameters: one for each option
     plan: str,
@@ -112,10 +113,12 @@ def design(  # many parameters: one for each option
     html: Path | None,
     grain: str,
     loss: str,
+    digits: int,
     force: bool,
 ) -> int:
     """Find the least noise with which everyone keeps the limit. For the table's owner only."""
-    from sightline.auditing.reading import files_read, with_sources_of
+    from sightline.auditing.plan_edit import edited_plan
+    from sightline.auditing.reading import files_read
     from sightline.designing import run
     from sightline.designing.result import lines
     from sightline.report.files import check_apart, check_new, write_new
@@ -136,6 +139,7 @@ def design(  # many parameters: one for each option
             limit=limit,
             grain=grain,
             loss=loss,
+            digits=digits,
             names=names,
             other_limits=html is not None,
             progress=progress,
@@ -147,7 +151,7 @@ def design(  # many parameters: one for each option
     if out is not None:
         _require_one(found.other_secrets, "--out")
         # Noise that a design chose tells something of who is exposed: the file is for its owner.
-        proposed = with_sources_of(found.plan, plan)
+        proposed = edited_plan(found.plan, plan)
         write_new(out, proposed.encode("utf-8"), force=force, owner_only=True)
         print(f"Wrote {out}", file=sys.stderr)
     if html is not None:

@@ -38,6 +38,8 @@ def test_the_tables_tell_little_of_one_person_and_much_of_groups_that_are_alike(
     assert [one.name for one in above.unverified] == ["homogeneous"]
     assert above.homogeneous
     assert (above.homogeneous[0].rows, round(above.homogeneous[0].remaining, 2)) == (28, 0.13)
+    assert "the noise alone leaves at least 60 %" in result.verdict.text
+    assert discrete or "718 numbers are about rows that are nearly all alike" in above.verdict.text
     assert len(result.to_json()) < 1_000_000
     # With the share of the country as the prior, what is left is a larger share of less.
     text = plan.read_text().replace("[limits]", "[attacker]\nprior = { yes = 0.18 }\n\n[limits]")

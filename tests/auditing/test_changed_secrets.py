@@ -27,8 +27,8 @@ def test_what_passes_differs_by_noise_alone() -> None:
 def test_what_passes_of_more_plans_differs_by_noise_alone(seed: int) -> None:
     counted = fuzz_changed_secrets.fuzz(4_000 + seed, 1e9, most=60)
     assert counted["cases"] == 60
-    assert counted["passed"] > 5
-    assert counted["publishable compared"] > 5
+    assert counted["passed"] > 3  # 7 to 14 of the 60
+    assert counted["publishable compared"] > 3  # 7 to 15
 
 
 class TestItNotices:

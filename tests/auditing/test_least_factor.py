@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
+import pytest
 
+import sightline as sl
+from sightline.auditing import noise_slack
 from sightline.auditing.noise_slack import least_factor
 
 
@@ -44,3 +48,45 @@ def test_the_search_ends_above_the_least_factor_after_few_tries() -> None:
         assert found <= 1e-5 or found == 1.0 or kept(found / 1.3) < limit
     assert max(tries) <= 30
     assert np.mean(tries) <= 8
+
+
+def _plan(kind: str, people: int, stddev: float) -> dict[str, Any]:
+    import polars
+
+    generator, rows = np.random.default_rng(people), people * (4 if kind == "rows" else 1)
+    table = polars.DataFrame(
+        {
+            "who": np.arange(rows) % people,
+            "g": generator.integers(3, size=rows),
+            "h": generator.integers(4, size=rows),
+            "x": generator.random(rows) < 0.5 if kind == "yes or no" else generator.random(rows),
+        }
+    )
+    data = {"source": table, "record": "who", "secret": "x"}
+    data |= {"kind": "boolean"} if kind == "yes or no" else {"bounds": [0, 1]}
+    count = "COUNT(*) FILTER (WHERE x)" if kind == "yes or no" else "SUM(x)"
+    return {
+        "data": data | ({"max_rows_per_record": 4} if kind == "rows" else {}),
+        "limits": {"remaining_uncertainty": 0.6},
+        "release": [
+            {"name": key, "sql": f"SELECT {key}, {count} FROM data GROUP BY {key}", "noise_stddev": stddev}
+            for key in ("g", "h")
+        ],
+    }
+
+
+@pytest.mark.parametrize("kind", ["number", "rows", "yes or no"])
+@pytest.mark.parametrize("stddev", [0.1, 4.0])
+def test_of_a_large_plan_the_factor_is_enough_without_another_assessment(
+    kind: str, stddev: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The factor comes from a bound alone, so an audit with that much noise confirms it."""
+    monkeypatch.setattr(noise_slack, "_SEARCHABLE", 0.0)
+    monkeypatch.setattr(noise_slack, "lowest", None)
+    found = sl.audit(_plan(kind, 9, stddev), full=True).slack
+    assert found is not None
+    assert found.noise_factor is not None
+    assert (found.noise_factor > 1) == (stddev == 0.1)
+    enough = sl.audit(_plan(kind, 9, stddev * found.noise_factor), verdict_only=True)
+    assert enough.least_remaining_uncertainty is not None
+    assert enough.least_remaining_uncertainty.lower >= 0.6

@@ -47,7 +47,9 @@ def designed_budget(found: sl.DesignResult) -> sl.AuditResult:
 def test_the_proposal_keeps_the_limit_and_the_budget(
     tmp_path: Path, accountant: str, epsilon: float, grain: str
 ) -> None:
-    found = sl.design(plan_with_budget(write_table(tmp_path), epsilon, accountant), limit=0.5, grain=grain)
+    found = sl.design(
+        plan_with_budget(write_table(tmp_path), epsilon, accountant), limit=0.5, grain=grain, loss="variance"
+    )
     assert found.passed
     audit = designed_budget(found)
     assert audit.verdict.passed is True
@@ -71,7 +73,7 @@ def test_the_proposal_keeps_the_limit_and_the_budget(
 def test_the_best_way_to_share_a_budget(tmp_path: Path, accountant: str) -> None:
     """Where the limit does not bind: an independent solver over the noise of every number."""
     content = plan_with_budget(write_table(tmp_path), 1.0, accountant)
-    found = sl.design(content, limit=0.5)
+    found = sl.design(content, limit=0.5, loss="variance")
     plan, base = read_plan(content)
     with opened(plan, base) as session:
         membership = session.membership(silent)
@@ -111,13 +113,17 @@ def test_the_best_way_to_share_a_budget(tmp_path: Path, accountant: str) -> None
 @pytest.mark.parametrize("grain", ["cell", "release"])
 def test_floors_and_ceilings_beside_a_budget(tmp_path: Path, grain: str) -> None:
     plain = plan_with_budget(write_table(tmp_path), 1.0, "gaussian-dp")
-    free = {one.release: one for one in sl.design(plain, limit=0.5, grain=grain).noise if not one.cell}
+    free = {
+        one.release: one
+        for one in sl.design(plain, limit=0.5, grain=grain, loss="variance").noise
+        if not one.cell
+    }
     low, high = 0.7 * free["all"].stddev, 0.8 * free["all"].stddev
     for bounds in ([0, high], [1.6 * low, math.inf]):
         bound = bounds[0] or bounds[1]
         releases = tuple({**one, "noise_within": bounds} if one["name"] == "all" else one for one in MEANS)
         plan = plan_with_budget(write_table(tmp_path), 1.0, "gaussian-dp", releases)
-        found = sl.design(plan, limit=0.5, grain=grain)
+        found = sl.design(plan, limit=0.5, grain=grain, loss="variance")
         (mine,) = (one.stddev for one in found.noise if one.release == "all")
         assert mine == pytest.approx(bound, rel=1e-4)
         assert bounds[0] <= mine <= bounds[1]
@@ -132,13 +138,13 @@ def test_ceilings_that_the_budget_does_not_allow_are_refused(tmp_path: Path) -> 
     releases = tuple({**one, "noise_within": [0, 900.0]} for one in MEANS)
     plan = plan_with_budget(write_table(tmp_path), 0.5, "gaussian-dp", releases)
     with pytest.raises(InvalidPlan, match="expected ceilings with which the budget can be kept"):
-        sl.design(plan, limit=0.5)
+        sl.design(plan, limit=0.5, loss="variance")
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("accountant", ["basic", "advanced"])
 def test_without_a_sum_every_release_keeps_its_share(tmp_path: Path, accountant: str) -> None:
-    found = sl.design(plan_with_budget(write_table(tmp_path), 60.0, accountant), limit=0.9)
+    found = sl.design(plan_with_budget(write_table(tmp_path), 60.0, accountant), limit=0.9, loss="variance")
     assert found.budget is None
     assert all(one.stddev >= one.stddev_before for one in found.noise)
     assert found.passed
@@ -149,7 +155,7 @@ def test_a_histogram_shares_one_level(tmp_path: Path) -> None:
     content = plan_with_budget(write_table(tmp_path), 1.0, "gaussian-dp", HISTOGRAMS)
     content["data"] = {**content["data"], **CATEGORY}
     del content["data"]["bounds"]
-    found = sl.design(content, limit=0.3)
+    found = sl.design(content, limit=0.3, loss="variance")
     assert found.passed
     assert found.budget is not None
     assert found.budget.epsilon_spent == pytest.approx(1.0, rel=1e-6)
@@ -167,7 +173,7 @@ def test_releases_with_their_own_noise_are_outside_the_budget(tmp_path: Path) ->
     plan = plan_with_budget(write_table(tmp_path), 1.0, "gaussian-dp")
     plan["release"][0]["noise_stddev"] = 30.0
     plan["release"][0]["published"] = True
-    found = sl.design(plan, limit=0.5)
+    found = sl.design(plan, limit=0.5, loss="variance")
     assert found.budget is not None
     assert found.budget.epsilon_spent == pytest.approx(1.0, rel=1e-6)
     assert next(one for one in found.noise if one.release == "all").stddev == 30.0

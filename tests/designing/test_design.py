@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 import sightline as sl
-from sightline.auditing.reading import read_plan
+from sightline.auditing.plan_edit import edited_plan
+from sightline.auditing.reading import plan_text, read_plan
 from sightline.auditing.secret_prior import SecretPrior
 from sightline.cli import main
 from sightline.designing.levels import most_information, never_binds_below
@@ -455,3 +456,99 @@ def test_constraints_that_join_late_change_no_equations_that_were_kept() -> None
     assert found.passed
     assert found.gap is not None
     assert found.gap < 1e-6
+
+
+COMMENTED = """# What this plan is for.
+[data]
+source = "people.csv"  # beside it
+record = "id"
+secret = "hours"
+bounds = [0, 100]
+
+[limits]  # signed in May
+remaining_uncertainty = "50%"
+
+[[release]]
+name = "all"
+# The fleet.
+sql = \"\"\"
+SELECT AVG(hours) -- [[release]]
+FROM data
+\"\"\"
+noise_stddev = 1  # by hand
+
+[[release]]
+name = "towns"
+sql = "SELECT town, AVG(hours) FROM data GROUP BY town"
+noise_stddev = 1
+# The end.
+"""
+
+
+def commented(tmp_path: Path) -> Path:
+    """A plan with comments in every place, beside its table."""
+    write_table(tmp_path).rename(tmp_path / "people.csv")
+    (tmp_path / "plan.toml").write_text(COMMENTED)
+    return tmp_path / "plan.toml"
+
+
+@pytest.mark.slow
+def test_the_plan_keeps_its_comments_and_gets_noise_of_two_digits(tmp_path: Path) -> None:
+    plan, out = commented(tmp_path), tmp_path / "out.toml"
+    assert main(["design", str(plan), "--limit", "60%", "--out", str(out)]) == 0
+    written = out.read_text()
+    for comment in (
+        "# What this plan is for.",
+        "# beside it",
+        "# signed in May",
+        "# The fleet.",
+        "# The end.",
+    ):
+        assert comment in written
+    assert "-- [[release]]" in written
+    assert "remaining_uncertainty = 0.6" in written
+    assert sl.audit(out).verdict.passed is True
+    content = tomllib.loads(written)
+    stated = [content["release"][0]["noise_stddev"]]
+    stated += [entry[-1] for one in content["release"][1].get("noise", ()) for entry in one["by_cell"]]
+    stated += [content["release"][1][name] for name in ("noise_stddev",) if name in content["release"][1]]
+    assert len(stated) >= 2
+    assert all(value == float(f"{value:.2g}") for value in stated)
+    exact = sl.design(plan, limit="60%")
+    for one, rounded in zip(exact.noise, sl.design(plan, limit="60%", digits=2).noise, strict=True):
+        assert one.stddev <= rounded.stddev <= 1.1 * one.stddev
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (
+            "[limits]  # signed in May\nremaining_uncertainty",
+            "limits.remaining_uncertainty",
+        ),  # a dotted field
+        ('name = "towns"', 'name = "towns"\nnoise_within = [2, 90]'),
+    ],
+)
+def test_an_edited_plan_says_what_was_proposed(tmp_path: Path, old: str, new: str) -> None:
+    """Whatever the file looks like: what cannot be edited is written anew."""
+    plan = commented(tmp_path)
+    text = plan.read_text().replace(old, new, 1)
+    if new.startswith("limits."):
+        text = new + ' = "50%"\n' + text.replace(new + ' = "50%"\n', "")
+    plan.write_text(text)
+    found = sl.design(plan, limit=0.6)
+    edited = edited_plan(found.plan, plan)
+    (tmp_path / "edited.toml").write_text(edited)
+    assert plan_text(read_plan(tmp_path / "edited.toml")[0]) == found.plan
+
+
+@pytest.mark.slow
+def test_noise_beyond_the_range_is_said_to_withhold(tmp_path: Path) -> None:
+    """A mean of hours from 0 to 100 is somewhere in these 100: more noise than that says nothing."""
+    plan = plan_for(write_table(tmp_path), MEANS[:2], noise=1.0, data=NUMBER)
+    found = sl.design(plan, limit=0.999)
+    low, high = NUMBER["bounds"]
+    expected = [one for one in found.noise if one.stddev > high - low]
+    assert expected == list(found.withheld_in_effect)
+    assert expected
+    assert any("Withheld in effect" in line for line in design_lines(found))

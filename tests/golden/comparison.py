@@ -212,8 +212,10 @@ def _worst_categories(found: Differences, before: Summary, now: Summary, error: 
         old, new = first.get(record), second.get(record)
         if old is None or new is None:
             _listed(found, str(record), [old[6:]] if old else [], [new[6:]] if new else [], now["limit"])
-        else:
+        elif old[1] == new[1]:
             found.bracket(str(record), tuple(old[8:]), tuple(new[8:]), error)
+        else:  # two categories: the least lower end of all may only rise
+            found.bracket(str(record), (old[8], 1.0), (new[8], 1.0), error)
 
 
 def _listed(found: Differences, what: str, olds: list[Any], news: list[Any], limit: float | None) -> None:

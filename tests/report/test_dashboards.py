@@ -30,7 +30,7 @@ def test_a_refreshed_budget_has_the_noise_of_one_release_by_itself(four: list[Da
     path = example_plan("microgrid")
     plan = tomllib.loads(path.read_text())
     plan["data"]["source"] = str(path.parent / "homes.csv")
-    plan["privacy"] = {"epsilon": 1.0, "delta": 1e-5, "accountant": "zcdp"}
+    plan["privacy"] = {"epsilon": 1.0, "delta": 1e-5, "accountant": "gaussian-dp"}
     plan["release"] = [{"name": "January", "sql": plan["release"][0]["sql"]}]
     (alone,) = sl.audit(plan).releases
     together = four[1].result.releases[0]

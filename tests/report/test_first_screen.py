@@ -177,3 +177,19 @@ def test_the_picture_of_a_total_is_as_wide_as_its_uncertainty() -> None:
     assert shown is not None
     assert math.isclose(shown[0][1] - shown[0][0], 0.5)
     assert picture(result)[-1].split() == ["−52", "+52"]
+
+
+@pytest.mark.parametrize("name", ["census", "microgrid"])
+def test_broken_rules_are_on_the_screen_and_it_is_no_longer(name: str) -> None:
+    """The worst of them always; fewer where other lines need the room."""
+    plan = planned(name, "hand")
+    plan["rules"] = {"k": 40}
+    result = sl.audit(plan, names=True)
+    assert result.rules is not None
+    assert result.rules.in_all > 3
+    for width in (80, 100):
+        text = screen(result, width)
+        assert len(text.splitlines()) <= MOST_LINES, text
+        assert "Broken rules" in text
+        assert f"({result.rules.in_all:,} in all: --full)" in text
+        assert f"{result.rules.broken[0].people} " in text.partition("Broken rules")[2].splitlines()[1]

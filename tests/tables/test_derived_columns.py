@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from itertools import permutations
 from math import exp, log
 from pathlib import Path
@@ -14,7 +15,15 @@ from scipy.stats import spearmanr
 import sightline as sl
 from sightline.auditing.result import VerdictStatus
 from sightline.errors import InvalidPlan
-from sightline.tables.derived import DerivedColumn, decides, derived_columns, is_ranges, rank_correlation
+from sightline.report.first_screen import first_screen
+from sightline.tables.derived import (
+    DerivedColumn,
+    copies,
+    decides,
+    derived_columns,
+    is_ranges,
+    rank_correlation,
+)
 from sightline.tables.engines.open import open_source
 from sightline.tables.sql.reader import read_release
 from sightline.tables.subject import Schema, SecretKind, Subject
@@ -115,10 +124,64 @@ def test_chances_are_those_of_all_orders() -> None:
     assert sum(map(whole, orders)) / len(orders) == pytest.approx(chance)
 
 
+@pytest.mark.parametrize("classes", [(0, 0, 0, 1, 1, 2, 2), (0, 1, 1, 1, 1, 1, 1), (0, 0, 1, 1, 2, 2)])
+def test_chances_of_a_copy_are_those_of_all_orders(classes: tuple[int, ...]) -> None:
+    """Shuffled, how often one column's values stand for the other's one to one."""
+    record = np.arange(len(classes))
+    orders = list(permutations(classes))
+    same = [len(set(zip(order, classes, strict=True))) == len(set(classes)) for order in orders]
+    assert exp(copies(np.array(classes), np.array(classes), record)) == pytest.approx(sum(same) / len(orders))
+    in_order = sum(order == classes for order in orders) / len(orders)
+    chance = copies(np.array(classes), np.array(classes), record, in_order=True)
+    assert exp(chance) == pytest.approx(in_order)
+    assert copies(np.array(classes), np.arange(len(classes)), record) == 0
+    assert copies(np.array(classes), np.array(classes), record * 0) == 0, "one record says nothing"
+
+
+@pytest.mark.parametrize(
+    ("yes", "rows", "expected"),
+    [(7, 16, "derived"), (6, 17, "derived"), (4, 12, "derived"), (1, 16, "said"), (3, 6, "said")],
+)
+def test_copies_of_a_yes_or_no_in_few_rows(yes: int, rows: int, expected: str, tmp_path: Path) -> None:
+    """A copy is found if fewer than one shuffled column in a hundred is one; else the pass names it."""
+    lines = [f"p{i},{i < yes},{2 * (i < yes)},{'ab'[i % 2]}" for i in range(rows)]
+    path = tmp_path / "people.csv"
+    path.write_text("\n".join(["id,ill,code,area", *lines]) + "\n")
+
+    def audited(sql: str, **data: object) -> sl.AuditResult:
+        plan = {
+            "data": {"source": str(path), "record": "id", "secret": "ill", "kind": "boolean", **data},
+            "release": [{"name": "r", "sql": sql, "noise_stddev": 50}],
+            "limits": {"remaining_uncertainty": 0.5},
+        }
+        return sl.audit(plan)
+
+    sql = "SELECT code, COUNT(*) FILTER (WHERE ill) FROM data GROUP BY code"
+    result = audited(sql)
+    assert [one.name.value for one in result.unverified] == (["derived"] if expected == "derived" else [])
+    assert result.taken_as_public == ("code",)
+    if expected == "said":
+        assert result.verdict.passed
+        assert "Taken as public, since [data] public does not say: code." in screen(result)
+        assert "code: each of its values stands for one of the secret." in screen(result)
+        assert "stands for" not in result.publishable().to_json()
+        assert json.loads(result.publishable().to_json())["taken_as_public"] == ["code"]
+        assert audited(sql, public=["code"]).looks_odd == (), "the owner says that it is public"
+    elif (yes, rows) == (4, 12):
+        plain = audited(sql.replace("code", "area"), public=["area", "code"])
+        assert plain.verdict.passed
+        assert plain.taken_as_public == ()
+        assert "Taken as public" not in screen(plain)
+
+
+def screen(result: sl.AuditResult) -> str:
+    return " ".join(" ".join(line.plain for line in first_screen(result, 200)).split())
+
+
 def test_independent_columns_are_no_alarm() -> None:
     """Two thousand tables of all shapes, in which nothing depends on the secret."""
     random = np.random.default_rng(11)
-    alarms = 0
+    alarms = copied = 0
     for _ in range(2000):
         n = int(random.integers(8, 60))
         secret = random.integers(0, int(random.choice([2, 3, 10, 10**6])), n)
@@ -131,7 +194,9 @@ def test_independent_columns_are_no_alarm() -> None:
         chances = [is_ranges(secret.astype(float), codes[1])]
         chances += [decides(codes[0], codes[1], record), decides(codes[1], codes[0], record)]
         alarms += min(chances) < log(1e-3 / 3)
+        copied += copies(codes[0], codes[1], record) < log(1e-2)
     assert alarms <= 5
+    assert copied <= 20
 
 
 @pytest.mark.slow

@@ -58,7 +58,7 @@ class Shared:
     def __init__(self, engine: Engine) -> None:
         self.dialect, self.columns, self.fetch = engine.dialect, engine.columns, engine.fetch
         self.fetch_own, self.check_unchanged = engine.fetch_own, engine.check_unchanged
-        self.compile_own = engine.compile_own
+        self.compile_own, self.functions = engine.compile_own, engine.functions
 
     def close(self) -> None:
         pass

@@ -19,9 +19,11 @@ from sightline.auditing.reading import plan_text, public_source, publishable_pla
 from sightline.auditing.releases import release_accuracies, release_map, release_reports, timeline
 from sightline.auditing.remedies import fewer_numbers, more_noise, reaching
 from sightline.auditing.result import (
+    NOT_ALL,
     SCHEMA_VERSION,
     AuditResult,
     Change,
+    ChangeKind,
     QuestionReport,
     ReleaseAccuracy,
     ReleaseReport,
@@ -57,6 +59,7 @@ def assemble(  # many parameters: what a table and its session give
     totals: Totals | StreamedTotals | None = None,
     design_noise: DesignNoise | None = None,
     rules: RulesReport | None = None,
+    coarser: Callable[[], tuple[Change, ...]] = tuple,
     also: tuple[Unverified, ...] = (),
     digest: Callable[[], str | None] = lambda: None,
 ) -> AuditResult:
@@ -64,6 +67,7 @@ def assemble(  # many parameters: what a table and its session give
 
     ``keys`` fetches records' keys from the engine.
     ``totals`` fetches the sums of the secrets, to find groups whose values are nearly all alike.
+    ``coarser`` audits coarser groups; it needs the engine, too, and is asked while the table is open.
     ``also`` is what a pass needs besides, from where the table does not show it. ``digest`` is of its file.
     What needs the engine is fetched here, so that it may be closed before the sections are read.
     """
@@ -83,7 +87,7 @@ def assemble(  # many parameters: what a table and its session give
     slack = cache(lambda: noise_slack(findings))
     releases = cache(lambda: _with_accuracy(release_reports(findings), release_accuracies(findings, sums)))
     fewer = cache(lambda: fewer_numbers(findings, releases(), listed))
-    enough = cache(lambda: reaching(findings, slack()))
+    enough = cache(lambda: reaching(findings, slack(), coarser))
     facts = {
         **_facts(findings),
         "identifiable_records": listed.identifiable_records,
@@ -140,7 +144,7 @@ def without_the_rest(
     stand_ins = {
         "slack": None,
         "what_to_change": reached,
-        "more_to_change": f"Not everything was computed: {reason}.",
+        "more_to_change": f"{NOT_ALL}: {reason}.",
         "releases": release_reports(findings, compared=False),
         **dict.fromkeys(("timeline", "release_map", "losses", "alternatives"), ()),
     }
@@ -180,6 +184,7 @@ def _facts(findings: Findings) -> dict[str, object]:
         "least_remaining_uncertainty": findings.least,
         "least_about": None if about is None else question_text(about, plan.data.secret),
         "local": local,
+        "taken_as_public": membership.taken_as_public,
         "looks_odd": looks_odd(findings),
         "owner_only": (
             "dropped",
@@ -203,9 +208,13 @@ def _with_accuracy(
 
 
 def _others(enough: tuple[Change, ...], found: tuple[Change, ...]) -> tuple[Change, ...]:
-    """Of what reaches the limit, numbers to leave out that are not among the changes that were found."""
+    """Of what reaches the limit, coarser groups, and numbers to leave out that are not among the changes."""
     told = {change.release for change in found if change.reaches_limit}
-    return tuple(one for one in enough if one.release is not None and one.release not in told)
+    return tuple(
+        one
+        for one in enough
+        if one.kind is ChangeKind.COARSER or (one.release is not None and one.release not in told)
+    )
 
 
 def _noise_changes(

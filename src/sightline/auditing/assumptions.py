@@ -360,7 +360,7 @@ def _about_noise(pricing: Pricing) -> list[str]:
         )
     if PublishedLaw.GEOMETRIC in laws:
         lines.append(
-            "Geometric noise: of a yes or no an answer tells no more than the Gaussian one that it counts as "
+            "Geometric noise: of two values an answer tells no more than the Gaussian one that it counts as "
             "in lower ends; that has up to 1.6 times the information of Laplace noise, where noise is large."
         )
     if PublishedLaw.NONE in laws:
@@ -429,6 +429,11 @@ def assumptions(findings: Findings) -> tuple[str, ...]:
         lines.append(_priced_for(plan))
         lines += _bounded_sensitivities(findings)
         lines += _uneven_rows(membership.persons)
+    if membership.taken_as_public:
+        lines.append(
+            f"Taken as public, since [data] public does not say: {', '.join(membership.taken_as_public)}. "
+            f"What is made of {data_secret} there, and not found to be, is not protected."
+        )
     lines += _made_rows(plan)
     lines += _knowledge(plan)
     if plan.data.secret_kind is not SecretKind.NUMBER:

@@ -10,6 +10,7 @@ from sightline.format import percent
 from sightline.tables.subject import SecretKind
 
 _LARGEST_MOVE = 1e300  # in squared units of the noise: an exact number
+_MOST_ALIKE = 3  # columns that may be like the secret by chance: so many are said
 _FILLED = 0.5  # of the bounds: if the values fill less, the result says so
 
 
@@ -57,9 +58,12 @@ def unequal_sums(findings: Findings) -> int:
 def looks_odd(findings: Findings) -> tuple[str, ...]:
     """What the plan declares and does not look like its table. For the owner only."""
     found, data = findings.membership.occurring, findings.plan.data
+    lines = [
+        f"{text}. The rows are too few to tell that from chance: is it made of {data.secret}?"
+        for text in findings.membership.alike_in_few_rows[:_MOST_ALIKE]
+    ]
     if found is None:
-        return ()
-    lines = []
+        return tuple(lines)
     if found.repeating is not None:
         lines.append(
             f'No {data.record} has two rows, but "{found.repeating}" repeats: is that whose row it is? Then '

@@ -16,6 +16,7 @@ from sightline.auditing.recipes import RecipeWriter
 from sightline.auditing.result import EDGES, Distribution, Exposed
 from sightline.auditing.result_parts import SMALL_GROUP
 from sightline.auditing.signature_names import signature_names
+from sightline.progress import reported
 
 _NAMED = 5  # of the most exposed with several rows, whose periods are looked at
 _NEGLIGIBLE = 1e-9  # of the largest weight of a feature: rounding of a weight that is zero
@@ -123,7 +124,10 @@ def describe(
             }
         )
         for place, (column, label, alone) in enumerate(
-            zip(columns.tolist(), labels, single.tolist(), strict=True)
+            reported(
+                list(zip(columns.tolist(), labels, single.tolist(), strict=True)),
+                "describing what is exposed",
+            )
         )
     )
 

@@ -64,7 +64,7 @@ class Findings:
     @cached_property
     def prior(self) -> SecretPrior:
         """What the attacker knows of a secret beforehand."""
-        return SecretPrior.of(self.plan)
+        return SecretPrior.of(self.plan, self.membership)
 
     @property
     def streamed(self) -> bool:
@@ -352,4 +352,4 @@ def _lower(lowered: Lowered, exposure: UnitExposure, pricing: Pricing, up_to: in
         kept_with_nonlinear(prior, information, carried, law),
         features_kept(prior, information, carried, law),
     )
-    return np.maximum(kept, _kept_by_noise(lowered, pricing))
+    return np.maximum(kept * pricing.lattice_share, _kept_by_noise(lowered, pricing))

@@ -223,7 +223,7 @@ def lower(plan: Plan, membership: Membership, pricing: Pricing) -> Lowered | Non
     order = linear_partitions(membership)
     if not order or not len(membership.signatures):
         return None
-    prior, parts = SecretPrior.of(plan), [membership.partitions[p] for p in order]
+    prior, parts = SecretPrior.of(plan, membership), [membership.partitions[p] for p in order]
     widths = np.diff(membership.starts)[order]
     counted = _Counted.of(plan, parts)
     cells = np.concatenate([np.arange(*membership.starts[p : p + 2]) for p in order])

@@ -9,9 +9,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 
 from sightline.arrays import FloatArray
+from sightline.progress import reported
 
 _SMALL = 200_000  # entries of a table that is solved by an exact method
 _STEPS = 600  # of the accelerated method, for larger ones
@@ -50,7 +52,7 @@ def _accelerated(table: Any, low: FloatArray, high: FloatArray) -> FloatArray:
     length = 1 / (1.1 * float(np.linalg.norm(transposed @ (table @ probe))) + 1e-300)
     point = np.clip(0.0, low, high)
     ahead, momentum = point, 1.0
-    for _ in range(_STEPS):
+    for _ in reported(range(_STEPS), "looking for groups that are alike"):
         gradient = transposed @ (table @ ahead)
         new = np.clip(ahead - length * gradient, low, high)
         moved = new - point
@@ -65,10 +67,43 @@ def _accelerated(table: Any, low: FloatArray, high: FloatArray) -> FloatArray:
 
 
 def _exact(table: Any, low: FloatArray, high: FloatArray, start: FloatArray) -> FloatArray:
-    """The same to full precision, if that is better."""
-    from scipy.optimize import lsq_linear  # small audits start without it
+    """The same to full precision by an active set: one end is let go at a time, the steepest first.
 
-    room = np.maximum(high - low, 1e-12 * (1 + np.abs(low)))
-    found = lsq_linear(table.toarray(), np.zeros(table.shape[0]), (low, low + room), tol=1e-12).x
-    better = np.linalg.norm(table @ found) < np.linalg.norm(table @ start)
-    return np.asarray(found if better else start)
+    Importing scipy.optimize for it would take longer than a small audit.
+    """
+    dense = table.toarray()
+    point = np.asarray(start.copy())
+    free = (point > low) & (point < high)
+    waiting = np.zeros_like(free)  # let go in vain: rounding sent them back to where they were
+    before = np.inf
+    for _ in range(10 * len(point)):
+        point, free = _inside(dense, low, high, point, free)
+        length = float(np.linalg.norm(dense @ point))
+        waiting &= length >= before
+        before = length
+        gradient = dense.T @ (dense @ point)
+        inward = np.where(point <= low, -gradient, gradient)
+        inward[free | waiting | (high <= low)] = 0.0
+        steepest = int(np.argmax(inward))
+        if inward[steepest] <= 1e-13 * length:
+            return point
+        free[steepest] = waiting[steepest] = True
+    return point
+
+
+def _inside(
+    dense: FloatArray, low: FloatArray, high: FloatArray, point: FloatArray, free: NDArray[np.bool_]
+) -> tuple[FloatArray, NDArray[np.bool_]]:
+    """Least squares over those that are free; one that reaches an end stays there."""
+    while free.any():
+        step = np.zeros_like(point)
+        step[free] = np.linalg.lstsq(dense[:, free], -(dense @ point), rcond=None)[0]
+        ends = np.where(step > 0, high, low)
+        share = np.divide(ends - point, step, out=np.full_like(point, np.inf), where=step != 0)
+        first = int(np.argmin(share))
+        if share[first] >= 1:
+            return np.asarray(np.clip(point + step, low, high)), free
+        point = np.clip(point + max(share[first], 0.0) * step, low, high)
+        point[first] = ends[first]
+        free[first] = False
+    return point, free

@@ -10,8 +10,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-import numpy as np
-
 from sightline.auditing.findings import Findings, LinearFindings, linear_findings
 from sightline.auditing.pricing import price
 from sightline.auditing.result import NoiseSlack, Verdict, VerdictStatus
@@ -32,6 +30,7 @@ _HARDLY_HIDDEN = 1.6  # in the logarithm of the information: tuned on the shippe
 _NEAR = 0.2  # of a factor: another one that is so near tells the slope
 _FIRST_STEP = 3.0  # the most that a first guess may differ, in the factor's logarithm
 _HALVED = range(6, 100, 2)  # tries that halve what is left where guesses come from one side
+_ROUNDING = 1e-6  # of information, where it is not rounded up
 _SHARPEST_SLOPE = 0.5  # of ln L/(1 - L) by ln f, that a guess relies on; it is about 2
 
 
@@ -254,13 +253,16 @@ def _is_large(found: LinearFindings) -> bool:
 
 def _most_information(found: LinearFindings) -> float:
     """The most that is told of a record if all others are known, as ``SecretPrior.kept`` takes it."""
-    # Of any feature of a person at most this many times as much as of a row; a category has two sides.
-    sides = 2 if found.linear.columns_of_unit > 1 else 1
-    return sides * float(np.max(found.exposure.information * found.linear.rows_of_unit))
+    linear, seen = found.linear, found.exposure.information
+    # Of categories it is told of one column: of any feature at most so many times as much, and of two sides.
+    most = seen if linear.columns_of_unit == 1 else 2 * seen * linear.rows_of_unit
+    return float(most.max()) * (1 + _ROUNDING)
 
 
 def _enough(findings: Findings, found: LinearFindings, limit: float) -> float | None:
-    """Noise that is enough against an attacker who knows all other records: no factorisation."""
+    """Noise that is enough against an attacker who knows all other records: without another assessment,
+    unless a law or a kind of secret needs one.
+    """
     most, pricing, prior = _most_information(found), findings.pricing, findings.prior
 
     def kept(factor: float) -> float:
@@ -269,7 +271,9 @@ def _enough(findings: Findings, found: LinearFindings, limit: float) -> float | 
         return prior.kept(information=most / factor**2, law=pricing.bounding_law)
 
     factor = least_factor(kept, limit, now=kept(1.0))
-    if factor is None or lowest(findings, factor) >= limit:
+    # Of Gaussian noise on numbers the audit's lower ends are at least this bound.
+    plain = pricing.gaussian and found.linear.columns_of_unit == 1 and not findings.questions
+    if factor is None or (plain and not findings.has_nonlinear) or lowest(findings, factor) >= limit:
         return factor
     return None
 

@@ -195,7 +195,7 @@ def nonlinear_findings(
     scale = pricing.scale[seen] * np.where(mean, count, 1.0) / np.sqrt(pricing.times[owner])
     design = MembershipDesign(table[seen], noise=noise_on_rows(pricing, seen, scale), readout=Readout.SUM)
     known = np.flatnonzero(membership.known[signature] > 0)
-    exposures = design.exposures(prior=SecretPrior.of(plan).of_column, known=known)
+    exposures = design.exposures(prior=SecretPrior.of(plan, membership).of_column, known=known)
     return NonlinearFindings(
         exposures=exposures,
         signature=signature,

@@ -199,12 +199,11 @@ class Release(Section):
 
     def _check_mechanism(self) -> None:
         """Refuse what goes with no mechanism, and a mechanism without what it needs."""
-        alone = not self.withhold and self.suppress is None and self.times == 1
         require(
-            alone or not (self.factored or self.running),
-            "a mechanism or running sums without withhold, suppress and times",
-            got="withhold" if self.withhold else "suppress" if self.suppress else f"times = {self.times}",
-            fix="all numbers of a mechanism share its noise; publish another release",
+            (not self.withhold and self.suppress is None) or not (self.factored or self.running),
+            "a mechanism or running sums without withhold and suppress",
+            got="withhold" if self.withhold else "suppress",
+            fix="audit all of its numbers: some of them tell no more, and cost the same noise",
             error=InvalidPlan,
         )
         named = any(one.mechanism.name for one in self.noise)

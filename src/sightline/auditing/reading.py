@@ -405,17 +405,18 @@ def _toml(content: dict[str, Any]) -> str:
 
 
 def _fields(section: dict[str, Any]) -> list[str]:
-    return [f"{name} = {_value(value)}" for name, value in section.items()]
+    return [f"{name} = {toml_value(value)}" for name, value in section.items()]
 
 
-def _value(value: Any) -> str:
+def toml_value(value: Any) -> str:
+    """A value as TOML writes it."""
     if isinstance(value, dict):
-        entries = ", ".join(f"{_value(key)} = {_value(entry)}" for key, entry in value.items())
+        entries = ", ".join(f"{toml_value(key)} = {toml_value(entry)}" for key, entry in value.items())
         return f"{{ {entries} }}"
     if isinstance(value, list) and value and isinstance(value[0], dict | list):  # one entry a line
-        return "".join(["[\n", *(f"  {_value(entry)},\n" for entry in value), "]"])
+        return "".join(["[\n", *(f"  {toml_value(entry)},\n" for entry in value), "]"])
     if isinstance(value, list):
-        return f"[{', '.join(map(_value, value))}]"
+        return f"[{', '.join(map(toml_value, value))}]"
     if value == math.inf:
         return "inf"
     # JSON's strings are TOML's but for one character; so are its numbers, with a sign in an exponent.

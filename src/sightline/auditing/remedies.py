@@ -7,7 +7,7 @@ many are below the limit, and as many identifiable, is not proposed.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 
@@ -76,8 +76,13 @@ def _to_improve(findings: Findings, found: LinearFindings) -> bool:
 _MOST_NUMBERS, _MOST_ENTRIES = 600, 3e7
 
 
-def reaching(findings: Findings, slack: NoiseSlack | None) -> tuple[Change, ...]:
-    """The changes after which everyone keeps the limit, as far as few audits find them."""
+def reaching(
+    findings: Findings, slack: NoiseSlack | None, coarser: Callable[[], tuple[Change, ...]] = tuple
+) -> tuple[Change, ...]:
+    """The changes after which everyone keeps the limit, as far as few audits find them.
+
+    ``coarser`` looks for coarser groups. They stand in the place of a second one to leave out.
+    """
     found, common = findings.linear, more_noise(findings, slack)
     changes: list[Change | None] = []
     if found is not None:
@@ -86,7 +91,10 @@ def reaching(findings: Findings, slack: NoiseSlack | None) -> tuple[Change, ...]
         except np.linalg.LinAlgError:  # next to no noise: advice is not looked for
             proposed = []
         changes = [_left_out(findings, found, rows) for rows in proposed]
-    return tuple(change for change in (*changes, common) if change is not None and change.reaches_limit)
+    enough = [change for change in changes if change is not None and change.reaches_limit]
+    if groups := coarser():
+        enough = [*enough[:1], *groups]
+    return (*enough, *([common] if common is not None and common.reaches_limit else []))
 
 
 def may_suffice(findings: Findings, found: LinearFindings) -> Iterator[IndexArray]:

@@ -29,6 +29,7 @@ from sightline.errors import InvalidInput, require
 from sightline.format import json_text, number
 
 SCHEMA_VERSION = 1
+NOT_ALL = "Not everything was computed"  # how more_to_change begins where sections were left out
 Section = Callable[[], Any]  # computes what a field of the result holds
 
 # Remaining uncertainty in steps of 5 %: fine enough to draw, too coarse to single out a record.
@@ -215,6 +216,7 @@ class ChangeKind(StrEnum):
     MERGE = "merge"  # publish one of two releases or numbers
     NOISE = "noise"  # multiply all noise
     DESIGN = "design"  # change the noise of some numbers
+    COARSER = "coarser"  # group by something coarser
 
 
 class Change(ResultPart):
@@ -224,7 +226,9 @@ class Change(ResultPart):
     release: str | None
     noise_factor: float | None
     epsilon: float | None
-    variance_factor: float | None = None  # the total variance of the noise after the change, over today's
+    variance_factor: float | None = (
+        None  # the variances of the noise after the change over today's, on average
+    )
     reaches_limit: bool = False  # whether the audit found nobody below the limit after it
     text: str
     effect: str = ""  # what the audit after it found: the end of the text
@@ -279,6 +283,7 @@ class AuditResult(Displayed, ResultPart):
     budget: BudgetReport
     distribution: Distribution
     local: LocalReport | None  # none if everything is linear in the secret
+    taken_as_public: Annotated[tuple[str, ...], Many] = ()  # columns, if the plan does not declare what is
     looks_odd: Annotated[tuple[str, ...] | None, Many] = ()  # declared, and unlike the table; owner-only
     guaranteed_by_noise: float | None  # what everyone keeps, even if all others are known: the budget alone
     timeline: Annotated[tuple[Stage, ...], Many]  # empty if it would take too long
@@ -378,6 +383,12 @@ class AuditResult(Displayed, ResultPart):
             found: tuple[Change, ...] = self._pending["reaching"]()
             return found
         return tuple(change for change in self.what_to_change if change.reaches_limit)
+
+    @property
+    def cut_short(self) -> str:
+        """Why sections were left out, as a sentence; nothing if all are computed or will be."""
+        text: str = self.__dict__.get("more_to_change", "")
+        return text if text.startswith(NOT_ALL) else ""
 
     @property
     def unit(self) -> str:

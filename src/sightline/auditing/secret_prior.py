@@ -2,8 +2,9 @@ r"""What the attacker knows of a secret beforehand, and what the noise alone lea
 
 A number is spread over its bounds as the plan's ``[attacker] prior`` says, or over :math:`[c - t, c + t]` if
 the attacker knows of every value that it is within t of some c (``values_within``). A yes or no has even
-chances, or the share of yes that the plan states. A category is one of k values with equal chances: it enters
-a design as indicators, each one with probability :math:`p = 1/k`.
+chances, or the share of yes that the plan states. Behind sums with discrete noise a number is whole. A
+category is one of k values with equal chances: it enters a design as indicators, each one with probability
+:math:`p = 1/k`.
 """
 
 from __future__ import annotations
@@ -14,12 +15,15 @@ import numpy as np
 
 from sightline.auditing.plan import Plan
 from sightline.auditing.plan_sections import YesShare
+from sightline.auditing.stated_noise import sums_are_whole
 from sightline.format import number as readable
 from sightline.format import percent
 from sightline.labeled.bounds.coin import CoinPrior
 from sightline.labeled.bounds.priors import TwoPointPrior, number_prior
 from sightline.labeled.bounds.target import NumberPrior, Seen, TargetPrior
+from sightline.labeled.bounds.whole import WholePrior
 from sightline.privacy.accountant import NoiseLaw
+from sightline.tables.membership import Membership
 from sightline.tables.subject import SecretKind
 
 
@@ -39,9 +43,10 @@ class SecretPrior:
     name: str = "uniform"  # of a number's prior
     within: float | None = None  # t, if the attacker knows every value to ± t
     yes: float = 0.5  # the chance of a yes, of a yes or no
+    whole: bool = False  # whether a number is known to be whole: discrete noise is on its sums
 
     @classmethod
-    def of(cls, plan: Plan) -> SecretPrior:
+    def of(cls, plan: Plan, membership: Membership) -> SecretPrior:
         """The prior of a plan's secret."""
         count = len(plan.data.categories) if plan.data.categories is not None else 2
         stated = plan.attacker.prior
@@ -52,6 +57,7 @@ class SecretPrior:
             categories=count,
             within=plan.attacker.values_within,
             yes=stated.yes if isinstance(stated, YesShare) else 0.5,
+            whole=sums_are_whole(plan, membership),
             **named,
         )
 
@@ -83,6 +89,8 @@ class SecretPrior:
         """
         if self.within is not None:
             return number_prior(self.name, -self.within, self.within)
+        if self.whole and self.name == WholePrior(0.0, 1.0).name:
+            return WholePrior(*map(float, self.bounds))
         return number_prior(self.name, *self.bounds)
 
     @property

@@ -102,7 +102,17 @@ class Session:
         unaudited = verify(self.engine, self.queries, self.subject, membership)
         adds_up = self.made.adds_up and not adds_up_alike(self.engine)
         derived = derived_columns(self.engine, self.queries, self.subject, rows=membership.rows)
-        return replace(membership, unaudited=unaudited, adds_up=adds_up, derived=tuple(map(str, derived)))
+        declared = self.plan.data.public is not None  # then no release uses another
+        return replace(
+            membership,
+            unaudited=unaudited,
+            adds_up=adds_up,
+            derived=tuple(str(one) for one in derived if not one.by_chance),
+            alike_in_few_rows=tuple(str(one) for one in derived if one.by_chance and not declared),
+            taken_as_public=tuple(
+                sorted({name for query in self.queries * (not declared) for name in query.columns})
+            ),
+        )
 
     def with_persons(self, membership: Membership, progress: Progress) -> Membership:
         """The published numbers, with whose rows they are where records have several."""

@@ -16,12 +16,13 @@ from sightline.auditing.plan import Plan, Release
 from sightline.auditing.release_noise import ReleaseNoise, names_of, noise_on, popped
 from sightline.auditing.running import Running
 from sightline.errors import InvalidPlan, require
+from sightline.labeled.bounds.whole import LARGEST_WHOLE
 from sightline.noise.pricing import price, price_rho
 from sightline.noise.published import LEAST_DISCRETE_STDDEV, PublishedLaw, parameter_of_stddev
 from sightline.noise.strategies import Strategy
 from sightline.privacy.accountant import Budget, NoiseLaw
 from sightline.privacy.registry import ACCOUNTANTS, accountant_named
-from sightline.tables.membership import Feature, Membership, Statistic
+from sightline.tables.membership import YES_OR_NO, Feature, Membership, Statistic
 from sightline.tables.steps import Steps
 from sightline.tables.subject import SecretKind
 
@@ -44,7 +45,8 @@ def _names(membership: Membership, p: int) -> tuple[str, ...]:
     """What the aggregate of a partition may be called."""
     starts = membership.starts
     grouped = any(cell.key for cell in membership.cells[int(starts[p]) : int(starts[p + 1])])
-    return names_of(membership.partitions[p].label, grouped=grouped)
+    part = membership.partitions[p]
+    return names_of(part.called or part.label, grouped=grouped)
 
 
 def _noises(plan: Plan, membership: Membership) -> list[ReleaseNoise | None]:
@@ -56,10 +58,8 @@ def _noises(plan: Plan, membership: Membership) -> list[ReleaseNoise | None]:
         require(
             noise is not None or not own,
             f"release {release.name[:60]!r}: noise for every aggregate",
-            got=f"none for {part.label[:60]!r}"
-            if part.label
-            else "none for its only one, which has no label",
-            fix="add a section with this label" if part.label else "leave the label out",
+            got=f"none for {_names(membership, p)[-1][:60]!r}",
+            fix="add a section with this label" if part.label else "name it so, or leave the label out",
             error=InvalidPlan,
         )
         found.append(noise)
@@ -71,8 +71,11 @@ def check_laws(plan: Plan, membership: Membership, laws: Laws, bundles: Bundles)
     used_noise = {id(noise) for noise in _noises(plan, membership)}
     read = {part.query for part in membership.partitions}
     for query, release in enumerate(plan.releases):
+        own = [part for part in membership.partitions if part.query == query]
+        public = {label for part in own for label in part.beside}  # their noise hides no secret
         idle = [noise.label for noise in release.noise if query in read and id(noise) not in used_noise]
-        labels = sorted({part.label for part in membership.partitions if part.query == query})
+        idle = [label for label in idle if label not in public]
+        labels = sorted({part.called or part.label for part in own} | public)
         require(
             not idle,
             f"release {release.name[:60]!r}: noise with the label of one of its aggregates",
@@ -109,27 +112,60 @@ def check_laws(plan: Plan, membership: Membership, laws: Laws, bundles: Bundles)
 
 
 def _check_lattice(plan: Plan, membership: Membership, p: int, law: PublishedLaw, *, one_row: bool) -> None:
-    """Noise of whole numbers must be on counts: what it is added to must be whole for every secret."""
-    part = membership.partitions[p]
-    counts = part.statistic is Statistic.SUM and part.feature in (Feature.VALUE, Feature.INDICATOR)
-    counts &= not part.weighted
-    # Of a multiple of a count the lattices differ.
-    counts &= part.computed is None or (part.computed.factor == 1 and not part.computed.per_row)
+    """What whole numbers are added to must be whole for every secret: counts, and sums of whole numbers."""
+    part, data, occurring = membership.partitions[p], plan.data, membership.occurring
+    number = data.secret_kind is SecretKind.NUMBER
+    # Of a multiple of a count, or with weights, the lattices differ.
+    plain = part.statistic is Statistic.SUM and not part.weighted
+    plain &= part.computed is None or (part.computed.factor == 1 and not part.computed.per_row)
+    sums = number and part.feature is Feature.VALUE
+    counts = part.feature in (YES_OR_NO if number else (Feature.VALUE, Feature.INDICATOR))
     require(
-        counts and plan.data.secret_kind is not SecretKind.NUMBER,
-        f"{law.value} noise on counts of a yes or no or of a category",
+        plain and (counts or sums),
+        f"{law.value} noise on counts and on sums of whole numbers",
         got=f"{part.name[:60]!r}",
         fix="what whole numbers are added to must be whole: else the digits behind the point are published "
-        "exactly; for numbers and means state gaussian or laplace noise that was added without a lattice",
+        "exactly; for means and other numbers state gaussian or laplace noise that was added without a "
+        "lattice",
+        error=InvalidPlan,
+    )
+    low, high = map(float, data.domain)
+    require(
+        not sums or (low.is_integer() and high.is_integer() and high - low <= LARGEST_WHOLE),
+        f"whole bounds with {law.value} noise on {part.name[:60]!r}",
+        got=f"[{low:g}, {high:g}]",
+        error=InvalidPlan,
+    )
+    require(
+        not sums or (occurring is not None and occurring.whole),
+        f"a secret of whole numbers with {law.value} noise on {part.name[:60]!r}",
+        got="other numbers in the table",
+        fix="state gaussian or laplace noise, if that was added; whole numbers on other sums publish their "
+        "digits behind the point",
+        error=InvalidPlan,
+    )
+    require(
+        not sums or (plan.attacker.prior in ("uniform", "two-point") and plan.attacker.values_within is None),
+        f"prior = 'uniform' or 'two-point', and no values_within, with {law.value} noise on sums",
+        got="another attacker",
+        fix="no bound is proved for others who know that the values are whole",
         error=InvalidPlan,
     )
     require(
         one_row,
         f"{law.value} noise with one row a record",
-        got=f"max_rows_per_record = {plan.data.max_rows_per_record}",
+        got=f"max_rows_per_record = {data.max_rows_per_record}",
         fix="its bound is for one row; aggregate the rows first",
         error=InvalidPlan,
     )
+
+
+def sums_are_whole(plan: Plan, membership: Membership) -> bool:
+    """Whether discrete noise is on sums of a number, which is then whole."""
+    if plan.data.secret_kind is not SecretKind.NUMBER or not any(release.noise for release in plan.releases):
+        return False
+    laws = zip(stated_laws(plan, membership), membership.partitions, strict=True)
+    return any(law.on_lattice and part.feature is Feature.VALUE for law, part in laws)
 
 
 def stated_parameters(

@@ -48,7 +48,7 @@ def quick_design(findings: Findings, limit: float) -> tuple[DesignTask, FloatArr
     """
     plan, membership = findings.plan, findings.membership
     try:
-        task = task_of(plan, membership, limit=limit, grain=Grain.CELL, loss=Loss.VARIANCE)
+        task = task_of(plan, membership, limit=limit, grain=Grain.CELL, loss=Loss.RELATIVE)
         chosen = quick_noise(task, targets_of(task))
         return task, certified(task, task.factors(chosen.optimum.x)).stddevs
     except (InvalidPlan, InvalidNoise):
@@ -79,5 +79,5 @@ def _designed_change(findings: Findings, limit: float, *, common: float | None) 
         reaches_limit=True,
         text=text,
         effect=effect,
-        cost=f"{number(times, 3)} times the total variance{rival}",
+        cost=f"{number(times, 3)} times the variance on average{rival}",
     )

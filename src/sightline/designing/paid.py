@@ -152,9 +152,9 @@ def check_plan(plan: Plan, membership: Membership) -> None:
     """Refuse plans that cannot be designed."""
     require(
         not any(release.factored for release in plan.releases),
-        "a plan without mechanisms",
-        got="one with it",
-        fix="a design starts from independent noise; leave it out",
+        "noise of its own on every number",
+        got="a mechanism, whose numbers share one noise",
+        fix="there is one size to choose, and the audit says by which factor to raise it",
         error=InvalidPlan,
     )
     require(

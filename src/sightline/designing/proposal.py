@@ -20,7 +20,7 @@ from sightline.designing.newton import least_noise
 from sightline.designing.problem import NoiseProblem, NotEnough, if_enough
 from sightline.designing.result import TradeOff
 from sightline.designing.targets import targets_of
-from sightline.designing.task import DesignTask, Loss, lowest
+from sightline.designing.task import DesignTask, Loss, lowest, rounded_up
 from sightline.progress import report
 
 _SMALLEST = 1e-6  # how much less variance is tried, over the proposed
@@ -115,6 +115,21 @@ def audited_or_more(task: DesignTask, stddevs: FloatArray) -> Certified:
         if lowest(findings) >= task.limit:
             return Certified(stddevs=more, audits=1, findings=findings)
     raise NotEnough("expected noise that the audit passes, got less")
+
+
+def in_digits(task: DesignTask, proof: Certified, digits: int | None) -> Certified:
+    """The same noise rounded up to some digits where it was chosen, if the audit passes with it: more noise
+    may only help, and a bound of the audit that says otherwise keeps the noise as it was found.
+    """
+    if digits is None:
+        return proof
+    chosen = task.free & (proof.stddevs != task.before)
+    each = [rounded_up(value, digits) for value in proof.stddevs.tolist()]
+    rounded = np.where(chosen, np.minimum(each, task.most), proof.stddevs)
+    findings = task.audited(rounded)
+    if lowest(findings) < task.limit or task.paid.cost(rounded) > task.paid.most:
+        return proof
+    return Certified(stddevs=rounded, audits=proof.audits + 1, findings=findings)
 
 
 def by_the_audit_alone(task: DesignTask) -> Certified:

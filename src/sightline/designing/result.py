@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Annotated
 
@@ -24,11 +25,17 @@ class DesignedNoise(_Part):
     stddev_before: float
     stddev: float
     published: bool  # it is out already, and its noise stays
+    range: float = math.inf  # the most that the number can change if the secrets of all its rows do
 
     @property
     def raised(self) -> bool:
         """Whether the design gives it more noise than it had."""
         return self.stddev > self.stddev_before
+
+    @property
+    def withheld_in_effect(self) -> bool:
+        """Whether the noise is more than all that the number could say."""
+        return self.stddev > self.range
 
 
 class PricedAttack(_Part):
@@ -103,6 +110,7 @@ class DesignResult(_Part):
     plan: str  # the proposed plan in TOML
     suppressed: Suppressed | None = None  # none if every number is published
     trade_off: Annotated[tuple[TradeOff, ...], Many] = ()  # by limit; empty unless it was asked for
+    digits: int | None = None  # that the noise is rounded up to; none: as it was found
     secret: str = ""  # of a plan about several
     other_secrets: Annotated[tuple[DesignResult, ...], Many] = ()  # each designed by itself
 
@@ -117,6 +125,11 @@ class DesignResult(_Part):
     def raised(self) -> tuple[DesignedNoise, ...]:
         """The numbers that get more noise than they had."""
         return tuple(one for one in self.noise if one.raised)
+
+    @property
+    def withheld_in_effect(self) -> tuple[DesignedNoise, ...]:
+        """The numbers that the noise says nothing of any more."""
+        return tuple(one for one in self.noise if one.withheld_in_effect and not one.published)
 
 
 _MOST_LINES = 12
@@ -170,7 +183,8 @@ def _comparison(result: DesignResult) -> Iterator[str]:
     estimated = "" if result.common_factor_audited else " (an estimate that was not audited)"
     yield f"  with a common factor    {number(common)}, all noise times {factor}{estimated}"
     share = percent(result.loss_designed / common)
-    yield f"  designed                {number(result.loss_designed)}, {share} of the common factor's"
+    digits = "" if result.digits is None else f", rounded up to {count(result.digits, 'digit')}"
+    yield f"  designed                {number(result.loss_designed)}, {share} of the common factor's{digits}"
     if result.gap is None:
         yield "  No lower bound is proved for what the audit passes here: no gap is certified."
     else:
@@ -212,6 +226,9 @@ def _noise(result: DesignResult) -> Iterator[str]:
     )
     if len(raised) > _MOST_LINES:
         yield f"  and {len(raised) - _MOST_LINES:,} more; the plan has all of them"
+    if gone := result.withheld_in_effect:
+        named = ", ".join(map(_name, gone[:3])) + f" and {len(gone) - 3:,} more" * (len(gone) > 3)
+        yield f"  Withheld in effect, because the noise exceeds the number's whole range: {named}"
 
 
 def _name(one: DesignedNoise) -> str:

@@ -20,7 +20,7 @@ from sightline.auditing.several_secrets import plans_by_secret
 from sightline.designing.choice import Chosen
 from sightline.designing.levels import never_binds_below
 from sightline.designing.problem import NotEnough
-from sightline.designing.proposal import solve, trade_off
+from sightline.designing.proposal import in_digits, solve, trade_off
 from sightline.designing.result import DesignedBudget, DesignedNoise, DesignResult, PricedAttack, who
 from sightline.designing.suppression import replaced_task, smallest_suppression, suppressed_numbers
 from sightline.designing.task import DesignTask, Grain, Loss, task_of
@@ -37,7 +37,8 @@ def design(  # many parameters: the options of one command
     *,
     limit: float | str | None = None,
     grain: str = "cell",
-    loss: str = "variance",
+    loss: str = "relative",
+    digits: int | None = None,
     names: bool = False,
     top: int = 10,
     other_limits: bool = False,
@@ -47,14 +48,16 @@ def design(  # many parameters: the options of one command
 
     ``limit`` replaces the plan's: the share of its uncertainty that every record must keep, as 0.5 or "50%".
     ``grain`` is "cell" for a noise on each published number, or "release" for one factor on each release.
-    ``loss`` is what is made small: "variance", the weighted sum of variances; "relative", the same over
-    today's variances; or "largest", the largest weighted standard deviation. ``names`` names records in the
-    attacks by their keys, and ``top`` is how many attacks are listed. ``other_limits`` also says what a
-    handful of other limits would cost. Of a plan about several secrets, the releases about each are designed
-    by themselves. Only noise is added: a release's
-    floor is its noise in the plan, unless the plan says noise_within.
+    ``loss`` is what is made small: "relative", the weighted sum of variances over today's; "variance", the
+    sum of variances, for numbers of one unit; or "largest", the largest weighted standard deviation.
+    ``digits`` rounds the noise up to so many of them, and the audit passes with that. ``names`` names records
+    in the attacks by their keys, and ``top`` is how many attacks are listed. ``other_limits`` also says what
+    a handful of other limits would cost. Of a plan about several secrets, the releases about each are
+    designed by themselves. Only noise is added: a release's floor is its noise in the plan, unless the plan
+    says noise_within.
     """
     require(top >= 1, "top >= 1", got=top)
+    require(digits is None or digits >= 1, "digits >= 1", got=digits)
     for text, known in ((grain, Grain), (loss, Loss)):
         require(text in set(known), f"one of {', '.join(known)}", got=repr(text))
     checked, base = read_plan(plan)
@@ -66,7 +69,19 @@ def design(  # many parameters: the options of one command
         )
     parts = plans_by_secret(checked)
     with reporting(progress):
-        found = [_about_one(part, base, Grain(grain), Loss(loss), names, top, other_limits) for part in parts]
+        found = [
+            _about_one(
+                part,
+                base,
+                Grain(grain),
+                Loss(loss),
+                digits=digits,
+                names=names,
+                top=top,
+                other_limits=other_limits,
+            )
+            for part in parts
+        ]
     if len(parts) == 1:
         return found[0]
     secrets = [{"secret": part.data.secret} for part in parts]
@@ -75,7 +90,15 @@ def design(  # many parameters: the options of one command
 
 
 def _about_one(  # many parameters: those of design
-    checked: Plan, base: Path, grain: Grain, loss: Loss, names: bool, top: int, other_limits: bool
+    checked: Plan,
+    base: Path,
+    grain: Grain,
+    loss: Loss,
+    *,
+    digits: int | None,
+    names: bool,
+    top: int,
+    other_limits: bool,
 ) -> DesignResult:
     """The design of the releases about one secret."""
     share = checked.limits.remaining_uncertainty
@@ -89,7 +112,7 @@ def _about_one(  # many parameters: those of design
         task = task_of(checked, membership, limit=share, grain=grain, loss=loss)
         gone = smallest_suppression(task)
         kept = task if gone is None else replaced_task(task, gone.withheld, grain)
-        found = _designed(session, kept, grain, names=names, top=top)
+        found = _designed(session, kept, grain, digits=digits, names=names, top=top)
         if gone is not None:
             found = found.model_copy(update={"suppressed": suppressed_numbers(task, gone)})
         if not other_limits:
@@ -98,12 +121,14 @@ def _about_one(  # many parameters: those of design
         return found.model_copy(update={"trade_off": trade_off(kept, **losses)})
 
 
-def _designed(session: Session, task: DesignTask, grain: Grain, *, names: bool, top: int) -> DesignResult:
+def _designed(  # many parameters: those of design
+    session: Session, task: DesignTask, grain: Grain, *, digits: int | None, names: bool, top: int
+) -> DesignResult:
     try:
         found = solve(task)
     except NotEnough:
         raise _infeasible(session, task, names=names) from None
-    common, chosen, proof = found.common, found.chosen, found.proof
+    common, chosen, proof = found.common, found.chosen, in_digits(task, found.proof, digits)
     proposed = task.proposal(proof.stddevs)
     findings = find(proposed, task.membership, linear=proof.findings)
     judgement = judged(findings, totals=session.totals)
@@ -126,6 +151,7 @@ def _designed(session: Session, task: DesignTask, grain: Grain, *, names: bool, 
         loss_designed=total,
         loss_at_least=found.loss_at_least,
         noise=_noise(task, proof.stddevs),
+        digits=digits,
         attacks=priced.attacks,
         attacks_in_all=priced.in_all,
         budget=_budget(task, proof.stddevs, priced.budget),
@@ -165,7 +191,7 @@ def _factor(task: DesignTask, stddevs: FloatArray) -> float:
 
 
 def _noise(task: DesignTask, stddevs: FloatArray) -> tuple[DesignedNoise, ...]:
-    found = []
+    found, ranges = [], task.ranges
     for place, cell in enumerate(task.membership.cells):
         part = task.membership.partitions[cell.partition]
         which = (part.label,) if part.label else ()
@@ -176,6 +202,7 @@ def _noise(task: DesignTask, stddevs: FloatArray) -> tuple[DesignedNoise, ...]:
                 stddev_before=float(task.before[place]),
                 stddev=float(stddevs[place]),
                 published=task.plan.releases[part.query].published,
+                range=float(ranges[place]),
             )
         )
     return tuple(found)

@@ -180,7 +180,7 @@ class DesignTask:
         return found
 
     def _rounded(self, stddevs: FloatArray, *, kept: BoolArray) -> FloatArray:
-        rounded = np.array([_rounded_up(value) for value in stddevs])
+        rounded = np.array([rounded_up(value) for value in stddevs])
         return np.where(kept, stddevs, np.minimum(rounded, self.most))
 
     @property
@@ -191,7 +191,7 @@ class DesignTask:
     def times_common(self, factor: float) -> FloatArray:
         """The standard deviations with all variances that may be chosen times a factor; no ceilings."""
         chosen = self.common_base * (np.sqrt(factor) if factor > 1 else 1.0)
-        rounded = np.array([_rounded_up(value) for value in chosen]) if factor > 1 else chosen
+        rounded = np.array([rounded_up(value) for value in chosen]) if factor > 1 else chosen
         return np.where(self.free, rounded, self.floor)
 
     def total(self, stddevs: FloatArray) -> float:
@@ -200,6 +200,11 @@ class DesignTask:
         if self.loss is Loss.LARGEST:
             return float(np.max(np.sqrt(self.weights[mine]) * stddevs[mine]))
         return float(self.weights[mine] @ stddevs[mine] ** 2)
+
+    @property
+    def ranges(self) -> FloatArray:
+        """The most that every number can change if the secrets of all its rows do, at most."""
+        return self.sensitivity * np.array([cell.rows for cell in self.membership.cells])
 
     def proposal(self, stddevs: FloatArray) -> Plan:
         """The plan with this noise on its numbers."""
@@ -389,12 +394,12 @@ def _assessed(plan: Plan, membership: Membership) -> LinearFindings:
     return found
 
 
-def _rounded_up(value: float) -> float:
+def rounded_up(value: float, digits: int = _DIGITS) -> float:
     """A value to some digits, rounded up.
 
-    >>> _rounded_up(3.14159265358979), _rounded_up(2.0)
-    (3.14159266, 2.0)
+    >>> rounded_up(3.14159265358979), rounded_up(2.0), rounded_up(9.91, 2)
+    (3.14159266, 2.0, 10.0)
     """
-    step = 10.0 ** (math.floor(math.log10(value)) + 1 - _DIGITS)
-    found = float(f"{math.ceil(value / step * (1 - 1e-15)) * step:.{_DIGITS}g}")
+    step = 10.0 ** (math.floor(math.log10(value)) + 1 - digits)
+    found = float(f"{math.ceil(value / step * (1 - 1e-15)) * step:.{digits}g}")
     return found if found >= value else float(np.nextafter(value, np.inf))

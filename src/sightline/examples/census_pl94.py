@@ -8,7 +8,8 @@ queries at each. A query has discrete Gaussian noise with
 
 Of the queries, those that count Hispanic people are published here. Each number stands for two, because those
 who are not Hispanic are counted, too, with noise of their own: ``times = 2``. The people live in 81 blocks of
-one county, with 300,000 others elsewhere; where they live, their race, age and quarters are public.
+one county, with 300,000 others elsewhere; where they live, their race, age and quarters are public. What the
+audit says of it is in docs/tables.md.
 
 ``python -m sightline.examples.census_pl94 FOLDER`` writes the table and its plan.
 """

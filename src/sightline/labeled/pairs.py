@@ -23,7 +23,7 @@ A number without noise is one with infinite information: f vanishes where a dire
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -37,6 +37,7 @@ from sightline.labeled.bounds.scalar_risk import MARGIN, two_point_table
 from sightline.labeled.unit_design import Design, RowNoise
 from sightline.labeled.units import BoolArray, Units, WholeArray
 from sightline.numerics.residuals import gamma
+from sightline.progress import reported
 
 _WIDE = 1.05  # brackets narrower than that are left alone
 # Every two kinds of rows are compared in designs of so many kinds, and so many entries: 0.1 s.
@@ -72,8 +73,10 @@ def with_pairs(design: Design, lower: FloatArray, upper: FloatArray) -> FloatArr
         best[targets, 0] = _Coins(rows=rows, noise=design.noise, width=prior.target.width).bounds(targets)
     else:
         # Of a row that is not of category a tell which category b it has, else a b that is drawn.
-        for a, b in itertools.combinations(range(k), 2):
-            coins = _Coins(rows=rows, noise=design.noise, categories=k, two=(a, b))
+        two = list(itertools.combinations(range(k), 2))
+        for a, b in reported(two, "telling one category from another"):
+            groups = design.made.setdefault("groups", {})
+            coins = _Coins(rows=rows, noise=design.noise, categories=k, two=(a, b), groups=groups)
             found = np.maximum(coins.bounds(targets), coins.alone(targets)) / (k - 1)
             best[targets, a] += found
             best[targets, b] += found
@@ -123,6 +126,8 @@ class _Coins:
     width: float = 1.0
     categories: int = 2
     two: tuple[int, int] | None = None
+    # Kinds that are equal but for some slots; they depend on the keys alone, which most pairs share.
+    groups: dict[frozenset[int] | None, NDArray[Any]] = field(default_factory=dict)
 
     @property
     def active(self) -> float:
@@ -222,10 +227,10 @@ class _Coins:
             ]
             if self.rows.weights is not None:
                 parts += [self.rows.weights[:, column, slot] for column in columns]
-            if len(parts) == 1:
-                keys.append(parts[0])
-            else:
                 keys.append(np.unique(np.stack(parts, axis=1), axis=0, return_inverse=True)[1].ravel())
+            else:  # one number for two, which are at most as many as there are numbers
+                both = parts[0] * (self.rows.numbers + 1) + parts[1] if len(parts) == 2 else parts[0]
+                keys.append(np.unique(both, return_inverse=True)[1].ravel())
         return np.stack(keys, axis=1)
 
     def _sizes(self, kinds: IndexArray) -> FloatArray:
@@ -267,8 +272,14 @@ class _Coins:
         agreeing: dict[frozenset[int], FloatArray] = {frozenset(): counts[targets]}
         risks, numbers = [np.ones(targets.size)], [counts[targets] - 1]
         hashed = _mixed(keys)
+        many = len(self.groups) * len(keys) > 2 * _MOST_SORTED
+        if many or not np.array_equal(self.groups.get(None, ()), keys):
+            self.groups.clear()
+            self.groups[None] = keys
         for different in self._different_slots(information):
-            group = _groups(keys, hashed, different)
+            if different not in self.groups:
+                self.groups[different] = _groups(keys, hashed, different)
+            group = self.groups[different]
             agreeing[different] = np.asarray(np.bincount(group, counts)[group[targets]], dtype=np.float64)
             # All but those that differ in fewer slots: sets of one slot come first.
             fewer = [one for one in agreeing if one < different]

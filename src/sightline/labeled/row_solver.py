@@ -38,6 +38,7 @@ from sightline.numerics import integers as exact
 from sightline.numerics import residues
 from sightline.numerics.rank import first_independent
 from sightline.numerics.residuals import gamma
+from sightline.progress import report
 
 # Beyond this error numbers are computed again in balls. Of small designs more digits are asked for: an
 # inverse of so many rows in balls takes 0.01 s.
@@ -50,6 +51,7 @@ _LARGEST_DENOMINATOR, _LARGEST_NUMERATOR, _COMMON_MULTIPLE = 12, 1 << 24, 27_720
 _BELOW_PRIME = 2.0**60  # less than any prime that is drawn, with room for the rounding of what is compared
 _SHARED = 1e-9  # the error of forms up to which common eigenvectors lose no digits that count
 _TRUSTED = 0.1  # the error of an inverse with which weights are bounded
+_SAME_NOISE = 1e-9  # relatively: noise this near is equal when rows are put in order; it decides no bound
 _BITS = (256, 1024, 4096, 16384)  # working precisions of balls, one after the other
 
 
@@ -90,11 +92,21 @@ class DenseSolver:
     @property
     def independent(self) -> IndependentRows:
         """Made once for rows whose noise has the same order."""
-        order = np.argsort(-self.noise.information, kind="stable").tobytes()
+        order = self._order.tobytes()
         if self.made.get("order") != order and ("rows" not in self.made or self.made["rows"].others.any()):
             self.made.update(order=order, rows=self._independent())
         rows: IndependentRows = self.made["rows"]
         return rows
+
+    @cached_property
+    def _order(self) -> IndexArray:
+        """The rows, the sharpest first. Noise that only rounding tells apart is equal, so that the order is
+        the same when all noise is multiplied.
+        """
+        information = self.noise.information
+        order = np.argsort(-information, kind="stable")
+        steps = np.diff(information[order], prepend=np.inf) < -_SAME_NOISE * information[order]
+        return np.asarray(order[np.lexsort((order, np.cumsum(steps)))])
 
     def _independent(self) -> IndependentRows:
         """The sharpest rows that are independent."""
@@ -105,10 +117,11 @@ class DenseSolver:
             integers = self.integers
         if integers is None:  # independent, or nothing is said about it
             return IndependentRows(rows=live, others=nothing, inverse=inverse)
-        order = live[np.argsort(-self.noise.information[live], kind="stable")]
+        order = self._order[np.isin(self._order, live)]
         if self.sums.exact and (guessed := self._guessed(order)) is not None:
             return guessed
         prime = integers.prime(order)
+        report("finding numbers that follow from others", 0.0)
         reduced, pivots = exact.reduce_rows(integers.modular(order, order, prime))
         kept, others = order[pivots], order[np.setdiff1d(np.arange(order.size), pivots)]
         if not others.size:

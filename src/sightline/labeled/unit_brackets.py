@@ -62,6 +62,7 @@ class UnitBrackets:
         r = block.times.shape[1] // k
         single = r == 1 and block.single
         information, G = noise.about(block)
+        sharpest = information.max(axis=(1, 2))
         upper, error = self._upper(block, r, k) if self.upper else np.ones((2, len(block), k))
         hidden = self._hidden(block, r)
         if k > 1:
@@ -72,7 +73,8 @@ class UnitBrackets:
                 again = self._of_record(G[:, 0, 0], block, upper[:, 0], self.evenly._hidden(block, r))
                 lower = np.maximum(lower, again[:, None])
         else:
-            lower = _of_features(G, block, noise, prior.target)
+            sharpest = eigenvalues_at_most(G) if r > 1 else G[:, 0, 0]
+            lower = _at_least(sharpest, block, noise, prior.target)
             if hidden is not None:
                 least = -eigenvalues_at_most(-hidden.covariance) - hidden.error
                 lower = np.maximum(lower, least / prior.scale)
@@ -90,7 +92,7 @@ class UnitBrackets:
             seen = np.einsum("nij,ij->n", leverage, np.kron(np.eye(r), prior.kernel)) + 2 * k * off
             found |= {
                 "near": ~(block.people * seen < NEAR_ONE) & touched[:, 0],
-                "information": information.max(axis=(1, 2)),
+                "information": sharpest,
             }
         return found
 
@@ -117,7 +119,7 @@ class UnitBrackets:
         found |= {"upper": upper[:, None], "error": error[:, None]}
         if self.upper:
             seen = block.at_most(solver.leverage, enough=0.9 / float(block.people.max()))
-            found |= {"near": ~(block.people * seen < NEAR_ONE) & touched, "information": own.max(axis=1)}
+            found |= {"near": ~(block.people * seen < NEAR_ONE) & touched, "information": information}
         return found
 
     def merged(self, parts: Sequence[Arrays]) -> Arrays:
@@ -190,15 +192,12 @@ class UnitBrackets:
         )
 
 
-def _of_features(G: FloatArray, block: UnitBlock, noise: RowNoise, prior: TargetPrior) -> FloatArray:
-    """The least share of any feature of several independent rows, if all other persons are known."""
-    return _at_least(eigenvalues_at_most(G) if G.shape[1] > 1 else G[:, 0, 0], block, noise, prior)
-
-
 def _at_least(
     most: FloatArray, block: UnitBlock | PanelBlock, noise: RowNoise, prior: TargetPrior
 ) -> FloatArray:
-    """The same from the information about the sharpest feature, rounded up."""
+    """The least share of any feature of several independent rows, if all other persons are known: from the
+    information about the sharpest one, rounded up.
+    """
     gaussian = prior.lower(Seen(information=most, linear_information=np.zeros_like(most)))
     if not noise.laplace.any():
         return gaussian

@@ -177,6 +177,9 @@ class UnitBlock:
             return np.asarray(products)
         if columns == 1:
             return self._sums_of_pairs(matrix)[:, None, None]
+        if matrix.ndim == 1 and self._apart(len(matrix) - 1):
+            own = (matrix[self.rows] * self.scaled**2).sum(axis=2)
+            return np.asarray(own[:, :, None] * np.eye(columns))
         if matrix.ndim == 1:
             pairs = np.where(flat[:, :, None] == flat[:, None, :], matrix[flat][:, :, None], 0.0)
         else:
@@ -184,6 +187,11 @@ class UnitBlock:
         pairs *= scaled[:, :, None]
         pairs *= scaled[:, None, :]
         return np.asarray(pairs.reshape(kinds, columns, width, columns, width).sum(axis=(2, 4)))
+
+    def _apart(self, none: int) -> bool:
+        """Whether no kind has a row twice: then its columns have no row in common."""
+        ordered = np.sort(self.rows.reshape(len(self.rows), -1), axis=1)
+        return not np.any((ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] != none))
 
     def _sums_of_pairs(self, matrix: FloatArray) -> FloatArray:
         """aᵀYa of columns of few rows: looked up pair by pair."""

@@ -12,7 +12,6 @@ from typing import ClassVar
 
 import numpy as np
 from flint import arb
-from scipy.optimize import minimize_scalar
 
 from sightline.arrays import FloatArray
 from sightline.errors import InvalidBudget, require
@@ -91,12 +90,12 @@ def _offset_ball(alpha: arb, log_delta: arb) -> arb:
 
 def _best(loss: Callable[[float], float]) -> float:
     """An order at which a loss is about least: every order gives a bound."""
-    grid = np.exp(np.linspace(math.log(1e-6), math.log(1e9), 400))
-    near = grid[int(np.argmin([loss(1 + x) for x in grid]))]
-    found = minimize_scalar(
-        lambda x: loss(1 + math.exp(x)), bounds=(math.log(near) - 0.2, math.log(near) + 0.2), method="bounded"
-    )
-    return 1 + math.exp(float(found.x))
+    low, high = math.log(1e-6), math.log(1e9)  # of the order less one
+    for points in (400, 60, 60, 60):  # each time between the neighbours of the least
+        grid = np.linspace(low, high, points).tolist()
+        least = min(range(points), key=lambda place: loss(1 + math.exp(grid[place])))
+        low, high = grid[max(least - 1, 0)], grid[min(least + 1, points - 1)]
+    return 1 + math.exp(grid[least])
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy import sparse
-from scipy.linalg import cho_factor, cho_solve
+from scipy.linalg import cho_factor, cho_solve, cholesky
 
 from sightline.arrays import FloatArray, IndexArray
 from sightline.attacks.estimates import Estimates
@@ -206,6 +206,8 @@ def sample_rows(linear: Lowered, trials: int, generator: np.random.Generator) ->
     """Noise on the rows, the mean of each number's copies, publication by publication."""
     noise = linear.design.noise
     drawn = generator.standard_normal((trials, linear.row_count))
+    if noise.shared:
+        return np.asarray(drawn @ cholesky(noise.covariance))
     rows = np.flatnonzero(noise.laplace > 0)
     if rows.size:
         # A Laplace variable is the difference of two exponential ones, a sum of T that of two gamma ones.

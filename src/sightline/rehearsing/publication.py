@@ -15,21 +15,24 @@ import csv
 import io
 import math
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import cholesky
 from scipy.stats import chi2
 
 from sightline.arrays import FloatArray, IndexArray
 from sightline.auditing.findings import Findings, LinearFindings
 from sightline.auditing.lowering import LINEAR, Lowered
 from sightline.auditing.plan import Plan
-from sightline.auditing.pricing import noise_on_rows
+from sightline.auditing.pricing import Pricing
 from sightline.auditing.session import Session
 from sightline.errors import InvalidInput, InvalidPlan, TooMuchWork, require
 from sightline.noise.published import PublishedLaw
+from sightline.noise.strategies import Strategy
 from sightline.tables.membership import Feature, Membership, Partition, RowValues, Statistic
 from sightline.tables.records import secrets_of, signature_totals
 
@@ -46,7 +49,8 @@ class Publication:
 
     cells: IndexArray
     names: tuple[Name, ...]
-    values: FloatArray
+    values: FloatArray  # of steps where running sums are published: a sum less the one before it
+    sums: tuple[IndexArray, ...] = ()  # places of the steps of which running sums are published, in order
 
     @property
     def means(self) -> FloatArray:
@@ -56,15 +60,16 @@ class Publication:
     def misfit(self, findings: Findings, true_answers: FloatArray) -> float:
         r"""The chance of numbers at least so far from the true answers, under the plan's noise.
 
-        Gaussian noise: :math:`w^\top \Sigma^{-1} w` has a chi-squared law. Laplace noise of scale b:
-        :math:`2|w|/b` has one of two degrees of freedom. Their sum has all degrees together.
+        Gaussian noise: :math:`w^\top \Sigma^{-1} w` has a chi-squared law; of a strategy it is
+        :math:`\|Cw\|^2/\sigma^2`. Laplace noise of scale b: :math:`2|w|/b` has one of two degrees of freedom.
+        Their sum has all degrees together.
         """
         apart = self.values - true_answers[self.cells]
         pricing = findings.pricing
-        if pricing.strategies:  # then every number is published once
-            noise = noise_on_rows(pricing, np.arange(pricing.scale.size), pricing.scale)
-            return float(chi2.sf(np.sum(np.asarray(noise.whiten(apart[:, None])) ** 2), apart.size))
         standard = np.abs(apart / pricing.scale[self.cells])
+        for places, stddev, strategy in _shared(pricing):
+            far = np.linalg.norm(apart[places] @ strategy.table.T, axis=1) / stddev
+            standard[places] = far[:, None] / math.sqrt(strategy.steps)
         laplace = has_laplace_noise(findings)[self.cells]
         far = np.sum(np.where(laplace, 2 * standard, standard**2))
         return float(chi2.sf(far, apart.size + np.count_nonzero(laplace)))
@@ -75,7 +80,10 @@ class Publication:
         writer = csv.writer(stream, lineterminator="\n")
         keys = _most_keys(self.names)
         writer.writerow(_header(keys))
-        for name, value in zip(self.names, self.values, strict=True):
+        values = self.values.copy()
+        for places in self.sums:
+            values[places] = np.cumsum(values[places])
+        for name, value in zip(self.names, values, strict=True):
             release, label, copy, key = _padded(name, keys)
             writer.writerow([release, label, copy, *key, repr(float(value))])
         return stream.getvalue()
@@ -93,13 +101,24 @@ def simulate_publication(
     """Publish the true answers once, with the noise of the plan."""
     cells, names = _numbers(findings)
     pricing = findings.pricing
-    if pricing.strategies:  # then every number is published once
-        noise = noise_on_rows(pricing, np.arange(pricing.scale.size), pricing.scale)
-        drawn = noise.sample(1, generator=generator)[0]
-    else:
-        normal, laplace = generator.standard_normal(cells.size), generator.laplace(size=cells.size)
-        drawn = np.where(has_laplace_noise(findings)[cells], laplace, normal) * pricing.scale[cells]
-    return Publication(cells=cells, names=names, values=true_answers[cells] + drawn)
+    normal, laplace = generator.standard_normal(cells.size), generator.laplace(size=cells.size)
+    drawn = np.where(has_laplace_noise(findings)[cells], laplace, normal) * pricing.scale[cells]
+    for places, stddev, strategy in _shared(pricing):
+        drawn[places] = stddev * normal[places] @ cholesky(strategy.covariance)
+    return Publication(cells=cells, names=names, values=true_answers[cells] + drawn, sums=_sums(pricing))
+
+
+def _shared(pricing: Pricing) -> Iterator[tuple[IndexArray, float, Strategy]]:
+    """The places of numbers that share noise, copies × steps, the noise that is drawn, and its strategy."""
+    copies = pricing.times[pricing.owner]
+    first = np.cumsum(copies) - copies
+    for cells, strategy in pricing.steps():
+        every = first[cells] + np.arange(copies[cells[0]])[:, None]
+        yield every, float(pricing.parameter[cells[0]]), strategy
+
+
+def _sums(pricing: Pricing) -> tuple[IndexArray, ...]:
+    return tuple(line for places, _, one in _shared(pricing) if one.running for line in places)
 
 
 def read_publication(path: Path, findings: Findings) -> Publication:
@@ -149,7 +168,9 @@ def read_publication(path: Path, findings: Findings) -> Publication:
             f"{path.name}: expected all {len(names):,} published numbers, got {len(names) - missing.size:,}; "
             f"the first that is missing is of release {release[:60]!r}, copy {copy}"
         )
-    return Publication(cells=cells, names=names, values=values)
+    for places in _sums(findings.pricing):
+        values[places] = np.diff(values[places], prepend=0.0)
+    return Publication(cells=cells, names=names, values=values, sums=_sums(findings.pricing))
 
 
 def _name(line: list[str]) -> Name:

@@ -34,6 +34,7 @@ from sightline.report.wording import (
 MOST_LINES = 25  # of a screen: so many fit a terminal with the command above them
 _MOST_EXPOSED, _FEWEST_EXPOSED, _MOST_CHANGES, _MOST_OPEN = 5, 3, 3, 4
 _MOST_RULES = 3
+_MOST_ODD, _MOST_PUBLIC = 2, 6
 _NARROWEST = 40  # characters of a line, below which nothing is cut
 
 # What to do about an assumption that was not verified; others are said with how to accept them alone.
@@ -72,13 +73,17 @@ def first_screen(result: AuditResult, width: int, *, full: bool = False) -> list
     if result.sharpest is not None:
         head += [Text(), *_wrapped(view_line(result), width)]
         head += [Text(f"  {line}") for line in picture(result)]
-    exposed, *others = (_printed(one, width) for one in first_lists(result))
-    end = [line for one in others for line in one]
-    if line := slack_line(result):
-        end += [Text(), *_wrapped(line, width)]
+    closing = [line for line in (result.cut_short or slack_line(result), public_line(result)) if line]
+    last = [Text()] * bool(closing) + [part for line in closing for part in _wrapped(line, width)]
     if not full:
-        end += _wrapped(more_line(result), width, "dim")
-    room = max(MOST_LINES - len(head) - len(end), _FEWEST_EXPOSED + 2)
+        last += _wrapped(more_line(result), width, "dim")
+    # Fewer broken rules, and then fewer exposed, where the screen would be too long.
+    for rules, fewest in ((_MOST_RULES, _FEWEST_EXPOSED), (2, _FEWEST_EXPOSED), (1, _FEWEST_EXPOSED), (1, 1)):
+        exposed, *others = (_printed(one, width) for one in first_lists(result, rules=rules))
+        end = [*(line for one in others for line in one), *last]
+        room = max(MOST_LINES - len(head) - len(end), fewest + 2)
+        if result.rules is None or len(head) + len(end) + min(len(exposed), room) <= MOST_LINES:
+            break
     return [*head, *exposed[:room], *end]
 
 
@@ -122,24 +127,34 @@ class FirstList(NamedTuple):
     ordered: bool = False
 
 
-def first_lists(result: AuditResult) -> list[FirstList]:
-    """Whom it concerns, what to change, and what was not verified."""
+def first_lists(result: AuditResult, *, rules: int = _MOST_RULES) -> list[FirstList]:
+    """Whom it concerns, at most so many broken rules, what to change, and what was not verified."""
     audited = " (audited: each reaches the limit)" if result.reaching else ""
     return [
         FirstList(exposed_title(result), exposed_lines(result), table=True),
-        FirstList("Broken rules", rule_lines(result)),
+        FirstList(rules_title(result), rule_lines(result, rules), table=True),
         FirstList(f"What to change{audited}", change_lines(result), ordered=True),
         FirstList("Not verified, and needed for a pass", open_lines(result)),
+        FirstList("Looks odd (for the owner only)", odd_lines(result)),
     ]
 
 
-def rule_lines(result: AuditResult) -> list[str]:
+def rules_title(result: AuditResult) -> str:
+    """Above the combinations that break a rule: how many there are."""
+    in_all = 0 if result.rules is None else result.rules.in_all
+    return f"Broken rules ({in_all:,} in all: --full)" if in_all > 1 else "Broken rules"
+
+
+def rule_lines(result: AuditResult, most: int = _MOST_RULES) -> list[str]:
     """The combinations that break a rule of the plan, the fewest people first."""
-    if result.rules is None:
-        return []
-    lines = [one_line(one.text) for one in result.rules.broken[:_MOST_RULES]]
-    more = result.rules.in_all - len(lines)
-    return [*lines, f"and {more:,} more: --full"] if more > 0 else lines
+    return [] if result.rules is None else [_broken_rule(one.text) for one in result.rules.broken[:most]]
+
+
+def _broken_rule(text: str) -> str:
+    """A broken rule with the reason before the combination, which may be long."""
+    rule, _, rest = text.partition(": ")
+    combination, _, reason = rest.rpartition(": ")
+    return one_line(f"{rule}: {reason}: {combination.removeprefix('1 × ')}")
 
 
 def about_line(result: AuditResult) -> str:
@@ -210,7 +225,7 @@ def change_lines(result: AuditResult) -> list[str]:
     changes: tuple[Change, ...] = result.reaching[:_MOST_CHANGES]
     if changes:
         return [_said(one) for one in changes]
-    if result.verdict.status is VerdictStatus.FAILED:
+    if result.verdict.status is VerdictStatus.FAILED and not result.cut_short:
         reason = "" if result.slack is None else f" {result.slack.text}"
         return [f"Nothing that was tried is enough by itself.{reason} --full lists it."]
     return []
@@ -228,6 +243,22 @@ def open_lines(result: AuditResult) -> list[str]:
     most = 1 if result.verdict.status is VerdictStatus.FAILED else _MOST_OPEN
     more = len(lines) - most
     return [*lines[:most], f"and {more} more: --full"] if more > 0 else lines
+
+
+def odd_lines(result: AuditResult) -> list[str]:
+    """What a plan that passes declares and looks unlike its table."""
+    passed = result.verdict.status is VerdictStatus.PASSED
+    return [one_line(line) for line in (result.looks_odd or ())[:_MOST_ODD] if passed]
+
+
+def public_line(result: AuditResult) -> str:
+    """The columns that a pass takes as public, if the plan does not declare them; else nothing."""
+    names = result.taken_as_public
+    if not names or result.verdict.status is not VerdictStatus.PASSED:
+        return ""
+    more = f" and {len(names) - _MOST_PUBLIC:,} more" if len(names) > _MOST_PUBLIC else ""
+    listed = ", ".join(short(one_line(name), 24) for name in names[:_MOST_PUBLIC])
+    return f"Taken as public, since [data] public does not say: {listed}{more}."
 
 
 def _sentence(one: Unverified, result: AuditResult) -> str:

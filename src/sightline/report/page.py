@@ -153,6 +153,7 @@ def _environment() -> Any:
         noise_range=noise_range,
         budget_words=budget_words,
         percent=percent,
+        counted=count,
     )
     environment.filters.update(unverified_line=unverified_line, unbroken=unbroken, whole=_whole)
     environment.globals.update(

@@ -254,6 +254,8 @@ def expand(
                     weighted=partition.weight is not None,
                     computed=partition.computed,
                     label="" if len(expanded) == 1 else name,
+                    called=name,
+                    beside=query.public_counts,
                     key_names=partition.key_names,
                 )
             )

@@ -2,7 +2,8 @@
 
 The tax on an income, its logarithm and its bracket are functions of it. A sum of them without noise, or a
 group by them, publishes the secret. The table shows it: one of the two decides on the other, each value of
-one is a range of the other, or their ranks agree. What chance explains is left out.
+one is a range of the other, or their ranks agree. What chance explains is no alarm. A column that agrees
+with the secret in too few rows to tell is returned as such.
 """
 
 from __future__ import annotations
@@ -10,11 +11,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from math import lgamma, log
+from math import inf, lgamma, log
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import rankdata
 
 from sightline.arrays import FloatArray, IndexArray
 from sightline.tables.engines.protocol import Engine
@@ -29,6 +29,7 @@ _MOST_COLUMNS = 100
 _FEWEST_ROWS = 8  # two orders of eight agree by chance once in twenty thousand
 _NEARLY_ONE = 0.98  # rank correlation; heights and weights, prices and sales stay below it
 _FALSE_ALARMS = 1e-3  # of tables in which no column depends on the secret, the share with an alarm, at most
+_FALSE_COPIES = 1e-2  # the same for exact copies: most that are seen in small tables are copies
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +38,7 @@ class DerivedColumn:
 
     name: str
     figure: str
+    by_chance: bool = False  # the rows are too few to tell it from chance
 
     def __str__(self) -> str:
         return f"{self.name}: {self.figure}"
@@ -48,7 +50,7 @@ def derived_columns(
     """The columns and expressions of some releases that look like the secret of a table with some rows."""
     columns = {name for query in queries for name in query.columns}
     used = sorted({pair for query in queries for pair in query.public}, key=lambda one: one[0] not in columns)
-    if not used or rows < _FEWEST_ROWS:
+    if not used:
         return ()
     audited = audited_rows(queries, subject, engine.columns())
     texts = dict(used[:_MOST_COLUMNS])
@@ -63,41 +65,59 @@ def derived_columns(
     answer = engine.fetch(f"SELECT {', '.join(listed)} FROM {audited.source(*texts.values())}{drawn}")
     ordered = subject.kind is SecretKind.NUMBER
     found = []
-    chance = log(_FALSE_ALARMS / (3 * len(texts)))  # three patterns are looked for in each
     for place, name in enumerate(texts):
         column = answer[f"c{place}"]
         there = np.array([value is not None and value == value for value in column.tolist()], dtype=np.bool_)
         values = answer["secret"][there], column[there], _codes(answer["record"][there])
-        figure = _figure(*values, ordered=ordered, chance=chance)
-        if figure is not None:
-            found.append(DerivedColumn(name=name, figure=figure))
+        patterns = _patterns(*values, ordered=ordered) if there.any() else []
+        shown = [one for one in patterns if one.chance < log(one.alarm / len(texts))]
+        alike = [one for one in patterns if one.exact and one.chance < log(0.9)]  # not by any column
+        if shown or alike:
+            figure = (shown or alike)[0].figure
+            found.append(DerivedColumn(name=name, figure=figure, by_chance=not shown))
     return tuple(found)
 
 
-def _figure(
-    secret: NDArray[np.generic],
-    column: NDArray[np.generic],
-    record: IndexArray,
-    *,
-    ordered: bool,
-    chance: float,
-) -> str | None:
-    """What shows that a column is made of the secret; None if nothing does."""
-    if len(secret) < _FEWEST_ROWS:
-        return None
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Pattern:
+    """One way in which a column and the secret agree."""
+
+    figure: str
+    chance: float  # its log-probability in a table where they are independent; 0 if they do not agree
+    exact: bool = False  # whether each value of the one is a value of the other
+
+    @property
+    def alarm(self) -> float:
+        """The chance below which it is an alarm; three patterns that are not exact are looked for."""
+        return _FALSE_COPIES if self.exact else _FALSE_ALARMS / 3
+
+
+def _patterns(
+    secret: NDArray[np.generic], column: NDArray[np.generic], record: IndexArray, *, ordered: bool
+) -> list[_Pattern]:
+    """How a column and the secret agree."""
     codes, classes = _codes(secret), _codes(column)
     if codes.max() == 0 or classes.max() == 0:
-        return None
+        return []
+    found = []
     numbers = {type(value) for value in column.tolist()} <= {int, float, Decimal}  # truth values are classes
     if ordered and numbers:
         correlation = rank_correlation(secret.astype(np.float64), column.astype(np.float64))
-        if abs(correlation) >= _NEARLY_ONE:
-            return f"rank correlation {correlation:.3f} with the secret"
-    if ordered and is_ranges(secret.astype(np.float64), classes) < chance:
-        return "each of its values is a range of the secret"
-    if decides(codes, classes, record) < chance:
-        return "the secret decides on it"
-    return "it decides on the secret" if decides(classes, codes, record) < chance else None
+        chance = 0.0
+        if abs(correlation) >= _NEARLY_ONE and len(secret) >= _FEWEST_ROWS:
+            chance = -inf
+        elif abs(correlation) == 1:
+            chance = min(0.0, log(2) + copies(codes, classes, record, in_order=True))
+        figure = f"rank correlation {correlation:.3f} with the secret"
+        found.append(_Pattern(figure=figure, chance=chance, exact=True))
+    if ordered:
+        chance = is_ranges(secret.astype(np.float64), classes)
+        found.append(_Pattern(figure="each of its values is a range of the secret", chance=chance))
+    found.append(_Pattern(figure="the secret decides on it", chance=decides(codes, classes, record)))
+    found.append(_Pattern(figure="it decides on the secret", chance=decides(classes, codes, record)))
+    chance = copies(codes, classes, record)
+    figure = "each of its values stands for one of the secret"
+    return [*found, _Pattern(figure=figure, chance=chance, exact=True)]
 
 
 def _codes(values: NDArray[np.generic]) -> IndexArray:
@@ -112,12 +132,18 @@ def rank_correlation(one: FloatArray, other: FloatArray) -> float:
     >>> rank_correlation(np.array([1.0, 2.0, 3.0]), np.array([1.0, 8.0, 27.0]))
     1.0
     """
-    ranks = [rankdata(values) for values in (one, other)]
+    ranks = [_mean_ranks(values) for values in (one, other)]
     spread = [float(np.std(rank)) for rank in ranks]
     if min(spread) == 0:
         return 0.0
     moment = float(np.mean((ranks[0] - ranks[0].mean()) * (ranks[1] - ranks[1].mean())))
     return round(moment / (spread[0] * spread[1]), 9)
+
+
+def _mean_ranks(values: FloatArray) -> FloatArray:
+    """The rank of each value; importing scipy.stats would take longer than a small audit."""
+    _, place, times = np.unique(values, return_inverse=True, return_counts=True)
+    return np.asarray((np.cumsum(times) - (times - 1) / 2)[place])
 
 
 def is_ranges(secret: FloatArray, classes: IndexArray) -> float:
@@ -157,3 +183,20 @@ def decides(one: IndexArray, other: IndexArray, record: IndexArray) -> float:
         return 0.0
     shares = np.bincount(values) / len(values)
     return sum(log(float(np.sum(shares**size))) for size in sizes[sizes > 1].tolist())
+
+
+def copies(one: IndexArray, other: IndexArray, record: IndexArray, *, in_order: bool = False) -> float:
+    r"""The log-probability by which two columns have the same classes of rows; 0 if they do not.
+
+    Rows of one record that agree count once. Of the n! / Π nᵢ! orders of one column's values, with classes of
+    sizes nᵢ, Π mₛ! have the classes of the other, where mₛ classes have the size s: any of these may stand
+    for any other. ``in_order`` counts one of them. Columns without a value twice have the same classes.
+    """
+    pairs = np.unique(np.stack([one, record, other]), axis=1)
+    together = np.unique(pairs[[0, 2]], axis=1).shape[1]
+    if any(len(np.unique(codes)) != together for codes in (pairs[0], pairs[2])):
+        return 0.0
+    sizes = np.bincount(pairs[0])
+    alike = [] if in_order else np.bincount(sizes[sizes > 0]).tolist()
+    ways = sum(lgamma(number + 1) for number in (*sizes.tolist(), *alike))
+    return min(0.0, ways - lgamma(sizes.sum() + 1))

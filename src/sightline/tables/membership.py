@@ -88,6 +88,8 @@ class Partition:
     parameter: Parameter = None  # the power, the threshold, the band or the categories
     above: bool = True  # False: 1 minus the feature (rows below a threshold, NOT disease, <> 'x')
     label: str = ""  # its name within the release; empty if it is the only partition
+    called: str = ""  # its name in any case
+    beside: tuple[str, ...] = ()  # the names of the release's aggregates that no secret changes
     closed: bool = False  # whether a threshold itself counts as above it
     weighted: bool = False  # whether a row's feature is multiplied by a public weight
     key_names: tuple[str, ...] = ()  # of the columns of GROUP BY, for people
@@ -199,6 +201,7 @@ class Occurring:
     high: FloatArray = field(default_factory=lambda: np.zeros(0))  # the greatest
     counts: IndexArray = field(default_factory=lambda: np.zeros(0, dtype=np.intp))  # rows in it
     step: float | None = None  # the largest power of ten that all values are multiples of
+    whole: bool = False  # whether every value is a whole number
     few: int | None = None  # how many values, or clusters of them, nearly all rows take, if that is few
     unused: tuple[str, ...] = ()  # declared categories that no row has
     repeating: str | None = (
@@ -275,6 +278,10 @@ class Membership:
     sums: FloatArray | None = None  # (K,) of the secrets that are not known, if collected; owner-only
     unaudited: tuple[UnauditedRows, ...] = ()  # of each of the plan's releases, once its SQL was checked
     derived: tuple[str, ...] = ()  # columns that look like the secret, with the figure; owner-only
+    alike_in_few_rows: tuple[str, ...] = ()  # that may do so by chance; owner-only
+    taken_as_public: tuple[
+        str, ...
+    ] = ()  # columns that releases take as public and the plan does not declare
     persons: PersonTable | None = None  # none if every person has one row
     distinct: bool = True  # whether no two signatures have the same cells, as they are from an engine
     weights: FloatArray | None = None  # (K, partitions) of each row with that signature; none if all are 1

@@ -57,7 +57,8 @@ def occurring(engine: Engine, rows: Rows, subject: Subject, counts_of_rows: RowC
         for place, text in enumerate(scaled.values())
     )
     answer = engine.fetch(
-        f"SELECT MIN({value}) AS least, MAX({value}) AS most, {broken} FROM {rows.source()}"
+        f"SELECT MIN({value}) AS least, MAX({value}) AS most, {broken}, COUNT(CASE WHEN {rows.secret} <> "
+        f"ROUND({rows.secret}) THEN 1 END) AS fractions FROM {rows.source()}"
     )
     least, most = float(answer["least"][0]), float(answer["most"][0])
     whole = [power for place, power in enumerate(_STEPS) if not int(answer[f"n{place}"][0])]
@@ -70,6 +71,7 @@ def occurring(engine: Engine, rows: Rows, subject: Subject, counts_of_rows: RowC
         step=10.0 ** whole[0] if whole and present >= _LATTICE_ROWS and most > least else None,
         few=_clusters(low, high, counts) if few is None and subject.known_within is None else few,
         repeating=repeating,
+        whole=not int(answer["fractions"][0]),
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -44,7 +44,9 @@ class Schema:
     columns: Sequence[Column]  # of ``data``
     tables: Mapping[str, Sequence[Column]] = field(default_factory=dict)  # declared public tables
     dialect: str = "duckdb"  # of the source, as sqlglot calls it
-    functions: frozenset[str] = frozenset()  # of which the engine says that they are deterministic
+    functions: Callable[[], frozenset[str]] = (
+        frozenset  # of which the engine says that they are deterministic
+    )
     own_names: frozenset[str] = frozenset()  # what else the table is called, in lower case
     source: Schema | None = None  # of the table under ``data``, where ``[data] sql`` makes it
     made_by: str | None = None  # that query in its normal form
@@ -56,5 +58,5 @@ class Schema:
             columns=engine.columns(),
             tables={name: engine.columns(name) for name in tables},
             dialect=engine.dialect,
-            functions=engine.functions(),
+            functions=engine.functions,
         )

@@ -177,8 +177,16 @@ def test_a_share_under_the_laplace_accountant_follows_zcdp() -> None:
 @pytest.mark.parametrize(
     ("release", "changes", "message"),
     [
-        ({"noise": {"law": "geometric", "stddev": 2.0}}, {}, "geometric noise on counts of a yes or no"),
-        ({"noise": {"law": "discrete-gaussian", "stddev": 2.0}}, {}, "discrete-gaussian noise on counts"),
+        (
+            {"noise": {"law": "geometric", "stddev": 2.0}},
+            {},
+            "a secret of whole numbers with geometric noise",
+        ),
+        (
+            {"noise": {"law": "discrete-gaussian", "stddev": 2.0}},
+            {},
+            "whole numbers with discrete-gaussian noise",
+        ),
         (
             {"noise": {"law": "discrete-gaussian", "stddev": 1.0}},
             {"data": YES_OR_NO},
@@ -197,7 +205,7 @@ def test_a_share_under_the_laplace_accountant_follows_zcdp() -> None:
         (
             {"noise": {"label": "y", "stddev": 2.0}},
             {},
-            "noise for every aggregate, got none for its only one",
+            "noise for every aggregate, got none for",
         ),
         ({"noise": {"by_cell": [["x", 2.0]]}}, {}, "noise by_cell for every published number"),
         (

@@ -14,6 +14,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any, NoReturn
 from uuid import uuid4
@@ -65,7 +66,23 @@ _BYTES_PER_VALUE = 8
 _LEAST_MEMORY = 1 << 25  # bytes: with less, DuckDB cannot run at all
 _MOST_SPILLED = 10  # times the memory, on disk
 _TIMES = ("DATE", "TIME")  # TIMESTAMP, TIMESTAMP WITH TIME ZONE, TIMESTAMP_NS, …
-_SYNTAX = {"and", "or", "not", "coalesce", "if", "cast"}  # words before brackets that are no functions
+_SYNTAX = {"and", "or", "not", "coalesce", "if", "cast"}  # before brackets, and no functions
+
+
+@cache
+def _built_in_functions() -> frozenset[str]:
+    """The functions of DuckDB itself that are deterministic: those of every connection without extensions."""
+    with duckdb.connect(":memory:", config=_CONFIG) as connection:
+        rows = connection.execute(
+            "SELECT lower(function_name), bool_and(function_type = 'scalar' AND stability = 'CONSISTENT'), "
+            "lower(string_agg(macro_definition, ' ') FILTER (WHERE function_type = 'macro')) "
+            "FROM duckdb_functions() WHERE internal GROUP BY ALL"
+        ).fetchall()
+    pure = {str(name) for name, scalar, _ in rows if scalar}
+    for name, _, text in rows * 2:  # split_part, say, is a macro, made of functions or of other macros
+        if text and "select" not in text and set(re.findall(r'"?(\w+)"?\s*\(', text)) <= pure | _SYNTAX:
+            pure.add(str(name))
+    return frozenset(pure)
 
 
 class DuckDBEngine:
@@ -126,27 +143,11 @@ class DuckDBEngine:
     def _is_small(self, held: InMemoryTable | None) -> bool:
         if held is not None and held.values is None:
             return False
-        values = 0 if held is None else held.values or 0
         files = sum(state[2] for state in self._states.values() if state)
-        return files + _BYTES_PER_VALUE * values < _SMALL_TABLE
+        return files + _BYTES_PER_VALUE * (0 if held is None else held.values or 0) < _SMALL_TABLE
 
     def functions(self) -> frozenset[str]:
-        rows = self._connection.execute(
-            "SELECT lower(function_name) FROM duckdb_functions() WHERE internal GROUP BY ALL "
-            "HAVING bool_and(function_type = 'scalar' AND stability = 'CONSISTENT')"
-        )
-        pure = {str(row[0]) for row in rows.fetchall()}
-        macros = self._connection.execute(
-            "SELECT lower(function_name), string_agg(macro_definition, ' ') FROM duckdb_functions() "
-            "WHERE internal AND function_type = 'macro' GROUP BY ALL"
-        )
-        for name, text in macros.fetchall():  # split_part, say, which is made of functions
-            if (
-                set(re.findall(r'"?(\w+)"?\s*\(', text.lower())) <= pure | _SYNTAX
-                and "select" not in text.lower()
-            ):
-                pure.add(str(name))
-        return frozenset(pure)
+        return _built_in_functions()
 
     def columns(self, table: str = DATA) -> tuple[Column, ...]:
         described = self._connection.execute(f"DESCRIBE {quoted(table)}").fetchall()
@@ -440,16 +441,15 @@ def _refuse_query(error: duckdb.Error) -> NoReturn:
 
 def _is_full(error: duckdb.Error) -> bool:
     """Whether a temporary file could not be written."""
-    text = str(error).casefold()
-    return any(word in text for word in ("no space left", "could not write", "file too large"))
+    words = ("no space left", "could not write", "file too large")
+    return any(word in str(error).casefold() for word in words)
 
 
 def _columns_of(answer: duckdb.DuckDBPyConnection) -> dict[str, NDArray[np.generic]]:
     """Return the columns of an answer: NumPy numbers, or Python objects for other types and for NULLs."""
     described = answer.description or []
     if all(str(column[1]) in _PLAIN for column in described):
-        fetched = answer.fetchnumpy()
-        return {name: _with_none(values) for name, values in fetched.items()}
+        return {name: _with_none(values) for name, values in answer.fetchnumpy().items()}
     rows = answer.fetchall()
     columns = {str(column[0]): np.empty(len(rows), dtype=object) for column in described}
     for position, values in enumerate(columns.values()):

@@ -81,10 +81,20 @@ class NullRule:
                 zero = Decides.NOTHING if isinstance(divisor, exp.Literal) else self.value(divisor)
                 return max(self.null(node.this), zero)
             case exp.Case() | exp.If():
+                if self._there_with_secret(node):  # then no value decides, and without a secret there is none
+                    return max(map(self.null, _branches(node)))
                 return self._if_any(_branches(node), conditions=_conditions(node))
             case _ if isinstance(node, _STRICT):
                 return max(map(self.null, node.iter_expressions()), default=Decides.NOTHING)
         return self.value(node)
+
+    def _there_with_secret(self, node: exp.Expr) -> bool:
+        """Whether the only secret column of a CASE is there or nothing is NULL, whichever branch is taken."""
+        secrets = {one.name for one in node.find_all(exp.Column) if self.column(one).secret}
+        branches = [one.unnest() for one in _branches(node)]
+        own = [isinstance(one, exp.Column) and self.column(one).secret for one in branches]
+        never = [self.null(one) is Decides.NOTHING for one in branches]
+        return len(secrets) == 1 and all(a or b for a, b in zip(own, never, strict=True))
 
     def _if_any(
         self, results: list[exp.Expr], *, least: bool = False, conditions: tuple[exp.Expr, ...] = ()

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import difflib
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
@@ -59,7 +59,7 @@ class Scope:
     relations: tuple[Relation, ...]
     secret: str
     dialect: str = "duckdb"  # of the source
-    functions: frozenset[str] = frozenset()  # scalar functions of which the engine says that they are pure
+    functions: Callable[[], frozenset[str]] = frozenset  # scalar ones, pure as the engine says
     tables: Mapping[str, Sequence[Column]] = field(default_factory=dict)  # declared public tables
     nested: bool = False  # whether it is that of a subquery: its own table hides the others
 

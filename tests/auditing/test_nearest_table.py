@@ -1,0 +1,36 @@
+"""The nearest point of a box is at least as near as SciPy finds it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import sparse
+from scipy.optimize import lsq_linear
+
+from sightline.auditing.nearest_table import nearest_in_box
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_scipy_finds_no_nearer_point(seed: int) -> None:
+    draw = np.random.default_rng(seed)
+    rows, columns = int(draw.integers(1, 40)), int(draw.integers(1, 120))
+    table = (draw.random((rows, columns)) < draw.choice([0.05, 0.2, 0.6])) * draw.choice(
+        [1.0, 3.0], size=(rows, columns)
+    )
+    if seed % 3 == 0:  # noise over several orders
+        table = table * draw.lognormal(0, 3, size=(rows, 1))
+    low, high = (end * draw.random(columns) * draw.choice([0.1, 1.0, 5.0], size=columns) for end in (-1, 1))
+    away = draw.random(columns) < 0.3  # these cannot stay where they are
+    low[away] = high[away] + 0.1
+    high[away] = low[away] + draw.random(int(away.sum()))
+
+    residual = nearest_in_box(sparse.csr_array(table), low, high)
+
+    used = np.flatnonzero(np.any(table, axis=0))
+    least = 0.0
+    if used.size:
+        scale = np.linalg.norm(table[:, used], axis=0)
+        bounds = (low[used] * scale, high[used] * scale)
+        found = lsq_linear(table[:, used] / scale, np.zeros(rows), bounds, tol=1e-12)
+        least = float(np.linalg.norm(table[:, used] @ (found.x / scale)))
+    assert np.linalg.norm(residual) <= least * (1 + 1e-7) + 1e-9 * (1 + np.abs(table).max() * 5)
