@@ -223,6 +223,9 @@ class Ledger:
 
         ``head`` is such a hash that was kept: it must be that of an entry.
         """
+        for entry in self.log():  # hashes of all files first: then they are read
+            for file in entry.files:
+                self.folder.checked(file)
         state = self._state(every_file=True)
         hashes = [one.before for one in state.chain.entries[1:]] + [state.chain.last]
         if head is not None and head not in hashes:

@@ -91,6 +91,12 @@ class Entry(_Part):
     cancels: int = -1
     limit: float = 0.0
 
+    @property
+    def files(self) -> tuple[StoredFile, ...]:
+        """The files that belong to it."""
+        own = (None if self.members is None else self.members.file, self.new_people, self.private)
+        return tuple(one for one in own if one is not None)
+
     def text(self) -> bytes:
         """The entry as its file has it, with its own digest at the end."""
         content = self.model_dump(mode="json", by_alias=True, exclude_defaults=True)
