@@ -90,3 +90,23 @@ def test_of_a_large_plan_the_factor_is_enough_without_another_assessment(
     enough = sl.audit(_plan(kind, 9, stddev * found.noise_factor), verdict_only=True)
     assert enough.least_remaining_uncertainty is not None
     assert enough.least_remaining_uncertainty.lower >= 0.6
+
+
+def test_of_a_large_plan_epsilon_is_enough_without_another_assessment(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(noise_slack, "_SEARCHABLE", 0.0)
+    plan = _plan("rows", 9, 1.0)
+    for release in plan["release"]:
+        del release["noise_stddev"]
+    plan["privacy"] = {"epsilon": 0.5, "delta": 1e-6}
+    with monkeypatch.context() as patch:
+        patch.setattr(noise_slack, "linear_findings", None)
+        found = sl.audit(plan, full=True).slack
+    assert found is not None
+    assert found.epsilon is not None
+    assert found.epsilon > 0.5
+    plan["privacy"]["epsilon"] = found.epsilon
+    enough = sl.audit(plan, verdict_only=True).least_remaining_uncertainty
+    assert enough is not None
+    assert enough.lower >= 0.6

@@ -84,6 +84,8 @@ def _audited_epsilon(findings: Findings, factor: float, limit: float) -> float |
     if epsilon is None:
         return None
     epsilon = rounded(epsilon, up=False)
+    if findings.linear is not None and _is_large(findings.linear) and _by_bound(findings, findings.linear):
+        return epsilon  # with at least so much noise, the bound of the factor holds
     privacy = findings.plan.privacy.model_copy(update={"epsilon": epsilon})
     plan = findings.plan.model_copy(update={"privacy": privacy})
     found = linear_findings(plan, findings.membership, price(plan, findings.membership))
@@ -271,11 +273,15 @@ def _enough(findings: Findings, found: LinearFindings, limit: float) -> float | 
         return prior.kept(information=most / factor**2, law=pricing.bounding_law)
 
     factor = least_factor(kept, limit, now=kept(1.0))
-    # Of Gaussian noise on numbers the audit's lower ends are at least this bound.
-    plain = pricing.gaussian and found.linear.columns_of_unit == 1 and not findings.questions
-    if factor is None or (plain and not findings.has_nonlinear) or lowest(findings, factor) >= limit:
+    if factor is None or _by_bound(findings, found) or lowest(findings, factor) >= limit:
         return factor
     return None
+
+
+def _by_bound(findings: Findings, found: LinearFindings) -> bool:
+    """Whether the audit's lower ends are at least what an attacker leaves who knows all other records."""
+    linear = found.linear.columns_of_unit == 1 and not findings.has_nonlinear
+    return findings.pricing.gaussian and linear and not findings.questions
 
 
 def epsilon_for(findings: Findings, factor: float) -> float | None:

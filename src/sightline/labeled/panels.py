@@ -12,6 +12,10 @@ hour of a year has thousands of columns and is in some dozen numbers.
 **A family** are persons in nearly the same columns. Rows that are missing only take away:
 :math:`T_p \le \bar T` means :math:`\lambda_p \le \bar\lambda`, so that one proof holds for all of them, and
 those that are seen best get a proof of their own.
+
+**Of a category** the rows have a column for each of k. What is left of category c over the rows is read off
+the columns :math:`\sum_d K_{cd} a_d` (:meth:`PanelBlock.mixed`), with :math:`K = kI - 11^\top` and
+:math:`K^{1/2} = K/\sqrt k`.
 """
 
 from __future__ import annotations
@@ -43,9 +47,9 @@ _STEPS, _MORE_STEPS = (
 class PanelBlock:
     """A family: columns that its persons have in common, and how many rows each of them has in each."""
 
-    columns: Any  # every column as a kind of its own, of one row: a block of units
+    columns: Any  # every row as a kind of its own, of one column, or of one for each category: units
     numbers: int
-    times: IndexArray  # kinds × columns; 0 where a person has no such row
+    times: IndexArray  # kinds × rows; 0 where a person has no such row
     people: IndexArray
     alike: FloatArray
     kinds: IndexArray
@@ -68,6 +72,24 @@ class PanelBlock:
     def peak(self) -> float:
         """The largest weight."""
         return float(self.columns.peak)
+
+    def mixed(self, weights: FloatArray) -> PanelBlock:
+        """The same persons with mixtures of the columns of every row: one for each line of the weights."""
+        own, shape = self.columns, (len(self.columns) * len(weights), 1, -1)
+        each = np.ones(own.rows.shape) if own.weights is None else own.weights
+        entries = weights[None, :, :, None] * each[:, None]
+        rows = np.where(entries == 0, self.numbers, own.rows[:, None])
+        ones = np.ones(shape[0], dtype=np.intp)
+        columns = replace(
+            own,
+            rows=rows.reshape(shape),
+            weights=entries.reshape(shape),
+            times=ones[:, None],
+            people=ones,
+            alike=ones.astype(np.float64),
+            kinds=np.arange(shape[0]),
+        )
+        return replace(self, columns=columns, times=np.repeat(self.times, len(weights), axis=1))
 
     def sums(self, of_rows: FloatArray, power: int) -> FloatArray:
         """For every column a the sum of w |a|^power over its rows: the same for all persons."""

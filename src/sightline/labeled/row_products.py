@@ -93,8 +93,10 @@ class RowProducts:
         if isinstance(block, TableBlock):
             return self._part(block, counts, block.product(counts[:, 0]), 0)
         if isinstance(block, PanelBlock):  # a family has its columns in common
-            lines = _Lines.of(block.columns, numbers, dense=self.dense)
+            lines, counts = _Lines.of(block.columns, numbers, dense=self.dense), np.repeat(counts, k, axis=1)
             matrix, pairs = lines.product(counts.sum(axis=0)), 0
+            if k > 1:
+                matrix = k * matrix - lines.joined(k).product(counts.sum(axis=0)[::k])
             if not isinstance(matrix, np.ndarray) and not self.weighted:
                 pairs = replace(lines, rows=block.touched[None], weights=None).product(np.ones(1))
             return self._part(block, counts, matrix, pairs)

@@ -56,7 +56,7 @@ class UnitBrackets:
 
     def of_block(self, block: Any) -> Arrays:
         if isinstance(block, PanelBlock):
-            return self._of_panel(block)
+            return self._of_panel(block) if self.solver.prior.categories == 1 else self._of_categories(block)
         prior, noise = self.solver.prior, self.solver.noise
         k = prior.categories
         r = block.times.shape[1] // k
@@ -120,6 +120,43 @@ class UnitBrackets:
         if self.upper:
             seen = block.at_most(solver.leverage, enough=0.9 / float(block.people.max()))
             found |= {"near": ~(block.people * seen < NEAR_ONE) & touched, "information": information}
+        return found
+
+    def _of_categories(self, block: PanelBlock) -> Arrays:
+        """Persons with many rows of a category: the same, of every category by itself."""
+        prior, noise, solver = self.solver.prior, self.solver.noise, self.solver
+        k, K, one = prior.categories, prior.kernel, np.eye(prior.categories)
+        each = [block.mixed(one[[c]]) for c in range(k)]
+        information = np.stack([own.at_most(noise.form) for own in each], axis=1)
+        upper, error = np.ones((2, len(block), k))
+        for c in range(k) if self.upper else ():
+            least, most = block.mixed(K[[c]]).ranges(solver.linear)
+            upper[:, c] = np.clip(1 - prior.scale / K[c, c] * least * (1 - gamma(8)), _TINY, 1.0)
+            left = 1 - prior.scale / K[c, c] * most * (1 + gamma(8))
+            room = left > 1e-3 * upper[:, c]
+            error[:, c] = np.where(room, (upper[:, c] - left) / np.where(left > 0, left, 1.0), np.inf)
+        coin = CoinPrior(share=1 / k)
+        if noise.laplace.any():  # of every row the two categories that lose most
+            there = block.times > 0
+            loss = [np.where(there, block.times * own.sums(noise.loss, 1), 0.0) for own in each]
+            bound = np.exp(-np.sort(loss, axis=0)[-2:].sum(axis=(0, 2)))
+        else:
+            # Two categories of each row: their difference has the length √2. Numbers of one category each
+            # tell no more than the two that are seen best.
+            tables = [own.table != 0 for own in each]
+            apart = not noise.shared and sum(one.astype(np.intp) for one in tables).max() <= 1
+            most = np.sort(information, axis=1)[:, -2:].sum(axis=1)
+            most = most if apart else 2 * block.mixed(one).at_most(noise.form)
+            bound = coin.lower(Seen(information=most, linear_information=np.zeros_like(most)))
+        touched = information.max(axis=1)[:, None] > 0
+        lower = np.where(touched, np.minimum(np.maximum(bound[:, None], 0.0), upper), 1.0)
+        found = {"kinds": block.kinds, "loose": np.zeros(len(block)), "lower": lower * noise.share}
+        found |= {"upper": upper, "error": error}
+        if self.upper:
+            enough = 0.9 * k / float(block.people.max())
+            seen = block.mixed(K).at_most(solver.leverage, enough=enough) / k
+            found |= {"near": ~(block.people * seen < _NEAR) & touched[:, 0]}
+            found |= {"information": information.max(axis=1)}
         return found
 
     def merged(self, parts: Sequence[Arrays]) -> Arrays:

@@ -350,30 +350,31 @@ class Units:
 
     @cached_property
     def _families(self) -> list[tuple[IndexArray, IndexArray]]:
-        """Kinds of persons with many rows that are in nearly the same columns, and a line of each column."""
-        sizes = np.diff(self.starts)
-        many = np.flatnonzero(sizes > MANY_ROWS) if self.each == 1 else np.zeros(0, dtype=np.intp)
+        """Kinds of persons with many rows that are in nearly the same columns, and one row of each."""
+        starts = self.starts // self.each
+        sizes = np.diff(starts)
+        many = np.flatnonzero(np.diff(self.starts) > MANY_ROWS)
         if not many.size:
             return []
-        columns = _ranges(self.starts[many], sizes[many])
+        rows = _ranges(starts[many], sizes[many])
         group = self.groups
         first = np.full(int(group.max()) + 1, len(group), dtype=np.intp)
-        np.minimum.at(first, group[columns], columns)
-        found = families(group[columns], np.repeat(many, sizes[many]))
+        np.minimum.at(first, group[rows], rows)
+        found = families(group[rows], np.repeat(many, sizes[many]))
         return [(kinds, first[own]) for kinds, own in found]
 
     def panels(self) -> Iterator[PanelBlock]:
         """Persons with many rows, family by family."""
         if not self._families:
             return
-        group, alike = self.groups, self.alike
+        group, alike, k = self.groups, self.alike, self.each
         place = np.zeros(int(group.max()) + 1, dtype=np.intp)
+        shape = len(group), k, self.rows.shape[1]
         for kinds, lines in self._families:
-            shape = lines.size, 1, self.rows.shape[1]
             columns = UnitBlock(
-                rows=self.rows[lines].reshape(shape),
-                weights=None if self.weights is None else self.weights[lines].reshape(shape),
-                times=np.ones((lines.size, 1), dtype=np.intp),
+                rows=self.rows.reshape(shape)[lines],
+                weights=None if self.weights is None else self.weights.reshape(shape)[lines],
+                times=np.ones((lines.size, k), dtype=np.intp),
                 people=np.ones(lines.size, dtype=np.intp),
                 alike=np.ones(lines.size),
                 kinds=np.arange(lines.size),
@@ -382,10 +383,10 @@ class Units:
             step = max(1, _PANEL // lines.size)
             for start in range(0, kinds.size, step):
                 own = kinds[start : start + step]
-                sizes = np.diff(self.starts)[own]
-                entries = _ranges(self.starts[own], sizes)
-                where = np.repeat(np.arange(own.size), sizes) * lines.size + place[group[entries]]
-                times = np.bincount(where, self.times[entries], own.size * lines.size)
+                sizes = np.diff(self.starts)[own] // k
+                rows = _ranges(self.starts[own] // k, sizes)
+                where = np.repeat(np.arange(own.size), sizes) * lines.size + place[group[rows]]
+                times = np.bincount(where, self.times[::k][rows], own.size * lines.size)
                 yield PanelBlock(
                     columns=columns,
                     numbers=self.numbers,
@@ -398,7 +399,7 @@ class Units:
     def run(self, reduction: UnitReduction) -> Arrays:
         """One pass."""
         parts, done = [], 0
-        few = self.blocks(MANY_ROWS if self.each == 1 else None)
+        few = self.blocks(most_columns=MANY_ROWS)
         blocks: Iterator[UnitBlock | PanelBlock] = itertools.chain(few, self.panels())
         for block in blocks:
             report("reading the units", done / len(self))

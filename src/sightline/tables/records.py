@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -290,20 +291,19 @@ def person_table(
         f"SELECT kind.p, kind.persons, {by}c.v AS k, COUNT(*) AS n FROM ({coded}) AS c "
         f"JOIN ({kinds_of_persons}) AS kind ON c.r = kind.r GROUP BY kind.p, kind.persons, {by}c.v"
     )
+    wanted = ("p", "persons", "s", "k", "n")  # of a panel, tens of millions each
+    narrow = ", ".join(f"CAST({'d' if one == 's' else 'listed'}.{one} AS INTEGER) AS {one}" for one in wanted)
     answer = engine.fetch(
-        f"SELECT listed.p AS p, listed.persons AS persons, d.s AS s, listed.k AS k, listed.n AS n "
-        f"FROM ({listed}) AS listed JOIN ({ranked}) AS d ON {same} ORDER BY p, s, k"
+        f"SELECT {narrow} FROM ({listed}) AS listed JOIN ({ranked}) AS d ON {same} ORDER BY p, s, k"
     )
-    person, persons, signature, known, rows = (
-        np.asarray(answer[name], dtype=np.int64) for name in ("p", "persons", "s", "k", "n")
-    )
+    person, persons, *lists = (answer[name].astype(np.int32, copy=False) for name in wanted)
     if person.size > _MOST_PAIRS:
         refuse(
             f"at most {_MOST_PAIRS:,} groups of rows of different persons, where records have several",
             got=f"{person.size:,}",
             fix="audit a part of the table, or one row a record",
         )
-    kinds, count = grouped(person, np.stack([signature, known, rows], axis=1), persons)
+    kinds, count = grouped(person, np.stack(lists, axis=1), persons)
     entries = np.concatenate(kinds)
     several, varying, by_chance = _values(engine, queries, subject)
     table = PersonTable(
@@ -373,8 +373,8 @@ def _alike(coded: str, names: Sequence[str]) -> str:
 
 
 def grouped(
-    person: NDArray[np.int64], entries: NDArray[np.int64], persons_of: NDArray[np.int64]
-) -> tuple[list[NDArray[np.int64]], IndexArray]:
+    person: NDArray[Any], entries: NDArray[Any], persons_of: NDArray[Any]
+) -> tuple[list[NDArray[Any]], IndexArray]:
     """The distinct lists of entries that persons have, and how many persons have each.
 
     ``person`` is sorted, and so are the entries of one person, who stands for as many as ``persons_of`` says.
@@ -386,7 +386,7 @@ def grouped(
     """
     starts = np.flatnonzero(np.diff(person, prepend=person[:1] - 1))
     sizes = np.diff(starts, append=person.size)
-    kinds: list[NDArray[np.int64]] = []
+    kinds: list[NDArray[Any]] = []
     persons: list[int] = []
     width = entries.shape[1]
     for size in np.unique(sizes).tolist():
