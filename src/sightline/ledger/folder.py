@@ -92,7 +92,7 @@ class LedgerFolder:
         return True
 
     def start(self, head: bytes, entry: Entry) -> None:
-        """Make the folder with its head and its first entry; what a start that was killed has left is used."""
+        """Make the folder with its head and its first entry. What a killed start has left is used."""
         taken = InvalidInput(f"expected a new or an empty folder, got {str(self.path)!r} with files")
         try:
             self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
