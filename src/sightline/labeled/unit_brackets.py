@@ -155,7 +155,7 @@ class UnitBrackets:
         if self.upper:
             enough = 0.9 * k / float(block.people.max())
             seen = block.mixed(K).at_most(solver.leverage, enough=enough) / k
-            found |= {"near": ~(block.people * seen < _NEAR) & touched[:, 0]}
+            found |= {"near": ~(block.people * seen < NEAR_ONE) & touched[:, 0]}
             found |= {"information": information.max(axis=1)}
         return found
 
