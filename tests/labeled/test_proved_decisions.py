@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from sightline import MembershipDesign
-from sightline.labeled import row_decisions
+from sightline.labeled import row_decisions, row_solver
 from sightline.labeled.assessment import assess
 from sightline.labeled.bounds.priors import prior_on
 from sightline.labeled.exposures import LoweredRecords
@@ -39,7 +39,7 @@ def test_proofs_decide_as_elimination_does(seed: int, monkeypatch: pytest.Monkey
     lowered = LoweredRecords.of(design, prior_on((0.0, 1.0), "uniform"), np.ones(60, dtype=bool)).design
     found = assess(lowered)
     with monkeypatch.context() as patch:
-        patch.setattr(DenseSolver, "_guessed", lambda self, order: None)
+        patch.setattr(row_solver, "guessed", lambda *_: None)
         patch.setattr(DenseSolver, "_refuted", lambda self, asked, units: np.zeros(units.size, dtype=bool))
         patch.setattr(row_decisions, "_proved", lambda asked, *_: np.zeros(len(asked.kinds), dtype=bool))
         slow = assess(replace(lowered, made={}))

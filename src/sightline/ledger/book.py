@@ -33,14 +33,7 @@ from sightline.ledger.frozen import Found, FrozenRelease, freeze, renumbered
 from sightline.ledger.history import History, history
 from sightline.ledger.people import Hashes, PeopleKey, numbered
 from sightline.ledger.rows import PastRelease
-from sightline.ledger.storage import (
-    files,
-    read_groups,
-    read_people,
-    renamed,
-    written_groups,
-    written_people,
-)
+from sightline.ledger.storage import files, read_groups, read_people, renamed, written_groups, written_people
 from sightline.progress import Progress, reporting
 from sightline.report.files import check_new, write_new
 from sightline.tables.engines.address import scheme_of
