@@ -490,8 +490,7 @@ def row_records(engine: Engine, queries: Sequence[ReleaseQuery], subject: Subjec
     coded, names = _coded_rows(engine, queries, subject, value)
     rank = f"DENSE_RANK() OVER (ORDER BY {', '.join(names)}) - 1" if names else "0"
     answer = engine.fetch(f"SELECT r, {rank} AS s, x, v FROM ({coded}) AS coded ORDER BY r, s, x")
-    key = answer["r"]
-    number = subject.kind is not SecretKind.CATEGORY
+    key, number = answer["r"], subject.kind is not SecretKind.CATEGORY
     return RowRecords(
         keys=list(map(str if key.dtype.kind in "iu" else key_text, key.tolist())),
         person=np.cumsum(np.append(False, key[1:] != key[:-1])[: key.size]),
