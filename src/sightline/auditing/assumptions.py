@@ -405,8 +405,8 @@ def _bounded_sensitivities(findings: Findings) -> list[str]:
         if not (exact if declared else most <= 2 or float(strategy.gram.min()) >= 0):
             over = "places" if declared else "changes"
             lines.append(
-                f'The largest change of a record in "{parts[p].name}" is bounded from above, over all {over} of '
-                "its rows: it costs no more than is stated, and may cost less."
+                f'The largest change of a record in "{parts[p].name}" is bounded from above, over all {over} '
+                "of its rows: it costs no more than is stated, and may cost less."
             )
     return lines
 
