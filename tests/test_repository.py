@@ -329,7 +329,7 @@ def test_code_in_prose_is_either_run_or_plainly_not_python(path: Path) -> None:
     languages = re.findall(r"^ *```+ *(\S+)", path.read_text(encoding="utf-8"), flags=re.MULTILINE)
     run, not_python = (
         {"python"},
-        {"console", "text", "toml", "yaml", "{toctree}", "{public-names}", "{literalinclude}"},
+        {"console", "text", "toml", "yaml", "json", "{toctree}", "{public-names}", "{literalinclude}"},
     )
     assert set(languages) <= run | not_python
 

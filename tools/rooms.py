@@ -22,11 +22,12 @@ SOURCE = ROOT / "src" / "sightline"
 
 # A module imports from its own room and from rooms to its left. `root` is `sightline/__init__.py`.
 ROOMS = (
-    *("_names", "errors", "arrays", "progress", "format", "display", "numerics"),
+    *("exporters", "_names", "errors", "arrays", "progress", "format", "display", "numerics"),
     *("privacy", "releases", "noise"),
     *("labeled", "geometry", "multiset", "attacks"),
     *("tables", "auditing", "rehearsing", "designing", "jobs", "report", "ledger", "paper"),
-    *("testing", "examples", "demo", "study_commands", "ledger_commands", "cli", "root"),
+    *("testing", "examples", "demo", "study_commands", "ledger_commands", "record_commands"),
+    *("cli", "root"),
 )
 
 Graph = Mapping[str, frozenset[str]]

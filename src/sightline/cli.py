@@ -26,8 +26,8 @@ try:
         SightlineError,
         require,
     )
-    from sightline.format import count
     from sightline.ledger_commands import ledger
+    from sightline.record_commands import check, exporter, plan_from_records
     from sightline.report.streams import accept_any_encoding, discard_output, print_json, print_lines
     from sightline.study_commands import (
         about_a_secret,
@@ -265,50 +265,6 @@ def figures(plan: str, out: Path, limit: str | None, names: bool, publishable: b
     return 2 if result.verdict.passed is False else 0
 
 
-@commands.command(epilog="Example:  sightline check plan.toml")
-@click.argument("plans", type=click.Path(), nargs=-1, metavar="[PLAN]...")
-@click.option("--schema", is_flag=True, help="Print the JSON Schema of a plan file instead.")
-@click.option(
-    "--format",
-    "shown",
-    type=click.Choice(["text", "github", "junit", "sarif", "markdown"]),
-    default="text",
-    show_default=True,
-    help="Print for a pipeline: annotations, a test report, a code scan, a comment.",
-)
-def check(plans: tuple[str, ...], schema: bool, shown: str) -> int:
-    """Check plans: their fields, the columns of their tables, and their SQL. No row is read."""
-    if schema:
-        from sightline.auditing.reading import plan_schema
-
-        print_json(plan_schema())
-        return 0
-    if not plans:
-        raise click.UsageError("expected a plan file, got none; or ask for --schema")
-    from sightline import jobs
-
-    errors: list[str | None] = []
-    for plan in plans:
-        try:
-            checked = jobs.check(plan)
-        except SightlineError as error:
-            if shown == "text" and len(plans) == 1:
-                raise
-            errors.append(f"{type(error).__name__}: {error}")
-            print_lines([f"{plan}: {errors[-1]}"], sys.stderr)
-        else:
-            errors.append(None)
-            if shown == "text":
-                print(f"{plan}: a good plan, with {count(len(checked.releases), 'release')}")
-    if shown != "text":
-        from sightline.report.pipelines import PipelineFormat, checked_text
-        from sightline.report.problems import PlanLines
-
-        found = [(PlanLines.of(plan), error) for plan, error in zip(plans, errors, strict=True)]
-        print(checked_text(found, PipelineFormat(shown)))
-    return 1 if any(errors) else 0
-
-
 @commands.command(epilog="Example:  sightline explain plan.toml --record A7")
 @plan_argument
 @json_option
@@ -344,10 +300,23 @@ def explain(plan: str, as_json: bool, record: str, full: bool) -> None:
     metavar="MANIFEST",
     help="Take the releases from a dbt project: its target/manifest.json.",
 )
+@click.option(
+    "--from-records",
+    metavar="GLOB",
+    help="Take the releases from release records, as 'releases/*.json', and say how each field is known.",
+)
 @click.option("--out", default="plan.toml", show_default=True, type=click.Path(path_type=Path))
 @click.option("--force", is_flag=True, help="Replace the file if it exists.")
-def init(given: GivenPlan, queries: tuple[str, ...], from_dbt: Path | None, out: Path, force: bool) -> None:
-    """Write a commented plan for a table, with the queries in some files or of a dbt project.
+def init(  # many parameters: one for each option
+    given: GivenPlan,
+    queries: tuple[str, ...],
+    from_dbt: Path | None,
+    from_records: str | None,
+    out: Path,
+    force: bool,
+) -> None:
+    """Write a commented plan for a table, with the queries in some files or of a dbt project, or of what was
+    published.
 
     A column that is not given is guessed where names leave no doubt. Otherwise a terminal is asked, and
     without one the plan leaves it open, with candidates.
@@ -366,6 +335,9 @@ def init(given: GivenPlan, queries: tuple[str, ...], from_dbt: Path | None, out:
         print(f"Wrote {out}. Check the order of its releases, then:  sightline audit {out}")
         return
     check_new(out, force=force)
+    if from_records is not None:
+        plan_from_records(from_records, given, out=out, force=force, alone=not queries)
+        return
     if sys.stdin.isatty() and sys.stderr.isatty():
         record = given.record or _asked("says whose row it is", propose(table).record)
         secret = given.secret or _asked("is to be protected", propose(table, record=record).secret)
@@ -441,7 +413,7 @@ def _print_result(result: AuditResult, as_json: bool) -> None:
     print_result(result, console())
 
 
-for command in (design, rehearse, ledger, tour, paper):
+for command in (check, design, rehearse, ledger, exporter, tour, paper):
     commands.add_command(command)
 
 

@@ -211,7 +211,7 @@ def test_the_kind_of_secret_follows_from_its_domain(
         (
             changed("privacy", accountant="rdp"),
             "plan: [privacy] accountant: expected one of 'basic', 'basic-analytic', 'advanced', 'zcdp', "
-            "'renyi', 'gaussian-dp', 'per-record' or 'laplace', got 'rdp'",
+            "'renyi', 'gaussian-dp', 'per-record', 'laplace' or 'optimal', got 'rdp'",
         ),
         (
             changed("privacy", epsilon=None),

@@ -40,7 +40,6 @@ from sightline.auditing.plan_sections import Rules as Rules
 from sightline.auditing.release_noise import ReleaseNoise, ReleaseNoises, number_name, require_labels
 from sightline.auditing.running import RunningSums
 from sightline.errors import InvalidPlan, require
-from sightline.privacy.accountant import NoiseLaw
 from sightline.privacy.registry import ACCOUNTANTS
 from sightline.tables.subject import SecretKind
 
@@ -342,7 +341,7 @@ class Plan(Section):
             got=f"{copies:,}",
             error=InvalidPlan,
         )
-        laplace = ACCOUNTANTS[self.privacy.accountant].law is NoiseLaw.LAPLACE
+        needless = not ACCOUNTANTS[self.privacy.accountant].uses_delta
         shares = any(
             noise.epsilon is not None and not noise.law.pure
             for release in self.releases
@@ -350,7 +349,7 @@ class Plan(Section):
         )
         require(
             (not shares or self.privacy.delta is not None)
-            and (not priced or laplace or all(one.delta is not None for one in budgets)),
+            and (not priced or needless or all(one.delta is not None for one in budgets)),
             "[privacy] delta",
             got="none",
             fix="give one far below one over the number of records, or use accountant = 'laplace'",

@@ -120,11 +120,12 @@ class Privacy(Section):
     )
     delta: Annotated[float, Field(gt=0, lt=1)] | None = Field(
         default=None,
-        description="The total delta; with periods, that of each. Laplace noise needs none.",
+        description="The total delta; with periods, that of each. The accountant 'laplace' needs none.",
     )
     accountant: AccountantName = Field(
         default="gaussian-dp",
-        description="The rule that turns the budget into noise; the default is exact for Gaussian noise.",
+        description="The rule that turns the budget into noise; the default is exact for Gaussian noise; "
+        "'laplace' and 'optimal' give Laplace noise.",
     )
     periods: Periods = Field(
         default={},

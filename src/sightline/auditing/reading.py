@@ -14,7 +14,8 @@ import tomllib
 from collections.abc import Callable, Collection, Mapping
 from os import PathLike
 from pathlib import Path
-from typing import Any, TypeAlias
+from types import MappingProxyType
+from typing import Any, TypeAlias, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
@@ -35,6 +36,7 @@ from sightline.auditing.release_noise import ReleaseNoise, with_file
 from sightline.errors import InvalidPlan, without_passwords
 from sightline.tables.engines.address import public_source as public_source
 
+_Section = TypeVar("_Section", bound=BaseModel)
 PlanLike: TypeAlias = "Plan | Mapping[str, Any] | str | PathLike[str]"
 
 SCHEMA_ID = "urn:sightline:plan"
@@ -205,13 +207,30 @@ def checked_plan(content: dict[str, Any], name: str) -> Plan:
     try:
         return Plan.model_validate(content)
     except ValidationError as error:
-        # A misspelt field is often also a missing one: report the spelling.
-        found = error.errors(include_url=False)
-        first = next((e for e in found if e["type"] == "extra_forbidden"), found[0])
-        raise InvalidPlan(f"{name}: {_one_line(dict(first), content)}") from None
+        raise InvalidPlan(f"{name}: {_one_line(_first(error), content)}") from None
 
 
-def _one_line(found: dict[str, Any], content: dict[str, Any]) -> str:
+def checked_section(model: type[_Section], section: str, content: Any, name: str) -> _Section:
+    """A section of another file, with the messages of a plan; an error starts with ``name``."""
+    try:
+        return model.model_validate(content)
+    except ValidationError as error:
+        found = _first(error)
+        found["loc"] = (section, *found["loc"])
+        raise InvalidPlan(f"{name}: {_one_line(found, {}, {section: model})}") from None
+
+
+def _first(error: ValidationError) -> dict[str, Any]:
+    """The finding to report: a misspelt field is often also a missing one, and the spelling is said."""
+    found = error.errors(include_url=False)
+    return dict(next((one for one in found if one["type"] == "extra_forbidden"), found[0]))
+
+
+def _one_line(
+    found: dict[str, Any],
+    content: dict[str, Any],
+    sections: Mapping[str, type[BaseModel]] = MappingProxyType(_SECTIONS),
+) -> str:
     """*Expected, got, fix* from one of pydantic's findings."""
     place = tuple(found["loc"])
     where = _place(place, content)
@@ -220,7 +239,7 @@ def _one_line(found: dict[str, Any], content: dict[str, Any]) -> str:
     if isinstance(own, InvalidPlan):
         return f"{before}{own}"
     if found["type"] == "extra_forbidden":
-        return f"{before}{_unknown_field(place)}"
+        return f"{before}{_unknown_field(place, sections)}"
     got = "nothing" if found["type"] == "missing" else _shown(found["input"])
     if place[-1:] and place[-1] in ("noise_stddev", "stddev") and found["input"] in (0, 0.0):
         return f"{before}expected noise > 0, got 0; a number that is published exactly has noise = {_EXACT}"
@@ -259,15 +278,15 @@ def _plain(name: object) -> str:
     return _shown(str(name))[1:-1]
 
 
-def _unknown_field(place: tuple[int | str, ...]) -> str:
+def _unknown_field(place: tuple[int | str, ...], sections: Mapping[str, type[BaseModel]]) -> str:
     field = str(place[-1])
     former = _FORMER.get((str(place[0]), field))
     if former is not None:
         return f"expected no field {field!r}, which plans no longer have; {former}"
-    model = _SECTIONS.get(str(place[0])) if len(place) > 1 else None
+    model = sections.get(str(place[0])) if len(place) > 1 else None
     if model is Release and "noise" in place[:-1]:
         model = ReleaseNoise
-    names = list(_SECTIONS) if model is None else list(model.model_fields)
+    names = list(sections) if model is None else list(model.model_fields)
     close = difflib.get_close_matches(field, names, n=1)
     fix = f"did you mean {close[0]!r}?" if close else f"there are: {', '.join(names)}"
     return f"expected a field that exists, got {_shown(field)}; {fix}"

@@ -196,8 +196,8 @@ def _noises(findings: Findings, also: tuple[float, ...]) -> tuple[tuple[NoiseSto
     names = [
         name
         for name, entry in ACCOUNTANTS.items()
-        if (entry.law is NoiseLaw.LAPLACE and all_priced)
-        or (entry.law is NoiseLaw.GAUSSIAN and plan.privacy.delta is not None)
+        if (entry.law is NoiseLaw.GAUSSIAN or all_priced)
+        and (plan.privacy.delta is not None or not entry.uses_delta)
     ]
     epsilons = sorted({*_STOPS, *also, own})
     stops = [NoiseStop(accountant=name, epsilon=one, factor=None) for name in names for one in epsilons]

@@ -1,0 +1,458 @@
+"""Release records: what was published with which noise, as a library's exporter writes it down in JSON.
+
+A record is one ``[[release]]`` of a plan, what is known of ``[data]``, and ``about``: where it came from, in
+the words of the deployments registry where it has one. It is not trusted: nothing in it is run, it names no
+file, and its SQL is read like that of any plan.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, Field
+
+from sightline.auditing.plan import Data, Plan, Release
+from sightline.auditing.plan_fields import Positive, Section, Text
+from sightline.auditing.query_files import GivenPlan
+from sightline.auditing.reading import checked_plan, checked_section, plan_file_text, plan_schema
+from sightline.auditing.release_noise import ReleaseNoise
+from sightline.auditing.starter import StarterPlan, relative_source
+from sightline.errors import InvalidPlan, require
+
+FORMAT, VERSION = "sightline.release", 1
+_LARGEST_FILE = 4_000_000  # bytes, as of a plan
+_DELTA, _LIMIT = 1e-6, 0.5  # where nobody says another, as in the plans that ``init`` writes
+_DOMAIN = ("bounds", "categories", "kind", "bandwidth")  # what a secret can be
+# Files that a record would make us read, and what only a table's owner decides.
+_NOT_IN_DATA = {"source": "it is given beside the records", "tables": "name public tables in the plan"}
+_FACTS = frozenset(
+    {*Release.model_fields, *ReleaseNoise.model_fields, *Data.model_fields} - {"name", "published", "source"}
+)
+
+
+def _date(text: str) -> str:
+    try:
+        datetime.date.fromisoformat(text)
+    except ValueError:
+        good = False
+    else:
+        good = len(text) == len("2026-03-01")
+    require(good, "a day as 2026-03-01", got=repr(text[:40]), error=InvalidPlan)
+    return text
+
+
+def _known_facts(facts: dict[str, str]) -> dict[str, str]:
+    strange = sorted(set(facts) - _FACTS)
+    require(
+        not strange,
+        "facts about fields of a release, of its noise or of data",
+        got=repr(strange[0][:40]) if strange else "",
+        error=InvalidPlan,
+    )
+    return facts
+
+
+class PrivacyParameters(Section):
+    """What the library counts for the release."""
+
+    epsilon: Positive | None = Field(default=None, description="Its epsilon.")
+    delta: Annotated[float, Field(gt=0, lt=1)] | None = Field(default=None, description="Its delta.")
+    rho: Positive | None = Field(default=None, description="Its rho, of zero-concentrated privacy.")
+
+
+class About(Section):
+    """Where a release came from."""
+
+    published_at: Annotated[str, AfterValidator(_date)] | None = Field(
+        default=None, description="The day on which it was published, as 2026-03-01."
+    )
+    privacy_unit: Text | None = Field(default=None, description="Whose data the library protects.")
+    neighbours: Literal["add-remove", "replace-one"] | None = Field(
+        default=None, description="Which tables the library counts as neighbours."
+    )
+    privacy_parameters: PrivacyParameters = Field(
+        default=PrivacyParameters(), description="What the library counts for the release."
+    )
+    engine: Text | None = Field(default=None, description="The library and its version.")
+    facts: Annotated[dict[str, Literal["read", "derived", "stated"]], AfterValidator(_known_facts)] = Field(
+        default={},
+        description="How each field is known: read off the library's objects, derived from them, or stated.",
+    )
+    hidden_by_noise: bool = Field(
+        default=False, description="Whether withhold lists groups that a noisy count was too small for."
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReleaseRecord:
+    """A release that was published, what is known of the table, and where both come from."""
+
+    release: Release
+    data: Mapping[str, Any] = field(default_factory=dict)  # the fields of [data] that are known
+    about: About = field(default_factory=About)
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """What a plan needs and the record does not say."""
+        found = [name for name in ("record", "secret") if name not in self.data]
+        return (*found, *([] if set(self.data) & set(_DOMAIN[:3]) else ["bounds"]))
+
+    @property
+    def summary(self) -> str:
+        """That it is a good record, and what is missing: one line."""
+        missing = f"; missing: {', '.join(self.missing)}" if self.missing else ""
+        return f"a good record{missing}"
+
+    def content(self) -> dict[str, Any]:
+        """As JSON has it, without defaults."""
+        release = self.release.model_dump(mode="json", exclude_defaults=True)
+        noise = release.get("noise", [])
+        if len(noise) == 1 and "label" not in noise[0]:
+            release["noise"] = noise[0]
+        found = {"record": f"{FORMAT}/{VERSION}", "release": release, "data": dict(self.data)}
+        about = self.about.model_dump(mode="json", exclude_defaults=True)
+        return {name: part for name, part in (found | {"about": about}).items() if part}
+
+    def text(self) -> str:
+        """The record in JSON."""
+        return json.dumps(self.content(), indent=1, ensure_ascii=False) + "\n"
+
+
+def read_record(path: str | Path) -> ReleaseRecord:
+    """The checked record in a file; a mistake is one line with its field."""
+    path = Path(path)
+    name = path.name[:60]
+    try:
+        with path.open("rb") as file:
+            text = file.read(_LARGEST_FILE + 1)
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else "not a path"
+        raise InvalidPlan(f"expected a release record, got {name!r}: {reason.lower()}") from None
+    enough = len(text) <= _LARGEST_FILE
+    require(enough, f"{name}: at most {_LARGEST_FILE:,} bytes", got="more", error=InvalidPlan)
+    return record_of_text(text, name)
+
+
+def record_of_text(text: str | bytes, name: str = "record") -> ReleaseRecord:
+    """The checked record in a JSON text; ``name`` is what messages call it."""
+    try:
+        decoded = text if isinstance(text, str) else text.decode("utf-8-sig")
+        decoded.encode()  # half of a surrogate pair cannot be written again
+        content = json.loads(decoded, parse_constant=_no_number, object_pairs_hook=_once)
+        json.dumps(content, ensure_ascii=False).encode()
+    except InvalidPlan as error:
+        raise InvalidPlan(f"{name}: {error}") from None
+    except (ValueError, RecursionError):
+        raise InvalidPlan(f"{name}: expected a release record in JSON, got something else") from None
+    return record_of(content, name)
+
+
+def _no_number(text: str) -> float:
+    raise InvalidPlan(f"expected finite numbers, got {text}")
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    twice = [name for name, times in Counter(name for name, _ in pairs).items() if times > 1]
+    require(not twice, "every field once", got=f"{twice[:1]!r} twice"[:60], error=InvalidPlan)
+    return found
+
+
+def record_of(content: Any, name: str = "record") -> ReleaseRecord:
+    """The checked record with some content: its release and data are checked as those of a plan are."""
+    parts = {"record": str, "release": dict, "data": dict, "about": dict}
+    require(isinstance(content, dict), f"{name}: a release record", got="other JSON", error=InvalidPlan)
+    version = content.get("record")
+    require(
+        version == f"{FORMAT}/{VERSION}",
+        f"{name}: record: {FORMAT}/{VERSION!r}",
+        got=repr(version)[:60] if isinstance(version, str) else "nothing" if version is None else "no text",
+        fix="a record of another version needs another version of sightline",
+        error=InvalidPlan,
+    )
+    strange = [part for part in content if part not in parts]
+    require(
+        not strange,
+        f"{name}: a field that exists",
+        got=repr(strange[0])[:60] if strange else "",
+        fix=f"there are: {', '.join(parts)}",
+        error=InvalidPlan,
+    )
+    for part, kind in parts.items():
+        right = isinstance(content.get(part, kind()), kind) and (part in content or part in ("data", "about"))
+        require(
+            right,
+            f"{name}: {part}: a section",
+            got="none" if part not in content else "another value",
+            error=InvalidPlan,
+        )
+    data = content.get("data", {})
+    for part, fix in _NOT_IN_DATA.items():
+        require(part not in data, f"{name}: data: no {part}", got="one", fix=fix, error=InvalidPlan)
+    release = _without_files(content["release"], name)
+    about = checked_section(About, "about", content.get("about", {}), name)
+    # What nobody has said yet is taken for anything, so that the rest is checked with it.
+    open_fields = {"source": "data", "record": "a record to be named", "secret": "a secret to be named"}
+    if not set(data) & set(_DOMAIN[:3]):
+        open_fields["kind"] = "boolean"
+    plan = checked_plan({"data": {**open_fields, **data}, "release": [release]}, name)
+    return _of_plan(plan, data, about)
+
+
+def _without_files(release: dict[str, Any], name: str) -> dict[str, Any]:
+    """Refuse what would make us read a file, a size that means another thing in every library, and none."""
+    noises = release.get("noise", [])
+    noises = noises if isinstance(noises, list) else [noises]
+    sections = [one for one in noises if isinstance(one, dict)]
+    files = [one.get(part) for one in sections for part in ("by_cell", "mechanism")]
+    inside = any(isinstance(one, str) for one in files[::2]) or any(
+        isinstance(one, dict) for one in files[1::2]
+    )
+    require(
+        "file" not in release and not inside,
+        f"{name}: release: a record that names no file",
+        got="one",
+        fix="write the SQL and the noise into the record",
+        error=InvalidPlan,
+    )
+    require(
+        not any("scale" in one for one in sections),
+        f"{name}: release: noise: stddev",
+        got="scale",
+        fix="a scale means something else in every library",
+        error=InvalidPlan,
+    )
+    require(
+        "noise" in release or "noise_stddev" in release,
+        f"{name}: release: noise",
+        got="none",
+        fix="a record says with which noise it was published; an exact number has law = 'none'",
+        error=InvalidPlan,
+    )
+    return release
+
+
+def _of_plan(plan: Plan, given: Iterable[str], about: About, place: int = 0) -> ReleaseRecord:
+    data = plan.data.model_dump(mode="json", exclude_defaults=True)
+    known = {name: value for name, value in data.items() if name in set(given) and name not in _NOT_IN_DATA}
+    return ReleaseRecord(release=plan.releases[place], data=known, about=about)
+
+
+def records_of(plan: Plan, about: Sequence[About] = ()) -> tuple[ReleaseRecord, ...]:
+    """A record of every release of a plan that is published, each with what is known ``about`` it."""
+    given = [name for name in Data.model_fields if getattr(plan.data, name) is not None]
+    places = [place for place, release in enumerate(plan.releases) if release.noise_given]
+    every = [*about, *([About()] * (len(plan.releases) - len(about)))]
+    return tuple(_of_plan(plan, given, every[place], place) for place in places)
+
+
+def plan_of(records: Mapping[str, ReleaseRecord], *, source: str, given: GivenPlan | None = None) -> Plan:
+    """The plan of some records, by what messages call them, in the order of publication.
+
+    ``given`` says what no record does: the record, the secret, what it can be, and how many rows.
+    """
+    require(bool(records), "a release record", got="none", error=InvalidPlan)
+    order = sorted(records, key=lambda name: (records[name].about.published_at or "9999", name))
+    names = Counter(records[name].release.name for name in order)
+    twice, times = names.most_common(1)[0]
+    require(
+        times == 1,
+        "a name of its own for each release",
+        got=f"{twice[:60]!r} in {times} records",
+        error=InvalidPlan,
+    )
+    data = _agreed({name: records[name].data for name in order}, "data", ignored=("secret", *_DOMAIN))
+    _agreed({name: _unit(records[name].about) for name in order}, "about")
+    secrets = _secrets({name: records[name].data for name in order}, given or GivenPlan())
+    stated = _stated(given or GivenPlan())
+    data = {**{name: value for name, value in stated.items() if name not in data}, **data, **secrets[0]}
+    missing = [name for name in ("record", "secret") if name not in data]
+    require(
+        not missing,
+        f"data.{missing[0] if missing else ''} in a record, or --{missing[0] if missing else ''} COLUMN",
+        got="neither",
+        error=InvalidPlan,
+    )
+    deltas = [one for name in order if (one := records[name].about.privacy_parameters.delta) is not None]
+    content = {
+        "data": {"source": source, **data},
+        "privacy": {"delta": min(deltas, default=_DELTA)},
+        "limits": {"remaining_uncertainty": _LIMIT},
+        "release": [records[name].release.model_dump(mode="json", exclude_defaults=True) for name in order],
+        "secret": [{"column": one.pop("secret"), **one} for one in map(dict, secrets[1:])],
+    }
+    return checked_plan({name: part for name, part in content.items() if part}, "records")
+
+
+def _unit(about: About) -> dict[str, Any]:
+    found = {"privacy_unit": about.privacy_unit, "neighbours": about.neighbours}
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def _agreed(
+    parts: Mapping[str, Mapping[str, Any]], section: str, ignored: Sequence[str] = ()
+) -> dict[str, Any]:
+    """What all records say of one thing: records of two tables or units are not one plan."""
+    found: dict[str, Any] = {}
+    said: dict[str, str] = {}
+    for name, part in parts.items():
+        for key, value in part.items():
+            if key in ignored:
+                continue
+            require(
+                key not in found or found[key] == value,
+                f"{name}: {section}.{key}: records of one table and one unit",
+                got=f"another than in {said.get(key, '')}",
+                fix="make a plan of each",
+                error=InvalidPlan,
+            )
+            found[key], said[key] = value, name
+    return found
+
+
+def _secrets(parts: Mapping[str, Mapping[str, Any]], given: GivenPlan) -> list[dict[str, Any]]:
+    """Every secret with what it can be; the first is that of [data]."""
+    columns = list(dict.fromkeys(part["secret"] for part in parts.values() if "secret" in part))
+    columns = columns or ([given.secret] if given.secret is not None else [])
+    found = []
+    for column in columns or [None]:
+        own = {name: part for name, part in parts.items() if part.get("secret", column) == column}
+        about = {name: {key: part[key] for key in _DOMAIN if key in part} for name, part in own.items()}
+        domain = _agreed(about, "data") or {key: one for key, one in _stated(given).items() if key in _DOMAIN}
+        found.append(({} if column is None else {"secret": column}) | domain)
+    return found
+
+
+def _stated(given: GivenPlan) -> dict[str, Any]:
+    found: dict[str, Any] = {} if given.record is None else {"record": given.record}
+    if given.bounds is not None:
+        found["bounds"] = list(given.bounds)
+    if given.categories:
+        found["categories"] = list(given.categories)
+    if given.max_rows > 1:
+        found |= {"max_rows_per_record": given.max_rows, "values": "independent"}
+    return found
+
+
+def records_plan(files: Sequence[str | Path], *, out: Path, given: GivenPlan) -> StarterPlan:
+    """The plan of some records in TOML, to be written to ``out``, and what they say and leave open."""
+    records: dict[str, ReleaseRecord] = {}
+    for path in map(Path, files):
+        name = path.name if path.name not in records else str(path)
+        records[name] = read_record(path)
+    plan = plan_of(records, source=relative_source(given.table or "", out.parent), given=given)
+    notes = [line for name, record in records.items() for line in _notes(name, record)]
+    head = "".join(f"# {line}\n" for line in ("From release records, in the order of publication.", *notes))
+    return StarterPlan(text=f"{head}\n{plan_file_text(plan)}", notes=tuple(notes), closed=True)
+
+
+def _notes(name: str, record: ReleaseRecord) -> list[str]:
+    """What a record says, how it is known, and what is missing: a few lines."""
+    about, facts = record.about, record.about.facts
+    kinds = {kind: [one for one in facts if facts[one] == kind] for kind in ("read", "derived", "stated")}
+    said = {*record.content()["release"], *record.data} - {"name", "published", "noise"}
+    kinds["not said how"] = sorted(said - set(facts))
+    open_fields = [
+        *record.missing,
+        *(part for part in ("published_at", "neighbours") if getattr(about, part) is None),
+    ]
+    kinds["missing"] = open_fields
+    known = "; ".join(f"{kind}: {', '.join(ones)}" for kind, ones in kinds.items() if ones)
+    lines = [
+        f"{_line(record.release.name)} ({_line(name)}, {_line(about.engine or 'no library named')}): {known}."
+    ]
+    counted = about.privacy_parameters.model_dump(exclude_none=True)
+    if counted:
+        sizes = ", ".join(f"{part} {size:g}" for part, size in counted.items())
+        lines.append(f"  The library counts {sizes}. {_COUNTED.get(about.neighbours, '')}".rstrip())
+    if about.hidden_by_noise:
+        lines.append(
+            "  Groups were hidden because a noisy count was small: withhold takes them as not published."
+        )
+    return lines
+
+
+_COUNTED: dict[str | None, str] = {
+    "add-remove": "It also protects who is in the table; the audit counts what the noise costs the values "
+    "alone, so that its epsilon is less where counts of rows are published.",
+    "replace-one": "The audit counts the same: one value that changes.",
+}
+
+
+def _line(text: str) -> str:
+    """A text of a record on one line of a comment or a terminal."""
+    plain = "".join(one if one.isprintable() else " " for one in text)
+    return plain if len(plain) <= 60 else f"{plain[:57]}…"
+
+
+def record_schema() -> dict[str, Any]:
+    """The JSON Schema of a record: its release and data are those of a plan."""
+    plan, about = plan_schema(), About.model_json_schema()
+    definitions = {**plan["$defs"], **about.pop("$defs", {}), "About": about}
+    data = dict(definitions["Data"])
+    data["properties"] = {name: one for name, one in data["properties"].items() if name not in _NOT_IN_DATA}
+    definitions["Data"] = {name: part for name, part in data.items() if name != "required"}
+    section = {name: {"$ref": f"#/$defs/{kind}"} for name, kind in _KINDS.items()}
+    return {
+        "$schema": plan["$schema"],
+        "$id": f"urn:sightline:release:{VERSION}",
+        "type": "object",
+        "additionalProperties": False,
+        "required": ["record", "release"],
+        "properties": {"record": {"const": f"{FORMAT}/{VERSION}"}, **section},
+        "$defs": definitions,
+    }
+
+
+_KINDS = {"release": "Release", "data": "Data", "about": "About"}
+
+
+def registry_entry(record: ReleaseRecord) -> dict[str, Any]:
+    """A draft for the deployments registry: what the record says, and "FILL IN" for what people must say.
+
+    It is valid under the registry's schema. Its JSON is YAML, too.
+    """
+    about, release = record.about, record.release
+    counted = about.privacy_parameters.model_dump(exclude_none=True)
+    approximate = "Approximate DP" if "delta" in counted else "Pure DP"
+    loss = {
+        "privacy_unit": about.privacy_unit or record.data.get("record", _FILL_IN),
+        "privacy_unit_details": _NEIGHBOURS.get(about.neighbours, _FILL_IN),
+        "privacy_parameters": counted,
+    }
+    laws = ", ".join(sorted({f"{noise.law.value} noise" for noise in release.noises}))
+    return {
+        "url_slug": "".join(one if one.isalnum() else "_" for one in release.name.casefold()),
+        "deployment": {
+            "basic": {
+                "name": release.name,
+                "data_curators": [{"data_curator_name": _FILL_IN, "data_curator_type": "Government"}],
+                "description": release.sql,
+                "intended_use": _FILL_IN,
+                "data_product_type": "Summary statistics",
+                "data_product_region": _FILL_IN,
+                "publication_date": about.published_at or "1900-01-01",
+            },
+            "dp_variant": {"variant_name": "Zero-concentrated DP" if "rho" in counted else approximate},
+            "privacy_loss": loss,
+            "deployment_model": {
+                "model_name": "Central",
+                "release_type": "One release" if release.times == 1 else "Many releases",
+            },
+            "implementation": {"mechanisms": f"{laws}, by {about.engine or _FILL_IN}"},
+            "administrative": {"status": "Draft", "registry_authors": [_FILL_IN], "tier": 2},
+        },
+    }
+
+
+_FILL_IN = "FILL IN"
+_NEIGHBOURS: dict[str | None, str] = {
+    "add-remove": "Tables that differ in the rows of one unit, which only one of them has.",
+    "replace-one": "Tables that differ in the values of one unit.",
+}

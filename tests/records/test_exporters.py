@@ -1,0 +1,407 @@
+"""Exporters: against stored plans and records of the real libraries, and in environments that have them."""
+
+from __future__ import annotations
+
+import ast
+import json
+import math
+import os
+import shutil
+import subprocess
+from importlib import util
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import dp_accounting
+import pytest
+from dp_accounting import pld
+
+import sightline as sl
+from sightline.auditing.records import ReleaseRecord, plan_of, read_record, record_of
+from sightline.cli import main
+from sightline.errors import InvalidPlan
+from sightline.record_commands import LIBRARIES
+from tests.records.environments import ENVIRONMENTS, FOLDER, Environment
+
+ROOT = Path(__file__).parents[2]
+FIXTURES = Path(__file__).parent / "fixtures"
+EXPORTERS = ROOT / "src" / "sightline" / "exporters"
+HOMES = "home,feeder,watts\n" + "".join(f"h{i},{'abcd'[i % 4]},{i * 977 % 9001}\n" for i in range(40))
+
+
+def _module(library: str) -> ModuleType:
+    spec = util.spec_from_file_location(f"export_{library}", EXPORTERS / f"{library}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_an_exporter_is_printed_as_it_is_and_imports_nothing_of_ours(
+    library: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["exporter", library]) == 0
+    text = (EXPORTERS / f"{library}.py").read_text(encoding="utf-8")
+    assert capsys.readouterr().out == text
+    imported = {
+        name
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        for name in (
+            [one.name for one in node.names] if isinstance(node, ast.Import) else [node.module or ""]
+        )
+    }
+    standard = {
+        "__future__",
+        "collections.abc",
+        "importlib.metadata",
+        "io",
+        "json",
+        "math",
+        "pathlib",
+        "re",
+        "typing",
+    }
+    assert imported - standard <= {"polars"}
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_versions_that_were_not_tested_are_refused(library: str, tmp_path: Path) -> None:
+    module = _module(library)
+    module.version = lambda _: "99.1"  # type: ignore[attr-defined]
+    stated = {"record": "a", "secret": "b", "bounds": [0, 1]} if library == "dp_accounting" else {}
+    with pytest.raises(module.CannotExport, match=r"got 99\.1"):
+        module.write(tmp_path, None, **stated)
+
+
+# OpenDP
+
+
+def _stored(version: str, name: str) -> tuple[Any, Any]:
+    """A query and its context, as far as the exporter reads them."""
+    stored = json.loads((FIXTURES / f"opendp-{version}.json").read_text())["queries"][name]
+    query = SimpleNamespace(
+        polars_plan=SimpleNamespace(serialize=lambda format: json.dumps(stored["plan"])),
+        summarize=lambda: SimpleNamespace(to_dicts=lambda: stored["summary"]),
+    )
+    accountant = SimpleNamespace(input_metric=stored["metric"], output_measure=stored["measure"])
+    shares = stored["shares"]
+    context = SimpleNamespace(d_in=stored["d_in"], d_mids=shares, d_mids_consumed=[], accountant=accountant)
+    return query, context
+
+
+def _exported(tmp_path: Path, version: str, name: str, **stated: Any) -> ReleaseRecord:
+    module = _module("opendp")
+    module.version = lambda _: version  # type: ignore[attr-defined]
+    query, context = _stored(version, name)
+    (path,) = module.write(tmp_path, context, record="home", **stated, **{name: query})
+    with pytest.raises(FileExistsError):
+        module.write(tmp_path, context, record="home", **stated, **{name: query})
+    return read_record(path)
+
+
+_SUM = 'SUM(LEAST(GREATEST(COALESCE("watts", 0), 0), 9000))'
+_B = 27000.000000000007  # OpenDP's scale of a sum at a third of ε = 1
+
+
+def _discrete(b: float) -> float:
+    """The deviation of geometric noise of scale b: Σ k² e^(−|k|/b) over Σ e^(−|k|/b)."""
+    q = math.exp(-1 / b)
+    return math.sqrt(2 * q) / (1 - q)
+
+
+OPENDP = {
+    "by_feeder": (
+        f'SELECT "feeder", {_SUM} AS "watts" FROM data GROUP BY "feeder"',
+        [("discrete-gaussian", "watts", 9000 * math.sqrt(3))],
+    ),
+    "mean": (
+        f'SELECT "feeder", {_SUM} AS "m_sum", COUNT(*) AS "m_count" FROM data GROUP BY "feeder"',
+        [("discrete-gaussian", "m_sum", 9000 * math.sqrt(6)), ("discrete-gaussian", "m_count", math.sqrt(6))],
+    ),
+    "total": (
+        f'SELECT {_SUM} AS "all", COUNT(*) AS "len" FROM data '
+        "WHERE ((\"feeder\" <> 'd') AND (\"home\" > 'h1'))",
+        [("geometric", "all", _discrete(54_000)), ("geometric", "len", _discrete(6))],
+    ),
+    "computed": (
+        'SELECT SUM(LEAST(GREATEST(LEAST(GREATEST(COALESCE("watts", 0), 0), 9000), 0), 9000)) AS "watts" '
+        "FROM data",
+        [("geometric", "watts", _discrete(_B))],
+    ),
+    "keys": (
+        'SELECT "feeder", COUNT(*) AS "len" FROM data '
+        """WHERE "feeder" IN ('a', 'b''x') GROUP BY "feeder\"""",
+        [("geometric", "len", _discrete(3))],
+    ),
+    "count": ('SELECT COUNT("watts") AS "watts" FROM data', [("geometric", "watts", _discrete(3))]),
+    "float": (
+        'SELECT SUM(LEAST(GREATEST(COALESCE("watts", 0.0), 0.0), 9000.0)) AS "watts" FROM data',
+        [("laplace", "watts", 27_000 * math.sqrt(2))],
+    ),
+}
+
+
+STORED = [
+    *(("0.16.0", name) for name in OPENDP),
+    *(("0.14.1", name) for name in ("by_feeder", "mean", "total")),
+]
+
+
+@pytest.mark.parametrize(("version", "name"), STORED)
+def test_what_opendp_plans_is_read_back(version: str, name: str, tmp_path: Path) -> None:
+    record = _exported(tmp_path, version, name)
+    sql, noises = OPENDP[name]
+    assert record.release.sql == sql
+    assert [(noise.law.value, noise.label) for noise in record.release.noise] == [one[:2] for one in noises]
+    assert [noise.stddev for noise in record.release.noise] == pytest.approx(
+        [one[2] for one in noises], rel=1e-6
+    )
+    assert record.about.engine == f"opendp {version}"
+    assert record.about.neighbours == "add-remove"
+    third = {"rho": 1 / 6} if name in ("by_feeder", "mean") else {"epsilon": 1 / 3}
+    assert record.about.privacy_parameters.model_dump(exclude_none=True) == pytest.approx(third)
+    if name not in ("keys", "count"):
+        assert record.data == {"record": "home", "secret": "watts", "bounds": [0.0, 9000.0]}
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("median", "median: expected sums, means and counts, got dp_median"),
+        ("doubled", "expected columns, constants, comparisons, fill_null and clip, got BinaryExpr"),
+        ("truncated", "rows are sampled where somebody has too many"),
+        ("threshold", "groups are hidden where a noisy count is small"),
+    ],
+)
+def test_what_cannot_be_read_back_is_refused(name: str, says: str, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=says):
+        _exported(tmp_path, "0.16.0", name)
+    assert not list(tmp_path.iterdir())
+
+
+def test_hidden_groups_become_withhold(tmp_path: Path) -> None:
+    record = _exported(tmp_path, "0.16.0", "threshold", hidden={"threshold": [["d"]]})
+    assert record.release.withhold == (("d",),)
+    assert record.about.hidden_by_noise
+    assert record.about.facts["withhold"] == "stated"
+
+
+def test_a_plan_that_holds_rows_is_refused(tmp_path: Path) -> None:
+    import io
+
+    import polars
+
+    module = _module("opendp")
+    query, _ = _stored("0.16.0", "by_feeder")
+    plan = json.loads(query.polars_plan.serialize(format="json"))
+    file = io.BytesIO()
+    polars.DataFrame({"home": ["h1"], "feeder": ["a"], "watts": [5]}).write_ipc_stream(file)
+    plan["GroupBy"]["input"]["DataFrameScan"]["df"] = list(file.getvalue())
+    with pytest.raises(module.CannotExport, match="holds rows of the table"):
+        module._Plan(plan)
+
+
+# dp_accounting, which is installed
+
+
+def _composed() -> Any:
+    accountant = pld.PLDAccountant()
+    accountant.compose(dp_accounting.GaussianDpEvent(2.0))
+    accountant.compose(dp_accounting.LaplaceDpEvent(3.0), 4)
+    inner = dp_accounting.ComposedDpEvent([dp_accounting.GaussianDpEvent(5.0), dp_accounting.NoOpDpEvent()])
+    return accountant.compose(inner)
+
+
+ABOUT = {"record": "home", "secret": "watts", "bounds": [0, 9000]}
+QUERIES = {
+    "a": "SELECT SUM(watts) FROM data",
+    "b": "SELECT AVG(watts) FROM data",
+    "c": "SELECT SUM(watts) FROM data",
+}
+
+
+def test_the_ledger_of_an_accountant(tmp_path: Path) -> None:
+    records = [
+        read_record(p) for p in _module("dp_accounting").write(tmp_path, _composed(), **ABOUT, **QUERIES)
+    ]
+    found = [
+        (r.release.noise[0].law.value, r.release.noise[0].noise_multiplier, r.release.times) for r in records
+    ]
+    assert found == [("gaussian", 2.0, 1), ("laplace", 3.0, 4), ("gaussian", 5.0, 1)]
+    (tmp_path / "homes.csv").write_text(HOMES)
+    plan = plan_of({r.release.name: r for r in records}, source=str(tmp_path / "homes.csv"))
+    result = sl.audit(plan)
+    # Two Gaussian releases and four Laplace ones, at the delta of the plan.
+    assert result.budget.spent["zcdp"] == pytest.approx(_zcdp([1 / 8, 1 / 50], [1 / 3] * 4, 1e-6), rel=1e-4)
+    with pytest.raises(ValueError, match="a query for each of 3 events, got 1"):
+        _module("dp_accounting").write(tmp_path / "x", _composed(), **ABOUT, a="SELECT 1")
+
+
+def _zcdp(rhos: list[float], pure: list[float], delta: float) -> float:
+    """The better of: all as zCDP, or the Gaussian ones as zCDP and the pure epsilons on top."""
+    every = sum(rhos) + sum(e**2 / 2 for e in pure)
+    each = [_epsilon(every, delta), _epsilon(sum(rhos), delta) + sum(pure)]
+    return min(each)
+
+
+def _epsilon(rho: float, delta: float) -> float:
+    """The tight conversion of zCDP, on a grid."""
+    orders = [1 + 0.01 * step for step in range(1, 10_000)]
+    return min(a * rho + math.log1p(-1 / a) - math.log(a * delta) / (a - 1) for a in orders)
+
+
+def test_a_sensitivity_is_needed_where_zero_is_inside(tmp_path: Path) -> None:
+    write, about = _module("dp_accounting").write, {**ABOUT, "bounds": [-100, 9000]}
+    with pytest.raises(ValueError, match="a: expected sensitivity="):
+        write(tmp_path, _composed(), **about, **QUERIES)
+    sizes = {"a": 9000, "b": 1000, "c": 9000}
+    paths = write(tmp_path, _composed(), **about, sensitivity=sizes, **QUERIES)
+    stddevs = [read_record(path).release.noise[0].stddev for path in paths]
+    assert stddevs == pytest.approx([18_000, 3000 * math.sqrt(2), 45_000])
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        dp_accounting.PoissonSampledDpEvent(0.1, dp_accounting.GaussianDpEvent(1.0)),
+        dp_accounting.SingleEpochTreeAggregationDpEvent(1.0, [4]),
+        dp_accounting.SelfComposedDpEvent(dp_accounting.ZCDpEvent(0.5), 3),
+    ],
+    ids=lambda event: type(event).__name__,
+)
+def test_other_events_are_refused(event: Any, tmp_path: Path) -> None:
+    accountant = SimpleNamespace(ledger=event, neighboring_relation=SimpleNamespace(name="ADD_OR_REMOVE_ONE"))
+    with pytest.raises(ValueError, match="expected Gaussian and Laplace events"):
+        _module("dp_accounting").write(tmp_path, accountant, **ABOUT, a="SELECT SUM(watts) FROM data")
+
+
+# Records that the libraries wrote
+
+
+BY_HAND = {
+    "opendp-0.16.0": (15_588.457, "discrete-gaussian"),  # ρ = 1/6: 9000 √3
+    "smartnoise-sql-1.0.10": (9000 * math.sqrt(2), "laplace"),  # ε = 1: b = 9000
+    "dp-accounting-0.6.0": (None, "gaussian"),
+}
+
+
+@pytest.mark.parametrize("name", BY_HAND)
+def test_three_releases_of_every_library_pass(name: str, tmp_path: Path) -> None:
+    records = {path.name: read_record(path) for path in sorted((FIXTURES / name).glob("*.json"))}
+    assert sorted(records) == ["by_feeder.json", "mean.json", "total.json"]
+    stddev, law = BY_HAND[name]
+    (noise,) = records["by_feeder.json"].release.noise
+    assert noise.law.value == law
+    assert noise.stddev == (None if stddev is None else pytest.approx(stddev, rel=1e-7))
+    (tmp_path / "homes.csv").write_text(HOMES)
+    result = sl.audit(plan_of(records, source=str(tmp_path / "homes.csv")))
+    assert result.verdict.passed, result.verdict.text
+    assert result.least_remaining_uncertainty is not None
+    assert result.least_remaining_uncertainty.lower > 0.85
+
+
+def test_the_libraries_epsilon_and_ours_differ_by_the_counts(tmp_path: Path) -> None:
+    """SmartNoise counts a sum and a count at ε = 1 each; the count protects who is in the table."""
+    paths = [FIXTURES / "smartnoise-sql-1.0.10" / f"{name}.json" for name in ("mean", "total")]
+    records = {path.name: read_record(path) for path in paths}
+    theirs = sum(record.about.privacy_parameters.epsilon or 0 for record in records.values())
+    (tmp_path / "homes.csv").write_text(HOMES)
+    plan = plan_of(records, source=str(tmp_path / "homes.csv"))
+    ours = min(sl.audit(plan).budget.spent.values())
+    assert theirs == pytest.approx(4.0)
+    assert ours == pytest.approx(2.0, rel=1e-6)
+
+
+def test_rows_that_would_have_been_sampled_are_refused(tmp_path: Path) -> None:
+    """A record of one row a person, and a table in which somebody has two."""
+    record = read_record(FIXTURES / "smartnoise-sql-1.0.10" / "by_feeder.json")
+    (tmp_path / "homes.csv").write_text(HOMES + "h1,a,5\n")
+    with pytest.raises(InvalidPlan, match="max_rows_per_record"):
+        sl.audit(plan_of({"a": record}, source=str(tmp_path / "homes.csv")))
+
+
+# In environments of their own
+
+
+# What the libraries' own objects say of the first release: its scale, and the groups that are published.
+_OWN = {
+    "opendp": """
+scales = [row["scale"] for row in by_feeder.summarize().to_dicts()]
+groups = by_feeder.release().collect()["feeder"].to_list()
+""",
+    "smartnoise": """
+inner, _ = reader._rewrite(queries["by_feeder"])
+scales = [one.scale for one in reader._get_mechanisms(inner) if one]
+groups = [row[0] for row in reader.execute(queries["by_feeder"])[1:]]
+""",
+    "dp_accounting": """
+scales = [accountant.ledger.events[0].noise_multiplier]
+groups = list("abcd")
+""",
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("environment", ENVIRONMENTS, ids=lambda one: one.name)
+def test_the_page_of_a_library_runs_with_it(
+    environment: Environment,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    if not environment.python.exists():
+        pytest.skip(f"no {environment.name} below {FOLDER}: python -m tests.records.environments makes it")
+    monkeypatch.chdir(tmp_path)
+    library = environment.exporter
+    Path("homes.csv").write_text(HOMES)
+    assert main(["exporter", library]) == 0
+    Path(f"export_{library}.py").write_text(capsys.readouterr().out)
+    script = (ROOT / "docs" / "libraries" / f"publish_with_{library}.py").read_text()
+    Path("publish.py").write_text(
+        f"{script}{_OWN[library]}\nimport json\nprint(json.dumps([scales, sorted(groups)]))\n"
+    )
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    done = subprocess.run(
+        [environment.python, "-W", "ignore", "publish.py"],
+        capture_output=True,
+        text=True,
+        env=clean,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    scales, groups = json.loads(done.stdout.strip().splitlines()[-1])
+    records = {path.name: read_record(path) for path in Path("releases").glob("*.json")}
+    (noise,) = records["by_feeder.json"].release.noise
+    scale = noise.noise_multiplier or (noise.stddev or 0) / (
+        math.sqrt(2) if noise.law.value == "laplace" else 1
+    )
+    assert scales == pytest.approx([scale])
+    page = (ROOT / "docs" / "libraries" / f"{library}.md").read_text()
+    commands = [line[2:].split() for line in page.splitlines() if line.startswith("$ sightline")][1:]
+    for command in commands:
+        assert main([word.strip("'") for word in command[1:]]) == 0
+    assert "PASSED" in capsys.readouterr().out
+    result = sl.audit("plan.toml", full=True)
+    (release,) = [one for one in result.releases if one.name == "by feeder"]
+    assert release.outputs == len(groups) == 4
+    shutil.rmtree("releases")
+
+
+def test_the_record_on_the_page_is_good(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = (ROOT / "docs" / "records.md").read_text(encoding="utf-8")
+    text = page.partition("```json\n")[2].partition("```")[0]
+    assert record_of(json.loads(text)).missing == ()
+    monkeypatch.chdir(tmp_path)
+    Path("by_feeder.json").write_text(text)
+    Path("homes.csv").write_text(HOMES)
+    for line in page.partition("```console\n")[2].partition("```")[0].splitlines():
+        if line.startswith("$ "):
+            assert main([word.strip("'") for word in line.split()[2:]]) == 0
+        else:
+            assert line in capsys.readouterr().out

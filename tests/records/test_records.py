@@ -1,0 +1,308 @@
+"""Release records: read, checked, made into a plan and back; refusals, and the draft for the registry."""
+
+from __future__ import annotations
+
+import copy
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from sightline.auditing.plan import Plan
+from sightline.auditing.query_files import GivenPlan
+from sightline.auditing.reading import plan_file_text, plan_of_text
+from sightline.auditing.records import (
+    About,
+    plan_of,
+    read_record,
+    record_of,
+    record_of_text,
+    record_schema,
+    records_of,
+    registry_entry,
+)
+from sightline.cli import main
+from sightline.errors import InvalidPlan
+from tests.records import fuzz_records
+from tests.records.fuzz_records import RECORD
+
+# What the schema of the deployments registry requires, and its closed lists:
+# opendp/deployments-registry-data, schemas/deployments-schema.yaml at 057e5d81.
+_TEXT, _DATE = {"type": "string"}, {"type": "string", "format": "date", "pattern": r"^\d{4}-\d\d-\d\d$"}
+
+
+def _closed(required: tuple[str, ...], **properties: Any) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "additionalProperties": False,
+        "required": list(required),
+        "properties": properties,
+    }
+
+
+_CURATOR = _closed(
+    ("data_curator_name", "data_curator_type"),
+    data_curator_name=_TEXT,
+    data_curator_type={"enum": ["Government", "Industry", "Nonprofit"]},
+)
+REGISTRY = _closed(
+    ("url_slug", "deployment"),
+    url_slug=_TEXT,
+    deployment=_closed(
+        ("basic", "administrative"),
+        basic=_closed(
+            (
+                "name",
+                "data_curators",
+                "description",
+                "intended_use",
+                "data_product_type",
+                "data_product_region",
+                "publication_date",
+            ),
+            name=_TEXT,
+            data_curators={"type": "array", "items": _CURATOR, "minItems": 1},
+            description=_TEXT,
+            intended_use=_TEXT,
+            data_product_type={"enum": ["Summary statistics", "Dataset", "SQL queries"]},
+            data_product_region=_TEXT,
+            publication_date=_DATE,
+        ),
+        dp_variant=_closed(
+            (),
+            variant_name={
+                "enum": ["Pure DP", "Approximate DP", "Zero-concentrated DP", "Renyi DP", "Custom"]
+            },
+        ),
+        privacy_loss=_closed(
+            (),
+            privacy_unit=_TEXT,
+            privacy_unit_details=_TEXT,
+            privacy_parameters=_closed(
+                (), epsilon={"type": "number"}, delta={"type": ["number", "string"]}, rho={"type": "number"}
+            ),
+        ),
+        deployment_model=_closed(
+            (),
+            model_name={"enum": ["Local", "Central", "Shuffle", "Federated", "Varies"]},
+            release_type={"enum": ["One release", "Many releases"]},
+        ),
+        implementation=_closed((), mechanisms=_TEXT),
+        administrative=_closed(
+            ("status", "registry_authors", "tier"),
+            status={"enum": ["Draft", "Pending"]},
+            registry_authors={"type": "array", "items": _TEXT, "minItems": 1},
+            tier={"enum": [1, 2, 3]},
+        ),
+    ),
+)
+
+
+def _changed(path: str, value: Any) -> dict[str, Any]:
+    """The record with one field changed, or removed if the value is None."""
+    content: Any = copy.deepcopy(RECORD)
+    inner, keys = content, path.split(".")
+    for key in keys[:-1]:
+        inner = inner[int(key) if key.isdigit() else key]
+    if value is None:
+        del inner[keys[-1]]
+    else:
+        inner[keys[-1]] = value
+    return dict(content)
+
+
+class TestRoundTrip:
+    def test_record_to_plan_to_record(self) -> None:
+        first = record_of(RECORD)
+        second = record_of(_changed("release.name", "total") | {"about": {"published_at": "2026-02-01"}})
+        plan = plan_of({"a.json": first, "b.json": second}, source="homes.csv")
+        assert [release.name for release in plan.releases] == ["total", "by feeder"]  # by the day
+        written = plan_of_text(plan_file_text(plan), "plan.toml")
+        assert records_of(written, [second.about, first.about]) == (second, first)
+        assert record_of_text(first.text()) == first
+        assert json.loads(first.text()) == RECORD
+
+    def test_a_plan_gives_records_of_what_has_noise(self) -> None:
+        releases = [
+            {"name": "a", "sql": "SELECT SUM(x) FROM data", "noise_stddev": 3.0},
+            {"name": "b", "sql": "SELECT AVG(x) FROM data"},
+        ]
+        data = {"source": "t.csv", "record": "id", "secret": "x", "bounds": [0, 1]}
+        plan = Plan.model_validate(
+            {"data": data, "privacy": {"epsilon": 1.0, "delta": 1e-6}, "release": releases}
+        )
+        (record,) = records_of(plan)
+        assert record.release.name == "a"
+        assert record.data == {"record": "id", "secret": "x", "bounds": [0.0, 1.0]}
+        assert record.about == About()
+
+    def test_two_secrets_of_one_table_are_one_plan(self) -> None:
+        other = _changed("data.secret", "rent") | {"release": {**RECORD["release"], "name": "rents"}}
+        plan = plan_of({"a": record_of(RECORD), "b": record_of(other)}, source="homes.csv")
+        assert plan.data.secret == "watts"
+        assert [(one.column, one.bounds) for one in plan.secrets] == [("rent", (0.0, 9000.0))]
+
+    def test_what_is_missing_is_said_and_can_be_given(self) -> None:
+        record = record_of({name: RECORD[name] for name in ("record", "release")})
+        assert record.missing == ("record", "secret", "bounds")
+        with pytest.raises(InvalidPlan, match=r"data\.record in a record, or --record COLUMN, got neither"):
+            plan_of({"a": record}, source="homes.csv")
+        given = GivenPlan(record="home", secret="watts", bounds=(0.0, 9000.0), max_rows=3)
+        plan = plan_of({"a": record}, source="homes.csv", given=given)
+        assert (plan.data.record, plan.data.bounds, plan.data.max_rows_per_record) == (
+            "home",
+            (0.0, 9000.0),
+            3,
+        )
+        with pytest.raises(InvalidPlan, match="expected bounds for a number"):
+            plan_of({"a": record}, source="homes.csv", given=GivenPlan(record="home", secret="watts"))
+
+    def test_the_schema_says_what_is_read(self) -> None:
+        jsonschema.Draft202012Validator.check_schema(record_schema())
+        jsonschema.validate(RECORD, record_schema())
+        for path, value in [
+            ("about.engin", "x"),
+            ("data.source", "x.csv"),
+            ("record", "sightline.release/2"),
+        ]:
+            with pytest.raises(jsonschema.ValidationError):
+                jsonschema.validate(_changed(path, value), record_schema())
+
+
+def test_mutated_records_are_read_or_refused_with_one_line() -> None:
+    counted = fuzz_records.fuzz(3, math.inf, most=300)
+    assert counted["plan"] > 5
+    assert counted["refused"] > 100
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "says"),
+    [
+        ("record", "sightline.release/2", "r.json: record: sightline.release/1, got 'sightline.release/2'"),
+        ("record", None, "r.json: record: sightline.release/1, got nothing"),
+        ("release.scale", 3, "release 'by feeder' scale: expected a field that exists"),
+        ("release.noise.0.scale", 3.0, "r.json: release: noise: stddev, got scale"),
+        ("release.noise.0.stddev", -1, "noise number 1 stddev: expected a number > 0, got -1"),
+        ("release.noise.0.law", "cauchy", "noise number 1 law: expected one of 'gaussian'"),
+        ("release.noise.0.by_cell", "n.csv", "r.json: release: a record that names no file"),
+        ("release.noise", {"mechanism": {"file": "C.npy"}, "stddev": 1.0}, "a record that names no file"),
+        ("release.file", "q.sql", "r.json: release: a record that names no file"),
+        ("release.noise", None, "r.json: release: noise, got none"),
+        ("data.source", "homes.csv", "r.json: data: no source, got one; it is given"),
+        ("data.tables", {"a": "/etc/passwd"}, "r.json: data: no tables"),
+        ("data.bounds", [9000, 0], r"\[data\]: expected bounds \[low, high\] with low < high"),
+        ("data.recrod", "home", r"\[data\] recrod: expected a field that exists.*did you mean 'record'"),
+        ("about.neighbors", "x", r"\[about\] neighbors: expected .* did you mean 'neighbours'"),
+        ("about.neighbours", "some", r"\[about\] neighbours: expected one of 'add-remove' or 'replace-one'"),
+        ("about.published_at", "2026-02-30", r"\[about\] published_at: expected a day as 2026-03-01"),
+        ("about.facts.color", "read", r"\[about\] facts: expected facts about fields of .* got 'color'"),
+        ("about.facts.sql", "guessed", r"\[about\] facts sql: expected one of 'read', 'derived' or 'stated'"),
+        ("extra", 1, "r.json: a field that exists, got 'extra'"),
+        ("release", [], "r.json: release: a section, got another value"),
+        ("release.sql", "", "release 'by feeder' sql: expected text, not an empty string"),
+    ],
+)
+def test_refusals(path: str, value: Any, says: str) -> None:
+    with pytest.raises(InvalidPlan, match=says) as error:
+        record_of_text(json.dumps(_changed(path, value)), "r.json")
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ('{"record": NaN}', "expected finite numbers, got NaN"),
+        ('{"a": 1, "a": 2}', "expected every field once, got .'a'. twice"),
+        ("[" * 100_000, "expected a release record in JSON"),
+        ("record: 1", "expected a release record in JSON"),
+        ("[1]", "r.json: a release record, got other JSON"),
+        ('{"record": "\\ud800"}', "expected a release record in JSON"),
+        (b"\xff\xfe", "expected a release record in JSON"),
+    ],
+)
+def test_what_is_no_json(text: str | bytes, says: str) -> None:
+    with pytest.raises(InvalidPlan, match=says):
+        record_of_text(text, "r.json")
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "says"),
+    [
+        ("release.times", 3, "a name of its own for each release, got 'by feeder' in 2 records"),
+        (
+            "data.record",
+            "person",
+            r"b.json: data.record: records of one table and one unit, got another than in a",
+        ),
+        ("data.bounds", [0, 9], "b.json: data.bounds: records of one table and one unit"),
+        ("about.privacy_unit", "person", "b.json: about.privacy_unit: records of one table and one unit"),
+        ("about.neighbours", "replace-one", "b.json: about.neighbours: records of one table and one unit"),
+    ],
+)
+def test_records_that_are_not_one_plan(path: str, value: Any, says: str) -> None:
+    other = _changed(path, value)
+    if path != "release.times":
+        other["release"]["name"] = "another"
+    with pytest.raises(InvalidPlan, match=says):
+        plan_of({"a.json": record_of(RECORD), "b.json": record_of(other)}, source="homes.csv")
+
+
+def test_no_record_is_no_plan() -> None:
+    with pytest.raises(InvalidPlan, match="a release record, got none"):
+        plan_of({}, source="homes.csv")
+
+
+def test_a_draft_for_the_registry_is_valid() -> None:
+    for content in (RECORD, {name: RECORD[name] for name in ("record", "release")}):
+        jsonschema.validate(registry_entry(record_of(content)), REGISTRY)
+    entry = registry_entry(record_of(RECORD))["deployment"]
+    assert entry["privacy_loss"]["privacy_parameters"] == {"rho": 0.1667, "delta": 1e-6}
+    assert entry["dp_variant"]["variant_name"] == "Zero-concentrated DP"
+    assert "discrete-gaussian noise" in entry["implementation"]["mechanisms"]
+
+
+class TestCommands:
+    @pytest.fixture
+    def folder(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+        monkeypatch.chdir(tmp_path)
+        rows = "\n".join(f"h{i},{'abcd'[i % 4]},{i * 977 % 9001}" for i in range(40))
+        (tmp_path / "homes.csv").write_text(f"home,feeder,watts\n{rows}\n")
+        (tmp_path / "by_feeder.json").write_text(json.dumps(RECORD))
+        return tmp_path
+
+    def test_check_init_and_audit(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        assert main(["check", "by_feeder.json"]) == 0
+        assert capsys.readouterr().out == "by_feeder.json: a good record\n"
+        assert main(["check", "by_feeder.json", "--registry"]) == 0
+        jsonschema.validate(json.loads(capsys.readouterr().out), REGISTRY)
+        assert main(["check", "--record-schema"]) == 0
+        assert json.loads(capsys.readouterr().out) == record_schema()
+        assert main(["init", "homes.csv", "--from-records", "by*.json", "--out", "plan.toml"]) == 0
+        shown = capsys.readouterr()
+        assert "read: stddev; derived: sql; stated: secret" in shown.err
+        assert "not said how: bounds, public, record" in shown.err
+        assert "The library counts delta 1e-06, rho 0.1667. It also protects who is in the table" in shown.err
+        assert "PASSED" in _audited(capsys)
+
+    def test_one_line_for_every_mistake(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        (folder / "bad.json").write_text(json.dumps(_changed("about.engin", "x")))
+        assert main(["check", "bad.json"]) == 1
+        assert "did you mean 'engine'?" in capsys.readouterr().err
+        assert main(["check", "by_feeder.json", "bad.json"]) == 1
+        assert main(["init", "homes.csv", "--from-records", "*.json", "--out", "p.toml"]) == 1
+        assert main(["init", "homes.csv", "--from-records", "none/*.json", "--out", "p.toml"]) == 1
+        assert "which is no file" in capsys.readouterr().err
+        options = ["--epsilon", "1", "--out", "p.toml"]
+        assert main(["init", "homes.csv", "--from-records", "by*.json", *options]) == 1
+        assert "release records alone, got other releases or noise" in capsys.readouterr().err
+        assert not (folder / "p.toml").exists()
+        with pytest.raises(InvalidPlan, match="no such file"):
+            read_record(folder / "missing.json")
+
+
+def _audited(capsys: pytest.CaptureFixture[str]) -> str:
+    assert main(["audit", "plan.toml"]) == 0
+    return capsys.readouterr().out
