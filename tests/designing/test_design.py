@@ -340,7 +340,7 @@ def test_the_command_prints_json_that_is_the_result(
 ) -> None:
     assert main(["design", str(microgrid), "--json", "--grain", "release"]) == 0
     assert sl.DesignResult.model_validate_json(capsys.readouterr().out) == sl.design(
-        microgrid, grain="release"
+        microgrid, grain="release", digits=2
     )
 
 
