@@ -127,7 +127,7 @@ def decide(past: History, *, number: int, despite: tuple[str, ...], top: int) ->
         for one, before in pairs:
             seen = (one.linear, one.linear, before)
             for place, (found, columns) in enumerate(zip(seen, _changed(before, one.linear), strict=True)):
-                if found is not None:
+                if found is not None and columns.size:
                     chosen = found.most_exposed(columns, top)
                     listed[place] += describe(one, found, chosen, past.keys)
         result.verdict  # noqa: B018  on few threads
