@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from sqlglot import exp
 
+from sightline.tables.engines.protocol import DATA
+
 _INNER = {"expressions", "from_", "where", "group"}
 _OUTER = {"expressions", "from_", "where", "group", "order"}
 
@@ -42,6 +44,9 @@ def _without_totals(select: exp.Select) -> exp.Select | None:
     if not isinstance(inner, exp.Select) or _more(source.this) or select.find(exp.Window):
         return None
     if not _clauses(inner) <= _INNER or not _clauses(select) <= _OUTER or not inner.args.get("group"):
+        return None
+    table = inner.args["from_"].this if inner.args.get("from_") is not None else None
+    if not isinstance(table, exp.Table) or table.name.casefold() != DATA:
         return None
     keys = inner.args["group"].expressions
     if not all(isinstance(key, exp.Column) for key in keys) or _more(inner.args["group"], "expressions"):
