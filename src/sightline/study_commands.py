@@ -24,8 +24,9 @@ plan_argument = click.argument("plan", type=click.Path())
 json_option = click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 limit_option = click.option(
     "--limit",
-    metavar="SHARE",
-    help="The share of their uncertainty that everyone must keep, as 50% or 0.5; exit with 2 if one may not.",
+    metavar="LIMIT",
+    help="What everyone must keep: a share of their uncertainty, as 50% or 0.5, or ± in the secret's own "
+    "unit, as 500; exit with 2 if one may not.",
 )
 names_option = click.option("--names", is_flag=True, help="Name the exposed records by their keys.")
 html_option = click.option(

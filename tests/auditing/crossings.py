@@ -171,7 +171,7 @@ def drawn(draw: Random) -> Crossing:
     attacker: dict[str, Any] = {"knows": ["k = 1"]} if any(known) else {}
     match kind:
         case "number":
-            data |= {"bounds": list(BOUNDS), "bandwidth": 0.5}
+            data |= {"bounds": list(BOUNDS)}
             attacker["prior"] = draw.choice(["uniform", "cos2", "two-point"])
         case "boolean":
             data["kind"] = "boolean"

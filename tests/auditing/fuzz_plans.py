@@ -185,8 +185,6 @@ def draw_plan(draw: random.Random, sources: list[str]) -> dict[str, Any]:
         plan["data"]["max_rows_per_record"] = draw.choice([1, 3, 3, 3, 3, 100])
     if draw.random() < 0.1:
         plan["data"]["values"] = draw.choice(["constant", "independent"])
-    if kind == "number" and draw.random() < 0.9:
-        plan["data"]["bandwidth"] = draw.choice([0.5, 1, 100])
     if draw.random() < 0.2:
         accountants = ["zcdp", "gaussian-dp", "renyi", "basic", "advanced", "laplace"]
         plan["privacy"]["accountant"] = draw.choice(accountants)
@@ -250,8 +248,8 @@ def stretch(draw: random.Random, plan: dict[str, Any]) -> None:
             plan["privacy"]["epsilon"] = draw.choice(positive)
         case 2:
             plan["privacy"]["delta"] = draw.choice([one for one in positive if one < 1])
-        case 3 if "bounds" in plan["data"]:
-            plan["data"]["bandwidth"] = draw.choice(positive)
+        case 3:
+            plan["limits"]["remaining_uncertainty"] = draw.choice(positive)
         case 4:
             release["times"] = draw.choice([1, 99, 100_000])
         case 5:
@@ -276,7 +274,7 @@ def spoil(draw: random.Random, plan: dict[str, Any]) -> None:
         target = draw.choice(target)
     if not isinstance(target, dict):
         return
-    known = ["source", "record", "secret", "bounds", "categories", "kind", "bandwidth", "tables", "times"]
+    known = ["source", "record", "secret", "bounds", "categories", "kind", "tables", "times"]
     known += [
         "noise_stddev",
         "name",

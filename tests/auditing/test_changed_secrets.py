@@ -47,7 +47,7 @@ class TestItNotices:
         columns: dict[str, list[Any]] = {"who": list("ABCD"), "x": [1.0, 9, 3, 4], "g": list("uuvv")}
         crossing = Crossing(
             plan={
-                "data": {"record": "who", "secret": "x", "bounds": [0, 10], "bandwidth": 1},
+                "data": {"record": "who", "secret": "x", "bounds": [0, 10]},
                 "attacker": {},
                 "release": [{"name": "r", "sql": sql, "noise_stddev": 1e3}],
                 "limits": base.plan["limits"],

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import sightline as sl
 from sightline.auditing.budget import budget_report
 from sightline.auditing.nonlinear import slopes
-from sightline.auditing.pricing import bandwidth_of, feature_range, price
+from sightline.auditing.pricing import feature_range, price
 from sightline.errors import InvalidPlan
 from sightline.privacy.accountant import NoiseLaw
 from sightline.privacy.registry import accountants
@@ -38,7 +38,7 @@ def test_no_change_of_a_value_moves_a_cell_by_more_than_its_sensitivity(
         partition(statistic=statistic, feature=Feature.POWER, parameter=power),
         partition(statistic=statistic, feature=Feature.THRESHOLD, parameter=low + share * width),
     ]
-    plan = plan_of({"name": "a"}, data=data(bounds=[low, high], bandwidth=0.3))
+    plan = plan_of({"name": "a"}, data=data(bounds=[low, high]))
     membership = membership_of(parts, [[""] * (others + 1)] * 3)
     found = price(plan, membership).sensitivity
     grid = np.linspace(low, high, 301)
@@ -155,20 +155,11 @@ def test_more_rows_than_the_contribution_limit_are_refused() -> None:
         price(plan_of({"name": "a"}), membership_of([partition()], [[""] * 3], contributions=3))
 
 
-@pytest.mark.parametrize("bandwidth", [0.01, 1.0, 1e6, None])
-def test_a_sharp_count_moves_by_one_whatever_smooth_step_stands_for_it(bandwidth: float | None) -> None:
-    step = partition(name="above", feature=Feature.THRESHOLD, parameter=3.0)
-    assert feature_range(step, (0.0, 10.0), bandwidth) == 1.0
-
-
 @pytest.mark.parametrize(
     ("feature", "parameter"), [(Feature.THRESHOLD, 3.0), (Feature.BAND, Band(low=3.0, high=5.0))]
 )
-def test_a_threshold_has_a_slope_only_with_a_bandwidth(feature: Feature, parameter: float | Band) -> None:
-    """Without one it is audited as a yes or no; an attack that needs the smooth step asks for it by name."""
+def test_a_sharp_count_moves_by_one_and_has_no_slope(feature: Feature, parameter: float | Band) -> None:
+    """It is audited as a yes or no."""
     step = partition(name="share above", feature=feature, parameter=parameter)
-    values = np.array([1.0, 3.0])
-    assert slopes(step, values, None).tolist() == [0.0, 0.0]
-    assert (slopes(step, values, 0.5) > 0).all()
-    with pytest.raises(InvalidPlan, match=r"share above: expected \[data\] bandwidth"):
-        bandwidth_of(step, None)
+    assert feature_range(step, (0.0, 10.0)) == 1.0
+    assert slopes(step, np.array([1.0, 3.0])).tolist() == [0.0, 0.0]

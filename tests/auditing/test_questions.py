@@ -20,7 +20,7 @@ from sightline.labeled.bounds.coin import coin_risk
 from sightline.tables.membership import Band, Feature, Membership, Partition, Statistic
 from tests.auditing.hand_made import membership_of, partition, plan_of
 
-DATA = {"source": "t.csv", "record": "id", "secret": "x", "bounds": [0, 10], "bandwidth": 0.5}
+DATA = {"source": "t.csv", "record": "id", "secret": "x", "bounds": [0, 10]}
 LIMIT = {"remaining_uncertainty": 0.5}
 
 
@@ -375,7 +375,7 @@ def test_overlapping_lists_are_two_releases_and_disjoint_ones_a_histogram() -> N
 def test_a_list_of_categories_of_one_person_does_not_pass(tmp_path: Path) -> None:
     table = "id,x\n" + "".join(f"p{i},{'ABCD'[i % 4]}\n" for i in range(16))
     sql = "SELECT COUNT(*) FILTER (WHERE x IN ('A', 'B')) FROM data WHERE id = 'p3'"
-    data = {"categories": list("ABCD"), "bounds": None, "bandwidth": None}
+    data = {"categories": list("ABCD"), "bounds": None}
     result = audit(tmp_path, {"name": "one", "sql": sql, "noise_stddev": 0.2}, table=table, data=data)
     assert result.verdict.passed is False
     # All 40 are of the list: told, whatever the noise on one of them.
@@ -417,10 +417,10 @@ def test_the_answer_behind_laplace_noise(tmp_path: Path) -> None:
 
 def test_noise_of_whole_numbers_is_for_counts_without_weights(tmp_path: Path) -> None:
     table = "id,cost,x\n" + "".join(f"p{i},{1 + i % 4}.5,{'true' if i % 3 else 'false'}\n" for i in range(12))
-    data = {"bounds": None, "bandwidth": None, "kind": "boolean"}
+    data = {"bounds": None, "kind": "boolean"}
     noise = {"law": "geometric", "stddev": 5.0}
     count_of = {"name": "ill", "sql": "SELECT COUNT(*) FILTER (WHERE x) FROM data", "noise": noise}
     assert audit(tmp_path, count_of, table=table, data=data).verdict.passed is True
     weighted = {**count_of, "sql": "SELECT SUM(cost) FILTER (WHERE x) FROM data"}
-    with pytest.raises(InvalidPlan, match="noise on counts of a yes or no"):
+    with pytest.raises(InvalidPlan, match="noise on counts and on sums of whole numbers"):
         audit(tmp_path, weighted, table=table, data=data)

@@ -212,11 +212,11 @@ def test_some_plans_have_none_and_say_why(change: dict[str, Any], why: str) -> N
 
 
 def test_large_plans_have_none_and_say_why(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sightline.auditing.unit_findings._MOST_ROWS", 1)
+    monkeypatch.setattr(what_if, "_MOST_NUMBERS", 1)
     result = sl.audit(microgrid_months("January", "March"), what_if=True)
     assert (result.what_if, result.no_what_if) == (
         None,
-        "the plan is too large to audit it again for every setting",
+        "it has more than 1 numbers, or too many people for so many of them",
     )
     monkeypatch.undo()
     monkeypatch.setattr(what_if, "_MOST_ROWS", 17)

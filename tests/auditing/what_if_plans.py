@@ -125,7 +125,6 @@ def periods() -> dict[str, Any]:
 def threshold() -> dict[str, Any]:
     """A mean, a question about the secret, and a second moment."""
     plan = microgrid_months("January", "March")
-    plan["data"]["bandwidth"] = 10.0
     queries = ("COUNT(*) FILTER (WHERE evening_watts > 900)", "AVG(evening_watts * evening_watts)")
     plan["release"] += [
         {"name": query, "sql": f"SELECT {query} FROM data", "noise_stddev": noise}

@@ -137,8 +137,6 @@ def _plan(
     if kind.values is not None:
         data["values"] = kind.values
         data["max_rows_per_record"] = max(2, max(owners.count(owner) for owner in owners))
-    if kind.question or kind.nonlinear:
-        data["bandwidth"] = 0.5
     if kind.known:
         attacker["knows"] = ["known = 1"]
     if kind.within:

@@ -25,7 +25,7 @@ def audit_summary(result: sl.AuditResult) -> Summary:
         "groups": result.identifiable_groups,
         "least": None if least is None else [least.lower, least.upper],
         "error": number(result.relative_error),
-        "exposed": [_exposed(one) for one in result.exposed],
+        "exposed": [_exposed(one) for one in result.exposed if _by_itself(one, result.verdict.limit)],
         "distribution": list(result.distribution.records),
         "noise": [[one.smallest_noise_stddev, one.largest_noise_stddev] for one in result.releases],
         "newly": [one.newly_exposes for one in result.releases],
@@ -45,6 +45,14 @@ def audit_summary(result: sl.AuditResult) -> Summary:
         "categories": result.category_count,
         "others": [audit_summary(one) for one in result.other_secrets],
     }
+
+
+def _by_itself(one: Any, limit: float | None) -> bool:
+    """Whether an entry is listed for what is seen of it, and not only since least remains of it."""
+    below = limit is not None and one.remaining_uncertainty is not None
+    below = below and one.remaining_uncertainty.lower < limit
+    seen = one.identifiable and one.size <= (5 if one.rows == 1 else 1)
+    return one.about is None and (one.local or below or seen)
 
 
 def _exposed(one: Any) -> list[Any]:

@@ -36,7 +36,7 @@ from sightline.auditing.starter import starter_plan
 
 table = Path("homes.csv")
 table.write_text("home,watts\\na,1\\nb,2\\n")
-assert "laplace or dummy" in starter_plan(str(table), out=Path("plan.toml")).text
+assert "optimal or dummy" in starter_plan(str(table), out=Path("plan.toml")).text
 plan = {
     "data": {"source": "homes.csv", "record": "home", "secret": "watts", "bounds": [0, 4]},
     "privacy": {"epsilon": 1.0, "delta": 1e-5, "accountant": "dummy"},

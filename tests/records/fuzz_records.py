@@ -55,7 +55,7 @@ _ODD: tuple[Any, ...] = (
 )  # fmt: skip
 _NAMES = (
     "file", "scale", "source", "tables", "by_cell", "mechanism", "running", "suppress", "epsilon", "rho",
-    "sql", "law", "kind", "categories", "secret", "bandwidth", "noise_stddev", "noise_within", "$ref",
+    "sql", "law", "kind", "categories", "secret", "public", "noise_stddev", "noise_within", "$ref",
 )  # fmt: skip
 
 

@@ -135,7 +135,6 @@ def weighted_moments_plan(folder: Path) -> dict[str, Any]:
         release["sql"] = release["sql"].replace("AVG(", f"AVG({weight} * ")
     sql = f"SELECT SUM({weight}) FROM data WHERE watts < 60"
     plan["release"].append({"name": "low", "sql": sql, "noise_stddev": 0.5})
-    plan["data"]["bandwidth"] = 10.0
     return plan
 
 

@@ -225,7 +225,6 @@ class TestSmallGroups:
     def test_counts_above_and_below_a_threshold_take_part(self, tmp_path: Path) -> None:
         """A count below a threshold tells the attack as much as the count above it."""
         plan = rehearsal_plans.moments_plan(tmp_path)
-        plan["data"]["bandwidth"] = 10.0
         guesses = {}
         for sign in "<>":
             sql = f"SELECT COUNT(*) FILTER (WHERE watts {sign} 50) FROM data"
@@ -269,7 +268,6 @@ class TestSmallGroups:
             "sql": "SELECT COUNT(*) FILTER (WHERE watts > 45) FROM data",
             "noise_stddev": 1.0,
         }
-        plan["data"]["bandwidth"] = 5.0
         with pytest.raises(InvalidPlan, match="no value that lies exactly at its threshold"):
             rehearse({**plan, "release": [*plan["release"], count]})
 

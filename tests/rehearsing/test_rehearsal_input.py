@@ -30,7 +30,6 @@ from tests.rehearsing.rehearsal_plans import PLANS
 class TestAnswers:
     def test_bands_and_clipped_sums_are_not_rehearsed(self, tmp_path: Path) -> None:
         plan = PLANS["number"](tmp_path)
-        plan["data"]["bandwidth"] = 5.0
         for sql in (
             "SELECT COUNT(*) FROM data WHERE watts BETWEEN 20 AND 50",
             "SELECT SUM(LEAST(watts, 50)) FROM data",

@@ -220,3 +220,22 @@ def test_a_report_that_is_not_installed_says_how(monkeypatch: pytest.MonkeyPatch
 def test_what_nobody_can_draw_is_refused(draw: object) -> None:
     with pytest.raises(InvalidInput, match="expected a result that can be"):
         draw(3)
+
+
+@pytest.mark.parametrize("stages", [1, 2, 3, 5, 8])
+def test_names_below_a_figure_have_room_on_a_telephone(stages: int) -> None:
+    """Side by side a line has 6 pixels a letter, of 210 in all; askew a line takes 16 of them."""
+    result = microgrid()
+    named = tuple(
+        one.model_copy(update={"release": "by gender, marital status and occupation"})
+        for one in result.timeline[:stages]
+    )
+    found = style.specification(releases.draw_timeline(result.model_copy(update={"timeline": named})))
+    params = [one for part in (found, *found["layer"]) for one in part.get("params", ())]
+    (names,) = (one["value"] for one in params if one["name"] == "stage_names")
+    assert len(names) == stages
+    longest, lines = max(len(line.strip("\u2068\u2069")) for name in names for line in name), len(names[0])
+    if stages <= 3:
+        assert 6 * longest * stages <= 210
+    else:
+        assert 16 * lines * stages <= 210

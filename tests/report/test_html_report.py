@@ -156,7 +156,7 @@ def test_a_hostile_name_adds_no_element_and_stays_data(name: str, tmp_path: Path
     (data,) = re.findall(r'<script type="application/json" id="charts">(.*?)</script>', text, flags=re.DOTALL)
     assert not set(data) & set("<>&\u2028")
     params = json.loads(data)["timeline"]["layer"][2].get("params") or json.loads(data)["timeline"]["params"]
-    assert wrapped(name, 20) in next(param["value"] for param in params if param["name"] == "stage_names")
+    assert wrapped(name, 36, 1) in next(param["value"] for param in params if param["name"] == "stage_names")
 
 
 def test_names_are_shown_short_and_on_one_line() -> None:

@@ -16,7 +16,7 @@ import sightline as sl
 from sightline.auditing import what_if as engine
 from sightline.auditing.result import AllSecrets
 from sightline.auditing.result_parts import Setting
-from sightline.format import count, number
+from sightline.format import count, number, percent
 from sightline.report.page import report_html
 from sightline.report.what_if import setting_key
 from tests.auditing.what_if_plans import audit_of, budgeted, microgrid_months
@@ -113,8 +113,11 @@ def shown(page: Any) -> dict[str, Any]:
     )
 
 
-def expected(audit: sl.AuditResult) -> dict[str, Any]:
-    """The same from an audit of the setting's plan."""
+def expected(audit: sl.AuditResult, *, switched: bool) -> dict[str, Any]:
+    """The same from an audit of the setting's plan; without switches also how accurate that is."""
+    errors = [one.accuracy.median_relative_error for one in audit.releases if one.accuracy is not None]
+    shares = " to ".join(dict.fromkeys(percent(end) for end in (min(errors), max(errors)))) if errors else ""
+    accuracy = "" if switched or not errors else f"; {shares} of a release's median number"
     noises = [r.smallest_noise_stddev for r in audit.releases] + [
         r.largest_noise_stddev for r in audit.releases
     ]
@@ -124,7 +127,7 @@ def expected(audit: sl.AuditResult) -> dict[str, Any]:
         "verdict": VERDICTS[audit.verdict.status.value],
         "below": f"{audit.verdict.below_limit:,} of {count(audit.records, 'record')}",
         "keeps": str(audit.least_remaining_uncertainty),
-        "noise": " to ".join(dict.fromkeys(number(end) for end in (min(given), max(given)))),
+        "noise": " to ".join(dict.fromkeys(number(end) for end in (min(given), max(given)))) + accuracy,
         "records": list(audit.distribution.records),
     }
 
@@ -147,7 +150,10 @@ class TestInTheBrowser:
         sizes = set()
         for setting in found.settings:
             choose(page, result, setting)
-            seen, wanted = shown(page), expected(audit_of(plan, found, setting))
+            seen, wanted = (
+                shown(page),
+                expected(audit_of(plan, found, setting), switched=bool(setting.switches)),
+            )
             assert {name: seen[name] for name in wanted} == wanted, (
                 found.noises[setting.noise],
                 setting.switches,

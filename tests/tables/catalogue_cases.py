@@ -59,7 +59,6 @@ SUBJECTS = {
         secret="revenue",
         kind=SecretKind.NUMBER,
         bounds=(0, 500),
-        bandwidth=1.0,
         most_rows=20,
     ),
     "ill": Subject(record="patient", secret="ill", kind=SecretKind.BOOLEAN),

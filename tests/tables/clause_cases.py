@@ -30,9 +30,7 @@ COLUMNS = {
 }
 BLOOD = ("0", "A", "AB", "B")
 SUBJECTS = {
-    "income": Subject(
-        record="who", secret="income", kind=SecretKind.NUMBER, bounds=(0.0, 1000.0), bandwidth=5.0
-    ),
+    "income": Subject(record="who", secret="income", kind=SecretKind.NUMBER, bounds=(0.0, 1000.0)),
     "ill": Subject(record="who", secret="ill", kind=SecretKind.BOOLEAN),
     "blood": Subject(record="who", secret="blood", kind=SecretKind.CATEGORY, categories=BLOOD),
 }

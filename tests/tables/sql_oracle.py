@@ -29,7 +29,7 @@ from sightline.tables.verify import verify
 
 Run = Callable[[str], list[tuple[Any, ...]]]
 Table = dict[tuple[str, ...], tuple[int, float]]  # by group: how many secrets, and their sum
-SUBJECT = Subject(record="r", secret="s", kind=SecretKind.NUMBER, bounds=(-100, 100), bandwidth=1.0)
+SUBJECT = Subject(record="r", secret="s", kind=SecretKind.NUMBER, bounds=(-100, 100))
 DATA = {
     "r": "INTEGER",
     "s": "DOUBLE PRECISION",

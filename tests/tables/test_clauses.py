@@ -123,7 +123,7 @@ def test_a_histogram_may_be_scaled_but_not_divided_by_another_number(engine: Eng
 def test_a_group_without_one_of_the_bands_tells_that_nobody_is_in_it(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text("who,town,x\na,n,1\nb,n,7\nc,s,8\nd,s,9\n")
     opened = open_source("t.csv", base=tmp_path)
-    subject = Subject(record="who", secret="x", kind=SecretKind.NUMBER, bounds=(0.0, 9.0), bandwidth=1.0)
+    subject = Subject(record="who", secret="x", kind=SecretKind.NUMBER, bounds=(0.0, 9.0))
     sql = "SELECT town, CASE WHEN x > 5 THEN 'rich' ELSE 'poor' END AS b, COUNT(*) FROM data GROUP BY town, b"
     query = read(opened, sql, subject)
     assert [part.label for part in query.partitions] == ["COUNT(*) by town = rich", "COUNT(*) by town = poor"]
@@ -143,9 +143,7 @@ def test_clipping_wider_than_the_bounds_is_the_value(engine: Engine) -> None:
 
 
 def test_a_query_that_clips_to_the_bounds_publishes_nothing_outside_of_them(engine: Engine) -> None:
-    subject = Subject(
-        record="who", secret="income", kind=SecretKind.NUMBER, bounds=(100.0, 400.0), bandwidth=5.0
-    )
+    subject = Subject(record="who", secret="income", kind=SecretKind.NUMBER, bounds=(100.0, 400.0))
     for sql, outside in {
         "SELECT SUM(LEAST(GREATEST(income, 100), 400)) FROM data": False,
         "SELECT SUM(LEAST(GREATEST(income, 150), 300)) FROM data": False,

@@ -59,7 +59,7 @@ def asked(
     progress: Progress = silent,
     **declared: object,
 ) -> Membership:
-    subject = Subject(record="r", secret=secret, kind=kind, bandwidth=1.0, **declared)
+    subject = Subject(record="r", secret=secret, kind=kind, **declared)
     schema = Schema.of(engine, tables)
     queries = [
         read_release(text, name=f"q{position}", subject=subject, schema=schema)

@@ -17,7 +17,7 @@ from sightline.tables.subject import Schema, SecretKind, Subject
 from sightline.tables.verify import verify
 from tests.tables.table_cases import in_dialect
 
-NUMBER = Subject(record="home", secret="load", kind=SecretKind.NUMBER, bounds=(0, 9000), bandwidth=1.0)
+NUMBER = Subject(record="home", secret="load", kind=SecretKind.NUMBER, bounds=(0, 9000))
 
 
 def audited(folder: Path, secrets: list[str], sql: str, *accept: str, **data: object) -> sl.AuditResult:
@@ -65,9 +65,9 @@ def test_the_list_of_those_who_meet_a_condition_is_exact(tmp_path: Path) -> None
 def test_a_number_above_a_threshold(tmp_path: Path) -> None:
     values = [f"{0.47 * (7 * i % 20):.2f}" for i in range(20)]
     sql = "SELECT g, COUNT(*) FROM data WHERE x > 5 GROUP BY g"
-    result = audited(tmp_path, values, sql, bounds=[0, 10], bandwidth=1.0)
+    result = audited(tmp_path, values, sql, bounds=[0, 10])
     assert names(result) == [("groups", 5)]
-    accepted = audited(tmp_path, values, sql, "groups", bounds=[0, 10], bandwidth=1.0)
+    accepted = audited(tmp_path, values, sql, "groups", bounds=[0, 10])
     assert accepted.verdict.status is VerdictStatus.PASSED
     assert "The plan accepts: 5 groups can be seen to hold somebody" in accepted.verdict.text
 

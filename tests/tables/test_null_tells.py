@@ -30,7 +30,7 @@ Row = tuple[str, str, int, int, bool | None, str | None, float | None]  # id, g,
 SECRETS = {
     "ill": Subject(record="id", secret="ill", kind=SecretKind.BOOLEAN),
     "kind": Subject(record="id", secret="kind", kind=SecretKind.CATEGORY, categories=("a", "b")),
-    "x": Subject(record="id", secret="x", kind=SecretKind.NUMBER, bounds=(0, 10), bandwidth=1.0),
+    "x": Subject(record="id", secret="x", kind=SecretKind.NUMBER, bounds=(0, 10)),
 }
 OTHERS: dict[str, list[object]] = {
     "ill": [True, False],

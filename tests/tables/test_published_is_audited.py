@@ -215,7 +215,7 @@ class TestRowsBeyondTheAudit:
         return verify(engine, queries, subject, collect(engine, queries, subject))
 
     def test_of_a_number(self, engine: Engine) -> None:
-        subject = Subject(record="r", secret="s", kind=SecretKind.NUMBER, bounds=(0, 10), bandwidth=1.0)
+        subject = Subject(record="r", secret="s", kind=SecretKind.NUMBER, bounds=(0, 10))
         assert self.unaudited(
             engine,
             subject,

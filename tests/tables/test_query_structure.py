@@ -220,7 +220,7 @@ class TestCheck:
 
 def test_suppress_needs_a_plain_select(folder: Path) -> None:
     renamed = "WITH d AS (SELECT land, spent AS s FROM data) SELECT COUNT(*) FROM d WHERE s > 9"
-    made = plan(folder, renamed, bandwidth=1.0)
+    made = plan(folder, renamed)
     made["release"][0]["suppress"] = "COUNT(*) < 10"
     with pytest.raises(InvalidPlan, match="suppress for one plain SELECT over data"):
         check(made)

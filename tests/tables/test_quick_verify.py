@@ -20,7 +20,7 @@ from sightline.tables.subject import Schema, SecretKind, Subject
 from sightline.tables.verify import quickly_verified, verify
 from tests.tables.quick_cases import changed_texts, sizes_of, without_quick
 
-ABOUT = Subject(record="who", secret="watts", kind=SecretKind.NUMBER, bounds=(0, 10), bandwidth=1.0)
+ABOUT = Subject(record="who", secret="watts", kind=SecretKind.NUMBER, bounds=(0, 10))
 SQL = [
     "SELECT AVG(watts) FROM data",
     "SELECT SUM(watts) FROM data WHERE n0 > 1",

@@ -109,11 +109,11 @@ KINDS = {
 TABLE = tuple(Column(name, KINDS[kind]) for name, kind in COLUMNS.items())
 
 
-def read(sql: str, secret: str = "load", bandwidth: float | None = 10.0) -> ReleaseQuery:
+def read(sql: str, secret: str = "load") -> ReleaseQuery:
     return read_release(
         sql,
         name="the release",
-        subject=Subject(record="home", secret=secret, kind=SECRETS[secret], bandwidth=bandwidth),
+        subject=Subject(record="home", secret=secret, kind=SECRETS[secret]),
         schema=Schema(columns=TABLE, tables={"areas": AREAS}),
     )
 
@@ -341,8 +341,8 @@ def test_so_it_is_for_boolean_and_text_secrets(secret: str, sql: str, reason: st
     assert reason in refusal(sql, secret)
 
 
-def test_a_threshold_needs_no_bandwidth() -> None:
-    (part,) = read("SELECT COUNT(*) FROM data WHERE load > 3", bandwidth=None).partitions
+def test_a_threshold() -> None:
+    (part,) = read("SELECT COUNT(*) FROM data WHERE load > 3").partitions
     assert (part.feature, part.parameter) == (Feature.THRESHOLD, 3.0)
 
 

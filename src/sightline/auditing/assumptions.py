@@ -287,7 +287,7 @@ def _drawn(findings: Findings) -> int:
 
     It does not if everyone keeps the limit whatever else is known.
     """
-    share, limit = findings.plan.attacker.known_share, findings.plan.limits.remaining_uncertainty
+    share, limit = findings.plan.attacker.known_share, findings.limit
     if share is None:
         return 0
     kept = guaranteed_by_noise(findings)
@@ -328,6 +328,26 @@ def _made_rows(plan: Plan) -> list[str]:
         "The rows that are audited are those that [data] sql makes of the table, and its releases read them. "
         "Nothing is said of a pipeline that makes other rows, or of rows that it leaves out."
     ]
+
+
+def _limits(findings: Findings) -> list[str]:
+    """Which of the limits depends on the bounds."""
+    plan, lines = findings.plan, []
+    if plan.data.secret_kind is not SecretKind.NUMBER:
+        return []
+    if plan.limits.remaining_uncertainty is not None:
+        lines.append(
+            "A limit that is a share depends on the bounds: it is a share of what they leave open, and the "
+            "same noise leaves less of wider ones."
+        )
+    if plan.limits.known_to is not None:
+        lines.append(
+            f"The limit of ± {number(plan.limits.known_to, 6)} hardly depends on the bounds: it is compared "
+            f"with the error in {plan.data.secret} that is left, which wider bounds raise only up to that of "
+            f"the best unbiased attack. It is for attackers who expect {findings.prior.values}: whoever "
+            "knows a value more closely beforehand knows it so afterwards, whatever the noise."
+        )
+    return lines
 
 
 def _knowledge(plan: Plan) -> list[str]:
@@ -393,17 +413,22 @@ def _uneven_rows(people: PersonTable | None) -> list[str]:
 
 
 def _bounded_sensitivities(findings: Findings) -> list[str]:
-    """Of mechanisms priced for any rows: those whose sensitivity is a bound that nobody may attain."""
-    plan, parts = findings.plan, findings.membership.partitions
-    if plan.privacy.sensitivity != "declared":
-        return []
-    return [
-        f'The largest change of a record in "{parts[p].name}" is bounded from above, over all places of its '
-        "rows: its noise may be more than it needs, and never less."
-        for p, strategy in findings.pricing.strategies.items()
-        if (running := plan.releases[parts[p].query].running) is not None
-        and not strategy.sensitivity(plan.data.max_rows_per_record, running.min_separation).exact
-    ]
+    """Mechanisms whose sensitivity is a bound that nobody may attain: over all places of rows, or where three
+    rows of this table would have to change against each other.
+    """
+    plan, parts, most = findings.plan, findings.membership.partitions, findings.membership.contributions
+    declared, lines = plan.privacy.sensitivity == "declared", []
+    for p, strategy in findings.pricing.strategies.items():
+        running = plan.releases[parts[p].query].running
+        apart = 0 if running is None else running.min_separation
+        exact = strategy.sensitivity(plan.data.max_rows_per_record, apart).exact
+        if not (exact if declared else most <= 2 or float(strategy.gram.min()) >= 0):
+            over = "places" if declared else "changes"
+            lines.append(
+                f'The largest change of a record in "{parts[p].name}" is bounded from above, over all {over} '
+                "of its rows: it costs no more than is stated, and may cost less."
+            )
+    return lines
 
 
 def assumptions(findings: Findings) -> tuple[str, ...]:
@@ -435,6 +460,7 @@ def assumptions(findings: Findings) -> tuple[str, ...]:
             f"What is made of {data_secret} there, and not found to be, is not protected."
         )
     lines += _made_rows(plan)
+    lines += _limits(findings)
     lines += _knowledge(plan)
     if plan.data.secret_kind is not SecretKind.NUMBER:
         lines.append(
@@ -456,11 +482,6 @@ def assumptions(findings: Findings) -> tuple[str, ...]:
             f"Whether {data_secret} lies above a level or in a band is also audited as a yes or no with even "
             "chances. A record that keeps less of it than the limit is below the limit."
         )
-    if any(part.feature in YES_OR_NO for part in membership.partitions):
-        lines.append(
-            f"Near the true values, logistic steps of bandwidth {plan.data.bandwidth} stand for thresholds; "
-            "noise is priced for the sharp count."
-        )
-    if any(part.feature not in LINEAR for part in membership.partitions):
-        lines.append("Moments and thresholds are linearised at the true values: local and owner-only.")
+    if any(part.feature not in LINEAR | YES_OR_NO for part in membership.partitions):
+        lines.append("Moments are linearised at the true values: local and owner-only.")
     return tuple(lines)

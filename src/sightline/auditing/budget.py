@@ -34,6 +34,7 @@ from sightline.tables.membership import Membership
 
 _USUAL_DELTA = 1e-6
 _EXACT = "gaussian-dp"  # it can say what any Gaussian noise costs
+_FOR_PURE = "optimal"  # this one what Laplace and geometric noise cost, alone and in a mix
 _FOR_DISCRETE = "zcdp"  # and this one what discrete Gaussian noise costs
 
 
@@ -78,10 +79,10 @@ def proof_of_budget(plan: Plan, membership: Membership, pricing: Pricing) -> tup
         if plan.privacy.epsilon is not None:
             note = "no release takes a share of the budget"
         spent = {} if budget is None else _spent(membership, pricing, _delta(plan))
-        # Of discrete Gaussian noise zCDP says what the plan's own accountant cannot.
-        rule = next((rule for rule in (name, _FOR_DISCRETE) if rule in spent), None)
-        if budget is not None and rule is not None:
-            proven = spent[rule] <= budget.epsilon
+        # Of other laws these say what the plan's own accountant cannot, or more sharply.
+        proved = [spent[rule] for rule in (name, _FOR_PURE, _FOR_DISCRETE) if rule in spent]
+        if budget is not None and proved:
+            proven = min(proved) <= budget.epsilon
             kept = "keeps to the budget" if proven else "costs more than the budget"
             note += f": the noise was chosen elsewhere, and {kept}"
     exact = int(pricing.copies[[law is PublishedLaw.NONE for law in pricing.bundle_laws]].sum())
@@ -102,7 +103,7 @@ def _total(
     """The epsilon of everything that is published, where the plan's own epsilon does not cover it."""
     if not sharing or not spent or not (several or sharing < pricing.multipliers.size):
         return {}
-    rule = next(rule for rule in (name, _EXACT, _FOR_DISCRETE) if rule in spent)
+    rule = next(rule for rule in (name, _EXACT, _FOR_PURE, _FOR_DISCRETE) if rule in spent)
     return {"total_epsilon": spent[rule], "total_accountant": rule}
 
 

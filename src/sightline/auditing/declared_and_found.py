@@ -22,13 +22,14 @@ def few_values(findings: Findings) -> int:
     found, prior = findings.membership.occurring, findings.prior
     if found is None or prior.kind is not SecretKind.NUMBER or not prior.number.has_density:
         return 0
-    moved, limit = min(findings.most_moved, _LARGEST_MOVE), findings.plan.limits.remaining_uncertainty
+    moved, limit = min(findings.most_moved, _LARGEST_MOVE), findings.limit
     few = found.few
     if few is None and found.step is not None and prior.range < math.sqrt(moved) * found.step:
         few = int(prior.range / found.step) + 1
     if few is None:
         return 0
     plain = findings.membership.persons is None and not findings.has_nonlinear and prior.within is None
+    plain = plain and findings.plan.limits.known_to is None  # what is kept is a share of those few values
     return 0 if plain and limit is not None and found.kept(moved, prior.range) >= limit else few
 
 

@@ -12,6 +12,7 @@ from sightline.arrays import FloatArray, IndexArray
 from sightline.auditing.findings import Findings, Keys, LinearFindings
 from sightline.auditing.linear_attacks import Folded, LinearAttacks
 from sightline.auditing.named_features import named_features
+from sightline.auditing.questions import question_text
 from sightline.auditing.recipes import RecipeWriter
 from sightline.auditing.result import EDGES, Distribution, Exposed
 from sightline.auditing.result_parts import SMALL_GROUP
@@ -34,14 +35,14 @@ class ExposedSection:
 
 def exposed_section(findings: Findings, *, top: int, keys: Keys | None) -> ExposedSection:
     """The ``top`` most exposed; ``keys`` fetches their names."""
-    exposed: tuple[Exposed, ...] = ()
+    exposed = _about_question(findings.worst, top, keys)
     columns = np.zeros(0, dtype=np.intp)
-    in_all = identifiable = 0
+    in_all, identifiable = len(exposed), 0
     if (found := findings.linear) is not None:
         identifiable = found.identifiable_records
-        columns = found.most_exposed(np.flatnonzero(found.listed), top)
-        exposed = describe(findings, found, columns, keys)
-        in_all = int(np.count_nonzero(found.listed))
+        columns = found.most_exposed(np.flatnonzero(found.listed), max(0, top - len(exposed)))
+        exposed += describe(findings, found, columns, keys)
+        in_all += int(np.count_nonzero(found.listed))
         in_all += 0 if found.others is None else found.others.signatures_below
         if found.linear.rows_of_unit.max(initial=1) > 1:
             rows = findings.rows_apart
@@ -55,6 +56,15 @@ def exposed_section(findings: Findings, *, top: int, keys: Keys | None) -> Expos
     return ExposedSection(
         exposed=exposed, columns=columns, exposed_in_all=in_all, identifiable_records=identifiable
     )
+
+
+def _about_question(worst: Findings, top: int, keys: Keys | None) -> tuple[Exposed, ...]:
+    """The record that the headline is about, if that is about a yes-or-no question; else none."""
+    if worst.question is None or worst.linear is None:
+        return ()
+    asked = {"about": question_text(worst.question, worst.plan.data.secret)}
+    columns = worst.linear.most_exposed(np.flatnonzero(worst.linear.listed), min(1, top))
+    return tuple(one.model_copy(update=asked) for one in describe(worst, worst.linear, columns, keys))
 
 
 def about_signatures(findings: Findings, signatures: Sequence[int]) -> tuple[Exposed, ...]:

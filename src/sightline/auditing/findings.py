@@ -18,6 +18,7 @@ from sightline.auditing.nonlinear import (
     MOST_ROWS,
     NonlinearFindings,
     features_kept,
+    has_moments,
     is_nonlinear,
     kept_with_nonlinear,
     nonlinear_findings,
@@ -73,9 +74,16 @@ class Findings:
 
     @property
     def guaranteed(self) -> bool:
-        """Whether the noise alone keeps the limit, whatever the attacker knows and the table holds."""
-        limit = self.plan.limits.remaining_uncertainty
-        return limit is not None and self.kept_by_noise >= limit
+        """Whether the noise alone keeps the limit, whatever the attacker knows and the table holds.
+
+        It leaves a share of whatever is open. It guarantees no ± of those who knew a value more closely.
+        """
+        return self.limit is not None and self.kept_by_noise >= self.limit and not self.plan.limits.known_to
+
+    @cached_property
+    def limit(self) -> float | None:
+        """The share of a secret's variance that must remain, to the stated attacker; none without a limit."""
+        return self.prior.limit(self.plan.limits)
 
     @cached_property
     def kept_by_noise(self) -> float:
@@ -150,9 +158,14 @@ class Findings:
         if self.linear is None or rows.all():
             return self.linear
         if name not in self.made:
-            self.made[name] = findings_with(self, self.linear.linear.take(rows), up_to=up_to)
-        found: LinearFindings | None = self.made[name]
-        return found
+            some, seen = self.linear.linear.take(rows), self.linear.exposure
+            found = findings_with(self, some, up_to=up_to)
+            if found is not None:  # what all rows do not identify, some of them do not either
+                near = found.exposure.near & ((seen.directions > 0) | seen.undecided)
+                found = replace(found, exposure=replace(found.exposure, near=near))
+            self.made[name] = found
+        made: LinearFindings | None = self.made[name]
+        return made
 
     @property
     def least(self) -> Uncertainty | None:
@@ -165,9 +178,14 @@ class Findings:
     @property
     def least_about(self) -> tuple[Uncertainty | None, Partition | None]:
         """The bracket with the least lower end, and the question that it is about; none for the secret."""
-        brackets = [(self.own_least, self.question), *(one.least_about for one in self.questions)]
-        found = [(one, about) for one, about in brackets if one is not None]
-        return min(found, key=lambda pair: (pair[0].lower, pair[0].upper), default=(None, None))
+        return self.worst.own_least, self.worst.question
+
+    @property
+    def worst(self) -> Findings:
+        """The findings with the least lower end: these, or those about a yes-or-no question."""
+        brackets = [(one, one.own_least) for one in (self, *self.questions)]
+        found = [((least.lower, least.upper), one) for one, least in brackets if least is not None]
+        return min(found, key=lambda pair: pair[0], default=((), self))[1]
 
     @property
     def below_limit(self) -> int:
@@ -192,7 +210,7 @@ class Findings:
     def _own_not_shown(self) -> int:
         if self.linear is not None:
             return self.linear.not_shown_records
-        limit, table = self.plan.limits.remaining_uncertainty, self.membership.persons
+        limit, table = self.limit, self.membership.persons
         unknown = (self.membership.counts - self.membership.known)[self._unknown]
         if table is not None:
             unknown = table.persons[_unknown_persons(table)]
@@ -253,7 +271,7 @@ def find(
     )
     pricing = price(plan, membership)
     nonlinear = None
-    if values is not None and is_nonlinear(membership) and membership.rows <= MOST_ROWS:
+    if values is not None and has_moments(membership) and membership.rows <= MOST_ROWS:
         nonlinear = nonlinear_findings(plan, membership, pricing, values())
     return Findings(
         plan=plan,
@@ -284,7 +302,7 @@ def linear_findings(
         linear=lowered,
         exposure=exposure,
         lower=_lower(lowered, exposure, pricing, None),
-        limit=plan.limits.remaining_uncertainty,
+        limit=lowered.prior.limit(plan.limits),
     )
 
 

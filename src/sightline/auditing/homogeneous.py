@@ -135,12 +135,14 @@ def ends_of(findings: Findings) -> list[Ends]:
     share = (seen[1] - seen[0]) / declared.width
     if not 0 < share < 1:
         return [declared]
+    if findings.plan.limits.known_to is not None:  # what is left in the secret's unit counts
+        share = 1.0
     return [declared, Ends(low=seen[0], high=seen[1], variance=declared.variance * share**2)]
 
 
 def limit_of(findings: Findings) -> float:
     """The share that groups are compared with."""
-    return findings.plan.limits.remaining_uncertainty or _WITHOUT_LIMIT
+    return findings.limit or _WITHOUT_LIMIT
 
 
 def _told_alone(findings: Findings, sums: KnownSums) -> tuple[list[HomogeneousCell], FloatArray]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 
 from sightline.auditing.findings import Findings, LinearFindings, linear_findings
 from sightline.auditing.pricing import price
@@ -41,12 +42,12 @@ def noise_slack(findings: Findings) -> NoiseSlack | None:
     it has. A plan that holds with exact numbers has no slack either: less noise on the others was not looked
     at. Nor has one whose table is streamed: it is assessed once, with the noise as it is.
     """
-    found, limit = findings.linear, findings.plan.limits.remaining_uncertainty
-    if found is None or limit is None or found.least is None or findings.streamed:
+    found, limit = findings.linear, findings.limit
+    if limit is None or findings.streamed or any(one.published for one in findings.plan.releases):
         return None
-    if any(release.published for release in findings.plan.releases):
-        return None
-    holds, share = not findings.not_shown, f"{100 * limit:.4g} %"
+    if found is None or found.least is None:
+        return _by_the_noise_alone(findings, limit)
+    holds, share = not findings.not_shown, findings.plan.limits.text
     if findings.pricing.exact.any():
         if holds:
             return None
@@ -59,6 +60,21 @@ def noise_slack(findings: Findings) -> NoiseSlack | None:
         return _none_is_enough(f"No amount of this noise is shown to keep {share}: lower the limit.")
     text = _words(factor, epsilon) if holds else _need(factor, epsilon)
     return NoiseSlack(holds=holds, noise_factor=factor, epsilon=epsilon, text=text)
+
+
+def _by_the_noise_alone(findings: Findings, limit: float) -> NoiseSlack | None:
+    r"""A factor with which the noise alone keeps the limit, of a plan that publishes nothing linear.
+
+    With S how far a record moves all numbers in units of the noise, :math:`e^{-S/(4f^2)}` remains.
+    """
+    if not findings.not_shown or findings.pricing.exact.any() or not findings.most_moved < math.inf:
+        return None
+    factor = rounded(math.sqrt(findings.most_moved / (4 * math.log(1 / limit))), up=True)
+    after = replace(findings, pricing=findings.pricing.scaled(factor), made={})
+    if after.kept_by_noise < limit:  # laws for which another factor is needed
+        return None
+    text = f"With {number(factor, 3)} times the noise on every number, the noise alone keeps it."
+    return NoiseSlack(holds=False, noise_factor=factor, epsilon=None, text=text)
 
 
 def slack_under(verdict: Verdict, slack: NoiseSlack | None) -> NoiseSlack | None:

@@ -18,7 +18,7 @@ import numpy as np
 from sightline.arrays import FloatArray, IndexArray
 from sightline.auditing.lowering import LINEAR
 from sightline.auditing.plan import Plan
-from sightline.auditing.pricing import SMALLEST_SIZE, Pricing, bandwidth_of, noise_on_rows
+from sightline.auditing.pricing import SMALLEST_SIZE, Pricing, noise_on_rows
 from sightline.auditing.questions import cut_points
 from sightline.auditing.result import Exposed, LocalReport
 from sightline.auditing.secret_prior import SecretPrior
@@ -29,7 +29,7 @@ from sightline.labeled.design import MembershipDesign
 from sightline.labeled.exposures import Exposures
 from sightline.noise.published import PublishedLaw, information_at_most
 from sightline.privacy.accountant import NoiseLaw
-from sightline.releases.features import power_slope, smooth_step_slope
+from sightline.releases.features import power_slope
 from sightline.tables.membership import YES_OR_NO, Band, Feature, Membership, Partition, RowValues, Statistic
 
 # Real-valued rows are factorised as they are: cells × rows of the table, dense.
@@ -97,6 +97,12 @@ def is_nonlinear(membership: Membership) -> bool:
     """Whether anything is published that is not linear in the secret."""
     filled = {cell.partition for cell in membership.cells}
     return any(membership.partitions[p].feature not in LINEAR for p in filled)
+
+
+def has_moments(membership: Membership) -> bool:
+    """Whether anything is published that has a slope at a value, other than that of the value itself."""
+    filled = {cell.partition for cell in membership.cells}
+    return any(membership.partitions[p].feature not in LINEAR | YES_OR_NO for p in filled)
 
 
 def nonlinear_information(
@@ -171,7 +177,7 @@ def nonlinear_findings(
     for p, partition in enumerate(membership.partitions):
         cell = membership.positions(p)[signature]
         inside = np.flatnonzero(cell >= 0)
-        own = slopes(partition, values.secret[inside], plan.data.bandwidth)
+        own = slopes(partition, values.secret[inside])
         table[cell[inside], inside] = own * membership.weights_in(p)[signature[inside]]
     # What moves an answer by so small a part of its noise tells nothing, and its square may be no number.
     width = plan.data.domain[1] - plan.data.domain[0]
@@ -195,25 +201,26 @@ def nonlinear_findings(
     scale = pricing.scale[seen] * np.where(mean, count, 1.0) / np.sqrt(pricing.times[owner])
     design = MembershipDesign(table[seen], noise=noise_on_rows(pricing, seen, scale), readout=Readout.SUM)
     known = np.flatnonzero(membership.known[signature] > 0)
-    exposures = design.exposures(prior=SecretPrior.of(plan, membership).of_column, known=known)
+    prior = SecretPrior.of(plan, membership)
+    exposures = design.exposures(prior=prior.of_column, known=known)
     return NonlinearFindings(
         exposures=exposures,
         signature=signature,
         fixed_group=int(np.count_nonzero(np.any(membership.signatures >= 0, axis=1))) == 1,
-        limit=plan.limits.remaining_uncertainty,
+        limit=prior.limit(plan.limits),
     )
 
 
-def slopes(partition: Partition, values: FloatArray, bandwidth: float | None) -> FloatArray:
+def slopes(partition: Partition, values: FloatArray) -> FloatArray:
     """The derivative of the aggregated feature of each row, at its value.
 
+    A count above a level or in a band has none: it is audited as the question that it asks.
+
     >>> cube = Partition(query=0, name="", statistic=Statistic.MEAN, feature=Feature.POWER, parameter=3)
-    >>> slopes(cube, np.array([1.0, 2.0]), None).tolist()
+    >>> slopes(cube, np.array([1.0, 2.0])).tolist()
     [3.0, 12.0]
     """
     sign = 1.0 if partition.above else -1.0
-    if partition.feature in YES_OR_NO and bandwidth is None:  # it is audited as a question
-        return np.zeros(values.size)
     match partition.feature:
         case Feature.VALUE | Feature.INDICATOR:
             return np.full(values.size, sign)
@@ -224,18 +231,5 @@ def slopes(partition: Partition, values: FloatArray, bandwidth: float | None) ->
             assert isinstance(partition.parameter, Band)
             inside = (values > partition.parameter.low) & (values < partition.parameter.high)
             return np.where(inside, sign, 0.0)
-        case Feature.THRESHOLD:
-            assert isinstance(partition.parameter, int | float)
-            return sign * _step(values, float(partition.parameter), bandwidth_of(partition, bandwidth))
-        case Feature.BAND:
-            assert isinstance(partition.parameter, Band)
-            ends, width = (
-                (partition.parameter.low, partition.parameter.high),
-                bandwidth_of(partition, bandwidth),
-            )
-            return sign * (_step(values, ends[0], width) - _step(values, ends[1], width))
-
-
-def _step(values: FloatArray, level: float, bandwidth: float) -> FloatArray:
-    with np.errstate(over="ignore"):  # infinitely far from the step its slope is 0
-        return smooth_step_slope(values - level, bandwidth=bandwidth)
+        case Feature.THRESHOLD | Feature.BAND:
+            return np.zeros(values.size)

@@ -40,7 +40,7 @@ from sightline.auditing.plan_sections import Rules as Rules
 from sightline.auditing.release_noise import ReleaseNoise, ReleaseNoises, number_name, require_labels
 from sightline.auditing.running import RunningSums
 from sightline.errors import InvalidPlan, require
-from sightline.privacy.accountant import NoiseLaw
+from sightline.labeled.bounds.priors import number_prior
 from sightline.privacy.registry import ACCOUNTANTS
 from sightline.tables.subject import SecretKind
 
@@ -89,9 +89,6 @@ class Data(Section):
         default=None,
         description="For records with several rows: whether all rows of a record hold one value, or the rows "
         "hold values of their own.",
-    )
-    bandwidth: Positive | None = Field(
-        default=None, description="The width of the logistic step that stands for a threshold on the secret."
     )
 
     @property
@@ -321,6 +318,7 @@ class Plan(Section):
             got=f"a {self.data.secret_kind.value}" + (" in several rows" if not one_value else ""),
             error=InvalidPlan,
         )
+        self.check_known_to()
         budgets = self.privacy.budgets
         require(
             not priced or all(one.epsilon is not None for one in budgets),
@@ -342,7 +340,7 @@ class Plan(Section):
             got=f"{copies:,}",
             error=InvalidPlan,
         )
-        laplace = ACCOUNTANTS[self.privacy.accountant].law is NoiseLaw.LAPLACE
+        needless = not ACCOUNTANTS[self.privacy.accountant].uses_delta
         shares = any(
             noise.epsilon is not None and not noise.law.pure
             for release in self.releases
@@ -350,13 +348,35 @@ class Plan(Section):
         )
         require(
             (not shares or self.privacy.delta is not None)
-            and (not priced or laplace or all(one.delta is not None for one in budgets)),
+            and (not priced or needless or all(one.delta is not None for one in budgets)),
             "[privacy] delta",
             got="none",
             fix="give one far below one over the number of records, or use accountant = 'laplace'",
             error=InvalidPlan,
         )
         return self
+
+    def check_known_to(self) -> None:
+        """A limit in the secret's unit is for one number, and below what is known of it beforehand."""
+        if (known_to := self.limits.known_to) is None:
+            return
+        require(
+            self.data.secret_kind is SecretKind.NUMBER and not any(one.audited for one in self.secrets),
+            "[limits] known_to for a number that is the only secret",
+            got=f"a {self.data.secret_kind.value}" if not self.secrets else "several secrets",
+            fix="state a share: remaining_uncertainty = '50%'",
+            error=InvalidPlan,
+        )
+        within, prior = self.attacker.values_within, self.attacker.prior
+        ends = self.data.domain if within is None else (-within, within)
+        most = math.sqrt(LARGEST_LIMIT * number_prior(str(prior), *ends).variance)
+        require(
+            known_to <= most,
+            f"[limits] known_to of at most {most:.6g}",
+            got=f"{known_to:.6g}",
+            fix="attackers know a value nearly so closely beforehand, by the bounds and the prior",
+            error=InvalidPlan,
+        )
 
     def copies(self, release: Release) -> int:
         """How often a release is published in all: ``times`` in its period, or in every one."""

@@ -18,6 +18,7 @@ from pydantic import (
 
 from sightline.auditing.plan_fields import LARGEST_LIMIT, SMALLEST, Number, Positive, Section, Share, Text
 from sightline.errors import InvalidPlan, require
+from sightline.format import number
 from sightline.labeled.bounds.priors import NUMBER_PRIORS
 from sightline.privacy.registry import ACCOUNTANTS
 
@@ -120,11 +121,12 @@ class Privacy(Section):
     )
     delta: Annotated[float, Field(gt=0, lt=1)] | None = Field(
         default=None,
-        description="The total delta; with periods, that of each. Laplace noise needs none.",
+        description="The total delta; with periods, that of each. The accountant 'laplace' needs none.",
     )
     accountant: AccountantName = Field(
         default="gaussian-dp",
-        description="The rule that turns the budget into noise; the default is exact for Gaussian noise.",
+        description="The rule that turns the budget into noise; the default is exact for Gaussian noise; "
+        "'laplace' and 'optimal' give Laplace noise.",
     )
     periods: Periods = Field(
         default={},
@@ -218,7 +220,13 @@ class Limits(Section):
 
     remaining_uncertainty: Share | None = Field(
         default=None,
-        description="The share of its uncertainty that every record must keep: 0.5 or '50%'.",
+        description="The share of its uncertainty that every record must keep: 0.5 or '50%'. It is a share "
+        "of what the bounds leave open, and depends on them.",
+    )
+    known_to: Positive | None = Field(
+        default=None,
+        description="How closely a number may be known at best, in its own unit: 500 for ± 500. It hardly "
+        "depends on the bounds. Of a record with several rows, it is for each row, and for their total.",
     )
     accept: Annotated[tuple[Annotated[AssumptionName, Field(strict=False)], ...], Field(strict=False)] = (
         Field(
@@ -226,6 +234,22 @@ class Limits(Section):
             description="Assumptions that a pass needs and the audit cannot verify, accepted by name.",
         )
     )
+
+    @property
+    def given(self) -> bool:
+        """Whether there is any limit."""
+        return self.remaining_uncertainty is not None or self.known_to is not None
+
+    @property
+    def text(self) -> str:
+        """The limits in a few words.
+
+        >>> Limits(remaining_uncertainty=0.5, known_to=500.0).text
+        '50 % and of ± 500'
+        """
+        share, unit = self.remaining_uncertainty, self.known_to
+        words = [f"{number(100 * share)} %"] if share is not None else []
+        return " and of ".join([*words, *([f"± {number(unit, 6)}"] if unit is not None else [])])
 
 
 class Dominance(Section):
@@ -287,7 +311,6 @@ class OtherSecret(Section):
     bounds: Bounds | None = Field(default=None, description="The smallest and largest value of a number.")
     categories: Categories | None = Field(default=None, description="All values of a categorical secret.")
     kind: Kind | None = Field(default=None, description="As in [data].")
-    bandwidth: Positive | None = Field(default=None, description="As in [data].")
 
     @property
     def audited(self) -> bool:

@@ -303,7 +303,7 @@ def price(plan: Plan, membership: Membership) -> Pricing:
     together = {p: len(bundle) for bundle in bundles for p in bundle}
     reach = np.array(
         [
-            feature_range(part, plan.data.domain, plan.data.bandwidth)
+            feature_range(part, plan.data.domain)
             # A record leaves one category and enters another: two cells.
             * ((2.0 if laws[p].pure else math.sqrt(2)) if together.get(p, 1) > 1 else 1.0)
             for p, part in enumerate(membership.partitions)
@@ -412,11 +412,11 @@ def _check_sizes(plan: Plan, membership: Membership, sizes: dict[str, FloatArray
             )
 
 
-def feature_range(partition: Partition, bounds: tuple[float, float], bandwidth: float | None) -> float:
+def feature_range(partition: Partition, bounds: tuple[float, float]) -> float:
     """By how much what is aggregated of one row can change over the secret's domain.
 
     >>> square = Partition(query=0, name="", statistic=Statistic.MEAN, feature=Feature.POWER, parameter=2)
-    >>> feature_range(square, (-1.0, 3.0), None), feature_range(square, (1.0, 3.0), None)
+    >>> feature_range(square, (-1.0, 3.0)), feature_range(square, (1.0, 3.0))
     (9.0, 8.0)
     """
     low, high = bounds
@@ -433,17 +433,7 @@ def feature_range(partition: Partition, bounds: tuple[float, float], bandwidth: 
             ends = np.clip([low, high], partition.parameter.low, partition.parameter.high)
             return float(ends[1] - ends[0])
         case Feature.THRESHOLD | Feature.BAND:
-            return 1.0  # the count that is published is sharp, whatever smooth step stands for it
-
-
-def bandwidth_of(partition: Partition, bandwidth: float | None) -> float:
-    """The bandwidth of a smoothed threshold, which the plan states."""
-    if bandwidth is None:
-        raise InvalidPlan(
-            f"{partition.name}: expected [data] bandwidth for a threshold on the secret, got none; "
-            "a sharp step has no finite information, say how far it is smoothed"
-        )
-    return bandwidth
+            return 1.0
 
 
 def bundled(membership: Membership) -> tuple[tuple[int, ...], ...]:

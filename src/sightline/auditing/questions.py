@@ -71,7 +71,9 @@ def asking(plan: Plan, membership: Membership, question: Partition) -> tuple[Pla
         else replace(part, feature=Feature.POWER, parameter=1.0)
         for part in membership.partitions
     )
-    return plan.model_copy(update={"data": data}), replace(membership, partitions=parts)
+    # What is left of a yes or no has no unit; how closely the number is known is judged beside it.
+    limits = plan.limits.model_copy(update={"known_to": None})
+    return plan.model_copy(update={"data": data, "limits": limits}), replace(membership, partitions=parts)
 
 
 def question_text(question: Partition, secret: str) -> str:

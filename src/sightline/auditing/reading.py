@@ -71,6 +71,8 @@ _FORMER = {
     ("attacker", "knows_share"): 'write the share among what is known: knows = ["20%"]',
     ("correlation", "correlation"): "write the strategy C of the noise: noise = { mechanism = { file = "
     '"C.npy" }, stddev = 1.0 }, where the noise on the numbers has the covariance of C⁻¹ z',
+    ("data", "bandwidth"): "leave it out: a count above a level is audited as the yes or no that it asks",
+    ("secret", "bandwidth"): "leave it out: a count above a level is audited as the yes or no that it asks",
     ("attacker", "knows_sizes"): "leave it out: the audit is for attackers who know the sizes of groups",
 }
 _SECTIONS: dict[str, type[BaseModel]] = {
@@ -145,14 +147,19 @@ def with_noise_files(plan: Plan, base: Path) -> Plan:
 
 
 def with_limit(plan: Plan, limit: float | str) -> Plan:
-    """The plan with another limit on the remaining uncertainty: 0.5 or "50%"."""
-    number = _as_number(limit) if isinstance(limit, str) else limit
+    """The plan with another limit: a share as 0.5 or "50%", or ± in the secret's unit as 500 or "±0.5"."""
+    unit = isinstance(limit, str) and limit.strip().startswith("±")
+    number = _as_number(limit.strip().removeprefix("±")) if isinstance(limit, str) else limit
+    unit = unit or (isinstance(number, float | int) and number > 1)
+    name = "known_to" if unit else "remaining_uncertainty"
     try:
-        limits = Limits.model_validate({"remaining_uncertainty": number, "accept": plan.limits.accept})
+        limits = Limits.model_validate({name: number, "accept": plan.limits.accept})
+        changed = plan.model_copy(update={"limits": limits})
+        changed.check_known_to()
     except ValidationError as error:
         found = dict(error.errors(include_url=False)[0])
         raise InvalidPlan(f"limit: {_one_line(found | {'loc': ()}, {})}") from None
-    return plan.model_copy(update={"limits": limits})
+    return changed
 
 
 def _as_number(text: str) -> float | str:

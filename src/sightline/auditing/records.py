@@ -28,7 +28,7 @@ from sightline.errors import InvalidPlan, require
 FORMAT, VERSION = "sightline.release", 1
 _LARGEST_FILE = 4_000_000  # bytes, as of a plan
 _DELTA, _LIMIT = 1e-6, 0.5  # where nobody says another, as in the plans that ``init`` writes
-_DOMAIN = ("bounds", "categories", "kind", "bandwidth")  # what a secret can be
+_DOMAIN = ("bounds", "categories", "kind")  # what a secret can be
 # Files that a record would make us read, and what only a table's owner decides.
 _NOT_IN_DATA = {"source": "it is given beside the records", "tables": "name public tables in the plan"}
 _FACTS = frozenset(
@@ -101,7 +101,7 @@ class ReleaseRecord:
     def missing(self) -> tuple[str, ...]:
         """What a plan needs and the record does not say."""
         found = [name for name in ("record", "secret") if name not in self.data]
-        return (*found, *([] if set(self.data) & set(_DOMAIN[:3]) else ["bounds"]))
+        return (*found, *([] if set(self.data) & set(_DOMAIN) else ["bounds"]))
 
     @property
     def summary(self) -> str:
@@ -199,7 +199,7 @@ def record_of(content: Any, name: str = "record") -> ReleaseRecord:
     about = checked_section(About, "about", content.get("about", {}), name)
     # What nobody has said yet is taken for anything, so that the rest is checked with it.
     open_fields = {"source": "data", "record": "a record to be named", "secret": "a secret to be named"}
-    if not set(data) & set(_DOMAIN[:3]):
+    if not set(data) & set(_DOMAIN):
         open_fields["kind"] = "boolean"
     plan = checked_plan({"data": {**open_fields, **data}, "release": [release]}, name)
     return _of_plan(plan, data, about)

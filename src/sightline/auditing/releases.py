@@ -215,7 +215,7 @@ def noise_of_range(findings: Findings, query: int) -> NoiseOfRange | None:
         return None
     membership, data = findings.membership, findings.plan.data
     parts = [membership.partitions[membership.cells[c].partition] for c in cells]
-    reach = np.array([feature_range(part, data.domain, data.bandwidth) for part in parts])
+    reach = np.array([feature_range(part, data.domain) for part in parts])
     rows = np.array([cell.rows for cell in membership.cells], dtype=np.float64)
     rows = findings.pricing.running_sums(rows)[cells]
     is_sum = np.array([part.statistic is Statistic.SUM for part in parts])

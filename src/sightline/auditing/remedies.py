@@ -56,16 +56,11 @@ def fewer_numbers(
 def more_noise(findings: Findings, slack: NoiseSlack | None) -> Change | None:
     """A factor on all noise with which everyone keeps the limit; none if it holds, or if some is out."""
     found = findings.linear
-    if (
-        found is None
-        or found.limit is None
-        or slack is None
-        or slack.holds
-        or _is_out(findings).any()
-        or not _to_improve(findings, found)
-    ):
+    if slack is None or slack.holds or _is_out(findings).any():
         return None
-    return _more_noise(slack, found.limit)
+    if found is not None and (found.limit is None or not _to_improve(findings, found)):
+        return None
+    return _more_noise(slack, findings.plan.limits.text)
 
 
 def _to_improve(findings: Findings, found: LinearFindings) -> bool:
@@ -384,13 +379,13 @@ def _drop(findings: Findings, found: LinearFindings, query: int, report: Release
     return _change(ChangeKind.DROP, report.name, (text, text), (effect, cost), after)
 
 
-def _more_noise(slack: NoiseSlack, limit: float) -> Change:
-    factor, share = slack.noise_factor, f"{100 * limit:.4g} %"
+def _more_noise(slack: NoiseSlack, limit: str) -> Change:
+    factor = slack.noise_factor
     if factor is None:
         text = slack.text[0].lower() + slack.text[1:].rstrip(".")
         return Change(kind=ChangeKind.NOISE, release=None, noise_factor=None, epsilon=None, text=text)
     budget = "" if slack.epsilon is None else f", which is a budget of epsilon = {slack.epsilon:.3g}"
-    effect = f"then everyone keeps at least {share}"
+    effect = f"then everyone keeps at least {limit}"
     text = f"multiply all noise by {factor:.3g}{budget}: {effect}"
     return Change(
         kind=ChangeKind.NOISE,

@@ -228,6 +228,7 @@ class Exposed(ResultPart):
     attack: LinearAttack | None = None  # the best linear attack, folded; none where it was not looked for
     feature: Literal["row", "total", "combination"] | None = None  # of a record's several rows: what is seen
     rows: int = 1  # of one such record
+    about: str | None = None  # the yes-or-no question that it is about; none: the secret
     total: TotalView | None = None  # of several rows that hold numbers
     named: Annotated[tuple[NamedFeature, ...], Many] = ()  # of the most exposed with several rows: periods
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sightline.auditing.plan import Plan
-from sightline.auditing.plan_sections import YesShare
+from sightline.auditing.plan_sections import Limits, YesShare
 from sightline.auditing.stated_noise import sums_are_whole
 from sightline.format import number as readable
 from sightline.format import percent
@@ -108,6 +108,15 @@ class SecretPrior:
                 return f"values that are yes or no with {chances}"
             case SecretKind.CATEGORY:
                 return "categories with even chances"
+
+    def limit(self, limits: Limits) -> float | None:
+        r"""The share of a secret's variance that must remain; none without a limit.
+
+        It is the stated one, or :math:`t^2/v` so that the standard deviation is t or more; the larger.
+        """
+        unit = () if limits.known_to is None else (limits.known_to**2 / float(self.of_column.variance),)
+        stated = () if limits.remaining_uncertainty is None else (limits.remaining_uncertainty,)
+        return max((*unit, *stated), default=None)
 
     def kept(self, *, information: float, law: NoiseLaw, answers: float = np.inf) -> float:
         """The least share of uncertainty that remains if the attacker knows all other records.

@@ -250,7 +250,6 @@ def subject_of(plan: Plan) -> Subject:
         kind=data.secret_kind,
         bounds=data.bounds,
         categories=data.categories,
-        bandwidth=data.bandwidth,
         known=plan.attacker.conditions,
         known_share=plan.attacker.known_share,
         known_within=plan.attacker.values_within,

@@ -29,7 +29,7 @@ def plans_by_secret(plan: Plan) -> tuple[Plan, ...]:
         return (plan,)
     first = OtherSecret.model_construct(
         column=plan.data.secret,
-        **{name: getattr(plan.data, name) for name in ("bounds", "categories", "kind", "bandwidth")},
+        **{name: getattr(plan.data, name) for name in ("bounds", "categories", "kind")},
     )
     secrets = (first, *(one for one in plan.secrets if one.audited))
     return tuple(_plan_about(plan, secret, [o for o in secrets if o is not secret]) for secret in secrets)
@@ -49,7 +49,7 @@ def _plan_about(plan: Plan, secret: OtherSecret, others: Sequence[OtherSecret]) 
     data = plan.data.model_copy(
         update={
             "secret": secret.column,
-            **{name: getattr(secret, name) for name in ("bounds", "categories", "kind", "bandwidth")},
+            **{name: getattr(secret, name) for name in ("bounds", "categories", "kind")},
         }
     )
     # The checks of a plan again: attacker and releases have to go with this secret, too.

@@ -18,6 +18,7 @@ from sightline.auditing.lowering import Lowered, lower
 from sightline.auditing.plan import Plan
 from sightline.auditing.pricing import Pricing, kept_of_anything, price
 from sightline.auditing.result import EDGES
+from sightline.auditing.secret_prior import SecretPrior
 from sightline.errors import TooMuchWork
 from sightline.labeled.assessment import exposure_of, unit_brackets
 from sightline.labeled.unit_brackets import UnitBrackets
@@ -62,7 +63,7 @@ def find_streamed(plan: Plan, table: StreamedTable, progress: Progress, *, most:
             linear=lowered,
             exposure=exposure,
             lower=exposure.lower.ravel(),
-            limit=plan.limits.remaining_uncertainty,
+            limit=lowered.prior.limit(plan.limits),
             others=OtherRecords(
                 below=int(found["below"][1]),
                 signatures_below=int(found["below"][0]),
@@ -82,7 +83,8 @@ def _lowered(plan: Plan, table: StreamedTable, pricing: Pricing) -> Lowered:
 def _scan(
     plan: Plan, table: StreamedTable, brackets: UnitBrackets, pricing: Pricing, most: int
 ) -> ExposureScan:
-    limit, others = plan.limits.remaining_uncertainty, table.membership.others
+    limit = SecretPrior.of(plan, table.membership).limit(plan.limits)
+    others = table.membership.others
     costs = pricing.record_costs
     kept = float(kept_of_anything(pricing.moved(table.membership)).min(initial=1.0))
     pure = np.array([law.pure for law in pricing.laws], dtype=np.bool_)[pricing.owner]

@@ -109,18 +109,24 @@ class LinearFindings:
 
     @property
     def listed(self) -> BoolArray:
-        """Columns that are listed as exposed: below the limit, or visible in a small group.
+        """Columns that are listed as exposed: below the limit, visible in a small group, or the worst one.
 
         Where persons have several rows, those below and those of whom something is identifiable: of each the
         category of which least remains. Groups of rows are listed besides.
         """
         if self.linear.rows_of_unit.max(initial=1) == 1:
             found = self.below | (self.visible & (self.counts <= SMALL_GROUP))
-            return np.asarray(found & np.tile(self.linear.asked, len(self.people)))
-        units = self.per_unit(self.below | self.identifiable).any(axis=1)
+            return np.asarray((found & np.tile(self.linear.asked, len(self.people))) | self._worst)
+        units = self.per_unit(self.below | self.identifiable | self._worst).any(axis=1)
         least = np.zeros((len(self.people), self._k), dtype=np.bool_)
         least[np.arange(len(self.people)), self.per_unit(self.lower).argmin(axis=1)] = units
         return least.ravel()
+
+    @property
+    def _worst(self) -> BoolArray:
+        found = np.zeros(self.lower.size, dtype=np.bool_)
+        found[[] if self.least_column is None else [self.least_column]] = True
+        return found
 
     @property
     def below_limit(self) -> int:
@@ -184,12 +190,14 @@ class LinearFindings:
         return rows <= _MOST_COMPARED and releases * float(rows) ** 3 <= _AFFORDABLE and self.others is None
 
     def most_exposed(self, columns: IndexArray, count: int) -> IndexArray:
-        """The most exposed of some columns, worst first; ties go by error, then by position."""
+        """The most exposed of some columns, worst first; ties go by upper end, by error, then by position."""
         lower = self.lower[columns]
         if columns.size > count > 0:
             columns = columns[lower <= np.partition(lower, count - 1)[count - 1]]
             lower = self.lower[columns]
-        chosen: IndexArray = columns[np.lexsort((columns, self.group_rmse(columns), lower))][:count]
+        chosen: IndexArray = columns[
+            np.lexsort((columns, self.group_rmse(columns), self.upper[columns], lower))
+        ][:count]
         return chosen
 
     def group_rmse(self, columns: IndexArray) -> FloatArray:

@@ -10,6 +10,7 @@ from sightline.auditing.budget import guaranteed_by_noise
 from sightline.auditing.exposed import ExposedSection
 from sightline.auditing.findings import Findings, LinearFindings
 from sightline.auditing.linear_attacks import LinearAttacks
+from sightline.auditing.nonlinear import has_moments
 from sightline.auditing.plan import AssumptionName
 from sightline.auditing.questions import question_text
 from sightline.auditing.result import Exposed, LocalReport, Uncertainty, Unverified, Verdict, VerdictStatus
@@ -33,7 +34,7 @@ def verdict(
     is: then it says that the reason is for the owner only.
     """
     plan, membership, found = findings.plan, findings.membership, findings.linear
-    nonlinear, limit = findings.has_nonlinear, plan.limits.remaining_uncertainty
+    nonlinear, limit = findings.has_nonlinear, findings.limit
     local = None if findings.nonlinear is None else findings.nonlinear.report()
     below = findings.below_limit
     sentences = _guarantee(findings)
@@ -48,10 +49,9 @@ def verdict(
     sentences += _questions(findings)
     if local is not None and not publishable:
         sentences += _local(plan.data.secret, local)
-    elif nonlinear and publishable:  # also if nothing was: that may depend on the values
-        sentences.append("What moments and thresholds show near the true values is for the owner only.")
-    elif nonlinear:
-        sentences.append("What moments and thresholds show near the true values was not computed.")
+    elif has_moments(membership):  # also if nothing was: that may depend on the values
+        told = "is for the owner only" if publishable else "was not computed"
+        sentences.append(f"What moments show near the true values {told}.")
     status = None
     if limit is not None:
         if publishable:
@@ -70,6 +70,7 @@ def verdict(
         passed=None if status is None else status is VerdictStatus.PASSED,
         status=status,
         limit=limit,
+        known_to=plan.limits.known_to if limit != plan.limits.remaining_uncertainty else None,
         below_limit=below,
         attacked=min(_attacked(findings), below),
         judged=findings.judged,
@@ -101,8 +102,7 @@ def _status(below: int, unverified: tuple[Unverified, ...]) -> VerdictStatus:
 def _limit_sentences(
     findings: Findings, below: int, status: VerdictStatus, unverified: tuple[Unverified, ...]
 ) -> list[str]:
-    limit = findings.plan.limits.remaining_uncertainty
-    percent = f"{number(100 * (limit or 0.0))} %"
+    percent = findings.plan.limits.text
     open_ones = [one for one in unverified if not one.accepted]
     accepted = [one for one in unverified if one.accepted]
     sentences = []
@@ -132,7 +132,7 @@ def _limit_sentences(
 
 def _attacked(findings: Findings) -> int:
     """Records of which some attack leaves less than the limit, of the secret or of the worst question."""
-    found, limit = findings.linear, findings.plan.limits.remaining_uncertainty
+    found, limit = findings.linear, findings.limit
     own = 0 if found is None or limit is None else found.records(found.upper < limit)
     return max([own, *map(_attacked, findings.questions)])
 
@@ -256,17 +256,20 @@ def _error(one: Exposed) -> float:
 
 
 def sharpest_view(findings: Findings) -> SharpestView | None:
-    """What is known of the record that may keep least; none if nothing that is published shows a value."""
-    least = findings.least
+    """What is known of the record that may keep least; none if nothing that is published shows a value.
+
+    If a yes-or-no question keeps least, it says how often that is guessed right, beside the secret's ±.
+    """
+    worst = findings.worst
+    least, own = worst.own_least, findings.own_least
     if least is None:
         return None
-    prior = findings.prior
-    variance = float(prior.of_column.variance)
-    before = math.sqrt(variance)
-    lower, upper = least.stddev_lower * before, least.stddev_upper * before
+    before = math.sqrt(float(findings.prior.of_column.variance))
+    lower, upper = (before, before) if own is None else (own.stddev_lower * before, own.stddev_upper * before)
     several = findings.membership.persons is not None and findings.plan.data.values != "constant"
     right_before = right_after = None
-    if prior.kind is not SecretKind.NUMBER:
+    if worst.prior.kind is not SecretKind.NUMBER:
+        variance = float(worst.prior.of_column.variance)
         right_before, right_after = (_most_often_right(variance * share) for share in (1.0, least.lower))
     return SharpestView(
         of="rows" if several else "value",
@@ -275,8 +278,8 @@ def sharpest_view(findings: Findings) -> SharpestView | None:
         after_upper=upper,
         right_before=right_before,
         right_after=right_after,
-        total=_total_view(findings) if several and findings.least_about[1] is None else None,
-        text=_view_text(findings, before, least, (right_before, right_after), several)
+        total=_total_view(findings) if several and worst is findings else None,
+        text=_view_text(worst, before, least, (right_before, right_after), several)
         + _if_all_others_are_known(findings),
     )
 
@@ -331,6 +334,8 @@ def _view_text(
     right_before, right_after = right
     if right_before is not None and right_after is not None:
         what = "yes or no" if prior.kind is SecretKind.BOOLEAN else "one category, yes or no,"
+        if findings.question is not None:
+            what = f"whether {question_text(findings.question, data.secret)}"
         return (
             f"An attacker {knows} guesses {what} right {percent(right_before)} of the time before the "
             f"releases. With them, for the most exposed {data.record}, at most "

@@ -46,6 +46,7 @@ _STOPS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0)  # of epsilon, or of t
 # Operations for one setting besides those of its factorisations, and for all: some seconds.
 _EACH, _PER_COLUMN, _MOST = 2e7, 2.3e4, 5e9
 _PERSONS = 4  # times as much work for persons with several rows
+_MOST_NUMBERS, _MOST_ENTRIES = 1_000, 3e7  # and kinds of people × numbers: some seconds for each setting
 _MOST_ROWS = 1_000  # of a table with moments or thresholds, whose rows are factorised one by one
 
 _Key = tuple[int, tuple[int, ...]]  # a noise stop and the switches that are on
@@ -115,8 +116,9 @@ def why_no_what_if(findings: Findings) -> str | None:
     parts = [one.linear for one in (findings, *findings.questions) if one.linear is not None]
     if not parts and not findings.has_nonlinear:
         return "nothing that is published depends on the secret"
-    if not all(part.repeatable for part in parts):
-        return "the plan is too large to audit it again for every setting"
+    sizes = [(part.linear.row_count, len(part.people), part.others is None) for part in parts]
+    if not all(n <= _MOST_NUMBERS and n * kinds <= _MOST_ENTRIES and whole for n, kinds, whole in sizes):
+        return f"it has more than {_MOST_NUMBERS:,} numbers, or too many people for so many of them"
     if findings.has_nonlinear and findings.membership.rows > _MOST_ROWS:
         return f"it has moments or thresholds of more than {_MOST_ROWS:,} rows"
     if findings.pricing.strategies:
@@ -196,8 +198,8 @@ def _noises(findings: Findings, also: tuple[float, ...]) -> tuple[tuple[NoiseSto
     names = [
         name
         for name, entry in ACCOUNTANTS.items()
-        if (entry.law is NoiseLaw.LAPLACE and all_priced)
-        or (entry.law is NoiseLaw.GAUSSIAN and plan.privacy.delta is not None)
+        if (entry.law is NoiseLaw.GAUSSIAN or all_priced)
+        and (plan.privacy.delta is not None or not entry.uses_delta)
     ]
     epsilons = sorted({*_STOPS, *also, own})
     stops = [NoiseStop(accountant=name, epsilon=one, factor=None) for name in names for one in epsilons]

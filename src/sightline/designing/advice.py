@@ -27,7 +27,7 @@ _WORTHWHILE = 0.97  # of the common factor's loss: designs that save less are no
 
 def noise_changes(findings: Findings, common: Change | None) -> tuple[Change, ...]:
     """A designed combination, and the common factor if there is one."""
-    found, limit = findings.linear, findings.plan.limits.remaining_uncertainty
+    found, limit = findings.linear, findings.limit
     if found is None or limit is None:
         return () if common is None else (common,)
     if not found.repeatable or found.linear.row_count * len(found.people) > _MOST_ENTRIES:
@@ -67,7 +67,7 @@ def _designed_change(findings: Findings, limit: float, *, common: float | None) 
     changed = int(np.count_nonzero(stddevs != task.before))
     verb = "change" if np.any(stddevs < task.before) else "raise"
     rival = "" if common is None else f"; a factor on all noise costs {number(common**2, 3)} times"
-    effect = f"then everyone keeps at least {100 * limit:.4g} %"
+    effect = f"then everyone keeps at least {findings.plan.limits.text}"
     numbers = f"{changed:,} of {stddevs.size:,} numbers"
     text = f'{verb} the noise of {numbers}, as "sightline design" writes it: {effect}'
     return Change(

@@ -15,6 +15,7 @@ from sightline.auditing.findings import Findings, Keys, find
 from sightline.auditing.plan import Plan
 from sightline.auditing.reading import PlanLike, plan_text, read_plan, with_limit
 from sightline.auditing.recipes import RecipeWriter
+from sightline.auditing.secret_prior import SecretPrior
 from sightline.auditing.session import Session, opened
 from sightline.auditing.several_secrets import plans_by_secret
 from sightline.designing.choice import Chosen
@@ -63,7 +64,7 @@ def design(  # many parameters: the options of one command
     checked, base = read_plan(plan)
     if limit is not None:
         checked = with_limit(checked, limit)
-    if checked.limits.remaining_uncertainty is None:
+    if not checked.limits.given:
         raise InvalidPlan(
             "expected a limit, got none; give --limit 50%, or remaining_uncertainty in [limits]"
         )
@@ -101,14 +102,14 @@ def _about_one(  # many parameters: those of design
     other_limits: bool,
 ) -> DesignResult:
     """The design of the releases about one secret."""
-    share = checked.limits.remaining_uncertainty
-    assert share is not None  # design asks for one
     with ExitStack() as stack:
         report("opening the table", 0.0)
         session = stack.enter_context(opened(checked, base))
         checked = session.plan
         membership = session.membership(report)
         stack.enter_context(blas_threads_for(rows=len(membership.cells), columns=membership.signature_count))
+        share = SecretPrior.of(checked, membership).limit(checked.limits)
+        assert share is not None  # design asks for one
         task = task_of(checked, membership, limit=share, grain=grain, loss=loss)
         gone = smallest_suppression(task)
         kept = task if gone is None else replaced_task(task, gone.withheld, grain)

@@ -7,6 +7,7 @@ from sightline.privacy.accountant import NoiseLaw as NoiseLaw
 from sightline.privacy.accountant import Validity as Validity
 from sightline.privacy.composition import Calibration as Calibration
 from sightline.privacy.gaussian_dp import PerRecord as PerRecord
+from sightline.privacy.optimal import OptimalComposition as OptimalComposition
 from sightline.privacy.registry import account as account
 from sightline.privacy.registry import account_budgets as account_budgets
 from sightline.privacy.registry import Spending as Spending

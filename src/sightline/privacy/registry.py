@@ -39,6 +39,7 @@ from sightline.privacy.concentrated import (
     tight_epsilon_of_rho,
 )
 from sightline.privacy.gaussian_dp import GaussianDP, PerRecord, smallest_epsilon
+from sightline.privacy.optimal import OptimalComposition, optimal_epsilon
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -171,6 +172,7 @@ class AccountantEntry:
         None  # the figure of `account` that is the cost of unequal noise; none: equal noise only
     )
     own_releases: bool = False  # a record pays only for the releases that it is in
+    uses_delta: bool = True
 
 
 ACCOUNTANTS: Mapping[str, AccountantEntry] = MappingProxyType(
@@ -187,7 +189,8 @@ ACCOUNTANTS: Mapping[str, AccountantEntry] = MappingProxyType(
         "renyi": AccountantEntry(build=Renyi, cost="epsilon_renyi"),
         "gaussian-dp": AccountantEntry(build=GaussianDP, cost="epsilon_exact"),
         "per-record": AccountantEntry(build=PerRecord, own_releases=True),
-        "laplace": AccountantEntry(build=LaplaceComposition, law=NoiseLaw.LAPLACE),
+        "laplace": AccountantEntry(build=LaplaceComposition, law=NoiseLaw.LAPLACE, uses_delta=False),
+        "optimal": AccountantEntry(build=OptimalComposition, law=NoiseLaw.LAPLACE),
     }
 )
 
@@ -204,7 +207,7 @@ def accountant_named(name: str, budget: Budget) -> Accountant:
     Traceback (most recent call last):
         ...
     sightline.errors.InvalidBudget: expected an accountant, one of 'basic', 'basic-analytic', 'advanced', \
-'zcdp', 'renyi', 'gaussian-dp', 'per-record', 'laplace', got 'zcpd'
+'zcdp', 'renyi', 'gaussian-dp', 'per-record', 'laplace', 'optimal', got 'zcpd'
     """
     if name not in ACCOUNTANTS:
         names = ", ".join(map(repr, ACCOUNTANTS))
@@ -230,8 +233,9 @@ def costs(multipliers: FloatArray, *, largest_own: float, delta: float, law: Noi
     """
     if multipliers.size == 0:
         return {}
-    if law is NoiseLaw.LAPLACE:  # pure epsilons add up
-        return {name: float(np.sum(1 / multipliers)) for name, one in ACCOUNTANTS.items() if one.law is law}
+    if law is NoiseLaw.LAPLACE:
+        pure = 1 / multipliers
+        return {"laplace": float(np.sum(pure)), "optimal": optimal_epsilon(pure, delta=delta)}
     equal = bool(np.all(multipliers == multipliers[0]))
     spent = account(multipliers, delta=delta)
     found = {}
@@ -254,15 +258,16 @@ def costs_of_mix(
     r"""What Gaussian noise of some multipliers and releases with pure epsilons have cost together.
 
     A pure :math:`\epsilon` is :math:`\frac12\epsilon^2`-zCDP, and so is Gaussian noise of :math:`1/\epsilon`
-    sensitivities: zCDP and RDP count it like that. The epsilon of every other accountant is that of the
-    Gaussian releases, at delta, plus the sum of the pure ones. ``discrete`` says that some of the Gaussian
-    noise is discrete: for that, zCDP and RDP alone are proved (Canonne, Kamath and Steinke 2020, Theorem 4).
+    sensitivities: zCDP and RDP count it like that. ``optimal`` composes them; the epsilon of every other
+    accountant is that of the Gaussian releases, at delta, plus the sum of the pure ones. ``discrete`` says
+    that some of the Gaussian noise is discrete: for that, zCDP and RDP alone are proved (Canonne, Kamath and
+    Steinke 2020, Theorem 4).
 
     >>> import numpy as np
     >>> gaussian, none = np.array([2.0, 4.0]), np.zeros(0)
     >>> found = costs_of_mix(gaussian, np.array([0.5]), discrete=False, largest_own=0.25, delta=1e-5)
-    >>> round(found["gaussian-dp"], 3), round(found["zcdp"], 3)  # 0.5 above the Gaussian ones; less
-    (2.758, 2.951)
+    >>> round(found["gaussian-dp"], 3), round(found["optimal"], 3)  # 0.5 above the Gaussian ones; less
+    (2.758, 2.694)
     >>> sorted(costs_of_mix(gaussian, none, discrete=True, largest_own=0.25, delta=1e-5))
     ['renyi', 'zcdp']
     """
@@ -275,7 +280,12 @@ def costs_of_mix(
         np.concatenate([multipliers, 1 / pure]), largest_own=largest_own, delta=delta, law=NoiseLaw.GAUSSIAN
     )
     proved = {name: min(found[name], together[name]) for name in ("zcdp", "renyi")}
-    return proved if discrete else {**found, **proved}
+    if discrete:
+        return proved
+    if pure.size:
+        squared = rounded_up(_total_mu_squared(multipliers))
+        found["optimal"] = optimal_epsilon(pure, delta=delta, mu_squared=squared)
+    return {**found, **proved}
 
 
 def accountant_of_cost(cost: str) -> str:

@@ -33,7 +33,6 @@ from sightline.attacks.mle import ConstrainedMLE
 from sightline.attacks.model import Curve, Model, Power, Row, SmoothStep
 from sightline.auditing.findings import Findings, LinearFindings
 from sightline.auditing.lowering import Lowered
-from sightline.auditing.pricing import bandwidth_of
 from sightline.rehearsing.publication import Truth, feature_values
 from sightline.rehearsing.result import CONFIDENCE
 from sightline.tables.membership import Feature, Partition, Statistic
@@ -248,6 +247,7 @@ def _of_category(linear: Lowered, values: FloatArray, category: int) -> FloatArr
 
 MOST_VALUES = 6  # of a group: the search gives a multiset to its records in all orders up to here
 _MOST_GROUPS = 3
+_SOFTENED = 0.1  # of the range: the width of the step that the attack has in place of a sharp one
 _SINGULAR = 1e-10  # the least eigenvalue of the information over the largest, in units of the range
 
 
@@ -338,7 +338,7 @@ def _group(findings: Findings, truth: Truth, signatures: IndexArray) -> SmallGro
     for p, partition in enumerate(membership.partitions):
         position = membership.positions(p)
         weights = membership.weights_in(p)[values.signature]
-        curve = _curve(partition, findings.plan.data.bandwidth)
+        curve = _curve(partition, findings.plan.data.domain)
         touched = np.unique(position[own])
         for cell in touched[touched >= 0]:
             inside = position[own] == cell
@@ -372,8 +372,11 @@ def _group(findings: Findings, truth: Truth, signatures: IndexArray) -> SmallGro
     return group if _determined(group) else None
 
 
-def _curve(partition: Partition, bandwidth: float | None) -> Curve | None:
-    """The curve that a number adds up; none for a power that is not whole."""
+def _curve(partition: Partition, domain: tuple[float, float]) -> Curve | None:
+    """The curve that a number adds up; none for a power that is not whole.
+
+    The attack softens a step, so that its search has a slope to follow. The answers come from sharp counts.
+    """
     match partition.feature:
         case Feature.VALUE | Feature.INDICATOR:
             return Power(order=1)
@@ -383,7 +386,7 @@ def _curve(partition: Partition, bandwidth: float | None) -> Curve | None:
             return Power(order=order) if order == partition.parameter and order >= 1 else None
         case Feature.THRESHOLD:
             assert isinstance(partition.parameter, int | float)
-            width = bandwidth_of(partition, bandwidth)
+            width = _SOFTENED * (domain[1] - domain[0])
             return SmoothStep(at=float(partition.parameter), bandwidth=width, kernel="logistic")
         case _:
             return None

@@ -273,6 +273,8 @@ def _sentence(one: Unverified, result: AuditResult) -> str:
 def _settled(one: Unverified) -> str:
     accept = f'accept = ["{one.name.value}"]'
     by = _SETTLED_BY.get(one.name)
+    if one.name is AssumptionName.LOCAL:  # what is seen near the true values cannot be accepted
+        return f"{by}."
     return f"{accept} in [limits] if that is right." if by is None else f"{by}, or {accept}."
 
 

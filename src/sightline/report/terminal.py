@@ -311,6 +311,8 @@ def _remarks(result: AuditResult) -> list[str]:
 
 
 def _who(place: int, exposed: Exposed) -> str:
+    if exposed.about is not None:
+        return f"{who(place, exposed)}, whether {one_line(exposed.about)}"
     if exposed.size == 1:
         return who(place, exposed)
     # Persons with the same rows are alike, and each is seen by itself; of other groups only the sum is seen.

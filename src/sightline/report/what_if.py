@@ -7,6 +7,7 @@ here. A combination that was not computed is shown as such.
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -131,12 +132,30 @@ def _shown(result: AuditResult, setting: Setting) -> Shown:
         worst = short(result.what_if.worst[setting.worst], 80)
     if setting.least_noise_stddev is not None and setting.most_noise_stddev is not None:
         ends = dict.fromkeys(number(end) for end in (setting.least_noise_stddev, setting.most_noise_stddev))
-        noise = " to ".join(ends)
+        noise = " to ".join(ends) + _accuracy(result, setting)
     good = None if setting.status is None else setting.status == VerdictStatus.PASSED.value
     below = "" if setting.status is None else f"{setting.below_limit:,} of {count(result.records, 'record')}"
     return Shown(
         verdict=_VERDICTS[setting.status], good=good, below=below, keeps=keeps, worst=worst, noise=noise
     )
+
+
+def _accuracy(result: AuditResult, setting: Setting) -> str:
+    """How large the noise is beside the numbers themselves, where all of it has changed by one factor."""
+    found = result.what_if
+    errors = [one.accuracy.median_relative_error for one in result.releases if one.accuracy is not None]
+    if found is None or not errors or setting.switches:
+        return ""
+    own = next(one for one in found.settings if one.noise == found.own_noise and not one.switches)
+    ends = [
+        (own.least_noise_stddev, setting.least_noise_stddev),
+        (own.most_noise_stddev, setting.most_noise_stddev),
+    ]
+    factors = [now / before for before, now in ends if now and before]
+    if len(factors) < 2 or not math.isclose(*factors, rel_tol=1e-6):
+        return ""
+    shares = dict.fromkeys(percent(factors[0] * one) for one in (min(errors), max(errors)))
+    return f"; {' to '.join(shares)} of a release's median number"
 
 
 def _data(result: AuditResult, accountants: tuple[str, ...], stops: tuple[str, ...], each: str) -> str:

@@ -188,7 +188,7 @@ def seen_with(attack: LinearAttack, unit: str) -> str:
 def still_known(exposed: Exposed, result: AuditResult) -> str:
     """What the best attack knows of a record's value, as ± in the secret's own units."""
     left, view = exposed.remaining_uncertainty, result.sharpest
-    if left is None or view is None:
+    if left is None or view is None or exposed.about is not None:
         return ""
     return after_words(view.before, left.stddev_lower * view.before, left.stddev_upper * view.before)
 
@@ -198,9 +198,10 @@ def known_to(exposed: Exposed, result: AuditResult) -> str:
     if (total := exposed.total) is not None:
         return f"total {after_words(total.before, total.after_lower, total.after_upper)}"
     left = exposed.remaining_uncertainty
-    if result.kind == "number":
+    if result.kind == "number" and exposed.about is None:
         return still_known(exposed, result)
-    return "" if left is None else f"{left} is left"
+    what = "" if exposed.about is None else f" of whether {one_line(exposed.about)}"
+    return "" if left is None else f"{left} is left{what}"
 
 
 def after_words(before: float, lower: float, upper: float) -> str:
@@ -222,6 +223,7 @@ def view_line(result: AuditResult) -> str:
     secret, (before, after) = one_line(result.secret), numbers
     whom = f"of the most exposed {records(1, result).removeprefix('1 ')}"
     if view.right_before is not None:
+        secret = secret if result.least_about is None else f"Whether {one_line(result.least_about)}"
         return f"{secret} {whom} is guessed {after} of the time; before {before}."
     if (total := view.total) is None:
         return f"{secret} {whom} is known to {after}; before {before}."
@@ -351,8 +353,11 @@ def _line(result: AuditResult) -> str:
     if verdict.limit is None:
         told = f"{result.identifiable_records:,} of {everyone} can be told apart from everything else"
         return f"{told}. No limit was set: --limit 50% judges it."
-    stddev = percent(math.sqrt(verdict.limit))
-    share = f"{_limit(verdict.limit)} of the variance ({stddev} of the ±) of {one_line(result.secret)}"
+    share = f"{_limit(verdict.limit)} of the variance ({percent(math.sqrt(verdict.limit))} of the ±)"
+    if verdict.known_to is not None:
+        share = f"± {number(verdict.known_to, 6)}"
+    asked = "" if result.least_about is None else f", or of whether {one_line(result.least_about)}"
+    share = f"{share} of {one_line(result.secret)}{asked}"
     match verdict.status:
         case VerdictStatus.PASSED if verdict.guaranteed:
             return (
@@ -437,7 +442,7 @@ def picture(result: AuditResult) -> list[str]:
         return []
     before, after, inner = shown
     low, high = (number(one, 6) for one in span_ends(result))
-    if result.kind != "number":
+    if result.sharpest is not None and result.sharpest.right_before is not None:
         low, high = "0 %", "100 %"
     elif result.sharpest is not None and result.sharpest.total is not None:
         low, high = (

@@ -26,7 +26,6 @@ class Subject:
     kind: SecretKind
     bounds: tuple[float, float] | None = None  # the least and the largest value of a number
     categories: tuple[str, ...] | None = None  # None: the categories that occur in the data
-    bandwidth: float | None = None  # of the smooth step that replaces a threshold
     known: tuple[str, ...] = ()  # conditions: the attacker knows the secrets of rows that meet any of them
     known_share: float | None = None  # of the records, drawn by a hash of their keys: they are known, too
     known_within: float | None = None  # t: the attacker knows every value to ± t

@@ -297,7 +297,7 @@ def test_moments_of_several_rows_keep_no_more_than_is_shown(tmp_path: Path, prio
     for noise, shown in ((0.5, False), (1e6, True)):
         releases = [("SELECT COUNT(*) FILTER (WHERE x > 50) FROM data", noise)]
         releases += [("SELECT SUM(x) FROM data", 100 * noise)] if linear else []
-        asked = plan(tmp_path, *releases, max_rows_per_record=3, bandwidth=1.0)
+        asked = plan(tmp_path, *releases, max_rows_per_record=3)
         asked["attacker"] = {"prior": prior}
         asked["limits"]["accept"] = ["few_values"]
         result = sl.audit(asked)

@@ -26,6 +26,8 @@ _ROOMY = 12  # with more columns, a name has one line
 _NAMED = 40  # with more columns, their names are left out
 _SEPARATE = 300  # with more columns, neighbours of the same role become one mark
 _GAP = 0.04  # between separate columns
+# The width of a figure, of a character and of a line that is askew, in pixels on a telephone.
+_NARROW, _CHARACTER, _LINE = 210, 6, 16
 _TALL = 20  # with more releases, a name has one line
 _MOST_RELEASES = 40  # with more, those that the attacks use most
 
@@ -53,8 +55,8 @@ def draw_map(result: AuditResult) -> Any:
         across = alt.Axis(
             values=[at + 0.5 for at in range(visible)],
             labelExpr="column_labels[floor(datum.value)]",
-            labelAngle=-90 if visible > _ROOMY else -60 if visible > 4 else 0,
-            labelLimit=150,
+            labelAngle=-90 if visible > _ROOMY else -60 if visible > 3 else 0,
+            labelLimit=170,
             labelOverlap=visible > _ROOMY,
             grid=False,
         )
@@ -109,15 +111,25 @@ def draw_map(result: AuditResult) -> Any:
 def describe_map(result: AuditResult) -> str:
     """The figure in words."""
     needed = [
-        (sum(column.size for column in result.release_map if column.roles[i] == Role.NEEDED), release.name)
+        (
+            # Of all, where that was counted: the map has the most exposed alone.
+            sum(column.size for column in result.release_map if column.roles[i] == Role.NEEDED)
+            if release.exposes_alone is None
+            else release.exposes_alone,
+            release.name,
+        )
         for i, release in enumerate(result.releases)
     ]
     worst = sorted((entry for entry in needed if entry[0]), key=lambda entry: (-entry[0], entry[1]))[:3]
     columns = result.release_map
-    signatures = count(len({column.signature for column in columns}), "signature")
-    shown = (
-        signatures if all(column.category is None for column in columns) else f"categories of {signatures}"
-    )
+    seen = len({column.signature for column in columns[: _first_view(result)]})
+    # Of persons with several rows, what is drawn are persons, and signatures are of rows.
+    in_all = max(seen, result.signatures) if result.unit == "record" else seen
+    by_category = any(column.category is not None for column in columns)
+    signatures = f"{seen:,} of {in_all:,} signatures" if seen < in_all else count(seen, "signature")
+    shown = f"The {'categories of ' * by_category}{signatures} that are most exposed."
+    if seen == in_all > 1 and not by_category:
+        shown = f"All {signatures}, the most exposed first."
     rows_shown = len(_shown_releases(result))
     left_out = (
         f" Of {len(result.releases):,} releases, the {rows_shown} that their attacks use most are drawn."
@@ -128,11 +140,9 @@ def describe_map(result: AuditResult) -> str:
         looked = any(release.exposes_alone is not None for release in result.releases)
         nobody = not any(column.identifiable for column in columns)
         hidden = " Leaving out one release would not hide anyone." if looked or nobody else ""
-        return f"The {shown} that are most exposed.{left_out}{hidden}"
+        return f"{shown}{left_out}{hidden}"
     listed = "; ".join(f'{number:,} fewer without "{short(name, 40)}"' for number, name in worst)
-    return (
-        f"The {shown} that are most exposed.{left_out} Fewer {result.unit}s could be singled out: {listed}."
-    )
+    return f"{shown}{left_out} Fewer {result.unit}s could be singled out: {listed}."
 
 
 def map_drawable(result: AuditResult) -> bool:
@@ -183,7 +193,11 @@ def _labels(result: AuditResult) -> list[list[str]]:
     """The names below the columns: on several lines if there is room for them."""
     keys, columns = _keys(result), result.release_map
     names = [_name(column, keys, f" ({column.size:,})") for column in columns[:_NAMED]]
-    return [wrapped(name, 18, 3) if len(columns) <= _ROOMY else wrapped(name, 26, 1) for name in names]
+    visible = min(_first_view(result), len(names))
+    if visible <= 3:  # side by side
+        return [wrapped(name, _NARROW // (_CHARACTER * max(visible, 1)), 4) for name in names]
+    lines = max(1, min(3, _NARROW // (visible * _LINE)))  # askew: so many lines have room for each
+    return [wrapped(name, 18 if lines > 1 else 28, lines) for name in names]
 
 
 def _keys(result: AuditResult) -> dict[int, str]:
@@ -237,14 +251,17 @@ def draw_timeline(result: AuditResult) -> Any:
         }
         for at, stage in enumerate(result.timeline, start=1)
     ]
-    names = [wrapped(stage.release, 20) for stage in result.timeline]
+    stages_shown, askew = len(result.timeline), len(result.timeline) > 3
+    lines = 4 if not askew else 2 if stages_shown <= 6 else 1
+    width = _NARROW // (_CHARACTER * stages_shown) if not askew else 20 if lines > 1 else 36
+    names = [wrapped(stage.release, width, lines) for stage in result.timeline]
     step = max(1, len(names) // 20)
     axis = alt.Axis(
         values=list(range(1, len(names) + 1, step)),
         labelExpr="stage_names[datum.value - 1]",
-        labelAngle=-40 if len(names) > 3 else 0,
+        labelAngle=-60 if askew else 0,
         labelOverlap=len(names) > 12,
-        labelLimit=140,
+        labelLimit=220,
         grid=False,
     )
     base = alt.Chart().encode(

@@ -16,7 +16,9 @@ from sqlglot.optimizer.qualify import qualify
 
 from sightline.tables.engines.protocol import DATA
 from sightline.tables.sql.grammar import check_clauses, refuse, shown
+from sightline.tables.sql.nested_totals import without_totals
 from sightline.tables.sql.normal_form import inlined, tables_of, types_of
+from sightline.tables.sql.pivots import without_pivots
 from sightline.tables.sql.scope import conjuncts, suggestion
 from sightline.tables.subject import Schema
 
@@ -38,10 +40,12 @@ def unfolded(query: exp.Query, *, schema: Schema) -> tuple[list[exp.Select], tup
     SELECT SUM("data"."a") AS "_col_0" FROM "data" AS "data"
     SELECT 2 FROM data
     """
-    selects = _selects(inlined(query, taken={DATA, *tables_of(schema)}))
+    whole, pivoted = without_pivots(inlined(query, taken={DATA, *tables_of(schema)}), schema)
+    whole, summed = without_totals(whole)
+    selects = _selects(whole)
     _check_union_order(query, selects)
     plain = [_merged(select, schema) for select in selects]
-    if all(one is other for one, other in zip(plain, selects, strict=True)):
+    if not (pivoted or summed) and all(one is other for one, other in zip(plain, selects, strict=True)):
         return plain, None
     texts = [_unordered(query, schema.dialect)]
     texts.append(" UNION ALL ".join(_unordered(select, schema.dialect) for select in plain))
