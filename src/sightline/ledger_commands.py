@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from sightline.ledger.book import Ledger
     from sightline.ledger.decision import Decision
 
+_MANY = 20  # people of each list with --full
 _folder = click.argument("folder", type=click.Path(path_type=Path))
 _release = click.argument("release", type=click.Path(path_type=Path))
 _key = click.option(
@@ -24,7 +25,7 @@ _key = click.option(
 )
 _epoch = click.option("--epoch", default="", metavar="NAME", help="Whose values the release is about.")
 _table = click.option("--table", metavar="FILE", help="This release's table, if not the head's own.")
-_full = click.option("--full", is_flag=True, help="Also search for noise that passes, and for how many more.")
+_full = click.option("--full", is_flag=True, help="Also list more people, and search for noise that passes.")
 _json = click.option("--json", "as_json", is_flag=True, help="Print the audit of everything as JSON.")
 
 
@@ -70,11 +71,14 @@ def check(  # many parameters: one for each option
     folder: Path, release: Path, key: Path | None, epoch: str, table: str | None, full: bool, as_json: bool
 ) -> int:
     """Say what a release would do after all others. Nothing is written. For the table's owner only."""
+    from sightline.ledger.decision import LISTED
     from sightline.ledger.wording import lines
     from sightline.report.streams import Ticker
 
     with Ticker() as progress:
-        decision = _opened(folder, key).check(release, epoch=epoch, table=table, progress=progress)
+        decision = _opened(folder, key).check(
+            release, epoch=epoch, table=table, top=_MANY if full or as_json else LISTED, progress=progress
+        )
         told = [] if as_json else lines(decision, full=full)
     _print(decision, told, as_json=as_json)
     return 2 if decision.passed is False else 0

@@ -50,7 +50,7 @@ def test_the_proposal_passes_the_audit_and_costs_less(
 ) -> None:
     plan = plan_for(write_table(tmp_path, people=10), **PLANS[name])
     assert sl.audit(plan, limit=limit).verdict.passed is False
-    found = sl.design(plan, limit=limit, grain=grain)
+    found = sl.design(plan, limit=limit, grain=grain, loss="variance")
     assert found.passed
     assert sl.audit(tomllib.loads(found.plan)).verdict.passed is True
     assert found.loss_designed <= found.loss_with_common_factor * (1 + 1e-5)
@@ -67,7 +67,9 @@ def test_a_common_weight_is_a_unit_of_the_noise(tmp_path: Path) -> None:
             {"name": by, "sql": f"SELECT {by}, SUM({weight} * hours) FROM data GROUP BY {by}"}
             for by in ("town", "job")
         )
-        designs.append(sl.design(plan_for(table, sums, noise=1.0 * weight, data=NUMBER), limit=0.5))
+        designs.append(
+            sl.design(plan_for(table, sums, noise=1.0 * weight, data=NUMBER), limit=0.5, loss="variance")
+        )
     plain, fourfold = ([one.stddev for one in found.noise] for found in designs)
     assert max(plain) > 1.0
     assert np.array(fourfold) == pytest.approx(4 * np.array(plain), rel=1e-4)
@@ -80,7 +82,7 @@ def test_no_noise_on_a_grid_is_better(tmp_path: Path) -> None:
         {"name": "most", "sql": "SELECT SUM(hours) FROM data WHERE id <> 'P3'"},
     )
     content = plan_for(write_table(tmp_path, people=8), releases, noise=5.0, data=NUMBER)
-    found = sl.design(content, limit=0.5)
+    found = sl.design(content, limit=0.5, loss="variance")
     grid = 5.0 * np.geomspace(1, 40, 11)
     least = least_loss_on_a_grid(content, grid, limit=0.5)
     assert found.loss_designed <= least * (1 + 1e-6)
@@ -100,7 +102,7 @@ def test_a_quick_audit_agrees_with_the_audit(tmp_path: Path) -> None:
         found = ceilings.audited(kept)
         least = 1.0 if found is None or found.least is None else found.least.lower
         assert quick.least(*ceilings._rows(kept)) == pytest.approx(least, rel=1e-6)
-    gone = sl.design(content, limit=0.5)
+    gone = sl.design(content, limit=0.5, loss="variance")
     assert gone.suppressed is not None
     assert sl.audit(tomllib.loads(gone.plan)).verdict.passed is True
 
@@ -118,7 +120,7 @@ def test_persons_with_several_rows_keep_the_limit_too(tmp_path: Path, values: st
     table.write_text("\n".join([*lines, *again]) + "\n")
     data = {**NUMBER, "max_rows_per_record": 2, "values": values}
     plan = plan_for(table, SUMS, noise=1.0, data=data, attacker={"prior": "cos2"}, **ACCEPT)
-    found = sl.design(plan, limit=0.4)
+    found = sl.design(plan, limit=0.4, loss="variance")
     assert sl.audit(tomllib.loads(found.plan)).verdict.passed is True
     assert found.loss_designed <= found.loss_with_common_factor
 
@@ -138,7 +140,7 @@ def test_weights_of_categories_are_left_to_the_audit(tmp_path: Path) -> None:
             data={**CATEGORY, "categories": ["red", "green", "blue", "none"]},
         )
         with pytest.raises(InvalidPlan, match="counts of one category each, without weights per row"):
-            sl.design(plan, limit=0.5)
+            sl.design(plan, limit=0.5, loss="variance")
 
 
 class TestWeightsThatCancel:
@@ -152,7 +154,7 @@ class TestWeightsThatCancel:
         data |= {"values": values, "max_rows_per_record": 3}
         release = {"name": "r", "sql": "SELECT SUM(w * x) AS n FROM data", "noise_stddev": 2.0}
         plan = {"data": data, "release": [release], "attacker": {"prior": "cos2"}}
-        return sl.design(plan, limit=0.9)
+        return sl.design(plan, limit=0.9, loss="variance")
 
     @pytest.mark.parametrize("values", ["constant", "independent"])
     def test_the_noise_is_what_the_largest_weight_needs(self, values: str) -> None:

@@ -122,15 +122,17 @@ class TestRefusals:
 
 
 def test_without_python_flint() -> None:
-    """Independent rows of many records need none; where it is needed, one line says so."""
+    """Small fractions need none; of everyone but one, 30 times, recipes are 29ths, and one line says so."""
     script = (
         "import sys; sys.modules['flint'] = None\n"
         "import numpy as np, sightline as sl\n"
         "rows = np.random.default_rng(0).integers(0, 2, (5, 300))\n"
         "found = sl.MembershipDesign(rows, noise=[1.0] * 5).exposures(domain=(0, 1))\n"
         "assert found.rank == 5 and not found.identifiable.any()\n"
+        "found = sl.MembershipDesign([[1, 1], [0, 1]], noise=[1.0] * 2).exposures(domain=(0, 1))\n"
+        "assert found.identifiable.all()\n"
         "try:\n"
-        "    sl.MembershipDesign([[1, 1], [0, 1]], noise=[1.0] * 2).exposures(domain=(0, 1))\n"
+        "    sl.MembershipDesign(1 - np.eye(30), noise=[1.0] * 30).exposures(domain=(0, 1))\n"
         "except sl.SightlineError as error:\n"
         "    print(error)\n"
         "try:\n"

@@ -413,17 +413,22 @@ def _uneven_rows(people: PersonTable | None) -> list[str]:
 
 
 def _bounded_sensitivities(findings: Findings) -> list[str]:
-    """Of mechanisms priced for any rows: those whose sensitivity is a bound that nobody may attain."""
-    plan, parts = findings.plan, findings.membership.partitions
-    if plan.privacy.sensitivity != "declared":
-        return []
-    return [
-        f'The largest change of a record in "{parts[p].name}" is bounded from above, over all places of its '
-        "rows: its noise may be more than it needs, and never less."
-        for p, strategy in findings.pricing.strategies.items()
-        if (running := plan.releases[parts[p].query].running) is not None
-        and not strategy.sensitivity(plan.data.max_rows_per_record, running.min_separation).exact
-    ]
+    """Mechanisms whose sensitivity is a bound that nobody may attain: over all places of rows, or where three
+    rows of this table would have to change against each other.
+    """
+    plan, parts, most = findings.plan, findings.membership.partitions, findings.membership.contributions
+    declared, lines = plan.privacy.sensitivity == "declared", []
+    for p, strategy in findings.pricing.strategies.items():
+        running = plan.releases[parts[p].query].running
+        apart = 0 if running is None else running.min_separation
+        exact = strategy.sensitivity(plan.data.max_rows_per_record, apart).exact
+        if not (exact if declared else most <= 2 or float(strategy.gram.min()) >= 0):
+            over = "places" if declared else "changes"
+            lines.append(
+                f'The largest change of a record in "{parts[p].name}" is bounded from above, over all {over} '
+                "of its rows: it costs no more than is stated, and may cost less."
+            )
+    return lines
 
 
 def assumptions(findings: Findings) -> tuple[str, ...]:

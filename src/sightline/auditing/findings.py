@@ -158,9 +158,14 @@ class Findings:
         if self.linear is None or rows.all():
             return self.linear
         if name not in self.made:
-            self.made[name] = findings_with(self, self.linear.linear.take(rows), up_to=up_to)
-        found: LinearFindings | None = self.made[name]
-        return found
+            some, seen = self.linear.linear.take(rows), self.linear.exposure
+            found = findings_with(self, some, up_to=up_to)
+            if found is not None:  # what all rows do not identify, some of them do not either
+                near = found.exposure.near & ((seen.directions > 0) | seen.undecided)
+                found = replace(found, exposure=replace(found.exposure, near=near))
+            self.made[name] = found
+        made: LinearFindings | None = self.made[name]
+        return made
 
     @property
     def least(self) -> Uncertainty | None:

@@ -82,6 +82,8 @@ def units_of_table(
     kinds = person_kinds(people, column, constant=constant)
     rows, weights = _rows_of(signatures, kinds.columns, counted, widths)
     units = _in_memory(rows, weights, widths, len(counted), kinds.starts, kinds.times, kinds.people, False)
+    if counted.all():  # then different columns are in different rows
+        units.__dict__["groups"] = kinds.columns
     return _summed(units, kinds.place) if constant else (units, kinds.place)
 
 

@@ -3,34 +3,56 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
+from scipy import sparse
 
-from sightline.arrays import IndexArray
+from sightline.arrays import FloatArray, IndexArray
 from sightline.labeled.asked_units import AskedUnits, Decided
 from sightline.labeled.row_integers import RowIntegers, modular
-from sightline.labeled.units import MANY_ROWS
+from sightline.labeled.units import MANY_ROWS, BoolArray
 from sightline.numerics import exact_library as flint
+from sightline.numerics import integers as exact
+from sightline.numerics.residuals import gamma
+
+NEAR_ONE = 1 - 1e-9  # a leverage that may be 1; what is below it by more than its error is refuted
 
 
-def decided(asked: AskedUnits, integers: RowIntegers | None, kept: IndexArray, *, disjoint: bool) -> Decided:
+def decided(
+    asked: AskedUnits,
+    integers: RowIntegers | None,
+    kept: IndexArray,
+    *,
+    disjoint: bool,
+    weights: Callable[[Any], FloatArray],
+    refuted: Callable[[IndexArray], BoolArray],
+) -> Decided:
     """Nothing is undecided, unless weights are so large, and so many, that nothing is exact.
 
     fᵀKf − bᵀM⁻b is zero on what is identifiable, and only there. ``kept`` are independent rows; if they are
-    ``disjoint``, no two of them have a person in common.
+    ``disjoint``, no two of them have a person in common. ``weights`` has M⁻b, up to rounding: what small
+    fractions near it prove identifiable needs no elimination, nor do units that are ``refuted``.
     """
     k, count = len(asked.kernel), len(asked.kinds)
     directions, yes = np.zeros(count, dtype=np.intp), np.zeros((count, k), dtype=np.bool_)
     undecided = np.full(count, integers is None)
     if integers is None or not count:
         return Decided(directions=directions, identifiable=yes, undecided=undecided)
-    prime, size = integers.prime(kept), asked.counts.shape[1]
+    size, whole = asked.counts.shape[1], integers.table.dtype != object
     if size > MANY_ROWS:
         return _decided_by_row(asked, integers, kept)
-    seen = (_seen_alone if disjoint and integers.table.dtype != object else _seen)(
-        asked, integers, kept, prime
-    )
-    for unit in range(count):
+    left_over = np.arange(count)
+    if size == k == 1 and whole and not disjoint:
+        proved = _proved(asked, integers, kept, weights)
+        directions[proved], yes[proved] = 1, True
+        left_over = np.flatnonzero(~proved)
+        left_over = left_over[~refuted(left_over)]
+        if not left_over.size:
+            return Decided(directions=directions, identifiable=yes, undecided=undecided)
+    prime = integers.prime(kept)
+    seen = (_seen_alone if disjoint and whole else _seen)(asked, integers, kept, prime, left_over)
+    for unit in left_over.tolist():
         square, own = asked.squares(unit).astype(int).tolist(), seen(unit)
         left = [
             [(entry - told) % prime for entry, told in zip(line, told_line, strict=True)]
@@ -42,22 +64,56 @@ def decided(asked: AskedUnits, integers: RowIntegers | None, kept: IndexArray, *
     return Decided(directions=directions, identifiable=yes, undecided=undecided)
 
 
+def seen_at_most(products: Any, images: FloatArray, weights: FloatArray, largest: float) -> FloatArray:
+    r"""An upper bound on bᵀM⁻¹b for columns b, from weights y near M⁻¹b; below fᵀKf nothing is identifiable.
+
+    With what is left of the equations, r = b − My, it is :math:`y^\top b + y^\top r + r^\top M^{-1} r`. M and
+    b are whole numbers, r is known to its rounding, and ``largest`` is at least the norm of M⁻¹.
+
+    >>> M, b = np.array([[2.0, 1.0], [1.0, 2.0]]), np.ones((2, 1))
+    >>> seen_at_most(M, b, b / 3, 1.0)
+    array([0.66666667])
+    """
+    rounding, sizes = gamma(len(images) + 4), np.abs(weights)
+    left = np.abs(images - products @ weights) + rounding * (np.abs(images) + abs(products) @ sizes)
+    seen = np.einsum("iu,iu->u", weights, images)
+    seen = seen + np.einsum("iu,iu->u", sizes, left + rounding * np.abs(images))
+    return np.asarray(seen + np.sum(left**2, axis=0) * largest * (1 + rounding))
+
+
+def _proved(
+    asked: AskedUnits, integers: RowIntegers, kept: IndexArray, weights: Callable[[Any], FloatArray]
+) -> BoolArray:
+    """Units of one column whose value small fractions of the rows give, proved in whole numbers."""
+    images = asked.images.tocsr()[kept]
+    numerators, denominators = exact.rounded(weights(images))
+    return exact.proved(
+        sparse.csr_array(integers.table[np.ix_(kept, kept)]),
+        numerators,
+        denominators,
+        images=images.astype(np.int64),
+        squares=np.rint(asked.kernel[0, 0] * asked.counts[:, 0]).astype(np.intp),
+    )
+
+
 def _seen(
-    asked: AskedUnits, integers: RowIntegers, kept: IndexArray, prime: int
+    asked: AskedUnits, integers: RowIntegers, kept: IndexArray, prime: int, units: IndexArray
 ) -> Callable[[int], list[list[int]]]:
-    """For every unit bᵀM⁻b."""
-    b, size = modular(asked.whole_images(integers)[kept], prime), asked.counts.shape[1]
+    """For some units bᵀM⁻b."""
+    size, place = asked.counts.shape[1], {unit: line for line, unit in enumerate(units.tolist())}
+    columns = (units[:, None] * size + np.arange(size)).ravel()
+    b = modular(asked.whole_images(integers)[np.ix_(kept, columns)], prime)
     products = b.transpose() * integers.modular(kept, kept, prime).solve(b)
 
     def of_unit(unit: int) -> list[list[int]]:
-        own = range(unit * size, (unit + 1) * size)
+        own = range(place[unit] * size, (place[unit] + 1) * size)
         return [[int(products[i, j]) for j in own] for i in own]
 
     return of_unit
 
 
 def _seen_alone(
-    asked: AskedUnits, integers: RowIntegers, kept: IndexArray, prime: int
+    asked: AskedUnits, integers: RowIntegers, kept: IndexArray, prime: int, _: IndexArray
 ) -> Callable[[int], list[list[int]]]:
     """The same of rows that share nobody: M is a diagonal, and thousands of units are no system to solve."""
     images, size, live = asked.images, asked.counts.shape[1], set(kept.tolist())

@@ -114,8 +114,8 @@ class RowIntegers:
 
 
 def modular(table: WholeArray, prime: int) -> Any:
-    """A table of whole numbers modulo a prime."""
-    return flint.nmod_mat(*table.shape, np.mod(table, prime).ravel().tolist(), prime)
+    """A table of whole numbers modulo a prime. Whole numbers first: FLINT takes them faster."""
+    return flint.nmod_mat(flint.fmpz_mat(*table.shape, table.ravel().tolist()), prime)
 
 
 def _weights(block: UnitBlock) -> FloatArray:

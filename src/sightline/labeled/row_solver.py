@@ -27,40 +27,25 @@ from scipy.linalg import eigh
 from sightline.arrays import FloatArray, IndexArray
 from sightline.labeled.asked_units import AnswerWeights, AskedUnits, Decided
 from sightline.labeled.dense_units import TableUnits
-from sightline.labeled.row_decisions import decided
+from sightline.labeled.independent_rows import PROOF, IndependentRows, eliminated, guessed
+from sightline.labeled.row_decisions import NEAR_ONE, decided, seen_at_most
 from sightline.labeled.row_forms import BallForm, RowForm, dot
 from sightline.labeled.row_integers import RowIntegers
 from sightline.labeled.row_products import ProductSums
 from sightline.labeled.unit_design import RowNoise, UnitPrior
 from sightline.labeled.units import MANY_ROWS, BoolArray, UnitStore, WholeArray
 from sightline.numerics import exact_library as flint
-from sightline.numerics import integers as exact
-from sightline.numerics import residues
 from sightline.numerics.residuals import gamma
-from sightline.progress import report
 
 # Beyond this error numbers are computed again in balls. Of small designs more digits are asked for: an
 # inverse of so many rows in balls takes 0.01 s.
 _COARSE = 1e-6
 _FINE, _FINE_ROWS, _FINE_UNITS = 1e-10, 64, 200
-_PROOF = 1e-3  # the error of an inverse that proves its rows independent: below 1 would do
 _BALL_ROWS = 400  # rows up to which weights are solved for over the rationals: 2 s
-# Fractions that residues are read as; all their denominators divide the common multiple of 1, …, 12.
-_LARGEST_DENOMINATOR, _LARGEST_NUMERATOR, _COMMON_MULTIPLE = 12, 1 << 24, 27_720
-_BELOW_PRIME = 2.0**60  # less than any prime that is drawn, with room for the rounding of what is compared
 _SHARED = 1e-9  # the error of forms up to which common eigenvectors lose no digits that count
 _TRUSTED = 0.1  # the error of an inverse with which weights are bounded
 _SAME_NOISE = 1e-9  # relatively: noise this near is equal when rows are put in order; it decides no bound
 _BITS = (256, 1024, 4096, 16384)  # working precisions of balls, one after the other
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class IndependentRows:
-    """Rows P that are independent, T of the others (rows × P, zero on P), and the inverse of P's products."""
-
-    rows: IndexArray
-    others: FloatArray
-    inverse: RowForm
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -109,35 +94,20 @@ class DenseSolver:
 
     def _independent(self) -> IndependentRows:
         """The sharpest rows that are independent."""
-        M, live = self.sums.matrix, np.flatnonzero(np.diagonal(self.sums.matrix) > 0)
+        live = np.flatnonzero(np.diagonal(self.sums.matrix) > 0)
         inverse = self._inverse(live)
         nothing, integers = np.zeros((self.numbers, 0)), None
-        if not inverse.error < _PROOF:
+        if not inverse.error < PROOF:
             integers = self.integers
         if integers is None:  # independent, or nothing is said about it
             return IndependentRows(rows=live, others=nothing, inverse=inverse)
         order = self._order[np.isin(self._order, live)]
-        prime = integers.prime(order)
-        report("finding numbers that follow from others", 0.0)
-        reduced, pivots = exact.reduce_rows(integers.modular(order, order, prime))
-        kept, others = order[pivots], order[np.setdiff1d(np.arange(order.size), pivots)]
-        if not others.size:
+        if self.sums.exact and (found := guessed(self.sums.matrix, order, self._inverse)) is not None:
+            return found
+        kept, others = eliminated(self.sums, integers, order)
+        if kept.size == order.size:
             return IndependentRows(rows=live, others=nothing, inverse=inverse)
-        columns = np.setdiff1d(np.arange(order.size), pivots).tolist()
-        lines = [[int(reduced[line, column]) for line in range(kept.size)] for column in columns]
-        T, proved = _fractions(np.array(lines, dtype=np.int64).reshape(others.size, kept.size), prime)
-        size = np.abs(T) @ np.abs(M[np.ix_(kept, kept)]) + np.abs(M[np.ix_(others, kept)])
-        square = np.abs(M[others, others]) + np.sum(np.abs(T) * np.abs(M[np.ix_(others, kept)]), axis=1)
-        # Whole numbers that are zero modulo the prime and smaller than it are zero: T is proved.
-        proved &= self.sums.exact & (np.maximum(size.max(axis=1), square) * _COMMON_MULTIPLE < _BELOW_PRIME)
-        if not proved.all():
-            solved = integers.whole(kept, kept).solve(integers.whole(kept, others[~proved])).tolist()
-            factors = integers.factors
-            values = np.array([[float(flint.arb(entry).mid()) for entry in line] for line in solved])
-            T[~proved] = values.T * factors[others[~proved], None] / factors[kept]
-        full = np.zeros((self.numbers, kept.size))
-        full[others] = T
-        return IndependentRows(rows=kept, others=full, inverse=self._inverse(kept))
+        return IndependentRows(rows=kept, others=others, inverse=self._inverse(kept))
 
     def _inverse(self, rows: IndexArray) -> RowForm:
         products = self.sums.matrix[np.ix_(rows, rows)]
@@ -162,7 +132,7 @@ class DenseSolver:
         :math:`V^\top M V = I` and :math:`V^\top R V = \Lambda` give :math:`(R + sM)^{-1} = V (\Lambda +
         s)^{-1} V^\top`.
         """
-        if not isinstance(self.units, TableUnits) or self.independent.inverse.error > _PROOF:
+        if not isinstance(self.units, TableUnits) or self.independent.inverse.error > PROOF:
             return None
         if self.weighted is not None and self.weighted[0].matrix is not self.sums.matrix:
             return None
@@ -185,7 +155,7 @@ class DenseSolver:
             form = RowForm.inverse(
                 R * r + M * s, kept, self.numbers, error=error, entries=rounding, given=(Y + Y.T) / 2
             )
-            if not form.error <= (_PROOF if name == "leverage" else _SHARED):
+            if not form.error <= (PROOF if name == "leverage" else _SHARED):
                 return None
             forms[name] = replace(form, projection=projection, weights=weights)
         return forms
@@ -287,7 +257,27 @@ class DenseSolver:
 
     def decide(self, asked: AskedUnits) -> Decided:
         """What is identifiable of some units: exact."""
-        return decided(asked, self.integers, self.independent.rows, disjoint=self._disjoint)
+        return decided(
+            asked,
+            self.integers,
+            self.independent.rows,
+            disjoint=self._disjoint,
+            weights=lambda images: (images.T @ self._own(self.leverage)).T,
+            refuted=lambda units: self._refuted(asked, units),
+        )
+
+    def _refuted(self, asked: AskedUnits, units: IndexArray) -> BoolArray:
+        """Units of one column that are not identifiable: see :func:`seen_at_most`."""
+        if not (self.sums.exact and self.leverage.error < _TRUSTED):
+            return np.zeros(units.size, dtype=np.bool_)
+        kept, X = self.independent.rows, self._own(self.leverage)
+        M, b = self.sums.matrix[np.ix_(kept, kept)], asked.images.tocsr()[kept][:, units].toarray()
+        y = X @ b
+        y += X @ (b - M @ y)
+        most = float(np.linalg.norm(X)) / (1 - 2 * self.leverage.error)
+        return np.asarray(
+            seen_at_most(M, b, y, most) < NEAR_ONE * asked.kernel[0, 0] * asked.counts[units, 0]
+        )
 
     @cached_property
     def _disjoint(self) -> bool:
@@ -473,15 +463,3 @@ def coarse_units(errors: FloatArray, rows: int) -> IndexArray:
     """Those whose errors are too large, in a design of so many rows."""
     fine = np.flatnonzero(~(errors <= _FINE))
     return fine if rows <= _FINE_ROWS and fine.size <= _FINE_UNITS else np.flatnonzero(~(errors <= _COARSE))
-
-
-def _fractions(table: WholeArray, prime: int) -> tuple[FloatArray, BoolArray]:
-    """Residues as fractions of small whole numbers, and the lines in which all of them are."""
-    values = np.full(table.shape, np.nan)
-    for denominator in range(1, _LARGEST_DENOMINATOR + 1):
-        times = residues.times(table, np.full_like(table, denominator), prime=prime)
-        signed = np.where(times > prime // 2, times - prime, times)
-        near = np.isnan(values) & (np.abs(signed) < _LARGEST_NUMERATOR)
-        values[near] = signed[near] / denominator
-    read = ~np.isnan(values).any(axis=1)
-    return np.where(np.isnan(values), 0.0, values), np.asarray(read)

@@ -17,6 +17,7 @@ from scipy import sparse
 
 from sightline.arrays import FloatArray, IndexArray
 from sightline.labeled.asked_units import AnswerWeights, AskedUnits, Decided
+from sightline.labeled.row_decisions import NEAR_ONE, seen_at_most
 from sightline.labeled.row_forms import RowForm
 from sightline.labeled.row_products import ProductSums
 from sightline.labeled.sparse_attacks import FEW_RECIPES, Dependencies, components_of, packed_solutions
@@ -25,6 +26,8 @@ from sightline.labeled.units import BoolArray, UnitBlock, UnitColumns
 from sightline.numerics.integers import proved, rounded
 from sightline.numerics.sparse_cholesky import SelectedInverse, SparseCholesky, factorise, selected_inverse
 from sightline.numerics.sparse_symbolic import SymbolicFactor, analyse
+
+_TRUSTED = 0.1  # the error of an inverse whose trace is a bound
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -196,9 +199,11 @@ class SparseSolver:
         totals = totals.reshape(units, k)
         if k > 1 or size == 1:
             directions = np.asarray(totals.any(axis=1), dtype=np.intp)
-            return Decided(
-                directions=directions, identifiable=totals, undecided=np.asarray(~totals.all(axis=1))
-            )
+            undecided = np.asarray(~totals.all(axis=1))
+            if k == 1:
+                left = np.flatnonzero(undecided)
+                undecided[left] = ~self._refuted(asked, left)
+            return Decided(directions=directions, identifiable=totals, undecided=np.asarray(undecided))
         _, columns = self._proved(asked, sparse.eye_array(asked.counts.size, format="csc"))
         columns = columns.reshape(units, size)
         directions = columns.sum(axis=1) + (totals[:, 0] & ~columns.all(axis=1))
@@ -206,6 +211,22 @@ class SparseSolver:
         seen = asked.block.people * np.trace(leverage, axis1=1, axis2=2) + 2 * off
         undecided = ~(seen < directions + 1 - 1e-9)
         return Decided(directions=directions, identifiable=totals, undecided=np.asarray(undecided))
+
+    def _refuted(self, asked: AskedUnits, units: IndexArray) -> BoolArray:
+        """Units of one column that are not identifiable: see :func:`seen_at_most`."""
+        factor, inverse, _ = self._factor
+        if not (self.sums.exact and inverse.relative_error < _TRUSTED):
+            return np.zeros(units.size, dtype=np.bool_)
+        kept, images = factor.kept, sparse.csc_array(asked.images)[:, units]
+        weights = np.zeros(images.shape)
+        for part, solved in packed_solutions(factor, self.__dict__["components"], images):
+            weights[:, part] = solved.toarray()
+        # The trace of an inverse is at least its norm.
+        same = self.pairs.first == self.pairs.second
+        largest = float(inverse.values[same].sum()) / (1 - 2 * inverse.relative_error)
+        M = sparse.csr_array(self.sums.matrix)[kept][:, kept]
+        seen = seen_at_most(M, images.toarray()[kept], weights[kept], largest)
+        return np.asarray(seen < NEAR_ONE * asked.kernel[0, 0] * asked.counts[units, 0])
 
     def weights(self, asked: AskedUnits, functionals: Any) -> AnswerWeights:
         """The errors of the best weights that give functionals, with a bound; the weights are exact, not

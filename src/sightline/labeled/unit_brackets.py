@@ -19,6 +19,7 @@ from sightline.arrays import FloatArray
 from sightline.labeled.bounds.coin import CoinPrior
 from sightline.labeled.bounds.target import Seen, TargetPrior
 from sightline.labeled.panels import PanelBlock
+from sightline.labeled.row_decisions import NEAR_ONE
 from sightline.labeled.row_products import RowProducts
 from sightline.labeled.row_solver import DenseSolver
 from sightline.labeled.sparse_row_solver import SparseSolver
@@ -28,7 +29,7 @@ from sightline.numerics.residuals import eigenvalues_at_most, gamma
 
 RowSolver = DenseSolver | SparseSolver
 _TINY = float(np.finfo(np.float64).tiny)
-_NEAR = 1 - 1e-9  # a leverage that may be 1; what is below it by more than its error is refuted
+
 _ROUGH = 1 << 20  # a weight below this is rounded by more than one in a million
 
 
@@ -90,7 +91,7 @@ class UnitBrackets:
             leverage, off = self.solver.leverage.read(block)
             seen = np.einsum("nij,ij->n", leverage, np.kron(np.eye(r), prior.kernel)) + 2 * k * off
             found |= {
-                "near": ~(block.people * seen < _NEAR) & touched[:, 0],
+                "near": ~(block.people * seen < NEAR_ONE) & touched[:, 0],
                 "information": sharpest,
             }
         return found
@@ -118,7 +119,7 @@ class UnitBrackets:
         found |= {"upper": upper[:, None], "error": error[:, None]}
         if self.upper:
             seen = block.at_most(solver.leverage, enough=0.9 / float(block.people.max()))
-            found |= {"near": ~(block.people * seen < _NEAR) & touched, "information": information}
+            found |= {"near": ~(block.people * seen < NEAR_ONE) & touched, "information": information}
         return found
 
     def _of_categories(self, block: PanelBlock) -> Arrays:
@@ -154,7 +155,7 @@ class UnitBrackets:
         if self.upper:
             enough = 0.9 * k / float(block.people.max())
             seen = block.mixed(K).at_most(solver.leverage, enough=enough) / k
-            found |= {"near": ~(block.people * seen < _NEAR) & touched[:, 0]}
+            found |= {"near": ~(block.people * seen < NEAR_ONE) & touched[:, 0]}
             found |= {"information": information.max(axis=1)}
         return found
 

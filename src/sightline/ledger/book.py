@@ -9,35 +9,31 @@ from __future__ import annotations
 import getpass
 import hashlib
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cache
 from os import PathLike
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sightline.arrays import IndexArray
 from sightline.auditing.plan import Plan, Release
 from sightline.auditing.reading import checked_plan, plan_file_text, with_limit
 from sightline.auditing.session import opened
 from sightline.errors import DamagedLedger, InvalidInput, InvalidPlan, require
-from sightline.ledger.decision import Decision, decide
+from sightline.ledger.decision import LISTED, Decision, decide
 from sightline.ledger.entries import Entry
 from sightline.ledger.entries import Membership as StoredMembership
+from sightline.ledger.export import write_table
 from sightline.ledger.folder import HEAD, Chain, LedgerFolder
 from sightline.ledger.frozen import Found, FrozenRelease, freeze, renumbered
-from sightline.ledger.history import PastRelease, history
-from sightline.ledger.people import PeopleKey, numbered
-from sightline.ledger.storage import (
-    files,
-    read_groups,
-    read_names,
-    renamed,
-    written_groups,
-    written_names,
-)
+from sightline.ledger.history import History, history
+from sightline.ledger.people import Hashes, PeopleKey, numbered
+from sightline.ledger.rows import PastRelease
+from sightline.ledger.storage import files, read_groups, read_people, renamed, written_groups, written_people
 from sightline.progress import Progress, reporting
 from sightline.report.files import check_new, write_new
 from sightline.tables.engines.address import scheme_of
@@ -57,7 +53,8 @@ class _State:
 
     chain: Chain
     head: dict[str, Any]
-    people: dict[str, int]  # the number of each name
+    hashes: Hashes  # of all people, by number
+    keys: list[str]  # theirs, where they are in clear
     past: tuple[PastRelease, ...]
 
     @property
@@ -87,7 +84,7 @@ class _Candidate:
     state: _State
     frozen: FrozenRelease
     added: PastRelease
-    new_names: list[str]  # of people whom the ledger does not know yet
+    new: IndexArray  # the places of people whom the ledger does not know yet
     decision: Decision
 
 
@@ -122,10 +119,10 @@ class Ledger:
         given = _head(_bytes(Path(head), "a head"), Path(head).name)
         plan = _plan(_with_source(given, Path(head).absolute().parent))
         require(
-            plan.data.max_rows_per_record == 1 and not plan.privacy.periods,
-            "a head with one row for each person, and without periods",
+            not plan.privacy.periods,
+            "a head without periods",
             got="another",
-            fix="make the row by [data] sql; other months are other entries",
+            fix="other months are other entries",
             error=InvalidPlan,
         )
         with opened(plan, Path()):
@@ -142,12 +139,13 @@ class Ledger:
         *,
         epoch: str = "",
         table: AnyPath | None = None,
-        top: int = 10,
+        top: int = LISTED,
         progress: Progress | None = None,
     ) -> Decision:
         """What this release would do after all others. Nothing is written.
 
-        ``table`` is another file with the columns of the head's, such as this month's.
+        ``table`` is another file with the columns of the head's, such as this month's; ``top`` people are
+        named of each list.
         """
         with reporting(progress):
             return self._candidate(_release(release), epoch, table, top).decision
@@ -159,7 +157,7 @@ class Ledger:
         epoch: str = "",
         table: AnyPath | None = None,
         despite: str = "",
-        top: int = 10,
+        top: int = LISTED,
         progress: Progress | None = None,
     ) -> tuple[Decision, int | None]:
         """Decide again, and append the release if everyone keeps the limit, or ``despite`` a stated reason.
@@ -219,6 +217,9 @@ class Ledger:
 
         ``head`` is such a hash that was kept: it must be that of an entry.
         """
+        for entry in self.log():  # hashes of all files first: then they are read
+            for file in entry.files:
+                self.folder.checked(file)
         state = self._state(every_file=True)
         hashes = [one.before for one in state.chain.entries[1:]] + [state.chain.last]
         if head is not None and head not in hashes:
@@ -237,9 +238,9 @@ class Ledger:
             check_new(file, force=False)
         state = self._state()
         require(bool(state.past), "a ledger with a release that counts", got="none")
-        made = history(state.limited_head, state.past, labels=_labels(state.people, {}, self.key))
-        with made.table() as relation, LedgerFolder(path.absolute().parent).draft() as draft:
-            relation.write_parquet(str(draft), compression="zstd")
+        made = _history(state.limited_head, state.past, label=_label(state.keys, dict))
+        with LedgerFolder(path.absolute().parent).draft() as draft:
+            write_table(made, draft)
             write_new(table, draft.read_bytes(), force=False, owner_only=True)
         data = made.plan.data.model_copy(update={"source": table.name})
         text = plan_file_text(made.plan.model_copy(update={"data": data}))
@@ -271,9 +272,9 @@ class Ledger:
             got=" and ".join(frozen.columns),
             fix="has the table changed?",
         )
-        person, new_names = numbered(state.people, frozen.names)
+        person, new = numbered(state.hashes, frozen.hashes)
         require(
-            not before or len(new_names) < len(frozen.names),
+            not before or new.size < len(person),
             "a table with people whom the ledger knows",
             got="another table, with none of them",
             fix="has the record's key changed?",
@@ -286,21 +287,21 @@ class Ledger:
             groups=renumbered(frozen.groups, person),
             found=frozen.found,
         )
-        present = dict(zip(person.tolist(), frozen.keys, strict=True))
-        everyone = {**state.people, **{one: len(state.people) + i for i, one in enumerate(new_names)}}
-        made = history(head, (*state.past, added), labels=_labels(everyone, present, self.key))
+        label = _label(state.keys, lambda: dict(zip(person.tolist(), frozen.keys, strict=True)))
+        made = _history(head, (*state.past, added), label=label)
         decision = decide(made, number=number, despite=state.despite, top=top)
-        return _Candidate(state=state, frozen=frozen, added=added, new_names=new_names, decision=decision)
+        return _Candidate(state=state, frozen=frozen, added=added, new=new, decision=decision)
 
     def _release_entry(self, candidate: _Candidate, despite: str) -> Entry:
         """The entry of a release; its files are stored."""
         frozen, added, state = candidate.frozen, candidate.added, candidate.state
         alike = next((one for one in reversed(state.past) if one.release.sql == added.release.sql), None)
         base = None if alike is None else renamed(alike.groups, alike.numbers, added.numbers)
-        new, hashed = candidate.new_names, bool(self.key.key)
+        new = candidate.new
+        keys = None if self.key.key else [frozen.keys[place] for place in new.tolist()]
         with files() as connection:
             text, changes, rows = written_groups(connection, self.folder, added.groups, base)
-            names = written_names(connection, self.folder, new, hashed=hashed) if new else b""
+            people = written_people(connection, self.folder, frozen.hashes[new], keys) if new.size else b""
         stem, status = f"{added.number:06d}", candidate.decision.result.verdict.status
         return _entry(
             state.chain,
@@ -316,7 +317,7 @@ class Ledger:
                 people=rows,
                 since=alike.number if alike is not None and changes else -1,
             ),
-            new_people=self.folder.store(names, f"{stem}.people.parquet") if new else None,
+            new_people=self.folder.store(people, f"{stem}.people.parquet") if new.size else None,
             private=self.folder.store(frozen.found.text(), f"{stem}.owner.json"),
             verdict="" if status is None else status.value,
             despite=despite,
@@ -324,17 +325,18 @@ class Ledger:
 
     def _state(self, *, every_file: bool = False) -> _State:
         """Read the ledger; with ``every_file`` the owner's files must be there, too."""
-        chain, hashed = self.folder.chain(), bool(self.key.key)
+        chain = self.folder.chain()
         cancelled = {one.cancels for one in chain.entries}
-        people: dict[str, int] = {}
+        hashes, keys = [np.zeros((0, 2), dtype=np.uint64)], list[str]()
         past: dict[int, PastRelease] = {}
         with files() as connection:
             for entry in chain.entries:
                 if entry.release is None or entry.members is None:
                     continue
                 if entry.new_people is not None:
-                    for name in read_names(connection, self.folder.checked(entry.new_people), hashed=hashed):
-                        people[name] = len(people)
+                    own, clear = read_people(connection, self.folder.checked(entry.new_people))
+                    hashes.append(own)
+                    keys += clear
                 earlier = past.get(entry.members.since)
                 base = renamed(earlier.groups, earlier.numbers, entry.numbers) if earlier else None
                 path = self.folder.checked(entry.members.file)
@@ -349,7 +351,8 @@ class Ledger:
         return _State(
             chain=chain,
             head=_head(self.folder.read(HEAD), HEAD),
-            people=people,
+            hashes=np.concatenate(hashes),
+            keys=keys,
             past=tuple(one for number, one in past.items() if number not in cancelled),
         )
 
@@ -411,14 +414,16 @@ def _check_name(chain: Chain, release: Release) -> None:
             )
 
 
-def _labels(people: Mapping[str, int], present: Mapping[int, str], key: PeopleKey) -> NDArray[np.object_]:
-    """What to call each person: their key if it is known, else their number."""
-    labels = np.array(
-        list(people) if not key.key else [f"#{place}" for place in people.values()], dtype=object
-    )
-    for place, name in present.items():
-        labels[place] = name
-    return labels
+def _label(keys: Sequence[str], present: Callable[[], Mapping[int, str]]) -> Callable[[int], str]:
+    """What to call a person: their key if it is known, else their number."""
+    now = cache(present)
+    return lambda person: now().get(person) or (keys[person] if keys else f"#{person}")
+
+
+def _history(
+    head: Mapping[str, Any], releases: Sequence[PastRelease], *, label: Callable[[int], str]
+) -> History:
+    return history(head, releases, kind=_plan(head).data.secret_kind, label=label)
 
 
 def _bytes(path: Path, what: str) -> bytes:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from sightline.arrays import IndexArray
 from sightline.auditing.assemble import assemble
 from sightline.auditing.budget import budget_report
 from sightline.auditing.exposed import describe
-from sightline.auditing.findings import Findings, LinearFindings, find, linear_findings
+from sightline.auditing.findings import Findings, LinearFindings, find
 from sightline.auditing.plan import AssumptionName, Plan
 from sightline.auditing.pricing import price
 from sightline.auditing.result import AuditResult, Exposed, Uncertainty, Unverified
@@ -22,6 +22,7 @@ from sightline.numerics.one_thread import blas_threads_for
 from sightline.progress import report
 from sightline.tables.published import without_queries
 
+LISTED = 3  # people by name and recipe, in each list
 _MOST_TRIES = 24  # audits of one search
 _LARGEST_FACTOR = 2.0**20
 MOST_MORE = 1_000  # copies that are looked for
@@ -46,7 +47,7 @@ class Decision:
     result: AuditResult  # of everything, with the release
     before: Standing
     after: Standing
-    newly_identifiable: tuple[Exposed, ...]
+    newly_identifiable: tuple[Exposed, ...]  # the first of them
     newly_below: tuple[Exposed, ...]
     already_below: tuple[Exposed, ...]  # through what was published before
     findings: Findings
@@ -61,7 +62,7 @@ class Decision:
     @cached_property
     def noise_factor(self) -> float | None:
         """The factor on this release's noise alone with which everyone keeps the limit; none if none does."""
-        if self.before.below or self.findings.linear is None:
+        if self.before.below:
             return None
         return _least_factor(lambda factor: self._shown(factor=factor))
 
@@ -83,8 +84,7 @@ class Decision:
             releases[place] = own.model_copy(update={"noise": noise, "times": own.times * copies})
         changed = plan.model_copy(update={"releases": tuple(releases)})
         membership = self.findings.membership
-        found = linear_findings(changed, membership, price(changed, membership))
-        return found is not None and not found.not_shown_records
+        return not find(changed, membership).not_shown
 
 
 def _least_factor(shown: Callable[[float], bool]) -> float | None:
@@ -107,35 +107,38 @@ def decide(past: History, *, number: int, despite: tuple[str, ...], top: int) ->
 
     ``despite`` has what was added despite a check.
     """
-    plan = past.plan
+    plan, membership = past.plan, past.membership
     first = past.sections_before(number)
-    with past.session() as session:
-        membership = past.as_found(session.membership(report))
-        with blas_threads_for(rows=len(membership.cells), columns=membership.signature_count):
-            report("finding who is exposed", 0.0)
-            findings = find(plan, membership)
-            totals, unfit = past.totals(membership) if past.values_found else (None, 0)
-            result = assemble(
-                findings,
-                top=top,
-                totals=None if totals is None else (lambda question: totals),
-                also=_not_found(past, plan, unfit),
-            )
-            after, before = findings.linear, findings.up_to(first - 1) if first else None
-            listed = [
-                () if found is None else describe(findings, found, found.most_exposed(columns, top), keys)
-                for keys in (session.keys(findings.membership),)
-                for found, columns in zip((after, after, before), _changed(before, after), strict=True)
-            ]
-            result.verdict  # noqa: B018  while the table is open
+    with blas_threads_for(rows=len(membership.cells), columns=membership.signature_count):
+        report("finding who is exposed", 0.0)
+        findings = find(plan, membership)
+        totals = cache(past.totals) if past.values_found else None
+        asked = {one.question for one in findings.questions} | {None}
+        unfit = 0 if totals is None else sum(totals(one)[1] for one in asked)
+        result = assemble(
+            findings,
+            top=top,
+            totals=None if totals is None else (lambda question: totals(question)[0]),
+            also=_not_found(past, plan, unfit),
+        )
+        report("comparing with what was published before", 0.5)
+        pairs = [(one, one.up_to(first - 1) if first else None) for one in (findings, *findings.questions)]
+        listed: list[list[Exposed]] = [[], [], []]
+        for one, before in pairs:
+            seen = (one.linear, one.linear, before)
+            for place, (found, columns) in enumerate(zip(seen, _changed(before, one.linear), strict=True)):
+                if found is not None and columns.size:
+                    chosen = found.most_exposed(columns, top)
+                    listed[place] += describe(one, found, chosen, past.keys)
+        result.verdict  # noqa: B018  on few threads
     return Decision(
         name=past.releases[-1].name,
         result=result,
-        before=_standing(findings, before, sections=first),
-        after=_standing(findings, after, sections=len(plan.releases)),
-        newly_identifiable=listed[0],
-        newly_below=listed[1],
-        already_below=listed[2],
+        before=_standing(findings, [before for _, before in pairs], sections=first),
+        after=_standing(findings, [one.linear for one, _ in pairs], sections=len(plan.releases)),
+        newly_identifiable=tuple(listed[0]),
+        newly_below=tuple(listed[1]),
+        already_below=tuple(listed[2]),
         findings=findings,
         first=first,
         despite=despite,
@@ -155,18 +158,30 @@ def _changed(
     return np.flatnonzero(identified), np.flatnonzero(below), were
 
 
-def _standing(findings: Findings, found: LinearFindings | None, *, sections: int) -> Standing:
-    plan, membership = findings.plan, findings.membership
+def _standing(findings: Findings, seen: Sequence[LinearFindings | None], *, sections: int) -> Standing:
+    """Where people stand after some sections of the plan: of the secret, and of the worst question about it.
+
+    ``seen`` has what is seen then, of the secret and of each question.
+    """
+    plan, membership, pricing = findings.plan, findings.membership, findings.pricing
     if not sections:
         return Standing(identifiable=0, below=0, least=None, epsilon={})
     if sections < len(plan.releases):
         plan = plan.model_copy(update={"releases": plan.releases[:sections]})
         membership = without_queries(membership, range(sections, len(findings.plan.releases)))
+        pricing = price(plan, membership)
+    found = [one for one in seen if one is not None]
+    if findings.linear is None:  # then what powers of the secret leave counts
+        alone = Findings(plan=plan, membership=membership, pricing=pricing, linear=None)
+        below, brackets = alone.not_shown, [alone.least]
+    else:
+        below, brackets = 0, []
+    brackets += [one.least for one in found]
     return Standing(
-        identifiable=0 if found is None else found.identifiable_records,
-        below=0 if found is None else found.not_shown_records,
-        least=None if found is None else found.least,
-        epsilon=budget_report(plan, membership, price(plan, membership)).spent,
+        identifiable=max((one.identifiable_records for one in found), default=0),
+        below=max([below, *(one.not_shown_records for one in found)]),
+        least=min((one for one in brackets if one), key=lambda one: (one.lower, one.upper), default=None),
+        epsilon=budget_report(plan, membership, pricing).spent,
     )
 
 

@@ -31,15 +31,26 @@ class StoredFile(_Part):
     sha256: str
 
 
+class Aggregate(_Part):
+    """One number for each group: what is added up or averaged of its people, and under which noise."""
+
+    statistic: Literal["mean", "sum"]
+    feature: Literal["value", "indicator", "power", "threshold", "band", "clipped"]
+    law: str  # of the noise
+    sizes: Annotated[tuple[float, ...], _Many]  # of the noise on each group
+    label: str = ""
+    above: bool = True  # false: 1 minus the feature
+    levels: Annotated[tuple[float | None, ...], _Many] = ()  # a power, a threshold, or two ends of a range
+    closed: Annotated[tuple[bool, ...], _Many] = ()  # whether each level belongs to what lies above it
+    categories: Annotated[tuple[str, ...], _Many] = ()
+
+
 class FrozenNumbers(_Part):
     """Numbers of one release over the same groups of people: one column of the ledger's table."""
 
     column: str
     groups: Annotated[tuple[str, ...], _Many]  # the group of each code, for people
-    aggregates: Annotated[tuple[str, ...], _Many]  # SQL over the secret and the column's weight
-    labels: Annotated[tuple[str, ...], _Many]
-    laws: Annotated[tuple[str, ...], _Many]  # of the noise on each aggregate
-    sizes: Annotated[tuple[Annotated[tuple[float, ...], _Many], ...], _Many]  # and by group how much
+    aggregates: Annotated[tuple[Aggregate, ...], _Many]
     weight: str = ""  # the column of the rows' weights; empty if all are 1
 
 
@@ -79,6 +90,12 @@ class Entry(_Part):
     # cancel, limit
     cancels: int = -1
     limit: float = 0.0
+
+    @property
+    def files(self) -> tuple[StoredFile, ...]:
+        """The files that belong to it."""
+        own = (None if self.members is None else self.members.file, self.new_people, self.private)
+        return tuple(one for one in own if one is not None)
 
     def text(self) -> bytes:
         """The entry as its file has it, with its own digest at the end."""

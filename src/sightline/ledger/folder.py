@@ -92,17 +92,19 @@ class LedgerFolder:
         return True
 
     def start(self, head: bytes, entry: Entry) -> None:
-        """Make the folder with its head and its first entry."""
+        """Make the folder with its head and its first entry. What a killed start has left is used."""
+        taken = InvalidInput(f"expected a new or an empty folder, got {str(self.path)!r} with files")
         try:
             self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
-            if any(not one.name.startswith(_DRAFT) for one in self.path.iterdir()):
-                raise InvalidInput(f"expected a new or an empty folder, got {str(self.path)!r} with files")
-            self._write(HEAD, head, may_exist=False)
+            if any(one.name != HEAD and not one.name.startswith(_DRAFT) for one in self.path.iterdir()):
+                raise taken
         except FileExistsError:
             raise InvalidInput(f"expected a new folder, got {str(self.path)!r}, which exists") from None
         except OSError as error:
             raise self._unwritable(error) from None
-        self.append(entry)
+        self._write(HEAD, head, may_exist=True)
+        if self.read(HEAD) != head or not self.append(entry):
+            raise taken
 
     @contextmanager
     def draft(self) -> Iterator[Path]:

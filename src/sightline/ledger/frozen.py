@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -18,20 +18,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sightline.arrays import FloatArray, IndexArray
-from sightline.auditing.lowering import LINEAR
 from sightline.auditing.plan import Plan, Release
 from sightline.auditing.pricing import Pricing, price
-from sightline.auditing.session import Session, opened
+from sightline.auditing.session import opened
 from sightline.errors import InvalidPlan, require
+from sightline.ledger.aggregates import aggregate_of, aggregated
 from sightline.ledger.entries import FrozenNumbers
-from sightline.ledger.people import PeopleKey
+from sightline.ledger.people import Hashes, PeopleKey
 from sightline.noise.published import PublishedLaw
 from sightline.progress import report
-from sightline.tables.membership import Cell, Feature, Membership, Occurring, Partition, Statistic
-from sightline.tables.records import row_records
-from sightline.tables.sql.fragments import literal, quoted
+from sightline.tables.membership import Cell, Membership, Occurring
+from sightline.tables.records import RowRecords, row_records
 from sightline.tables.sql.scope import find_column
-from sightline.tables.subject import SecretKind
 
 IN_NO_GROUP = -1
 _SPREAD = tuple(field.name for field in fields(Occurring))
@@ -39,24 +37,39 @@ _SPREAD = tuple(field.name for field in fields(Occurring))
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Groups:
-    """For some people, by number, the group of each column, and their weight in it."""
+    """For some people, by number, the group of each column, and their weight in it.
+
+    A person with several rows is there several times, at places 0, 1 and so on.
+    """
 
     person: IndexArray  # ascending
-    codes: IndexArray  # people × columns
-    weights: FloatArray  # people × columns; 1 where a column has no weights
+    place: IndexArray  # of the row among those of its person
+    codes: NDArray[np.int32]  # rows × columns
+    weights: FloatArray  # rows × columns; 1 where a column has no weights
     known: NDArray[np.bool_]  # whether the attacker knows the person's secret
+
+    @property
+    def plain(self) -> bool:
+        """Whether every person has one row, without weights."""
+        return not (self.place.any() or np.any(self.weights != 1))
+
+    def row(self, width: int) -> IndexArray:
+        """A number for each person and place, if a person has at most ``width`` rows."""
+        return self.person * width + self.place
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
     """What the values of the table showed when the release was made. For the owner only."""
 
-    sums: tuple[tuple[tuple[float, ...], ...], ...]  # column × aggregate × group: the true sum of the secrets
+    sums: tuple[tuple[tuple[float, ...], ...], ...]  # column × aggregate × group: of secrets nobody knows
     occurring: dict[str, Any]  # how the secret was spread: the fields of Occurring, with lists for arrays
     derived: tuple[str, ...]  # columns that look like the secret
     dropped: int
     clipped: int
     unaudited: dict[str, int]  # of the release's SQL, as UnauditedRows counts them
+    adds_up: bool = False  # whether the secret is a sum of rows whose numbers differ
+    alike: int = 0  # persons with several rows, all of one value
 
     def text(self) -> bytes:
         """As a file."""
@@ -87,9 +100,9 @@ class FrozenRelease:
 
     release: Release
     numbers: tuple[FrozenNumbers, ...]
-    names: tuple[str, ...]  # what the ledger calls each of the people
-    keys: tuple[str, ...]  # and their keys in the table
-    groups: Groups  # ``person`` is the place in ``names``
+    hashes: Hashes  # of the people who are in some group
+    keys: list[str]  # and their keys in the table
+    groups: Groups  # ``person`` is the place in ``keys``
     found: Found
     table: str  # a digest of the rows
     columns: tuple[str, ...]  # the kinds of the record's and the secret's column
@@ -104,48 +117,60 @@ def freeze(plan: Plan, base: Path, release: Release, *, number: int, key: People
         fix="a ledger has no budget to share, because it does not know what comes later",
         error=InvalidPlan,
     )
+    require(
+        not release.factored,
+        f"release {release.name[:60]!r}: noise of its own on every number",
+        got="a mechanism whose numbers share noise",
+        fix="an entry states the noise of each number, and what they share would be lost",
+        error=InvalidPlan,
+    )
     alone = plan.model_copy(update={"releases": (release,)})
     with opened(alone, base) as session:
         report("reading the table", 0.0)
         membership = session.membership(report)
-        _check(release, membership)
+        where = f"release {release.name[:60]!r}"
+        require(bool(membership.cells), f"{where}: numbers about the secret", got="none", error=InvalidPlan)
         rows = row_records(session.engine, session.queries, session.subject)
-        numbers, columns = _numbers(session, membership, price(alone, membership), number)
+        numbers, columns = _numbers(membership, price(alone, membership), number)
         own = [find_column(session.engine.columns(), name) for name in (plan.data.record, plan.data.secret)]
     parts = [column[0] for column in columns]
-    codes = membership.signatures[rows.signature][:, parts].astype(np.intp)
-    weights = np.stack([membership.weights_in(p)[rows.signature] for p in parts], axis=1)
-    secrets = [_aggregated(membership.partitions[p], rows.secret) for column in columns for p in column]
-    sums, place = [], iter(secrets)
-    for line, column in enumerate(columns):
-        inside, size = codes[:, line] >= 0, len(numbers[line].groups)
-        sums.append(
-            tuple(
-                tuple(np.bincount(codes[inside, line], (weights[:, line] * values)[inside], size).tolist())
-                for values in (next(place) for _ in column)
-            )
-        )
+    codes = membership.signatures[:, parts].astype(np.int32)[rows.signature]
+    weights = np.stack([membership.weights_in(p) for p in parts], axis=1)[rows.signature]
     found = Found(
-        sums=tuple(sums),
+        sums=tuple(
+            tuple(_sums(membership, p, rows, codes[:, line], weights[:, line]) for p in column)
+            for line, column in enumerate(columns)
+        ),
         occurring={name: _listed(getattr(membership.occurring, name)) for name in _SPREAD},
         derived=membership.derived,
         dropped=membership.dropped,
         clipped=membership.clipped,
         unaudited=asdict(membership.unaudited[0]),
+        adds_up=membership.adds_up,
+        alike=0 if membership.persons is None else membership.persons.alike,
     )
-    names = key.names(rows.keys)
-    lines = "\n".join(names).encode() + "\n".join(map(repr, rows.secret.tolist())).encode()
-    kept = np.flatnonzero((codes >= 0).any(axis=1))
+    inside = np.flatnonzero((codes >= 0).any(axis=1))
+    first = np.diff(rows.person[inside], prepend=-1) > 0  # the first row of a person
+    person = np.cumsum(first) - 1
+    start = np.flatnonzero(first)
+    keys = [rows.keys[place] for place in inside[start].tolist()]
+    hashes = key.hashes(keys)
+    secrets = "\n".join(rows.secret).encode() if rows.secret.dtype == object else rows.secret.tobytes()
+    told = hashes.tobytes() + secrets
     return FrozenRelease(
         release=release,
         numbers=numbers,
-        names=tuple(names[place] for place in kept.tolist()),
-        keys=tuple(rows.keys[place] for place in kept.tolist()),
+        hashes=hashes,
+        keys=keys,
         groups=Groups(
-            person=np.arange(kept.size), codes=codes[kept], weights=weights[kept], known=rows.known[kept]
+            person=person,
+            place=np.arange(inside.size) - start[person],
+            codes=codes[inside],
+            weights=weights[inside],
+            known=rows.known[inside],
         ),
         found=found,
-        table=key.digest(hashlib.sha256(lines).digest()).hex(),
+        table=key.digest(hashlib.sha256(told).digest()).hex(),
         columns=tuple(column.kind.value for column in own),
     )
 
@@ -154,28 +179,18 @@ def _listed(value: Any) -> Any:
     return value.tolist() if isinstance(value, np.ndarray) else value
 
 
-def _check(release: Release, membership: Membership) -> None:
-    where = f"release {release.name[:60]!r}"
-    require(
-        membership.contributions <= 1,
-        "one row for each person",
-        got="several of one",
-        fix="make one of them by [data] sql in the ledger's head; another month is another entry",
-        error=InvalidPlan,
-    )
-    strange = [part.name for part in membership.partitions if part.feature not in LINEAR]
-    require(
-        not strange,
-        f"{where}: means, sums and counts of the secret",
-        got=f"{strange[0][:60]!r}" if strange else "",
-        fix="a ledger keeps no values, from which powers and counts above a level would be judged",
-        error=InvalidPlan,
-    )
-    require(bool(membership.cells), f"{where}: numbers about the secret", got="none", error=InvalidPlan)
+def _sums(
+    membership: Membership, p: int, rows: RowRecords, codes: NDArray[np.int32], weights: FloatArray
+) -> tuple[float, ...]:
+    """The true sum of each group of a partition, over the people whom the attacker does not know."""
+    inside = (codes >= 0) & ~rows.known
+    values = (weights * aggregated(membership.partitions[p], rows.secret))[inside]
+    size = int(membership.starts[p + 1] - membership.starts[p])
+    return tuple(np.bincount(codes[inside], values, size).tolist())
 
 
 def _numbers(
-    session: Session, membership: Membership, pricing: Pricing, number: int
+    membership: Membership, pricing: Pricing, number: int
 ) -> tuple[tuple[FrozenNumbers, ...], list[list[int]]]:
     """The release's numbers by the groups that they are about, and the partitions of each."""
     filled = sorted({cell.partition for cell in membership.cells})
@@ -186,7 +201,6 @@ def _numbers(
     found = []
     for place, parts in enumerate(columns.values()):
         name = f"r{number}" if len(columns) == 1 else f"r{number}_{place + 1}"
-        weight = f"w{name[1:]}" if membership.partitions[parts[0]].weighted else ""
         labels = _distinct([membership.partitions[p].label or "value" for p in parts])
         found.append(
             FrozenNumbers(
@@ -194,11 +208,16 @@ def _numbers(
                 groups=tuple(
                     _distinct([", ".join(cell.key) or "all" for cell in _cells(membership, parts[0])])
                 ),
-                aggregates=tuple(_sql(session, membership.partitions[p], weight) for p in parts),
-                labels=tuple(labels) if len(parts) > 1 else ("",),
-                laws=tuple(pricing.laws[p].value for p in parts),
-                sizes=tuple(_sizes(pricing, p) for p in parts),
-                weight=weight,
+                aggregates=tuple(
+                    aggregate_of(
+                        membership.partitions[p],
+                        label=label if len(parts) > 1 else "",
+                        law=pricing.laws[p].value,
+                        sizes=_sizes(pricing, p),
+                    )
+                    for p, label in zip(parts, labels, strict=True)
+                ),
+                weight=f"w{name[1:]}" if membership.partitions[parts[0]].weighted else "",
             )
         )
     return tuple(found), list(columns.values())
@@ -226,35 +245,9 @@ def _distinct(names: Sequence[str]) -> list[str]:
     return found
 
 
-def _sql(session: Session, part: Partition, weight: str) -> str:
-    """A partition's aggregate over the ledger's own table."""
-    secret, factor = quoted(session.subject.secret), quoted(weight) if weight else "1"
-    negation = "" if part.above else "NOT "
-    if part.feature is Feature.INDICATOR:
-        among = f"{secret} {negation}IN ({', '.join(map(literal, part.categories))})"
-        value = f"CASE WHEN {among} THEN {factor} ELSE 0 END"
-    elif session.subject.kind is SecretKind.BOOLEAN:
-        value = f"CASE WHEN {negation}{secret} THEN {factor} ELSE 0 END"
-    else:
-        value = f"{factor} * {secret}" if weight else secret
-    return f"{'AVG' if part.statistic is Statistic.MEAN else 'SUM'}({value})"
-
-
-def _aggregated(part: Partition, secrets: NDArray[np.generic]) -> FloatArray:
-    """What a partition adds up of each row, before its weight."""
-    if part.feature is not Feature.INDICATOR:
-        values = np.asarray(secrets, dtype=np.float64)
-        return values if part.above else 1.0 - values
-    return np.asarray(np.isin(secrets, list(part.categories)) == part.above, dtype=np.float64)
-
-
 def renumbered(groups: Groups, person: IndexArray) -> Groups:
     """The same with other numbers of the people, in ascending order."""
-    order = np.argsort(person)
-    return replace(
-        groups,
-        person=person[order],
-        codes=groups.codes[order],
-        weights=groups.weights[order],
-        known=groups.known[order],
-    )
+    own = person[groups.person]
+    order = np.argsort(own, kind="stable")
+    arrays = {field.name: getattr(groups, field.name)[order] for field in fields(Groups)}
+    return Groups(**{**arrays, "person": own[order]})

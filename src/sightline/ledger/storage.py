@@ -15,12 +15,14 @@ from sightline.errors import DamagedLedger
 from sightline.ledger.entries import FrozenNumbers
 from sightline.ledger.folder import LedgerFolder
 from sightline.ledger.frozen import IN_NO_GROUP, Groups
+from sightline.ledger.people import Hashes
 from sightline.tables.sql.fragments import literal
 
 if TYPE_CHECKING:
     import duckdb
 
 Files: TypeAlias = "duckdb.DuckDBPyConnection"
+_SURELY_FEWER = 8  # times fewer rows are fewer bytes: the whole file need not be made to compare
 Columns = dict[str, NDArray[np.generic]]
 
 
@@ -37,14 +39,14 @@ def written_groups(
     connection: Files, folder: LedgerFolder, groups: Groups, base: Groups | None
 ) -> tuple[bytes, bool, int]:
     """The bytes of a file, whether it has the changes since ``base`` only, and its rows."""
-    whole = _written(connection, folder, _columns(groups))
-    if base is None:
-        return whole, False, groups.person.size
-    changes = _changes(groups, base)
-    changed = _written(connection, folder, _columns(changes))
-    if len(changed) < len(whole):
-        return changed, True, changes.person.size
-    return whole, False, groups.person.size
+    changed = None
+    if base is not None and groups.plain:
+        changes = _changes(groups, base)
+        changed = _written(connection, folder, _columns(changes)), True, changes.person.size
+        if _SURELY_FEWER * changes.person.size < groups.person.size:
+            return changed
+    whole = _written(connection, folder, _columns(groups)), False, groups.person.size
+    return changed if changed is not None and len(changed[0]) < len(whole[0]) else whole
 
 
 def read_groups(connection: Files, path: Path, base: Groups | None, columns: int) -> Groups:
@@ -52,68 +54,74 @@ def read_groups(connection: Files, path: Path, base: Groups | None, columns: int
     answer = _read(connection, path)
     try:
         person = np.asarray(answer["person"], dtype=np.intp)
-        codes = np.stack([np.asarray(answer[f"c{one}"], dtype=np.intp) for one in range(columns)], axis=1)
-        weights = np.ones(codes.shape)
-        for one in range(columns):
-            weights[:, one] = answer.get(f"w{one}", weights[:, one])
-        known = np.asarray(answer.get("known", np.zeros(person.size)), dtype=np.bool_)
+        codes = np.stack([np.asarray(answer[f"c{one}"], dtype=np.int32) for one in range(columns)], axis=1)
+        weights = np.broadcast_to(1.0, codes.shape)
+        if any(f"w{one}" in answer for one in range(columns)):
+            ones = np.ones(person.size)
+            weights = np.stack([np.asarray(answer.get(f"w{one}", ones)) for one in range(columns)], axis=1)
+        nobody = np.broadcast_to(False, person.shape)
+        own = Groups(
+            person=person,
+            place=np.asarray(answer.get("place", np.broadcast_to(0, person.shape)), dtype=np.intp),
+            codes=codes,
+            weights=weights,
+            known=np.asarray(answer.get("known", nobody), dtype=np.bool_),
+        )
     except (KeyError, ValueError, TypeError):
         raise DamagedLedger(f"expected the people of a release in {path.name}, got another table") from None
-    own = Groups(person=person, codes=codes, weights=weights, known=known)
     return own if base is None else _applied(own, base)
 
 
 def renamed(base: Groups, before: Sequence[FrozenNumbers], after: Sequence[FrozenNumbers]) -> Groups | None:
     """The groups of another release by the codes of this one; none if the two are not alike."""
-    if len(before) != len(after) or any(one.weight for one in (*before, *after)):
+    if len(before) != len(after) or not base.plain:
         return None
+    if all(old.groups == new.groups for old, new in zip(before, after, strict=True)):
+        return base
     codes = np.empty_like(base.codes)
     for line, (old, new) in enumerate(zip(before, after, strict=True)):
         place = {name: code for code, name in enumerate(new.groups)}
-        mapped = np.array(
-            [*(place.get(name, IN_NO_GROUP) for name in old.groups), IN_NO_GROUP], dtype=np.intp
-        )
-        codes[:, line] = mapped[base.codes[:, line]]
-    return _kept(base, codes, base.known)
-
-
-def _kept(base: Groups, codes: IndexArray, known: NDArray[np.bool_]) -> Groups:
-    """Those who are in some group."""
+        mapped = [*(place.get(name, IN_NO_GROUP) for name in old.groups), IN_NO_GROUP]
+        codes[:, line] = np.array(mapped, dtype=np.int32)[base.codes[:, line]]
     inside = (codes >= 0).any(axis=1)
-    return Groups(
-        person=base.person[inside], codes=codes[inside], weights=base.weights[inside], known=known[inside]
-    )
+    return _plain(base.person[inside], codes[inside], base.known[inside])
+
+
+def _plain(person: IndexArray, codes: NDArray[np.int32], known: NDArray[np.bool_]) -> Groups:
+    """The groups of people with one row each, without weights."""
+    none, ones = np.broadcast_to(0, person.shape), np.broadcast_to(1.0, codes.shape)
+    return Groups(person=person, place=none, codes=codes, weights=ones, known=known)
 
 
 def _changes(groups: Groups, base: Groups) -> Groups:
     """The people whose groups differ, with those they are in now; in no group if they are gone."""
-    everyone = np.union1d(groups.person, base.person)
-    now, before = _over(groups, everyone), _over(base, everyone)
-    differ = (now.codes != before.codes).any(axis=1) | (now.known != before.known)
-    return Groups(
-        person=everyone[differ], codes=now.codes[differ], weights=now.weights[differ], known=now.known[differ]
-    )
+    size = 1 + max(int(groups.person.max(initial=0)), int(base.person.max(initial=0)))
+    codes = np.full((2, size, groups.codes.shape[1]), IN_NO_GROUP, dtype=np.int32)
+    known = np.zeros((2, size), dtype=np.bool_)
+    for line, one in enumerate((groups, base)):
+        codes[line, one.person], known[line, one.person] = one.codes, one.known
+    differ = np.flatnonzero((codes[0] != codes[1]).any(axis=1) | (known[0] != known[1]))
+    return _plain(differ, codes[0, differ], known[0, differ])
 
 
 def _applied(changes: Groups, base: Groups) -> Groups:
-    everyone = np.union1d(changes.person, base.person)
-    found, own = _over(base, everyone), np.searchsorted(everyone, changes.person)
-    found.codes[own] = changes.codes
-    found.known[own] = changes.known
-    return _kept(found, found.codes, found.known)
-
-
-def _over(groups: Groups, everyone: IndexArray) -> Groups:
-    """The groups of more people, who are in none."""
-    own = np.searchsorted(everyone, groups.person)
-    codes = np.full((everyone.size, groups.codes.shape[1]), IN_NO_GROUP, dtype=np.intp)
-    known = np.zeros(everyone.size, dtype=np.bool_)
-    codes[own], known[own] = groups.codes, groups.known
-    return Groups(person=everyone, codes=codes, weights=np.ones(codes.shape), known=known)
+    place = np.searchsorted(base.person, changes.person)
+    there = np.append(base.person, -1)[place] == changes.person
+    gone, new = there & (changes.codes < 0).all(axis=1), ~there
+    codes, known = base.codes.copy(), base.known.copy()
+    codes[place[there]], known[place[there]] = changes.codes[there], changes.known[there]
+    after = place[new] - np.searchsorted(place[gone], place[new])  # once those who are gone are taken out
+    return _plain(
+        np.insert(np.delete(base.person, place[gone]), after, changes.person[new]),
+        np.insert(np.delete(codes, place[gone], axis=0), after, changes.codes[new], axis=0),
+        np.insert(np.delete(known, place[gone]), after, changes.known[new]),
+    )
 
 
 def _columns(groups: Groups) -> Columns:
     found: Columns = {"person": groups.person.astype(np.int32)}
+    if groups.place.any():
+        found["place"] = groups.place.astype(np.int32)
     small = np.int16 if groups.codes.max(initial=0) < 2**15 else np.int32
     for line, codes in enumerate(groups.codes.T):
         found[f"c{line}"] = codes.astype(small)
@@ -124,32 +132,40 @@ def _columns(groups: Groups) -> Columns:
     return found
 
 
-def written_names(connection: Files, folder: LedgerFolder, names: Sequence[str], *, hashed: bool) -> bytes:
-    """The bytes of a file with the names of new people, in the order of their numbers."""
-    columns: Columns = {"name": np.array(names, dtype=object)}
-    return _written(connection, folder, columns, "UNHEX(name) AS name" if hashed else "name")
+def written_people(
+    connection: Files, folder: LedgerFolder, hashes: Hashes, keys: Sequence[str] | None
+) -> bytes:
+    """The bytes of a file with the hashes of new people, in the order of their numbers; and keys in clear."""
+    columns: Columns = {"h0": hashes[:, 0].copy(), "h1": hashes[:, 1].copy()}
+    if keys is not None:
+        columns["key"] = np.array(keys, dtype=object)
+    return _written(connection, folder, columns)
 
 
-def read_names(connection: Files, path: Path, *, hashed: bool) -> list[str]:
-    """The names in such a file."""
-    answer = _read(connection, path, "LOWER(HEX(name)) AS name" if hashed else "name")
-    return [str(name) for name in answer["name"].tolist()]
+def read_people(connection: Files, path: Path) -> tuple[Hashes, list[str]]:
+    """The hashes in such a file, and the keys, if it has them."""
+    answer = _read(connection, path)
+    try:
+        hashes = np.stack([np.asarray(answer[name], dtype=np.uint64) for name in ("h0", "h1")], axis=1)
+    except (KeyError, ValueError, TypeError):
+        raise DamagedLedger(f"expected people in {path.name}, got another table") from None
+    return hashes, list(map(str, answer["key"].tolist())) if "key" in answer else []
 
 
-def _written(connection: Files, folder: LedgerFolder, columns: Columns, listed: str = "*") -> bytes:
+def _written(connection: Files, folder: LedgerFolder, columns: Columns) -> bytes:
     with folder.draft() as draft:
         connection.register("columns", columns)
         connection.execute(
-            f"COPY (SELECT {listed} FROM columns) TO {literal(str(draft))} (FORMAT parquet, COMPRESSION zstd)"
+            f"COPY (SELECT * FROM columns) TO {literal(str(draft))} (FORMAT parquet, COMPRESSION zstd)"
         )
         return draft.read_bytes()
 
 
-def _read(connection: Files, path: Path, listed: str = "*") -> Columns:
+def _read(connection: Files, path: Path) -> Columns:
     import duckdb
 
     try:
-        found = connection.execute(f"SELECT {listed} FROM read_parquet({literal(str(path))})").fetchnumpy()
+        found = connection.execute(f"SELECT * FROM read_parquet({literal(str(path))})").fetchnumpy()
     except duckdb.Error:
         raise DamagedLedger(f"expected a Parquet file, got {path.name}, which is none") from None
     return {name: np.asarray(values) for name, values in found.items()}

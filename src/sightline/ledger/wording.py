@@ -6,7 +6,6 @@ from sightline.auditing.result import Exposed
 from sightline.format import count, number, percent_at_most
 from sightline.ledger.decision import MOST_MORE, Decision, Standing
 
-_LISTED = 3  # people by name and recipe
 _NO_ONE = "nobody"
 
 
@@ -40,13 +39,11 @@ def _kept(standing: Standing) -> str:
 
 def _people(what: str, people: tuple[Exposed, ...]) -> list[str]:
     told = []
-    for one in people[:_LISTED]:
+    for one in people:
         recipe = one.recipe.text if one.recipe is not None else one.attack.text if one.attack else ""
         told.append(
             f"{what}: {one.record} keeps {one.remaining_uncertainty}" + (f". {recipe}" if recipe else "")
         )
-    if len(people) > _LISTED:
-        told.append(f"{what}: {len(people) - _LISTED} or more others")
     return told
 
 
@@ -60,7 +57,7 @@ def _epsilons(before: Standing, after: Standing) -> str:
 
 def _searches(decision: Decision, *, full: bool) -> list[str]:
     found = decision.findings.linear
-    if found is None or decision.passed is None or not (full or found.repeatable):
+    if decision.passed is None or not (full or found is None or found.repeatable):
         return []
     if decision.passed:
         more = decision.more_like_it

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.linalg import get_lapack_funcs, qr
 
 from sightline.arrays import FloatArray, IndexArray
@@ -201,3 +202,30 @@ def _lengths(matrix: FloatArray, *, axis: int) -> FloatArray:
     safe = np.where(peak > 0, peak, 1.0)
     lengths = safe * np.sqrt(np.sum((matrix / safe) ** 2, axis=axis, keepdims=True))
     return np.squeeze(np.where(lengths > 0, lengths, 1.0), axis=axis)
+
+
+# Tuned on designs of 100 to 2,400 rows: what the first guess takes wrongly is found when it is proved.
+_GUESSED, _PANEL = 1e-8, 64
+
+
+def first_independent(products: FloatArray) -> NDArray[np.bool_]:
+    """Of rows with some products, those that do not depend on the ones before them: a guess, by rounding.
+
+    >>> first_independent(np.array([[2.0, 2.0, 0.0], [2.0, 2.0, 0.0], [0.0, 0.0, 3.0]])).tolist()
+    [True, False, True]
+    """
+    size, kept = len(products), np.zeros(len(products), dtype=np.bool_)
+    factor, rank = np.zeros((size, size)), 0
+    for start in range(0, size, _PANEL):
+        end = min(size, start + _PANEL)
+        panel = products[start:, start:end] - factor[start:, :rank] @ factor[start:end, :rank].T
+        for place in range(end - start):
+            pivot = float(panel[place, place])
+            if not pivot > _GUESSED * products[start + place, start + place]:
+                continue
+            column = panel[place:, place] / np.sqrt(pivot)
+            panel[place:, place + 1 :] -= np.outer(column, column[1 : end - start - place])
+            factor[start + place :, rank] = column
+            kept[start + place] = True
+            rank += 1
+    return kept

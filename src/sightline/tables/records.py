@@ -474,27 +474,27 @@ def _values(engine: Engine, queries: Sequence[ReleaseQuery], subject: Subject) -
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class RowRecords:
-    """Every audited row: its record's key, its signature, its secret and whether the attacker knows it."""
+    """Every audited row: whose it is, its signature, its secret and whether the attacker knows it."""
 
-    keys: list[str]
+    keys: list[str]  # of the row's record
+    person: IndexArray  # a number for each record, ascending
     signature: IndexArray
     secret: NDArray[np.generic]  # numbers clipped to the bounds, 1 for a yes; or categories
     known: NDArray[np.bool_]
 
 
 def row_records(engine: Engine, queries: Sequence[ReleaseQuery], subject: Subject) -> RowRecords:
-    """Owner-only: fetch every row, where each record has one, in the order of their keys."""
+    """Owner-only: fetch every row, in the order of the records' keys, signatures and secrets."""
     rows = audited_rows(queries, subject, engine.columns())
-    ranked = ranked_rows(engine, queries, subject, clipped_secret(rows, subject))
-    answer = engine.fetch(f"SELECT r, s, v FROM ({ranked}) AS ranked ORDER BY r")
-    known = np.zeros(len(answer["s"]), dtype=np.bool_)
-    if (condition := _known(engine, subject)) != "0":
-        marked = ranked_rows(engine, queries, subject, condition)
-        known = np.asarray(engine.fetch(f"SELECT v FROM ({marked}) AS marked ORDER BY r")["v"]) > 0
-    number = subject.kind is not SecretKind.CATEGORY
+    value = f"{clipped_secret(rows, subject)} AS x, {_known(engine, subject)}"
+    coded, names = _coded_rows(engine, queries, subject, value)
+    rank = f"DENSE_RANK() OVER (ORDER BY {', '.join(names)}) - 1" if names else "0"
+    answer = engine.fetch(f"SELECT r, {rank} AS s, x, v FROM ({coded}) AS coded ORDER BY r, s, x")
+    key, number = answer["r"], subject.kind is not SecretKind.CATEGORY
     return RowRecords(
-        keys=[key_text(key) for key in answer["r"].tolist()],
+        keys=list(map(str if key.dtype.kind in "iu" else key_text, key.tolist())),
+        person=np.cumsum(np.append(False, key[1:] != key[:-1])[: key.size]),
         signature=np.asarray(answer["s"], dtype=np.intp),
-        secret=np.asarray(answer["v"], dtype=np.float64) if number else np.asarray(answer["v"]),
-        known=known,
+        secret=np.asarray(answer["x"], dtype=np.float64) if number else np.asarray(answer["x"]),
+        known=np.asarray(answer["v"]) > 0,
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -63,3 +64,21 @@ class TestSensitivities:
         assert any("bounded from above" in line for line in sl.audit(tree).assumptions)
         together = sl.audit(plan_of(source, 64, noise, data=data, privacy=privacy))
         assert together.releases[0].smallest_noise_stddev == pytest.approx(4 * 1.545590, abs=4e-6)
+
+    @pytest.mark.parametrize("rows", [2, 3])
+    def test_rows_that_change_against_each_other_are_priced_from_above(
+        self, rows: int, tmp_path: Path
+    ) -> None:
+        """Of three rows whose products are all negative, no signs attain all of them: the price says so."""
+        root = np.linalg.cholesky(np.eye(3) * 1.4 - 0.4)
+        np.save(tmp_path / "C.npy", root.T)
+        noise = {"mechanism": {"file": str(tmp_path / "C.npy")}, "stddev": 1.0}
+        data, privacy = {"max_rows_per_record": rows}, {"sensitivity": "memberships"}
+        source = table([1, 2, 3], people=[0, 0, 0 if rows == 3 else 1])
+        result = sl.audit(plan_of(source, 3, noise, data=data, privacy=privacy), verdict_only=True)
+        assert any("bounded from above" in line for line in result.assumptions) == (rows == 3)
+        G, worst = root @ root.T, 0.0
+        for signs in itertools.product((1, -1), repeat=rows):
+            worst = max(worst, float(np.array(signs) @ G[:rows, :rows] @ np.array(signs)))
+        assert np.abs(G[:rows, :rows]).sum() == pytest.approx(worst, rel=1e-12) or rows == 3
+        assert np.abs(G[:rows, :rows]).sum() >= worst

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,12 @@ import numpy as np
 import pytest
 
 import sightline as sl
+from sightline.auditing.lowering import lower
+from sightline.auditing.pricing import price
+from sightline.auditing.reading import read_plan
+from sightline.auditing.session import opened
 from sightline.errors import InvalidPlan
+from sightline.progress import silent
 from sightline.report.wording import named_lines, period_alone
 from tests.auditing.persons.test_persons_audit import plan, written
 
@@ -121,3 +127,18 @@ def test_values_that_drift_are_refused_with_what_would_be_needed(tmp_path: Path)
     written(tmp_path, HEADER, homes(3, 4, 5, 0.0))
     with pytest.raises(InvalidPlan, match=r'"drifting".*a stated bound.*not use that neighbours'):
         sl.audit(plan(tmp_path, RELEASES[0], max_rows_per_record=20, values="drifting"))
+
+
+def test_rows_that_nothing_tells_apart_are_known_from_reading_the_table(tmp_path: Path) -> None:
+    """The groups of a design's columns are those that comparing the columns finds."""
+    written(tmp_path, HEADER, homes(5, 4, 6, 0.2))
+    checked, base = read_plan(plan(tmp_path, *RELEASES, max_rows_per_record=80))
+    with opened(checked, base) as session:
+        membership = session.membership(silent)
+    lowered = lower(checked, membership, price(checked, membership))
+    assert lowered is not None
+    units = lowered.units
+    assert "groups" in units.__dict__
+    compared = replace(units).groups
+    pairs = np.unique(np.stack([units.groups, compared]), axis=1)
+    assert pairs.shape[1] == np.unique(units.groups).size == np.unique(compared).size

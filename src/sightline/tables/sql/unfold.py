@@ -16,6 +16,7 @@ from sqlglot.optimizer.qualify import qualify
 
 from sightline.tables.engines.protocol import DATA
 from sightline.tables.sql.grammar import check_clauses, refuse, shown
+from sightline.tables.sql.nested_totals import without_totals
 from sightline.tables.sql.normal_form import inlined, tables_of, types_of
 from sightline.tables.sql.pivots import without_pivots
 from sightline.tables.sql.scope import conjuncts, suggestion
@@ -40,10 +41,11 @@ def unfolded(query: exp.Query, *, schema: Schema) -> tuple[list[exp.Select], tup
     SELECT 2 FROM data
     """
     whole, pivoted = without_pivots(inlined(query, taken={DATA, *tables_of(schema)}), schema)
+    whole, summed = without_totals(whole)
     selects = _selects(whole)
     _check_union_order(query, selects)
     plain = [_merged(select, schema) for select in selects]
-    if not pivoted and all(one is other for one, other in zip(plain, selects, strict=True)):
+    if not (pivoted or summed) and all(one is other for one, other in zip(plain, selects, strict=True)):
         return plain, None
     texts = [_unordered(query, schema.dialect)]
     texts.append(" UNION ALL ".join(_unordered(select, schema.dialect) for select in plain))

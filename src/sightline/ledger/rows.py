@@ -1,0 +1,114 @@
+"""The rows of the ledger's table: for each person and epoch the group of every release, as it is stored."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sightline.arrays import FloatArray, IndexArray
+from sightline.auditing.plan import Release
+from sightline.ledger.entries import FrozenNumbers
+from sightline.ledger.frozen import IN_NO_GROUP, Found, Groups
+
+_MOST_IDS = 2**62  # combinations of groups that a number can stand for
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PastRelease:
+    """A release that counts: its numbers, who was in them, and what was found in its values."""
+
+    number: int
+    release: Release  # as it was written
+    epoch: str
+    numbers: tuple[FrozenNumbers, ...]
+    groups: Groups
+    found: Found | None  # none if the owner's file is missing
+
+    @property
+    def name(self) -> str:
+        """What people call it, with its number."""
+        return f"{self.release.name} ({self.number})"
+
+    def section_name(self, column: int) -> str:
+        """What the section of one of its columns is called."""
+        return self.name if len(self.numbers) == 1 else f"{self.name}, part {column + 1}"
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class FrozenRows:
+    """The rows of the ledger's table: whose each is, and its group and its weight in each column."""
+
+    person: IndexArray
+    known: NDArray[np.bool_]
+    codes: tuple[NDArray[np.int32], ...]  # by column: the group of each row, or none
+    weights: tuple[FloatArray, ...]  # by column
+
+    @classmethod
+    def of(cls, releases: Sequence[PastRelease]) -> FrozenRows:
+        """The rows of some releases: one for each person and epoch, or several where a person had several."""
+        epochs = list(dict.fromkeys(one.epoch for one in releases))
+        width = 1 + max(int(one.groups.place.max(initial=0)) for one in releases)
+        size = width * (1 + max(int(one.groups.person.max(initial=0)) for one in releases))
+        rows, person, count = {}, [], 0
+        for epoch in epochs:
+            there = np.zeros(size, dtype=np.bool_)
+            for one in releases:
+                if one.epoch == epoch:
+                    there[one.groups.row(width)] = True
+            rows[epoch] = count + np.cumsum(there) - 1
+            person.append(np.flatnonzero(there) // width)
+            count += person[-1].size
+        owner = np.concatenate(person)
+        known = np.zeros(size // width, dtype=np.bool_)
+        codes, weights = [], []
+        for one in releases:
+            known[one.groups.person] |= one.groups.known
+            row = rows[one.epoch][one.groups.row(width)]
+            for line in range(len(one.numbers)):
+                codes.append(np.full(count, IN_NO_GROUP, dtype=np.int32))
+                codes[-1][row] = one.groups.codes[:, line]
+                weights.append(np.broadcast_to(1.0, (count,)))
+                if one.numbers[line].weight:
+                    weights[-1] = np.zeros(count)
+                    weights[-1][row] = one.groups.weights[:, line]
+        return cls(person=owner, known=known[owner], codes=tuple(codes), weights=tuple(weights))
+
+    @cached_property
+    def signatures(self) -> tuple[IndexArray, IndexArray]:
+        """The signature of every row, and the first row of every signature."""
+        listed = [(codes, int(codes.max(initial=0))) for codes in self.codes]
+        for weights in self.weights:
+            if weights.strides[0]:
+                values, place = np.unique(weights, return_inverse=True)
+                listed.append((place.astype(np.int32), values.size))
+        # Who is in the group of the same code each time needs no comparison with the others.
+        moved = np.zeros(self.person.size, dtype=np.bool_)
+        for (one, _), (other, _) in pairwise(listed):
+            moved |= one != other
+        few = np.flatnonzero(moved)
+        number, most = np.zeros(few.size, dtype=np.int64), 1
+        for codes, largest in listed:
+            if most > _MOST_IDS // (largest + 2):
+                distinct, number = np.unique(number, return_inverse=True)
+                most = distinct.size
+            number = number * (largest + 2) + codes[few] + 1
+            most *= largest + 2
+        signature = listed[0][0].astype(np.intp) + 1
+        signature[few] = listed[0][1] + 2 + np.unique(number, return_inverse=True)[1]
+        signature = (np.cumsum(np.bincount(signature) > 0) - 1)[signature]
+        first = np.zeros(int(signature.max(initial=-1)) + 1, dtype=np.intp)
+        first[signature[::-1]] = np.arange(signature.size)[::-1]
+        return signature, first
+
+    def most_of_one(self, column: int, groups: int) -> IndexArray:
+        """The most rows that one person has in each group of a column."""
+        codes, most = self.codes[column], np.zeros(groups, dtype=np.intp)
+        inside = np.flatnonzero(codes >= 0)
+        pairs, number = np.unique(self.person[inside] * groups + codes[inside], return_counts=True)
+        np.maximum.at(most, pairs % groups, number)
+        return most
