@@ -11,7 +11,7 @@ import pytest
 import sightline as sl
 from sightline.errors import InvalidPlan
 from tests.auditing import fuzz_rules
-from tests.auditing.fuzz_rules import check_rules
+from tests.auditing.fuzz_rules import audited, check_rules, random_case
 
 
 @pytest.mark.slow
