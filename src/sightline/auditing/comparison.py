@@ -101,6 +101,7 @@ def _keys_below(result: AuditResult) -> set[str]:
         and limit is not None
         and one.remaining_uncertainty is not None
         and one.remaining_uncertainty.lower < limit
+        and (one.about is None or result.verdict.known_to is None)
     }
 
 

@@ -10,6 +10,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from sightline.auditing.result import AuditResult, Exposed, ReleaseReport
+from sightline.auditing.result_parts import SMALL_GROUP
 from sightline.format import count, parameter
 from sightline.report.wording import how, limit_line, secret_line, short, status_words, unverified_line, who
 
@@ -225,8 +226,9 @@ def summary(result: AuditResult) -> str:
 
 def _of_exposed(result: AuditResult, place: int, exposed: Exposed) -> list[ReportedProblem]:
     left, limit = exposed.remaining_uncertainty, result.verdict.limit
-    below = limit is not None and left is not None and left.lower < limit
-    if not below and not exposed.identifiable:
+    judged = exposed.about is None or result.verdict.known_to is None  # a yes or no has no unit
+    below = judged and limit is not None and left is not None and left.lower < limit
+    if not below and not (exposed.identifiable and exposed.size <= SMALL_GROUP):
         return []
     rule, level = (Rule.BELOW_LIMIT, Level.ERROR) if below else (Rule.SINGLED_OUT, Level.NOTE)
     keeps = "" if left is None else f", {left} of the variance ({left.of_stddev} of ±) remains"

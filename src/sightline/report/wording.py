@@ -357,6 +357,7 @@ def _line(result: AuditResult) -> str:
     if verdict.known_to is not None:
         share = f"± {number(verdict.known_to, 6)}"
     asked = "" if result.least_about is None else f", or of whether {one_line(result.least_about)}"
+    asked = "" if verdict.known_to is not None else asked  # a yes or no has no unit
     share = f"{share} of {one_line(result.secret)}{asked}"
     match verdict.status:
         case VerdictStatus.PASSED if verdict.guaranteed:
