@@ -11,8 +11,8 @@ COMPILE := uv pip compile pyproject.toml --universal --python-version 3.11 --gen
 # BLAS threads do not pay on the tests' small matrices, and they fight with tests in parallel.
 export OPENBLAS_NUM_THREADS ?= 1
 
-# Test files are spread over the cores; a file stays on one, with the servers that it starts.
-PARALLEL := --numprocesses 2 --dist loadfile
+# Test files are spread over the cores, the longest first; a file stays on one, with the servers that it starts.
+PARALLEL := --numprocesses 2 --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test quick fuzz check thorough lint coverage format rooms bench docs lock clean

@@ -7,6 +7,7 @@ import os
 import zlib
 from collections.abc import Iterator
 from doctest import ELLIPSIS
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
@@ -39,6 +40,27 @@ SERVERS = {"postgres_url", "postgres_engine", "on_postgres", "spark_session", "s
 SERVERS |= {"browser"}
 
 
+# Test files that take longest, in tens of seconds of one core.
+LONGEST = {
+    "test_golden_results.py": 17,
+    "test_crossings.py": 16,
+    "test_ledger.py": 15,
+    "test_html_report.py": 12,
+    "test_rules.py": 12,
+    "test_design.py": 10,
+    "test_streamed_audit.py": 9,
+    "test_catalogue.py": 9,
+    "test_cli.py": 9,
+    "test_what_if.py": 7,
+    "test_paper_run.py": 6,
+    "test_html_browser.py": 5,
+    "test_pairs.py": 4,
+    "test_workers.py": 4,
+    "test_sql_oracle.py": 4,
+    "test_census_pl94.py": 4,
+}
+
+
 @pytest.hookimpl(tryfirst=True)  # before -m selects
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Whatever starts a server or a browser is for `make check`; property tests draw as many as asked for."""
@@ -50,6 +72,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.thorough)
         if item.get_closest_marker("thorough"):
             item.add_marker(pytest.mark.slow)
+    # A file stays on one core: those that take longest start first, so that both cores end together.
+    items.sort(key=lambda item: -LONGEST.get(Path(item.path).name, 0))
     if EXAMPLES not in MOST_EXAMPLES:
         return
     for function in {getattr(item, "function", None) for item in items}:
