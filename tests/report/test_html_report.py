@@ -287,8 +287,8 @@ def test_a_calm_page_says_so() -> None:
     text = page("calm")
     assert "The limit holds" in text
     assert (
-        "The record of which least remains, and every one that can be singled out, alone or in a small group, "
-        "or that may be below the limit." in text
+        "The record of which least remains, and every one that can be singled out, alone or in a small "
+        "group, or that may be below the limit." in text
     )
 
 
