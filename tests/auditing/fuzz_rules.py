@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Callable
 from itertools import combinations, product
 from typing import Any
 
 import numpy as np
-import pandas as pd
+import pandas as pd  # type: ignore[import-untyped]
 
 import sightline as sl
 from tests.numbered_cases import check_cases
 
-QUERIES = {
+QUERIES: dict[str, Callable[[Any], list[Any]]] = {
     "all": lambda t: [np.ones(len(t), dtype=bool)],
     "a": lambda t: [t.a == value for value in sorted(t.a.unique())],
     "b": lambda t: [t.b == value for value in sorted(t.b.unique())],
@@ -72,7 +73,7 @@ def by_definition(table: pd.DataFrame, chosen: list[str]) -> set[tuple[int, ...]
             for signs in product((1, -1), repeat=count):
                 if count > 1 and len(set(signs)) == 1:
                     continue  # a sum of numbers is about more people
-                row = sum(sign * part for sign, part in zip(signs, parts, strict=True))
+                row = np.array(signs) @ np.stack(parts)
                 used = np.flatnonzero(row)
                 if used.size:
                     found.add(tuple((row * np.sign(row[used[0]])).tolist()))

@@ -50,8 +50,8 @@ def verdict(
     if local is not None and not publishable:
         sentences += _local(plan.data.secret, local)
     elif has_moments(membership):  # also if nothing was: that may depend on the values
-        told = "is for the owner only" if publishable else "was not computed"
-        sentences.append(f"What moments show near the true values {told}.")
+        why = "is for the owner only" if publishable else "was not computed"
+        sentences.append(f"What moments show near the true values {why}.")
     status = None
     if limit is not None:
         if publishable:

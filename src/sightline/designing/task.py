@@ -204,7 +204,7 @@ class DesignTask:
     @property
     def ranges(self) -> FloatArray:
         """The most that every number can change if the secrets of all its rows do, at most."""
-        return self.sensitivity * np.array([cell.rows for cell in self.membership.cells])
+        return np.asarray(self.sensitivity * np.array([cell.rows for cell in self.membership.cells]))
 
     def proposal(self, stddevs: FloatArray) -> Plan:
         """The plan with this noise on its numbers."""

@@ -49,11 +49,11 @@ class Losses:
 
 def _gaussian_curve(at: FloatArray, mu: float) -> FloatArray:
     if mu == 0:
-        return np.maximum(0.0, -np.expm1(np.minimum(at, 0.0)))
+        return np.asarray(np.maximum(0.0, -np.expm1(np.minimum(at, 0.0))), dtype=np.float64)
     from scipy.special import log_ndtr, ndtr  # few plans mix laws, and it takes long to import
 
     tail = np.exp(np.minimum(at + log_ndtr(-mu / 2 - at / mu), 0.0))
-    return np.maximum(0.0, np.asarray(ndtr(mu / 2 - at / mu) - tail))
+    return np.asarray(np.maximum(0.0, ndtr(mu / 2 - at / mu) - tail), dtype=np.float64)
 
 
 def losses_of(epsilons: FloatArray) -> Losses:
@@ -71,8 +71,8 @@ def losses_of(epsilons: FloatArray) -> Losses:
     for place in order:
         chances = _with_coins(chances, int(times[place]), int(steps[place]), step)
     there = np.flatnonzero(chances)
-    middle = (len(chances) - 1) / 2
-    return Losses(values=(there - middle) * step, chances=chances[there])
+    values = np.asarray((there - (len(chances) - 1) / 2) * step, dtype=np.float64)
+    return Losses(values=values, chances=chances[there])
 
 
 def _grid(distinct: FloatArray, times: np.ndarray[tuple[int], np.dtype[np.intp]]) -> tuple[float, FloatArray]:
