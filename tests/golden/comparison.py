@@ -103,9 +103,10 @@ def audits(before: Summary, now: Summary) -> Differences:
         "alone",
         "over time",
         "proven",
-        "local",
     ):
         found.equal(name, before[name], now[name])
+    if not _has_no_slope(before, now):
+        found.equal("local", before["local"], now["local"])
     # Before, records that differ in other categories alone counted as a group for each category.
     (found.falls if _has_categories(before) else found.equal)("groups", before["groups"], now["groups"])
     error = _stated(before, now)
@@ -144,6 +145,11 @@ def audits(before: Summary, now: Summary) -> Differences:
     return found
 
 
+def _has_no_slope(before: Summary, now: Summary) -> bool:
+    """Whether counts above a level were read near the true values, by a width that no plan states now."""
+    return before["local"] is not None and now["local"] is None and bool(now["questions"])
+
+
 def _gaussian(now: Summary) -> bool:
     """Whether all noise is Gaussian; of a result that does not say, it is taken to be."""
     return now.get("law", "gaussian") in ("gaussian", "uneven", "by cell", "budget", "exact", "GaussianNoise")
@@ -166,7 +172,10 @@ def _verdicts(found: Differences, before: Summary, now: Summary) -> None:
 
 
 def _slack(found: Differences, before: Any, now: Any) -> None:
-    if before is None or now is None:
+    if before is None and now is not None:  # plans without linear numbers are told a factor, too
+        found.better.append(f"slack: {now[1]} now")
+        return
+    if now is None:
         found.equal("slack", before, now)
         return
     least = None if before[1] is None else max(before[1], 1e-5)  # where the search ends now
@@ -184,6 +193,8 @@ def _exposed(found: Differences, before: Summary, now: Summary, error: float) ->
     first, second = (_by_key(one, categories) for one in (before, now))
     fewer_groups = categories and now["groups"] < before["groups"]
     for key in first.keys() | second.keys():
+        if key[-1] and _has_no_slope(before, now):
+            continue
         olds, news = first.get(key, []), second.get(key, [])
         what = " ".join(str(part) for part in key if part is not None)
         decided_before, decided_now = (sum(one[0] for one in part) for part in (olds, news))
