@@ -18,6 +18,7 @@ import pytest
 from dp_accounting import pld
 
 import sightline as sl
+from sightline.auditing.query_files import GivenPlan
 from sightline.auditing.records import ReleaseRecord, plan_of, read_record, record_of
 from sightline.cli import main
 from sightline.errors import InvalidPlan
@@ -188,6 +189,9 @@ def test_hidden_groups_become_withhold(tmp_path: Path) -> None:
     assert record.release.withhold == (("d",),)
     assert record.about.hidden_by_noise
     assert record.about.facts["withhold"] == "stated"
+    given = GivenPlan(record="home", bounds=(0, 9000))
+    plan = plan_of({"threshold.json": record}, source="homes.csv", given=given)
+    assert plan.releases[0].withhold == ()  # they count as published
 
 
 def test_a_plan_that_holds_rows_is_refused(tmp_path: Path) -> None:

@@ -284,10 +284,18 @@ def plan_of(records: Mapping[str, ReleaseRecord], *, source: str, given: GivenPl
         "data": {"source": source, **data},
         "privacy": {"delta": min(deltas, default=_DELTA)},
         "limits": {"remaining_uncertainty": _LIMIT},
-        "release": [records[name].release.model_dump(mode="json", exclude_defaults=True) for name in order],
+        "release": [_audited_release(records[name]) for name in order],
         "secret": [{"column": one.pop("secret"), **one} for one in map(dict, secrets[1:])],
     }
     return checked_plan({name: part for name, part in content.items() if part}, "records")
+
+
+def _audited_release(record: ReleaseRecord) -> dict[str, Any]:
+    """The section of a release; groups that a noisy count hid count as published, which tells no less."""
+    section = record.release.model_dump(mode="json", exclude_defaults=True)
+    return {
+        name: one for name, one in section.items() if name != "withhold" or not record.about.hidden_by_noise
+    }
 
 
 def _unit(about: About) -> dict[str, Any]:
@@ -373,7 +381,8 @@ def _notes(name: str, record: ReleaseRecord) -> list[str]:
         lines.append(f"  The library counts {sizes}. {_COUNTED.get(about.neighbours, '')}".rstrip())
     if about.hidden_by_noise:
         lines.append(
-            "  Groups were hidden because a noisy count was small: withhold takes them as not published."
+            "  Groups were hidden because a noisy count was small: the plan takes them as published, "
+            "which tells no less."
         )
     return lines
 
