@@ -189,7 +189,7 @@ def test_hidden_groups_become_withhold(tmp_path: Path) -> None:
     assert record.release.withhold == (("d",),)
     assert record.about.hidden_by_noise
     assert record.about.facts["withhold"] == "stated"
-    given = GivenPlan(record="home", bounds=(0, 9000))
+    given = GivenPlan(record="home", secret="watts", bounds=(0, 9000))
     plan = plan_of({"threshold.json": record}, source="homes.csv", given=given)
     assert plan.releases[0].withhold == ()  # they count as published
 
