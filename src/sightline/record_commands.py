@@ -16,7 +16,7 @@ from sightline.report.streams import print_json, print_lines
 if TYPE_CHECKING:
     from sightline.auditing.query_files import GivenPlan
 
-LIBRARIES = ("opendp", "smartnoise", "dp_accounting")
+LIBRARIES = ("opendp", "smartnoise", "tumult", "dp_accounting")
 
 
 @click.command(epilog="Example:  sightline check plan.toml; or:  sightline check releases/*.json")

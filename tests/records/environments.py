@@ -24,6 +24,7 @@ class Environment:
     package: str
     version: str
     extra: str = ""
+    beside: tuple[str, ...] = ()  # what it needs and does not say
 
     @property
     def name(self) -> str:
@@ -39,6 +40,9 @@ ENVIRONMENTS = (
     Environment(exporter="opendp", package="opendp", version="0.14.1", extra="[polars]"),
     Environment(exporter="smartnoise", package="smartnoise-sql", version="1.0.10"),
     Environment(exporter="dp_accounting", package="dp-accounting", version="0.6.0"),
+    Environment(
+        exporter="tumult", package="tmlt.analytics", version="0.21.0", beside=("numpy<2", "setuptools")
+    ),
 )
 
 
@@ -49,7 +53,9 @@ def make(environment: Environment) -> None:
         return
     venv.create(folder, with_pip=True)
     wanted = f"{environment.package}{environment.extra}=={environment.version}"
-    subprocess.run([environment.python, "-m", "pip", "install", "-q", wanted], check=True)
+    subprocess.run(
+        [environment.python, "-m", "pip", "install", "-q", wanted, *environment.beside], check=True
+    )
 
 
 if __name__ == "__main__":

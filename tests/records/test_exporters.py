@@ -283,6 +283,83 @@ def test_other_events_are_refused(event: Any, tmp_path: Path) -> None:
         _module("dp_accounting").write(tmp_path, accountant, **ABOUT, a="SELECT SUM(watts) FROM data")
 
 
+# Tumult, as far as the exporter reads its objects
+
+
+def _node(kind: str, **parts: Any) -> Any:
+    return type(kind, (), parts)()
+
+
+def _tumult(*steps: Any, protected: str = "SymmetricDifference", most: int = 1) -> Any:
+    """The SQL of a sum after some steps, and the data, as exported."""
+    child = _node("PrivateSource")
+    for kind, part in steps:
+        name = "condition" if kind == "Filter" else "replace_with"
+        child = _node(kind, child=child, **{name: part})
+    total = _node(
+        "GroupByBoundedSum",
+        child=child,
+        groupby_keys=(),
+        output_column="s",
+        measure_column="watts",
+        low=0,
+        high=9000,
+    )
+    metric = SimpleNamespace(key_to_metric={"homes": _node(protected)})
+    noise = {"noise_mechanism": SimpleNamespace(name="GEOMETRIC"), "noise_parameter": 9000}
+    session = SimpleNamespace(
+        _accountant=SimpleNamespace(input_metric=metric, d_in={"homes": most}),
+        _noise_info=lambda query, budget: [noise],
+    )
+    query, budget = SimpleNamespace(_query_expr=total), SimpleNamespace(epsilon=1)
+    return _module("tumult")._record("total", query, budget, session, "home")
+
+
+def test_the_steps_before_a_sum_by_tumult_keep_their_order() -> None:
+    made = _tumult(
+        ("Filter", "feeder <> 'd' AND home IN ('h1', 'h2')"),
+        ("Filter", "watts > -5"),
+        ("ReplaceNullAndNan", {"watts": 7}),
+        ("ReplaceNullAndNan", {"watts": 8}),
+        most=3,
+    )
+    assert made["release"]["sql"] == (
+        'SELECT SUM(LEAST(GREATEST(COALESCE("watts", 7), 0), 9000)) AS "s" FROM data '
+        "WHERE (feeder <> 'd' AND home IN ('h1', 'h2')) AND (watts > -5)"
+    )
+    assert made["data"]["max_rows_per_record"] == 3
+    (noise,) = made["release"]["noise"]
+    assert noise["stddev"] == pytest.approx(_discrete(9000))
+    assert record_of(made).release.noise[0].law.value == "geometric"
+
+
+@pytest.mark.parametrize(
+    ("steps", "protected"),
+    [
+        ([("ReplaceNullAndNan", {"watts": 7}), ("Filter", "watts > 5")], "SymmetricDifference"),
+        ([("ReplaceNullAndNan", {"feeder": "a"})], "SymmetricDifference"),
+        ([("ReplaceNullAndNan", {})], "SymmetricDifference"),
+        ([("Map", {})], "SymmetricDifference"),
+        ([], "IfGroupedBy"),
+        *(
+            ([("Filter", text)], "SymmetricDifference")
+            for text in (
+                'feeder = "d"',  # a text in Spark, a column elsewhere
+                "feeder = 'a''b'",  # two texts in Spark
+                "feeder = 'a\\b'",
+                "feeder <=> 'a'",
+                "rand() < 0.5",
+                "`feeder` = 'a'",
+                "watts > 5 -- AND",
+            )
+        ),
+    ],
+)
+def test_what_tumult_means_otherwise_is_refused(steps: list[Any], protected: str) -> None:
+    with pytest.raises(ValueError, match=r"expected (filters|a filter|one private table)"):
+        _tumult(*steps, protected=protected)
+
+
 # Records that the libraries wrote
 
 
@@ -290,6 +367,7 @@ BY_HAND = {
     "opendp-0.16.0": (15_588.457, "discrete-gaussian"),  # ρ = 1/6: 9000 √3
     "smartnoise-sql-1.0.10": (9000 * math.sqrt(2), "laplace"),  # ε = 1: b = 9000
     "dp-accounting-0.6.0": (None, "gaussian"),
+    "tmlt.analytics-0.21.0": (math.sqrt(405e6), "discrete-gaussian"),  # ρ = 0.1: 9000²/2ρ
 }
 
 
@@ -306,6 +384,13 @@ def test_three_releases_of_every_library_pass(name: str, tmp_path: Path) -> None
     assert result.verdict.passed, result.verdict.text
     assert result.least_remaining_uncertainty is not None
     assert result.least_remaining_uncertainty.lower > 0.85
+
+
+def test_the_sum_of_a_mean_by_tumult_is_centred() -> None:
+    """At ρ = 0.05 for each of the two: 4500²/2ρ, and 1/2ρ."""
+    record = read_record(FIXTURES / "tmlt.analytics-0.21.0" / "mean.json")
+    variances = [(noise.stddev or 0) ** 2 for noise in record.release.noise]
+    assert variances == pytest.approx([202_500_000, 10])
 
 
 def test_the_libraries_epsilon_and_ours_differ_by_the_counts(tmp_path: Path) -> None:
@@ -342,6 +427,10 @@ inner, _ = reader._rewrite(queries["by_feeder"])
 scales = [one.scale for one in reader._get_mechanisms(inner) if one]
 groups = [row[0] for row in reader.execute(queries["by_feeder"])[1:]]
 """,
+    "tumult": """
+scales = [math.sqrt(one["noise_parameter"]) for one in session._noise_info(queries["by_feeder"], budget)]
+groups = [row[0] for row in session.evaluate(queries["by_feeder"], budget).collect()]
+""",
     "dp_accounting": """
 scales = [accountant.ledger.events[0].noise_multiplier]
 groups = list("abcd")
@@ -366,7 +455,7 @@ def test_the_page_of_a_library_runs_with_it(
     Path(f"export_{library}.py").write_text(capsys.readouterr().out)
     script = (ROOT / "docs" / "libraries" / f"publish_with_{library}.py").read_text()
     Path("publish.py").write_text(
-        f"{script}{_OWN[library]}\nimport json\nprint(json.dumps([scales, sorted(groups)]))\n"
+        f"{script}\nimport json\nimport math\n{_OWN[library]}\nprint(json.dumps([scales, sorted(groups)]))\n"
     )
     clean = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
     done = subprocess.run(
