@@ -4,8 +4,8 @@
     write("releases", session, by_feeder=(query, RhoZCDPBudget(0.1)), record="home")
 
 The noise is read by ``session._noise_info`` before the query is evaluated, and the SQL is derived from
-``query._query_expr``. Private names are read, so other versions are refused. This file needs Tumult Analytics and
-nothing else.
+``query._query_expr``. Private names are read, so other versions are refused. This file needs Tumult
+Analytics and nothing else.
 """
 
 from __future__ import annotations
