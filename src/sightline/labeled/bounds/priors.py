@@ -41,7 +41,7 @@ from sightline.labeled.bounds.scalar_risk import (
     uniform_table,
 )
 from sightline.labeled.bounds.smooth import COSINE_AFFINITY, UNIFORM_AFFINITY, DensityBounds, DensityPrior
-from sightline.labeled.bounds.target import BoundedPrior, NumberPrior, Seen, TargetPrior, linear_upper
+from sightline.labeled.bounds.target import NumberPrior, PriorOnPoints, Seen, TargetPrior, linear_upper
 from sightline.labeled.bounds.van_trees import (
     COSINE_INFORMATION,
     COSINE_VARIANCE,
@@ -172,7 +172,7 @@ class CosineSquaredPrior(DensityPrior):
 
 
 @dataclass(frozen=True, slots=True)
-class TwoPointPrior(BoundedPrior):
+class TwoPointPrior(PriorOnPoints):
     """``low`` or ``high``, each with probability one half.
 
     >>> seen = Seen(information=np.array([0.35**-2]), linear_information=np.array([0.35**-2]))
@@ -185,25 +185,12 @@ class TwoPointPrior(BoundedPrior):
         return "two-point"
 
     @property
-    def has_density(self) -> bool:
-        return False
-
-    @property
     def spread(self) -> str:
         return "at either end, with even chances,"
 
     @property
     def variance(self) -> float:
         return self.width**2 / 4
-
-    def precision(self, information: FloatArray) -> FloatArray:
-        return np.full_like(information, math.inf)
-
-    def precision_excess(self, information: FloatArray) -> FloatArray:
-        return np.zeros_like(information)
-
-    def precision_slope(self, information: FloatArray) -> FloatArray:
-        return np.zeros_like(information)
 
     def lower(self, seen: Seen) -> FloatArray:
         G, n = seen.information * self.width**2, np.asarray(seen.alike, dtype=np.float64)

@@ -163,3 +163,22 @@ class BoundedPrior:
     def mean(self) -> float:
         """The middle."""
         return 0.5 * (self.low + self.high)
+
+
+class PriorOnPoints(BoundedPrior):
+    """One without a density: as a density it would have an infinite precision."""
+
+    __slots__ = ()
+
+    @property
+    def has_density(self) -> bool:
+        return False
+
+    def precision(self, information: FloatArray) -> FloatArray:
+        return np.full_like(information, math.inf)
+
+    def precision_excess(self, information: FloatArray) -> FloatArray:
+        return np.zeros_like(information)
+
+    def precision_slope(self, information: FloatArray) -> FloatArray:
+        return np.zeros_like(information)

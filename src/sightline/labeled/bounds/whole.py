@@ -26,14 +26,14 @@ import numpy as np
 from sightline.arrays import FloatArray
 from sightline.errors import require
 from sightline.labeled.bounds.scalar_risk import MARGIN
-from sightline.labeled.bounds.target import BoundedPrior, Seen, linear_upper
+from sightline.labeled.bounds.target import PriorOnPoints, Seen, linear_upper
 
 LARGEST_WHOLE = 2**53  # a double holds every whole number up to here
 _EACH, _BINS = 64, 256  # distances that count by themselves, bins of the others: 2e-5 lost at G r² = 30
 
 
 @dataclass(frozen=True, slots=True)
-class WholePrior(BoundedPrior):
+class WholePrior(PriorOnPoints):
     """Every whole number from ``low`` to ``high``, with even chances.
 
     >>> seen = Seen(information=np.array([0.0, 1 / 3]), linear_information=np.array([0.0, 1 / 3]))
@@ -53,25 +53,12 @@ class WholePrior(BoundedPrior):
         return "uniform"
 
     @property
-    def has_density(self) -> bool:
-        return False
-
-    @property
     def spread(self) -> str:
         return "that are whole and spread evenly"
 
     @property
     def variance(self) -> float:
         return self.width * (self.width + 2) / 12
-
-    def precision(self, information: FloatArray) -> FloatArray:
-        return np.full_like(information, math.inf)
-
-    def precision_excess(self, information: FloatArray) -> FloatArray:
-        return np.zeros_like(information)
-
-    def precision_slope(self, information: FloatArray) -> FloatArray:
-        return np.zeros_like(information)
 
     def lower(self, seen: Seen) -> FloatArray:
         G, n = seen.information, np.asarray(seen.alike, dtype=np.float64)
