@@ -284,7 +284,10 @@ class TestCommands:
         shown = capsys.readouterr()
         assert "read: stddev; derived: sql; stated: secret" in shown.err
         assert "not said how: bounds, public, record" in shown.err
-        assert "The library counts delta 1e-06, rho 0.1667. It also protects who is in the table" in shown.err
+        assert "The library counts delta 1e-06, rho 0.1667." in shown.err
+        # Two sums: both count min over a of a·rho + log(1 − 1/a) − log(a·delta)/(a − 1).
+        assert "rho = 0.333, which is epsilon = 4.16 at delta = 1e-06, added up;" in shown.err
+        assert "the audit counts epsilon = 4.16 at delta = 1e-06." in shown.err
         assert "PASSED" in _audited(capsys)
 
     def test_one_line_for_every_mistake(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import datetime
 import json
+import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,13 +18,20 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field
 
+from sightline.auditing.budget import budget_report
 from sightline.auditing.plan import Data, Plan, Release
 from sightline.auditing.plan_fields import Positive, Section, Text
+from sightline.auditing.pricing import price
 from sightline.auditing.query_files import GivenPlan
 from sightline.auditing.reading import checked_plan, checked_section, plan_file_text, plan_schema
 from sightline.auditing.release_noise import ReleaseNoise
+from sightline.auditing.session import opened
+from sightline.auditing.several_secrets import plans_by_secret
 from sightline.auditing.starter import StarterPlan, relative_source
-from sightline.errors import InvalidPlan, require
+from sightline.errors import InvalidPlan, SightlineError, require
+from sightline.format import number, parameter
+from sightline.privacy.concentrated import tight_epsilon_of_rho
+from sightline.progress import report
 
 FORMAT, VERSION = "sightline.release", 1
 _LARGEST_FILE = 4_000_000  # bytes, as of a plan
@@ -59,7 +67,7 @@ def _known_facts(facts: dict[str, str]) -> dict[str, str]:
 
 
 class PrivacyParameters(Section):
-    """What the library counts for the release."""
+    """What the library counts for the release, each time that it is published."""
 
     epsilon: Positive | None = Field(default=None, description="Its epsilon.")
     delta: Annotated[float, Field(gt=0, lt=1)] | None = Field(default=None, description="Its delta.")
@@ -77,7 +85,7 @@ class About(Section):
         default=None, description="Which tables the library counts as neighbours."
     )
     privacy_parameters: PrivacyParameters = Field(
-        default=PrivacyParameters(), description="What the library counts for the release."
+        default=PrivacyParameters(), description="What the library counts for the release, each time."
     )
     engine: Text | None = Field(default=None, description="The library and its version.")
     facts: Annotated[dict[str, Literal["read", "derived", "stated"]], AfterValidator(_known_facts)] = Field(
@@ -356,6 +364,7 @@ def records_plan(files: Sequence[str | Path], *, out: Path, given: GivenPlan) ->
         records[name] = read_record(path)
     plan = plan_of(records, source=relative_source(given.table or "", out.parent), given=given)
     notes = [line for name, record in records.items() for line in _notes(name, record)]
+    notes += _both_counts(list(records.values()), plan, out.parent)
     head = "".join(f"# {line}\n" for line in ("From release records, in the order of publication.", *notes))
     return StarterPlan(text=f"{head}\n{plan_file_text(plan)}", notes=tuple(notes), closed=True)
 
@@ -378,7 +387,7 @@ def _notes(name: str, record: ReleaseRecord) -> list[str]:
     counted = about.privacy_parameters.model_dump(exclude_none=True)
     if counted:
         sizes = ", ".join(f"{part} {size:g}" for part, size in counted.items())
-        lines.append(f"  The library counts {sizes}. {_COUNTED.get(about.neighbours, '')}".rstrip())
+        lines.append(f"  The library counts {sizes}.")
     if about.hidden_by_noise:
         lines.append(
             "  Groups were hidden because a noisy count was small: the plan takes them as published, "
@@ -387,10 +396,45 @@ def _notes(name: str, record: ReleaseRecord) -> list[str]:
     return lines
 
 
+def _both_counts(records: Sequence[ReleaseRecord], plan: Plan, base: Path) -> list[str]:
+    """The library's epsilon of all records, added up, and ours, with the reason why they differ.
+
+    The table is read and priced; nothing is assessed. No line if the library counts nothing for a record, or
+    epsilon for some and rho for others.
+    """
+    counted = [record.about.privacy_parameters for record in records for _ in range(record.release.times)]
+    delta = plan.privacy.delta or _DELTA
+    if all(one.rho is not None for one in counted):
+        rho = math.fsum(one.rho or 0.0 for one in counted)
+        epsilon = number(tight_epsilon_of_rho(rho, delta), 3)
+        theirs = f"rho = {number(rho, 3)}, which is epsilon = {epsilon} at delta = {parameter(delta)}"
+    elif all(one.epsilon is not None for one in counted):
+        total = math.fsum(one.delta or 0.0 for one in counted)
+        theirs = f"epsilon = {number(math.fsum(one.epsilon or 0.0 for one in counted), 3)}"
+        theirs += f" at delta = {number(total, 3)}" if total else ""
+    else:
+        return []
+    spent = 0.0
+    try:
+        for part in plans_by_secret(plan):
+            with opened(part, base) as session:
+                membership = session.membership(report)
+            costs = budget_report(part, membership, price(part, membership)).spent
+            spent += min(costs.values(), default=math.inf)
+    except SightlineError:
+        return [f"In all the library counts {theirs}; what the audit counts, it says."]
+    moved = _COUNTED.get(records[0].about.neighbours, "what it takes for neighbouring tables")
+    return [
+        f"In all the library counts {theirs}, added up; the audit counts epsilon = {number(spent, 3)} at "
+        f"delta = {parameter(delta)}.",
+        f"  The library counts {moved}; the audit counts other values of one person, whose groups are "
+        "public: counts of rows cost nothing, and a value moves a sum by up to the width of its bounds.",
+    ]
+
+
 _COUNTED: dict[str | None, str] = {
-    "add-remove": "It also protects who is in the table; the audit counts what the noise costs the values "
-    "alone, so that its epsilon is less where counts of rows are published.",
-    "replace-one": "The audit counts the same: one value that changes.",
+    "add-remove": "a row more or less, and so protects who is in the table: its noisy counts cost, too",
+    "replace-one": "a row that becomes any other, in other groups, too",
 }
 
 
