@@ -89,7 +89,7 @@ def plan_from_records(pattern: str, given: GivenPlan, *, out: Path, force: bool,
     """Write the plan of the release records that match a pattern, and say how each field is known."""
     from glob import glob
 
-    from sightline.auditing.records import records_plan
+    from sightline.auditing.plan_from_records import records_plan
     from sightline.report.files import check_apart, write_new
 
     files = sorted(glob(pattern))  # noqa: PTH207 - a pattern may start from the root

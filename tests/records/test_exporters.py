@@ -19,8 +19,9 @@ import pytest
 from dp_accounting import pld
 
 import sightline as sl
+from sightline.auditing.plan_from_records import records_plan
 from sightline.auditing.query_files import GivenPlan
-from sightline.auditing.records import ReleaseRecord, plan_of, read_record, record_of, records_plan
+from sightline.auditing.records import ReleaseRecord, plan_of, read_record, record_of
 from sightline.cli import main
 from sightline.errors import InvalidPlan
 from sightline.record_commands import LIBRARIES

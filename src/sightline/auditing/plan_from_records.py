@@ -1,0 +1,109 @@
+"""The plan file of some release records: what they say, what is missing, and what the library and we count."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+
+from sightline.auditing.budget import budget_report
+from sightline.auditing.plan import Plan
+from sightline.auditing.pricing import price
+from sightline.auditing.query_files import GivenPlan
+from sightline.auditing.reading import plan_file_text
+from sightline.auditing.records import DELTA, ReleaseRecord, plan_of, read_record
+from sightline.auditing.session import opened
+from sightline.auditing.several_secrets import plans_by_secret
+from sightline.auditing.starter import StarterPlan, relative_source
+from sightline.errors import SightlineError
+from sightline.format import number, parameter
+from sightline.privacy.concentrated import tight_epsilon_of_rho
+from sightline.progress import report
+
+
+def records_plan(files: Sequence[str | Path], *, out: Path, given: GivenPlan) -> StarterPlan:
+    """The plan of some records in TOML, to be written to ``out``, and what they say and leave open."""
+    records: dict[str, ReleaseRecord] = {}
+    for path in map(Path, files):
+        name = path.name if path.name not in records else str(path)
+        records[name] = read_record(path)
+    plan = plan_of(records, source=relative_source(given.table or "", out.parent), given=given)
+    notes = [line for name, record in records.items() for line in _notes(name, record)]
+    notes += _both_counts(list(records.values()), plan, out.parent)
+    head = "".join(f"# {line}\n" for line in ("From release records, in the order of publication.", *notes))
+    return StarterPlan(text=f"{head}\n{plan_file_text(plan)}", notes=tuple(notes), closed=True)
+
+
+def _notes(name: str, record: ReleaseRecord) -> list[str]:
+    """What a record says, how it is known, and what is missing: a few lines."""
+    about, facts = record.about, record.about.facts
+    kinds = {kind: [one for one in facts if facts[one] == kind] for kind in ("read", "derived", "stated")}
+    said = {*record.content()["release"], *record.data} - {"name", "published", "noise"}
+    kinds["not said how"] = sorted(said - set(facts))
+    open_fields = [
+        *record.missing,
+        *(part for part in ("published_at", "neighbours") if getattr(about, part) is None),
+    ]
+    kinds["missing"] = open_fields
+    known = "; ".join(f"{kind}: {', '.join(ones)}" for kind, ones in kinds.items() if ones)
+    lines = [
+        f"{_line(record.release.name)} ({_line(name)}, {_line(about.engine or 'no library named')}): {known}."
+    ]
+    counted = about.privacy_parameters.model_dump(exclude_none=True)
+    if counted:
+        sizes = ", ".join(f"{part} {size:g}" for part, size in counted.items())
+        lines.append(f"  The library counts {sizes}.")
+    if about.hidden_by_noise:
+        lines.append(
+            "  Groups were hidden because a noisy count was small: the plan takes them as published, "
+            "which tells no less."
+        )
+    return lines
+
+
+def _both_counts(records: Sequence[ReleaseRecord], plan: Plan, base: Path) -> list[str]:
+    """The library's epsilon of all records, added up, and ours, with the reason why they differ.
+
+    The table is read and priced; nothing is assessed. No line if the library counts nothing for a record, or
+    epsilon for some and rho for others.
+    """
+    counted = [record.about.privacy_parameters for record in records for _ in range(record.release.times)]
+    delta = plan.privacy.delta or DELTA
+    if all(one.rho is not None for one in counted):
+        rho = math.fsum(one.rho or 0.0 for one in counted)
+        epsilon = number(tight_epsilon_of_rho(rho, delta), 3)
+        theirs = f"rho = {number(rho, 3)}, which is epsilon = {epsilon} at delta = {parameter(delta)}"
+    elif all(one.epsilon is not None for one in counted):
+        total = math.fsum(one.delta or 0.0 for one in counted)
+        theirs = f"epsilon = {number(math.fsum(one.epsilon or 0.0 for one in counted), 3)}"
+        theirs += f" at delta = {number(total, 3)}" if total else ""
+    else:
+        return []
+    spent = 0.0
+    try:
+        for part in plans_by_secret(plan):
+            with opened(part, base) as session:
+                membership = session.membership(report)
+            costs = budget_report(part, membership, price(part, membership)).spent
+            spent += min(costs.values(), default=math.inf)
+    except SightlineError:
+        return [f"In all the library counts {theirs}; what the audit counts, it says."]
+    moved = _COUNTED.get(records[0].about.neighbours, "what it takes for neighbouring tables")
+    return [
+        f"In all the library counts {theirs}, added up; the audit counts epsilon = {number(spent, 3)} at "
+        f"delta = {parameter(delta)}.",
+        f"  The library counts {moved}; the audit counts other values of one person, whose groups are "
+        "public: counts of rows cost nothing, and a value moves a sum by up to the width of its bounds.",
+    ]
+
+
+_COUNTED: dict[str | None, str] = {
+    "add-remove": "a row more or less, and so protects who is in the table: its noisy counts cost, too",
+    "replace-one": "a row that becomes any other, in other groups, too",
+}
+
+
+def _line(text: str) -> str:
+    """A text of a record on one line of a comment or a terminal."""
+    plain = "".join(one if one.isprintable() else " " for one in text)
+    return plain if len(plain) <= 60 else f"{plain[:57]}…"
