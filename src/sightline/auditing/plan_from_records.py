@@ -1,4 +1,4 @@
-"""The plan file of some release records: what they say, what is missing, and what the library and we count."""
+"""The plan file of release records: what they say, what is missing, and what the library and we count."""
 
 from __future__ import annotations
 
