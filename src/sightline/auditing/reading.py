@@ -147,10 +147,12 @@ def with_noise_files(plan: Plan, base: Path) -> Plan:
 
 
 def with_limit(plan: Plan, limit: float | str) -> Plan:
-    """The plan with another limit: a share as 0.5 or "50%", or ± in the secret's unit as 500 or "±0.5"."""
+    """The plan with another limit: a share as 0.5 or "50%", or ± in the secret's unit as 500 or "±50"."""
     unit = isinstance(limit, str) and limit.strip().startswith("±")
     number = _as_number(limit.strip().removeprefix("±")) if isinstance(limit, str) else limit
-    unit = unit or (isinstance(number, float | int) and number > 1)
+    if not unit and isinstance(number, float | int) and number > 1:
+        _require_no_percentage(number)
+        unit = True
     name = "known_to" if unit else "remaining_uncertainty"
     try:
         limits = Limits.model_validate({name: number, "accept": plan.limits.accept})
@@ -160,6 +162,14 @@ def with_limit(plan: Plan, limit: float | str) -> Plan:
         found = dict(error.errors(include_url=False)[0])
         raise InvalidPlan(f"limit: {_one_line(found | {'loc': ()}, {})}") from None
     return changed
+
+
+def _require_no_percentage(number: float) -> None:
+    if number <= 100:
+        raise InvalidPlan(
+            f'limit: expected a share such as "50%", ± in the secret\'s unit such as "±50", or a number '
+            f'above 100 in that unit, got {number:g}; for {number:g} % write "{number:g}%"'
+        )
 
 
 def _as_number(text: str) -> float | str:
