@@ -37,7 +37,8 @@ def test_each_number_has_the_noise_of_its_line(tmp_path: Path) -> None:
     (release,) = result.releases
     assert (release.smallest_noise_stddev, release.largest_noise_stddev) == (20.0, 30.0)
     laplace = sl.audit(plan_in(tmp_path, GOOD, form={"law": "laplace"}))
-    assert laplace.budget.spent == pytest.approx({"laplace": 12 / (20 / 2**0.5)})
+    assert laplace.budget.spent["laplace"] == pytest.approx(12 / (20 / 2**0.5))
+    assert set(laplace.budget.spent) == {"laplace", "optimal"}
     assert '["a", "b", 20.0]' in result.plan  # what was read is part of the plan from then on
     assert "by_cell" not in (result.publishable_plan or "")
 

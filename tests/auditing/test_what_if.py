@@ -9,12 +9,19 @@ import pytest
 
 import sightline as sl
 from sightline.auditing import what_if
-from sightline.auditing.result_parts import Setting, SwitchKind
+from sightline.auditing.result_parts import Exposed, Setting, SwitchKind
 from sightline.report.page import report_html
 from tests.auditing import what_if_plans
 from tests.auditing.what_if_plans import audit_of, microgrid_months
 
 pytestmark = pytest.mark.slow
+
+
+def named(one: Exposed) -> str:
+    """The name that a what-if gives: of a yes or no the question, of a category also the category."""
+    if one.about is not None:
+        return f"one record, about {one.about}"
+    return one.record if one.category is None else f"{one.record}, {one.category}"
 
 
 def compared(result: sl.AuditResult, plan: dict[str, Any], setting: Setting) -> None:
@@ -39,7 +46,7 @@ def compared(result: sl.AuditResult, plan: dict[str, Any], setting: Setting) -> 
     ends = (setting.least_noise_stddev, setting.most_noise_stddev)
     assert ends == (pytest.approx((min(given), max(given)), rel=1e-12) if given else (None, None))
     alike = [
-        one.record if one.category is None else f"{one.record}, {one.category}"
+        named(one)
         for one in audit.exposed
         if least is not None
         and one.remaining_uncertainty is not None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -87,11 +88,13 @@ def running_spark(warehouse: Path) -> Iterator[Any]:
         "spark.sql.warehouse.dir": str(warehouse),
     }.items():
         builder = builder.config(name, value)
+    interrupted = signal.getsignal(signal.SIGINT)  # which Spark replaces, and does not give back
     session = builder.getOrCreate()
     try:
         yield session
     finally:
         session.stop()
+        signal.signal(signal.SIGINT, interrupted)
 
 
 def _entry(name: str) -> Any:

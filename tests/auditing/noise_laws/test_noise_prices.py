@@ -102,14 +102,20 @@ def test_a_standard_deviation_has_one_parameter(law: PublishedLaw) -> None:
 # Prices
 
 
+def of_two_coins(first: float, second: float) -> float:
+    """The epsilon at DELTA of two coins that tell the truth with odds of e^first and e^second."""
+    # Near the largest loss, first + second, only the event that both coins tell the truth counts.
+    both = math.exp(first + second) / ((1 + math.exp(first)) * (1 + math.exp(second)))
+    return first + second + math.log1p(-DELTA / both)
+
+
 def test_laplace_and_geometric_noise_cost_pure_epsilons() -> None:
-    assert spent({"law": "laplace", "noise_multiplier": 2.0}, {"law": "laplace", "epsilon": 0.25}) == (
-        pytest.approx({"laplace": 0.75})
-    )
+    found = spent({"law": "laplace", "noise_multiplier": 2.0}, {"law": "laplace", "epsilon": 0.25})
+    assert found == pytest.approx({"laplace": 0.75, "optimal": of_two_coins(0.5, 0.25)})
     counts = spent(
         {"law": "geometric", "epsilon": 0.25}, {"law": "laplace", "stddev": 2**0.5}, data=YES_OR_NO
     )
-    assert counts == pytest.approx({"laplace": 1.25})
+    assert counts == pytest.approx({"laplace": 1.25, "optimal": of_two_coins(1.0, 0.25)})
     # The largest ratio of probabilities of neighbouring counts, from the law itself.
     steps = np.arange(-60, 61)
     logs = -np.abs(steps) * 0.25
@@ -135,7 +141,7 @@ def gaussian_and_laplace_delta(epsilon: float, *, multiplier: float, pure: float
 def test_no_accountant_says_less_of_a_mix_than_it_costs() -> None:
     found = spent({"noise_multiplier": 2.0}, {"law": "laplace", "epsilon": 0.5})
     assert set(found) == {
-        *("basic", "basic-analytic", "advanced", "zcdp", "renyi", "gaussian-dp", "per-record"),
+        *("basic", "basic-analytic", "advanced", "zcdp", "renyi", "gaussian-dp", "per-record", "optimal"),
     }
     alone = account([2.0], delta=DELTA)
     assert found["gaussian-dp"] == pytest.approx(alone.epsilon_exact + 0.5)
