@@ -263,7 +263,7 @@ class TestThePage:
         rows = [unescape(row) for row in re.findall(r'<tr><th scope="row">(.*?)</tr>', part, re.DOTALL)]
         assert len(rows) == len(found.noises) + len(found.switches)
         own = next(row for row in rows if row.startswith("<bdi>1 × today's noise"))
-        for word in expected(months()).values():
+        for word in expected(months(), switched=False).values():
             assert isinstance(word, list) or str(word) in own
 
     def test_it_says_what_was_computed(self) -> None:
