@@ -112,9 +112,11 @@ class _Listed:
         return np.asarray((people * math.log(self.values) <= math.log(_MOST_WORLDS) + 1e-9)[self.component])
 
     def block(self, units: Units, unit: int) -> Block:
-        """The kinds of all rows of a unit; none where there are many, or many worlds."""
+        """The kinds of a unit's rows that are in some number; none where there are many, or many worlds."""
         own = slice(*(units.starts[unit : unit + 2] // units.each))
         kinds, times = self.rows.of_row[own], units.times[:: units.each][own]
+        seen = np.any(self.rows.rows[kinds] < self.rows.numbers, axis=(1, 2))
+        kinds, times = kinds[seen], times[seen]
         if times.sum() > _MOST_ROWS or not self.small[kinds].all():
             return ()
         return tuple(np.sort(np.repeat(kinds, times)).tolist())
