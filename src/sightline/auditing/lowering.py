@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from sightline.arrays import FloatArray, IndexArray
+from sightline.arrays import FloatArray, IndexArray, distinct_lines
 from sightline.auditing.plan import Plan
 from sightline.auditing.pricing import Pricing
 from sightline.auditing.secret_prior import SecretPrior
@@ -185,8 +185,7 @@ class Lowered:
         units, k = self.units, self.columns_of_unit
         entries = units.rows if units.weights is None else np.concatenate([units.rows, units.weights], axis=1)
         lines = entries.reshape(len(entries) // k, -1)
-        _, first, place = np.unique(lines, axis=0, return_index=True, return_inverse=True)
-        return first, place.ravel()
+        return distinct_lines(lines)
 
     def rows_apart(self) -> Lowered:
         """The same numbers about every row by itself: persons whose rows are looked at one by one."""
