@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from sightline.arrays import FloatArray, IndexArray, distinct_lines
+from sightline.arrays import FloatArray, IndexArray
 from sightline.auditing.plan import Plan
 from sightline.auditing.pricing import Pricing
 from sightline.auditing.secret_prior import SecretPrior
@@ -182,10 +182,11 @@ class Lowered:
     @cached_property
     def _rows_apart(self) -> tuple[IndexArray, IndexArray]:
         """The first of every kind of row among all, and the kind of each."""
-        units, k = self.units, self.columns_of_unit
-        entries = units.rows if units.weights is None else np.concatenate([units.rows, units.weights], axis=1)
-        lines = entries.reshape(len(entries) // k, -1)
-        return distinct_lines(lines)
+        groups = self.units.groups
+        first = np.full(int(groups.max(initial=-1)) + 1, groups.size, dtype=np.intp)
+        first[groups[::-1]] = np.arange(groups.size)[::-1]
+        occurs = first < groups.size
+        return first[occurs], (np.cumsum(occurs) - 1)[groups]
 
     def rows_apart(self) -> Lowered:
         """The same numbers about every row by itself: persons whose rows are looked at one by one."""
