@@ -97,9 +97,11 @@ class Lowered:
 
     def image(self, column: int) -> FloatArray:
         """What one person of a column's unit adds to every row, if all their rows hold that value."""
-        unit, asked = divmod(column, self.columns_of_unit)
-        own = np.arange(self.units.starts[unit] + asked, self.units.starts[unit + 1], self.columns_of_unit)
-        return np.asarray(self.table[:, own] @ self.units.times[own].astype(np.float64))
+        (unit, asked), units = divmod(column, self.columns_of_unit), self.units
+        own = slice(units.starts[unit] + asked, units.starts[unit + 1], self.columns_of_unit)
+        entries = np.broadcast_to(units.times[own, None], units.rows[own].shape)
+        entries = entries if units.weights is None else entries * units.weights[own]
+        return np.bincount(units.rows[own].ravel(), entries.ravel(), units.numbers + 1)[:-1]
 
     def told_by_sizes(self, column: int, weights: FloatArray, feature: FloatArray | None = None) -> float:
         """What weights count of all categories alike: rows, whatever they hold.

@@ -303,8 +303,11 @@ def person_table(
             got=f"{person.size:,}",
             fix="audit a part of the table, or one row a record",
         )
-    kinds, count = grouped(person, np.stack(lists, axis=1), persons)
+    stacked = np.stack(lists, axis=1)
+    del answer, lists
+    kinds, count = grouped(person, stacked, persons)
     entries = np.concatenate(kinds)
+    del stacked, person, persons
     several, varying, by_chance = _values(engine, queries, subject)
     table = PersonTable(
         starts=np.cumsum([0, *(len(kind) for kind in kinds)]),
