@@ -303,11 +303,9 @@ def person_table(
             got=f"{person.size:,}",
             fix="audit a part of the table, or one row a record",
         )
-    stacked = np.stack(lists, axis=1)
-    del answer, lists
-    kinds, count = grouped(person, stacked, persons)
+    kinds, count = grouped(person, np.stack(lists, axis=1), persons)
+    del answer, person, persons, lists
     entries = np.concatenate(kinds)
-    del stacked, person, persons
     several, varying, by_chance = _values(engine, queries, subject)
     table = PersonTable(
         starts=np.cumsum([0, *(len(kind) for kind in kinds)]),
@@ -391,12 +389,11 @@ def grouped(
     sizes = np.diff(starts, append=person.size)
     kinds: list[NDArray[Any]] = []
     persons: list[int] = []
-    width = entries.shape[1]
     for size in np.unique(sizes).tolist():
         first = starts[sizes == size]
         lists = entries[first[:, None] + np.arange(size)].reshape(first.size, -1)
         distinct, place = distinct_lines(lists)
-        kinds.extend(lists[distinct].reshape(len(distinct), size, width))
+        kinds.extend(lists[distinct].reshape(len(distinct), size, -1))
         persons.extend(np.bincount(place, persons_of[first]).astype(np.intp).tolist())
     return kinds, np.array(persons, dtype=np.intp)
 
