@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
 from sightline.arrays import FloatArray, IndexArray
 from sightline.labeled.assessment import UnitExposure
@@ -53,8 +52,8 @@ class PersonRows:
     def brackets(self, sums: Any, squares: Any) -> tuple[FloatArray, FloatArray]:
         """The lower and the upper end of features, one a column: Σ f and Σ f² over the rows of each column.
 
-        Both are arrays, sparse or not. Upper ends are rounded up. No lower end is below that of the sharpest
-        feature.
+        Features of few rows may be sparse arrays. Upper ends are rounded up. No lower end is below that of
+        the sharpest feature.
         """
         exposure = self.exposure
         prior, solver, lengths = exposure.design.prior, exposure.solver, squares.sum(axis=0)
@@ -66,19 +65,16 @@ class PersonRows:
             even = products.matrix is solver.sums.matrix
             weights = RowProducts(prior=prior, noise=solver.noise, unit=unit, even=even)
             variance = weights.levels(self.block)[0] / unit
-            seen, off = self._forms(solver.hidden, sparse.diags_array(variance) @ sums)
+            seen, off = self._forms(solver.hidden, variance[:, None] * sums)
             left = (variance @ squares) * (1 - gamma(len(variance))) - seen - off
             lower = np.maximum(lower, solver.noise.share * left / (prior.scale * lengths) * (1 - gamma(8)))
         return np.minimum(lower, upper), upper
 
     def _forms(self, form: Any, sums: Any) -> tuple[FloatArray, FloatArray]:
         """qᵀYq of every feature, and a bound on its error."""
-        # A row is in few numbers: dense products of a year of hours take a minute.
-        Y, rows = form.among(self.touched), sparse.csr_array(self.table.T)
-        q = rows @ sums
-        q = q.toarray() if sparse.issparse(q) else q
+        Y, q = form.among(self.touched), self.table.T @ sums
         found = np.einsum("im,im->m", q, Y @ q)
-        size = np.sqrt(np.maximum(np.diagonal(Y), 0.0)) @ (abs(rows) @ abs(sums))
+        size = np.sqrt(np.maximum(np.diagonal(Y), 0.0)) @ (np.abs(self.table.T) @ abs(sums))
         if not form.error < 1:
             return found, np.full(found.size, np.inf)
         rounding = gamma(2 * sum(self.table.shape) + 16) * size**2
