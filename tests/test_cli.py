@@ -183,6 +183,10 @@ def test_an_interrupt_while_modules_are_loaded_ends_quietly(module: str) -> None
     assert (run.returncode, run.stdout, run.stderr) == (130, "", "Interrupted: nothing was written.\n")
 
 
+def interrupted(*_: object, **options: object) -> None:
+    raise KeyboardInterrupt
+
+
 @pytest.mark.parametrize("command", ["design", "rehearse", "explain", "figures", "audit"])
 def test_an_interrupt_says_that_nothing_was_written(
     command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
@@ -192,7 +196,7 @@ def test_an_interrupt_says_that_nothing_was_written(
         "design": ["--out", str(tmp_path / "example" / "new.toml")],
         "figures": ["--out", str(tmp_path / "f")],
     }
-    monkeypatch.setattr("sightline.auditing.findings.assess", interrupted_after_the_verdict)
+    monkeypatch.setattr("sightline.auditing.findings.assess", interrupted)
     shutil.copytree(example_plan("microgrid").parent, tmp_path / "example")
     before = sorted(tmp_path.rglob("*.*"))
     assert main([command, str(tmp_path / "example" / "plan.toml"), *options.get(command, [])]) == 130
@@ -218,7 +222,7 @@ def test_an_interrupt_between_two_files_names_those_that_may_be_there(
     assert [path.name for path in (tmp_path / "f").iterdir()] == [written[0].name]
 
 
-def interrupted_after_the_verdict(*_: object, **options: object) -> None:
+def interrupted_after_the_verdict(*_: object) -> None:
     """Ctrl-C while the audit looks for what would be enough."""
     signal.raise_signal(signal.SIGINT)
 
