@@ -70,14 +70,14 @@ def rules_report(findings: Findings, values: Callable[[], RowValues] | None) -> 
         not findings.streamed,
         "[rules] of a table in memory",
         got="a table that is streamed",
-        fix="who is behind two numbers and three is compared for all of them at once: allow more --max-memory",
+        fix="all numbers are compared at once by who is behind them: allow more --max-memory",
         error=InvalidPlan,
     )
     require(
         membership.contributions == 1,
         "[rules] with one row a record",
         got=f"up to {membership.contributions:,} rows a record",
-        fix="in a difference some rows of a person cancel and others do not, so that rows do not count people; "
+        fix="in a difference some rows of a person cancel and others do not: rows do not count people; "
         'add them up: sql = "SELECT record, SUM(x) AS x … GROUP BY record" in [data]',
         error=InvalidPlan,
     )
