@@ -22,6 +22,7 @@ import numpy as np
 from sightline.arrays import IndexArray
 from sightline.auditing.plan import Plan, Release
 from sightline.auditing.reading import checked_plan, plan_file_text, with_limit
+from sightline.auditing.records import audited_release, read_record
 from sightline.auditing.session import opened
 from sightline.errors import DamagedLedger, InvalidInput, InvalidPlan, require
 from sightline.ledger.decision import LISTED, Decision, decide
@@ -42,6 +43,7 @@ AnyPath: TypeAlias = "str | PathLike[str]"
 ReleaseLike: TypeAlias = "AnyPath | Mapping[str, Any] | Release"
 ONE_VALUE, BY_EPOCH = "one", "by-epoch"
 _HEAD_SECTIONS = ("data", "privacy", "attacker", "limits")
+_OF_RECORDS = ("record", "secret", "bounds", "categories", "kind")  # what a record may say of a table
 _ANY_RELEASE = {"name": "any", "sql": "SELECT COUNT(*) FROM data", "noise_stddev": 1.0}
 _MOST_BYTES = 4_000_000  # of a head or a release
 _TRIES = 10_000  # how often others may be faster
@@ -148,7 +150,7 @@ class Ledger:
         named of each list.
         """
         with reporting(progress):
-            return self._candidate(_release(release), epoch, table, top).decision
+            return self._candidate(_release(release, self._head["data"]), epoch, table, top).decision
 
     def add(
         self,
@@ -165,7 +167,7 @@ class Ledger:
         Returns the decision and the number of the new entry; none if nothing was added. Only with a number
         may the release go out.
         """
-        own = _release(release)
+        own = _release(release, self._head["data"])
         with reporting(progress):
             for _ in range(_TRIES):
                 candidate = self._candidate(own, epoch, table, top)
@@ -204,7 +206,7 @@ class Ledger:
     def set_limit(self, limit: float | str, *, reason: str) -> int:
         """Set another limit for all later answers, which will list it."""
         require(bool(reason.strip()), "a reason", got="nothing")
-        share = with_limit(_plan(_head(self.folder.read(HEAD), HEAD)), limit).limits.remaining_uncertainty
+        share = with_limit(_plan(self._head), limit).limits.remaining_uncertainty
         require(share is not None, "a share, such as 40%", got=f"{limit!s:.20}", error=InvalidPlan)
         return self._append(lambda chain: _entry(chain, kind="limit", limit=share, despite=reason))
 
@@ -247,6 +249,10 @@ class Ledger:
         write_new(path, text.encode(), force=False, owner_only=True)
         return path
 
+    @property
+    def _head(self) -> dict[str, Any]:
+        return _head(self.folder.read(HEAD), HEAD)
+
     def _append(self, make: Callable[[Chain], Entry]) -> int:
         """Append the entry that is made from the chain; made again if others were faster."""
         for _ in range(_TRIES):
@@ -286,6 +292,7 @@ class Ledger:
             numbers=frozen.numbers,
             groups=renumbered(frozen.groups, person),
             found=frozen.found,
+            public=frozen.public,
         )
         label = _label(state.keys, lambda: dict(zip(person.tolist(), frozen.keys, strict=True)))
         made = _history(head, (*state.past, added), label=label)
@@ -311,6 +318,7 @@ class Ledger:
             table=frozen.table,
             answers=frozen.found.answers,
             columns=frozen.columns,
+            public=frozen.public,
             numbers=frozen.numbers,
             members=StoredMembership(
                 file=self.folder.store(text, f"{stem}.parquet"),
@@ -347,10 +355,11 @@ class Ledger:
                     numbers=entry.numbers,
                     groups=read_groups(connection, path, base, len(entry.numbers)),
                     found=self._found(entry, strict=every_file),
+                    public=entry.public,
                 )
         return _State(
             chain=chain,
-            head=_head(self.folder.read(HEAD), HEAD),
+            head=self._head,
             hashes=np.concatenate(hashes),
             keys=keys,
             past=tuple(one for number, one in past.items() if number not in cancelled),
@@ -476,21 +485,39 @@ def _with_source(head: Mapping[str, Any], base: Path) -> dict[str, Any]:
     return {**head, "data": data}
 
 
-def _release(release: ReleaseLike) -> Release:
-    """One release: a file with one section [[release]], a mapping with its fields, or itself."""
+def _release(release: ReleaseLike, data: Mapping[str, Any]) -> Release:
+    """One release: a file with one section [[release]], a release record, or what they hold.
+
+    ``data`` is that of the head, which a record must not contradict.
+    """
     if isinstance(release, Release):
         return release
-    name, section = "release", release
-    if not isinstance(release, Mapping):
-        name, content = Path(release).name, _toml(_bytes(Path(release), "a release"), Path(release).name)
-        sections = content.get("release", [])
-        require(
-            set(content) == {"release"} and isinstance(sections, list) and len(sections) == 1,
-            f"{name}: one section [[release]] and nothing else",
-            got="another file",
-            error=InvalidPlan,
-        )
-        section = sections[0]
+    if isinstance(release, Mapping):
+        return _checked(release, "release")
+    path = Path(release)
+    if path.suffix.casefold() == ".json":
+        record = read_record(path)
+        for field in (one for one in _OF_RECORDS if one in record.data and one in data):
+            require(
+                record.data[field] == data[field],
+                f"{path.name[:60]}: data.{field}: that of the ledger's head",
+                got="another",
+                fix="a ledger is about one table and one secret",
+                error=InvalidPlan,
+            )
+        return _checked(audited_release(record), path.name)
+    content = _toml(_bytes(path, "a release"), path.name)
+    sections = content.get("release", [])
+    require(
+        set(content) == {"release"} and isinstance(sections, list) and len(sections) == 1,
+        f"{path.name}: one section [[release]] and nothing else",
+        got="another file",
+        error=InvalidPlan,
+    )
+    return _checked(sections[0], path.name)
+
+
+def _checked(section: Mapping[str, Any], name: str) -> Release:
     domain = {"source": "any", "record": "record", "secret": "secret", "bounds": [0.0, 1.0]}
     privacy = {"epsilon": 1.0, "delta": 1e-6}
     return checked_plan({"data": domain, "privacy": privacy, "release": [section]}, name).releases[0]
