@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -66,6 +66,58 @@ class Few:
             total.append(self.shares(chances / chances.sum(axis=1, keepdims=True), worlds))
         every = np.concatenate(total)
         return every.mean(axis=0), every.std(axis=0) / np.sqrt(len(every))
+
+    def sharpest(self, owner: np.ndarray, draws: int, generator: np.random.Generator) -> np.ndarray:
+        """Persons × values: what is left of the feature of a person's rows that is seen best, simulated."""
+        worlds, answers = self.worlds()
+        k, law, seen = self.values, self.laplace, answers / self.scales
+        held, found = np.eye(k)[worlds], []
+        truth = generator.integers(0, len(worlds), draws)
+        noise = np.where(
+            law, generator.laplace(size=(draws, law.size)), generator.standard_normal((draws, law.size))
+        )
+        second, means = 0.0, []
+        for some in np.array_split(np.arange(draws), max(1, draws * answers.size // 10_000_000)):
+            away = (seen[truth[some]] + noise[some])[:, None, :] - seen
+            fit = -np.where(law, np.abs(away), away**2 / 2).sum(axis=2)
+            chances = np.exp(fit - fit.max(axis=1, keepdims=True))
+            chances /= chances.sum(axis=1, keepdims=True)
+            second += chances.sum(axis=0) / draws
+            means.append(np.tensordot(chances, held, axes=1))
+        mean = np.concatenate(means)
+        for person in range(int(owner.max()) + 1):
+            own = np.flatnonzero(owner == person)
+            for value in range(k):
+                one, guess = held[:, own, value], mean[:, own, value]
+                left = (one * np.reshape(second, (-1, 1))).T @ one - guess.T @ guess / draws
+                found.append(np.linalg.eigvalsh(left)[0] * k**2 / (k - 1))
+        return np.maximum(np.reshape(found, (-1, k)), 0.0)
+
+    def of_persons(self, owner: np.ndarray) -> Design:
+        """The same as persons: whose each row is. Equal rows of a person are one column."""
+        numbers, k = len(self.counted), self.values
+        each, single = k if k > 2 else 1, self.design()
+        assert isinstance(single.units, Units)
+        columns = single.units.rows.reshape(-1, each, single.units.rows.shape[1])
+        weights = single.units.weights
+        starts, kinds, times = [0], [], []
+        for person in range(int(owner.max()) + 1):
+            own, count = np.unique(single.place[owner == person], return_counts=True)
+            kinds += own.tolist()
+            times += np.repeat(count, each).tolist()
+            starts.append(len(times))
+        units = Units(
+            rows=columns[kinds].reshape(-1, columns.shape[2]),
+            weights=None
+            if weights is None
+            else weights.reshape(columns.shape)[kinds].reshape(-1, columns.shape[2]),
+            numbers=numbers,
+            starts=np.array(starts),
+            times=np.array(times),
+            people=np.ones(len(starts) - 1, dtype=np.intp),
+            each=each,
+        )
+        return replace(single, units=units, place=np.arange(len(units)), made={})
 
     def integrated(self, steps: int = 300) -> np.ndarray:
         """The risk by the trapezoidal rule over one or two answers with noise."""

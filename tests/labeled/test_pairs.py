@@ -122,6 +122,44 @@ def test_no_lower_end_is_above_the_risk_by_quadrature(law: str) -> None:
         assert np.all(lower_ends(one) <= truth + slack), trial
 
 
+@pytest.mark.parametrize("law", LAWS)
+@pytest.mark.parametrize(("values", "people"), [(2, 4), (3, 3)])
+def test_persons_with_a_few_rows_keep_what_listing_all_worlds_says(
+    law: str, values: int, people: int
+) -> None:
+    generator, below, draws = np.random.default_rng([3, values, LAWS.index(law)]), [], 3_000
+    for noise in (0.05, 0.4, 1.0, 3.0):
+        owner = np.repeat(np.arange(people), generator.integers(1, 3, people))
+        one = few(generator, rows=owner.size, values=values, noise=noise, law=law)
+        one.counted[:, 0] = 0.0  # a row of the first person that is in no number
+        found, truth = assess(one.of_persons(owner)), asked(one, one.sharpest(owner, draws, generator))
+        off = 6 * np.sqrt(truth / draws) + 48 / draws
+        assert np.all(found.lower <= truth + off)
+        assert np.all(found.upper_of_best >= truth - off)
+        below += (found.lower / np.maximum(truth, 1e-9))[truth > 0.05].tolist()
+    assert np.median(below) > 0.7
+
+
+def test_the_risk_of_a_coin_behind_two_answers_by_quadrature() -> None:
+    generator = np.random.default_rng(2)
+    for share in (0.5, 1 / 3, 0.25):
+        laplace, scales = np.array([True, generator.random() < 0.5]), generator.uniform(0.2, 2.0, 2)
+        noise = RowNoise.of(scales, scales, laplace.astype(float), np.ones(2))
+        change = generator.integers(1, 3, (1, 2)).astype(float)
+        worlds = small_worlds._Worlds(table=np.zeros((1, 2, 2)), noise=noise)
+        found = float(worlds._coin_risks(change, share)[0])
+        sides = []
+        for side in (0.0, 1.0):
+            laws = []
+            for law, apart in zip(laplace, side * change[0] / scales, strict=True):
+                at = np.linspace(-30.0, 40.0, 4_001) - apart
+                laws.append(np.exp(-np.abs(at)) / 2 if law else np.exp(-(at**2) / 2) / np.sqrt(2 * np.pi))
+            sides.append(np.outer(*laws))
+        mixed = share * sides[0] + (1 - share) * sides[1]
+        truth = np.sum(sides[0] * sides[1] / np.maximum(mixed, 1e-300)) * (70 / 4_000) ** 2
+        assert truth * (1 - 1e-3) <= found <= truth * (1 + 1e-4)  # the grid has kinks
+
+
 @pytest.mark.parametrize("values", [2, 3])
 def test_sorting_finds_no_more_than_comparing_does(values: int, monkeypatch: pytest.MonkeyPatch) -> None:
     generator = np.random.default_rng(3)

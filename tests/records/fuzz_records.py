@@ -1,6 +1,8 @@
 """Release records with random changes: each is refused with one line, or read and made into a plan.
 
-``python -m tools.fuzz --entry tests.records.fuzz_records --seed 1 --seconds 600`` runs it alone.
+What makes a plan is also priced on a table, as ``init --from-records`` does. Meanwhile no program may be
+started, no address connected to, and no file opened for writing outside of the folder. ``python -m
+tools.fuzz --entry tests.records.fuzz_records --seed 1 --seconds 600`` runs it alone.
 """
 
 from __future__ import annotations
@@ -8,11 +10,16 @@ from __future__ import annotations
 import copy
 import json
 import math
+import sys
+import tempfile
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from sightline.auditing.plan_from_records import records_plan
+from sightline.auditing.query_files import GivenPlan
 from sightline.auditing.reading import plan_file_text, plan_of_text
 from sightline.auditing.records import plan_of, record_of_text, records_of, registry_entry
 from sightline.errors import InvalidPlan
@@ -53,6 +60,17 @@ _ODD: tuple[Any, ...] = (
     [["a", 2.0]], {"law": "none"}, {"scale": 3.0}, "2026-02-30", "sightline.release/2", "geometric",
     "laplace", {"yes": 1}, "data.csv", "!!python/object:os.system",
 )  # fmt: skip
+# SQL that would read or write a file, read the environment or never end, if it were run as it is.
+_SQL = (
+    "SELECT SUM(watts) FROM read_csv('/etc/passwd')", "SELECT SUM(watts) FROM '/etc/passwd'",
+    "COPY data TO '{folder}/written.csv'", "SELECT SUM(watts) FROM data; ATTACH '{folder}/written.db'",
+    "SELECT SUM(watts) FROM data WHERE getenv('HOME') <> ''", "INSTALL httpfs", "PRAGMA database_list",
+    "SELECT SUM(watts) FROM data WHERE feeder IN (SELECT content FROM read_text('/etc/passwd'))",
+    "WITH RECURSIVE r AS (SELECT 1 UNION ALL SELECT * FROM r) SELECT SUM(watts) FROM data, r",
+    "SELECT feeder, SUM(watts) FROM data GROUP BY feeder", "SELECT AVG(watts) FROM data WHERE feeder = 'a'",
+)  # fmt: skip
+_STARTED = ("os.system", "os.exec", "os.posix_spawn", "os.spawn", "subprocess.Popen", "socket.connect")
+_SEEN: list[list[str]] = []  # what the code under watch did, while it is watched
 _NAMES = (
     "file", "scale", "source", "tables", "by_cell", "mechanism", "running", "suppress", "epsilon", "rho",
     "sql", "law", "kind", "categories", "secret", "public", "noise_stddev", "noise_within", "$ref",
@@ -69,6 +87,17 @@ def check(generator: np.random.Generator, trial: int, count: Counter[str]) -> No
     content = copy.deepcopy(RECORD)
     for _ in range(int(generator.integers(1, 5))):
         _change(content, generator)
+    with tempfile.TemporaryDirectory() as folder:
+        _check_changed(content, generator, trial, count, Path(folder))
+
+
+def _check_changed(
+    content: Any, generator: np.random.Generator, trial: int, count: Counter[str], folder: Path
+) -> None:
+    if trial % 3 == 0 and isinstance(content.get("release"), dict):
+        sql = _SQL[int(generator.integers(len(_SQL)))]
+        content["release"] |= {"sql": sql.replace("{folder}", str(folder)), "noise": {"stddev": 3e4}}
+        content["release"].pop("withhold", None)
     text = json.dumps(content)
     if trial % 5 == 0:
         place = int(generator.integers(len(text)))
@@ -77,10 +106,10 @@ def check(generator: np.random.Generator, trial: int, count: Counter[str]) -> No
             + str(generator.choice(["", '"', "{", "\\", "1e999", "\x00", "NaN", "[" * 3000]))
             + text[place + 1 :]
         )
-    count[read_or_refused(text)] += 1
+    count[read_or_refused(text, folder)] += 1
 
 
-def read_or_refused(text: str) -> str:
+def read_or_refused(text: str, folder: Path) -> str:
     """Read a record and make a plan of it, and a record and a draft of that again."""
     try:
         record = record_of_text(text, "r.json")
@@ -95,8 +124,39 @@ def read_or_refused(text: str) -> str:
         _one_line(error)
         return "no plan"
     assert plan_of_text(plan_file_text(plan), "plan") == plan
-    assert records_of(plan, [record.about]) == (record,)
-    return "plan"
+    if not record.about.hidden_by_noise:  # else what was hidden counts as published
+        assert records_of(plan, [record.about]) == (record,)
+    return _priced(text, folder)
+
+
+def _priced(text: str, folder: Path) -> str:
+    """What ``init --from-records`` does with a record, under watch."""
+    (folder / "r.json").write_text(text)
+    (folder / "homes.csv").write_text("home,feeder,watts\n1,a,5\n2,a,7\n3,b,9000\n4,d,17\n")
+    given = GivenPlan(table=str(folder / "homes.csv"))
+    seen: list[str] = []
+    _SEEN.append(seen)
+    try:
+        made = records_plan([folder / "r.json"], out=folder / "plan.toml", given=given)
+    finally:
+        _SEEN.clear()
+    assert not seen
+    assert sorted(path.name for path in folder.iterdir()) == ["homes.csv", "r.json"]
+    assert all(line.isprintable() for line in made.notes)
+    return "priced" if "the audit counts epsilon" in "".join(made.notes) else "plan"
+
+
+def _watch(event: str, arguments: tuple[Any, ...]) -> None:
+    for seen in _SEEN:
+        writes = (
+            event == "open" and isinstance(arguments[0], str) and set(str(arguments[1] or "")) & set("wax+")
+        )
+        runs = event == "compile" and "__import__" in str(arguments[0])
+        if writes or runs or event in _STARTED:
+            seen.append(f"{event} {arguments}")
+
+
+sys.addaudithook(_watch)
 
 
 def _one_line(error: InvalidPlan) -> None:

@@ -6,7 +6,7 @@ import ast
 import json
 import math
 import os
-import shutil
+import re
 import subprocess
 from importlib import util
 from pathlib import Path
@@ -14,9 +14,10 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import dp_accounting
+import duckdb
 import numpy as np
 import pytest
-from dp_accounting import pld
+from dp_accounting import pld, rdp
 
 import sightline as sl
 from sightline.auditing.plan_from_records import records_plan
@@ -245,6 +246,27 @@ def test_the_ledger_of_an_accountant(tmp_path: Path) -> None:
     assert result.budget.spent["zcdp"] == pytest.approx(_zcdp([1 / 8, 1 / 50], [1 / 3] * 4, 1e-6), rel=1e-4)
     with pytest.raises(ValueError, match="a query for each of 3 events, got 1"):
         _module("dp_accounting").write(tmp_path / "x", _composed(), **ABOUT, a="SELECT 1")
+    pairs = pld.PLDAccountant().compose(dp_accounting.GaussianDpEvent(2.0), 2)
+    pairs.compose(dp_accounting.LaplaceDpEvent(3.0), 4)
+    with pytest.raises(ValueError, match=r"each of 2 events, got 3; .* a query for each of all 6 times"):
+        _module("dp_accounting").write(tmp_path / "x", pairs, **ABOUT, **QUERIES)
+    names = {f"q{place}": QUERIES["ab"[place > 0]] for place in range(6)}
+    paths = _module("dp_accounting").write(tmp_path / "x", pairs, **ABOUT, **names)
+    each = [read_record(path).release for path in paths]
+    assert [one.noise[0].law.value for one in each] == ["gaussian"] * 2 + ["laplace"] * 4
+    assert [(one.sql, one.times) for one in each] == [(sql, 1) for sql in names.values()]
+    exact = rdp.RdpAccountant().compose(dp_accounting.GaussianDpEvent(0.0))
+    with pytest.raises(ValueError, match="a: expected noise, got a multiplier of 0"):
+        _module("dp_accounting").write(tmp_path / "y", exact, **ABOUT, a="SELECT SUM(watts) FROM data")
+
+
+def test_whole_noise_that_smartnoise_does_not_have_is_refused() -> None:
+    """Old versions draw geometric noise on whole numbers; what 1.0.10 calls so is Laplace noise."""
+    module = _module("smartnoise")
+    for name in ("geometric", "discrete_gaussian"):
+        mechanism = SimpleNamespace(mechanism=SimpleNamespace(name=name), scale=9000.0)
+        with pytest.raises(module.CannotExport, match=f"expected Laplace or Gaussian noise, got '{name}'"):
+            module._noise(mechanism, "s")
 
 
 def _zcdp(rhos: list[float], pure: list[float], delta: float) -> float:
@@ -447,6 +469,58 @@ def test_a_centred_mean_costs_more_here_than_in_the_library(tmp_path: Path) -> N
     assert f"the audit counts epsilon = {ours:g} at delta" in line
 
 
+def test_an_accountant_s_events_are_counted_as_rho_and_epsilon(tmp_path: Path) -> None:
+    """Three Gaussian events of ρ = 1/8 and a Laplace one of ε = 1/3; the library's own figure is below."""
+    paths = sorted((FIXTURES / "dp-accounting-0.6.0").glob("*.json"))
+    (tmp_path / "homes.csv").write_text(HOMES)
+    given = GivenPlan(table=str(tmp_path / "homes.csv"))
+    line = records_plan(paths, out=tmp_path / "plan.toml", given=given).notes[-2]
+    theirs = _zcdp([1 / 8] * 3, [1 / 3], 1e-6)
+    assert f"rho = 0.375 and epsilon = 0.333, which is epsilon = {theirs:.3g} at delta = 1e-06" in line
+    accountant = pld.PLDAccountant()
+    accountant.compose(dp_accounting.GaussianDpEvent(2.0), 3)
+    accountant.compose(dp_accounting.LaplaceDpEvent(3.0))
+    own = accountant.get_epsilon(1e-6)
+    assert own < theirs
+    ours = float(line.partition("the audit counts epsilon = ")[2].split()[0])
+    assert ours == pytest.approx(own, rel=0.01)  # both add up losses; a mean has the sensitivity of its sum
+    assert "(accountant: optimal)" in line
+
+
+def test_records_that_count_epsilon_and_records_that_count_rho(tmp_path: Path) -> None:
+    """ρ = 1/6 by OpenDP, and ε = 2 at δ = 5e-7 by SmartNoise, whose δ is on top of that of the conversion."""
+    paths = [FIXTURES / "opendp-0.16.0" / "by_feeder.json", FIXTURES / "smartnoise-sql-1.0.10" / "total.json"]
+    (tmp_path / "homes.csv").write_text(HOMES)
+    given = GivenPlan(table=str(tmp_path / "homes.csv"))
+    line = records_plan(paths, out=tmp_path / "plan.toml", given=given).notes[-2]
+    theirs = _zcdp([1 / 6], [2.0], 5e-7)
+    assert f"rho = 0.167 and epsilon = 2, which is epsilon = {theirs:.3g} at delta = 1e-06, added" in line
+    assert re.search(r"the audit counts epsilon = [\d.]+ at delta = 5e-07", line)
+
+
+def test_times_is_how_often_with_fresh_noise_of_that_size(tmp_path: Path) -> None:
+    """An event that happened twice is two events of one time each, for both counts and for what is left."""
+    (tmp_path / "homes.csv").write_text(HOMES)
+    given = GivenPlan(table=str(tmp_path / "homes.csv"))
+    write, found = _module("dp_accounting").write, []
+    accountant = pld.PLDAccountant()
+    for _ in range(2):  # the ledger makes one event of both
+        accountant.compose(dp_accounting.GaussianDpEvent(2.0))
+    for name, repeated in (("once", 1), ("twice", 2)):
+        queries = {f"q{place}": "SELECT SUM(watts) FROM data" for place in range(3 - repeated)}
+        paths = write(tmp_path / name, accountant, **ABOUT, **queries)
+        records = {path.name: read_record(path) for path in paths}
+        assert {one.release.times for one in records.values()} == {repeated}
+        assert {one.about.privacy_parameters.rho for one in records.values()} == {1 / 8}  # each time
+        result = sl.audit(plan_of(records, source=str(tmp_path / "homes.csv")))
+        assert result.least_remaining_uncertainty is not None
+        line = records_plan(paths, out=tmp_path / "plan.toml", given=given).notes[-2]
+        found.append((result.least_remaining_uncertainty.upper, result.budget.spent["zcdp"], line))
+    assert found[0][:2] == pytest.approx(found[1][:2], rel=1e-9)
+    assert found[0][2] == found[1][2]
+    assert found[0][1] == pytest.approx(_zcdp([1 / 8, 1 / 8], [], 1e-6), rel=1e-4)
+
+
 def test_rows_that_would_have_been_sampled_are_refused(tmp_path: Path) -> None:
     """A record of one row a person, and a table in which somebody has two."""
     record = read_record(FIXTURES / "smartnoise-sql-1.0.10" / "by_feeder.json")
@@ -458,26 +532,53 @@ def test_rows_that_would_have_been_sampled_are_refused(tmp_path: Path) -> None:
 # In environments of their own
 
 
-# What the libraries' own objects say of the first release: its scale, and the groups that are published.
+# What the libraries' own objects say of each release: its scales, and the groups that are published.
+# dp_accounting knows no groups; it says how often each event happened.
 _OWN = {
     "opendp": """
-scales = [row["scale"] for row in by_feeder.summarize().to_dicts()]
-groups = by_feeder.release().collect()["feeder"].to_list()
+for name, query in {"by_feeder": by_feeder, "total": total, "mean": mean}.items():
+    frame = query.release().collect()
+    groups = frame["feeder"].to_list() if "feeder" in frame.columns else []
+    own[name] = [row["scale"] for row in query.summarize().to_dicts()], groups
 """,
     "smartnoise": """
-inner, _ = reader._rewrite(queries["by_feeder"])
-scales = [one.scale for one in reader._get_mechanisms(inner) if one]
-groups = [row[0] for row in reader.execute(queries["by_feeder"])[1:]]
+for name, sql in queries.items():
+    head, *rows = reader.execute(sql)
+    groups = [row[0] for row in rows] if head[0] == "feeder" else []
+    own[name] = [one.scale for one in reader._get_mechanisms(reader._rewrite(sql)[0]) if one], groups
 """,
     "tumult": """
-scales = [math.sqrt(one["noise_parameter"]) for one in session._noise_info(queries["by_feeder"], budget)]
-groups = [row[0] for row in session.evaluate(queries["by_feeder"], budget).collect()]
+for name, query in queries.items():
+    scales = [float(one["noise_parameter"]) for one in session._noise_info(query, budget)]
+    frame = session.evaluate(query, budget)
+    own[name] = scales, [row[0] for row in frame.collect()] if "feeder" in frame.columns else []
 """,
     "dp_accounting": """
-scales = [accountant.ledger.events[0].noise_multiplier]
-groups = list("abcd")
+for name, event in zip(queries, accountant.ledger.events):
+    own[name] = [getattr(event, "event", event).noise_multiplier], getattr(event, "count", 1)
 """,
 }
+# The same by hand. OpenDP: σ at ρ = 1/6, half of it for each of a sum and a count. SmartNoise: b at ε = 1.
+# Tumult: σ² at ρ = 0.1; a mean's sum is centred, and it and the count get half each.
+SCALES = {
+    "opendp": {
+        "by_feeder": [15_588.457],
+        "total": [9000 * math.sqrt(6), math.sqrt(6)],
+        "mean": [9000 * math.sqrt(6), math.sqrt(6)],
+    },
+    "smartnoise": {"by_feeder": [9000], "total": [9000, 1], "mean": [9000, 1]},
+    "tumult": {"by_feeder": [405_000_000], "total": [405_000_000], "mean": [202_500_000, 10]},
+    "dp_accounting": {"by_feeder": [2], "total": [3], "mean": [2]},
+}
+
+
+def _scale(library: str, noise: Any) -> float:
+    """What a library calls the scale of some noise of a record."""
+    if library == "dp_accounting":
+        return float(noise.noise_multiplier)
+    return float(
+        {"opendp": noise.stddev, "smartnoise": noise.stddev / math.sqrt(2)}.get(library, noise.stddev**2)
+    )
 
 
 @pytest.mark.slow
@@ -497,7 +598,7 @@ def test_the_page_of_a_library_runs_with_it(
     Path(f"export_{library}.py").write_text(capsys.readouterr().out)
     script = (ROOT / "docs" / "libraries" / f"publish_with_{library}.py").read_text()
     Path("publish.py").write_text(
-        f"{script}\nimport json\nimport math\n{_OWN[library]}\nprint(json.dumps([scales, sorted(groups)]))\n"
+        f"{script}\nimport json\nown = {{}}\n{_OWN[library]}\nprint(json.dumps(own))\n"
     )
     clean = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
     done = subprocess.run(
@@ -508,22 +609,35 @@ def test_the_page_of_a_library_runs_with_it(
         timeout=300,
     )
     assert done.returncode == 0, done.stderr[-2000:]
-    scales, groups = json.loads(done.stdout.strip().splitlines()[-1])
-    records = {path.name: read_record(path) for path in Path("releases").glob("*.json")}
-    (noise,) = records["by_feeder.json"].release.noise
-    scale = noise.noise_multiplier or (noise.stddev or 0) / (
-        math.sqrt(2) if noise.law.value == "laplace" else 1
-    )
-    assert scales == pytest.approx([scale])
     page = (ROOT / "docs" / "libraries" / f"{library}.md").read_text()
     commands = [line[2:].split() for line in page.splitlines() if line.startswith("$ sightline")][1:]
     for command in commands:
         assert main([word.strip("'") for word in command[1:]]) == 0
-    assert "PASSED" in capsys.readouterr().out
+    shown = capsys.readouterr()
+    assert "PASSED" in shown.out
+    assert re.search(r"In all the library counts .*epsilon = .*; the audit counts epsilon = ", shown.err)
     result = sl.audit("plan.toml", full=True)
-    (release,) = [one for one in result.releases if one.name == "by feeder"]
-    assert release.outputs == len(groups) == 4
-    shutil.rmtree("releases")
+    assert result.least_remaining_uncertainty is not None
+    least = result.least_remaining_uncertainty
+    assert 93 <= round(100 * least.lower) <= round(100 * least.upper) <= 97
+    outputs = {one.name: one.outputs for one in result.releases}
+    own = json.loads(done.stdout.strip().splitlines()[-1])
+    assert own.keys() == SCALES[library].keys()
+    for name, (scales, groups) in own.items():
+        release = read_record(Path("releases") / f"{name}.json").release
+        found = [_scale(library, noise) for noise in release.noise]
+        assert found == pytest.approx(scales, rel=1e-9)
+        assert found == pytest.approx(SCALES[library][name], rel=1e-7)
+        rows = duckdb.sql(release.sql.replace("FROM data", "FROM 'homes.csv'")).fetchall()
+        if library == "dp_accounting":
+            assert release.times == groups
+        else:
+            assert sorted(groups) == sorted(row[0] for row in rows if len(rows) > 1)
+        assert outputs[release.name] == len(rows)  # each time
+    stored = FIXTURES / environment.name
+    if stored.exists():  # what other tests read is what the library writes
+        for path in stored.iterdir():
+            assert json.loads((Path("releases") / path.name).read_text()) == json.loads(path.read_text())
 
 
 def test_the_record_on_the_page_is_good(

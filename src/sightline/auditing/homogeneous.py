@@ -195,8 +195,9 @@ def _alone(findings: Findings, sums: KnownSums, ends: Ends) -> FloatArray:
     reflected = np.where(table.data > 0, near, ends.width * rows - near)
     one_side: FloatArray = np.bincount(line, weights * reflected, size).astype(np.float64)
     apart = np.minimum(one_side, ends.width * number - one_side)
-    mean = expected_distance(apart, sums.deviation) / np.maximum(number, np.finfo(np.float64).tiny)
-    mean = np.minimum(mean, ends.width / 2)
+    expected = expected_distance(apart, sums.deviation)
+    mean = np.minimum(expected / np.where(number > 0, number, 1.0), ends.width / 2)
+    mean[number == 0] = ends.width / 2  # nobody is in it
     if findings.prior.kind is SecretKind.NUMBER:
         return ends.remaining(mean)
     share = several * sums.shares[0]

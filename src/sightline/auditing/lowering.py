@@ -97,9 +97,11 @@ class Lowered:
 
     def image(self, column: int) -> FloatArray:
         """What one person of a column's unit adds to every row, if all their rows hold that value."""
-        unit, asked = divmod(column, self.columns_of_unit)
-        own = np.arange(self.units.starts[unit] + asked, self.units.starts[unit + 1], self.columns_of_unit)
-        return np.asarray(self.table[:, own] @ self.units.times[own].astype(np.float64))
+        (unit, asked), units = divmod(column, self.columns_of_unit), self.units
+        own = slice(units.starts[unit] + asked, units.starts[unit + 1], self.columns_of_unit)
+        entries = np.broadcast_to(units.times[own, None], units.rows[own].shape)
+        entries = entries if units.weights is None else entries * units.weights[own]
+        return np.bincount(units.rows[own].ravel(), entries.ravel(), units.numbers + 1)[:-1]
 
     def told_by_sizes(self, column: int, weights: FloatArray, feature: FloatArray | None = None) -> float:
         """What weights count of all categories alike: rows, whatever they hold.
@@ -182,11 +184,11 @@ class Lowered:
     @cached_property
     def _rows_apart(self) -> tuple[IndexArray, IndexArray]:
         """The first of every kind of row among all, and the kind of each."""
-        units, k = self.units, self.columns_of_unit
-        entries = units.rows if units.weights is None else np.concatenate([units.rows, units.weights], axis=1)
-        lines = entries.reshape(len(entries) // k, -1)
-        _, first, place = np.unique(lines, axis=0, return_index=True, return_inverse=True)
-        return first, place.ravel()
+        groups = self.units.groups
+        first = np.full(int(groups.max(initial=-1)) + 1, groups.size, dtype=np.intp)
+        first[groups[::-1]] = np.arange(groups.size)[::-1]
+        occurs = first < groups.size
+        return first[occurs], (np.cumsum(occurs) - 1)[groups]
 
     def rows_apart(self) -> Lowered:
         """The same numbers about every row by itself: persons whose rows are looked at one by one."""

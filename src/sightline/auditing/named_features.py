@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
+from scipy import sparse
 
 from sightline.arrays import FloatArray
 from sightline.auditing.findings import Findings, LinearFindings
@@ -36,7 +37,7 @@ def named_features(findings: Findings, found: LinearFindings, column: int) -> tu
 
 def _row(findings: Findings, found: LinearFindings, rows: PersonRows, column: int) -> Iterator[NamedFeature]:
     """The row of which least is left."""
-    one = np.eye(rows.times.size)
+    one = sparse.eye_array(rows.times.size, format="csr")
     lower, upper = rows.brackets(one, one)
     best = int(np.argmin(upper))
     left = _uncertainty(findings, found, column, lower[best], upper[best])

@@ -11,7 +11,7 @@ from sightline.auditing.plan import Plan
 from sightline.auditing.pricing import price
 from sightline.auditing.query_files import GivenPlan
 from sightline.auditing.reading import plan_file_text
-from sightline.auditing.records import DELTA, ReleaseRecord, plan_of, read_record
+from sightline.auditing.records import DELTA, PrivacyParameters, ReleaseRecord, plan_of, read_record
 from sightline.auditing.session import opened
 from sightline.auditing.several_secrets import plans_by_secret
 from sightline.auditing.starter import StarterPlan, relative_source
@@ -64,37 +64,49 @@ def _notes(name: str, record: ReleaseRecord) -> list[str]:
 def _both_counts(records: Sequence[ReleaseRecord], plan: Plan, base: Path) -> list[str]:
     """The library's epsilon of all records, added up, and ours, with the reason why they differ.
 
-    The table is read and priced; nothing is assessed. No line if the library counts nothing for a record, or
-    epsilon for some and rho for others.
+    The table is read and priced; nothing is assessed. No line if the library counts nothing for a record.
     """
     counted = [record.about.privacy_parameters for record in records for _ in range(record.release.times)]
-    delta = plan.privacy.delta or DELTA
-    if all(one.rho is not None for one in counted):
-        rho = math.fsum(one.rho or 0.0 for one in counted)
-        epsilon = number(tight_epsilon_of_rho(rho, delta), 3)
-        theirs = f"rho = {number(rho, 3)}, which is epsilon = {epsilon} at delta = {parameter(delta)}"
-    elif all(one.epsilon is not None for one in counted):
-        total = math.fsum(one.delta or 0.0 for one in counted)
-        theirs = f"epsilon = {number(math.fsum(one.epsilon or 0.0 for one in counted), 3)}"
-        theirs += f" at delta = {number(total, 3)}" if total else ""
-    else:
+    if any(one.rho is None and one.epsilon is None for one in counted):
         return []
-    spent = 0.0
+    delta = plan.privacy.delta or DELTA
+    theirs = _added_up(counted, delta)
+    spent, by = 0.0, set()
     try:
         for part in plans_by_secret(plan):
             with opened(part, base) as session:
                 membership = session.membership(report)
             costs = budget_report(part, membership, price(part, membership)).spent
-            spent += min(costs.values(), default=math.inf)
-    except SightlineError:
-        return [f"In all the library counts {theirs}; what the audit counts, it says."]
+            cost, accountant = min((cost, name) for name, cost in (costs or {"none": math.inf}).items())
+            spent += cost
+            by.add(accountant)
+    except SightlineError as error:
+        return [f"In all the library counts {theirs}; the audit refuses this plan: {error}"]
     moved = _COUNTED.get(records[0].about.neighbours, "what it takes for neighbouring tables")
     return [
         f"In all the library counts {theirs}, added up; the audit counts epsilon = {number(spent, 3)} at "
-        f"delta = {parameter(delta)}.",
+        f"delta = {parameter(delta)} (accountant: {', '.join(sorted(by))}).",
         f"  The library counts {moved}; the audit counts other values of one person, whose groups are "
         "public: counts of rows cost nothing, and a value moves a sum by up to the width of its bounds.",
     ]
+
+
+def _added_up(counted: Sequence[PrivacyParameters], delta: float) -> str:
+    """The sum of what a library counts; where there is a rho, also as the epsilon that it is at ``delta``.
+
+    An epsilon is added to what the rhos convert to, or counts as the rho of its square over two, whichever
+    gives less; a delta of its own is added to ``delta`` in both (Bun and Steinke 2016, section 8).
+    """
+    rho = math.fsum(one.rho for one in counted if one.rho is not None)
+    pure = [one.epsilon for one in counted if one.rho is None and one.epsilon is not None]
+    own = math.fsum(one.delta or 0.0 for one in counted)
+    parts = [f"rho = {number(rho, 3)}"] if rho else []
+    parts += [f"epsilon = {number(math.fsum(pure), 3)}"] if pure else []
+    if not rho:
+        return parts[0] + (f" at delta = {parameter(own)}" if own else "")
+    squared = math.fsum([rho, *(one**2 / 2 for one in pure)])
+    least = min(tight_epsilon_of_rho(squared, delta), tight_epsilon_of_rho(rho, delta) + math.fsum(pure))
+    return f"{' and '.join(parts)}, which is epsilon = {number(least, 3)} at delta = {parameter(delta + own)}"
 
 
 _COUNTED: dict[str | None, str] = {

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import datetime
 import json
+import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,11 +19,14 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Field
 
 from sightline.auditing.plan import Data, Plan, Release
-from sightline.auditing.plan_fields import Positive, Section, Text
+from sightline.auditing.plan_fields import Section, Text
 from sightline.auditing.query_files import GivenPlan
 from sightline.auditing.reading import checked_plan, checked_section, plan_schema
 from sightline.auditing.release_noise import ReleaseNoise
-from sightline.errors import InvalidPlan, require
+from sightline.errors import InvalidPlan, SightlineError, require
+from sightline.tables.engines.address import dialect_of
+from sightline.tables.sql.grammar import parse_query
+from sightline.tables.sql.one_secret import uses
 
 FORMAT, VERSION = "sightline.release", 1
 _LARGEST_FILE = 4_000_000  # bytes, as of a plan
@@ -30,6 +34,14 @@ DELTA, _LIMIT = 1e-6, 0.5  # where nobody says another, as in the plans that ``i
 _DOMAIN = ("bounds", "categories", "kind")  # what a secret can be
 # Files that a record would make us read, and what only a table's owner decides.
 _NOT_IN_DATA = {"source": "it is given beside the records", "tables": "name public tables in the plan"}
+# By library, as its exporter reads them; "none" is an exact number beside noisy ones.
+_REAL, _WHOLE = {"none", "gaussian", "laplace"}, {"discrete-gaussian", "geometric"}
+_LAWS = {
+    "opendp": _REAL | _WHOLE,
+    "tmlt.analytics": _REAL | _WHOLE,
+    "smartnoise-sql": _REAL,
+    "dp-accounting": _REAL,
+}
 _FACTS = frozenset(
     {*Release.model_fields, *ReleaseNoise.model_fields, *Data.model_fields} - {"name", "published", "source"}
 )
@@ -57,12 +69,15 @@ def _known_facts(facts: dict[str, str]) -> dict[str, str]:
     return facts
 
 
+Loss = Annotated[float, Field(gt=0, le=1e9)]  # more protects nobody, and its square might not be finite
+
+
 class PrivacyParameters(Section):
     """What the library counts for the release, each time that it is published."""
 
-    epsilon: Positive | None = Field(default=None, description="Its epsilon.")
+    epsilon: Loss | None = Field(default=None, description="Its epsilon.")
     delta: Annotated[float, Field(gt=0, lt=1)] | None = Field(default=None, description="Its delta.")
-    rho: Positive | None = Field(default=None, description="Its rho, of zero-concentrated privacy.")
+    rho: Loss | None = Field(default=None, description="Its rho, of zero-concentrated privacy.")
 
 
 class About(Section):
@@ -143,7 +158,8 @@ def record_of_text(text: str | bytes, name: str = "record") -> ReleaseRecord:
     try:
         decoded = text if isinstance(text, str) else text.decode("utf-8-sig")
         decoded.encode()  # half of a surrogate pair cannot be written again
-        content = json.loads(decoded, parse_constant=_no_number, object_pairs_hook=_once)
+        content = json.loads(decoded, object_pairs_hook=_once)
+        _check_finite(content, "")
         json.dumps(content, ensure_ascii=False).encode()
     except InvalidPlan as error:
         raise InvalidPlan(f"{name}: {error}") from None
@@ -152,8 +168,18 @@ def record_of_text(text: str | bytes, name: str = "record") -> ReleaseRecord:
     return record_of(content, name)
 
 
-def _no_number(text: str) -> float:
-    raise InvalidPlan(f"expected finite numbers, got {text}")
+def _check_finite(content: Any, place: str) -> None:
+    inner = (
+        content
+        if isinstance(content, dict)
+        else dict(enumerate(content, 1))
+        if isinstance(content, list)
+        else {}
+    )
+    for name, one in inner.items():
+        _check_finite(one, f"{place}.{name}" if place else str(name))
+    good = not isinstance(content, float) or math.isfinite(content)
+    require(good, f"{place[:60]!r}: a finite number", got=str(content)[:60], error=InvalidPlan)
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -196,11 +222,19 @@ def record_of(content: Any, name: str = "record") -> ReleaseRecord:
         require(part not in data, f"{name}: data: no {part}", got="one", fix=fix, error=InvalidPlan)
     release = _without_files(content["release"], name)
     about = checked_section(About, "about", content.get("about", {}), name)
+    library = (about.engine or "").partition(" ")[0]
     # What nobody has said yet is taken for anything, so that the rest is checked with it.
     open_fields = {"source": "data", "record": "a record to be named", "secret": "a secret to be named"}
     if not set(data) & set(_DOMAIN):
         open_fields["kind"] = "boolean"
     plan = checked_plan({"data": {**open_fields, **data}, "release": [release]}, name)
+    for noise in plan.releases[0].noises:
+        require(
+            noise.law.value in _LAWS.get(library, {noise.law.value}),
+            f"{name}: release: noise: law: a law that {library[:60]} has",
+            got=repr(noise.law.value),
+            error=InvalidPlan,
+        )
     return _of_plan(plan, data, about)
 
 
@@ -238,14 +272,25 @@ def _without_files(release: dict[str, Any], name: str) -> dict[str, Any]:
 
 
 def _of_plan(plan: Plan, given: Iterable[str], about: About, place: int = 0) -> ReleaseRecord:
-    data = plan.data.model_dump(mode="json", exclude_defaults=True)
-    known = {name: value for name, value in data.items() if name in set(given) and name not in _NOT_IN_DATA}
+    data = plan.data.model_dump(mode="json", exclude_defaults=True) | _own_secret(plan, plan.releases[place])
+    wanted = set(given) - set(_NOT_IN_DATA)
+    known = {name: value for name, value in data.items() if name in wanted and value is not None}
     return ReleaseRecord(release=plan.releases[place], data=known, about=about)
+
+
+def _own_secret(plan: Plan, release: Release) -> dict[str, Any]:
+    """The secret that a release is about, where it is not that of [data], and what it can be."""
+    dialect = dialect_of(plan.data.source)
+    if not plan.secrets or uses(release.sql, [plan.data.secret], dialect=dialect):
+        return {}
+    about = [one for one in plan.secrets if one.audited and uses(release.sql, [one.column], dialect=dialect)]
+    own = about[0].model_dump(mode="json") if about else {}
+    return {"secret": own.pop("column"), **own} if own else {}
 
 
 def records_of(plan: Plan, about: Sequence[About] = ()) -> tuple[ReleaseRecord, ...]:
     """A record of every release of a plan that is published, each with what is known ``about`` it."""
-    given = [name for name in Data.model_fields if getattr(plan.data, name) is not None]
+    given = [name for name in Data.model_fields if getattr(plan.data, name) is not None or name in _DOMAIN]
     places = [place for place, release in enumerate(plan.releases) if release.noise_given]
     every = [*about, *([About()] * (len(plan.releases) - len(about)))]
     return tuple(_of_plan(plan, given, every[place], place) for place in places)
@@ -266,6 +311,8 @@ def plan_of(records: Mapping[str, ReleaseRecord], *, source: str, given: GivenPl
         got=f"{twice[:60]!r} in {times} records",
         error=InvalidPlan,
     )
+    for name in order:
+        _check_query(records[name].release.sql, dialect_of(source), name)
     data = _agreed({name: records[name].data for name in order}, "data", ignored=("secret", *_DOMAIN))
     _agreed({name: _unit(records[name].about) for name in order}, "about")
     secrets = _secrets({name: records[name].data for name in order}, given or GivenPlan())
@@ -287,6 +334,13 @@ def plan_of(records: Mapping[str, ReleaseRecord], *, source: str, given: GivenPl
         "secret": [{"column": one.pop("secret"), **one} for one in map(dict, secrets[1:])],
     }
     return checked_plan({name: part for name, part in content.items() if part}, "records")
+
+
+def _check_query(sql: str, dialect: str, name: str) -> None:
+    try:
+        parse_query(sql, dialect)
+    except SightlineError as error:
+        raise InvalidPlan(f"{name}: release.sql: {error}") from None
 
 
 def audited_release(record: ReleaseRecord) -> dict[str, Any]:
@@ -376,7 +430,8 @@ def registry_entry(record: ReleaseRecord) -> dict[str, Any]:
     """
     about, release = record.about, record.release
     counted = about.privacy_parameters.model_dump(exclude_none=True)
-    approximate = "Approximate DP" if "delta" in counted else "Pure DP"
+    pure = "Approximate DP" if "delta" in counted else "Pure DP"
+    variant = "Zero-concentrated DP" if "rho" in counted else pure
     loss = {
         "privacy_unit": about.privacy_unit or record.data.get("record", _FILL_IN),
         "privacy_unit_details": _NEIGHBOURS.get(about.neighbours, _FILL_IN),
@@ -395,7 +450,7 @@ def registry_entry(record: ReleaseRecord) -> dict[str, Any]:
                 "data_product_region": _FILL_IN,
                 "publication_date": about.published_at or "1900-01-01",
             },
-            "dp_variant": {"variant_name": "Zero-concentrated DP" if "rho" in counted else approximate},
+            **({"dp_variant": {"variant_name": variant}} if counted else {}),
             "privacy_loss": loss,
             "deployment_model": {
                 "model_name": "Central",

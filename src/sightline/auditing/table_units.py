@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from sightline.arrays import FloatArray, IndexArray
+from sightline.arrays import FloatArray, IndexArray, counted_by, distinct_lines
 from sightline.labeled.units import Units
 from sightline.tables.membership import Membership, PersonTable
 
@@ -45,19 +45,16 @@ def _signature_columns(membership: Membership, order: list[int]) -> SignatureCol
     if membership.weights is not None:
         weights, factors = whole_weights(membership.weights[:, order])
         both = np.concatenate([cells.astype(np.float64), np.where(cells >= 0, weights, 0.0)], axis=1)
-        distinct, column = np.unique(both, axis=0, return_inverse=True)
+        first, column = distinct_lines(both)
         width = len(order)
         return SignatureColumns(
-            cells=distinct[:, :width].astype(cells.dtype),
-            weights=distinct[:, width:],
-            factors=factors,
-            column=column.ravel(),
+            cells=cells[first], weights=both[first, width:], factors=factors, column=column
         )
     ones = np.ones(len(order))
     if membership.distinct and len(order) == len({cell.partition for cell in membership.cells}):
         return SignatureColumns(cells=cells, weights=None, factors=ones, column=np.arange(len(cells)))
-    distinct, column = np.unique(cells, axis=0, return_inverse=True)
-    return SignatureColumns(cells=distinct, weights=None, factors=ones, column=column.ravel())
+    first, column = distinct_lines(cells)
+    return SignatureColumns(cells=cells[first], weights=None, factors=ones, column=column)
 
 
 def units_of_table(
@@ -142,10 +139,9 @@ def person_kinds(table: PersonTable, column: IndexArray, *, constant: bool) -> P
     if constant:
         unknown = ~np.logical_or.reduceat(table.known, table.starts[:-1])[kind_of]
     width = np.int64(column.max(initial=0) + 1)
-    entries, place = np.unique(
-        kind_of[unknown] * width + column[table.signatures[unknown]], return_inverse=True
+    entries, times = counted_by(
+        kind_of[unknown] * width + column[table.signatures[unknown]], table.rows[unknown]
     )
-    times = np.bincount(place.ravel(), table.rows[unknown], entries.size).astype(np.intp)
     kinds, first = np.unique(entries // width, return_index=True)
     sizes, columns = np.diff(np.append(first, entries.size)), (entries % width).astype(np.intp)
     unit = np.full(len(table.persons), -1, dtype=np.intp)
@@ -154,8 +150,8 @@ def person_kinds(table: PersonTable, column: IndexArray, *, constant: bool) -> P
         own = np.flatnonzero(sizes == size)
         lines = first[own][:, None] + np.arange(size)
         both = np.concatenate([columns[lines], times[lines]], axis=1)
-        _, firsts, group = np.unique(both, axis=0, return_index=True, return_inverse=True)
-        unit[kinds[own]] = total + group.ravel()
+        firsts, group = distinct_lines(both)
+        unit[kinds[own]] = total + group
         chosen.append(lines[firsts].ravel())
         starts.append(starts[-1][-1] + size * np.arange(1, firsts.size + 1))
         total += firsts.size
@@ -188,8 +184,8 @@ def _summed(units: Units, place: IndexArray) -> tuple[Units, IndexArray]:
     rows[slot], weights[slot] = table.indices, table.data
     of_kind = kinds, k * shape[1]  # there may be no kinds: all who are left are known
     both = np.concatenate([rows.reshape(of_kind), weights.reshape(of_kind)], axis=1)
-    _, first, group = np.unique(both, axis=0, return_index=True, return_inverse=True)
-    group, lines = group.ravel(), (first[:, None] * k + np.arange(k)).ravel()
+    first, group = distinct_lines(both)
+    lines = (first[:, None] * k + np.arange(k)).ravel()
     summed = replace(
         units,
         rows=rows[lines],

@@ -4,10 +4,11 @@
     about = dict(record="home", secret="watts", bounds=[0, 9000])
     write("releases", accountant, **about, total="SELECT SUM(watts) FROM data")
 
-The noise is read off ``accountant.ledger``; which query got it is stated, in the order of the events. A noise
-multiplier is noise over sensitivity. Where bounds have zero inside, a record that is added or removed changes
-a sum by less than one that changes its value: say the ``sensitivity`` of each query there. This file needs
-dp_accounting and nothing else.
+The noise is read off ``accountant.ledger``; which query got it is stated, in the order of the events: a query
+for each event, which may have happened several times, or a query for each time. A noise multiplier is noise
+over sensitivity. Where bounds have zero inside, a record that is added or removed changes a sum by less than
+one that changes its value: say the ``sensitivity`` of each query there. This file needs dp_accounting and
+nothing else.
 """
 
 from __future__ import annotations
@@ -43,8 +44,14 @@ def write(  # many parameters: what dp_accounting does not know
     if ".".join(own.split(".")[:2]) not in TESTED:
         raise CannotExport(f"expected dp_accounting {' or '.join(TESTED)}, got {own}; it was not tested")
     events = list(_events(accountant.ledger, 1))
+    in_all = sum(times for _, times in events)
+    if len(queries) == in_all:  # the ledger has equal events in a row as one, of whatever queries they were
+        events = [(event, 1) for event, times in events for _ in range(times)]
     if len(events) != len(queries):
-        raise CannotExport(f"expected a query for each of {len(events)} events, got {len(queries)}")
+        raise CannotExport(
+            f"expected a query for each of {len(events)} events, got {len(queries)}; equal events in a "
+            f"row are one: if their queries differ, name a query for each of all {in_all} times"
+        )
     neighbours = _NEIGHBOURS.get(accountant.neighboring_relation.name)
     texts = {}
     for (event, times), (name, sql) in zip(events, queries.items(), strict=True):
@@ -56,6 +63,8 @@ def write(  # many parameters: what dp_accounting does not know
                 f"{name}: expected sensitivity={{{name!r}: …}}, which its noise was chosen for, got none"
             )
         multiplier = float(event.noise_multiplier)
+        if not multiplier > 0:
+            raise CannotExport(f"{name}: expected noise, got a multiplier of {multiplier:g}")
         law = _LAWS[type(event).__name__]
         noise: dict[str, Any] = {"law": law, "noise_multiplier": multiplier}
         facts = {"law": "read", "noise_multiplier": "read"}
@@ -71,6 +80,10 @@ def write(  # many parameters: what dp_accounting does not know
         }
         facts |= dict.fromkeys(("sql", "record", "secret", "bounds"), "stated") | {"times": "read"}
         about = {"engine": f"dp-accounting {own}", "privacy_unit": record, "facts": facts}
+        # Each time, of its own relation of neighbours: Gaussian noise has a rho, Laplace noise an epsilon.
+        about["privacy_parameters"] = (
+            {"rho": 0.5 / multiplier**2} if law == "gaussian" else {"epsilon": 1 / multiplier}
+        )
         about |= {"neighbours": neighbours} if neighbours else {}
         about |= {"published_at": published_at} if published_at else {}
         data = {"record": record, "secret": secret, "bounds": list(bounds)}

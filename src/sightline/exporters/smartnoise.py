@@ -148,11 +148,7 @@ def _data(inner: Any, rows: Any, tables: Any, summed: set[str], about: dict[str,
 
 def _noise(mechanism: Any, label: str) -> dict[str, Any]:
     """SmartNoise's scale is b of Laplace and σ of Gaussian noise, on real numbers that may be rounded."""
-    laws = {
-        "laplace": ("laplace", math.sqrt(2)),
-        "geometric": ("laplace", math.sqrt(2)),
-        "gaussian": ("gaussian", 1.0),
-    }
+    laws = {"laplace": ("laplace", math.sqrt(2)), "gaussian": ("gaussian", 1.0)}
     law, factor = laws.get(mechanism.mechanism.name, ("", 0.0))
     stddev = factor * float(mechanism.scale)
     if not stddev > 0:

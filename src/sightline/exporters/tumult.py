@@ -159,7 +159,7 @@ def _keys(keyset: Any, conditions: list[str]) -> list[str]:
     frame = keyset.dataframe()
     if not frame.columns:
         return []
-    listed = [list(row) for row in frame.limit(_MOST_KEYS + 1).collect()]
+    listed = sorted((list(row) for row in frame.limit(_MOST_KEYS + 1).collect()), key=repr)
     if len(listed) > _MOST_KEYS or any(value is None for row in listed for value in row):
         raise CannotExport(f"expected at most {_MOST_KEYS:,} keys, without NULL")
     columns = [_quoted(name) for name in frame.columns]

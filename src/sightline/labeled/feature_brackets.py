@@ -49,10 +49,11 @@ class PersonRows:
         """Rows in each column."""
         return np.asarray(self.block.times[0], dtype=np.float64)
 
-    def brackets(self, sums: FloatArray, squares: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def brackets(self, sums: Any, squares: Any) -> tuple[FloatArray, FloatArray]:
         """The lower and the upper end of features, one a column: Σ f and Σ f² over the rows of each column.
 
-        Upper ends are rounded up. No lower end is below that of the sharpest feature.
+        Features of few rows may be sparse arrays. Upper ends are rounded up. No lower end is below that of
+        the sharpest feature.
         """
         exposure = self.exposure
         prior, solver, lengths = exposure.design.prior, exposure.solver, squares.sum(axis=0)
@@ -69,11 +70,11 @@ class PersonRows:
             lower = np.maximum(lower, solver.noise.share * left / (prior.scale * lengths) * (1 - gamma(8)))
         return np.minimum(lower, upper), upper
 
-    def _forms(self, form: Any, sums: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def _forms(self, form: Any, sums: Any) -> tuple[FloatArray, FloatArray]:
         """qᵀYq of every feature, and a bound on its error."""
         Y, q = form.among(self.touched), self.table.T @ sums
         found = np.einsum("im,im->m", q, Y @ q)
-        size = np.sqrt(np.maximum(np.diagonal(Y), 0.0)) @ (np.abs(self.table.T) @ np.abs(sums))
+        size = np.sqrt(np.maximum(np.diagonal(Y), 0.0)) @ (np.abs(self.table.T) @ abs(sums))
         if not form.error < 1:
             return found, np.full(found.size, np.inf)
         rounding = gamma(2 * sum(self.table.shape) + 16) * size**2

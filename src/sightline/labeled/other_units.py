@@ -22,7 +22,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sightline.arrays import FloatArray, IndexArray
+from sightline.arrays import FloatArray, IndexArray, distinct_lines
 from sightline.labeled.bounds.chord import MOST_MOVED, chord_bounds
 from sightline.labeled.bounds.priors import UniformPrior
 from sightline.labeled.bounds.scalar_risk import MARGIN
@@ -58,8 +58,7 @@ class DistinctColumns:
     @classmethod
     def of(cls, units: Units) -> DistinctColumns:
         keys = units.rows if units.weights is None else np.concatenate([units.rows, units.weights], axis=1)
-        _, first, group = np.unique(keys, axis=0, return_index=True, return_inverse=True)
-        group = group.ravel()
+        first, group = distinct_lines(keys)
         numbers = np.repeat(units.people, np.diff(units.starts)) * units.times
         entries = np.zeros((units.numbers + 1, first.size))
         values = 1.0 if units.weights is None else units.weights[first].ravel()

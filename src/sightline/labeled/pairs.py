@@ -92,6 +92,7 @@ class RowKinds:
     weights: FloatArray | None
     counts: FloatArray  # unknown rows of all persons
     numbers: int
+    of_row: IndexArray  # the kind of every row of every unit
     kind: IndexArray  # of the first row of every unit
     single: BoolArray  # units that are one row
 
@@ -112,6 +113,7 @@ class RowKinds:
             weights=None if units.weights is None else units.weights[lines].reshape(shape),
             counts=np.asarray(np.bincount(kind, people), dtype=np.float64),
             numbers=units.numbers,
+            of_row=kind,
             kind=kind[units.starts[:-1] // each],
             single=(np.diff(units.starts) == each) & (units.times[units.starts[:-1]] == 1),
         )

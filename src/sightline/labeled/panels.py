@@ -256,39 +256,54 @@ class _Cores:
 def families(groups: IndexArray, kind_of: IndexArray) -> Iterator[tuple[IndexArray, IndexArray]]:
     """Kinds that are in nearly the same columns, and these columns.
 
-    ``groups`` has a number for every column of a kind, which equal ones share, and ``kind_of`` its kind.
+    ``groups`` has a number for every column of a kind, which equal ones share, and ``kind_of`` its kind, in
+    order.
 
     >>> [(kinds.tolist(), columns.tolist()) for kinds, columns in families(
     ...     np.array([5, 6, 7, 5, 7, 8]), np.array([0, 0, 0, 1, 1, 2]))]
     [([0, 1], [5, 6, 7]), ([2], [8])]
     """
-    kinds, kind = np.unique(kind_of, return_inverse=True)
-    columns, column = np.unique(groups, return_inverse=True)
-    ones = np.ones(groups.size, dtype=np.int8)
-    shape = kinds.size, columns.size
-    has = sparse.csr_array((ones, (kind.ravel(), column.ravel())), shape=shape)
-    graph = sparse.block_array([[None, has], [has.T, None]])
-    count, label = sparse.csgraph.connected_components(graph, directed=False)
-    sizes, ends = np.diff(has.indptr), np.bincount(label[: kinds.size], minlength=count)
-    members = np.split(np.argsort(label[: kinds.size], kind="stable"), np.cumsum(ends)[:-1])
-    together = np.split(
-        np.argsort(label[kinds.size :], kind="stable"),
-        np.cumsum(np.bincount(label[kinds.size :], minlength=count))[:-1],
+    first = np.flatnonzero(np.diff(kind_of, prepend=-1))
+    sizes, kinds = np.diff(first, append=kind_of.size), kind_of[first]
+    label, of_column = _connected(groups, first)
+    columns = np.flatnonzero(of_column < kinds.size)
+    columns = columns[np.argsort(of_column[columns], kind="stable")]
+    members, together = (
+        np.split(places, np.flatnonzero(np.diff(labels)) + 1)
+        for places, labels in (
+            (np.argsort(label, kind="stable"), np.sort(label)),
+            (columns, of_column[columns]),
+        )
     )
     for own, joined in zip(members, together, strict=True):
         if joined.size <= _ALIKE * sizes[own].min():
-            yield kinds[own], columns[joined]
+            yield kinds[own], joined
             continue
         # Persons who move between groups: neighbours by their first column, as long as they are alike.
-        order = own[np.lexsort((own, has.indices[has.indptr[own]]))].tolist()
+        order = own[np.argsort(np.minimum.reduceat(groups, first)[own], kind="stable")].tolist()
         chosen: list[int] = []
         union = np.zeros(0, dtype=np.intp)
         for one in order:
-            mine = np.unique(has.indices[has.indptr[one] : has.indptr[one + 1]])
+            mine = np.unique(groups[first[one] : first[one] + sizes[one]])
             both = np.union1d(union, mine)
             if chosen and both.size > _ALIKE * min(mine.size, int(sizes[chosen].min())):
-                yield kinds[chosen], columns[union]
+                yield kinds[chosen], union
                 chosen, both = [], mine
             chosen.append(one)
             union = both
-        yield kinds[chosen], columns[union]
+        yield kinds[chosen], union
+
+
+def _connected(groups: IndexArray, first: IndexArray) -> tuple[IndexArray, IndexArray]:
+    """The least kind that each is connected with by columns in common, and the same of every column.
+
+    A number beyond all kinds is that of a column that nobody is in.
+    """
+    label, sizes = np.arange(first.size), np.diff(first, append=groups.size)
+    while True:
+        of_column = np.full(int(groups.max(initial=-1)) + 1, first.size, dtype=np.intp)
+        np.minimum.at(of_column, groups, np.repeat(label, sizes))
+        least = np.minimum.reduceat(of_column[groups], first)
+        if np.array_equal(least, label):
+            return label, of_column
+        label = least[least]

@@ -10,6 +10,11 @@ tells them apart, those that differ in few rows alone.
 
 **The exact answers.** Tell them: what is left is the variance within the worlds that have the same.
 
+**Persons with a few rows.** What is left of the sharpest feature is the least eigenvalue of the covariance
+matrix of the rows. The second bound and the simulation give the matrix. A matching for row i that moves no
+other row of the person shows that it is at least :math:`\rho_i e_i e_i^\top`, and so every mean of these: the
+least eigenvalue is at least :math:`1/\sum_i \rho_i^{-1}`.
+
 **The risk itself**, for independent Gaussian and Laplace noise: the mean over drawn answers of the posterior
 variance, which is computed from all worlds. It lies between the mean less and plus a margin that is wrong
 with a chance below :data:`WRONG` (empirical Bernstein: A. Maurer and M. Pontil, 2009). The draws have a fixed
@@ -37,6 +42,9 @@ from sightline.labeled.unit_design import Design, RowNoise
 from sightline.labeled.units import BoolArray, Units
 from sightline.numerics.residuals import gamma
 
+Block = tuple[int, ...]  # the kind of every row of a unit
+Places = list[int]  # rows of a component
+Ends = tuple[FloatArray, FloatArray]  # from below and from above, of every value that is asked
 WRONG = 1e-10  # the chance that a simulated margin is too small, for all of a design
 _MOST_KINDS = 20_000  # of rows in a design whose components are looked for
 _MOST_WORLDS = 1 << 14
@@ -45,29 +53,30 @@ _MOST_PAIRED, _MOST_DRAWN = 2e7, 6e6
 _MOST_DRAWS, _FEWEST_DRAWS = 20_000, 1_000
 _MOST_MOVED = (0, 3, 2)  # other rows in which two worlds differ, for one, two, and more values a row
 _MOST_DIRECTIONS = 400  # the nearest ones of a row and value
+_MOST_ROWS = 8  # of a unit
 _LEAST_RISK = 1e-6  # pairs that keep less are not worth while
 _WIDE = 1.02
 
 
 def with_small_worlds(design: Design, lower: FloatArray, upper: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Both ends of units of one row, improved in components with few worlds."""
+    """Both ends of units, improved where all their rows are in components with few worlds."""
     prior, units = design.prior, design.units
     fair = prior.categories > 1 or isinstance(prior.target, TwoPointPrior)
     if not fair or not 0 < len(units) <= _MOST_KINDS or design.noise.shared:
         return lower, upper
     if not isinstance(units, Units):
         units = units.choose(np.arange(len(units)))
-    rows = RowKinds.of(units)
-    wide = np.any(upper > _WIDE * lower, axis=1) & rows.single
-    listed = _Listed.of(rows, design)
-    if not wide.any() or not listed.small[rows.kind[wide]].any():
+    listed = _Listed.of(RowKinds.of(units), design)
+    wide = np.flatnonzero(np.any(upper > _WIDE * lower, axis=1))
+    blocks = {unit: block for unit in wide.tolist() if (block := listed.block(units, unit))}
+    if not blocks:
         return lower, upper
     lower, upper = lower.copy(), upper.copy()
-    share, found = design.noise.share, listed.found(np.unique(rows.kind[wide]))
-    for kind in np.flatnonzero(wide & np.isin(rows.kind, list(found))).tolist():
-        low, high = found[int(rows.kind[kind])]
-        upper[kind] = np.minimum(upper[kind], high)
-        lower[kind] = np.minimum(np.maximum(lower[kind], low * share), upper[kind])
+    share, found = design.noise.share, listed.found(set(blocks.values()))
+    for unit, block in blocks.items():
+        low, high = found[block]
+        upper[unit] = np.minimum(upper[unit], high)
+        lower[unit] = np.minimum(np.maximum(lower[unit], low * share), upper[unit])
     return lower, upper
 
 
@@ -102,25 +111,48 @@ class _Listed:
         people = np.bincount(self.component, self.rows.counts)
         return np.asarray((people * math.log(self.values) <= math.log(_MOST_WORLDS) + 1e-9)[self.component])
 
-    def found(self, kinds: IndexArray) -> dict[int, tuple[FloatArray, FloatArray]]:
-        """Both ends of some kinds of rows, as far as the work goes; equal components are looked at once."""
-        wanted = kinds[self.small[kinds]]
-        order = np.argsort(self.component[wanted], kind="stable")
-        ends: dict[int, tuple[FloatArray, FloatArray]] = {}
-        groups = np.split(wanted[order], np.flatnonzero(np.diff(self.component[wanted][order])) + 1)
-        worlds = [self._worlds(int(self.component[group[0]])) for group in groups]
-        total = len({one.key for one, _ in worlds})
+    def block(self, units: Units, unit: int) -> Block:
+        """The kinds of a unit's rows that are in some number; none where there are many, or many worlds."""
+        own = slice(*(units.starts[unit : unit + 2] // units.each))
+        kinds, times = self.rows.of_row[own], units.times[:: units.each][own]
+        seen = np.any(self.rows.rows[kinds] < self.rows.numbers, axis=(1, 2))
+        kinds, times = kinds[seen], times[seen]
+        if times.sum() > _MOST_ROWS or not self.small[kinds].all():
+            return ()
+        return tuple(np.sort(np.repeat(kinds, times)).tolist())
+
+    def found(self, blocks: set[Block]) -> dict[Block, Ends]:
+        """Both ends of some units, as far as the work goes; equal components are looked at once.
+
+        Rows in different components are independent: the sharpest feature is one of a single component.
+        """
+        parts = {block: self._parts(block) for block in blocks}
+        wanted: dict[int, set[Block]] = {}
+        for part in {part for own in parts.values() for part in own}:
+            wanted.setdefault(int(self.component[part[0]]), set()).add(part)
+        worlds = {component: self._worlds(component) for component in sorted(wanted)}
+        total = len({one.key for one, _ in worlds.values()})
         work = [_MOST_PAIRED / total, _MOST_DRAWN / total]
-        known: dict[bytes, list[tuple[FloatArray, FloatArray]]] = {}
-        for group, (one, members) in zip(groups, worlds, strict=True):
-            targets = [int(np.flatnonzero(members == kind)[0]) for kind in group]
-            key = one.key + np.array(targets).tobytes()
+        known: dict[bytes, list[Ends]] = {}
+        ends: dict[Block, Ends] = {}
+        for component, (one, members) in worlds.items():
+            asked = sorted(wanted[component])
+            targets = [_places(members, part) for part in asked]
+            key = one.key + repr(targets).encode()
             if key not in known:
                 low = one.matched(targets, work[0])
                 drawn = one.drawn(targets, work[1], WRONG / total)
                 known[key] = [(np.maximum(a, b), c) for a, (b, c) in zip(low, drawn, strict=True)]
-            ends |= dict(zip(group.tolist(), known[key], strict=True))
-        return ends
+            ends |= dict(zip(asked, known[key], strict=True))
+        return {
+            block: tuple(np.min([ends[part][side] for part in own], axis=0) for side in (0, 1))
+            for block, own in parts.items()
+        }
+
+    def _parts(self, block: Block) -> list[Block]:
+        """The rows of a unit in each component."""
+        component = self.component[list(block)]
+        return [tuple(np.array(block)[component == one].tolist()) for one in np.unique(component)]
 
     def _worlds(self, component: int) -> tuple[_Worlds, IndexArray]:
         """The worlds of a component, and the kind of each of its rows."""
@@ -170,41 +202,47 @@ class _Worlds:
         """Of every world the value of a row."""
         return np.unravel_index(np.arange(len(self.answers)), self.shape)[row]
 
-    def matched(self, targets: list[int], work: float) -> list[FloatArray]:
+    def matched(self, targets: list[Places], work: float) -> list[FloatArray]:
         """The larger of the first two bounds, for every value of some rows; of a yes or no for one."""
-        k, exactly = self.table.shape[1], self._exactly
-        directions = min(_MOST_DIRECTIONS, int(work / (len(targets) * k * math.prod(self.shape))))
+        k = self.table.shape[1]
+        directions = min(_MOST_DIRECTIONS, int(work / (sum(map(len, targets)) * k * math.prod(self.shape))))
         found = []
-        for row in targets:
+        for rows in targets:
             asked = range(k if k > 2 else 1)
-            pairs = [self._matching(row, a, directions) if directions else 0.0 for a in asked]
-            found.append(np.maximum(np.array(pairs), exactly(row)[: len(asked)]) * (1 - MARGIN - 1e-9))
+            best = self._exactly(rows)[: len(asked)]
+            if directions:
+                each = np.array([[self._matching(row, a, directions, rows) for a in asked] for row in rows])
+                best = np.maximum(best, 1 / np.sum(1 / np.maximum(each, 1e-300), axis=0))
+            found.append(best * (1 - MARGIN - 1e-9))
         return found
 
     @cached_property
-    def _exactly(self) -> Any:
-        """What exact answers leave of every value of a row."""
-        k = self.table.shape[1]
+    def _alike(self) -> IndexArray | None:
+        """Worlds of equal answers have one number; none where sums would be rounded."""
         largest = float(np.abs(self.answers).max(initial=0.0))
-        if not (np.all(self.table == np.rint(self.table)) and largest < 2**52):  # sums would be rounded
-            return lambda _: np.zeros(k)
-        group = np.unique(self.answers, axis=0, return_inverse=True)[1].ravel()
-        chances = np.bincount(group) / len(group)
+        if not (np.all(self.table == np.rint(self.table)) and largest < 2**52):
+            return None
+        return np.unique(self.answers, axis=0, return_inverse=True)[1].ravel()
 
-        def left(row: int) -> FloatArray:
-            met = np.bincount(group * k + self.value(row), minlength=chances.size * k).reshape(-1, k)
-            joint = met / len(group)
-            risks = (joint * (chances[:, None] - joint) / chances[:, None]).sum(axis=0)
-            return np.asarray(risks * k**2 / (k - 1))
+    def _exactly(self, rows: Places) -> FloatArray:
+        """What exact answers leave of every value of some rows, in the feature that is seen best."""
+        k, group = self.table.shape[1], self._alike
+        if group is None:
+            return np.zeros(k)
+        chances, left = np.bincount(group) / len(group), np.zeros((k, len(rows), len(rows)))
+        for a in range(k):
+            held = [self.value(row) == a for row in rows]
+            met = np.array([np.bincount(group[own], minlength=chances.size) for own in held]) / len(group)
+            both = np.array([[np.mean(one & other) for other in held] for one in held])
+            left[a] = both - (met / chances) @ met.T
+        return np.asarray(np.linalg.eigvalsh(left)[:, 0] * k**2 / (k - 1))
 
-        return left
-
-    def _matching(self, row: int, asked: int, most: int) -> float:
-        """The bound of a greedy matching."""
+    def _matching(self, row: int, asked: int, most: int, still: Places) -> float:
+        """The bound of a greedy matching that moves one of some rows, and others."""
         k, total = int(self.table.shape[1]), 0.0
         left = np.full(self.shape, 1.0 / len(self.answers))
         left[(slice(None),) * row + (asked,)] *= k - 1
-        moves, risks = self._directions(row, asked, most)
+        moves, risks = self._directions(row, asked, most, still)
         for move, risk in zip(moves, risks.tolist(), strict=True):
             start, end = ([slice(None)] * len(self.table) for _ in range(2))
             for place, before, after in move:
@@ -216,15 +254,17 @@ class _Worlds:
             left[tuple(end)] = second - weight
         return total * k / (k - 1)
 
-    def _directions(self, row: int, asked: int, most: int) -> tuple[list[tuple[Any, ...]], FloatArray]:
+    def _directions(
+        self, row: int, asked: int, most: int, still: Places
+    ) -> tuple[list[tuple[Any, ...]], FloatArray]:
         """Changes of a row's value with changes of others, by what noise leaves of a coin between the two."""
         k, changes = self.table.shape[1], self._changes
         own = [(row, asked, b) for b in range(k) if b != asked]
-        others = [change for change in changes if change[0] != row]
+        others = [change for change in changes if change[0] not in still]
         sizes = np.array([changes[change] for change in others]).reshape(len(others), self.table.shape[2])
         moves: list[tuple[Any, ...]] = []
         apart: list[FloatArray] = []
-        overlaps: list[FloatArray] = []
+        shifts: list[FloatArray] = []
         for number in range(_MOST_MOVED[min(k, 3) - 1] + 1):
             places = [
                 combination
@@ -235,29 +275,53 @@ class _Worlds:
             total = sizes[chosen].sum(axis=1) if number else np.zeros((1, sizes.shape[1]))
             for change in own:
                 apart.append(self._information(total + changes[change]))
-                overlaps.append(self._overlap(total + changes[change]))
+                shifts.append(total + changes[change])
                 moves += [(change, *(others[place] for place in combination)) for combination in places]
         information = np.concatenate(apart)
         near = np.argsort(information, kind="stable")[:most]
+        totals = np.concatenate(shifts)[near]
         seen = np.minimum(information[near], 1e6)
         if k == 2:
             risks = 4 * two_point_table().lower(seen)
         else:
             risks = CoinPrior(share=1 / k).lower_bounds(seen, np.ones(near.size), False)[0]
-        # Laplace answers far apart tell much less than their information says.
-        risks = np.maximum(risks, np.concatenate(overlaps)[near] * (1 - 1e-9))
+        if self.noise.laplace.any():  # answers far apart tell much less than their information says
+            risks = np.maximum(risks, self._coin_risks(totals, 1 / k) * (1 - 1e-9))
         risks = np.where(np.isfinite(information[near]), risks, 0.0)
         order = np.argsort(-risks, kind="stable")
         order = order[risks[order] > _LEAST_RISK]
         return [moves[place] for place in near[order].tolist()], risks[order]
 
-    def _overlap(self, change: FloatArray) -> FloatArray:
-        """The squared affinity of the answers: at most the risk of a coin over its variance, for all odds."""
+    def _coin_risks(self, change: FloatArray, share: float) -> FloatArray:
+        r"""The risk of a coin over its variance, if its sides change the answers by so much: from below.
+
+        With :math:`P, Q` for the laws of the answers and :math:`\Lambda = \log P/Q`, whose characteristic
+        function under :math:`\sqrt{PQ}` over its mass H is :math:`\varphi`, and with a for the log-odds,
+
+        .. math:: \int \frac{PQ}{pP + (1 - p)Q} = \frac{H}{2\sqrt{p(1 - p)}}
+            \int \varphi(t) \cos(at) \operatorname{sech}(\pi t)\, dt .
+
+        The trapezoidal rule errs upwards, by at most what is taken off.
+        """
         noise = np.where(self.noise.exact, 0.0, self.noise.information)
-        shift = np.abs(change) * np.sqrt(noise) / 2
-        one = self.noise.laplace == 1
-        logarithm = np.where(one, 2 * (np.log1p(shift) - shift), -(shift**2))
-        return np.asarray(np.exp(logarithm.sum(axis=1)))
+        shift = np.sort(np.abs(change) * np.sqrt(noise) + 1j * (self.noise.laplace == 1), axis=1)
+        shift, place = np.unique(shift, axis=0, return_inverse=True)
+        s, one = shift.real, shift.imag > 0
+        mass = np.exp(np.where(one, np.log1p(s / 2) - s / 2, -(s**2) / 8).sum(axis=1))
+        used, odds = np.flatnonzero(mass > _LEAST_RISK), math.log(share / (1 - share))
+        found = np.zeros(len(s))
+        if used.size:
+            s, one = s[used], one[used]
+            wide = np.where(one, s, 0.0).sum(axis=1) + 9 * np.sqrt(np.where(one, 0.0, s**2).sum(axis=1))
+            step = 2 * math.pi / (2 * float(wide.max()) + 2 * abs(odds) + 120)
+            t = np.arange(1, int(9 / step) + 1) * step
+            total = np.ones((used.size, t.size))
+            for column, flag in zip(s.T[:, :, None], one.T[:, :, None], strict=True):
+                within = np.cos(t * column) + np.sin(t * column) / (2 * t)
+                total *= np.where(flag, within / (1 + column / 2), np.exp(-((t * column) ** 2) / 2))
+            sums = step * (1 + 2 * total @ (np.cos(odds * t) / np.cosh(math.pi * t)))
+            found[used] = mass[used] * (sums - 1e-10) / (2 * math.sqrt(share * (1 - share)))
+        return np.maximum(found, 0.0)[place.ravel()]
 
     @cached_property
     def _changes(self) -> dict[tuple[int, int, int], FloatArray]:
@@ -271,28 +335,33 @@ class _Worlds:
         seen = change**2 @ noise * (1 + gamma(4 * noise.size + 8))
         return np.where(np.any(change[:, self.noise.exact] != 0, axis=1), np.inf, seen)
 
-    def drawn(self, targets: list[int], work: float, wrong: float) -> list[tuple[FloatArray, FloatArray]]:
-        """What is left of every value of some rows, from below and from above, by simulation."""
+    def drawn(self, targets: list[Places], work: float, wrong: float) -> list[Ends]:
+        """What is left of every value of some rows, in the feature that is seen best, by simulation."""
         k = self.table.shape[1]
         asked = k if k > 2 else 1
         draws = min(_MOST_DRAWS, int(work / math.prod(self.shape)))
         laws = np.all(self.noise.laplace <= 1) and self.noise.share == 1
         if draws < _FEWEST_DRAWS or not laws:
             return [(np.zeros(asked), np.ones(asked))] * len(targets)
-        # One margin for every value of every row, from both sides.
-        level = math.log(4 * len(targets) * asked / wrong)
-        sums = [np.zeros((2, asked)) for _ in targets]
-        holds = [np.eye(k)[self.value(row)][:, :asked] for row in targets]
+        # One margin for every entry of the covariance of every value of some rows, from both sides.
+        level = math.log(4 * asked * sum(len(rows) ** 2 for rows in targets) / wrong)
+        held = [np.eye(k)[:asked, self.value(row)] for row in range(len(self.table))]
+        sums = [np.zeros((2, asked, len(rows), len(rows))) for rows in targets]
         for posterior in self._posteriors(draws):
-            for total, held in zip(sums, holds, strict=True):
-                chance = posterior @ held
-                left = chance * (1 - chance) * (k**2 / (k - 1))
-                total += np.stack([left.sum(axis=0), (left**2).sum(axis=0)])
+            mean = [posterior @ own.T for own in held]
+            for total, rows in zip(sums, targets, strict=True):
+                for (i, one), (j, other) in itertools.product(enumerate(rows), repeat=2):
+                    both = mean[one] if i == j else posterior @ (held[one] * held[other]).T
+                    left = (both - mean[one] * mean[other]) * (k**2 / (k - 1))
+                    total[:, :, i, j] += left.sum(axis=0), (left**2).sum(axis=0)
         found, most = [], k**2 / (k - 1) / 4
-        for mean, square in (total / draws for total in sums):
-            spread = np.maximum(square - mean**2, 0.0) * draws / (draws - 1)
-            margin = np.sqrt(2 * spread * level / draws) + most * 7 * level / (3 * (draws - 1))
-            found.append((np.maximum(mean - margin, 0.0), np.minimum(mean + margin, 1.0)))
+        for mean_left, square in (total / draws for total in sums):
+            spread = np.maximum(square - mean_left**2, 0.0) * draws / (draws - 1)
+            ranges = most * (2 - np.eye(spread.shape[-1]))  # a covariance may be negative
+            margin = np.sqrt(2 * spread * level / draws) + ranges * 7 * level / (3 * (draws - 1))
+            off = np.linalg.eigvalsh((margin + margin.swapaxes(1, 2)) / 2)[:, -1]
+            least = np.linalg.eigvalsh(mean_left)[:, 0]
+            found.append((np.maximum(least - off, 0.0), np.minimum(least + off, 1.0)))
         return found
 
     def _posteriors(self, draws: int) -> Iterator[FloatArray]:
@@ -322,3 +391,12 @@ class _Worlds:
             chances = np.exp(fit)
             chances /= chances.sum(axis=1, keepdims=True)
             yield chances
+
+
+def _places(members: IndexArray, part: Block) -> Places:
+    """Rows of these kinds among the members of a component, each once: rows of one kind are alike."""
+    return [
+        int(place)
+        for kind in sorted(set(part))
+        for place in np.flatnonzero(members == kind)[: part.count(kind)]
+    ]

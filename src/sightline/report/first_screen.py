@@ -175,12 +175,19 @@ def about_line(result: AuditResult) -> str:
 def exposed_title(result: AuditResult) -> str:
     """Above the most exposed: how many there are."""
     known = "known to" if result.kind == "number" else "what is left"
-    return f"Most exposed of {result.exposed_in_all:,}, {known}, and how"
+    several = result.exposed_in_all > 1 and result.kind != "category"  # which lists a record in each category
+    return f"Most exposed{f' of {result.exposed_in_all:,}' * several}, {known}, and how"
 
 
 def exposed_lines(result: AuditResult) -> list[str]:
-    """The most exposed, a line each: who, how closely their value is known, and by which combination."""
-    shown = result.exposed[:_MOST_EXPOSED]
+    """The most exposed, a line each: who, how closely their value is known, and by which combination.
+
+    A record in several categories is listed with the one of which least is left.
+    """
+    first: dict[object, Exposed] = {}
+    for place, one in enumerate(result.exposed):
+        first.setdefault(((one.category is not None) and (one.record or one.label)) or place, one)
+    shown = list(first.values())[:_MOST_EXPOSED]
     names = [short(_name(place, one), 24) for place, one in enumerate(shown, start=1)]
     known = [known_to(one, result) for one in shown]
     wide = [max(map(len, texts), default=0) for texts in (names, known)]

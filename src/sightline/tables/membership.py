@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from sightline.arrays import FloatArray, IndexArray
+from sightline.arrays import FloatArray, IndexArray, counted_by
 from sightline.numerics.device import HOST, Device
 
 Made = TypeVar("Made")
@@ -417,17 +417,19 @@ class Membership:
         Where nobody has several rows, the kinds are the signatures. Where it is not known whose rows they
         are, all rows of a record may have one signature.
         """
+        return self.made_once(("rows in cells", partition), lambda: self._rows_in_cells(partition))
+
+    def _rows_in_cells(self, partition: int) -> RowsInCells:
         table, cells = self.persons, self.signatures[:, partition]
         if table is None:
             inside = np.flatnonzero(cells >= 0)
             rows = np.full(inside.size, max(1, self.contributions), dtype=np.intp)
             return RowsInCells(record=inside, cell=cells[inside].astype(np.intp), rows=rows)
-        own = cells[table.signatures].astype(np.intp)
-        inside = np.flatnonzero(own >= 0)
+        own = cells[table.signatures]
+        inside = own >= 0
         width = int(own.max(initial=0)) + 1
-        pairs, place = np.unique(table.kind_of[inside] * np.intp(width) + own[inside], return_inverse=True)
-        counted = np.bincount(place.ravel(), table.rows[inside], pairs.size)
-        return RowsInCells(record=pairs // width, cell=pairs % width, rows=counted.astype(np.intp))
+        pairs, rows = counted_by(table.kind_of[inside] * np.intp(width) + own[inside], table.rows[inside])
+        return RowsInCells(record=pairs // width, cell=pairs % width, rows=rows)
 
     def most_rows_of_a_record(self, partition: int, power: int) -> int:
         """The largest sum over a partition's cells of a record's rows there to a power, over the records."""

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sightline.arrays import FloatArray, IndexArray
+from sightline.arrays import FloatArray, IndexArray, distinct_lines
 from sightline.errors import InvalidPlan
 from sightline.tables.collect import SUM_OF_V, expand, known_condition
 from sightline.tables.encoding import encode, key_text
@@ -304,6 +304,7 @@ def person_table(
             fix="audit a part of the table, or one row a record",
         )
     kinds, count = grouped(person, np.stack(lists, axis=1), persons)
+    del answer, person, persons, lists
     entries = np.concatenate(kinds)
     several, varying, by_chance = _values(engine, queries, subject)
     table = PersonTable(
@@ -388,13 +389,12 @@ def grouped(
     sizes = np.diff(starts, append=person.size)
     kinds: list[NDArray[Any]] = []
     persons: list[int] = []
-    width = entries.shape[1]
     for size in np.unique(sizes).tolist():
         first = starts[sizes == size]
         lists = entries[first[:, None] + np.arange(size)].reshape(first.size, -1)
-        distinct, place = np.unique(lists, axis=0, return_inverse=True)
-        kinds.extend(distinct.reshape(len(distinct), size, width))
-        persons.extend(np.bincount(place.ravel(), persons_of[first]).astype(np.intp).tolist())
+        distinct, place = distinct_lines(lists)
+        kinds.extend(lists[distinct].reshape(len(distinct), size, -1))
+        persons.extend(np.bincount(place, persons_of[first]).astype(np.intp).tolist())
     return kinds, np.array(persons, dtype=np.intp)
 
 

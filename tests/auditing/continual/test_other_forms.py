@@ -105,6 +105,13 @@ class TestOtherFormsOfTheSame:
         assert result.exposed[0].rmse == pytest.approx(math.sqrt(1 - 0.81), rel=1e-9)  # 0.436, not 1
         assert result.cells == 2
 
+    def test_the_first_days_may_be_empty_under_much_noise(self) -> None:
+        noise = {"mechanism": "noisy-steps", "stddev": 20.0}
+        found = sl.audit({**plan_of(table([3, 3, 3, 3]), 3, noise), "limits": {}})
+        assert not found.homogeneous  # and no overflow where nobody is in a number
+        assert found.least_remaining_uncertainty is not None
+        assert found.least_remaining_uncertainty.lower > 0.99
+
     def test_every_value_of_other_columns_has_sums_of_its_own(self) -> None:
         import polars
 
