@@ -20,8 +20,9 @@ import pytest
 from sightline.auditing.records import About, ReleaseRecord
 from sightline.cli import main
 from sightline.errors import InvalidInput
-from sightline.ledger.book import Ledger, _release
+from sightline.ledger.book import Ledger
 from sightline.ledger.folder import LedgerFolder
+from sightline.ledger.given import release_of
 from tests.ledger.test_ledger import TOTAL, month, started, written
 
 TOTAL_TOML = '[[release]]\nname = "total"\nsql = "SELECT SUM(watts) FROM data"\nnoise_stddev = 1e6\n'
@@ -245,7 +246,7 @@ def test_a_release_record_is_added_as_its_release(tmp_path: Path) -> None:
     """A record is read as its section; one of another secret is refused."""
     ledger = started(tmp_path)
     fields: dict[str, Any] = {"name": "total", "sql": "SELECT SUM(watts) FROM data", "noise_stddev": 1e6}
-    section = _release(fields, {})
+    section = release_of(fields, {})
     record = ReleaseRecord(release=section, data={"record": "home", "secret": "watts"}, about=About())
     (tmp_path / "record.json").write_text(record.text())
     decision, number = ledger.add(tmp_path / "record.json")
