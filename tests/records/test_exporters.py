@@ -628,7 +628,7 @@ def test_the_page_of_a_library_runs_with_it(
         found = [_scale(library, noise) for noise in release.noise]
         assert found == pytest.approx(scales, rel=1e-9)
         assert found == pytest.approx(SCALES[library][name], rel=1e-7)
-        rows = duckdb.sql(release.sql.replace("FROM data", "FROM 'homes.csv'")).fetchall()
+        rows = duckdb.execute(release.sql.replace("FROM data", "FROM 'homes.csv'")).fetchall()
         if library == "dp_accounting":
             assert release.times == groups
         else:
