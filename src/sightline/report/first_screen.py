@@ -41,7 +41,7 @@ _NARROWEST = 40  # characters of a line, below which nothing is cut
 _SETTLED_BY = {
     AssumptionName.DROPPED: "Leave these rows out of the queries, or fill them in",
     AssumptionName.CLIPPED: "Clip the values in the queries, or widen the bounds",
-    AssumptionName.PUBLISHED_BUT_DROPPED: "Let the queries leave these rows out",
+    AssumptionName.PUBLISHED_BUT_DROPPED: "Leave them out of the queries, as by WHERE {secret} IS NOT NULL",
     AssumptionName.EMPTY: "Check the conditions",
     AssumptionName.GROUPS: "Publish every value in every group",
     AssumptionName.SECRETS: "Judge whether one column tells the other",
@@ -245,7 +245,11 @@ def _said(change: Change) -> str:
 
 def open_lines(result: AuditResult) -> list[str]:
     """What was not verified and the plan does not accept, in words, with what settles it."""
-    lines = [f"{_sentence(one, result)} {_settled(one)}" for one in result.unverified if not one.accepted]
+    lines = [
+        f"{_sentence(one, result)} {_settled(one, one_line(result.secret))}"
+        for one in result.unverified
+        if not one.accepted
+    ]
     # A plan that fails for somebody has to change anyway: the first of them is enough.
     most = 1 if result.verdict.status is VerdictStatus.FAILED else _MOST_OPEN
     more = len(lines) - most
@@ -277,9 +281,9 @@ def _sentence(one: Unverified, result: AuditResult) -> str:
     return f"{reason[0].upper()}{reason[1:]}."
 
 
-def _settled(one: Unverified) -> str:
+def _settled(one: Unverified, secret: str) -> str:
     accept = f'accept = ["{one.name.value}"]'
-    by = _SETTLED_BY.get(one.name)
+    by = _SETTLED_BY[one.name].replace("{secret}", secret) if one.name in _SETTLED_BY else None
     if one.name is AssumptionName.LOCAL:  # what is seen near the true values cannot be accepted
         return f"{by}."
     return f"{accept} in [limits] if that is right." if by is None else f"{by}, or {accept}."
