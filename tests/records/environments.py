@@ -54,7 +54,7 @@ def make(environment: Environment) -> None:
         return
     venv.create(folder, with_pip=True)
     wanted = f"{environment.package}{environment.extra}=={environment.version}"
-    install = [environment.python, "-m", "pip", "install", "-q", wanted, *environment.beside]
+    install = [str(environment.python), "-m", "pip", "install", "-q", wanted, *environment.beside]
     try:
         subprocess.run(install, check=True)
     except BaseException:
