@@ -6,6 +6,7 @@ import json
 import math
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -22,6 +23,7 @@ from sightline.cli import commands, main
 from sightline.demo import tour
 from sightline.errors import Interrupted, InvalidBudget
 from sightline.examples.shipped import example_plan
+from sightline.report.files import write_new
 from sightline.tables.engines.duckdb_engine import DuckDBEngine
 
 EPSILON, DELTA = 1.0, 1e-5
@@ -150,7 +152,7 @@ def test_an_interrupt_ends_quietly(
 
     monkeypatch.setattr("sightline.demo.tour", interrupt)
     assert main(["tour"]) == 130
-    assert capsys.readouterr().err == "Interrupted.\n"
+    assert capsys.readouterr().err == "Interrupted: nothing was written.\n"
 
 
 START = """
@@ -178,7 +180,46 @@ sys.meta_path.insert(0, Finder())
 def test_an_interrupt_while_modules_are_loaded_ends_quietly(module: str) -> None:
     code = CTRL_C.format(module=module) + START
     run = subprocess.run([sys.executable, "-c", code, "tour"], capture_output=True, text=True)
-    assert (run.returncode, run.stdout, run.stderr) == (130, "", "Interrupted.\n")
+    assert (run.returncode, run.stdout, run.stderr) == (130, "", "Interrupted: nothing was written.\n")
+
+
+def interrupted(*_: object, **options: object) -> None:
+    raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("command", ["design", "rehearse", "explain", "figures", "audit"])
+def test_an_interrupt_says_that_nothing_was_written(
+    command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    options = {"explain": ["--record", "H13"], "audit": ["--html", str(tmp_path / "page.html")]}
+    options |= {
+        "design": ["--out", str(tmp_path / "example" / "new.toml")],
+        "figures": ["--out", str(tmp_path / "f")],
+    }
+    monkeypatch.setattr("sightline.auditing.findings.assess", interrupted)
+    shutil.copytree(example_plan("microgrid").parent, tmp_path / "example")
+    before = sorted(tmp_path.rglob("*.*"))
+    assert main([command, str(tmp_path / "example" / "plan.toml"), *options.get(command, [])]) == 130
+    assert capsys.readouterr() == ("", "Interrupted: nothing was written.\n")
+    assert sorted(tmp_path.rglob("*.*")) == before
+
+
+def test_an_interrupt_between_two_files_names_those_that_may_be_there(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    written: list[Path] = []
+
+    def once(path: Path, content: bytes, **options: bool) -> None:
+        if written:
+            raise KeyboardInterrupt
+        written.append(path)
+        write_new(path, content, **options)
+
+    monkeypatch.setattr("sightline.report.figures.catalogue.write_new", once)
+    assert main(["figures", str(example_plan("microgrid")), "--out", str(tmp_path / "f")]) == 130
+    said = capsys.readouterr().err
+    assert said == f"Interrupted. Each file is whole, or as it was before: {written[0].name}.\n"
+    assert [path.name for path in (tmp_path / "f").iterdir()] == [written[0].name]
 
 
 def interrupted_after_the_verdict(*_: object) -> None:
@@ -253,7 +294,7 @@ def test_an_interrupt_while_a_query_runs_ends_quietly(
 
     monkeypatch.setattr("sightline.tables.engines.duckdb_engine.DuckDBEngine", Engine)
     assert main(["audit", str(example_plan("microgrid"))]) == 130
-    assert capsys.readouterr() == ("", "Interrupted.\n")
+    assert capsys.readouterr() == ("", "Interrupted: nothing was written.\n")
 
 
 @pytest.mark.sampled(1)

@@ -46,7 +46,7 @@ try:
         tour,
     )
 except KeyboardInterrupt:
-    print("Interrupted.", file=sys.stderr)
+    print("Interrupted: nothing was written.", file=sys.stderr)
     raise SystemExit(130) from None
 
 if TYPE_CHECKING:
@@ -63,14 +63,28 @@ class _Commands(click.Group):
     """Commands that end silently, as other programs do, when the program that reads the pipe has ended."""
 
     def invoke(self, ctx: click.Context) -> object:
+        if (files := sys.modules.get("sightline.report.files")) is not None:
+            files.begun.clear()
         try:
             return super().invoke(ctx)
         except (BrokenPipeError, SystemExit):  # Rich turns the former into the latter
             discard_output()
             raise click.exceptions.Exit(_READER_GONE) from None
         except KeyboardInterrupt:  # here, because click would print an empty line first
-            print("Interrupted.", file=sys.stderr)
+            print(_interrupted(ctx.invoked_subcommand), file=sys.stderr)
             raise click.exceptions.Exit(_INTERRUPTED) from None
+
+
+def _interrupted(command: str | None) -> str:
+    """What Ctrl-C leaves behind. A ledger has more than files: its next command says what is in it."""
+    if command == "ledger":
+        return "Interrupted."
+    files = sys.modules.get("sightline.report.files")
+    names = [] if files is None else [path.name for path in files.begun]
+    if not names:
+        return "Interrupted: nothing was written."
+    more = f" and {len(names) - 3:,} more" if len(names) > 3 else ""
+    return f"Interrupted. Each file is whole, or as it was before: {', '.join(names[:3])}{more}."
 
 
 @click.group(

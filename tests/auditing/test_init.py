@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,9 @@ from typing import Any
 import duckdb
 import pytest
 
+import sightline as sl
 from sightline.auditing.reading import SCHEMA_ID, plan_schema
+from sightline.auditing.starter import starter_plan
 from sightline.cli import main
 
 Captured = pytest.CaptureFixture[str]
@@ -275,3 +278,21 @@ def test_names_cannot_break_out_of_their_comments(tmp_path: Path) -> None:
     content = tomllib.loads((tmp_path / "plan.toml").read_text(encoding="utf-8"))
     assert set(content) == {"data", "privacy", "limits"}
     assert content["data"]["record"] == ""
+
+
+def test_a_column_of_each_record_beside_the_time_is_unpivoted(tmp_path: Path) -> None:
+    rows = "".join(f"2016-01-{day:02},{day},{2 * day},{3 * day},{day * day}\n" for day in range(1, 29))
+    (tmp_path / "homes.csv").write_text("day,e1de,x,b841,a7d5\n" + rows, encoding="utf-8")
+    plan = starter_plan(str(tmp_path / "homes.csv"), out=tmp_path / "plan.toml")
+    made = re.search("^# sql = '(.*)'$", plan.text, flags=re.MULTILINE)
+    assert made is not None
+    about = {"record": "name", "secret": "value", "bounds": [0, 1000], "max_rows_per_record": 28}
+    found = sl.audit(
+        {
+            "data": {"source": str(tmp_path / "homes.csv"), "sql": made[1], "values": "independent", **about},
+            "release": [
+                {"name": "r", "sql": "SELECT day, SUM(value) FROM data GROUP BY day", "noise_stddev": 9}
+            ],
+        }
+    )
+    assert (found.records, found.cells) == (4, 28)

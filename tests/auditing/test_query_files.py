@@ -89,6 +89,21 @@ def test_it_is_the_plan_that_one_would_write(
     assert again.model_dump(include=same) == expected.model_dump(include=same)
 
 
+def test_init_lists_the_columns_that_the_queries_use_as_public(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Joined is a number with many values, which init by itself would not take for public."""
+    rows = "".join(f"{place},{20 + place},{10 * place}\n" for place in range(60))
+    Path("people.csv").write_text("who,age,pay\n" + rows, encoding="utf-8")
+    sql = "SELECT FLOOR(Age / 10) AS who_is, AVG(pay) FROM people WHERE 'pay' <> 'x' GROUP BY 1 -- by who"
+    Path("ages.sql").write_text(sql, encoding="utf-8")
+    about = ["--record", "who", "--secret", "pay", "--bounds", "0", "600", "--epsilon", "1"]
+    assert main(["init", "people.csv", "ages.sql", *about]) == 0
+    assert 'public = ["age"] ' in Path("plan.toml").read_text(encoding="utf-8")
+    assert main(["audit", "plan.toml"]) in (0, 2)
+    assert "InvalidPlan" not in capsys.readouterr().err
+
+
 @pytest.mark.slow
 def test_a_plan_with_another_budget(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     plan = str(example_plan("microgrid"))

@@ -209,7 +209,7 @@ class TestAnInterruptedRun:
 
         monkeypatch.setattr("sightline.paper.run._make", stop)
         assert main(["paper", "--out", str(tmp_path)]) == 130
-        assert capsys.readouterr().err.strip() == "Interrupted."
+        assert capsys.readouterr().err.strip() == "Interrupted: nothing was written."
 
 
 class TestTheCommand:

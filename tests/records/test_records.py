@@ -26,7 +26,7 @@ from sightline.auditing.records import (
 )
 from sightline.cli import main
 from sightline.errors import InvalidPlan
-from tests.records import fuzz_records
+from tests.records import fuzz_records, fuzz_whole_records
 from tests.records.fuzz_records import RECORD
 
 FIXTURES = Path(__file__).parent / "fixtures"
@@ -203,6 +203,12 @@ def test_mutated_records_are_read_or_refused_with_one_line() -> None:
     counted = fuzz_records.fuzz(3, math.inf, most=300)
     assert counted["priced"] > 5
     assert counted["refused"] > 100
+
+
+def test_no_limit_above_what_discrete_noise_leaves_passes() -> None:
+    counted = fuzz_whole_records.fuzz(3, math.inf, most=16)
+    assert counted["failed"] + counted.get("not shown", 0) > 5
+    assert counted["a third: passed"] > 3
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from functools import cache
 from typing import Any
 
 import numpy as np
+import pandas
 import pytest
 from rich.console import Console
 
@@ -191,5 +192,32 @@ def test_broken_rules_are_on_the_screen_and_it_is_no_longer(name: str) -> None:
         text = screen(result, width)
         assert len(text.splitlines()) <= MOST_LINES, text
         assert "Broken rules" in text
+        assert ("each reaches the limit; the rules were not tried" in text) == bool(result.reaching)
         assert f"({result.rules.in_all:,} in all: --full)" in text
         assert f"{result.rules.broken[0].people} " in text.partition("Broken rules")[2].splitlines()[1]
+
+
+def test_a_category_is_asked_about_as_yes_or_no_and_lists_each_person_once() -> None:
+    """Of three categories "no" is right two times of three before anything is published."""
+    table = {"id": [*"abcdef"], "town": [*"uvwxyz"], "state": ["s", "m", "w", "s", "m", "w"]}
+    plan = {
+        "data": {
+            "source": pandas.DataFrame(table),
+            "record": "id",
+            "secret": "state",
+            "categories": ["m", "s", "w"],
+        },
+        "release": [
+            {
+                "name": "by town",
+                "sql": "SELECT town, state, COUNT(*) FROM data GROUP BY ALL",
+                "noise_stddev": 0.3,
+            }
+        ],
+    }
+    result = sl.audit(plan, names=True)
+    assert len(result.exposed) == 18
+    assert view_line(result).startswith("Whether state of the most exposed record is one given category is")
+    assert view_line(result).endswith("before right 67 %.")
+    shown = [line.partition(",")[0] for line in exposed_lines(result)]
+    assert len(shown) == len(set(shown)) == 5

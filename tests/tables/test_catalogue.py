@@ -134,8 +134,9 @@ def test_postgres_has_the_same_cells(theme: Theme, on_postgres: Opened, on_duckd
     queries = theme.read("postgres")
     cells: list[Any] = []
     assert different(on_postgres, theme, queries, cells) == []
-    answers = audited_answers(on_duckdb[theme.table][0], theme, queries)
-    assert [own for _, own in answers] == cells
+    both = [place for place, query in enumerate(queries) if "duckdb" in query.only]
+    answers = audited_answers(on_duckdb[theme.table][0], theme, [queries[place] for place in both])
+    assert [own for _, own in answers] == [cells[place] for place in both]
 
 
 @pytest.mark.parametrize("table", ["shop", "clinic"])

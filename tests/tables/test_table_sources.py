@@ -8,6 +8,7 @@ from typing import Any
 
 import duckdb
 import numpy as np
+import pandas
 import pytest
 from sqlglot import exp
 
@@ -207,6 +208,24 @@ def test_kinds_of_columns_and_values(tmp_path: Path) -> None:
             )
         ]
         assert collect(engine, queries, subject).counts.tolist() == [1], name
+    engine.close()
+
+
+def test_a_zoned_time_as_pandas_writes_it_is_a_plain_time_in_utc(tmp_path: Path) -> None:
+    """DuckDB has no month, cast or answer in Python of such a column, whose type is TIMESTAMPTZ_NS."""
+    times = pandas.date_range("2015-12-31 23:30", periods=3, freq="h", tz="UTC").as_unit("ns")
+    table = pandas.DataFrame({"moment": times.tz_convert("Asia/Tokyo"), "x": [1.0, 2.0, 3.0]})
+    table.to_parquet(tmp_path / "times.parquet")
+    with duckdb.connect() as other:
+        described = other.execute(f"DESCRIBE FROM '{tmp_path / 'times.parquet'}'").fetchall()
+    assert described[0][1] in {"TIMESTAMPTZ_NS", "TIMESTAMP WITH TIME ZONE"}
+    engine = open_source("times.parquet", base=tmp_path)
+    found = engine.fetch(
+        "SELECT month(moment) AS m, date_trunc('day', moment) AS d, moment FROM data ORDER BY moment"
+    )
+    assert found["m"].tolist() == [12, 1, 1]
+    assert found["d"].tolist() == [one.to_pydatetime().replace(tzinfo=None) for one in times.floor("D")]
+    assert found["moment"].tolist() == [one.to_pydatetime().replace(tzinfo=None) for one in times]
     engine.close()
 
 

@@ -66,7 +66,7 @@ _NEVER = "with even chances for the others alone, somebody may keep less than th
 
 # What a guarantee by the noise alone does not rest on: it holds for every prior and table, against attackers
 # who know all that a group has in common.
-_COVERED_BY_NOISE = frozenset(
+COVERED_BY_NOISE = frozenset(
     {
         AssumptionName.UNDECIDED,
         AssumptionName.LOCAL,
@@ -239,7 +239,7 @@ def unverified(findings: Findings, homogeneous: tuple[HomogeneousCell, ...]) -> 
             owner_only=case.owner_only,
         )
         for case in cases
-        if case.count and not (findings.guaranteed and case.name in _COVERED_BY_NOISE)
+        if case.count and not (findings.guaranteed and case.name in COVERED_BY_NOISE)
     )
 
 

@@ -7,6 +7,8 @@ import math
 from sightline.auditing.findings import Findings, linear_findings
 from sightline.format import count as counted
 from sightline.format import percent
+from sightline.labeled.bounds.priors import TwoPointPrior
+from sightline.labeled.bounds.whole import WholePrior
 from sightline.tables.subject import SecretKind
 
 _LARGEST_MOVE = 1e300  # in squared units of the noise: an exact number
@@ -20,12 +22,13 @@ def few_values(findings: Findings) -> int:
     Multiples of a step are few if the noise tells one from the next, to whoever knows all others.
     """
     found, prior = findings.membership.occurring, findings.prior
-    if found is None or prior.kind is not SecretKind.NUMBER or not prior.number.has_density:
-        return 0
+    if found is None or prior.kind is not SecretKind.NUMBER or isinstance(prior.number, TwoPointPrior):
+        return 0  # two points are the worst
     moved, limit = min(findings.most_moved, _LARGEST_MOVE), findings.limit
-    few = found.few
-    if few is None and found.step is not None and prior.range < math.sqrt(moved) * found.step:
-        few = int(prior.range / found.step) + 1
+    few, step = found.few, found.step or 0.0
+    expected = isinstance(prior.number, WholePrior) and step == 1  # behind discrete noise values are whole
+    if few is None and not expected and step > 0 and prior.range < math.sqrt(moved) * step:
+        few = int(prior.range / step) + 1
     if few is None:
         return 0
     plain = findings.membership.persons is None and not findings.has_nonlinear and prior.within is None

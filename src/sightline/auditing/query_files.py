@@ -5,7 +5,7 @@ A file holds one SELECT, or several that end with a semicolon each: then each is
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -66,6 +66,13 @@ def _one_statement(path: Path) -> str:
         error=InvalidPlan,
     )
     return sql
+
+
+def _names(queries: Iterable[str]) -> frozenset[str]:
+    """The words of some queries that may be names of columns, in lower case."""
+    values = (TokenType.STRING, TokenType.NUMBER)
+    tokens = (token for sql in queries for token in tokenize(sql))
+    return frozenset(token.text.casefold() for token in tokens if token.token_type not in values)
 
 
 def rebased(content: Mapping[str, Any], base: Path) -> dict[str, Any]:
@@ -204,6 +211,7 @@ class GivenPlan:
             secret=self.secret,
             stated=stated,
             releases=releases,
+            used=_names(_one_statement(Path(one)) for one in files),
         )
 
     def _release(self, file: str, folder: Path) -> str:

@@ -330,7 +330,7 @@ def plan_of(records: Mapping[str, ReleaseRecord], *, source: str, given: GivenPl
         "data": {"source": source, **data},
         "privacy": {"delta": min(deltas, default=DELTA)},
         "limits": {"remaining_uncertainty": _LIMIT},
-        "release": [_audited_release(records[name]) for name in order],
+        "release": [audited_release(records[name]) for name in order],
         "secret": [{"column": one.pop("secret"), **one} for one in map(dict, secrets[1:])],
     }
     return checked_plan({name: part for name, part in content.items() if part}, "records")
@@ -343,7 +343,7 @@ def _check_query(sql: str, dialect: str, name: str) -> None:
         raise InvalidPlan(f"{name}: release.sql: {error}") from None
 
 
-def _audited_release(record: ReleaseRecord) -> dict[str, Any]:
+def audited_release(record: ReleaseRecord) -> dict[str, Any]:
     """The section of a release; groups that a noisy count hid count as published, which tells no less."""
     section = record.release.model_dump(mode="json", exclude_defaults=True)
     return {

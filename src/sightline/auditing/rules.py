@@ -67,10 +67,18 @@ def rules_report(findings: Findings, values: Callable[[], RowValues] | None) -> 
     if not rules.given:
         return None
     require(
-        membership.contributions == 1 and not findings.streamed,
-        "[rules] with one row a record, in memory",
-        got="a table that is streamed" if findings.streamed else f"{membership.contributions} rows a record",
-        fix='make one row a record: sql = "SELECT record, SUM(x) AS x … GROUP BY record" in [data]',
+        not findings.streamed,
+        "[rules] of a table in memory",
+        got="a table that is streamed",
+        fix="all numbers are compared at once by who is behind them: allow more --max-memory",
+        error=InvalidPlan,
+    )
+    require(
+        membership.contributions == 1,
+        "[rules] with one row a record",
+        got=f"up to {membership.contributions:,} rows a record",
+        fix="in a difference some rows of a person cancel and others do not: rows do not count people; "
+        'add them up: sql = "SELECT record, SUM(x) AS x … GROUP BY record" in [data]',
         error=InvalidPlan,
     )
     every, complete = _combinations(findings, np.ones(len(membership.cells), dtype=np.bool_), rules.k or 0)

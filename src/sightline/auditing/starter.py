@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -114,11 +114,13 @@ def starter_plan(  # many parameters: what is known of a plan before it is writt
     secret: str | None = None,
     stated: Mapping[str, str] = MappingProxyType({}),
     releases: Sequence[str] = (),
+    used: Collection[str] = (),
 ) -> StarterPlan:
     """A commented plan for a table, to be written to ``out``.
 
     ``stated`` has the texts for ``domain``, ``rows`` and ``privacy`` that somebody decided, and ``releases``
-    those of the releases; without any, means over a few columns are proposed.
+    those of the releases, which use the names in ``used``, in lower case; without any, means over a few
+    columns are proposed.
 
     A column that is not given is guessed if one alone can be meant, and the plan says why. Otherwise it is
     left open, with candidates, and the plan is refused until somebody fills it in. What a number or a
@@ -138,6 +140,8 @@ def starter_plan(  # many parameters: what is known of a plan before it is writt
     if key is not None and key == hidden:
         raise InvalidPlan(f'expected a record and a secret in two columns, got "{key.name}" as both')
     running = wide_columns(facts)
+    groups = [one.column for one in facts if one.may_group and one.column not in (key, hidden)]
+    named = [one for one in columns if one.name.casefold() in used and one not in (key, hidden)]
     text = _HEAD.format(
         name=out.name,
         accountants=_alternatives(tuple(ACCOUNTANTS)),
@@ -148,10 +152,9 @@ def starter_plan(  # many parameters: what is known of a plan before it is writt
         domain=stated.get("domain") or (_ANY_DOMAIN if hidden is None else _DOMAINS[hidden.kind]),
         rows=stated.get("rows") or _rows(facts, key),
         privacy=stated.get("privacy") or f"{STARTER_BUDGET}\ndelta = 1e-6",
-        public=_public([one.column for one in facts if one.may_group and one.column not in (key, hidden)]),
+        public=_public(named if releases else groups[:_MOST_RELEASES]),
         known="home" if key is None else key.name.replace('"', "").replace("\\", "").replace("\n", " "),
     )
-    groups = [one.column for one in facts if one.may_group and one.column not in (key, hidden)]
     proposed = [_release("everyone", None, hidden)]
     proposed += [_release(f"by {column.name}", column, hidden) for column in groups[:_MOST_RELEASES]]
     notes = [
@@ -219,7 +222,8 @@ def _wide(names: Sequence[str]) -> str:
     listed = ", ".join(name if name == "…" else _identifier(name) for name in shown)
     made = f"SELECT * FROM source UNPIVOT INCLUDE NULLS (value FOR name IN ({listed}))"
     return (
-        f"\n# {len(names)} columns of numbers are numbered. If they hold one secret, call it value, and:"
+        f"\n# {len(names)} columns of numbers may hold one secret: call it value. If each column is a "
+        "record's, the record is name. Then:"
         f"\n# sql = {quoted_text(made)}"
     )
 
@@ -244,7 +248,7 @@ def _rows(facts: Sequence[ColumnFacts], key: Column | None) -> str:
 
 def _public(columns: Sequence[Column]) -> str:
     """The columns that the releases use, to be confirmed."""
-    listed = ", ".join(quoted_text(column.name) for column in columns[:_MOST_RELEASES])
+    listed = ", ".join(quoted_text(column.name) for column in columns)
     return (
         f"public = [{listed}]    # CONFIRM: everybody may know these of everyone, and no secret decides them"
     )
@@ -422,12 +426,16 @@ def guess_secret(facts: Sequence[ColumnFacts], *, record: str | None) -> ColumnG
 
 
 def wide_columns(facts: Sequence[ColumnFacts]) -> list[list[str]]:
-    """Columns of numbers with one name and a running number, such as h00, h01, …"""
+    """Columns of numbers with one name and a running number, such as h00, h01, …; or all but a time."""
     groups: dict[str, list[str]] = {}
     for one in facts:
         parts = re.fullmatch(r"(.*?\D|)\d+", one.column.name)
         if parts and one.column.kind is ColumnKind.NUMBER:
             groups.setdefault(parts.group(1), []).append(one.column.name)
+    numbers = [one.column.name for one in facts if one.column.kind is ColumnKind.NUMBER]
+    others = [one.column.kind for one in facts if one.column.kind is not ColumnKind.NUMBER]
+    if others == [ColumnKind.TIME]:  # a column of each home, say, beside the time
+        groups = {"": numbers}
     return [names for names in groups.values() if len(names) >= _LEAST_WIDE]
 
 

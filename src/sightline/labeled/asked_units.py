@@ -40,6 +40,18 @@ class AskedUnits:
             return np.asarray(self.images.toarray().astype(np.int64))
         return integers.images_of(integers.columns(self.block), self.counts, self.kernel.astype(int))
 
+    def whole_entries(
+        self, integers: RowIntegers, rows: IndexArray
+    ) -> tuple[IndexArray, IndexArray, WholeArray]:
+        """The entries of the images that are not zero, over some rows: row, column and value, by column."""
+        if integers.table.dtype != object:
+            found = self.images.tocsr()[rows].tocsc()
+            columns = np.repeat(np.arange(found.shape[1]), np.diff(found.indptr))
+            return found.indices, columns, np.asarray(found.data.astype(np.int64))
+        images = self.whole_images(integers)[rows]
+        columns, places = np.nonzero(images.T)
+        return places, columns, images[places, columns]
+
     def whole_images_of(self, functionals: Any, integers: RowIntegers) -> WholeArray:
         """The images of some functionals with whole weights, over rows that were made whole."""
         if integers.table.dtype != object:

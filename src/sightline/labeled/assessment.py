@@ -30,7 +30,7 @@ from sightline.labeled.sparse_row_solver import RowPairs, SparseSolver
 from sightline.labeled.unit_brackets import RowSolver, UnitBrackets
 from sightline.labeled.unit_design import Design
 from sightline.labeled.units import BoolArray
-from sightline.progress import report
+from sightline.progress import report, reported
 
 _BALL_ROWS, _BALL_UNITS = 400, 2_000  # balls: of designs with so many rows, for so many units
 _MOST_BITS, _FEWEST_BITS = 40, 12  # of whole weights; with fewer, one precision for all rows is as sharp
@@ -146,7 +146,7 @@ class UnitExposure:
     def _answers(self) -> list[tuple[AskedUnits, RowSolver, Decided]]:
         """What was asked, who answered, and the answer: what sparse proofs leave open is eliminated."""
         answers = []
-        for asked in self._asked:
+        for asked in reported(self._asked, "deciding who can be told apart"):
             solver: RowSolver = self.solver
             decided = solver.decide(asked)
             if decided.undecided.any() and self._densely is not None:

@@ -51,7 +51,7 @@ def decided(
         if not left_over.size:
             return Decided(directions=directions, identifiable=yes, undecided=undecided)
     prime = integers.prime(kept)
-    seen = (_seen_alone if disjoint and whole else _seen)(asked, integers, kept, prime, left_over)
+    seen = _seen(asked, integers, kept, prime, left_over, disjoint=disjoint and whole)
     for unit in left_over.tolist():
         square, own = asked.squares(unit).astype(int).tolist(), seen(unit)
         left = [
@@ -97,43 +97,30 @@ def _proved(
 
 
 def _seen(
-    asked: AskedUnits, integers: RowIntegers, kept: IndexArray, prime: int, units: IndexArray
+    asked: AskedUnits,
+    integers: RowIntegers,
+    kept: IndexArray,
+    prime: int,
+    units: IndexArray,
+    *,
+    disjoint: bool,
 ) -> Callable[[int], list[list[int]]]:
-    """For some units bᵀM⁻b."""
-    size, place = asked.counts.shape[1], {unit: line for line, unit in enumerate(units.tolist())}
-    columns = (units[:, None] * size + np.arange(size)).ravel()
-    b = modular(asked.whole_images(integers)[np.ix_(kept, columns)], prime)
-    products = b.transpose() * integers.modular(kept, kept, prime).solve(b)
+    """For some units bᵀM⁻b: a unit is in few rows, and of the inverse these are enough."""
+    size = asked.counts.shape[1]
+    rows, columns, entries = asked.whole_entries(integers, kept)
+    starts = np.searchsorted(columns, np.arange(0, asked.counts.size + 1, size))
+    asked_for = np.isin(columns // size, units)
+    inverse = integers.inverse(kept, np.unique(rows[asked_for]), prime, disjoint=disjoint)
 
     def of_unit(unit: int) -> list[list[int]]:
-        own = range(place[unit] * size, (place[unit] + 1) * size)
-        return [[int(products[i, j]) for j in own] for i in own]
-
-    return of_unit
-
-
-def _seen_alone(
-    asked: AskedUnits, integers: RowIntegers, kept: IndexArray, prime: int, _: IndexArray
-) -> Callable[[int], list[list[int]]]:
-    """The same of rows that share nobody: M is a diagonal, and thousands of units are no system to solve."""
-    images, size, live = asked.images, asked.counts.shape[1], set(kept.tolist())
-    sizes = np.diagonal(integers.table)
-
-    def column(place: int) -> dict[int, int]:
-        own = slice(int(images.indptr[place]), int(images.indptr[place + 1]))
-        entries = zip(images.indices[own].tolist(), images.data[own].tolist(), strict=True)
-        return {row: int(value) for row, value in entries if row in live}
-
-    def of_unit(unit: int) -> list[list[int]]:
-        columns = [column(place) for place in range(unit * size, (unit + 1) * size)]
-        inverse = {row: pow(int(sizes[row]), -1, prime) for one in columns for row in one}
-        return [
-            [
-                sum(value * right.get(row, 0) * inverse[row] for row, value in left.items()) % prime
-                for right in columns
-            ]
-            for left in columns
-        ]
+        own = slice(int(starts[unit]), int(starts[unit + 1]))
+        touched, line = np.unique(rows[own], return_inverse=True)
+        b = np.zeros((touched.size, size), dtype=entries.dtype)
+        b[line, columns[own] - unit * size] = entries[own]
+        part = [inverse(i, j) for i in touched.tolist() for j in touched.tolist()]
+        image = modular(b, prime)
+        seen = image.transpose() * flint.nmod_mat(touched.size, touched.size, part, prime) * image
+        return [[int(entry) for entry in told] for told in seen.tolist()]
 
     return of_unit
 

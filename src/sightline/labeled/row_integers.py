@@ -9,7 +9,8 @@ them in memory.
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ from sightline.numerics import exact_library as flint
 from sightline.numerics import integers as exact
 
 _MOST_ENTRIES = 4_000_000  # of the columns that are made whole
+_FEW_COLUMNS = 8  # an eighth of an inverse is half of its work
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -31,6 +33,7 @@ class RowIntegers:
 
     table: WholeArray  # 64-bit integers, or Python's own
     shifts: IndexArray
+    inverses: dict[int, Any] = field(default_factory=dict)  # by prime
 
     @classmethod
     def of(cls, sums: ProductSums, units: UnitStore, prior: UnitPrior) -> RowIntegers | None:
@@ -93,6 +96,26 @@ class RowIntegers:
     def modular(self, rows: IndexArray, columns: IndexArray, prime: int) -> Any:
         """M over some rows and columns, modulo a prime."""
         return modular(self.table[np.ix_(rows, columns)], prime)
+
+    def inverse(
+        self, rows: IndexArray, chosen: IndexArray, prime: int, *, disjoint: bool
+    ) -> Callable[[int, int], int]:
+        """Entries of the inverse of M over some rows, modulo a prime: those of chosen columns.
+
+        If the rows are ``disjoint``, M is a diagonal. An inverse of many columns is kept: others ask for it.
+        """
+        if disjoint:
+            sizes = np.diagonal(self.table)[rows].tolist()
+            return lambda i, j: pow(sizes[i], -1, prime) if i == j else 0
+        made, place = self.inverses.get(prime), {row: row for row in range(rows.size)}
+        if made is None and _FEW_COLUMNS * chosen.size < rows.size:
+            unit = np.zeros((rows.size, chosen.size), dtype=np.int64)
+            unit[chosen, np.arange(chosen.size)] = 1
+            made = self.modular(rows, rows, prime).solve(modular(unit, prime))
+            place = {row: column for column, row in enumerate(chosen.tolist())}
+        elif made is None:
+            made = self.inverses[prime] = self.modular(rows, rows, prime).inv()
+        return lambda i, j: int(made[i, place[j]])
 
     def whole(self, rows: IndexArray, columns: IndexArray) -> Any:
         """M over some rows and columns, as whole numbers of FLINT."""

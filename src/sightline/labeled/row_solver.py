@@ -140,7 +140,7 @@ class DenseSolver:
         if np.ptp(excess) > 1e-14 * excess[0]:
             return None
         kept = self.independent.rows
-        M, (R, error) = self.sums.matrix[np.ix_(kept, kept)], self._by_variance
+        M, (R, error) = self._products, self._by_variance
         values, vectors = eigh(R, M, check_finite=False)
         projection = np.zeros((kept.size, self.numbers))
         projection[:, kept] = vectors.T
@@ -204,7 +204,8 @@ class DenseSolver:
             return self._correlated(kept, T)
         if not T.any():
             return np.diag(variance[kept]), gamma(4)
-        J = T.T @ (T / variance[:, None])
+        dependent = np.flatnonzero(T.any(axis=1))
+        J = T[dependent].T @ (T[dependent] / variance[dependent, None])
         J[np.diag_indices(kept.size)] += 1 / variance[kept]
         # By Cauchy–Schwarz no sum of absolute values exceeds the root of both diagonal entries.
         rounding = math.sqrt(gamma(len(T) + 8))
@@ -262,7 +263,7 @@ class DenseSolver:
             self.integers,
             self.independent.rows,
             disjoint=self._disjoint,
-            weights=lambda images: (images.T @ self._own(self.leverage)).T,
+            weights=lambda images: (images.T @ self._inverse_products).T,
             refuted=lambda units: self._refuted(asked, units),
         )
 
@@ -270,8 +271,8 @@ class DenseSolver:
         """Units of one column that are not identifiable: see :func:`seen_at_most`."""
         if not (self.sums.exact and self.leverage.error < _TRUSTED):
             return np.zeros(units.size, dtype=np.bool_)
-        kept, X = self.independent.rows, self._own(self.leverage)
-        M, b = self.sums.matrix[np.ix_(kept, kept)], asked.images.tocsr()[kept][:, units].toarray()
+        kept, X = self.independent.rows, self._inverse_products
+        M, b = self._products, asked.images.tocsr()[kept][:, units].toarray()
         y = X @ b
         y += X @ (b - M @ y)
         most = float(np.linalg.norm(X)) / (1 - 2 * self.leverage.error)
@@ -282,22 +283,32 @@ class DenseSolver:
     @cached_property
     def _disjoint(self) -> bool:
         """Whether no two independent rows have a person in common: their products are a diagonal."""
+        return bool(np.count_nonzero(self._products) == self.independent.rows.size)
+
+    @cached_property
+    def _products(self) -> FloatArray:
+        """M over the independent rows."""
         kept = self.independent.rows
-        return bool(np.count_nonzero(self.sums.matrix[np.ix_(kept, kept)]) == kept.size)
+        return np.asarray(self.sums.matrix[np.ix_(kept, kept)])
+
+    @cached_property
+    def _inverse_products(self) -> FloatArray:
+        """Its inverse."""
+        return self._own(self.leverage)
 
     @cached_property
     def _reach(self) -> FloatArray:
         """The noise of what the inverse of the products gives for each row: the root of XRX's diagonal."""
-        X, (R, _) = self._own(self.leverage), self._by_variance
+        X, (R, _) = self._inverse_products, self._by_variance
         if self._disjoint:
             return np.asarray(np.diagonal(X) * np.sqrt(np.diagonal(R)))
         return np.asarray(np.sqrt(np.maximum(np.einsum("ij,ij->i", X @ R, X), 0.0)))
 
     def weights(self, asked: AskedUnits, functionals: Any) -> AnswerWeights:
         """Weights on the independent rows: those of the least error follow by :meth:`on_all_rows`."""
-        kept, X, (R, error) = self.independent.rows, self._own(self.leverage), self._by_variance
+        kept, X, (R, error) = self.independent.rows, self._inverse_products, self._by_variance
         used = np.flatnonzero(np.diff(functionals.tocsr().indptr))
-        M, f = self.sums.matrix[np.ix_(kept, kept)], functionals.tocsr()[used]
+        M, f = self._products, functionals.tocsr()[used]
         b, rounded = asked.images[:, used].tocsr()[kept], 0.0
         if used.size > MANY_ROWS * f.shape[1]:  # persons with many columns: only what is asked of them
             dense = f.toarray()
@@ -419,7 +430,7 @@ class DenseSolver:
 
     def sharpest(self, asked: AskedUnits, unit: IndexArray, directions: IndexArray) -> Any:
         """Of the identifiable directions of units with several rows, the unit features that are seen best."""
-        kept, X, (R, _) = self.independent.rows, self._own(self.leverage), self._by_variance
+        kept, X, (R, _) = self.independent.rows, self._inverse_products, self._by_variance
         size, features = asked.counts.shape[1], sparse.lil_array((asked.counts.size, unit.size))
         for column, chosen in enumerate(unit.tolist()):
             own = slice(chosen * size, (chosen + 1) * size)
@@ -441,7 +452,7 @@ class DenseSolver:
 
     def _sharpest_by_row(self, asked: AskedUnits, unit: int, directions: int) -> FloatArray:
         """The same for a person with many columns: combinations y of rows with My = M_p y."""
-        kept, X, (R, _) = self.independent.rows, self._own(self.leverage), self._by_information
+        kept, X, (R, _) = self.independent.rows, self._inverse_products, self._by_information
         size = asked.counts.shape[1]
         own, counts = slice(unit * size, (unit + 1) * size), asked.counts[unit].astype(np.float64)
         columns = asked.block.table(self.numbers)[own, :-1].tocsc()[:, kept]

@@ -46,6 +46,8 @@ class RowPairs:
     def of(cls, pairs: Any, *, most_entries: float = math.inf) -> RowPairs | None:
         """``None`` where the factor would have more entries than allowed."""
         size = pairs.shape[0]
+        if (pairs.nnz + size) / 2 > most_entries:  # the factor has every pair of the pattern
+            return None
         lower = sparse.tril(pairs + sparse.eye_array(size), format="coo")
         keys = np.sort(lower.coords[0].astype(np.int64) * size + lower.coords[1])
         first, second = (part.astype(np.intp) for part in np.divmod(keys, size))

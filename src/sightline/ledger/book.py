@@ -8,20 +8,18 @@ from __future__ import annotations
 
 import getpass
 import hashlib
-import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
-from os import PathLike
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
 from sightline.arrays import IndexArray
-from sightline.auditing.plan import Plan, Release
-from sightline.auditing.reading import checked_plan, plan_file_text, with_limit
+from sightline.auditing.plan import Release
+from sightline.auditing.reading import plan_file_text, with_limit
 from sightline.auditing.session import opened
 from sightline.errors import DamagedLedger, InvalidInput, InvalidPlan, require
 from sightline.ledger.decision import LISTED, Decision, decide
@@ -30,20 +28,23 @@ from sightline.ledger.entries import Membership as StoredMembership
 from sightline.ledger.export import write_table
 from sightline.ledger.folder import HEAD, Chain, LedgerFolder
 from sightline.ledger.frozen import Found, FrozenRelease, freeze, renumbered
+from sightline.ledger.given import (
+    AnyPath,
+    ReleaseLike,
+    file_bytes,
+    head_of,
+    plan_of,
+    release_of,
+    with_source,
+)
 from sightline.ledger.history import History, history
 from sightline.ledger.people import Hashes, PeopleKey, numbered
 from sightline.ledger.rows import PastRelease
 from sightline.ledger.storage import files, read_groups, read_people, renamed, written_groups, written_people
 from sightline.progress import Progress, reporting
 from sightline.report.files import check_new, write_new
-from sightline.tables.engines.address import scheme_of
 
-AnyPath: TypeAlias = "str | PathLike[str]"
-ReleaseLike: TypeAlias = "AnyPath | Mapping[str, Any] | Release"
 ONE_VALUE, BY_EPOCH = "one", "by-epoch"
-_HEAD_SECTIONS = ("data", "privacy", "attacker", "limits")
-_ANY_RELEASE = {"name": "any", "sql": "SELECT COUNT(*) FROM data", "noise_stddev": 1.0}
-_MOST_BYTES = 4_000_000  # of a head or a release
 _TRIES = 10_000  # how often others may be faster
 
 
@@ -116,8 +117,8 @@ class Ledger:
         value of its own ("by-epoch").
         """
         require(values in (ONE_VALUE, BY_EPOCH), f"values {ONE_VALUE!r} or {BY_EPOCH!r}", got=repr(values))
-        given = _head(_bytes(Path(head), "a head"), Path(head).name)
-        plan = _plan(_with_source(given, Path(head).absolute().parent))
+        given = head_of(file_bytes(Path(head), "a head"), Path(head).name)
+        plan = plan_of(with_source(given, Path(head).absolute().parent))
         require(
             not plan.privacy.periods,
             "a head without periods",
@@ -148,7 +149,7 @@ class Ledger:
         named of each list.
         """
         with reporting(progress):
-            return self._candidate(_release(release), epoch, table, top).decision
+            return self._candidate(release_of(release, self._head["data"]), epoch, table, top).decision
 
     def add(
         self,
@@ -165,7 +166,7 @@ class Ledger:
         Returns the decision and the number of the new entry; none if nothing was added. Only with a number
         may the release go out.
         """
-        own = _release(release)
+        own = release_of(release, self._head["data"])
         with reporting(progress):
             for _ in range(_TRIES):
                 candidate = self._candidate(own, epoch, table, top)
@@ -204,7 +205,7 @@ class Ledger:
     def set_limit(self, limit: float | str, *, reason: str) -> int:
         """Set another limit for all later answers, which will list it."""
         require(bool(reason.strip()), "a reason", got="nothing")
-        share = with_limit(_plan(_head(self.folder.read(HEAD), HEAD)), limit).limits.remaining_uncertainty
+        share = with_limit(plan_of(self._head), limit).limits.remaining_uncertainty
         require(share is not None, "a share, such as 40%", got=f"{limit!s:.20}", error=InvalidPlan)
         return self._append(lambda chain: _entry(chain, kind="limit", limit=share, despite=reason))
 
@@ -247,6 +248,10 @@ class Ledger:
         write_new(path, text.encode(), force=False, owner_only=True)
         return path
 
+    @property
+    def _head(self) -> dict[str, Any]:
+        return head_of(self.folder.read(HEAD), HEAD)
+
     def _append(self, make: Callable[[Chain], Entry]) -> int:
         """Append the entry that is made from the chain; made again if others were faster."""
         for _ in range(_TRIES):
@@ -262,9 +267,9 @@ class Ledger:
         head = state.limited_head
         if table is not None:
             head = {**head, "data": {**head["data"], "source": str(table)}}
-            head = _with_source(head, Path().absolute())
+            head = with_source(head, Path().absolute())
         number = len(state.chain.entries)
-        frozen = freeze(_plan(head), Path(), release, number=number, key=self.key)
+        frozen = freeze(plan_of(head), Path(), release, number=number, key=self.key)
         before = [one for one in state.chain.entries if one.kind == "release"]
         require(
             not before or before[-1].columns == frozen.columns,
@@ -286,6 +291,7 @@ class Ledger:
             numbers=frozen.numbers,
             groups=renumbered(frozen.groups, person),
             found=frozen.found,
+            public=frozen.public,
         )
         label = _label(state.keys, lambda: dict(zip(person.tolist(), frozen.keys, strict=True)))
         made = _history(head, (*state.past, added), label=label)
@@ -311,6 +317,7 @@ class Ledger:
             table=frozen.table,
             answers=frozen.found.answers,
             columns=frozen.columns,
+            public=frozen.public,
             numbers=frozen.numbers,
             members=StoredMembership(
                 file=self.folder.store(text, f"{stem}.parquet"),
@@ -347,10 +354,11 @@ class Ledger:
                     numbers=entry.numbers,
                     groups=read_groups(connection, path, base, len(entry.numbers)),
                     found=self._found(entry, strict=every_file),
+                    public=entry.public,
                 )
         return _State(
             chain=chain,
-            head=_head(self.folder.read(HEAD), HEAD),
+            head=self._head,
             hashes=np.concatenate(hashes),
             keys=keys,
             past=tuple(one for number, one in past.items() if number not in cancelled),
@@ -423,74 +431,4 @@ def _label(keys: Sequence[str], present: Callable[[], Mapping[int, str]]) -> Cal
 def _history(
     head: Mapping[str, Any], releases: Sequence[PastRelease], *, label: Callable[[int], str]
 ) -> History:
-    return history(head, releases, kind=_plan(head).data.secret_kind, label=label)
-
-
-def _bytes(path: Path, what: str) -> bytes:
-    try:
-        with path.open("rb") as file:
-            text = file.read(_MOST_BYTES + 1)
-    except OSError as error:
-        reason = (error.strerror or "it cannot be read").lower()
-        raise InvalidInput(f"expected {what}, got {str(path)!r}: {reason}") from None
-    require(len(text) <= _MOST_BYTES, f"{what} of at most {_MOST_BYTES:,} bytes", got="more")
-    return text
-
-
-def _toml(text: bytes, name: str) -> dict[str, Any]:
-    try:
-        return tomllib.loads(text.decode("utf-8-sig"))
-    except (ValueError, RecursionError) as error:
-        reason = " ".join(str(error).split())[:200]
-        raise InvalidPlan(f"{name}: expected TOML, got a file that is not: {reason}") from None
-
-
-def _head(text: bytes, name: str) -> dict[str, Any]:
-    content = _toml(text, name)
-    strange = [section for section in content if section not in _HEAD_SECTIONS]
-    require(
-        not strange and isinstance(content.get("data"), dict),
-        f"{name}: a head with the sections {', '.join(_HEAD_SECTIONS)}, of which data must be there",
-        got=f"[{strange[0][:60]}]" if strange else "no [data]",
-        fix="releases are added to the ledger one by one" if "release" in strange else "",
-        error=InvalidPlan,
-    )
-    return content
-
-
-def _plan(head: Mapping[str, Any]) -> Plan:
-    return checked_plan({**head, "release": [_ANY_RELEASE]}, HEAD)
-
-
-def _with_source(head: Mapping[str, Any], base: Path) -> dict[str, Any]:
-    """The head with the path of its table written in full."""
-    data = dict(head["data"])
-    sources = {"source": data.get("source"), **data.get("tables", {})}
-    full = {
-        name: str(base / source) if isinstance(source, str) and scheme_of(source) is None else source
-        for name, source in sources.items()
-    }
-    data["source"] = full.pop("source")
-    if full:
-        data["tables"] = full
-    return {**head, "data": data}
-
-
-def _release(release: ReleaseLike) -> Release:
-    """One release: a file with one section [[release]], a mapping with its fields, or itself."""
-    if isinstance(release, Release):
-        return release
-    name, section = "release", release
-    if not isinstance(release, Mapping):
-        name, content = Path(release).name, _toml(_bytes(Path(release), "a release"), Path(release).name)
-        sections = content.get("release", [])
-        require(
-            set(content) == {"release"} and isinstance(sections, list) and len(sections) == 1,
-            f"{name}: one section [[release]] and nothing else",
-            got="another file",
-            error=InvalidPlan,
-        )
-        section = sections[0]
-    domain = {"source": "any", "record": "record", "secret": "secret", "bounds": [0.0, 1.0]}
-    privacy = {"epsilon": 1.0, "delta": 1e-6}
-    return checked_plan({"data": domain, "privacy": privacy, "release": [section]}, name).releases[0]
+    return history(head, releases, kind=plan_of(head).data.secret_kind, label=label)

@@ -10,10 +10,11 @@ import numpy as np
 
 from sightline.arrays import IndexArray
 from sightline.auditing.assemble import assemble
+from sightline.auditing.assumptions import COVERED_BY_NOISE
 from sightline.auditing.budget import budget_report
 from sightline.auditing.exposed import describe
 from sightline.auditing.findings import Findings, LinearFindings, find
-from sightline.auditing.plan import AssumptionName, Plan
+from sightline.auditing.plan import AssumptionName
 from sightline.auditing.pricing import price
 from sightline.auditing.result import AuditResult, Exposed, Uncertainty, Unverified
 from sightline.format import count
@@ -26,7 +27,7 @@ LISTED = 3  # people by name and recipe, in each list
 _MOST_TRIES = 24  # audits of one search
 _LARGEST_FACTOR = 2.0**20
 MOST_MORE = 1_000  # copies that are looked for
-_CLOSE = 1.05  # a factor of noise is looked for to within this
+_CLOSE = 1.01  # a factor of noise is looked for to within this
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,7 +120,7 @@ def decide(past: History, *, number: int, despite: tuple[str, ...], top: int) ->
             findings,
             top=top,
             totals=None if totals is None else (lambda question: totals(question)[0]),
-            also=_not_found(past, plan, unfit),
+            also=_not_found(past, findings, unfit),
         )
         report("comparing with what was published before", 0.5)
         pairs = [(one, one.up_to(first - 1) if first else None) for one in (findings, *findings.questions)]
@@ -185,27 +186,35 @@ def _standing(findings: Findings, seen: Sequence[LinearFindings | None], *, sect
     )
 
 
-def _not_found(past: History, plan: Plan, unfit: int) -> tuple[Unverified, ...]:
+# What is found in the values of a table when a release is made.
+_IN_VALUES = (
+    AssumptionName.DROPPED,
+    AssumptionName.CLIPPED,
+    AssumptionName.PUBLISHED_BUT_DROPPED,
+    AssumptionName.GROUPS,
+    AssumptionName.DERIVED,
+    AssumptionName.HOMOGENEOUS,
+    AssumptionName.FEW_VALUES,
+    AssumptionName.UNEQUAL,
+)
+
+
+def _not_found(past: History, findings: Findings, unfit: int) -> tuple[Unverified, ...]:
     """What the values of the releases would have to show, and do not."""
     missing = [one.number for one in past.releases if one.found is None]
-    cases = [
-        (
-            AssumptionName.HOMOGENEOUS,
-            len(past.releases) if not past.values_found else 0,
-            f"the owner's file of entry {missing[0]} is missing, so that nothing is known of its values"
-            if missing
-            else "the attacker knows people in some releases and not in others: sums are not compared",
-        ),
-        (
-            AssumptionName.VALUES,
-            unfit,
-            f"{count(unfit, 'number')} do not fit one value of each person in an epoch: values have changed "
-            "within it",
-        ),
-    ]
-    accepted = set(plan.limits.accept)
+    cases = []
+    if missing:
+        lost = f"the owner's file of entry {missing[0]} is missing, so that nothing is known of its values"
+        cases += [(name, len(missing), lost) for name in _IN_VALUES]
+    elif not past.values_found:
+        others = "the attacker knows people in some releases and not in others: sums are not compared"
+        cases.append((AssumptionName.HOMOGENEOUS, len(past.releases), others))
+    if unfit:
+        changed = "do not fit one value of each person in an epoch: values have changed within it"
+        cases.append((AssumptionName.VALUES, unfit, f"{count(unfit, 'number')} {changed}"))
+    accepted = set(findings.plan.limits.accept)
     return tuple(
         Unverified(name=name, count=number, reason=reason, accepted=name in accepted, owner_only=True)
         for name, number, reason in cases
-        if number
+        if not (findings.guaranteed and name in COVERED_BY_NOISE)
     )

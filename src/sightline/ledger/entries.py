@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from sightline.auditing.plan import Release
-from sightline.errors import DamagedLedger
+from sightline.errors import DamagedLedger, InvalidInput
 
-VERSION: Literal["sightline.ledger/1"] = "sightline.ledger/1"
+# The format of the entries and of their files: whoever changes either counts on. Every version has a text of
+# this form with its own digest, so that a newer entry is told from a damaged one.
+VERSION: Literal["sightline.ledger/2"] = "sightline.ledger/2"
 NO_ENTRY = "0" * 64  # the hash before the first entry
 _Many = Field(strict=False)
 
@@ -65,7 +68,7 @@ class Membership(_Part):
 class Entry(_Part):
     """One entry. Which of the fields after ``before`` are given depends on its kind."""
 
-    version: Literal["sightline.ledger/1"] = VERSION
+    version: Literal["sightline.ledger/2"] = VERSION
     number: int
     kind: Literal["start", "release", "cancel", "epoch", "limit"]
     at: str  # UTC, as 2026-03-01T09:30:00Z
@@ -82,6 +85,7 @@ class Entry(_Part):
     table: str = ""  # a keyed digest of the rows
     answers: str = ""  # a digest of the true sums
     columns: Annotated[tuple[str, ...], _Many] = ()  # the kinds of the record's and the secret's column
+    public: Annotated[tuple[str, ...], _Many] = ()  # columns taken as public that the head does not declare
     numbers: Annotated[tuple[FrozenNumbers, ...], _Many] = ()
     members: Membership | None = None
     new_people: StoredFile | None = None  # the names of people whom no entry before has
@@ -100,39 +104,37 @@ class Entry(_Part):
     def text(self) -> bytes:
         """The entry as its file has it, with its own digest at the end."""
         content = self.model_dump(mode="json", by_alias=True, exclude_defaults=True)
-        content = {"version": self.version, **content}
-        inner = _json(content)
-        return _json({**content, "digest": hashlib.sha256(inner).hexdigest()})
+        return _with_digest({"version": self.version, **content})
 
     @classmethod
     def of_text(cls, text: bytes, *, number: int) -> Entry:
         """The entry in a file; :class:`DamagedLedger` if it is not as it was written."""
-        where = f"entry {number}"
+        damaged = DamagedLedger(
+            f"entry {number}: expected an entry as it was written, got another text; restore it from a copy"
+        )
         try:
             content: Any = json.loads(text)
-            written = content.get("version")
             content.pop("digest")
+            version = content["version"]
+            if _with_digest(content) != text or not re.fullmatch(r"sightline\.ledger/[1-9]\d{0,3}", version):
+                raise damaged
+        except (ValueError, KeyError, AttributeError, TypeError, RecursionError):
+            raise damaged from None
+        if version != VERSION:
+            raise InvalidInput(
+                f"entry {number}: expected version {VERSION}, got {version}; use the version that wrote it"
+            )
+        try:
             entry = cls.model_validate_json(_json(content))
-        except (ValueError, KeyError, AttributeError, TypeError, RecursionError, ValidationError):
-            newer = _newer(text)
-            raise DamagedLedger(
-                f"{where}: expected version {VERSION}, got {newer}; a newer Sightline wrote it"
-                if newer
-                else f"{where}: expected an entry as it was written, got another text; restore it from a copy"
-            ) from None
-        if entry.text() != text or entry.number != number or written != VERSION:
-            raise DamagedLedger(f"{where}: expected an entry as it was written, got changed bytes")
+        except ValidationError:
+            raise damaged from None
+        if entry.text() != text or entry.number != number:
+            raise damaged
         return entry
 
 
-def _newer(text: bytes) -> str:
-    """The version of an entry that this version cannot read; empty if it is none."""
-    try:
-        version = json.loads(text)["version"]
-    except (ValueError, KeyError, TypeError, RecursionError):
-        return ""
-    known = isinstance(version, str) and version.startswith("sightline.ledger/") and version != VERSION
-    return repr(version[:40]) if known else ""
+def _with_digest(content: dict[str, Any]) -> bytes:
+    return _json({**content, "digest": hashlib.sha256(_json(content)).hexdigest()})
 
 
 def _json(content: object) -> bytes:

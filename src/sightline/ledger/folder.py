@@ -101,7 +101,7 @@ class LedgerFolder:
         except FileExistsError:
             raise InvalidInput(f"expected a new folder, got {str(self.path)!r}, which exists") from None
         except OSError as error:
-            raise self._unwritable(error) from None
+            raise self.unwritable(_reason(error)) from None
         self._write(HEAD, head, may_exist=True)
         if self.read(HEAD) != head or not self.append(entry):
             raise taken
@@ -133,7 +133,7 @@ class LedgerFolder:
         except FileExistsError:
             raise
         except OSError as error:
-            raise self._unwritable(error) from None
+            raise self.unwritable(_reason(error)) from None
 
     def _flush(self) -> None:
         """Flush the folder itself, so that names of files survive a power cut."""
@@ -150,9 +150,10 @@ class LedgerFolder:
         except OSError as error:
             raise DamagedLedger(f"expected the file {name}, got: {_reason(error)}") from None
 
-    def _unwritable(self, error: OSError) -> InvalidInput:
+    def unwritable(self, reason: str) -> InvalidInput:
+        """The error of a folder that cannot be written to."""
         return InvalidInput(
-            f"expected a folder to write to, with hard links, got {str(self.path)!r}: {_reason(error)}; "
+            f"expected a folder to write to, with hard links, got {str(self.path)!r}: {reason}; "
             "nothing was added"
         )
 

@@ -65,6 +65,7 @@ class Found:
     sums: tuple[tuple[tuple[float, ...], ...], ...]  # column × aggregate × group: of secrets nobody knows
     occurring: dict[str, Any]  # how the secret was spread: the fields of Occurring, with lists for arrays
     derived: tuple[str, ...]  # columns that look like the secret
+    by_chance: tuple[str, ...]  # and those that may do so by chance
     dropped: int
     clipped: int
     unaudited: dict[str, int]  # of the release's SQL, as UnauditedRows counts them
@@ -80,7 +81,8 @@ class Found:
         """From a file whose hash was checked."""
         content = json.loads(text)
         sums = tuple(tuple(map(tuple, column)) for column in content.pop("sums"))
-        return cls(sums=sums, derived=tuple(content.pop("derived")), **content)
+        content |= {name: tuple(content[name]) for name in ("derived", "by_chance")}
+        return cls(sums=sums, **content)
 
     @property
     def spread(self) -> Occurring:
@@ -106,6 +108,7 @@ class FrozenRelease:
     found: Found
     table: str  # a digest of the rows
     columns: tuple[str, ...]  # the kinds of the record's and the secret's column
+    public: tuple[str, ...]  # columns that it takes as public and the plan does not declare
 
 
 def freeze(plan: Plan, base: Path, release: Release, *, number: int, key: PeopleKey) -> FrozenRelease:
@@ -143,6 +146,7 @@ def freeze(plan: Plan, base: Path, release: Release, *, number: int, key: People
         ),
         occurring={name: _listed(getattr(membership.occurring, name)) for name in _SPREAD},
         derived=membership.derived,
+        by_chance=membership.alike_in_few_rows,
         dropped=membership.dropped,
         clipped=membership.clipped,
         unaudited=asdict(membership.unaudited[0]),
@@ -172,6 +176,7 @@ def freeze(plan: Plan, base: Path, release: Release, *, number: int, key: People
         found=found,
         table=key.digest(hashlib.sha256(told).digest()).hex(),
         columns=tuple(column.kind.value for column in own),
+        public=membership.taken_as_public,
     )
 
 

@@ -58,7 +58,7 @@ class History:
         """How many sections of the plan are before the release with a number."""
         return sum(one.number < release for one, _ in self.owners)
 
-    @property
+    @cached_property
     def values_found(self) -> bool:
         """Whether it is known of every release what its values showed, about the same attacker."""
         if any(one.found is None for one in self.releases):
@@ -110,7 +110,9 @@ class History:
                 UnauditedRows() if one.found is None else UnauditedRows(**one.found.unaudited)
                 for one, _ in self.owners
             ),
+            taken_as_public=tuple(sorted({name for one in self.releases for name in one.public})),
             derived=tuple(dict.fromkeys(text for one in found for text in one.derived)),
+            alike_in_few_rows=tuple(dict.fromkeys(text for one in found for text in one.by_chance)),
             weights=np.stack(weights, axis=1) if any(part.weighted for part in parts) else None,
             adds_up=any(one.adds_up for one in found),
             persons=self._persons(max((one.alike for one in found), default=0)) if several else None,

@@ -73,9 +73,10 @@ def numbered(people: Hashes, hashes: Hashes) -> tuple[IndexArray, IndexArray]:
     """
     number = np.full(len(hashes), -1, dtype=np.intp)
     if len(people):
-        order = np.argsort(people[:, 0], kind="stable")
-        first = people[order, 0]
-        place = np.minimum(np.searchsorted(first, hashes[:, 0]), len(people) - 1)
+        order, asked = np.argsort(people[:, 0]), np.argsort(hashes[:, 0])
+        first, place = people[order, 0], np.empty_like(asked)
+        place[asked] = np.searchsorted(first, hashes[asked, 0])  # in order, memory is read in order
+        place = np.minimum(place, len(people) - 1)
         alike = first[place] == hashes[:, 0]
         whole = alike & (people[order[place], 1] == hashes[:, 1])
         number[whole] = order[place[whole]]

@@ -28,6 +28,7 @@ class PastRelease:
     numbers: tuple[FrozenNumbers, ...]
     groups: Groups
     found: Found | None  # none if the owner's file is missing
+    public: tuple[str, ...]  # columns that it took as public and the head does not declare
 
     @property
     def name(self) -> str:
@@ -64,11 +65,11 @@ class FrozenRows:
             person.append(np.flatnonzero(there) // width)
             count += person[-1].size
         owner = np.concatenate(person)
-        known = np.zeros(size // width, dtype=np.bool_)
+        known = np.zeros(count, dtype=np.bool_)  # in an epoch: in another one, the value is another
         codes, weights = [], []
         for one in releases:
-            known[one.groups.person] |= one.groups.known
             row = rows[one.epoch][one.groups.row(width)]
+            known[row] |= one.groups.known
             for line in range(len(one.numbers)):
                 codes.append(np.full(count, IN_NO_GROUP, dtype=np.int32))
                 codes[-1][row] = one.groups.codes[:, line]
@@ -76,7 +77,7 @@ class FrozenRows:
                 if one.numbers[line].weight:
                     weights[-1] = np.zeros(count)
                     weights[-1][row] = one.groups.weights[:, line]
-        return cls(person=owner, known=known[owner], codes=tuple(codes), weights=tuple(weights))
+        return cls(person=owner, known=known, codes=tuple(codes), weights=tuple(weights))
 
     @cached_property
     def signatures(self) -> tuple[IndexArray, IndexArray]:

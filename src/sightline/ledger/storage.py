@@ -95,27 +95,29 @@ def _plain(person: IndexArray, codes: NDArray[np.int32], known: NDArray[np.bool_
 
 def _changes(groups: Groups, base: Groups) -> Groups:
     """The people whose groups differ, with those they are in now; in no group if they are gone."""
-    size = 1 + max(int(groups.person.max(initial=0)), int(base.person.max(initial=0)))
-    codes = np.full((2, size, groups.codes.shape[1]), IN_NO_GROUP, dtype=np.int32)
-    known = np.zeros((2, size), dtype=np.bool_)
-    for line, one in enumerate((groups, base)):
-        codes[line, one.person], known[line, one.person] = one.codes, one.known
-    differ = np.flatnonzero((codes[0] != codes[1]).any(axis=1) | (known[0] != known[1]))
-    return _plain(differ, codes[0, differ], known[0, differ])
+    both = (groups, base)
+    (codes, known), (before, knew) = _by_number(both, (groups,)), _by_number(both, (base,))
+    differ = np.flatnonzero((codes != before).any(axis=1) | (known != knew))
+    return _plain(differ, codes[differ], known[differ])
 
 
 def _applied(changes: Groups, base: Groups) -> Groups:
-    place = np.searchsorted(base.person, changes.person)
-    there = np.append(base.person, -1)[place] == changes.person
-    gone, new = there & (changes.codes < 0).all(axis=1), ~there
-    codes, known = base.codes.copy(), base.known.copy()
-    codes[place[there]], known[place[there]] = changes.codes[there], changes.known[there]
-    after = place[new] - np.searchsorted(place[gone], place[new])  # once those who are gone are taken out
-    return _plain(
-        np.insert(np.delete(base.person, place[gone]), after, changes.person[new]),
-        np.insert(np.delete(codes, place[gone], axis=0), after, changes.codes[new], axis=0),
-        np.insert(np.delete(known, place[gone]), after, changes.known[new]),
-    )
+    """The people after the changes: those who are in some group."""
+    codes, known = _by_number((base, changes), (base, changes))
+    person = np.flatnonzero((codes.T >= 0).any(axis=0))
+    return _plain(person, codes[person], known[person])
+
+
+def _by_number(
+    people: Sequence[Groups], said: Sequence[Groups]
+) -> tuple[NDArray[np.int32], NDArray[np.bool_]]:
+    """The groups of all people by number, as the last of ``said`` has them; and who is known."""
+    size = 1 + max(int(one.person.max(initial=0)) for one in people)
+    codes = np.full((size, people[0].codes.shape[1]), IN_NO_GROUP, dtype=np.int32)
+    known = np.zeros(size, dtype=np.bool_)
+    for one in said:
+        codes[one.person], known[one.person] = one.codes, one.known
+    return codes, known
 
 
 def _columns(groups: Groups) -> Columns:
@@ -153,11 +155,16 @@ def read_people(connection: Files, path: Path) -> tuple[Hashes, list[str]]:
 
 
 def _written(connection: Files, folder: LedgerFolder, columns: Columns) -> bytes:
+    import duckdb
+
     with folder.draft() as draft:
         connection.register("columns", columns)
-        connection.execute(
-            f"COPY (SELECT * FROM columns) TO {literal(str(draft))} (FORMAT parquet, COMPRESSION zstd)"
-        )
+        try:
+            connection.execute(
+                f"COPY (SELECT * FROM columns) TO {literal(str(draft))} (FORMAT parquet, COMPRESSION zstd)"
+            )
+        except duckdb.IOException:
+            raise folder.unwritable("a file cannot be written") from None
         return draft.read_bytes()
 
 

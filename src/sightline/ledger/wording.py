@@ -5,6 +5,7 @@ from __future__ import annotations
 from sightline.auditing.result import Exposed
 from sightline.format import count, number, percent_at_most
 from sightline.ledger.decision import MOST_MORE, Decision, Standing
+from sightline.report.first_screen import odd_lines, public_line
 
 _NO_ONE = "nobody"
 
@@ -26,9 +27,13 @@ def lines(decision: Decision, *, full: bool) -> list[str]:
         *_people("Becomes identifiable", decision.newly_identifiable),
         *_people("Falls below the limit", decision.newly_below),
         *_people("Was below the limit already", decision.already_below),
-        *(f"Not verified: {one.reason}." for one in decision.result.unverified if not one.accepted),
+        *dict.fromkeys(
+            f"Not verified: {one.reason}." for one in decision.result.unverified if not one.accepted
+        ),
         f"Epsilon: {_epsilons(before, after)}.",
         *_searches(decision, full=full),
+        *filter(None, [public_line(decision.result)]),
+        *odd_lines(decision.result),
         *(f"Noted: {one}." for one in decision.despite),
     ]
 

@@ -19,6 +19,7 @@ _NO_HARD_LINKS = (
     errno.EOPNOTSUPP,
 )  # as some file systems of memory sticks report
 _OWNER_ONLY, _BY_UMASK = 0o600, 0o666  # who may read a new file
+begun: list[Path] = []  # the files of this command: what Ctrl-C leaves of each is whole, or as it was
 
 
 def check_new(path: Path, *, force: bool) -> None:
@@ -67,6 +68,7 @@ def write_new(path: Path, content: bytes, *, force: bool, owner_only: bool = Fal
     device or a pipe is written directly.
     """
     check_new(path, force=force)
+    begun.append(path)
     try:
         if path.exists() and not path.is_file():
             _write_directly(path, content)

@@ -41,7 +41,7 @@ _NARROWEST = 40  # characters of a line, below which nothing is cut
 _SETTLED_BY = {
     AssumptionName.DROPPED: "Leave these rows out of the queries, or fill them in",
     AssumptionName.CLIPPED: "Clip the values in the queries, or widen the bounds",
-    AssumptionName.PUBLISHED_BUT_DROPPED: "Let the queries leave these rows out",
+    AssumptionName.PUBLISHED_BUT_DROPPED: "Leave them out of the queries, as by WHERE {secret} IS NOT NULL",
     AssumptionName.EMPTY: "Check the conditions",
     AssumptionName.GROUPS: "Publish every value in every group",
     AssumptionName.SECRETS: "Judge whether one column tells the other",
@@ -129,7 +129,8 @@ class FirstList(NamedTuple):
 
 def first_lists(result: AuditResult, *, rules: int = _MOST_RULES) -> list[FirstList]:
     """Whom it concerns, at most so many broken rules, what to change, and what was not verified."""
-    audited = " (audited: each reaches the limit)" if result.reaching else ""
+    rest = "; the rules were not tried" if result.rules is not None and result.rules.in_all else ""
+    audited = f" (audited: each reaches the limit{rest})" if result.reaching else ""
     return [
         FirstList(exposed_title(result), exposed_lines(result), table=True),
         FirstList(rules_title(result), rule_lines(result, rules), table=True),
@@ -175,12 +176,19 @@ def about_line(result: AuditResult) -> str:
 def exposed_title(result: AuditResult) -> str:
     """Above the most exposed: how many there are."""
     known = "known to" if result.kind == "number" else "what is left"
-    return f"Most exposed of {result.exposed_in_all:,}, {known}, and how"
+    several = result.exposed_in_all > 1 and result.kind != "category"  # which lists a record in each category
+    return f"Most exposed{f' of {result.exposed_in_all:,}' * several}, {known}, and how"
 
 
 def exposed_lines(result: AuditResult) -> list[str]:
-    """The most exposed, a line each: who, how closely their value is known, and by which combination."""
-    shown = result.exposed[:_MOST_EXPOSED]
+    """The most exposed, a line each: who, how closely their value is known, and by which combination.
+
+    A record in several categories is listed with the one of which least is left.
+    """
+    first: dict[object, Exposed] = {}
+    for place, one in enumerate(result.exposed):
+        first.setdefault(((one.category is not None) and (one.record or one.label)) or place, one)
+    shown = list(first.values())[:_MOST_EXPOSED]
     names = [short(_name(place, one), 24) for place, one in enumerate(shown, start=1)]
     known = [known_to(one, result) for one in shown]
     wide = [max(map(len, texts), default=0) for texts in (names, known)]
@@ -238,7 +246,11 @@ def _said(change: Change) -> str:
 
 def open_lines(result: AuditResult) -> list[str]:
     """What was not verified and the plan does not accept, in words, with what settles it."""
-    lines = [f"{_sentence(one, result)} {_settled(one)}" for one in result.unverified if not one.accepted]
+    lines = [
+        f"{_sentence(one, result)} {_settled(one, one_line(result.secret))}"
+        for one in result.unverified
+        if not one.accepted
+    ]
     # A plan that fails for somebody has to change anyway: the first of them is enough.
     most = 1 if result.verdict.status is VerdictStatus.FAILED else _MOST_OPEN
     more = len(lines) - most
@@ -270,9 +282,9 @@ def _sentence(one: Unverified, result: AuditResult) -> str:
     return f"{reason[0].upper()}{reason[1:]}."
 
 
-def _settled(one: Unverified) -> str:
+def _settled(one: Unverified, secret: str) -> str:
     accept = f'accept = ["{one.name.value}"]'
-    by = _SETTLED_BY.get(one.name)
+    by = _SETTLED_BY[one.name].replace("{secret}", secret) if one.name in _SETTLED_BY else None
     if one.name is AssumptionName.LOCAL:  # what is seen near the true values cannot be accepted
         return f"{by}."
     return f"{accept} in [limits] if that is right." if by is None else f"{by}, or {accept}."

@@ -110,6 +110,13 @@ def specification(chart: Any) -> Specification:
     return {**without_style, "config": configuration()}
 
 
+def for_print(chart: Specification) -> Specification:
+    """The chart for a file, with room for wider letters: SVG is shown in the fonts of whoever opens it."""
+    axis = {**chart["config"]["axis"], "titlePadding": 26}
+    padding = {"left": 28, "right": 14, "top": 8, "bottom": 8}
+    return {**chart, "padding": padding, "config": {**chart["config"], "axis": axis}}
+
+
 def svg(chart: Specification) -> str:
     """Draw the chart as SVG; equal specifications give equal bytes."""
     text: str = _converter().vegalite_to_svg(chart)

@@ -223,8 +223,12 @@ def view_line(result: AuditResult) -> str:
     secret, (before, after) = one_line(result.secret), numbers
     whom = f"of the most exposed {records(1, result).removeprefix('1 ')}"
     if view.right_before is not None:
-        secret = secret if result.least_about is None else f"Whether {one_line(result.least_about)}"
-        return f"{secret} {whom} is guessed {after} of the time; before {before}."
+        asked = f"{secret} {whom}"
+        if result.least_about is not None:
+            asked = f"Whether {one_line(result.least_about)} {whom}"
+        elif result.kind == "category":  # before, the best guess is no: of six categories right 83 %
+            asked = f"Whether {asked} is one given category"
+        return f"{asked} is guessed {after} of the time; before {before}."
     if (total := view.total) is None:
         return f"{secret} {whom} is known to {after}; before {before}."
     a_row = after_words(*(end / total.rows for end in (total.before, total.after_lower, total.after_upper)))

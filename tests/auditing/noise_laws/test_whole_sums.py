@@ -220,3 +220,27 @@ def test_a_label_on_the_only_aggregate_of_a_secret() -> None:
     assert labelled.least_remaining_uncertainty == plain.least_remaining_uncertainty
     alone = _audited(_release(sql.replace("who, ", "").partition(" GROUP")[0], [{**DISCRETE, "label": "s"}]))
     assert alone.least_remaining_uncertainty is not None
+
+
+@pytest.mark.parametrize("values", [(0, 9), tuple(range(10))])
+def test_few_of_the_whole_numbers_are_asked_for(values: tuple[int, ...]) -> None:
+    """Two values nine apart are told apart where ten of them are not: the risk by all answers."""
+    table = pyarrow.table({"id": list(range(40)), "x": [values[n % len(values)] for n in range(40)]})
+    plan = {
+        "data": {"source": table, "record": "id", "secret": "x", "bounds": [0, 9]},
+        "release": [
+            {
+                "name": "each",
+                "sql": "SELECT id, SUM(x) FROM data GROUP BY id",
+                "noise": {"law": "discrete-gaussian", "stddev": 3.0},
+            }
+        ],
+        "limits": {"remaining_uncertainty": 0.3},
+    }
+    answers, worlds = np.arange(-50, 60), np.array(values)
+    joint = np.stack([np.exp(-((answers - x) ** 2) / 18) for x in worlds])
+    mean = worlds @ joint / joint.sum(axis=0)
+    risk = np.sum(joint * (worlds[:, None] - mean) ** 2) / joint.sum() / np.var(worlds)
+    result = sl.audit(plan, verdict_only=True)
+    assert result.verdict.passed is bool(risk >= 0.3)
+    assert [one.name for one in result.unverified] == ([] if risk >= 0.3 else ["few_values"])

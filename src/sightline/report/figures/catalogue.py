@@ -110,7 +110,7 @@ def export_figures(result: AuditResult, folder: str | Path, *, force: bool = Fal
     for path in paths:
         check_new(path, force=force)
     for figure in drawn:
-        chart = style.specification(figure.draw(result))
+        chart = style.for_print(style.specification(figure.draw(result)))
         for suffix, content in ((".svg", style.svg(chart).encode()), (".pdf", style.pdf(chart))):
             path = place / f"{figure.name}{suffix}"
             write_new(path, content, force=force, owner_only=bool(result.owner_only))

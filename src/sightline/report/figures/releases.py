@@ -178,7 +178,7 @@ def _title(result: AuditResult) -> list[str]:
     by_category = any(column.category is not None for column in result.release_map)
     things = "signatures and categories" if by_category else "signatures"
     if first < shown:
-        return [f"the first {first:,} of {shown:,}", "zoom out for more"]
+        return [f"the {first:,} most exposed", f"of the {shown:,} listed"]
     if by_category or shown == result.signatures:
         return [things, "the most exposed first"]
     return [f"the {shown:,} most exposed", f"of {result.signatures:,} {things}"]

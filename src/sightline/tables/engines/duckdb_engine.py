@@ -65,6 +65,7 @@ _SMALL_TABLE = 1 << 24  # bytes
 _BYTES_PER_VALUE = 8
 _LEAST_MEMORY = 1 << 25  # bytes: with less, DuckDB cannot run at all
 _MOST_SPILLED = 10  # times the memory, on disk
+_IN_UTC = {"TIMESTAMP WITH TIME ZONE": ("", "us"), "TIMESTAMPTZ_NS": ("_ns", "ns")}  # as pandas writes
 _TIMES = ("DATE", "TIME")  # TIMESTAMP, TIMESTAMP WITH TIME ZONE, TIMESTAMP_NS, …
 _SYNTAX = {"and", "or", "not", "coalesce", "if", "cast"}  # before brackets, and no functions
 
@@ -361,8 +362,8 @@ class DuckDBEngine:
     def _create(self, kind: str, name: str, source: str) -> None:
         """Create a view or table of ``source``; times with a zone become plain times in UTC."""
         described = self._connection.execute(f"DESCRIBE SELECT * FROM {source}").fetchall()
-        zoned = [quoted(row[0]) for row in described if row[1] == "TIMESTAMP WITH TIME ZONE"]
-        plain = ", ".join(f"make_timestamp(epoch_us({column})) AS {column}" for column in zoned)
+        zoned = [(quoted(name), *_IN_UTC[kind]) for name, kind, *_ in described if kind in _IN_UTC]
+        plain = ", ".join(f"make_timestamp{made}(epoch_{unit}({one})) AS {one}" for one, made, unit in zoned)
         listed = f"* REPLACE ({plain})" if zoned else "*"
         with _interruptible():
             self._connection.execute(f"CREATE {kind} {quoted(name)} AS SELECT {listed} FROM {source}")
@@ -441,8 +442,7 @@ def _refuse_query(error: duckdb.Error) -> NoReturn:
 
 def _is_full(error: duckdb.Error) -> bool:
     """Whether a temporary file could not be written."""
-    words = ("no space left", "could not write", "file too large")
-    return any(word in str(error).casefold() for word in words)
+    return any(one in str(error).casefold() for one in ("no space left", "could not write", "file too large"))
 
 
 def _columns_of(answer: duckdb.DuckDBPyConnection) -> dict[str, NDArray[np.generic]]:

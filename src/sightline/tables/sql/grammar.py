@@ -34,7 +34,7 @@ SCALARS: tuple[type[exp.Expr], ...] = (
     exp.NullSafeEQ, exp.NullSafeNEQ, exp.Is, exp.In, exp.Between, exp.Like, exp.ILike,
     exp.Case, exp.If, exp.Coalesce, exp.Nullif, exp.Greatest, exp.Least, exp.Cast, exp.DataType,
     exp.Add, exp.Sub, exp.Mul, exp.Div, exp.IntDiv, exp.Mod, exp.Neg, exp.Abs, exp.Floor, exp.Ceil, exp.Sign,
-    exp.Pow,
+    exp.Pow, exp.WidthBucket,
     exp.Lower, exp.Upper, exp.Trim, exp.Length, exp.Substring, exp.Left, exp.Right, exp.Concat, exp.DPipe,
     exp.Year, exp.Quarter, exp.Month, exp.Week, exp.WeekOfYear, exp.Day, exp.DayOfWeek, exp.DayOfWeekIso,
     exp.DayOfYear, exp.Hour, exp.Minute,
@@ -100,7 +100,7 @@ def _query_of(sql: str, dialect: str) -> exp.Query:
         refuse("one SELECT statement", got=f"{len(statements)} statements", fix="one release is one query")
     query = statements[0]
     if not isinstance(query, exp.Query):
-        refuse("a SELECT statement", got=query.key.upper(), fix="a plan can only read")
+        refuse_statement(query.key)
     return query
 
 
@@ -213,6 +213,17 @@ def _refuse_node(node: exp.Expr) -> NoReturn:
     refuse("a plain expression of columns and constants", got=shown(node))
 
 
+def refuse_statement(first: str) -> NoReturn:
+    """Refuse what is no SELECT, by its first word."""
+    fix = "a plan can only read"
+    if first.upper() == "PIVOT":  # DuckDB's short form: which columns it publishes depends on the data
+        fix = (
+            "write SELECT * FROM data PIVOT (SUM(x) FOR town IN ('a', 'b') GROUP BY age), "
+            "or SELECT age, town, SUM(x) FROM data GROUP BY age, town"
+        )
+    refuse("a SELECT statement", got=f"{first[:20].upper()} …", fix=fix)
+
+
 def _parsed(sql: str, dialect: str, *, into: type[exp.Expr] | None) -> list[exp.Expr]:
     size = len(sql.encode(errors="surrogatepass"))
     if size > LARGEST_QUERY:
@@ -233,11 +244,7 @@ def _parsed(sql: str, dialect: str, *, into: type[exp.Expr] | None) -> list[exp.
             )
         _check_texts(sql, tokens, dialect)
         if into is None and tokens[0].token_type not in _FIRST_TOKENS:
-            refuse(
-                "a SELECT statement",
-                got=f"{tokens[0].text[:20].upper()} …",
-                fix="a plan can only read",
-            )
+            refuse_statement(tokens[0].text)
         parsed = (
             sqlglot.parse(sql, read=dialect, error_level=sqlglot.ErrorLevel.RAISE)
             if into is None
@@ -275,6 +282,8 @@ def _use_standard_names(tree: exp.Expr, dialect: str) -> None:
                 call.replace(exp.Extract(this=exp.Var(this=arguments[0].name), expression=arguments[1]))
             case "isodow" if len(arguments) == 1:
                 call.replace(exp.DayOfWeekIso(this=arguments[0]))
+    if dialect == "duckdb" and (bins := tree.find(exp.WidthBucket)) is not None:
+        refuse("a function that DuckDB has", got=shown(bins), fix="bins of 10 are FLOOR(x / 10) * 10")
 
 
 def _check_formats(tree: exp.Expr, tokens: list[Token], dialect: str) -> None:

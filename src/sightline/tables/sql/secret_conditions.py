@@ -306,6 +306,8 @@ def read_bands(key: exp.Expr, secret: Secret) -> tuple[SecretBand, ...] | None:
     if isinstance(node, exp.Predicate | exp.Not | exp.And | exp.Or):
         test = secret.test(node)
         return SecretBand(name=exp.true(), test=test), SecretBand(name=exp.false(), test=complement(test))
+    if isinstance(node, exp.WidthBucket):
+        node = _buckets(node)
     if not isinstance(node, exp.Case) or node.this is not None:
         return _steps_of(node, secret)
     branches = [(_name(one.args["true"], node), secret.test(one.this)) for one in node.args["ifs"]]
@@ -324,6 +326,20 @@ def read_bands(key: exp.Expr, secret: Secret) -> tuple[SecretBand, ...] | None:
     if len({band.label for band in bands}) < len(bands):
         refuse("a different name for each band", got=shown(node), fix="name every band, also ELSE")
     return tuple(bands)
+
+
+def _buckets(node: exp.WidthBucket) -> exp.Case:
+    """WIDTH_BUCKET(x, low, high, n) as CASE: 0 below low, then n steps, and n + 1 from high on."""
+    ends = [constant_of(node.args[name]) for name in ("min_value", "max_value", "num_buckets")]
+    low, high, steps = (math.nan if one is None else float(one) for one in ends)
+    if not (low < high and steps >= 1 and steps.is_integer() and steps < _MOST_STEPS):
+        refuse("WIDTH_BUCKET between two constants", got=shown(node), fix="bins of 10 are FLOOR(x / 10) * 10")
+    edges = [low + (high - low) * step / steps for step in range(int(steps) + 1)]
+    case = exp.Case(default=exp.Literal.number(len(edges)))
+    for step, edge in enumerate(edges):
+        below = exp.LT(this=node.this.copy(), expression=exp.convert(edge))
+        case = case.when(below, exp.Literal.number(step), copy=False)
+    return case
 
 
 def _one_band(tests: list[SecretTest], node: exp.Expr, secret: Secret) -> SecretTest:

@@ -15,7 +15,7 @@ from sqlglot.optimizer.merge_subqueries import merge_subqueries
 from sqlglot.optimizer.qualify import qualify
 
 from sightline.tables.engines.protocol import DATA
-from sightline.tables.sql.grammar import check_clauses, refuse, shown
+from sightline.tables.sql.grammar import check_clauses, refuse, refuse_statement, shown
 from sightline.tables.sql.nested_totals import without_totals
 from sightline.tables.sql.normal_form import inlined, tables_of, types_of
 from sightline.tables.sql.pivots import without_pivots
@@ -168,7 +168,7 @@ def _selects(query: exp.Expr) -> list[exp.Select]:
             fix="which lines it drops would depend on the data: write UNION ALL",
         )
     if not isinstance(query, exp.Select):
-        refuse("a SELECT statement", got=query.key.upper(), fix="a plan can only read")
+        refuse_statement(query.key)
     check_clauses(query)
     source = query.args.get("from_")
     for clause in ([] if source is None else [source]) + (query.args.get("joins") or []):
