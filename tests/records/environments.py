@@ -7,6 +7,7 @@ and are skipped otherwise.
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import venv
@@ -53,9 +54,12 @@ def make(environment: Environment) -> None:
         return
     venv.create(folder, with_pip=True)
     wanted = f"{environment.package}{environment.extra}=={environment.version}"
-    subprocess.run(
-        [environment.python, "-m", "pip", "install", "-q", wanted, *environment.beside], check=True
-    )
+    install = [str(environment.python), "-m", "pip", "install", "-q", wanted, *environment.beside]
+    try:
+        subprocess.run(install, check=True)
+    except BaseException:
+        shutil.rmtree(folder)  # half an environment would be taken for one
+        raise
 
 
 if __name__ == "__main__":

@@ -458,15 +458,29 @@ def test_the_libraries_epsilon_and_ours_differ_by_the_counts(tmp_path: Path) -> 
     assert made.notes[-2] in made.text
 
 
-def test_a_centred_mean_costs_more_here_than_in_the_library(tmp_path: Path) -> None:
-    """Tumult: ρ = 0.3. Another value moves the centred sum by 9000, not by 4500: 0.1 + 0.1 + 0.2."""
-    paths = sorted((FIXTURES / "tmlt.analytics-0.21.0").glob("*.json"))
+@pytest.mark.parametrize(
+    ("name", "theirs", "ours"),
+    [
+        # OpenDP: ρ = 1/6 each, of which the counts in two of them have half.
+        ("opendp-0.16.0", _epsilon(1 / 2, 1e-6), _epsilon(1 / 3, 1e-6)),
+        # SmartNoise: ε = 1 for each of three sums and two counts, as its page says.
+        ("smartnoise-sql-1.0.10", 5.0, 3.0),
+        # Tumult: ρ = 0.3. Another value moves the centred sum by 9000, not by 4500: 0.1 + 0.1 + 0.2.
+        ("tmlt.analytics-0.21.0", _epsilon(0.3, 1e-6), _epsilon(0.4, 1e-6)),
+    ],
+)
+def test_what_each_library_counts_and_what_the_audit_does(
+    name: str, theirs: float, ours: float, tmp_path: Path
+) -> None:
+    paths = sorted((FIXTURES / name).glob("*.json"))
     (tmp_path / "homes.csv").write_text(HOMES)
     given = GivenPlan(table=str(tmp_path / "homes.csv"))
     line = records_plan(paths, out=tmp_path / "plan.toml", given=given).notes[-2]
-    theirs, ours = (float(f"{_epsilon(rho, 1e-6):.3g}") for rho in (0.3, 0.4))
-    assert f"rho = 0.3, which is epsilon = {theirs:g} at" in line
-    assert f"the audit counts epsilon = {ours:g} at delta" in line
+    library, _, audit = line.partition(", added up; the audit counts ")
+    assert f"epsilon = {float(f'{theirs:.3g}'):g} at delta = " in library
+    assert audit.startswith(f"epsilon = {float(f'{ours:.3g}'):g} at delta = ")
+    page = (ROOT / "docs" / "libraries" / "smartnoise.md").read_text()
+    assert " ".join(page.split()).count("counts ε = 5.0 for these three, the audit 3.0") == 1
 
 
 def test_an_accountant_s_events_are_counted_as_rho_and_epsilon(tmp_path: Path) -> None:

@@ -259,10 +259,12 @@ def strategies_of(plan: Plan, membership: Membership) -> dict[int, Strategy]:
             continue
         release = plan.releases[part.query]
         where = f"release {release.name[:60]!r}: a mechanism"
+        mean = part.statistic is Statistic.MEAN
         require(
-            part.feature in (Feature.VALUE, Feature.INDICATOR) and part.statistic is Statistic.SUM,
+            part.feature in (Feature.VALUE, Feature.INDICATOR) and not mean,
             f"{where} for sums and counts that are linear in the secret",
-            got=f"{part.name[:60]!r}",
+            got="a mean" if mean else "a power of it, or a count above a level",
+            fix="publish the sum; how many rows there are is public" if mean else "",
             error=InvalidPlan,
         )
         steps = numbers if release.running is None else release.running.steps

@@ -62,7 +62,7 @@ def write(  # many parameters: what OpenDP does not know
     for name, query in queries.items():
         try:
             content = _record(name, query, context, record, secret, (hidden or {}).get(name))
-        except (KeyError, TypeError, ValueError) as error:
+        except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
             reason = str(error) if isinstance(error, CannotExport) else "a query that cannot be read back"
             raise CannotExport(f"{name}: {reason}") from error
         content["about"] |= {"engine": f"opendp {own}"} | (

@@ -47,7 +47,7 @@ def write(
     for name, (query, budget) in queries.items():
         try:
             content = _record(name, query, budget, session, record)
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
+        except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
             reason = str(error) if isinstance(error, CannotExport) else "a query that cannot be read back"
             raise CannotExport(f"{name}: {reason}") from error
         content["about"] |= {"engine": f"tmlt.analytics {own}"}

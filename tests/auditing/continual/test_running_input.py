@@ -42,7 +42,11 @@ class TestBadInput:
             ({"noise": {**GOOD, "law": "laplace"}}, r"a mechanism with gaussian noise of one size"),
             ({"noise": {"mechanism": "tree"}}, r"one of stddev, noise_multiplier"),
             ({"noise": {"stddev": 1.0}}, r"running with noise = \{ mechanism"),
-            ({"sql": "SELECT day, AVG(x) FROM data GROUP BY day"}, r"a mechanism for sums and counts"),
+            (
+                {"sql": "SELECT day, AVG(x) FROM data GROUP BY day"},
+                r"for sums .*, got a mean; publish the sum",
+            ),
+            ({"sql": "SELECT day, SUM(x*x) FROM data GROUP BY day"}, r"for sums and .*, got a power of it"),
             ({"withhold": ["1"]}, r"without withhold and suppress, got withhold; audit all of its numbers"),
             ({"suppress": "COUNT(*) < 2"}, r"without withhold and suppress, got suppress"),
         ],
