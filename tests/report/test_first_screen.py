@@ -192,6 +192,7 @@ def test_broken_rules_are_on_the_screen_and_it_is_no_longer(name: str) -> None:
         text = screen(result, width)
         assert len(text.splitlines()) <= MOST_LINES, text
         assert "Broken rules" in text
+        assert ("each reaches the limit; the rules were not tried" in text) == bool(result.reaching)
         assert f"({result.rules.in_all:,} in all: --full)" in text
         assert f"{result.rules.broken[0].people} " in text.partition("Broken rules")[2].splitlines()[1]
 

@@ -129,7 +129,8 @@ class FirstList(NamedTuple):
 
 def first_lists(result: AuditResult, *, rules: int = _MOST_RULES) -> list[FirstList]:
     """Whom it concerns, at most so many broken rules, what to change, and what was not verified."""
-    audited = " (audited: each reaches the limit)" if result.reaching else ""
+    rest = "; the rules were not tried" if result.rules is not None and result.rules.in_all else ""
+    audited = f" (audited: each reaches the limit{rest})" if result.reaching else ""
     return [
         FirstList(exposed_title(result), exposed_lines(result), table=True),
         FirstList(rules_title(result), rule_lines(result, rules), table=True),
