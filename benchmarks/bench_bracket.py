@@ -6,19 +6,24 @@ told" is the lower end that holds whatever the others' values are.
 
 ``python -m benchmarks.bench_bracket worlds 50`` compares yes or no and categories with their exact risks, by
 listing all worlds of so many random designs for each noise and law; ``tables`` measures large tables of yes
-or no. Both run on any version that has units, so that they print before and after.
+or no. Both run on any version that has units, so that they print before and after. ``persons 20`` compares
+persons with one to three rows with the risk of an attack that is nearly the best. ``plans 5`` draws so many
+of each of 72 kinds of plans, and counts those that are below the limit by the lower end alone.
 """
 
 from __future__ import annotations
 
 import sys
 import time
+from contextlib import nullcontext
+from unittest import mock
 
 import numpy as np
 
 import sightline as sl
 from sightline.auditing import findings
 from sightline.examples.shipped import example_plan
+from sightline.labeled import assessment
 from sightline.labeled.assessment import assess
 from sightline.labeled.bounds.priors import TwoPointPrior, number_prior
 from sightline.labeled.bounds.target import Seen
@@ -26,7 +31,8 @@ from sightline.labeled.description import Known
 from sightline.labeled.exposures import Exposures
 from sightline.labeled.unit_design import Design, RowNoise, UnitPrior
 from sightline.labeled.units import Units
-from tests.labeled.enumerated_worlds import few
+from tests.labeled.enumerated_worlds import Few, few
+from tests.labeled.person_risks import Persons, persons
 
 PRIORS = ("uniform", "cos2", "two-point")
 
@@ -193,6 +199,93 @@ def yes_or_no(
     )
 
 
+def of_persons(designs: int) -> None:
+    """Lower ends over the risk of a good attack, of persons with two or three rows.
+
+    Of numbers the attack is the better one of a Gibbs sampler and the linear one; of few values the best one.
+    """
+    print("lower end over the risk: median, 5 %; ends that do not hold")
+    for values in (None, 2, 3):
+        for law in ("gaussian", "laplace", "mixed"):
+            for noise in (0.05, 0.1, 0.3, 1.0, 3.0):
+                generator = np.random.default_rng([values or 0, int(1000 * noise), len(law)])
+                below, wrong, draws = [], 0, 2_000
+                for _ in range(designs):
+                    owner = np.repeat(np.arange(4), generator.integers(1, 4, 4))[: 10 if values == 2 else 6]
+                    if values is None:
+                        one = persons(generator, noise=noise, law=law)
+                        owner, found = one.owner, assess(one.design())
+                        mean, error = one.sharpest(*one.guesses(draws, 200, generator))
+                        risk, off = mean[:, None], 6 * error[:, None] + 48 / draws
+                    else:
+                        drawn = few(generator, rows=owner.size, values=values, noise=noise, law=law)
+                        found = assess(drawn.of_persons(owner))
+                        risk = drawn.sharpest(owner, draws, generator)[:, 1 if values == 2 else 0 :]
+                        off = 6 * np.sqrt(risk / draws) + 48 / draws
+                    wrong += int(np.sum(found.lower > risk + off))
+                    least = risk if values else np.minimum(risk, found.upper_of_best)
+                    kept = (np.bincount(owner) > 1)[:, None] & (least > 1e-3)
+                    below += (found.lower[kept] / least[kept]).tolist()
+                shown = " ".join(f"{one:8.3f}" for one in np.quantile(below, (0.5, 0.05)))
+                name = f"{values or 'number'}, {law}, noise {noise:g}"
+                print(f"{name:<34}{shown}  of {len(below)}, wrong {wrong}", flush=True)
+
+
+SECRETS = ("number", "yes or no", "category", "person", "one value", "weighted")
+
+
+def drawn_design(secret: str, law: str, noise: float, generator: np.random.Generator) -> Design:
+    """Two to four releases, by two to six groups each, over 8 to 40 people."""
+    people, each = int(generator.integers(8, 41)), np.ones(1, dtype=int)
+    if secret in ("person", "one value"):
+        each = generator.integers(1, 4, people)
+    owner = np.repeat(np.arange(people), each)
+    columns = [
+        generator.integers(0, generator.integers(2, 7), owner.size) for _ in range(generator.integers(2, 5))
+    ]
+    table = np.array([column == cell for column in columns for cell in np.unique(column)], dtype=float)
+    if secret == "weighted":
+        table *= generator.integers(1, 6, owner.size)
+    if secret == "one value":
+        table = np.stack([table[:, owner == one].sum(axis=1) for one in range(people)], axis=1)
+        owner = np.arange(people)
+    values = {"yes or no": 2, "category": 3}.get(secret)
+    if values is not None:  # counts of the yes, or of all categories but one
+        held = np.eye(values)[1:]
+        table = np.concatenate([table[:, :, None] * one for one in held])
+    scales, share = np.full(len(table), noise), {"gaussian": 0.0, "laplace": 1.0, "mixed": 0.5}[law]
+    laplace = generator.random(len(table)) < share
+    if values is None:
+        return Persons(table=table, owner=owner, scales=scales, laplace=laplace).design()
+    exact = np.zeros(len(table), dtype=bool)
+    return Few(counted=table, scales=scales, laplace=laplace, exact=exact).design()
+
+
+def of_plans(designs: int) -> None:
+    """Six secrets, three laws, four noises: verdicts below a limit, and those by the lower end alone."""
+    limits = np.array([0.5, 0.2, 0.05])
+    print(f"below the limits {limits}, and by the lower end alone; first without pairs and small worlds")
+    old = mock.patch.multiple(
+        assessment,
+        with_pairs=lambda _, low, high: low,
+        with_small_worlds=lambda _, low, high: (low, high),
+    )
+    for secret in SECRETS:
+        counts = np.zeros((2, 2, limits.size), dtype=int)
+        for law in ("gaussian", "laplace", "mixed"):
+            for noise in (0.05, 0.3, 1.0, 3.0):
+                generator = np.random.default_rng([SECRETS.index(secret), len(law), int(100 * noise)])
+                for _ in range(designs):
+                    design = drawn_design(secret, law, noise, generator)
+                    for place, version in enumerate((old, nullcontext())):
+                        with version:
+                            found = assess(design)
+                        below = found.lower.min() < limits
+                        counts[place] += below, below & (found.upper_of_best.min() >= limits)
+        before, after = (f"{one[0]} {one[1]}" for one in counts)
+        print(f"{secret:<12} of {12 * designs:4d} plans: {before}   {after}", flush=True)
+
+
 def main(people: int = 200_000, lines: int = 300) -> None:
     print("upper over lower end at the 5th, 50th and 95th percentile")
     of_example("microgrid")
@@ -211,6 +304,10 @@ def main(people: int = 200_000, lines: int = 300) -> None:
 if __name__ == "__main__":
     if sys.argv[1:2] == ["worlds"]:
         of_worlds(int(sys.argv[2]))
+    elif sys.argv[1:2] == ["persons"]:
+        of_persons(int(sys.argv[2]))
+    elif sys.argv[1:2] == ["plans"]:
+        of_plans(int(sys.argv[2]))
     elif sys.argv[1:2] == ["tables"]:
         of_tables()
     else:

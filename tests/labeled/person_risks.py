@@ -111,7 +111,7 @@ def _truncated(
     density = np.exp(-(low**2) / 2) - np.exp(-(high**2) / 2)
     mean = np.clip(density / (np.sqrt(2 * np.pi) * mass), low, high)
     sign = np.where(flip, -1.0, 1.0)
-    return tuple(np.clip(middle + deviation * sign * one, 0.0, 1.0) for one in (drawn, mean))  # type: ignore[return-value]
+    return tuple(np.clip(middle + deviation * sign * one, 0.0, 1.0) for one in (drawn, mean))
 
 
 def persons(

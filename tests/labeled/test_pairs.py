@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 
 import numpy as np
 import pytest
@@ -16,7 +17,9 @@ from sightline.labeled.bounds.coin import coin_risk
 from sightline.labeled.bounds.priors import TwoPointPrior
 from sightline.labeled.unit_design import RowNoise
 from tests.labeled.enumerated_worlds import Few, few
+from tests.labeled.fuzz_worlds import one_design
 from tests.labeled.unit_designs import design_of
+from tests.numbered_cases import check_cases
 
 LAWS = ("gaussian", "laplace", "mixed")
 
@@ -138,6 +141,12 @@ def test_persons_with_a_few_rows_keep_what_listing_all_worlds_says(
         assert np.all(found.upper_of_best >= truth - off)
         below += (found.lower / np.maximum(truth, 1e-9))[truth > 0.05].tolist()
     assert np.median(below) > 0.7
+
+
+def test_a_slice_of_the_hunt_over_small_worlds() -> None:
+    counted = check_cases(one_design, 3, math.inf, most=12)
+    assert counted["persons"]
+    assert counted["records"]
 
 
 def test_the_risk_of_a_coin_behind_two_answers_by_quadrature() -> None:

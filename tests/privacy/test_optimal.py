@@ -40,7 +40,7 @@ def exact_delta(epsilons: np.ndarray, epsilon: float) -> float:
 def test_the_delta_of_few_coins_by_listing_all_outcomes(seed: int) -> None:
     draw = np.random.default_rng(seed)
     epsilons = np.sort(draw.random(6) * draw.choice([0.1, 1.0, 4.0]))
-    step, steps = _grid(epsilons, np.ones(6, dtype=np.intp))
+    step, steps = _grid(epsilons, np.ones(6, dtype=np.intp), np.zeros(6, dtype=np.bool_))
     rounded_up = steps * step
     assert np.all(rounded_up >= epsilons * (1 - 1e-13))
     assert np.sum(rounded_up**2) <= np.sum(epsilons**2) * (1 + 2e-4)
@@ -65,7 +65,8 @@ def test_unequal_epsilons_beside_gaussian_noise_as_dp_accounting_says(count: int
 
 
 @pytest.mark.parametrize(
-    ("epsilon", "releases", "waste"), [(1.0, 1, 1.0001), (1.0, 30, 1.005), (4.0, 100, 1.02)]
+    ("epsilon", "releases", "waste"),
+    [(1.0, 1, 1.0001), (1.0, 30, 1.002), (4.0, 100, 1.002), (10.0, 30, 1.002)],
 )
 def test_laplace_noise_is_hardly_more_than_the_least(epsilon: float, releases: int, waste: float) -> None:
     scale = math.sqrt(OptimalComposition(Budget(epsilon=epsilon, delta=DELTA)).kappa(releases))
@@ -76,6 +77,36 @@ def test_laplace_noise_is_hardly_more_than_the_least(epsilon: float, releases: i
 
     assert spent(1.0) <= epsilon * (1 + 1e-9)
     assert spent(1 / waste) > epsilon
+
+
+@pytest.mark.parametrize("mu", [0.0, 0.7])
+def test_unequal_laplace_noise_beside_coins_and_gaussian_noise_as_dp_accounting_says(mu: float) -> None:
+    draw = np.random.default_rng(4)
+    epsilons, laplace = draw.choice([0.1, 0.2, 0.4], 60), draw.random(60) < 0.9
+    rival = coins(epsilons[~laplace])
+    for one, times in zip(*np.unique(epsilons[laplace], return_counts=True), strict=True):
+        own = pld.from_laplace_mechanism(1 / one, value_discretization_interval=1e-4)
+        rival = rival.compose(own.self_compose(int(times)))
+    if mu:
+        rival = rival.compose(pld.from_gaussian_mechanism(1 / mu, value_discretization_interval=1e-4))
+    expected = rival.get_epsilon_for_delta(DELTA)
+    found = optimal_epsilon(epsilons, delta=DELTA, mu_squared=mu**2, laplace=laplace)
+    assert expected - 1e-4 * 60 <= found <= expected * (1 + 2e-3)
+    assert found < optimal_epsilon(epsilons, delta=DELTA, mu_squared=mu**2) * (1 - 1e-2)  # all as coins
+
+
+def test_laplace_noise_on_several_numbers_tells_no_more_than_on_one() -> None:
+    """One shift of several numbers, against the same sum of shifts of one: every point of both curves."""
+    at = np.linspace(-25.0, 28.0, 2_651)
+    for shifts in ((0.5, 0.5), (1.5, 0.2)):
+        first, second = (
+            np.outer(*(np.exp(-np.abs(at - side * one)) / 2 for one in shifts)) for side in (0, 1)
+        )
+        cell, total = (at[1] - at[0]) ** 2, sum(shifts)
+        for epsilon in np.linspace(0.0, total, 6):
+            both = float(np.maximum(first - math.exp(epsilon) * second, 0.0).sum() * cell)
+            alone = 1 - math.exp((epsilon - total) / 2)  # of one number
+            assert both <= alone + 1e-3
 
 
 @pytest.mark.parametrize("releases", [1, 2, 7, 100, 5_000])

@@ -132,6 +132,7 @@ def _spent(membership: Membership, pricing: Pricing, delta: float) -> dict[str, 
     return costs_of_mix(
         pricing.multipliers[~pure],
         1 / pricing.multipliers[pure],
+        laplace=np.repeat([law is PublishedLaw.LAPLACE for law in laws], pricing.copies)[pure],
         discrete=PublishedLaw.DISCRETE_GAUSSIAN in laws,
         largest_own=0.0
         if pure.all()

@@ -9,8 +9,13 @@ A release with a pure :math:`\epsilon` tells two neighbours apart no better than
           \delta_0(t) = \max(0, 1 - e^t),
 
 with the exact curve :math:`\delta_\mu` of Gaussian noise. For geometric noise on a count this is exact.
-Laplace noise loses a little less than the coin: nothing to speak of for small epsilons, and 6 % of the noise
-at worst up to a total of 10 (``benchmarks/bench_accountants.py``).
+
+Laplace noise loses less than the coin. Its loss is :math:`\epsilon` with the chance :math:`\frac12`,
+:math:`-\epsilon` with :math:`\frac12 e^{-\epsilon}`, and between them it has the density :math:`\frac14
+e^{-(\epsilon - l)/2}`. Cut that into intervals of the width 2h and move what is in each to its ends, so that
+the chances of both neighbours stay what they are: of :math:`A_j = \frac12 e^{-(\epsilon - l_j)/2}`,
+:math:`\tanh(h/2)` goes to the lower and :math:`e^h \tanh(h/2)` to the upper end (Doroshenko et al. 2022: the
+result tells no less). One interval makes the coin.
 """
 
 from __future__ import annotations
@@ -21,6 +26,7 @@ from functools import lru_cache
 from typing import ClassVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from sightline.arrays import FloatArray
 from sightline.privacy.accountant import Accountant, Budget, NoiseLaw
@@ -30,6 +36,8 @@ from sightline.privacy.gaussian_dp import smallest_epsilon
 _RELATIVE, _ABSOLUTE = 1e-9, 1e-14
 _LONGEST = 2**16  # steps of the grid to either side; where they do not suffice, losses are rounded up more
 _WASTE = 2e-4  # of the sum of squared losses, at most, that a grid may add
+_LAPLACE_WASTE = 1e-3  # of the noise, that the intervals of a Laplace loss may add: ε/(6 m²) for m of them
+_MOST_POINTS = 4096  # of the losses of equal Laplace releases; more of them count as coins
 _HALVINGS = 60
 
 
@@ -56,60 +64,98 @@ def _gaussian_curve(at: FloatArray, mu: float) -> FloatArray:
     return np.asarray(np.maximum(0.0, ndtr(mu / 2 - at / mu) - tail), dtype=np.float64)
 
 
-def losses_of(epsilons: FloatArray) -> Losses:
-    """The law of the total loss of some pure epsilons, each rounded up to a grid.
+def losses_of(epsilons: FloatArray, laplace: ArrayLike = False) -> Losses:
+    """The law of the total loss of some pure epsilons, each rounded up to a grid; which are Laplace noise.
 
     >>> two = losses_of(np.array([1.0, 1.0]))
     >>> two.values.tolist(), two.chances.round(4).tolist()
     ([-2.0, 0.0, 2.0], [0.0723, 0.3932, 0.5344])
     """
-    distinct, times = np.unique(epsilons, return_counts=True)
-    step, steps = _grid(distinct, times)
+    kinds = np.stack([epsilons, np.broadcast_to(np.asarray(laplace, dtype=np.float64), epsilons.shape)])
+    (distinct, law), times = np.unique(kinds, axis=1, return_counts=True)
+    step, steps = _grid(distinct, times, law > 0)
     largest = int(np.argmax(times))
     order = [largest, *(place for place in range(len(distinct)) if place != largest)]
     chances = np.ones(1)
     for place in order:
-        chances = _with_coins(chances, int(times[place]), int(steps[place]), step)
+        each = int(times[place]), int(steps[place])
+        chances = _with_losses(chances, *each, step, _intervals(*each, step) if law[place] else 1)
     there = np.flatnonzero(chances)
     values = np.asarray((there - (len(chances) - 1) / 2) * step, dtype=np.float64)
     return Losses(values=values, chances=chances[there])
 
 
-def _grid(distinct: FloatArray, times: np.ndarray[tuple[int], np.dtype[np.intp]]) -> tuple[float, FloatArray]:
+def _grid(
+    distinct: FloatArray,
+    times: np.ndarray[tuple[int], np.dtype[np.intp]],
+    laplace: np.ndarray[tuple[int], np.dtype[np.bool_]],
+) -> tuple[float, FloatArray]:
     """A step, half of which the sum of losses is counted in, and each loss in steps of twice that."""
     total, squares = float(times @ distinct), float(times @ distinct**2)
     for parts in (*range(1, 11), *(2**power for power in range(4, 17))):
         step = max(float(distinct[0]) / parts, total / _LONGEST)
         steps = np.ceil(distinct / step * (1 - 1e-14))
-        if float(times @ (steps * step) ** 2) <= (1 + _WASTE) * squares or step > distinct[0] / parts:
+        fine = bool(np.all((distinct <= 24 * _LAPLACE_WASTE * steps**2) | ~laplace))
+        little = float(times @ (steps * step) ** 2) <= (1 + _WASTE) * squares
+        if (fine and little) or step > distinct[0] / parts:
             break
     return step, steps
 
 
-def _with_coins(chances: FloatArray, times: int, steps: int, step: float) -> FloatArray:
-    """The law with the losses of some equal coins added: binomial chances, two times the steps apart."""
-    up = -math.log1p(math.exp(-steps * step))
-    down = up - steps * step
-    heads = np.arange(times + 1)
-    ways = np.concatenate([[0.0], np.cumsum(np.log((times - heads[:-1]) / (heads[:-1] + 1)))])
-    binomial = np.exp(ways + heads * up + (times - heads) * down)
+def _intervals(times: int, steps: int, step: float) -> int:
+    """How many intervals of whole steps a Laplace loss is cut into."""
+    wanted = math.sqrt(steps * step / (6 * _LAPLACE_WASTE))
+    few = [m for m in range(1, 2 * steps + 1) if 2 * steps % m == 0 and m <= max(2, 4 * wanted)]
+    enough = next((m for m in few if m >= wanted), few[-1])
+    return enough if times * enough <= _MOST_POINTS else 1
+
+
+def _with_losses(chances: FloatArray, times: int, steps: int, step: float, intervals: int) -> FloatArray:
+    """The law with the losses of some equal releases added, cut into intervals of twice as many steps."""
     found = np.zeros(len(chances) + 2 * steps * times)
-    for place, chance in enumerate(binomial.tolist()) if len(chances) > 1 else ():
-        found[2 * steps * place : 2 * steps * place + len(chances)] += chance * chances
+    stride = 2 * steps // intervals
+    own = _coins(times, steps * step) if intervals == 1 else _laplace(times, steps * step, intervals)
     if len(chances) == 1:
-        found[:: 2 * steps] = binomial
+        found[::stride] = own
+        return found
+    for place, chance in enumerate(own.tolist()):
+        found[stride * place : stride * place + len(chances)] += chance * chances
     return found
 
 
-def optimal_epsilon(epsilons: FloatArray, *, delta: float, mu_squared: float = 0.0) -> float:
+def _coins(times: int, epsilon: float) -> FloatArray:
+    """Binomial chances: how many of some coins lose ε."""
+    up = -math.log1p(math.exp(-epsilon))
+    heads = np.arange(times + 1)
+    ways = np.concatenate([[0.0], np.cumsum(np.log((times - heads[:-1]) / (heads[:-1] + 1)))])
+    return np.asarray(np.exp(ways + heads * up + (times - heads) * (up - epsilon)))
+
+
+def _laplace(times: int, epsilon: float, intervals: int) -> FloatArray:
+    """The law of the sum of equal Laplace losses, over ends of intervals: sums of positive terms."""
+    h = epsilon / intervals
+    within = 0.5 * np.exp(-epsilon + h * np.arange(intervals)) * math.tanh(h / 2)
+    one = np.append(within, 0.5) + np.append(0.5 * math.exp(-epsilon), within * math.exp(h))
+    total = np.ones(1)
+    for bit in f"{times:b}":
+        total = np.convolve(total, total)
+        total = np.convolve(total, one) if bit == "1" else total
+    return total
+
+
+def optimal_epsilon(
+    epsilons: FloatArray, *, delta: float, mu_squared: float = 0.0, laplace: ArrayLike = False
+) -> float:
     r"""The least :math:`\epsilon` at ``delta`` of releases with pure epsilons beside Gaussian noise.
+
+    ``laplace`` says which of them have Laplace noise.
 
     >>> round(optimal_epsilon(np.full(100, 0.1), delta=1e-6), 4)  # they add up to 10
     4.7746
     """
     gaussian = smallest_epsilon(mu_squared, delta) if mu_squared > 0 else 0.0
     high = float(np.sum(epsilons)) * (1 + (8 + epsilons.size) * 2**-52) + gaussian
-    losses, low, mu = losses_of(epsilons), 0.0, math.sqrt(mu_squared)
+    losses, low, mu = losses_of(epsilons, laplace), 0.0, math.sqrt(mu_squared)
     for _ in range(_HALVINGS):
         middle = (low + high) / 2
         low, high = (low, middle) if losses.delta(middle, mu=mu) <= delta else (middle, high)
@@ -118,7 +164,7 @@ def optimal_epsilon(epsilons: FloatArray, *, delta: float, mu_squared: float = 0
 
 @dataclass(frozen=True)
 class OptimalComposition(Accountant):
-    r"""Laplace releases whose pure epsilons compose optimally at the budget's :math:`\delta`.
+    r"""Laplace releases whose losses compose exactly, but for rounding up, at the budget's :math:`\delta`.
 
     A share is a share of the sum of the epsilons, :math:`\epsilon_\ell = c\,s_\ell` with the largest
     :math:`c` that keeps to the budget; :math:`b_\ell = \Delta_{1,\ell}/\epsilon_\ell` as under
@@ -126,12 +172,12 @@ class OptimalComposition(Accountant):
 
     >>> optimal = OptimalComposition(Budget(epsilon=1.0, delta=1e-6))
     >>> round(math.sqrt(optimal.kappa(1)), 4), round(math.sqrt(optimal.kappa(100)), 2)
-    (1.0, 41.65)
+    (1.0, 41.49)
     """
 
     budget: Budget
     law: ClassVar[NoiseLaw] = NoiseLaw.LAPLACE
-    theorem: ClassVar[str] = "optimal composition of pure epsilons (Kairouz, Oh and Viswanath 2015)"
+    theorem: ClassVar[str] = "the privacy loss distribution of Laplace noise, rounded up"
 
     def _kappa_of_counts(self, counts: FloatArray) -> FloatArray:
         distinct, where = np.unique(counts, return_inverse=True)
@@ -144,7 +190,8 @@ class OptimalComposition(Accountant):
         return np.asarray((shares * total) ** -2.0 * (1 + 1e-15))
 
     def _epsilon(self, releases: int, noise_multiplier: float) -> float:
-        return optimal_epsilon(np.full(releases, 1 / noise_multiplier), delta=self.budget.delta)
+        each = np.full(releases, 1 / noise_multiplier)
+        return optimal_epsilon(each, delta=self.budget.delta, laplace=True)
 
 
 @lru_cache(maxsize=256)
@@ -155,6 +202,6 @@ def _largest_total(budget: Budget, shares: tuple[float, ...], times: tuple[int, 
     high = max(2.0, 2 * each.size) * low
     for _ in range(_HALVINGS):
         middle = (low + high) / 2
-        within = losses_of(each * middle).delta(budget.epsilon) <= budget.delta
+        within = losses_of(each * middle, laplace=True).delta(budget.epsilon) <= budget.delta
         low, high = (middle, high) if within else (low, middle)
     return low

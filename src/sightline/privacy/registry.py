@@ -220,11 +220,19 @@ def accountants(budget: Budget) -> dict[str, Accountant]:
     return {name: entry.build(budget) for name, entry in ACCOUNTANTS.items()}
 
 
-def costs(multipliers: FloatArray, *, largest_own: float, delta: float, law: NoiseLaw) -> dict[str, float]:
+def costs(
+    multipliers: FloatArray,
+    *,
+    largest_own: float,
+    delta: float,
+    law: NoiseLaw,
+    laplace: ArrayLike = True,
+) -> dict[str, float]:
     r"""What given noise has cost under every accountant of its law that can say.
 
     ``multipliers`` is noise over sensitivity for each release, and ``largest_own`` is the largest
-    :math:`\mu_j^2` of a record (see :class:`PerRecord`).
+    :math:`\mu_j^2` of a record (see :class:`PerRecord`). Of pure epsilons, ``laplace`` says which are of
+    Laplace noise.
 
     >>> import numpy as np
     >>> found = costs(np.array([2.0, 4.0]), largest_own=0.25, delta=1e-5, law=NoiseLaw.GAUSSIAN)
@@ -235,7 +243,10 @@ def costs(multipliers: FloatArray, *, largest_own: float, delta: float, law: Noi
         return {}
     if law is NoiseLaw.LAPLACE:
         pure = 1 / multipliers
-        return {"laplace": float(np.sum(pure)), "optimal": optimal_epsilon(pure, delta=delta)}
+        return {
+            "laplace": float(np.sum(pure)),
+            "optimal": optimal_epsilon(pure, delta=delta, laplace=laplace),
+        }
     equal = bool(np.all(multipliers == multipliers[0]))
     spent = account(multipliers, delta=delta)
     found = {}
@@ -253,12 +264,19 @@ def costs(multipliers: FloatArray, *, largest_own: float, delta: float, law: Noi
 
 
 def costs_of_mix(
-    multipliers: FloatArray, pure: FloatArray, *, discrete: bool, largest_own: float, delta: float
+    multipliers: FloatArray,
+    pure: FloatArray,
+    *,
+    discrete: bool,
+    largest_own: float,
+    delta: float,
+    laplace: ArrayLike = False,
 ) -> dict[str, float]:
     r"""What Gaussian noise of some multipliers and releases with pure epsilons have cost together.
 
     A pure :math:`\epsilon` is :math:`\frac12\epsilon^2`-zCDP, and so is Gaussian noise of :math:`1/\epsilon`
-    sensitivities: zCDP and RDP count it like that. ``optimal`` composes them; the epsilon of every other
+    sensitivities: zCDP and RDP count it like that. ``optimal`` composes them, those that are Laplace noise
+    (``laplace``) by their own losses; the epsilon of every other
     accountant is that of the Gaussian releases, at delta, plus the sum of the pure ones. ``discrete`` says
     that some of the Gaussian noise is discrete: for that, zCDP and RDP alone are proved (Canonne, Kamath and
     Steinke 2020, Theorem 4).
@@ -272,7 +290,9 @@ def costs_of_mix(
     ['renyi', 'zcdp']
     """
     if multipliers.size == 0:
-        return {} if pure.size == 0 else costs(1 / pure, largest_own=0.0, delta=delta, law=NoiseLaw.LAPLACE)
+        if pure.size == 0:
+            return {}
+        return costs(1 / pure, largest_own=0.0, delta=delta, law=NoiseLaw.LAPLACE, laplace=laplace)
     found = costs(multipliers, largest_own=largest_own, delta=delta, law=NoiseLaw.GAUSSIAN)
     basic = float(np.sum(pure)) * (1 + (8 + pure.size) * 2**-52)  # rounded up
     found = {name: epsilon + basic for name, epsilon in found.items()}
@@ -284,7 +304,7 @@ def costs_of_mix(
         return proved
     if pure.size:
         squared = rounded_up(_total_mu_squared(multipliers))
-        found["optimal"] = optimal_epsilon(pure, delta=delta, mu_squared=squared)
+        found["optimal"] = optimal_epsilon(pure, delta=delta, mu_squared=squared, laplace=laplace)
     return {**found, **proved}
 
 
