@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 from fractions import Fraction
 
@@ -15,6 +16,7 @@ from sightline.labeled.assessment import assess
 from sightline.labeled.bounds.priors import prior_on
 from sightline.labeled.exposures import LoweredRecords
 from sightline.labeled.row_decisions import seen_at_most
+from sightline.labeled.row_integers import RowIntegers
 from sightline.labeled.row_solver import DenseSolver
 from sightline.numerics.rank import first_independent
 
@@ -88,3 +90,19 @@ def test_what_is_seen_is_never_more_than_its_bound() -> None:
             bound = seen_at_most(products.astype(float), images.astype(float), weights, largest)
             assert all(Fraction(float(one)) >= other for one, other in zip(bound, exact, strict=True))
             assert not close or bound == pytest.approx([float(one) for one in exact], abs=1e-9)
+
+
+def test_parts_of_an_inverse_are_those_of_the_whole_in_fractions() -> None:
+    """A few columns are solved for, many are inverted once, and a diagonal is inverted entry by entry."""
+    half = np.random.default_rng(3).integers(-3, 4, size=(14, 20))
+    kept = np.array([0, 1, 2, 4, 5, 6, 8, 9, 10, 11, 13])
+    for table, disjoint in ((half @ half.T, False), (np.diag(np.arange(2, 16)), True)):
+        integers = RowIntegers(table=table, shifts=np.zeros(14, dtype=np.intp))
+        prime = integers.prime(kept)
+        fractions = flint.fmpq_mat(flint.fmpz_mat(table[np.ix_(kept, kept)].tolist())).inv()
+        few = integers.inverse(kept, np.array([3]), prime, disjoint=disjoint)
+        many = integers.inverse(kept, np.arange(kept.size), prime, disjoint=disjoint)
+        for i, j in itertools.product(range(kept.size), range(kept.size)):
+            exact = int(fractions[i, j].p) * pow(int(fractions[i, j].q), -1, prime) % prime
+            assert many(i, j) == exact
+            assert j != 3 or few(i, j) == exact

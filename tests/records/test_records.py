@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import math
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -367,6 +368,13 @@ class TestCommands:
         (folder / "by_feeder.json").write_text(json.dumps(_changed("data.secret", "wats")))
         assert main(["init", "homes.csv", "--from-records", "by*.json", "--out", "p.toml"]) == 0
         assert "the audit refuses this plan: " in capsys.readouterr().err
+        (folder / "p.toml").unlink()
+        # A name with a line break stays in its comment, and in the text of its field.
+        (folder / "by_feeder.json").write_text(json.dumps(_changed("data.record", "a\n[evil]\nb = 1\x1b[2J")))
+        assert main(["init", "homes.csv", "--from-records", "by*.json", "--out", "p.toml"]) == 0
+        assert "\x1b" not in (folder / "p.toml").read_text() + capsys.readouterr().err
+        assert "evil" not in tomllib.loads((folder / "p.toml").read_text())
+        (folder / "p.toml").unlink()
         with pytest.raises(InvalidPlan, match="no such file"):
             read_record(folder / "missing.json")
 

@@ -81,7 +81,7 @@ def _both_counts(records: Sequence[ReleaseRecord], plan: Plan, base: Path) -> li
             spent += cost
             by.add(accountant)
     except SightlineError as error:
-        return [f"In all the library counts {theirs}; the audit refuses this plan: {error}"]
+        return [f"In all the library counts {theirs}; the audit refuses this plan: {_line(str(error), 400)}"]
     moved = _COUNTED.get(records[0].about.neighbours, "what it takes for neighbouring tables")
     return [
         f"In all the library counts {theirs}, added up; the audit counts epsilon = {number(spent, 3)} at "
@@ -115,7 +115,7 @@ _COUNTED: dict[str | None, str] = {
 }
 
 
-def _line(text: str) -> str:
+def _line(text: str, most: int = 60) -> str:
     """A text of a record on one line of a comment or a terminal."""
     plain = "".join(one if one.isprintable() else " " for one in text)
-    return plain if len(plain) <= 60 else f"{plain[:57]}…"
+    return plain if len(plain) <= most else f"{plain[: most - 3]}…"
