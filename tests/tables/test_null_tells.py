@@ -124,6 +124,8 @@ def changed(rows: list[Row], place: int, secret: str, value: object) -> list[Row
 
 
 TELLING = [
+    ("ill", "SELECT id, COUNT_IF(ill) FILTER (WHERE ill) FROM data GROUP BY id"),  # DuckDB adds them up
+    ("kind", "SELECT id, COUNT_IF(kind = 'a') FILTER (WHERE kind = 'a') FROM data GROUP BY id"),
     ("ill", "SELECT id, SUM(w) FILTER (WHERE ill) FROM data GROUP BY id"),
     ("ill", "SELECT id, SUM(CASE WHEN ill THEN w END) FROM data GROUP BY id"),
     ("ill", "SELECT id, SUM(CASE WHEN NOT ill THEN 1 END) FROM data GROUP BY id"),
@@ -164,6 +166,8 @@ SAFE = [
     ("ill", "SELECT id, COALESCE(SUM(w) FILTER (WHERE ill), 0) FROM data GROUP BY id"),
     ("ill", "SELECT id, ROUND(COALESCE(SUM(w) FILTER (WHERE ill), 0) / 2, 1) FROM data GROUP BY id"),
     ("ill", "SELECT id, COUNT(*) FILTER (WHERE ill), COUNT_IF(NOT ill) FROM data GROUP BY id"),
+    ("ill", "SELECT id, COUNT_IF(ill AND y IN (1, 2)) FROM data GROUP BY id"),
+    ("kind", "SELECT id, COUNT_IF(kind IN ('a')) FROM data GROUP BY id"),
     ("ill", "SELECT id, SUM(CASE WHEN ill THEN w ELSE 0 END) FROM data GROUP BY id"),
     ("ill", "SELECT id, SUM(CASE WHEN ill THEN 1 ELSE 0 END) FROM data GROUP BY id"),
     ("ill", "SELECT COUNT(*) FROM data WHERE ill"),

@@ -2,7 +2,8 @@
 
 No noise hides a NULL. So whatever makes an answer NULL for some secrets and not for others tells something of
 them. An expression is followed to its columns: most functions are NULL where an argument is; a sum or a mean
-is NULL where it has no row, so that whatever chooses its rows decides; a count never is.
+is NULL where it has no row, so that whatever chooses its rows decides; a count never is, but for COUNT_IF,
+which DuckDB adds up.
 """
 
 from __future__ import annotations
@@ -36,12 +37,12 @@ class ColumnFacts:
 PUBLIC_COLUMN = ColumnFacts()
 SECRET_COLUMN = ColumnFacts(Decides.PRESENCE, secret=True)
 _NEVER_NULL: tuple[type[exp.Expr], ...] = (
-    exp.Literal, exp.Boolean, exp.Star, exp.Count, exp.CountIf, exp.Is, exp.NullSafeEQ, exp.NullSafeNEQ,
-    exp.Grouping, exp.DataType, exp.Identifier, exp.Var,
+    exp.Literal, exp.Boolean, exp.Star, exp.Count, exp.Is, exp.NullSafeEQ, exp.NullSafeNEQ, exp.Grouping,
+    exp.DataType, exp.Identifier, exp.Var,
 )  # fmt: skip
 _FIRST_OF_SEVERAL = (exp.Coalesce, exp.Least, exp.Greatest)  # NULL where all arguments are
 # Of these the values of the arguments decide, as of any function that a plan cannot contain.
-_BY_VALUE: tuple[type[exp.Expr], ...] = (exp.Nullif, exp.And, exp.Or, exp.In, exp.Null)
+_BY_VALUE: tuple[type[exp.Expr], ...] = (exp.Nullif, exp.In, exp.Null)
 # NULL where an argument is, and nowhere else.
 _STRICT = tuple({*SCALARS, exp.Alias, exp.Round, exp.Ln, exp.Log, exp.Exp, exp.Sqrt} - {*_BY_VALUE})
 
@@ -84,9 +85,22 @@ class NullRule:
                 if self._there_with_secret(node):  # then no value decides, and without a secret there is none
                     return max(map(self.null, _branches(node)))
                 return self._if_any(_branches(node), conditions=_conditions(node))
+            case exp.And() | exp.Or():
+                return self._of_connected(list(node.flatten()))
+            case exp.In() if all(isinstance(one, exp.Literal) for one in node.expressions or [None]):
+                return self.null(node.this)
             case _ if isinstance(node, _STRICT):
                 return max(map(self.null, node.iter_expressions()), default=Decides.NOTHING)
         return self.value(node)
+
+    def _of_connected(self, parts: list[exp.Expr]) -> Decides:
+        """Of AND or OR: if one part is NULL, the values of the others decide."""
+        nulls, values = [self.null(one) for one in parts], [self.value(one) for one in parts]
+        found = [Decides.NOTHING]
+        for place, null in enumerate(nulls):
+            if null is not Decides.NOTHING:
+                found += [null, *values[:place], *values[place + 1 :]]
+        return max(found)
 
     def _there_with_secret(self, node: exp.Expr) -> bool:
         """Whether the only secret column of a CASE is there or nothing is NULL, whichever branch is taken."""
