@@ -81,6 +81,7 @@ def distinct_lines(lines: NDArray[Any]) -> tuple[IndexArray, IndexArray]:
     >>> [found.tolist() for found in distinct_lines(np.array([[2, -1], [0, 5], [2, -1]]))]
     [[1, 0], [1, 0, 1]]
     """
+    numbers: NDArray[Any]
     if lines.dtype.kind == "f":
         bits = (lines + 0.0).view(np.uint64)  # no negative zero
         numbers = bits ^ np.where(bits >> np.uint64(63), ~np.uint64(0), np.uint64(1) << np.uint64(63))

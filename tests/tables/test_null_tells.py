@@ -124,7 +124,7 @@ def changed(rows: list[Row], place: int, secret: str, value: object) -> list[Row
 
 
 TELLING = [
-    ("ill", "SELECT id, COUNT_IF(ill) FILTER (WHERE ill) FROM data GROUP BY id"),  # DuckDB adds them up
+    # Over no row DuckDB's COUNT_IF, a sum, is NULL.
     ("kind", "SELECT id, COUNT_IF(kind = 'a') FILTER (WHERE kind = 'a') FROM data GROUP BY id"),
     ("ill", "SELECT id, SUM(w) FILTER (WHERE ill) FROM data GROUP BY id"),
     ("ill", "SELECT id, SUM(CASE WHEN ill THEN w END) FROM data GROUP BY id"),

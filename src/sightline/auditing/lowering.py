@@ -99,9 +99,10 @@ class Lowered:
         """What one person of a column's unit adds to every row, if all their rows hold that value."""
         (unit, asked), units = divmod(column, self.columns_of_unit), self.units
         own = slice(units.starts[unit] + asked, units.starts[unit + 1], self.columns_of_unit)
-        entries = np.broadcast_to(units.times[own, None], units.rows[own].shape)
-        entries = entries if units.weights is None else entries * units.weights[own]
-        return np.bincount(units.rows[own].ravel(), entries.ravel(), units.numbers + 1)[:-1]
+        weights = np.ones(1) if units.weights is None else units.weights[own]
+        entries = np.broadcast_to(units.times[own, None] * weights, units.rows[own].shape)
+        found = np.bincount(units.rows[own].ravel(), entries.ravel(), units.numbers + 1)
+        return np.asarray(found[:-1], dtype=np.float64)
 
     def told_by_sizes(self, column: int, weights: FloatArray, feature: FloatArray | None = None) -> float:
         """What weights count of all categories alike: rows, whatever they hold.

@@ -426,9 +426,9 @@ class Membership:
             rows = np.full(inside.size, max(1, self.contributions), dtype=np.intp)
             return RowsInCells(record=inside, cell=cells[inside].astype(np.intp), rows=rows)
         own = cells[table.signatures]
-        inside = own >= 0
+        there = own >= 0
         width = int(own.max(initial=0)) + 1
-        pairs, rows = counted_by(table.kind_of[inside] * np.intp(width) + own[inside], table.rows[inside])
+        pairs, rows = counted_by(table.kind_of[there] * np.intp(width) + own[there], table.rows[there])
         return RowsInCells(record=pairs // width, cell=pairs % width, rows=rows)
 
     def most_rows_of_a_record(self, partition: int, power: int) -> int:
