@@ -301,6 +301,7 @@ class Ledger:
     def _release_entry(self, candidate: _Candidate, despite: str) -> Entry:
         """The entry of a release; its files are stored."""
         frozen, added, state = candidate.frozen, candidate.added, candidate.state
+        _now(state.chain)  # a wrong clock is refused before anything is written
         alike = next((one for one in reversed(state.past) if one.release.sql == added.release.sql), None)
         base = None if alike is None else renamed(alike.groups, alike.numbers, added.numbers)
         new = candidate.new
@@ -378,6 +379,11 @@ def _never_quiet() -> InvalidInput:
 
 def _entry(chain: Chain, **content: Any) -> Entry:
     """The next entry of a chain."""
+    return Entry(number=len(chain.entries), at=_now(chain), by=_user(), before=chain.last, **content)
+
+
+def _now(chain: Chain) -> str:
+    """The time, which must not be before the last entry's."""
     now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     require(
         not chain.entries or chain.entries[-1].at <= now,
@@ -385,7 +391,7 @@ def _entry(chain: Chain, **content: Any) -> Entry:
         got=now,
         fix="set the clock",
     )
-    return Entry(number=len(chain.entries), at=now, by=_user(), before=chain.last, **content)
+    return now
 
 
 def _user() -> str:
