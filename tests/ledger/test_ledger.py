@@ -421,7 +421,7 @@ def test_values_that_change_within_an_epoch_are_said(tmp_path: Path) -> None:
 
 
 def test_every_changed_byte_is_noticed(tmp_path: Path) -> None:
-    """One bit of every byte of every file, and the end of the chain by a kept hash."""
+    """One bit of every seventh byte of every file, and the end of the chain by a kept hash."""
     ledger = started(tmp_path)
     ledger.add(TOTAL, despite="a test")
     kept = ledger.verify()

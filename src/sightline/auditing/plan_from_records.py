@@ -86,7 +86,8 @@ def _both_counts(records: Sequence[ReleaseRecord], plan: Plan, base: Path) -> li
     return [
         f"In all the library counts {theirs}, added up; the audit counts epsilon = {number(spent, 3)} at "
         f"delta = {parameter(delta)} (accountant: {', '.join(sorted(by))}).",
-        f"  The library counts {moved}; the audit counts other values of one person, whose groups are "
+        "  Losses that are added up are an upper bound, and the accountant composes them. "
+        f"The library counts {moved}; the audit counts other values of one person, whose groups are "
         "public: counts of rows cost nothing, and a value moves a sum by up to the width of its bounds.",
     ]
 
