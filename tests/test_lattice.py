@@ -239,7 +239,7 @@ def audited(plan: dict[str, Any], source: object) -> sl.AuditResult:
     return sl.audit({**plan, "data": {"source": source, **plan["data"]}}, names=True, top=1000, limit=0.999)
 
 
-def agrees(result: sl.AuditResult, twin: Twin, unit: str, noise: str) -> None:
+def agrees(result: sl.AuditResult, twin: Twin, unit: str, noise: str, prior: str) -> None:
     assert result.identifiable_records == sum(twin.identifiable(person) for person in twin.columns)
     truths = {person: twin.shares(person) for person in twin.columns}
     least = result.least_remaining_uncertainty
@@ -249,7 +249,8 @@ def agrees(result: sl.AuditResult, twin: Twin, unit: str, noise: str) -> None:
     assert least.lower <= least.upper
     error = 1e-6 if noise != "exact" else 1e-4  # a little noise stands for none
     if unit == "persons with rows":
-        assert least.upper >= smallest - error
+        # Of two values an attack that lists their worlds may leave less than the best linear one.
+        assert prior == "two-point" or least.upper >= smallest - error
         return
     best = twin.best()
     for one in result.exposed:
@@ -274,7 +275,7 @@ def agrees(result: sl.AuditResult, twin: Twin, unit: str, noise: str) -> None:
 @pytest.mark.parametrize(("unit", "noise", "prior", "known"), combinations())
 def test_every_unit_with_every_noise_and_prior(unit: str, noise: str, prior: str, known: bool) -> None:
     plan, columns, twin = case_of(unit, noise, prior, known)
-    agrees(audited(plan, pyarrow.table(columns)), twin, unit, noise)
+    agrees(audited(plan, pyarrow.table(columns)), twin, unit, noise, prior)
 
 
 @pytest.mark.sampled(12)
@@ -284,9 +285,8 @@ def test_every_unit_with_every_noise_and_prior(unit: str, noise: str, prior: str
 def test_every_unit_from_every_store(
     unit: str, store: str, known: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    plan, columns, twin = case_of(
-        unit, "gaussian", "" if unit in ("yes or no", "category") else "uniform", known
-    )
+    prior = "" if unit in ("yes or no", "category") else "uniform"
+    plan, columns, twin = case_of(unit, "gaussian", prior, known)
     table = pyarrow.table(columns)
     source: object = table
     if store == "duckdb":
@@ -301,7 +301,7 @@ def test_every_unit_from_every_store(
     if store == "streamed":
         monkeypatch.setattr(streamed, "_PER_SIGNATURE", 1e18)
     got = audited(plan, source)
-    agrees(got, twin, unit, "gaussian")
+    agrees(got, twin, unit, "gaussian", prior)
     assert got.identifiable_records == expected.identifiable_records
     assert store == "streamed" or got.distribution == expected.distribution
     assert got.verdict.below_limit == expected.verdict.below_limit
