@@ -24,7 +24,7 @@ import numpy as np
 
 from sightline.arrays import FloatArray
 from sightline.errors import require
-from sightline.labeled.bounds.target import BoolArray, Seen, linear_upper
+from sightline.labeled.bounds.target import BoolArray, NoDensity, Seen, linear_upper
 
 # The logarithm of the risk is concave in the logarithm of the information, so interpolation between nodes is
 # a lower bound. Below the first node a chord from zero information is used, beyond the last one zero.
@@ -33,7 +33,7 @@ _REACH, _FINEST = 40.0, 0.25  # of the integral in standard deviations, and step
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CoinPrior:
+class CoinPrior(NoDensity):
     """A value that is one with probability ``share``, else zero.
 
     >>> seen = Seen(information=np.array([0.0, 4.0, 100.0]), linear_information=np.zeros(3))
@@ -59,15 +59,6 @@ class CoinPrior:
     @property
     def name(self) -> str:
         return "coin"
-
-    def precision(self, information: FloatArray) -> FloatArray:
-        return np.full_like(information, math.inf)
-
-    def precision_excess(self, information: FloatArray) -> FloatArray:
-        return np.zeros_like(information)
-
-    def precision_slope(self, information: FloatArray) -> FloatArray:
-        return np.zeros_like(information)
 
     def lower(self, seen: Seen) -> FloatArray:
         r"""The better of two bounds, for n records with the target's signature.

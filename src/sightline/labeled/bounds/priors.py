@@ -41,7 +41,14 @@ from sightline.labeled.bounds.scalar_risk import (
     uniform_table,
 )
 from sightline.labeled.bounds.smooth import COSINE_AFFINITY, UNIFORM_AFFINITY, DensityBounds, DensityPrior
-from sightline.labeled.bounds.target import NumberPrior, PriorOnPoints, Seen, TargetPrior, linear_upper
+from sightline.labeled.bounds.target import (
+    BoundedPrior,
+    NoDensity,
+    NumberPrior,
+    Seen,
+    TargetPrior,
+    linear_upper,
+)
 from sightline.labeled.bounds.van_trees import (
     COSINE_INFORMATION,
     COSINE_VARIANCE,
@@ -172,7 +179,7 @@ class CosineSquaredPrior(DensityPrior):
 
 
 @dataclass(frozen=True, slots=True)
-class TwoPointPrior(PriorOnPoints):
+class TwoPointPrior(NoDensity, BoundedPrior):
     """``low`` or ``high``, each with probability one half.
 
     >>> seen = Seen(information=np.array([0.35**-2]), linear_information=np.array([0.35**-2]))

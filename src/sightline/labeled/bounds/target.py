@@ -165,8 +165,8 @@ class BoundedPrior:
         return 0.5 * (self.low + self.high)
 
 
-class PriorOnPoints(BoundedPrior):
-    """One without a density: as a density it would have an infinite precision."""
+class NoDensity:
+    """A prior on points: as a density it would have an infinite precision."""
 
     __slots__ = ()
 

@@ -26,14 +26,14 @@ import numpy as np
 from sightline.arrays import FloatArray
 from sightline.errors import require
 from sightline.labeled.bounds.scalar_risk import MARGIN
-from sightline.labeled.bounds.target import PriorOnPoints, Seen, linear_upper
+from sightline.labeled.bounds.target import BoundedPrior, NoDensity, Seen, linear_upper
 
 LARGEST_WHOLE = 2**53  # a double holds every whole number up to here
 _EACH, _BINS = 64, 256  # distances that count by themselves, bins of the others: 2e-5 lost at G r² = 30
 
 
 @dataclass(frozen=True, slots=True)
-class WholePrior(PriorOnPoints):
+class WholePrior(NoDensity, BoundedPrior):
     """Every whole number from ``low`` to ``high``, with even chances.
 
     >>> seen = Seen(information=np.array([0.0, 1 / 3]), linear_information=np.array([0.0, 1 / 3]))

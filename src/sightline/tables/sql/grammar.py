@@ -350,3 +350,19 @@ def _position(error: Exception) -> str:
     if isinstance(error, ParseError) and error.errors and "line" in error.errors[0]:
         return f"a syntax error at line {error.errors[0]['line']}, column {error.errors[0]['col']}"
     return "a syntax error"
+
+
+def with_selects(
+    query: exp.Query, change: Callable[[exp.Select], exp.Select | None]
+) -> tuple[exp.Query, bool]:
+    """The query with other SELECTs where ``change`` gives one, and whether it gave any."""
+    found = False
+    for select in list(query.find_all(exp.Select)):
+        other = change(select)
+        if other is not None:
+            found = True
+            if select is query:
+                query = other
+            else:
+                select.replace(other)
+    return query, found

@@ -10,6 +10,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from sightline.tables.engines.protocol import DATA
+from sightline.tables.sql.grammar import with_selects
 
 _INNER = {"expressions", "from_", "where", "group"}
 _OUTER = {"expressions", "from_", "where", "group", "order"}
@@ -23,16 +24,7 @@ def without_totals(query: exp.Query) -> tuple[exp.Query, bool]:
     >>> print(without_totals(parse_one(text))[0].sql())
     SELECT SUM(x) / COUNT(DISTINCT id) FROM data
     """
-    found = False
-    for select in list(query.find_all(exp.Select)):
-        plain = _without_totals(select)
-        if plain is not None:
-            found = True
-            if select is query:
-                query = plain
-            else:
-                select.replace(plain)
-    return query, found
+    return with_selects(query, _without_totals)
 
 
 def _without_totals(select: exp.Select) -> exp.Select | None:

@@ -11,7 +11,7 @@ from typing import NoReturn
 
 from sqlglot import exp
 
-from sightline.tables.sql.grammar import refuse
+from sightline.tables.sql.grammar import refuse, with_selects
 from sightline.tables.subject import Schema
 
 _BESIDE = {"expressions", "from_", "order", "limit", "kind"}
@@ -25,26 +25,17 @@ def without_pivots(query: exp.Query, schema: Schema) -> tuple[exp.Query, bool]:
     >>> print(without_pivots(parse_one(text, read="duckdb"), Schema(columns=[]))[0].sql("duckdb"))
     SELECT SUM(x) FILTER(WHERE town = 'a') AS a, SUM(x) FILTER(WHERE town = 'b') AS b FROM (SELECT town, ...
     """
-    found = False
-    for select in list(query.find_all(exp.Select)):
-        plain = _without_pivot(select, schema)
-        if plain is not select:
-            found = True
-            if select is query:
-                query = plain
-            else:
-                select.replace(plain)
-    return query, found
+    return with_selects(query, lambda select: _without_pivot(select, schema))
 
 
-def _without_pivot(select: exp.Select, schema: Schema) -> exp.Select:
-    """The SELECT with groups in place of a PIVOT; itself if it has none."""
+def _without_pivot(select: exp.Select, schema: Schema) -> exp.Select | None:
+    """The SELECT with groups in place of a PIVOT; none if it has none."""
     source = select.args.get("from_")
     if source is None:
-        return select
+        return None
     pivots = source.this.args.get("pivots")
     if not pivots or pivots[0].args.get("unpivot"):
-        return select
+        return None
     pivot, clauses = pivots[0], {name for name, value in select.args.items() if value}
     starred = len(select.expressions) == 1 and isinstance(select.expressions[0], exp.Star)
     if len(pivots) > 1 or len(pivot.args.get("fields") or ()) != 1 or not starred or clauses - _BESIDE:
