@@ -260,6 +260,7 @@ class SharpestView(ResultPart):
     right_before: float | None = None  # of a yes or no, or of one category: how often the best guess is right
     right_after: float | None = None  # and with the releases, at most
     total: TotalView | None = None  # of several rows that hold numbers
+    all_others_known: str = ""  # what is left to an attacker who knows them, where numbers share noise
     text: str
 
 

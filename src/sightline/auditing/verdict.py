@@ -271,6 +271,8 @@ def sharpest_view(findings: Findings) -> SharpestView | None:
     if worst.prior.kind is not SecretKind.NUMBER:
         variance = float(worst.prior.of_column.variance)
         right_before, right_after = (_most_often_right(variance * share) for share in (1.0, least.lower))
+    text = _view_text(worst, before, least, (right_before, right_after), several)
+    all_others_known = _if_all_others_are_known(findings)
     return SharpestView(
         of="rows" if several else "value",
         before=before,
@@ -279,8 +281,8 @@ def sharpest_view(findings: Findings) -> SharpestView | None:
         right_before=right_before,
         right_after=right_after,
         total=_total_view(findings) if several and worst is findings else None,
-        text=_view_text(worst, before, least, (right_before, right_after), several)
-        + _if_all_others_are_known(findings),
+        all_others_known=all_others_known,
+        text=f"{text} {all_others_known}".strip(),
     )
 
 
@@ -294,7 +296,7 @@ def _if_all_others_are_known(findings: Findings) -> str:
         return ""
     known = "nobody" if not findings.membership.known_rows else "no more than the plan says"
     return (
-        f" That attacker knows {known}; to one who knows everyone else, the noise leaves at least "
+        f"That attacker knows {known}; to one who knows everyone else, the noise leaves at least "
         f"{percent_at_least(kept)} of the variance."
     )
 

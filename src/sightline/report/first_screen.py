@@ -71,7 +71,8 @@ def first_screen(result: AuditResult, width: int, *, full: bool = False) -> list
         head += _wrapped(secret_line(other), width)
     head += _wrapped(about_line(result), width, "dim")
     if result.sharpest is not None:
-        head += [Text(), *_wrapped(view_line(result), width)]
+        line = f"{view_line(result)} {result.sharpest.all_others_known}".strip()
+        head += [Text(), *_wrapped(line, width)]
         head += [Text(f"  {line}") for line in picture(result)]
     closing = [line for line in (result.cut_short or slack_line(result), public_line(result)) if line]
     last = [Text()] * bool(closing) + [part for line in closing for part in _wrapped(line, width)]
