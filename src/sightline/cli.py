@@ -76,15 +76,16 @@ class _Commands(click.Group):
 
 
 def _interrupted(command: str | None) -> str:
-    """What Ctrl-C leaves behind. A ledger has more than files: its next command says what is in it."""
-    if command == "ledger":
-        return "Interrupted."
+    """What Ctrl-C leaves behind. A ledger may also have got files of an entry that is not there."""
     files = sys.modules.get("sightline.report.files")
     names = [] if files is None else [path.name for path in files.begun]
     if not names:
-        return "Interrupted: nothing was written."
+        return f"Interrupted: nothing was {'added' if command == 'ledger' else 'written'}."
     more = f" and {len(names) - 3:,} more" if len(names) > 3 else ""
-    return f"Interrupted. Each file is whole, or as it was before: {', '.join(names[:3])}{more}."
+    listed = f"{', '.join(names[:3])}{more}"
+    if command == "ledger" and names[0].endswith(".json"):
+        return f"Interrupted. The entry was added: {listed}."
+    return f"Interrupted. Each file is whole, or as it was before: {listed}."
 
 
 @click.group(

@@ -10,6 +10,7 @@ import signal
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
@@ -27,12 +28,14 @@ VERBS = ("add", "check", "limit", "cancel", "plan", "verify", "epoch")
 
 
 def written_by(folder: Path, name: str, count: int, verbs: Sequence[str], told: int) -> None:
-    """A writer in a process of its own: it tells the number of every entry once it is there."""
+    """A writer in a process of its own: it tells every verb, as a negative number, and what it has added."""
     ledger = Ledger.open(folder / "ledger", key=folder / "key")
     epoch = next(one.epoch for one in ledger.log() if one.kind == "epoch")
     for place in range(count):
         number: int | None = None
-        match verbs[place % len(verbs)]:
+        verb = verbs[place % len(verbs)]
+        os.write(told, f"{-1 - VERBS.index(verb)}\n".encode())
+        match verb:
             case "add":
                 _, number = ledger.add({**TOTAL, "noise_stddev": 1e6}, epoch=epoch, despite="a test")
             case "check":
@@ -40,9 +43,12 @@ def written_by(folder: Path, name: str, count: int, verbs: Sequence[str], told: 
             case "limit":
                 number = ledger.set_limit(0.5, reason="a test")
             case "cancel":
-                releases = [one.number for one in ledger.log() if one.kind == "release"]
-                number = ledger.cancel(releases[-1], reason="a test")
-            case "plan" if any(one.kind == "release" for one in ledger.log()):
+                entries = ledger.log()
+                gone = {one.cancels for one in entries}
+                releases = [one.number for one in entries if one.kind == "release" and one.number not in gone]
+                if len(releases) > 1:  # one is left for a plan
+                    number = ledger.cancel(releases[-1], reason="a test")
+            case "plan":
                 ledger.plan(folder / f"{name}-{place}.toml")
             case "verify":
                 ledger.verify()
@@ -89,32 +95,42 @@ def raced(folder: Path, writers: int, each: int, verbs: Sequence[str]) -> list[i
     with ExitStack() as stack:
         made = [stack.enter_context(forked(partial(run, name))) for name in range(writers)]
         os.close(start)
-        numbers = [number for _, reading in made for number in read_all(reading)]
+        numbers = [number for _, reading in made for number in read_all(reading) if number >= 0]
         assert [os.waitpid(child, 0)[1] for child, _ in made] == [0] * writers
     os.close(barrier)
     return numbers
 
 
-def killed(folder: Path, rounds: int, seed: int, *, longest: float) -> int:
-    """How many entries writers told of who were killed; whatever was told is there, and at most one more."""
-    random, there, told = np.random.default_rng(seed), 0, 0
+def killed(folder: Path, rounds: int, seed: int, *, longest: float) -> Counter[str]:
+    """How many writers were killed in each verb, and how many entries they told of.
+
+    Whatever was told is there, and at most one more. Every round has a verb that is repeated after an entry
+    is added; every other writer is killed once that is told.
+    """
+    random, there = np.random.default_rng(seed), 1
+    counted = Counter[str]()
     for place in range(rounds):
-        verbs = random.permutation(VERBS).tolist()
-        verbs.insert(0, "add")
-        with forked(lambda out: written_by(folder, f"k{place}", 10**6, verbs, out)) as (child, reading):  # noqa: B023
-            some = os.read(reading, 1 << 16) if place % 2 else b""  # every other time once an entry is told
+        verbs = ["add", *[VERBS[(seed + place) % len(VERBS)]] * 9]
+        write = partial(written_by, folder, f"k{seed}-{place}", 10**6, verbs)
+        with forked(write) as (child, reading):
+            some = b""
+            while place % 2 and some.count(b"\n") < 2:  # the verb, and its entry
+                some += os.read(reading, 1 << 16) or b"\n\n"
             time.sleep(float(random.uniform(0, longest)))
             os.kill(child, signal.SIGKILL)
-            numbers = read_all(reading, some)
-            os.waitpid(child, 0)
+            told = read_all(reading, some)
+            assert os.waitpid(child, 0)[1] == signal.SIGKILL
         with forked(lambda out: whole(folder, out)) as (child, reading):
-            entries = read_all(reading)
+            (last,) = read_all(reading)
             assert os.waitpid(child, 0)[1] == 0
-        assert entries[0] in ((numbers or [there])[-1], (numbers or [there])[-1] + 1)
-        there, told = entries[0], told + len(numbers)
+        numbers = [one for one in told if one >= 0]
+        before, there = (numbers or [there])[-1], last
+        assert last in (before, before + 1)
+        counted["entries told"] += len(numbers)
+        counted[f"in {VERBS[-1 - told[-1]]}" if told and told[-1] < 0 else "between verbs"] += 1
         for plan in folder.glob("k*.toml"):
             assert plan.with_suffix(".parquet").exists()
-    return told
+    return counted
 
 
 def whole(folder: Path, told: int) -> None:
@@ -159,6 +175,7 @@ def started_in(folder: Path) -> None:
 
 def main(what: str, rounds: int, each: int) -> None:
     """Race or kill writers some times; fails if an entry is lost or half there."""
+    counted = Counter[str]()
     for seed in range(each, each + max(1, rounds // _ROUNDS)):
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name)
@@ -168,8 +185,8 @@ def main(what: str, rounds: int, each: int) -> None:
                 return
             started_apart(folder)
             if what == "kill":
-                number = min(rounds, _ROUNDS)
-                print(f"{number} rounds, {killed(folder, number, seed, longest=2.0)} told", flush=True)
+                counted += killed(folder, min(rounds, _ROUNDS), seed * _ROUNDS, longest=2.0)
+                print(f"killed: {dict(counted)}", flush=True)
                 continue
             numbers = raced(folder, rounds, each, ["epoch"] if what == "epochs" else ["add"])
             assert sorted(numbers) == list(range(2, 2 + rounds * each)), sorted(numbers)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -71,70 +69,6 @@ def seen_of_everybody(result: sl.AuditResult) -> list[float]:
         seen.append([one.size, one.identifiable, kept.lower, kept.upper, one.rmse or 0.0])
     ordered = sorted(seen, key=lambda line: [round(number, 7) for number in line])
     return [float(number) for line in ordered for number in line]
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_a_check_equals_one_audit_of_a_row_for_every_month(tmp_path: Path, seed: int) -> None:
-    """Homes join, leave and move; a release is cancelled. The rival has a row for each home and month."""
-    random = np.random.default_rng(seed)
-    ledger, homes = started(tmp_path), [f"h{place}" for place in range(9)]
-    watts = random.uniform(0, 9000, 9)
-    feeder = random.choice(["N", "S", "W"], 9)
-    rows: list[tuple[str, str, float, int]] = []
-    releases, counts = [], []
-    for number in range(5):
-        here = random.random(9) < 0.8
-        here[0] = True
-        feeder[random.integers(9)] = random.choice(["N", "S", "W"])
-        table = month(
-            tmp_path,
-            [h for h, one in zip(homes, here, strict=True) if one],
-            feeder[here].tolist(),
-            watts[here].tolist(),
-        )
-        release = {**MEANS, "times": 1 + number % 2}
-        decision, entry = ledger.add(release, table=table, despite="a test", top=99)
-        assert entry == len(ledger.log()) - 1
-        if number == 2:
-            ledger.cancel(entry, reason="the job had crashed")
-            continue
-        counts.append(decision.after.identifiable)
-        rows += [(h, f, w, number) for h, f, w, one in zip(homes, feeder, watts, here, strict=True) if one]
-        sql = f"SELECT feeder, AVG(watts) FROM data WHERE month = {number} GROUP BY feeder"
-        releases.append({"name": str(number), "sql": sql, "noise_stddev": 900.0, "times": 1 + number % 2})
-    names, feeders, values, months = zip(*rows, strict=True)
-    columns = {
-        "home": np.array(names, dtype=object),
-        "feeder": np.array(feeders, dtype=object),
-        "watts": np.array(values),
-        "month": np.array(months),
-    }
-    rival = sl.audit(
-        {
-            "data": {
-                "source": str(written(tmp_path / "rival.parquet", columns)),
-                "record": "home",
-                "secret": "watts",
-                "bounds": [0, 9000],
-                "max_rows_per_record": 5,
-                "values": "constant",
-            },
-            "release": releases,
-            "privacy": {"sensitivity": "memberships"},
-            "limits": {"remaining_uncertainty": 0.5},
-        },
-        top=99,
-    )
-    least = rival.least_remaining_uncertainty
-    assert least is not None
-    assert decision.after.least is not None
-    assert decision.after.least.lower == pytest.approx(least.lower, rel=1e-9)
-    assert decision.after.least.upper == pytest.approx(least.upper, rel=1e-9)
-    assert decision.after.identifiable == rival.identifiable_records
-    assert decision.after.epsilon == pytest.approx(rival.budget.spent, rel=1e-9)
-    assert seen_of_everybody(decision.result) == pytest.approx(seen_of_everybody(rival), rel=1e-9)
-    assert decision.after.below == rival.verdict.below_limit
-    assert [one.kind for one in ledger.log()].count("cancel") == 1
 
 
 def test_a_difference_of_two_months_is_refused_and_named(tmp_path: Path) -> None:
@@ -418,37 +352,6 @@ def test_values_that_change_within_an_epoch_are_said(tmp_path: Path) -> None:
     month(tmp_path, list("abcde"), list("NNNSS"), [800.0, 900.0, 4000.0, 7000.0, 8800.0])
     decision = ledger.check({**TOTAL, "noise_stddev": 3000.0})
     assert any("changed" in one.reason for one in decision.result.unverified)
-
-
-def test_every_changed_byte_is_noticed(tmp_path: Path) -> None:
-    """One bit of every seventh byte of every file, and the end of the chain by a kept hash."""
-    ledger = started(tmp_path)
-    ledger.add(TOTAL, despite="a test")
-    kept = ledger.verify()
-    random = np.random.default_rng(0)
-    for path in sorted((tmp_path / "ledger").iterdir()):
-        whole = path.read_bytes()
-        for place in range(0, len(whole), 7):
-            changed = bytearray(whole)
-            changed[place] ^= 1 << int(random.integers(8))
-            path.write_bytes(changed)
-            with pytest.raises(DamagedLedger):
-                ledger.verify()
-        path.write_bytes(whole)
-    assert ledger.verify(head=kept) == kept
-    (tmp_path / "ledger" / "000001.json").unlink()
-    with pytest.raises(DamagedLedger, match="rewritten"):
-        ledger.verify(head=kept)
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize(
-    "what", [("race", "4", "4"), ("epochs", "8", "25"), ("kill", "6", "0"), ("init", "20", "0")]
-)
-def test_writers_that_race_or_are_killed_lose_nothing(what: tuple[str, ...]) -> None:
-    """Of audited entries and light ones; for hundreds of rounds see ``tests.ledger.killed_writers``."""
-    command = [sys.executable, "-m", "tests.ledger.killed_writers", *what]
-    assert subprocess.run(command, timeout=600, check=False).returncode == 0
 
 
 def test_the_commands_say_what_a_release_would_do(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

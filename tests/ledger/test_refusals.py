@@ -242,6 +242,61 @@ def test_a_disk_that_fills_up_later_and_one_without_links_add_nothing(
     assert LedgerFolder(tmp_path / "ledger").chain().entries[0].number == 0
 
 
+def interrupted(*_: object, **__: object) -> None:
+    raise KeyboardInterrupt
+
+
+NOTHING, ADDED = "nothing was added.", "The entry was added: 000003.json."
+# What Ctrl-C stops, in which verb, and what it says.
+INTERRUPTED = {
+    "check": ("sightline.auditing.findings.assess", ["check", "release.toml"], NOTHING),
+    "add": ("sightline.auditing.findings.assess", ["add", "release.toml"], NOTHING),
+    "add, a file": ("sightline.ledger.book.LedgerFolder.store", ["add", "release.toml"], NOTHING),
+    "a link": ("os.link", ["limit", "40%", "--reason", "a test"], NOTHING),
+    "after the link": (
+        "sightline.ledger.folder.LedgerFolder._flush",
+        ["cancel", "1", "--never-seen", "a"],
+        ADDED,
+    ),
+    "verify": ("sightline.ledger.book.read_groups", ["verify"], NOTHING),
+    "plan": ("sightline.ledger.book.write_table", ["plan", "--out", "all.toml"], NOTHING),
+}
+
+
+@pytest.mark.parametrize("case", INTERRUPTED)
+def test_an_interrupt_says_what_was_added(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], case: str
+) -> None:
+    place, (verb, *arguments), said = INTERRUPTED[case]
+    folder = filled(tmp_path)
+    before = snapshot(folder)
+    capsys.readouterr()
+    monkeypatch.setattr(place, interrupted)
+    monkeypatch.chdir(tmp_path)
+    assert main(["ledger", verb, str(folder), *arguments, "--key", str(tmp_path / "key")]) == 130
+    assert capsys.readouterr().err.splitlines()[-1] in (f"Interrupted: {said}", f"Interrupted. {said}")
+    monkeypatch.undo()
+    after = snapshot(folder)
+    entries = [one.number for one in Ledger.open(folder, key=tmp_path / "key").log()]
+    assert entries == ([0, 1, 2, 3] if said == ADDED else [0, 1, 2])
+    assert {name: after[name] for name in before} == before
+    assert not list(tmp_path.glob("all.*"))
+
+
+def test_an_interrupt_while_the_engine_reads_is_no_damage(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """DuckDB raises an error of its own on Ctrl-C."""
+    folder = filled(tmp_path)
+
+    def stopped(*_: object) -> None:
+        raise RuntimeError("Query interrupted")
+
+    monkeypatch.setattr("sightline.ledger.storage._read", stopped)
+    assert main(["ledger", "verify", str(folder), "--key", str(tmp_path / "key")]) == 130
+    assert capsys.readouterr().err == f"Interrupted: {NOTHING}\n"
+
+
 def test_a_release_record_is_added_as_its_release(tmp_path: Path) -> None:
     """A record is read as its section; one of another secret is refused."""
     ledger = started(tmp_path)

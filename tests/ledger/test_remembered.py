@@ -123,6 +123,9 @@ def test_the_noise_that_passes_is_what_the_design_chooses(tmp_path: Path) -> Non
     second = {**TOTAL, "noise_stddev": 500.0}
     factor = ledger.check(second).noise_factor
     assert factor is not None
+    assert factor == float(f"{factor:.3e}")  # as it is printed
+    for share, passed in ((1.0, True), (1 / 1.0101, False)):
+        assert ledger.check({**second, "noise_stddev": 500.0 * factor * share}).passed is passed
     ledger.add(second, despite="to write it down as a plan")
     plan = ledger.plan(tmp_path / "all.toml")
     before, _, last = plan.read_text().rpartition("published = true")

@@ -239,7 +239,7 @@ class Ledger:
             check_new(file, force=False)
         state = self._state()
         require(bool(state.past), "a ledger with a release that counts", got="none")
-        made = _history(state.limited_head, state.past, label=_label(state.keys, dict))
+        made = _history(state.limited_head, state.past, label=_label(state, np.zeros(0, dtype=np.intp), []))
         with LedgerFolder(path.absolute().parent).draft() as draft:
             write_table(made, draft)
             write_new(table, draft.read_bytes(), force=False, owner_only=True)
@@ -293,7 +293,7 @@ class Ledger:
             found=frozen.found,
             public=frozen.public,
         )
-        label = _label(state.keys, lambda: dict(zip(person.tolist(), frozen.keys, strict=True)))
+        label = _label(state, person, frozen.keys)
         made = _history(head, (*state.past, added), label=label)
         decision = decide(made, number=number, despite=state.despite, top=top)
         return _Candidate(state=state, frozen=frozen, added=added, new=new, decision=decision)
@@ -428,10 +428,21 @@ def _check_name(chain: Chain, release: Release) -> None:
             )
 
 
-def _label(keys: Sequence[str], present: Callable[[], Mapping[int, str]]) -> Callable[[int], str]:
+def _label(state: _State, person: IndexArray, present: Sequence[str]) -> Callable[[int], str]:
     """What to call a person: their key if it is known, else their number."""
-    now = cache(present)
-    return lambda person: now().get(person) or (keys[person] if keys else f"#{person}")
+
+    @cache
+    def place() -> IndexArray:
+        found = np.full(len(state.hashes) + person.size, -1)
+        found[person] = np.arange(person.size)
+        return found
+
+    def named(one: int) -> str:
+        if (own := int(place()[one])) >= 0:
+            return present[own]
+        return state.keys[one] if state.keys else f"#{one}"
+
+    return named
 
 
 def _history(

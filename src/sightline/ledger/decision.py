@@ -19,7 +19,7 @@ from sightline.auditing.pricing import price
 from sightline.auditing.result import AuditResult, Exposed, Uncertainty, Unverified
 from sightline.format import count
 from sightline.ledger.history import History
-from sightline.numerics.one_thread import blas_threads_for
+from sightline.numerics.one_thread import one_blas_thread
 from sightline.progress import report
 from sightline.tables.published import without_queries
 
@@ -62,9 +62,14 @@ class Decision:
 
     @cached_property
     def noise_factor(self) -> float | None:
-        """The factor on this release's noise alone with which everyone keeps the limit; none if none does."""
+        """The factor on this release's noise alone with which everyone keeps the limit; none if none does.
+
+        An audit has found that everyone does, and another one that with 1 % less not everyone does.
+        """
         if self.before.below:
             return None
+        if not self.after.below:
+            return 1.0
         return _least_factor(lambda factor: self._shown(factor=factor))
 
     @cached_property
@@ -98,7 +103,7 @@ def _least_factor(shown: Callable[[float], bool]) -> float | None:
     for _ in range(_MOST_TRIES):
         if high / low <= _CLOSE:
             break
-        middle = float(np.sqrt(low * high))
+        middle = float(f"{np.sqrt(low * high):.3e}")  # what is told, in four digits, is what was audited
         low, high = (low, middle) if shown(middle) else (middle, high)
     return high
 
@@ -110,7 +115,7 @@ def decide(past: History, *, number: int, despite: tuple[str, ...], top: int) ->
     """
     plan, membership = past.plan, past.membership
     first = past.sections_before(number)
-    with blas_threads_for(rows=len(membership.cells), columns=membership.signature_count):
+    with one_blas_thread():  # the products of a ledger are small: more threads wait for each other
         report("finding who is exposed", 0.0)
         findings = find(plan, membership)
         totals = cache(past.totals) if past.values_found else None

@@ -103,8 +103,12 @@ class Entry(_Part):
 
     def text(self) -> bytes:
         """The entry as its file has it, with its own digest at the end."""
+        return _with_digest(self._content)
+
+    @property
+    def _content(self) -> bytes:
         content = self.model_dump(mode="json", by_alias=True, exclude_defaults=True)
-        return _with_digest({"version": self.version, **content})
+        return _json({"version": self.version, **content})
 
     @classmethod
     def of_text(cls, text: bytes, *, number: int) -> Entry:
@@ -113,9 +117,9 @@ class Entry(_Part):
             f"entry {number}: expected an entry as it was written, got another text; restore it from a copy"
         )
         try:
-            content: Any = json.loads(text)
-            content.pop("digest")
-            version = content["version"]
+            fields: Any = json.loads(text)
+            fields.pop("digest")
+            content, version = _json(fields), fields["version"]
             if _with_digest(content) != text or not re.fullmatch(r"sightline\.ledger/[1-9]\d{0,3}", version):
                 raise damaged
         except (ValueError, KeyError, AttributeError, TypeError, RecursionError):
@@ -125,16 +129,21 @@ class Entry(_Part):
                 f"entry {number}: expected version {VERSION}, got {version}; use the version that wrote it"
             )
         try:
-            entry = cls.model_validate_json(_json(content))
+            entry = cls.model_validate_json(content)
         except ValidationError:
             raise damaged from None
-        if entry.text() != text or entry.number != number:
+        if entry._content != content or entry.number != number:
             raise damaged
         return entry
 
 
-def _with_digest(content: dict[str, Any]) -> bytes:
-    return _json({**content, "digest": hashlib.sha256(_json(content)).hexdigest()})
+def _with_digest(content: bytes) -> bytes:
+    """The text of an object with the digest of it as its last field."""
+    return content.removesuffix(b"\n}\n") + b',\n "digest": "%b"\n}\n' % _digest(content)
+
+
+def _digest(content: bytes) -> bytes:
+    return hashlib.sha256(content).hexdigest().encode()
 
 
 def _json(content: object) -> bytes:

@@ -17,14 +17,13 @@ from scipy.sparse.linalg import lsqr
 
 from sightline.arrays import FloatArray
 from sightline.ledger.history import KNOWN, History
+from sightline.ledger.storage import files
 from sightline.tables.sql.fragments import literal, quoted
 from sightline.tables.subject import SecretKind
 
 
 def write_table(past: History, path: Path) -> None:
     """Write the table of a history as Parquet."""
-    import duckdb
-
     rows, data = past.rows, past.plan.data
     labels = {one: past.label(one) for one in np.unique(rows.person).tolist()}
     columns: dict[str, NDArray[Any]] = {
@@ -46,7 +45,7 @@ def write_table(past: History, path: Path) -> None:
         if numbers.weight:
             columns[numbers.weight] = rows.weights[section]
             listed.append(quoted(numbers.weight))
-    with duckdb.connect() as connection:
+    with files() as connection:
         connection.register("frozen", columns)
         connection.sql(f"SELECT {', '.join(listed)} FROM frozen").write_parquet(str(path), compression="zstd")
 

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from sightline.errors import DamagedLedger, InvalidInput
 from sightline.ledger.entries import NO_ENTRY, Entry, StoredFile
+from sightline.report.files import begun
 
 HEAD = "head.toml"
 _ENTRY = re.compile(r"(\d{6})\.json")
@@ -84,11 +85,15 @@ class LedgerFolder:
         return file
 
     def append(self, entry: Entry) -> bool:
-        """Add an entry; false if another one has got its number."""
+        """Add an entry; false if another one has got its number. ``begun`` has it once it is there."""
+        path, text = self.path / f"{entry.number:06d}.json", entry.text()
         try:
-            self._write(f"{entry.number:06d}.json", entry.text(), may_exist=False)
+            self._write(path.name, text, may_exist=False)
         except FileExistsError:
             return False
+        finally:  # also after Ctrl-C
+            if path.exists() and path.read_bytes() == text:
+                begun.append(path)
         return True
 
     def start(self, head: bytes, entry: Entry) -> None:

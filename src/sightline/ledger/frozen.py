@@ -11,6 +11,7 @@ import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
+from itertools import compress
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +38,7 @@ _SPREAD = tuple(field.name for field in fields(Occurring))
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Groups:
-    """For some people, by number, the group of each column, and their weight in it.
+    """For some people, by number, the group of each column, and their weight in it. Some may be in no group.
 
     A person with several rows is there several times, at places 0, 1 and so on.
     """
@@ -53,9 +54,21 @@ class Groups:
         """Whether every person has one row, without weights."""
         return not (self.place.any() or np.any(self.weights != 1))
 
-    def row(self, width: int) -> IndexArray:
-        """A number for each person and place, if a person has at most ``width`` rows."""
-        return self.person * width + self.place
+    @property
+    def inside(self) -> NDArray[np.bool_]:
+        """Who is in some group."""
+        return np.asarray((self.codes.T >= 0).any(axis=0))  # by columns, which are few
+
+    @property
+    def numbers(self) -> int:
+        """One more than the largest number of a person."""
+        return 1 + int(self.person.max(initial=-1))
+
+    def row(self, width: int = 1) -> IndexArray | slice:
+        """The place of each row among those of all people by number, who have at most ``width`` rows."""
+        if width > 1:
+            return self.person * width + self.place
+        return slice(self.numbers) if self.numbers == self.person.size else self.person
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,7 +151,9 @@ def freeze(plan: Plan, base: Path, release: Release, *, number: int, key: People
         own = [find_column(session.engine.columns(), name) for name in (plan.data.record, plan.data.secret)]
     parts = [column[0] for column in columns]
     codes = membership.signatures[:, parts].astype(np.int32)[rows.signature]
-    weights = np.stack([membership.weights_in(p) for p in parts], axis=1)[rows.signature]
+    weights = np.broadcast_to(1.0, codes.shape)
+    if membership.weights is not None:
+        weights = np.stack([membership.weights_in(p) for p in parts], axis=1)[rows.signature]
     found = Found(
         sums=tuple(
             tuple(_sums(membership, p, rows, codes[:, line], weights[:, line]) for p in column)
@@ -155,12 +170,15 @@ def freeze(plan: Plan, base: Path, release: Release, *, number: int, key: People
     )
     inside = np.flatnonzero((codes >= 0).any(axis=1))
     first = np.diff(rows.person[inside], prepend=-1) > 0  # the first row of a person
-    person = np.cumsum(first) - 1
-    start = np.flatnonzero(first)
-    keys = [rows.keys[place] for place in inside[start].tolist()]
+    person, start = np.cumsum(first) - 1, np.flatnonzero(first)
+    several = start.size < inside.size
+    one_each = np.zeros(len(rows.keys), dtype=np.bool_)
+    one_each[inside[start]] = True
+    keys = list(compress(rows.keys, one_each.tolist()))
     hashes = key.hashes(keys)
     secrets = "\n".join(rows.secret).encode() if rows.secret.dtype == object else rows.secret.tobytes()
-    told = hashes.tobytes() + secrets
+    told = hashlib.sha256(hashes)
+    told.update(secrets)
     return FrozenRelease(
         release=release,
         numbers=numbers,
@@ -168,13 +186,13 @@ def freeze(plan: Plan, base: Path, release: Release, *, number: int, key: People
         keys=keys,
         groups=Groups(
             person=person,
-            place=np.arange(inside.size) - start[person],
+            place=np.arange(inside.size) - start[person] if several else np.broadcast_to(0, inside.shape),
             codes=codes[inside],
-            weights=weights[inside],
+            weights=weights[inside] if weights.strides[0] else weights[: inside.size],
             known=rows.known[inside],
         ),
         found=found,
-        table=key.digest(hashlib.sha256(told).digest()).hex(),
+        table=key.digest(told.digest()).hex(),
         columns=tuple(column.kind.value for column in own),
         public=membership.taken_as_public,
     )
@@ -254,5 +272,7 @@ def renumbered(groups: Groups, person: IndexArray) -> Groups:
     """The same with other numbers of the people, in ascending order."""
     own = person[groups.person]
     order = np.argsort(own, kind="stable")
-    arrays = {field.name: getattr(groups, field.name)[order] for field in fields(Groups)}
-    return Groups(**{**arrays, "person": own[order]})
+    arrays = {field.name: getattr(groups, field.name) for field in fields(Groups)}
+    # One value for all has no step from row to row, and needs no memory.
+    ordered = {name: array[order] if array.strides[0] else array for name, array in arrays.items()}
+    return Groups(**{**ordered, "person": own[order]})

@@ -63,12 +63,14 @@ class History:
         """Whether it is known of every release what its values showed, about the same attacker."""
         if any(one.found is None for one in self.releases):
             return False
-        most = 1 + max(int(one.groups.person.max(initial=0)) for one in self.releases)
-        marked = [np.zeros(most, dtype=np.bool_) for _ in range(2)]
-        for one in self.releases:
-            for known in (0, 1):
-                marked[known][one.groups.person[one.groups.known == bool(known)]] = True
-        return not np.any(marked[0] & marked[1])
+        groups = [one.groups for one in self.releases]
+        if not any(one.known.any() for one in groups):
+            return True
+        known, unknown = np.zeros((2, max(one.numbers for one in groups)), dtype=np.bool_)
+        for one in groups:
+            known[one.person[one.known]] = True
+            unknown[one.person[one.inside & ~one.known]] = True
+        return not np.any(known & unknown)
 
     @cached_property
     def membership(self) -> Membership:
@@ -81,8 +83,8 @@ class History:
         cells: list[Cell] = []
         codes, weights = [], []
         for section, (one, column) in enumerate(self.owners):
-            own, numbers = rows.codes[section], one.numbers[column]
-            size = np.bincount(own[own >= 0], minlength=len(numbers.groups))
+            own, numbers = rows.codes[section][first], one.numbers[column]
+            size = np.bincount(own[own >= 0], counts[own >= 0], len(numbers.groups)).astype(np.intp)
             most = rows.most_of_one(section, size.size) if several else np.minimum(size, 1)
             for aggregate in numbers.aggregates:
                 cells += [
@@ -90,7 +92,7 @@ class History:
                     for group, number, share in zip(numbers.groups, size.tolist(), most.tolist(), strict=True)
                 ]
                 parts.append(partition_of(aggregate, numbers, query=section, name=one.section_name(column)))
-                codes.append(own[first])
+                codes.append(own)
                 weights.append(rows.weights[section][first])
         found = [one.found for one in self.releases if one.found is not None]
         spreads = [one.spread for one in reversed(found)]  # of the table now, unless one had few values

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,32 +53,28 @@ class FrozenRows:
     @classmethod
     def of(cls, releases: Sequence[PastRelease]) -> FrozenRows:
         """The rows of some releases: one for each person and epoch, or several where a person had several."""
-        epochs = list(dict.fromkeys(one.epoch for one in releases))
         width = 1 + max(int(one.groups.place.max(initial=0)) for one in releases)
-        size = width * (1 + max(int(one.groups.person.max(initial=0)) for one in releases))
-        rows, person, count = {}, [], 0
-        for epoch in epochs:
-            there = np.zeros(size, dtype=np.bool_)
-            for one in releases:
-                if one.epoch == epoch:
-                    there[one.groups.row(width)] = True
-            rows[epoch] = count + np.cumsum(there) - 1
-            person.append(np.flatnonzero(there) // width)
-            count += person[-1].size
-        owner = np.concatenate(person)
-        known = np.zeros(count, dtype=np.bool_)  # in an epoch: in another one, the value is another
+        size = width * max(one.groups.numbers for one in releases)
+        there = {one.epoch: np.zeros(size, dtype=np.bool_) for one in releases}
+        for one in releases:
+            there[one.epoch][one.groups.row(width)] |= one.groups.inside
+        person = [np.flatnonzero(rows) // width for rows in there.values()]
+        ends = np.cumsum([own.size for own in person]).tolist()
+        parts = dict(zip(there, map(slice, [0, *ends[:-1]], ends), strict=True))
+        known = np.zeros(ends[-1], dtype=np.bool_)  # in an epoch: in another one, the value is another
         codes, weights = [], []
         for one in releases:
-            row = rows[one.epoch][one.groups.row(width)]
-            known[row] |= one.groups.known
-            for line in range(len(one.numbers)):
-                codes.append(np.full(count, IN_NO_GROUP, dtype=np.int32))
-                codes[-1][row] = one.groups.codes[:, line]
-                weights.append(np.broadcast_to(1.0, (count,)))
-                if one.numbers[line].weight:
-                    weights[-1] = np.zeros(count)
-                    weights[-1][row] = one.groups.weights[:, line]
-        return cls(person=owner, known=known, codes=tuple(codes), weights=tuple(weights))
+            rows, part, place = there[one.epoch], parts[one.epoch], one.groups.row(width)
+            if one.groups.known.any():
+                known[part] |= _placed(one.groups.known, False, place, rows)
+            for line, numbers in enumerate(one.numbers):
+                codes.append(np.full(known.size, IN_NO_GROUP, dtype=np.int32))
+                codes[-1][part] = _placed(one.groups.codes[:, line], IN_NO_GROUP, place, rows)
+                weights.append(np.broadcast_to(1.0, known.shape))
+                if numbers.weight:
+                    weights[-1] = np.zeros(known.size)
+                    weights[-1][part] = _placed(one.groups.weights[:, line], 0.0, place, rows)
+        return cls(person=np.concatenate(person), known=known, codes=tuple(codes), weights=tuple(weights))
 
     @cached_property
     def signatures(self) -> tuple[IndexArray, IndexArray]:
@@ -113,3 +110,12 @@ class FrozenRows:
         pairs, number = np.unique(self.person[inside] * groups + codes[inside], return_counts=True)
         np.maximum.at(most, pairs % groups, number)
         return most
+
+
+def _placed(
+    values: NDArray[Any], otherwise: float, place: IndexArray | slice, rows: NDArray[np.bool_]
+) -> NDArray[Any]:
+    """Values at some places of all, where the rows are; in order, because memory is then read in order."""
+    by_place = np.full(rows.size, otherwise, dtype=values.dtype)
+    by_place[place] = values
+    return by_place[rows]

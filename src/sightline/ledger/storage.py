@@ -31,7 +31,9 @@ def files() -> Iterator[Files]:
     """A connection that reads and writes Parquet files: one for many, because each takes time to make."""
     import duckdb
 
-    with duckdb.connect(config={"threads": 1}) as connection:
+    from sightline.tables.engines.duckdb_engine import interruptible
+
+    with duckdb.connect(config={"threads": 1}) as connection, interruptible():
         yield connection
 
 
@@ -102,21 +104,22 @@ def _changes(groups: Groups, base: Groups) -> Groups:
 
 
 def _applied(changes: Groups, base: Groups) -> Groups:
-    """The people after the changes: those who are in some group."""
+    """Everybody after the changes, by number; who is gone is in no group."""
     codes, known = _by_number((base, changes), (base, changes))
-    person = np.flatnonzero((codes.T >= 0).any(axis=0))
-    return _plain(person, codes[person], known[person])
+    # Pages that are touched for the first time take longer than anything else here: numbers are shared.
+    person = base.person if base.person.size == len(codes) else np.arange(len(codes))
+    return _plain(person, codes, known)
 
 
 def _by_number(
     people: Sequence[Groups], said: Sequence[Groups]
 ) -> tuple[NDArray[np.int32], NDArray[np.bool_]]:
     """The groups of all people by number, as the last of ``said`` has them; and who is known."""
-    size = 1 + max(int(one.person.max(initial=0)) for one in people)
+    size = max(one.numbers for one in people)
     codes = np.full((size, people[0].codes.shape[1]), IN_NO_GROUP, dtype=np.int32)
     known = np.zeros(size, dtype=np.bool_)
     for one in said:
-        codes[one.person], known[one.person] = one.codes, one.known
+        codes[one.row()], known[one.row()] = one.codes, one.known
     return codes, known
 
 

@@ -73,4 +73,4 @@ def _searches(decision: Decision, *, full: bool) -> list[str]:
     factor = decision.noise_factor
     if factor is None:
         return ["No noise on this release alone is enough."]
-    return [f"With {number(factor, 3)} times its noise everyone keeps the limit."] if factor > 1 else []
+    return [f"With {number(factor)} times its noise everyone keeps the limit."] if factor > 1 else []

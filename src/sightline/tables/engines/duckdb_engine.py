@@ -157,7 +157,7 @@ class DuckDBEngine:
     def fetch(self, query: str) -> dict[str, NDArray[np.generic]]:
         try:
             statement = self._checked(query)
-            with _interruptible():
+            with interruptible():
                 return _columns_of(self._connection.execute(statement))
         except duckdb.Error as error:
             _refuse_query(error)
@@ -182,7 +182,7 @@ class DuckDBEngine:
         name = quoted(uuid4().hex)  # no plan can name it
         try:
             self._checked(query)
-            with _interruptible():
+            with interruptible():
                 self._connection.execute(f"CREATE TEMP TABLE {name} AS {query}")
         except duckdb.Error as error:
             _refuse_query(error)
@@ -365,7 +365,7 @@ class DuckDBEngine:
         zoned = [(quoted(name), *_IN_UTC[kind]) for name, kind, *_ in described if kind in _IN_UTC]
         plain = ", ".join(f"make_timestamp{made}(epoch_{unit}({one})) AS {one}" for one, made, unit in zoned)
         listed = f"* REPLACE ({plain})" if zoned else "*"
-        with _interruptible():
+        with interruptible():
             self._connection.execute(f"CREATE {kind} {quoted(name)} AS SELECT {listed} FROM {source}")
 
     def _quoted(self, path: Path) -> str:
@@ -388,7 +388,7 @@ class DuckDBEngine:
 
 
 @contextmanager
-def _interruptible() -> Iterator[None]:
+def interruptible() -> Iterator[None]:
     """Raise KeyboardInterrupt on Ctrl-C: DuckDB raises a RuntimeError instead."""
     try:
         yield
