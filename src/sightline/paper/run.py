@@ -50,7 +50,7 @@ _MODULES = {
     "diag:calibration": "calibration",
     "diag:bounds": "lower_bounds",
     "beyond:hybrid": "hybrid_allocation",
-    "claims": "statements",
+    "claims": "claims",
 }
 LABELS = tuple(_MODULES)
 
