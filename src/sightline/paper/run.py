@@ -50,7 +50,7 @@ _MODULES = {
     "diag:calibration": "calibration",
     "diag:bounds": "lower_bounds",
     "beyond:hybrid": "hybrid_allocation",
-    "claims": "claims",
+    "claims": "statements",
 }
 LABELS = tuple(_MODULES)
 
