@@ -1,4 +1,4 @@
-"""Discrete noise where a person has several rows: bounds by hand, and all worlds and answers of small tables."""
+"""Discrete noise where a person has several rows: by hand, and by all worlds and answers of small tables."""
 
 from __future__ import annotations
 
