@@ -26,6 +26,7 @@ from sightline.tables.sql.grouping import (
 )
 from sightline.tables.sql.normal_form import with_data
 from sightline.tables.sql.nullness import SECRET_COLUMN, ColumnFacts, Decides, NullRule
+from sightline.tables.sql.pivots import with_groups
 from sightline.tables.sql.rewritten import rewritten
 from sightline.tables.sql.scope import Join, Scope, Source, conjuncts, find_column, read_source
 from sightline.tables.sql.secret_conditions import Secret, SecretBand, SecretTest, read_bands
@@ -104,7 +105,7 @@ def read_release(sql: str, *, name: str, subject: Subject, schema: Schema) -> Re
             "a secret that is not the record key", got=f'"{subject.secret}" as both', fix="name two columns"
         )
     try:
-        query = with_data(parse_query(sql, schema.dialect), schema)
+        query = with_groups(with_data(parse_query(sql, schema.dialect), schema), schema)
         text = query.sql(schema.dialect, comments=False)
         plain, merged = unfolded(query, schema=schema)
         simple = [one for select in plain for one in rewritten(select)]
