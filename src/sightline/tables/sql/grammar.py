@@ -199,7 +199,12 @@ def _refuse_node(node: exp.Expr) -> NoReturn:
     if isinstance(node, exp.Select | exp.Subquery | exp.SetOperation | exp.Exists):
         refuse("no subquery", got=shown(node), fix="join a declared table, or put the subquery into FROM")
     if isinstance(node, exp.Window):
-        refuse("no window function here", got=shown(node), fix="compute it in a subquery in FROM")
+        refuse(
+            "no window function here",
+            got=shown(node),
+            fix="one of public columns goes into a subquery in FROM; a rank of the secret depends on "
+            "everyone's: publish counts in fixed bands",
+        )
     if isinstance(node, exp.AggFunc):
         refuse(
             "no aggregate inside a row's expression", got=shown(node), fix="aggregate in the SELECT list only"

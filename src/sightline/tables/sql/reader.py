@@ -10,7 +10,7 @@ from sqlglot import exp
 
 from sightline.tables.engines.protocol import DATA, Column, ColumnKind
 from sightline.tables.membership import Band, Computed, Feature, Parameter, Statistic
-from sightline.tables.sql.aggregates import Measure, RowCount, is_within
+from sightline.tables.sql.aggregates import Measure, RowCount, is_within, refuse_aggregate
 from sightline.tables.sql.check_query import CheckQuery, check_query
 from sightline.tables.sql.check_texts import SelectParts
 from sightline.tables.sql.fragments import embedded
@@ -245,6 +245,10 @@ def _read(select: exp.Select, source: Source, secret: Secret) -> tuple[SelectPar
             _check_key(key, secret)
     aggregates = [item for item in select.expressions if has_aggregate(item)]
     if not aggregates:
+        calls = [call for item in select.expressions for call in item.find_all(exp.Anonymous)]
+        for call in calls:
+            if any(scope.mentions_secret(scope.bind(column)) for column in call.find_all(exp.Column)):
+                refuse_aggregate(call)
         refuse(
             "an aggregate of the secret",
             got=shown(select),
