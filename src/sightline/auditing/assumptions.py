@@ -45,6 +45,10 @@ _NOISE_FIRST = (
     "no, or the lines sorted: the noise that the plan gives is taken to be on the aggregates, and the order "
     "to be that of the noisy numbers"
 )
+_HIDDEN = (
+    "where a noisy count was small: which ones tells nothing of a secret only if that count is of rows "
+    "whatever their secrets are, and if none of them was ever published"
+)
 _NOT_COMPARED = (
     "cannot be compared with what the attacker knows of each value: a group whose values are nearly all at "
     "one end of that is not found"
@@ -219,6 +223,13 @@ def unverified(findings: Findings, homogeneous: tuple[HomogeneousCell, ...]) -> 
             count=len(needing_noise_first(findings)),
             one=f"release is {_NOISE_FIRST}",
             many=f"releases are {_NOISE_FIRST}",
+            owner_only=False,
+        ),
+        _Case(
+            name=name.HIDDEN_BY_NOISE,
+            count=sum(release.hidden_by_noise for release in findings.plan.releases),
+            one=f"release hid groups {_HIDDEN}",
+            many=f"releases hid groups {_HIDDEN}",
             owner_only=False,
         ),
         _Case(
