@@ -36,8 +36,11 @@ def without_outer(query: exp.Query, schema: Schema) -> tuple[exp.Query, bool]:
 def _without_outer(select: exp.Select, schema: Schema) -> exp.Select | None:
     """The inner SELECT with the items of the outer one; none if they are of another form."""
     source = select.args.get("from_")
-    inner = source.this.this if source is not None and isinstance(source.this, exp.Subquery) else None
-    if not isinstance(inner, exp.Select) or source.this.args.get("pivots") or source.this.alias_column_names:
+    subquery = None if source is None else source.this
+    if not isinstance(subquery, exp.Subquery) or not isinstance(subquery.this, exp.Select):
+        return None
+    inner = subquery.this
+    if subquery.args.get("pivots") or subquery.alias_column_names:
         return None
     groups = inner.args.get("group") is not None or any(map(_aggregates, inner.expressions))
     if not groups or not _clauses(inner) <= _INNER or not _clauses(select) <= _OUTER:
@@ -104,7 +107,8 @@ def _replaced(node: exp.Expr, named: dict[str, exp.Expr]) -> exp.Expr:
             column.replace(own.copy() if isinstance(own, _PLAIN) else exp.paren(own.copy()))
         elif column.table:
             column.set("table", None)
-    return root.this
+    found: exp.Expr = root.this
+    return found
 
 
 def _aggregates(item: exp.Expr) -> bool:
