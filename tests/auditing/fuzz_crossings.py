@@ -234,8 +234,14 @@ def check_ends(
         one = listed.get(person)
         if one is None or one.remaining_uncertainty is None:
             continue
-        check_bracket(crossing, truth, person, one, exact)
-        count["brackets"] += 1
+        if one.about is None:
+            check_bracket(crossing, truth, person, one, exact)
+            count["brackets"] += 1
+        else:
+            yes = answers_yes(crossing, one.about)
+            asked = truth.risks(truth.features(person, yes), random)
+            check_question(one, person, asked or {}, even=bool(crossing.nodes[1] @ yes == 0.5))
+            count["brackets of a question"] += 1
     guaranteed = result.guaranteed_by_noise
     if guaranteed is not None and guaranteed >= limit:
         assert status is not VerdictStatus.FAILED, f"guaranteed {guaranteed}, and below {limit}"
@@ -248,6 +254,26 @@ def check_ends(
 def least(shares: dict[str, Share]) -> Share:
     """The feature of which least remains; all of it, if nothing is asked."""
     return min(shares.values(), key=lambda one: one.value, default=Share(value=1.0, error=0.0))
+
+
+def answers_yes(crossing: Crossing, question: str) -> np.ndarray:
+    """Which nodes answer yes to ``x > 5`` or ``x in (a, b)``."""
+    if "(" in question:
+        names = question.partition("(")[2].rstrip(")").split(", ")
+        return np.array([level in names for level in crossing.levels])
+    return np.asarray(crossing.nodes[0] > float(question.rpartition(" ")[2]))
+
+
+def check_question(one: Exposed, person: str, exact: dict[str, Share], *, even: bool) -> None:
+    """Both ends of a yes or no: of other odds than even ones no less is left, which are the worst."""
+    bracket, worst = one.remaining_uncertainty, least(exact)
+    assert bracket is not None
+    assert bracket.lower <= worst.value + worst.error + ROUNDING, (
+        f"lower end {bracket.lower} of a question, {worst} of {person}"
+    )
+    assert not even or not exact or bracket.upper >= worst.value - worst.error - BESIDE_EXACT, (
+        f"upper end {bracket.upper} of a question, {worst} of {person}"
+    )
 
 
 def check_bracket(
