@@ -17,11 +17,17 @@ import duckdb
 import numpy as np
 import pyarrow
 
+from sightline.auditing.population import Population
+
 CATEGORIES = ("a", "b", "c")
 BOUNDS = (0.0, 10.0)
 ACCEPTED = ["dropped", "published_but_dropped", "groups", "homogeneous", "few_values", "values", "local"]
 ACCEPTED += ["undecided", "noise_first", "empty"]
 NODES = 14  # of the quadrature over a number's prior
+# Even draws in two bins, and one value in between; how many of the nodes are in each.
+POPULATION = Population("population.csv", ((0.0, 2.0, 5.0), (3.0, 3.0, 2.0), (4.0, 10.0, 3.0)))
+_IN_BINS = (4, 1, 9)
+PRIORS: list[Any] = ["uniform", "cos2", "two-point", POPULATION]
 _TYPES = {"number": pyarrow.float64(), "boolean": pyarrow.bool_(), "category": pyarrow.string()}
 
 Line = tuple[Any, ...]
@@ -94,6 +100,8 @@ class Crossing:
     @cached_property
     def nodes(self) -> tuple[np.ndarray, np.ndarray]:
         """Values of a coordinate and their chances: all of them, or a quadrature of a number's prior."""
+        if self.kind == "number" and self.plan["attacker"]["prior"] == POPULATION:
+            return _nodes_of_population()
         if self.kind == "number" and self.prior != "two-point":
             places, weights = np.polynomial.legendre.leggauss(NODES)
             weights = weights / 2 if self.prior == "uniform" else weights * np.cos(np.pi / 2 * places) ** 2
@@ -115,6 +123,16 @@ class Crossing:
             for row in rows:
                 found[row] = self.levels[level]
         return found
+
+
+def _nodes_of_population() -> tuple[np.ndarray, np.ndarray]:
+    """The nodes of each bin, and their chances."""
+    values, chances = [], []
+    for (low, high, weight), count in zip(POPULATION.bins, _IN_BINS, strict=True):
+        places, weights = np.polynomial.legendre.leggauss(count)
+        values.append(low + (high - low) * (places + 1) / 2)
+        chances.append(weight * weights / 2)
+    return np.concatenate(values), np.concatenate(chances) / sum(weight for _, _, weight in POPULATION.bins)
 
 
 class Engine:
@@ -210,7 +228,7 @@ def _with_noise(draw: Random, crossing: Crossing, law: str) -> Crossing:
     asked = tuple(_noisy(draw, one, crossing, law) for one in crossing.asked)
     attacker: dict[str, Any] = {"knows": ["k = 1"]} if any(crossing.known) else {}
     if crossing.kind == "number":
-        attacker["prior"] = draw.choice(["uniform", "cos2", "two-point"])
+        attacker["prior"] = draw.choice(PRIORS)
     plan: dict[str, Any] = {
         "data": crossing.plan["data"],
         "attacker": attacker,
