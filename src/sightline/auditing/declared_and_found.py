@@ -9,7 +9,7 @@ from sightline.format import count as counted
 from sightline.format import percent
 from sightline.labeled.bounds.priors import TwoPointPrior
 from sightline.labeled.bounds.whole import WholePrior
-from sightline.privacy.accountant import NoiseLaw
+from sightline.noise.published import PublishedLaw
 from sightline.tables.subject import SecretKind
 
 _LARGEST_MOVE = 1e300  # in squared units of the noise: an exact number
@@ -35,7 +35,7 @@ def few_values(findings: Findings) -> int:
     # What is kept is a share of those few values.
     plain = not findings.has_nonlinear and prior.within is None and findings.plan.limits.known_to is None
     # Rows behind Gaussian noise tell no more than each of them in noise of its own.
-    several = not findings.one_value and findings.pricing.bounding_law is not NoiseLaw.GAUSSIAN
+    several = not findings.one_value and set(findings.pricing.laws) != {PublishedLaw.GAUSSIAN}
     rows = max(1, findings.membership.contributions) if several else 1
     return 0 if plain and limit is not None and found.kept(moved, prior.range, rows) >= limit else few
 

@@ -93,13 +93,17 @@ class PopulationPrior(ByPairs):
         return _distances(self.bins)
 
     def alone(self, seen: Seen) -> FloatArray:
-        # The zero-argument form of super() does not work in a class with slots.
+        # The form of super() without arguments does not work in a class with slots.
         found = ByPairs.alone(self, seen)
         told = replace(seen, hidden_information=math.inf, precision=math.inf, alike=1.0)
         inside = np.zeros(np.shape(seen.information))
         for width, weight in self._widths():
             inside += weight * UniformPrior(0.0, width).lower(told)
         return np.maximum(found, inside * (1 - MARGIN))
+
+    def lower_of_rows(self, information: FloatArray, *, unsigned: FloatArray) -> FloatArray:
+        """Nothing: the bound on neighbours is for even chances. What the noise guarantees is left."""
+        return np.zeros_like(information)
 
     def _widths(self) -> list[tuple[float, float]]:
         """The widths of bins that count most, and the share of the variance that is within them."""
