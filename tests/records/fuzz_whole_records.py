@@ -1,6 +1,6 @@
 """Records of discrete noise about a few people with whole numbers: no limit above what is left may pass.
 
-Sums, centred, clipped and weighted sums, and counts in bands, with labels and by groups; several rows a person.
+Sums, centred, clipped and weighted sums, and counts in bands, with labels and by groups, of several rows too.
 What is left is computed from the record's raw SQL on every world (DuckDB), and answers drawn from the law.
 
 ``python -m tools.fuzz --entry tests.records.fuzz_whole_records --seed 1 --seconds 600`` runs it alone.

@@ -278,7 +278,7 @@ def test_what_smartnoise_itself_has_no_noise_for_is_said_in_its_words() -> None:
     reader = SimpleNamespace(_rewrite=lambda sql: (None, None), _get_mechanisms=none_found)
     module = _module("smartnoise")
     with pytest.raises(
-        module.CannotExport, match="has noise for, got: Unable to find appropriate noise scale$"
+        module.CannotExport, match=r"has noise for, got: Unable to find appropriate noise scale$"
     ):
         module._record("s", "SELECT SUM(watts) AS s FROM homes", reader, None)
 
