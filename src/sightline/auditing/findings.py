@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from sightline.arrays import FloatArray
+from sightline.arrays import FloatArray, IndexArray
 from sightline.auditing.lowering import BoolArray, Lowered, lower, sums_over_persons
 from sightline.auditing.nonlinear import (
     MOST_ROWS,
@@ -130,10 +130,19 @@ class Findings:
     def rows_apart(self) -> LinearFindings:
         """What is seen of every row by itself, where persons have several."""
         assert self.linear is not None
-        apart = self.linear.linear.rows_apart()
+        rows = replace(self.membership, persons=None, contributions=1, made={})
+        apart = lower(self.plan, rows, self.pricing)
+        assert apart is not None  # the same numbers
+        apart = replace(apart, design=replace(apart.design, made=self.linear.linear.design.made))
         exposure = _assessed(apart, self.pricing)
         lower_ends = _lower(apart, exposure, self.pricing, None)
         return replace(self.linear, linear=apart, exposure=exposure, lower=lower_ends)
+
+    @cached_property
+    def row_units(self) -> IndexArray:
+        """Of every row of a kind of person its unit among the rows one by one."""
+        assert self.linear is not None
+        return np.asarray(self.rows_apart.linear.unit_of_record[self.linear.linear.row_signatures])
 
     @property
     def identifiable_groups(self) -> int:
@@ -329,13 +338,7 @@ def _assessed(lowered: Lowered, pricing: Pricing, *, upper: bool = True) -> Unit
 
 def _kept_by_noise(lowered: Lowered, pricing: Pricing) -> FloatArray:
     """What the noise alone leaves of anything about each unit."""
-    return kept_of_anything(lowered.of_records(pricing.moved(_records_of(lowered))))
-
-
-def _records_of(lowered: Lowered) -> Membership:
-    """The membership whose records are the units: where rows are looked at one by one, each is a record."""
-    membership = lowered.membership
-    return membership if lowered.by_kind else replace(membership, persons=None, contributions=1)
+    return kept_of_anything(lowered.of_records(pricing.moved(lowered.membership)))
 
 
 def _lower(lowered: Lowered, exposure: UnitExposure, pricing: Pricing, up_to: int | None) -> FloatArray:
@@ -348,7 +351,7 @@ def _lower(lowered: Lowered, exposure: UnitExposure, pricing: Pricing, up_to: in
     if not is_nonlinear(membership):
         return exposure.lower.ravel()
     if lowered.prior.kind is SecretKind.BOOLEAN:  # a question about a number
-        apart = lowered.of_records(distances(_records_of(lowered), pricing, up_to=up_to))
+        apart = lowered.of_records(distances(membership, pricing, up_to=up_to))
         return np.maximum(coin_kept(apart) * pricing.lattice_share, _kept_by_noise(lowered, pricing))
     prior, units, law = lowered.prior.number, lowered.units, pricing.bounding_law
     noise, table = lowered.design.noise, lowered.table

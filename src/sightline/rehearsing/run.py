@@ -341,7 +341,7 @@ class _Attacked:
         factor = (unimodal_factor if unimodal else any_law_factor)(CONFIDENCE)
         for unit in whole.most_exposed(several, top).tolist() if several.size else ():
             own = slice(*whole.linear.units.starts[unit : unit + 2].tolist())
-            attack = best_on_person(found, whole.linear.row_units[own], whole.linear.units.times[own])
+            attack = best_on_person(found, self.findings.row_units[own], whole.linear.units.times[own])
             named = self._combination_of(whole, unit, found, attack)
             if named is None:
                 continue
