@@ -46,7 +46,9 @@ def exposed_section(findings: Findings, *, top: int, keys: Keys | None) -> Expos
         in_all += 0 if found.others is None else found.others.signatures_below
         if found.linear.rows_of_unit.max(initial=1) > 1:
             rows = findings.rows_apart
-            groups = np.flatnonzero(rows.visible & (rows.counts <= SMALL_GROUP) & (_owners(findings, rows) > 1))
+            groups = np.flatnonzero(
+                rows.visible & (rows.counts <= SMALL_GROUP) & (_owners(findings, rows) > 1)
+            )
             some = rows.most_exposed(groups, max(0, top - len(exposed)))
             exposed += describe(findings, rows, some, keys)
             in_all += groups.size
@@ -193,7 +195,7 @@ def _of_person(
         share = 100 * rmse / (scale * float(np.abs(feature) @ times) * linear.prior.range)
     return Exposed(
         record=", ".join(owners) if owners else None,
-        signature=int(linear.first_signatures(np.array([column]))[0]),
+        signature=linear.membership.signature_number(int(linear.first_signatures(np.array([column]))[0])),
         size=int(found.people[unit]),
         category=None,
         identifiable=recipe is not None,
@@ -233,7 +235,9 @@ def feature_name(feature: FloatArray, times: IndexArray) -> Literal["row", "tota
 def _owners(findings: Findings, rows: LinearFindings) -> IndexArray:
     """Of every column of the rows one by one, how many persons have such a row."""
     assert findings.linear is not None
-    units, k = findings.linear.linear.units, rows.linear.columns_of_unit
+    units, k, others = findings.linear.linear.units, rows.linear.columns_of_unit, findings.membership.others
+    if others is not None and others.owners is not None:
+        return np.repeat(rows.linear.of_records(others.owners.astype(np.float64)).astype(np.intp), k)
     persons = np.repeat(findings.linear.people, np.diff(units.starts) // k)
     return np.repeat(np.bincount(findings.row_units, persons, len(rows.people)).astype(np.intp), k)
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -25,7 +25,7 @@ from sightline.auditing.nonlinear import (
     nonlinear_information,
 )
 from sightline.auditing.plan import Plan
-from sightline.auditing.pricing import Pricing, kept_of_anything, price
+from sightline.auditing.pricing import Pricing, at_least_by_noise, kept_of_anything, price
 from sightline.auditing.questions import asking, coin_kept, distances, questions_of
 from sightline.auditing.result_parts import Uncertainty
 from sightline.auditing.secret_prior import SecretPrior
@@ -93,9 +93,9 @@ class Findings:
     @cached_property
     def most_moved(self) -> float:
         """How far any unknown record can move all numbers, in squared units of the noise."""
-        table = self.membership.persons
-        unknown = self._unknown if table is None else _unknown_persons(table)
-        return float(self.pricing.moved(self.membership)[unknown].max(initial=0.0))
+        if self.streamed and self.membership.persons is None:  # someone may be in every release
+            return self.pricing.moved_at_most
+        return float(self.membership.largest(partial(_most_moved, self.pricing)))
 
     @cached_property
     def by_rows_behind(self) -> LinearFindings | None:
@@ -134,6 +134,9 @@ class Findings:
         apart = lower(self.plan, rows, self.pricing)
         assert apart is not None  # the same numbers
         apart = replace(apart, design=replace(apart.design, made=self.linear.linear.design.made))
+        if self.linear.others is not None:
+            exposure = self.linear.others.exposure(apart, self.pricing)
+            return replace(self.linear, linear=apart, exposure=exposure, lower=exposure.lower.ravel())
         exposure = _assessed(apart, self.pricing)
         lower_ends = _lower(apart, exposure, self.pricing, None)
         return replace(self.linear, linear=apart, exposure=exposure, lower=lower_ends)
@@ -231,6 +234,8 @@ class Findings:
         table = self.membership.persons
         if table is None:
             return self.membership.rows - self.membership.known_rows
+        if self.linear is not None and self.linear.others is not None:
+            return int(self.linear.people.sum()) + self.linear.others.people
         if self.one_value:  # to know one row is to know the value
             return int(table.persons[~np.logical_or.reduceat(table.known, table.starts[:-1])].sum())
         return int(table.persons[_unknown_persons(table)].sum())
@@ -254,6 +259,13 @@ class Findings:
             carried = sums_over_persons(table, carried)[_unknown_persons(table)]
         found = kept(self.prior.number, np.zeros(carried.size), carried, self.pricing.bounding_law)
         return np.maximum(found, self.kept_by_noise)
+
+
+def _most_moved(pricing: Pricing, membership: Membership) -> FloatArray:
+    """How far any unknown record can move all numbers, in squared units of the noise."""
+    table = membership.persons
+    unknown = membership.counts > membership.known if table is None else _unknown_persons(table)
+    return np.asarray(np.max(pricing.moved(membership)[unknown], initial=0.0))
 
 
 def _unknown_persons(table: PersonTable) -> BoolArray:
@@ -332,8 +344,8 @@ def findings_with(
 def _assessed(lowered: Lowered, pricing: Pricing, *, upper: bool = True) -> UnitExposure:
     """The exposure of a design. No lower end is below what the noise of all releases leaves of anything."""
     exposure = assess(lowered.design, upper=upper)
-    at_least = np.maximum(exposure.lower, _kept_by_noise(lowered, pricing)[:, None])
-    return replace(exposure, lower=np.minimum(at_least, np.maximum(exposure.upper, exposure.lower)))
+    moved = lowered.of_records(pricing.moved(lowered.membership))
+    return replace(exposure, lower=at_least_by_noise(exposure.lower, exposure.upper, moved))
 
 
 def _kept_by_noise(lowered: Lowered, pricing: Pricing) -> FloatArray:

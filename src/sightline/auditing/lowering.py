@@ -158,9 +158,7 @@ class Lowered:
     def of_signatures(self, values: FloatArray) -> FloatArray:
         """For every unit the largest value of its signatures; of a person's, the sum over unknown rows."""
         people = self.membership.persons
-        return self.of_records(
-            values if people is None else sums_over_persons(people, values)
-        )
+        return self.of_records(values if people is None else sums_over_persons(people, values))
 
     def take(self, rows: IndexArray | BoolArray) -> Lowered | None:
         """The design with some of its rows; none if there is none of them."""

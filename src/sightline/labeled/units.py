@@ -401,12 +401,14 @@ class Units:
                     kinds=own,
                 )
 
+    def every_block(self) -> Iterator[UnitBlock | PanelBlock]:
+        """All kinds, each in the block that a pass reads it in."""
+        return itertools.chain(self.blocks(most_columns=MANY_ROWS), self.panels())
+
     def run(self, reduction: UnitReduction) -> Arrays:
         """One pass."""
         parts, done = [], 0
-        few = self.blocks(most_columns=MANY_ROWS)
-        blocks: Iterator[UnitBlock | PanelBlock] = itertools.chain(few, self.panels())
-        for block in blocks:
+        for block in self.every_block():
             report("reading the units", done / len(self))
             parts.append(reduction.of_block(block))
             done += len(block)
