@@ -159,6 +159,11 @@ class Release(Section):
         description="Numbers of the query that are not published: the values of the group, in the order of "
         "GROUP BY, and the label of an aggregate if only one of several is withheld.",
     )
+    hidden_by_noise: bool = Field(
+        default=False,
+        description="Whether a group was published only where a noisy count of its rows was large enough: "
+        "withhold lists those that it hid, each time that the release was published.",
+    )
     suppress: Text | None = Field(
         default=None,
         description="A condition on public aggregates, such as COUNT(*) < 10: groups that meet it are not "
@@ -225,6 +230,13 @@ class Release(Section):
 
     @model_validator(mode="after")
     def _noise_is_consistent(self) -> Release:
+        require(
+            not self.hidden_by_noise or self.published,
+            "hidden_by_noise with published = true",
+            got="published = false",
+            fix="which groups a noisy count hides is known once they are out",
+            error=InvalidPlan,
+        )
         require(
             self.noise_stddev is None or not self.noise,
             "noise_stddev or noise",

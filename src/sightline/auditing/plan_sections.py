@@ -213,6 +213,7 @@ class AssumptionName(StrEnum):
     NOISE_FIRST = "noise_first"
     DRAWN = "drawn"
     SECRETS = "secrets"
+    HIDDEN_BY_NOISE = "hidden_by_noise"
 
 
 class Limits(Section):

@@ -76,6 +76,7 @@ class Computed:
     enlarges: bool = False  # whether something else may make the published number larger
     ranked: bool = False  # whether the lines of the answer are sorted by it
     shows: bool = False  # whether it is made NULL, a text or a yes or no, to which no noise can be added
+    rounded_to: float = 0.0  # the step that the published number is rounded to; 0 if it is not rounded
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

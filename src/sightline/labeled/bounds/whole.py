@@ -8,7 +8,10 @@ values the prior variance is :math:`v = (m^2 - 1)/12`. Two draws are :math:`k \g
 .. math:: \frac{R}{v} \ge a(G) = \frac{\sum_k (m - k)\,k^2 e^{-G k^2/4}}{\sum_k (m - k)\,k^2}
 
 (docs/theory/priors.md, *What the noise alone leaves*). For :math:`n` records alike it is at least
-:math:`1 - \frac1n + \frac1n a(nG)`, as for coins; under pure noise the last term is left out.
+:math:`1 - \frac1n + \frac1n a(nG)`, as for coins; under pure noise the last term is left out. Where the noise
+tells much, and of several rows, a sum over neighbours leaves more (*Several rows on points*):
+
+.. math:: \frac{R}{v} \ge \frac{e^{-G/4}}{1 + G \max\bigl(\frac{m^2 - 1}{12}, \frac{m^2 - 4}{10}\bigr)} .
 
 Distances of a wide range are taken together. The exponential is convex in :math:`k^2`, so that by Jensen's
 inequality those of a bin count as their mean of :math:`k^2`.
@@ -63,7 +66,17 @@ class WholePrior(NoDensity, BoundedPrior):
     def lower(self, seen: Seen) -> FloatArray:
         G, n = seen.information, np.asarray(seen.alike, dtype=np.float64)
         group = 1 - 1 / n + np.where(seen.gaussian, self._alone(n * G), 0.0) / n
-        return np.where(G == 0, 1.0, np.minimum(np.maximum(self._alone(G), group), self.upper(seen)))
+        found = np.maximum.reduce([self._alone(G), self.lower_of_rows(G, unsigned=G), group])
+        return np.where(G == 0, 1.0, np.minimum(found, self.upper(seen)))
+
+    @property
+    def _spacing(self) -> float:
+        return 1.0
+
+    @property
+    def _reach(self) -> float:
+        square = (self.width + 1) ** 2
+        return max((square - 1) / 12, (square - 4) / 10)
 
     def upper(self, seen: Seen) -> FloatArray:
         return linear_upper(seen, self.variance)
