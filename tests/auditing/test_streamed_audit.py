@@ -241,6 +241,18 @@ def test_persons_streamed(tmp_path: Path, name: str, monkeypatch: pytest.MonkeyP
     )
 
 
+@pytest.mark.parametrize("persons", [None, 30])
+def test_nobody_is_unknown_in_a_streamed_table(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, persons: int | None
+) -> None:
+    file = table(tmp_path, 1, rows=60, persons=persons)
+    plan = plan_of(file, *QUERIES[:2], attacker={"knows": ["d >= 0"]})
+    plan["data"] |= {"max_rows_per_record": 60}
+    expected, got = in_memory_and_streamed(plan, monkeypatch)
+    for name in ("least_remaining_uncertainty", "distribution", "known_rows", "exposed", "verdict"):
+        assert getattr(got, name) == getattr(expected, name), name
+
+
 def test_persons_of_whom_too_much_may_be_identifiable_are_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -180,6 +180,23 @@ class Lowered:
         """The design without one published number."""
         return self.take(np.delete(np.arange(self.row_count), row))
 
+    def alike_together(self) -> Lowered:
+        """The same numbers about units of one row each, those with the same columns as one unit."""
+        units, k = self.units, self.columns_of_unit
+        _, first, place = np.unique(units.groups, return_index=True, return_inverse=True)
+        lines = (first[:, None] * k + np.arange(k)).ravel()
+        together = replace(
+            units,
+            rows=units.rows[lines],
+            weights=None if units.weights is None else units.weights[lines],
+            starts=np.arange(first.size + 1) * k,
+            times=units.times[lines],
+            people=np.bincount(place, units.people).astype(np.intp),
+            distinct=True,
+        )
+        of_record = np.append(place, -1)[self.design.place]  # -1: known, and stays so
+        return replace(self, design=replace(self.design, units=together, place=of_record))
+
     @cached_property
     def row_signatures(self) -> IndexArray:
         """Of every row of a kind of person, the first signature of the membership with its cells."""

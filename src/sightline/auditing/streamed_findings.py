@@ -25,7 +25,7 @@ from sightline.errors import TooMuchWork
 from sightline.labeled.assessment import unit_brackets
 from sightline.progress import Progress
 from sightline.tables.signature_store import Arrays
-from sightline.tables.streamed import StreamedTable
+from sightline.tables.streamed import Largest, StreamedTable
 
 # Sizes of cells, products, information, weighted products, records, and numbers of those kept; where records
 # have several rows also the most rows of one, how far one moves all numbers, rows by themselves, and owners.
@@ -44,6 +44,9 @@ def find_streamed(plan: Plan, table: StreamedTable, progress: Progress, *, most:
         )
     lowered = _lowered(plan, table, pricing)
     made = BatchUnits(batches=table.batches, lowering=lowered.lowering)
+    findings = Findings(plan=plan, membership=table.membership, pricing=pricing, linear=None)
+    if table.membership.known_rows and not _anyone(table, made, progress):
+        return findings
     # Passes are all that is asked of units that stay in the engine.
     units: Any = StreamedUnits(store=table.records, made=made, progress=progress)
     brackets = unit_brackets(replace(lowered.design, units=units, made={}))
@@ -52,7 +55,6 @@ def find_streamed(plan: Plan, table: StreamedTable, progress: Progress, *, most:
             "expected independent rows of a table that is streamed, got some that are too nearly dependent; "
             "allow more with max_memory, so that all signatures fit"
         )
-    findings = Findings(plan=plan, membership=table.membership, pricing=pricing, linear=None)
     limit, moved = findings.limit, findings.most_moved
     others = table.membership.others
     assert others is not None  # a streamed table has others
@@ -86,6 +88,12 @@ def find_streamed(plan: Plan, table: StreamedTable, progress: Progress, *, most:
     findings = replace(findings, membership=kept.membership, linear=linear)
     findings.__dict__["most_moved"] = moved  # of all records, by a pass
     return findings
+
+
+def _anyone(table: StreamedTable, made: BatchUnits, progress: Progress) -> bool:
+    """Whether there is a record that the attacker does not know."""
+    units = Largest(batches=made.batches, of=lambda batch: np.array(len(made.lowering.units(batch)[0])))
+    return bool(table.records.run(units, "reading every record", progress)["largest"])
 
 
 def _rows(table: StreamedTable, scan: ExposureScan, lowered: Lowered, progress: Progress) -> Arrays:

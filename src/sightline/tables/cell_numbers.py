@@ -180,9 +180,8 @@ def _layout_totals(
     for name, place in zip(names, numbers.layout.keys, strict=True):
         number = number * place.size + answer[name].astype(np.int64)
     inside = np.flatnonzero(numbers.layout.met(number))
-    totals, place = np.zeros((2, numbers.occurring.size)), np.searchsorted(numbers.occurring, number[inside])
-    for line, name in zip(totals, ("total", "n"), strict=True):
-        line[place] = answer[name].astype(np.float64)[inside]
+    where, totals = np.searchsorted(numbers.occurring, number[inside]), np.zeros((2, numbers.occurring.size))
+    totals[:, where] = np.stack([answer[name].astype(np.float64)[inside] for name in ("total", "n")])
     return totals
 
 
