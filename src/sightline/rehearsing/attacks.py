@@ -200,9 +200,9 @@ def sample_rows(linear: Lowered, trials: int, generator: np.random.Generator) ->
 
 
 def _mean(linear: Lowered) -> float:
-    """The mean of one record's value, or of an indicator. Every prior of a number is symmetric."""
+    """The mean of one record's value, or of an indicator."""
     prior = linear.prior
-    return sum(prior.bounds) / 2 if prior.kind is SecretKind.NUMBER else prior.share
+    return prior.number.mean if prior.kind is SecretKind.NUMBER else prior.share
 
 
 def _drawn(linear: Lowered, shape: tuple[int, int], generator: np.random.Generator) -> FloatArray:
@@ -211,13 +211,10 @@ def _drawn(linear: Lowered, shape: tuple[int, int], generator: np.random.Generat
     match prior.kind:
         case SecretKind.CATEGORY:
             return generator.integers(prior.categories, size=shape).astype(np.float64)
-        case SecretKind.NUMBER if prior.number.has_density:
-            return np.asarray(prior.number.sample(shape, generator=generator))  # type: ignore[attr-defined]
-        case SecretKind.BOOLEAN if prior.yes != 0.5:
+        case SecretKind.NUMBER:
+            return prior.number.sample(shape, generator=generator)
+        case SecretKind.BOOLEAN:
             return (generator.random(shape) < prior.yes).astype(np.float64)
-        case _:
-            low, high = prior.bounds
-            return np.asarray(low + (high - low) * generator.integers(2, size=shape), dtype=np.float64)
 
 
 def _of_category(linear: Lowered, values: FloatArray, category: int) -> FloatArray:

@@ -15,6 +15,7 @@ import sightline as sl
 from sightline.auditing.findings import find
 from sightline.auditing.result import AuditResult
 from sightline.errors import InvalidInput, InvalidPlan
+from sightline.labeled.bounds.by_pairs import ByPairs
 from sightline.labeled.bounds.priors import UniformPrior
 from sightline.labeled.bounds.target import Seen
 from sightline.labeled.bounds.whole import WholePrior, _distances
@@ -123,9 +124,9 @@ def test_distances_in_bins_never_raise_the_bound(width: int) -> None:
     for scaled in (0.01, 1.0, 30.0, 1000.0):
         information = scaled / width**2
         exact = float(weights @ np.exp(-information * k**2 / 4) / weights.sum())
-        found = float(prior._alone(np.array([information]))[0])
-        assert exact * (1 - 1e-3) <= found <= exact
         seen = Seen(information=np.array([information]), linear_information=np.zeros(1))
+        found = float(ByPairs.alone(prior, seen)[0])
+        assert exact * (1 - 1e-3) <= found <= exact
         rows = prior.lower_of_rows(seen.information, unsigned=seen.information)
         assert prior.lower(seen)[0] == max(found, float(rows[0]))
 

@@ -121,11 +121,22 @@ class NumberPrior(TargetPrior, Protocol):
 
     @property
     def has_density(self) -> bool:
-        """Whether values are spread over an interval, and not at a few points."""
+        """Whether values are spread over an interval with one peak, and not at a few points."""
+
+    @property
+    def mean(self) -> float:
+        """What an attacker expects who saw nothing."""
+
+    @property
+    def proxy(self) -> float:
+        """The variance of a Gaussian that is spread at least as far at all scales (sub-Gaussian), over v."""
 
     @property
     def spread(self) -> str:
         """How the values are spread, as in "values … from 0 to 1"."""
+
+    def sample(self, shape: tuple[int, ...], *, generator: np.random.Generator) -> FloatArray:
+        """Independent draws."""
 
     def lower_by_nats(self, nats: FloatArray) -> FloatArray:
         """At most the risk over v of every attack on answers with this mutual information, in nats."""
@@ -169,6 +180,11 @@ class BoundedPrior:
     def mean(self) -> float:
         """The middle."""
         return 0.5 * (self.low + self.high)
+
+    @property
+    def proxy(self) -> float:
+        """1: of even draws, of cos², and of even chances for both ends."""
+        return 1.0
 
 
 class NoDensity:
