@@ -190,11 +190,11 @@ def test_what_cannot_be_read_back_is_refused(name: str, says: str, tmp_path: Pat
 def test_hidden_groups_become_withhold(tmp_path: Path) -> None:
     record = _exported(tmp_path, "0.16.0", "threshold", hidden={"threshold": [["d"]]})
     assert record.release.withhold == (("d",),)
-    assert record.about.hidden_by_noise
-    assert record.about.facts["withhold"] == "stated"
+    assert record.release.hidden_by_noise
+    assert (record.about.facts["withhold"], record.about.facts["hidden_by_noise"]) == ("stated", "read")
     given = GivenPlan(record="home", secret="watts", bounds=(0, 9000))
     plan = plan_of({"threshold.json": record}, source="homes.csv", given=given)
-    assert plan.releases[0].withhold == ()  # they count as published
+    assert plan.releases == (record.release,)
 
 
 def test_a_plan_that_holds_rows_is_refused(tmp_path: Path) -> None:
@@ -267,6 +267,20 @@ def test_whole_noise_that_smartnoise_does_not_have_is_refused() -> None:
         mechanism = SimpleNamespace(mechanism=SimpleNamespace(name=name), scale=9000.0)
         with pytest.raises(module.CannotExport, match=f"expected Laplace or Gaussian noise, got '{name}'"):
             module._noise(mechanism, "s")
+
+
+def test_what_smartnoise_itself_has_no_noise_for_is_said_in_its_words() -> None:
+    """Version 1.0.10 finds no Gaussian noise for a sum of bounds 0 to 9000 at epsilon = 1."""
+
+    def none_found(query: object) -> None:
+        raise ValueError("Unable to find appropriate noise scale\nand more lines")
+
+    reader = SimpleNamespace(_rewrite=lambda sql: (None, None), _get_mechanisms=none_found)
+    module = _module("smartnoise")
+    with pytest.raises(
+        module.CannotExport, match=r"has noise for, got: Unable to find appropriate noise scale$"
+    ):
+        module._record("s", "SELECT SUM(watts) AS s FROM homes", reader, None)
 
 
 def _zcdp(rhos: list[float], pure: list[float], delta: float) -> float:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from sightline.auditing.findings import Findings, linear_findings
 from sightline.format import count as counted
 from sightline.format import percent
 from sightline.labeled.bounds.priors import TwoPointPrior
 from sightline.labeled.bounds.whole import WholePrior
+from sightline.noise.published import PublishedLaw
 from sightline.tables.subject import SecretKind
 
 _LARGEST_MOVE = 1e300  # in squared units of the noise: an exact number
@@ -31,9 +34,12 @@ def few_values(findings: Findings) -> int:
         few = int(prior.range / step) + 1
     if few is None:
         return 0
-    plain = findings.membership.persons is None and not findings.has_nonlinear and prior.within is None
-    plain = plain and findings.plan.limits.known_to is None  # what is kept is a share of those few values
-    return 0 if plain and limit is not None and found.kept(moved, prior.range) >= limit else few
+    # What is kept is a share of those few values.
+    plain = not findings.has_nonlinear and prior.within is None and findings.plan.limits.known_to is None
+    # Rows behind Gaussian noise tell no more than each of them in noise of its own.
+    several = not findings.one_value and set(findings.pricing.laws) != {PublishedLaw.GAUSSIAN}
+    rows = max(1, findings.membership.contributions) if several else 1
+    return 0 if plain and limit is not None and found.kept(moved, prior.range, rows) >= limit else few
 
 
 def unused_categories(findings: Findings) -> int:
@@ -83,5 +89,12 @@ def looks_odd(findings: Findings) -> tuple[str, ...]:
             lines.append(
                 f"The values fill {percent(filled)} of the bounds. What remains is a share of the bounds: "
                 "with narrower ones it may be less."
+            )
+    if (population := findings.prior.population) is not None and found.counts.size:
+        covered = [population.covers(*ends) for ends in zip(found.low, found.high, strict=True)]
+        if strange := int(found.counts[~np.array(covered)].sum()):
+            lines.append(
+                f"{counted(strange, 'row')} hold values that {population.name} gives no weight. What remains "
+                "is an average over that population: is it that of these records?"
             )
     return tuple(lines)

@@ -63,7 +63,11 @@ def write(
 
 def _record(name: str, sql: str, reader: Any, hidden: Any) -> dict[str, Any]:
     inner, outer = reader._rewrite(sql)
-    mechanisms = reader._get_mechanisms(inner)
+    try:
+        mechanisms = reader._get_mechanisms(inner)
+    except ValueError as error:  # as for Gaussian noise on a sum of wide bounds
+        reason = str(error).partition("\n")[0][:200]
+        raise CannotExport(f"expected a query that SmartNoise has noise for, got: {reason}") from error
     if outer.having is not None or outer.limit is not None:
         raise CannotExport("expected a query without HAVING and LIMIT")
     rows = _rows(inner)
@@ -97,7 +101,8 @@ def _record(name: str, sql: str, reader: Any, hidden: Any) -> dict[str, Any]:
             raise CannotExport(
                 "groups are hidden where a noisy count is small; say hidden={name: [[group], …]}, or []"
             )
-        release["withhold"], facts["withhold"], about["hidden_by_noise"] = hidden, "stated", True
+        release |= {"withhold": hidden, "hidden_by_noise": True}
+        facts |= {"withhold": "stated", "hidden_by_noise": "read"}
     epsilon, delta = map(float, reader.get_privacy_cost(sql))
     about["privacy_parameters"] = {"epsilon": epsilon} | ({"delta": delta} if delta > 0 else {})
     data = _data(inner, rows, reader.metadata.m_tables.values(), set(summed), about)

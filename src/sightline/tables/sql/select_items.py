@@ -8,6 +8,7 @@ value of the secret can change, such as ``AVG(age)``, is public.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 
@@ -15,7 +16,7 @@ from sqlglot import exp
 
 from sightline.tables.membership import Computed
 from sightline.tables.sql.aggregates import Measure, RowCount, read_aggregate, refuse_aggregate
-from sightline.tables.sql.grammar import NUMBERS, refuse, shown
+from sightline.tables.sql.grammar import NUMBERS, WHOLE_NUMBERS, refuse, shown
 from sightline.tables.sql.grouping import aggregates_in, check_made_of_keys, key_text
 from sightline.tables.sql.rewritten import is_another_number
 from sightline.tables.sql.scope import Scope
@@ -72,7 +73,8 @@ def _innermost(node: exp.Expr) -> list[exp.Expr]:
 
 _WINDOW_PARTS = (
     exp.Window, exp.WindowSpec, exp.Order, exp.Ordered, exp.Sum, exp.Avg, exp.Min, exp.Max, exp.Lag, exp.Lead,
-    exp.FirstValue, exp.LastValue, exp.RowNumber, exp.Rank, exp.DenseRank, exp.Var,
+    exp.FirstValue, exp.LastValue, exp.RowNumber, exp.Rank, exp.DenseRank, exp.PercentRank,
+    exp.CumeDist, exp.Ntile, exp.Var,
 )  # fmt: skip
 
 
@@ -196,9 +198,11 @@ class _Steps:
         found = self.before(inner[0])
         if isinstance(node, exp.Cast):
             other = node.args["to"].this not in NUMBERS
-            return _and_then(found, f"CAST AS {node.args['to'].sql('duckdb')}", shows=other)
+            made = _and_then(found, f"CAST AS {node.args['to'].sql('duckdb')}", shows=other)
+            return self._rounded(made, node, after=found)
         if type(node) in _ONE_NUMBER and inner[0] is node.this:
-            return _and_then(found, _ONE_NUMBER[type(node)], shows=isinstance(node, exp.Nullif))
+            made = _and_then(found, _ONE_NUMBER[type(node)], shows=isinstance(node, exp.Nullif))
+            return self._rounded(made, node, after=found)
         _check_public(node, {**self.readings, id(inner[0]): next(iter(self.readings.values()))})
         first = inner[0] is node.this
         if type(node) not in _OPERATORS or (isinstance(node, exp.Div) and not first):
@@ -210,8 +214,20 @@ class _Steps:
         operator = _OPERATORS[type(node)]
         step = f"{operator} {shown(others[0])}" if first or operator != "-" else f"{shown(others[0])} -"
         made = _and_then(found, step, enlarges=self._enlarges(node, others[0]))
-        factor = found.factor * _factor(node, constant_of(others[0]))
-        return replace(made, factor=factor, per_row=found.per_row or self._per_row(node, others[0]))
+        times = _factor(node, constant_of(others[0]))
+        return replace(
+            made,
+            factor=found.factor * times,
+            per_row=found.per_row or self._per_row(node, others[0]),
+            rounded_to=found.rounded_to * times,
+        )
+
+    def _rounded(self, made: Computed, node: exp.Expr, *, after: Computed) -> Computed:
+        """The number with the step that a function or a cast rounds it to; a count is whole already."""
+        step = _rounding_step(node)
+        call = self.noisy.this if isinstance(self.noisy, exp.Filter) else self.noisy
+        whole = isinstance(call, _COUNTS) and not after.steps and step <= 1
+        return replace(made, rounded_to=made.rounded_to if whole else max(made.rounded_to, step))
 
     def _per_row(self, node: exp.Expr, other: exp.Expr) -> bool:
         """Whether a number is divided by COUNT(*): by at least as many rows as the aggregate has."""
@@ -236,6 +252,31 @@ def _factor(node: exp.Expr, constant: float | None) -> float:
     return abs(float(constant)) if isinstance(node, exp.Mul) else 1 / abs(float(constant))
 
 
+def _rounding_step(node: exp.Expr) -> float:
+    """The step that ROUND, FLOOR, CEIL or a cast rounds to; 0 if it does not round, infinite if unknown.
+
+    >>> from sqlglot import parse_one
+    >>> texts = ("ROUND(x, -3)", "FLOOR(x)", "CAST(x AS INT)", "CAST(x AS DECIMAL(9, 2))", "ABS(x)")
+    >>> [_rounding_step(parse_one(text)) for text in texts]
+    [1000.0, 1.0, 1.0, 0.01, 0.0]
+    """
+    digits: exp.Expr | None = None
+    if isinstance(node, exp.Cast):
+        to = node.args["to"]
+        if to.this in WHOLE_NUMBERS:
+            return 1.0
+        if to.this is not exp.DType.DECIMAL:
+            return 0.0
+        if len(to.expressions) == 2:
+            digits = to.expressions[1].this
+    elif isinstance(node, exp.Round | exp.Floor | exp.Ceil):
+        digits = node.args.get("decimals")
+    else:
+        return 0.0
+    after_point = 0.0 if digits is None else constant_of(digits)
+    return math.inf if after_point is None else 10.0**-after_point
+
+
 def _and_then(found: Computed, step: str, *, enlarges: bool = False, shows: bool = False) -> Computed:
     return replace(
         found,
@@ -252,9 +293,11 @@ def _divisor(node: exp.Expr) -> exp.Expr:
 
 
 _COUNTS: tuple[type[exp.Expr], ...] = (exp.Count, exp.CountIf)
+# Aggregates whose answer does not depend on the order of the rows, which may be that of the secret.
 _AGGREGATES: tuple[type[exp.Expr], ...] = (
     *_COUNTS, exp.Avg, exp.Sum, exp.Min, exp.Max, exp.Median, exp.Stddev, exp.StddevPop, exp.StddevSamp,
-    exp.Variance, exp.VariancePop,
+    exp.Variance, exp.VariancePop, exp.ApproxDistinct, exp.Quantile, exp.PercentileCont, exp.PercentileDisc,
+    exp.LogicalAnd, exp.LogicalOr, exp.Corr, exp.CovarPop, exp.CovarSamp, exp.Skewness, exp.Kurtosis,
 )  # fmt: skip
 
 
@@ -270,6 +313,13 @@ def read_public_aggregate(item: exp.Expr, *, scope: Scope, keys: Collection[str]
     inside = (exp.AggFunc, exp.Filter)
     keyed = [column for column in root.find_all(exp.Column) if column.find_ancestor(*inside) is None]
     single_count = len(calls) == 1 and isinstance(own[0], _COUNTS) and not keyed
+    ordered = [call for call in own if isinstance(call, exp.AggFunc) and type(call) not in _AGGREGATES]
+    if ordered and not _speaks_of_secret(plain, scope):
+        refuse(
+            "aggregates of public columns that do not depend on the order of the rows",
+            got=shown(ordered[0]),
+            fix="rows may be sorted by the secret: write MIN or MAX, or group by the column",
+        )
     if single_count or not all(type(call) in _AGGREGATES for call in own) or _speaks_of_secret(plain, scope):
         return None
     for call in calls:
@@ -286,10 +336,10 @@ def check_arguments(call: exp.Expr, scope: Scope) -> None:
     if isinstance(call, exp.Filter):
         scope.bind(call.expression.this)
         call = call.this
-    argument = call.this
-    parts = argument.expressions if isinstance(argument, exp.Distinct) else [argument]
-    for part in [*parts, *call.expressions]:
-        if part is not None and not isinstance(part, exp.Star):
+    for part in call.iter_expressions():
+        if isinstance(part, exp.Distinct | exp.Order | exp.Ordered):
+            check_arguments(part, scope)
+        elif not isinstance(part, exp.Star):
             scope.bind(part)
 
 
