@@ -288,8 +288,8 @@ def _priced_for(plan: Plan) -> str:
     """Whose rows the sensitivities are for."""
     if plan.privacy.sensitivity == "declared":
         return (
-            f"Sensitivities are declared: they hold for any record of {plan.data.max_rows_per_record:,} rows, "
-            "wherever these are."
+            f"Sensitivities are declared: they hold for any record of {plan.data.max_rows_per_record:,} "
+            "rows, wherever these are."
         )
     return (
         "Sensitivities are computed from the public memberships: they are those of this table's records, by "
