@@ -33,7 +33,7 @@ from sightline.progress import report
 Arrays = dict[str, Any]  # what a pass returns, by name
 WholeArray = NDArray[Any]  # whole numbers of any width
 BoolArray = NDArray[np.bool_]
-_TOGETHER = 1 << 20  # numbers that a pass looks up at a time: what fits the cache of a core, and no less
+_TOGETHER = 1 << 21  # numbers that a pass looks up at a time: what fits the cache of a core, and no less
 MANY_ROWS = (
     48  # columns from which a person's sharpest feature is one eigenvalue, not a matrix over the columns
 )
