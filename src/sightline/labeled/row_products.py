@@ -195,6 +195,8 @@ class _Lines:
         table = sparse.csr_array((values, self.rows.ravel(), ends), shape=(len(self.rows), size))
         if dense and wide:
             lines = table.toarray()
+            if bool(np.all(counts == 1)):  # BLAS squares a matrix faster than it multiplies two
+                return (lines.T @ lines)[:-1, :-1]
             return (lines.T @ (lines * counts[:, None]))[:-1, :-1]
         scaled = values * np.repeat(counts, width)
         weighted = sparse.csr_array((scaled, self.rows.ravel(), ends), shape=table.shape)

@@ -120,6 +120,18 @@ class UnitBlock:
             kinds=np.arange(self.times.size),
         )
 
+    def rows_apart(self, each: int) -> UnitBlock:
+        """Every row of a person, of so many columns, as a kind of its own."""
+        lines, width = self.times.size // each, self.rows.shape[2]
+        return UnitBlock(
+            rows=self.rows.reshape(lines, each, width),
+            weights=None if self.weights is None else self.weights.reshape(lines, each, width),
+            times=self.times.reshape(lines, each),
+            people=np.ones(lines, dtype=np.intp),
+            alike=np.ones(lines),
+            kinds=np.arange(lines),
+        )
+
     def only(self, kinds: IndexArray) -> UnitBlock:
         """Some of the kinds."""
         own = {name: getattr(self, name)[kinds] for name in ("rows", "times", "people", "alike", "kinds")}
@@ -133,12 +145,15 @@ class UnitBlock:
         return sparse.csr_array((entries, self.rows.ravel(), ends), shape=(lines, numbers + 1))
 
     def dense(self, numbers: int) -> FloatArray:
-        """Rows × (kinds × columns) of the columns √times a, with a last row of zeros."""
-        table = np.zeros((numbers + 1, self.times.size))
-        lines = np.repeat(np.arange(self.times.size), self.rows.shape[2])
-        table[self.rows.ravel(), lines] = self.scaled.ravel()
-        table[numbers] = 0.0
-        return table
+        """Rows × (kinds × columns) of the columns √times a, with a last row of zeros. Made once."""
+        made = self.__dict__.get("_dense")
+        if made is None:
+            made = np.zeros((numbers + 1, self.times.size))
+            lines = np.repeat(np.arange(self.times.size), self.rows.shape[2])
+            made[self.rows.ravel(), lines] = self.scaled.ravel()
+            made[numbers] = 0.0
+            self.__dict__["_dense"] = made
+        return np.asarray(made)
 
     def sums(self, of_rows: FloatArray, power: int) -> FloatArray:
         """For every column a the sum of w |a|^power over its rows, with w a number for every row."""
@@ -162,10 +177,12 @@ class UnitBlock:
         diagonal.
         """
         kinds, columns, width = self.rows.shape
+        diagonal = matrix.ndim == 1
+        if diagonal and columns == 1:
+            return self.sums(matrix[:-1], 2)[:, :, None] * self.times[:, :, None]
         # A product with the dense columns costs their length; looking up pairs costs the square of their
         # rows.
-        diagonal = matrix.ndim == 1
-        if columns * width**2 > 8 * len(matrix) and not (diagonal and columns == 1):
+        if columns * width**2 > 8 * len(matrix):
             B = self.dense(len(matrix) - 1)
             right = matrix[:, None] * B if diagonal else matrix @ B
             if columns == 1:
@@ -200,8 +217,7 @@ class UnitBlock:
         ends = [(int(slot.min()), int(slot[slot < len(matrix) - 1].max(initial=-1))) for slot in slots]
         for p, first in enumerate(slots):
             for q, second in enumerate(slots[: p + 1]):
-                apart = ends[p][0] > ends[q][1] or ends[q][0] > ends[p][1] or slots.shape[1] == 1
-                if p == q or not apart:  # no column has a row twice
+                if ends[p][0] <= ends[q][1] and ends[q][0] <= ends[p][1]:
                     yield p, q, np.where(first[:, None] == second, matrix[first][:, None], 0.0)
 
 
@@ -288,6 +304,8 @@ class Units:
     @cached_property
     def groups(self) -> IndexArray:
         """For every row of a kind a number that those with the same columns share."""
+        if self.distinct:
+            return np.arange(len(self.rows) // self.each)
         lines = self.rows.reshape(len(self.rows) // self.each, -1)
         tables = (lines,) if self.weights is None else (lines, self.weights.reshape(lines.shape))
         # Sorted by a sum that equal columns share; then neighbours are compared entry by entry.
