@@ -68,7 +68,7 @@ def derived_columns(
     found = []
     for place, name in enumerate(texts):
         column = answer[f"c{place}"]
-        there = np.equal(column, column).astype(np.bool_) & np.not_equal(column, None).astype(np.bool_)
+        there = _there(column)
         values = secret[there], column[there], _codes(codes[there]), record[there]
         patterns = _patterns(*values, ordered=ordered) if there.any() else []
         shown = [one for one in patterns if one.chance < log(one.alarm / len(texts))]
@@ -126,10 +126,17 @@ def _patterns(
     return [*found, _Pattern(figure=figure, chance=chance, exact=True)]
 
 
+def _there(values: NDArray[np.generic]) -> NDArray[np.bool_]:
+    """Where there is a value: neither NULL nor not a number."""
+    if values.dtype != np.object_:
+        return np.asarray(np.equal(values, values), dtype=np.bool_)
+    return np.array([value is not None and value == value for value in values.tolist()], dtype=np.bool_)
+
+
 def _codes(values: NDArray[np.generic]) -> IndexArray:
     """Equal values by equal whole numbers from 0 on, without gaps."""
     if values.dtype != np.object_:
-        return np.unique(values, return_inverse=True, equal_nan=False)[1].ravel()
+        return np.asarray(np.unique(values, return_inverse=True, equal_nan=False)[1].ravel(), dtype=np.intp)
     numbers: dict[object, int] = {}
     return np.array([numbers.setdefault(value, len(numbers)) for value in values.tolist()], dtype=np.intp)
 
