@@ -358,7 +358,8 @@ def _about_noise(pricing: Pricing) -> list[str]:
     if PublishedLaw.GEOMETRIC in laws:
         lines.append(
             "Geometric noise: of two values an answer tells no more than the Gaussian one that it counts as "
-            "in lower ends; that has up to 1.6 times the information of Laplace noise, where noise is large."
+            "in lower ends; that has up to 1.6 times the information of Laplace noise, where noise is large. "
+            "Of whole numbers it counts as Laplace noise of its scale."
         )
     if PublishedLaw.NONE in laws:
         lines.append(
@@ -372,12 +373,11 @@ def _uneven_rows(people: PersonTable | None) -> list[str]:
     """Gaps, and times that somebody has two rows for."""
     if people is None:
         return []
-    lines, rows = [], people.rows_of_kind
-    least, most = int(rows.min()), int(rows.max())
-    if least < most:
-        fewer = int(people.persons[rows < most].sum())
+    lines, total, most = [], sum(people.by_rows.values()), max(people.by_rows, default=0)
+    if len(people.by_rows) > 1:
+        fewer = total - people.by_rows[most]
         lines.append(
-            f"Records have {least:,} to {most:,} rows: {fewer:,} of {int(people.persons.sum()):,} have fewer "
+            f"Records have {min(people.by_rows):,} to {most:,} rows: {fewer:,} of {total:,} have fewer "
             "than the most. A row that is missing is known to be missing."
         )
     if people.repeated is not None:

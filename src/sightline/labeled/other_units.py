@@ -76,6 +76,12 @@ def among_alike(units: UnitStore) -> FloatArray:
     return units.among_alike if isinstance(units, Units) else np.asarray(1 - 1 / units.alike)
 
 
+def with_alike(units: UnitStore, noise: RowNoise, lower: FloatArray, upper: FloatArray) -> FloatArray:
+    """Lower ends of all units, not below what remains because nothing tells their rows from others."""
+    among = among_alike(units)[:, None] * noise.share
+    return np.minimum(np.maximum(lower, among), upper)
+
+
 def with_chords(design: Design, lower: FloatArray, upper: FloatArray) -> FloatArray:
     """Lower ends of units of one row, improved by lines through the rows where brackets are wide."""
     prior, number = design.prior.target, len(design.units)

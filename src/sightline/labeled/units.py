@@ -287,10 +287,16 @@ class Units:
         """Of every kind, the rows of all persons that nothing published tells from its first one."""
         if self.distinct or not len(self):
             return self.people.astype(np.float64)
-        group = self.groups
-        number = np.repeat(self.people, np.diff(self.starts))[:: self.each] * self.times[:: self.each]
-        total = np.bincount(group, number)[group[self.starts[:-1] // self.each]]
-        return np.asarray(total)
+        return np.asarray(self.group_rows[self.groups[self.starts[:-1] // self.each]])
+
+    @cached_property
+    def group_rows(self) -> FloatArray:
+        """By the numbers of :attr:`groups`, how many rows of all persons have these columns.
+
+        Of units that are some of many, those of all are given: more rows are alike than are here.
+        """
+        each = np.repeat(self.people, np.diff(self.starts))[:: self.each] * self.times[:: self.each]
+        return np.bincount(self.groups, each).astype(np.float64)
 
     @cached_property
     def among_alike(self) -> FloatArray:
@@ -302,9 +308,8 @@ class Units:
         """
         if not len(self):
             return np.zeros(0)
-        own, group = self.times[:: self.each], self.groups
-        total = np.bincount(group, np.repeat(self.people, np.diff(self.starts))[:: self.each] * own)
-        return np.asarray(1 - np.maximum.reduceat(own / total[group], self.starts[:-1] // self.each))
+        shares = self.times[:: self.each] / self.group_rows[self.groups]
+        return np.asarray(1 - np.maximum.reduceat(shares, self.starts[:-1] // self.each))
 
     @cached_property
     def groups(self) -> IndexArray:
@@ -414,12 +419,14 @@ class Units:
                     kinds=own,
                 )
 
+    def every_block(self) -> Iterator[UnitBlock | PanelBlock]:
+        """All kinds, each in the block that a pass reads it in."""
+        return itertools.chain(self.blocks(most_columns=MANY_ROWS), self.panels())
+
     def run(self, reduction: UnitReduction) -> Arrays:
         """One pass."""
         parts, done = [], 0
-        few = self.blocks(most_columns=MANY_ROWS)
-        blocks: Iterator[UnitBlock | PanelBlock] = itertools.chain(few, self.panels())
-        for block in blocks:
+        for block in self.every_block():
             report("reading the units", done / len(self))
             parts.append(reduction.of_block(block))
             done += len(block)
