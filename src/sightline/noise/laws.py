@@ -72,11 +72,6 @@ class Noise(ABC):
         return GaussianNoise(stddevs=np.sqrt(self.excess) * self.scales)
 
     @property
-    def information_weights(self) -> FloatArray:
-        """The Fisher information that each answer with independent noise carries about its mean."""
-        return np.asarray(self.scales**-2.0)
-
-    @property
     def whitener(self) -> FloatArray:
         """The matrix W, lower triangular; zero rows for answers whose noise others determine."""
         return np.diag(1 / self.scales)
@@ -226,10 +221,6 @@ class CorrelatedNoise(Noise):
     @property
     def scales(self) -> FloatArray:
         raise InvalidNoise("expected independent noise, got correlated noise; account for it as one release")
-
-    @property
-    def information_weights(self) -> FloatArray:
-        raise InvalidNoise("expected independent noise, got correlated noise; use whitener")
 
     @property
     def whitener(self) -> FloatArray:

@@ -62,14 +62,13 @@ class Evidence(Enum):
 class Rank:
     """The rank of a set of rows, and the evidence for it.
 
-    For real-valued rows ``smallest_kept`` is a lower bound on the smallest singular value that counts, and
-    ``largest_dropped`` an upper bound on the largest that does not. Both are relative to the largest.
+    For real-valued rows ``smallest_kept`` is a lower bound on the smallest singular value that counts,
+    relative to the largest.
     """
 
     rank: int
     evidence: Evidence
     smallest_kept: float = 1.0
-    largest_dropped: float = 0.0
 
     @property
     def decided(self) -> bool:
@@ -129,18 +128,18 @@ def numerical_rank(matrix: FloatArray) -> tuple[Rank, IndexArray]:
     return decision, order[: decision.rank].astype(np.intp)
 
 
-def gap_rank(triangle: FloatArray, *, size: int, largest: float, rank: int | None = None) -> Rank:
-    """The rank by the gap in R of a pivoted QR; for a known ``rank``, only the evidence.
+def gap_rank(triangle: FloatArray, *, size: int, largest: float) -> Rank:
+    """The rank by the gap in R of a pivoted QR.
 
     ``size`` is the larger side of the matrix that was factorised and ``largest`` bounds its largest singular
     value.
     """
     squares = np.sum(triangle**2, axis=1)
     tails = np.sqrt(np.append(np.cumsum(squares[::-1])[::-1], 0.0)) / largest  # ‖R22‖_F at each r
-    count = int(np.argmax(tails <= missing(size))) if rank is None else rank
+    count = int(np.argmax(tails <= missing(size)))
     smallest = smallest_singular(triangle[:count, :count]) / largest
     evidence = Evidence.GAP if smallest > present(size) else Evidence.NONE
-    return Rank(rank=count, evidence=evidence, smallest_kept=smallest, largest_dropped=float(tails[count]))
+    return Rank(rank=count, evidence=evidence, smallest_kept=smallest)
 
 
 def proves_independent(triangle: FloatArray, *, lines: int, lengths: FloatArray | None = None) -> bool:

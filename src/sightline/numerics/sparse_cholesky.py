@@ -277,12 +277,8 @@ class SelectedInverse:
     values: FloatArray  # in the order of the matrix's entries
     trace: float  # of the inverse of the scaled matrix
     relative_error: float
-    """A bound for every quadratic form whose rows all meet in the pattern; infinite: nothing is proved."""
-
-    @property
-    def proves_independence(self) -> bool:
-        """Whether the kept rows are proved independent."""
-        return math.isfinite(self.relative_error)
+    """A bound for every quadratic form whose rows all meet in the pattern. Finite: the kept rows are proved
+    independent; infinite: nothing is proved."""
 
 
 @one_blas_thread()
