@@ -55,7 +55,7 @@ _MOST_MOVED = (0, 3, 2)  # other rows in which two worlds differ, for one, two, 
 _MOST_DIRECTIONS = 400  # the nearest ones of a row and value
 _MOST_ROWS = 8  # of a unit
 _LEAST_RISK = 1e-6  # pairs that keep less are not worth while
-_WIDE = 1.02
+_WIDE = 1.001
 
 
 def with_small_worlds(design: Design, lower: FloatArray, upper: FloatArray) -> tuple[FloatArray, FloatArray]:
