@@ -174,10 +174,10 @@ class _Coins:
             hidden = np.stack([others, np.full(targets.size, float(_MOST_RECTANGLES))], axis=1)
             chances = np.array([self.active, 2.0 * self.categories**-3.0])
             chances = np.broadcast_to(chances, hidden.shape)
-            more = _best(np.ones_like(hidden), hidden, chances) > known
+            some = np.flatnonzero(_best(np.ones_like(hidden), hidden, chances) > known)
             hidden[:, 1] = 0.0
-            if more.any():
-                hidden[more, 1] = self._rectangles(targets[more])
+            if some.size:
+                hidden[some, 1] = self._rectangles(targets[some])
             found = np.maximum(found, _best(np.ones_like(hidden), hidden, chances))
         return found * (1 - MARGIN - _ROUNDING)
 
@@ -337,7 +337,8 @@ class _Coins:
             return found
         if kinds**2 * width**2 <= 2 * _MOST_FLOWS:
             pairs = itertools.combinations(range(width), 2)
-            return np.max([_disjoint_rectangles(keys, counts, targets, pair) for pair in pairs], axis=0)
+            flows = [_disjoint_rectangles(keys, counts, targets, pair) for pair in pairs]
+            return np.asarray(np.max(flows, axis=0))
         whole = _mixed(keys).sum(axis=1)
         order = np.argsort(whole, kind="stable")
         for x, y in itertools.combinations(range(width), 2):
