@@ -29,7 +29,7 @@ def best_time(job: Callable[[], object], repeats: int) -> float:
     return min(times)
 
 
-def loop(stddevs: np.ndarray, answers: np.ndarray, starts: list[list[np.ndarray]]) -> np.ndarray:
+def loop(stddevs: np.ndarray, answers: np.ndarray, starts: list[np.ndarray]) -> np.ndarray:
     """What one would write first: every trial and every start through L-BFGS-B, with the gradient."""
     orders = np.arange(1, answers.shape[1] + 1)[:, None]
     best = np.full(len(answers), np.inf)
@@ -41,7 +41,7 @@ def loop(stddevs: np.ndarray, answers: np.ndarray, starts: list[list[np.ndarray]
             return float(r @ r), -2 * r @ slopes
 
         for start in starts:
-            x0 = np.array([column[trial] for column in start])
+            x0 = start[:, trial]
             found = minimize(objective, x0, jac=True, method="L-BFGS-B", bounds=[BOX] * x0.size)
             best[trial] = min(best[trial], found.fun)
     return best
@@ -61,13 +61,13 @@ def compare(values: tuple[float, ...], releases: int, epsilon: float) -> None:
     model = model_of(transcript.queries, transcript.law)
     ours = attack.fit(model, answers, box=BOX).objective
     fast = best_time(lambda: attack.fit(model, answers, box=BOX), 5)
-    starts = attack.begin(model, answers[:LOOPED], box=BOX)
+    starts = attack.begin(model, answers[:LOOPED].T, box=BOX)
     began = time.perf_counter()
     theirs = loop(np.sqrt(np.diag(transcript.law.covariance)), answers[:LOOPED], starts)
     slow = (time.perf_counter() - began) * TRIALS / LOOPED
     gap = ours[:LOOPED] - theirs
     worse, better = int(np.sum(gap > 1e-8)), int(np.sum(gap < -1e-8))
-    one = best_time(lambda: model.local(list(answers[:, : len(values)].T), list(answers.T)), 5)
+    one = best_time(lambda: model.local(answers[:, : len(values)].T, answers.T), 5)
     print(
         f"m = {len(values)}, L = {releases}, epsilon {epsilon:g}: {TRIALS} trials, {len(starts)} starts each"
     )

@@ -10,8 +10,7 @@ import numpy as np
 
 from sightline.attacks import starts
 from sightline.attacks.estimates import AttackStatus, Estimates, box_of, checked_answers, checked_box
-from sightline.attacks.mle import sort_together
-from sightline.attacks.model import columns_of, model_of, stacked
+from sightline.attacks.model import model_of
 from sightline.errors import require
 
 if TYPE_CHECKING:
@@ -48,48 +47,30 @@ class ProjectedAdam:
         model = model_of(transcript.queries, transcript.law)
         box = box_of(transcript, self.box)
         m, trials = model.unknowns, int(checked.shape[0])
-        columns = columns_of(checked)
-        zero = 0.0 * columns[0]
         points = starts.grid_points(m, box=box, exchangeable=model.exchangeable)
-        spread = starts.spread_out(points, self.grid)
-        begun = [[zero + value for value in point] for point in points[spread].tolist()]
-        inverse = starts.algebraic(model, columns)
+        begun = [np.tile(point[:, None], trials) for point in points[starts.spread_out(points, self.grid)]]
+        inverse = starts.algebraic(model, checked.T)
         if inverse is not None:
             begun.append(inverse)
-        whitened = [np.concatenate([z] * len(begun)) for z in model.whiten(columns)]
-        u = [np.clip(np.concatenate([start[k] for start in begun]), *box) for k in range(m)]
-        first = [0.0 * u[0]] * m
-        second = [0.0 * u[0]] * m
+        whitened = np.tile(model.whiten(checked.T), len(begun))
+        u = np.clip(np.concatenate(begun, axis=1), *box)
+        first, second = np.zeros((2, *u.shape))
         local = model.local(u, whitened)
-        best, objective = list(u), local.objective
+        best, objective = u, local.objective
         for step in range(1, self.steps + 1):
-            g = local.gradient
-            first = [_FADE_FIRST * first[k] + (1 - _FADE_FIRST) * g[k] for k in range(m)]
-            second = [_FADE_SECOND * second[k] + (1 - _FADE_SECOND) * g[k] * g[k] for k in range(m)]
+            first = _FADE_FIRST * first + (1 - _FADE_FIRST) * local.gradient
+            second = _FADE_SECOND * second + (1 - _FADE_SECOND) * local.gradient**2
             rise, scale = 1 / (1 - _FADE_FIRST**step), 1 / (1 - _FADE_SECOND**step)
-            u = [
-                np.clip(
-                    u[k] - self.stepsize * rise * first[k] / (np.sqrt(scale * second[k]) + _EPSILON), *box
-                )
-                for k in range(m)
-            ]
+            u = np.clip(u - self.stepsize * rise * first / (np.sqrt(scale * second) + _EPSILON), *box)
             local = model.local(u, whitened)
             better = local.objective < objective
-            objective = np.where(better, local.objective, objective)
-            best = [np.where(better, new, old) for new, old in zip(u, best, strict=True)]
-        found = [*best, objective]
-        kept = [column[:trials] for column in found]
-        for i in range(1, len(begun)):
-            other = [column[i * trials : (i + 1) * trials] for column in found]
-            better = other[m] < kept[m]
-            kept = [np.where(better, new, old) for new, old in zip(other, kept, strict=True)]
-        values = kept[:m]
-        if model.exchangeable:
-            sort_together(values)
+            objective, best = np.where(better, local.objective, objective), np.where(better, u, best)
+        kept = np.argmin(objective.reshape(-1, trials), axis=0) * trials + np.arange(trials)
+        values = best[:, kept]
         return Estimates(
-            values=stacked(values),
+            values=(np.sort(values, axis=0) if model.exchangeable else values).T,
             targets=model.records,
             unlabeled=model.exchangeable,
-            status=0 * (kept[m] == kept[m]) + int(AttackStatus.SOLVED),
-            objective=kept[m],
+            status=np.full(trials, AttackStatus.SOLVED),
+            objective=objective[kept],
         )

@@ -153,11 +153,12 @@ def _audit_streamed(
     with closing(table.store):
         table = replace(table, membership=replace(table.membership, device=device))
         findings = find_streamed(session.plan, table, report, most=max(MOST_KEPT, top))
-        _rules(session, findings)  # they are refused
+        rules = _rules(session, findings, table)
         report("describing what is exposed", 0.0)
         membership = findings.membership
         totals = streamed_totals(session, table, membership)
-        result = assemble(findings, top=top, names=names, keys=session.keys(membership), totals=totals)
+        keys = session.keys(membership)
+        result = assemble(findings, top=top, names=names, keys=keys, totals=totals, rules=rules)
         return result.complete()  # nothing is left that takes another pass
 
 
@@ -186,12 +187,14 @@ def _coarser(session: Session, findings: Findings) -> tuple[Change, ...]:
     return coarser_groups(session, findings)
 
 
-def _rules(session: Session, findings: Findings) -> RulesReport | None:
+def _rules(session: Session, findings: Findings, table: StreamedTable | None = None) -> RulesReport | None:
     if not session.plan.rules.given:
         return None
     from sightline.auditing.rules import rules_report
+    from sightline.tables.overlaps import PeopleInStore
 
-    return rules_report(findings, session.values)
+    behind = None if table is None else PeopleInStore(table=table, progress=report)
+    return rules_report(findings, session.contributions, behind)
 
 
 def _design_noise(findings: Findings, common: Change | None) -> tuple[Change, ...]:

@@ -11,7 +11,7 @@ import click
 
 from sightline.errors import InvalidInput, SightlineError, require
 from sightline.format import count
-from sightline.report.streams import print_json, print_lines
+from sightline.report.streams import harmless_json, print_json, print_lines
 
 if TYPE_CHECKING:
     from sightline.auditing.query_files import GivenPlan
@@ -37,7 +37,7 @@ LIBRARIES = ("opendp", "smartnoise", "tumult", "dp_accounting")
 def check(plans: tuple[str, ...], schema: bool, record_schema: bool, registry: bool, shown: str) -> int:
     """Check plans: their fields, the columns of their tables, and their SQL. No row is read.
 
-    Of release records the fields are checked.
+    Of release records the fields are checked, and that their SQL is a query.
     """
     from sightline.auditing import reading, records
 
@@ -48,7 +48,7 @@ def check(plans: tuple[str, ...], schema: bool, record_schema: bool, registry: b
         raise click.UsageError("expected a plan file, got none; or ask for --schema")
     if registry:
         require(len(plans) == 1, "--registry with one release record", got=f"{len(plans)} files")
-        print_json(records.registry_entry(records.read_record(plans[0])))
+        print(harmless_json(records.registry_text(records.read_record(plans[0]))))
         return 0
     from sightline import jobs
 
@@ -56,7 +56,9 @@ def check(plans: tuple[str, ...], schema: bool, record_schema: bool, registry: b
     for plan in plans:
         try:
             if plan.casefold().endswith(".json"):
-                good = records.read_record(plan).summary
+                record = records.read_record(plan)
+                records.check_query(record, Path(plan).name[:60])
+                good = record.summary
             else:
                 good = f"a good plan, with {count(len(jobs.check(plan).releases), 'release')}"
         except SightlineError as error:

@@ -68,10 +68,9 @@ def test_beyond_six_values_exchanges_of_two_improve_the_labels() -> None:
     truth = np.array([0.9, -0.7, 0.3, -0.2, 0.6, 0.05, -0.95])
     answers = noisy(transcript, truth, 4, seed=2)
     wrong = truth[[0, 1, 2, 4, 3, 5, 6]]
-    columns = [np.full(4, value) for value in wrong]
-    starts = search_starts.reordered(model, model.whiten(list(answers.T)), columns)
+    starts = search_starts.reordered(model, model.whiten(answers.T), np.tile(wrong[:, None], 4))
     assert len(starts) == 8
-    assert np.stack(starts[0], axis=1) == pytest.approx(np.tile(truth, (4, 1)))
+    assert pytest.approx(np.tile(truth, (4, 1))) == starts[0].T
 
 
 @pytest.mark.slow
@@ -91,13 +90,10 @@ def test_the_best_orders_come_first() -> None:
     model = model_of(transcript.queries, transcript.law)
     assert search_starts.needs_labels(model)
     answers = noisy(transcript, [0.8, 0.1, -0.5], 20)
-    z = model.whiten(list(answers.T))
-    starts = search_starts.reordered(model, z, [np.full(20, value) for value in (-0.5, 0.1, 0.8)])
+    z = model.whiten(answers.T)
+    starts = search_starts.reordered(model, z, np.tile([[-0.5], [0.1], [0.8]], 20))
     assert len(starts) == 5, "all orders but the given one"
-    objectives = [
-        np.sum([(a - p) ** 2 for a, p in zip(z, model.whiten(model.expected(start)), strict=True)], axis=0)
-        for start in starts
-    ]
+    objectives = [np.sum((z - model.whiten(model.expected(start))) ** 2, axis=0) for start in starts]
     assert np.all(np.diff(np.stack(objectives), axis=0) >= 0)
 
 

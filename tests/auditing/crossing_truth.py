@@ -144,12 +144,15 @@ class Truth:
         sharp = np.sqrt(np.sum((reach / self.scales) ** 2 * self.copies, axis=1)) / (BOUNDS[1] - BOUNDS[0])
         return bool(np.any(sharp * gap > 0.8) or not self.linear.all())
 
-    def features(self, person: str) -> dict[str, np.ndarray]:
-        """What is asked of a person: each coordinate, and several together; of categories, each of them."""
+    def features(self, person: str, yes: np.ndarray | None = None) -> dict[str, np.ndarray]:
+        """What is asked of a person: each coordinate, and several together; of categories, each of them.
+
+        Of a yes-or-no question, whether it is ``yes``, node by node.
+        """
         values, _ = self.crossing.nodes
         own = self.crossing.persons[person]
-        kinds = {"": values}
-        if self.crossing.kind == "category":
+        kinds = {"": values if yes is None else yes.astype(float)}
+        if self.crossing.kind == "category" and yes is None:
             kinds = {name: np.equal(values, i).astype(float) for i, name in enumerate(self.crossing.levels)}
         found: dict[str, np.ndarray] = {}
         for name, kind in kinds.items():

@@ -8,7 +8,7 @@ of a world come from DuckDB.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from random import Random
 from typing import Any
@@ -17,11 +17,17 @@ import duckdb
 import numpy as np
 import pyarrow
 
+from sightline.auditing.population import Population
+
 CATEGORIES = ("a", "b", "c")
 BOUNDS = (0.0, 10.0)
 ACCEPTED = ["dropped", "published_but_dropped", "groups", "homogeneous", "few_values", "values", "local"]
 ACCEPTED += ["undecided", "noise_first", "empty"]
 NODES = 14  # of the quadrature over a number's prior
+# Even draws in two bins, and one value in between; how many of the nodes are in each.
+POPULATION = Population("population.csv", ((0.0, 2.0, 5.0), (3.0, 3.0, 2.0), (4.0, 10.0, 3.0)))
+_IN_BINS = (4, 1, 9)
+PRIORS: list[Any] = ["uniform", "cos2", "two-point", POPULATION]
 _TYPES = {"number": pyarrow.float64(), "boolean": pyarrow.bool_(), "category": pyarrow.string()}
 
 Line = tuple[Any, ...]
@@ -49,6 +55,7 @@ class Crossing:
     kind: str  # number, boolean or category
     asked: tuple[Asked, ...]
     known: tuple[bool, ...]  # row by row
+    counts: bool = False  # whether every number is a count, so that noise may be discrete
 
     def complete(self, secrets: Sequence[Any] | None = None) -> dict[str, Any]:
         """The plan with its table."""
@@ -93,6 +100,8 @@ class Crossing:
     @cached_property
     def nodes(self) -> tuple[np.ndarray, np.ndarray]:
         """Values of a coordinate and their chances: all of them, or a quadrature of a number's prior."""
+        if self.kind == "number" and self.plan["attacker"]["prior"] == POPULATION:
+            return _nodes_of_population()
         if self.kind == "number" and self.prior != "two-point":
             places, weights = np.polynomial.legendre.leggauss(NODES)
             weights = weights / 2 if self.prior == "uniform" else weights * np.cos(np.pi / 2 * places) ** 2
@@ -116,21 +125,38 @@ class Crossing:
         return found
 
 
+def _nodes_of_population() -> tuple[np.ndarray, np.ndarray]:
+    """The nodes of each bin, and their chances."""
+    values, chances = [], []
+    for (low, high, weight), count in zip(POPULATION.bins, _IN_BINS, strict=True):
+        places, weights = np.polynomial.legendre.leggauss(count)
+        values.append(low + (high - low) * (places + 1) / 2)
+        chances.append(weight * weights / 2)
+    return np.concatenate(values), np.concatenate(chances) / sum(weight for _, _, weight in POPULATION.bins)
+
+
 class Engine:
     """Runs raw SQL on the table of a crossing with any secrets."""
 
     def __init__(self) -> None:
         self.connection = duckdb.connect(config={"threads": 1})
+        self.told: dict[tuple[Any, ...], Answer] = {}  # of the last table, by its secrets
+        self.about: object = None  # the columns of that table
 
     def answers(self, crossing: Crossing, secrets: Sequence[Any] | None = None) -> Answer:
-        """What the releases answer, withheld lines left out."""
-        self.hold(crossing.table(secrets))
-        return {
-            (place, line[: asked.keys]): line[asked.keys :]
-            for place, asked in enumerate(crossing.asked)
-            for line in self.connection.execute(asked.sql).fetchall()
-            if line[: asked.keys] not in asked.withheld
-        }
+        """What the releases answer, withheld lines left out. Plans about one table ask the same again."""
+        if self.about is not crossing.columns:
+            self.told, self.about = {}, crossing.columns
+        key = tuple(crossing.columns["x"] if secrets is None else secrets)
+        if key not in self.told:
+            self.hold(crossing.table(secrets))
+            self.told[key] = {
+                (place, line[: asked.keys]): line[asked.keys :]
+                for place, asked in enumerate(crossing.asked)
+                for line in self.connection.execute(asked.sql).fetchall()
+                if line[: asked.keys] not in asked.withheld
+            }
+        return self.told[key]
 
     def hold(self, table: pyarrow.Table) -> None:
         """Make a table the one that is called data."""
@@ -162,27 +188,51 @@ def drawn(draw: Random) -> Crossing:
         columns["x"] = [None if who == lost and draw.random() < 0.7 else x for who, x in _pairs(columns)]
     known = _known(draw, owners)
     columns["k"] = [int(one) for one in known]
-    law = draw.choice(["gaussian"] * 3 + ["laplace", "mixed", "mixed", "whole", "exact", "budget", "budget"])
-    if law == "exact" and values == "independent":
-        law = "mixed"  # no bound is proved for several rows behind a number without noise
+    law = _law(draw, values, counts=True)
     weights = draw.random() < 0.3
-    parts = [_release(draw, columns, kind, law, weights) for _ in range(draw.choice([1, 1, 2, 3]))]
+    parts = tuple(_release(draw, columns, kind, law, weights) for _ in range(draw.choice([1, 1, 2, 3])))
     data: dict[str, Any] = {"record": "who", "secret": "x"}
-    attacker: dict[str, Any] = {"knows": ["k = 1"]} if any(known) else {}
     match kind:
         case "number":
             data |= {"bounds": list(BOUNDS)}
-            attacker["prior"] = draw.choice(["uniform", "cos2", "two-point"])
         case "boolean":
             data["kind"] = "boolean"
         case _:
             data["categories"] = list(CATEGORIES)
     if values is not None:
         data |= {"values": values, "max_rows_per_record": max(2, *map(owners.count, owners))}
+    bare = Crossing(
+        plan={"data": data}, columns=columns, kind=kind, asked=parts, known=known, counts=law == "whole"
+    )
+    return _with_noise(draw, bare, law)
+
+
+def with_other_noise(draw: Random, crossing: Crossing) -> Crossing:
+    """The same table and SQL with other noise, another prior or budget, and another limit."""
+    law = _law(draw, crossing.plan["data"].get("values"), counts=crossing.counts)
+    changed = _with_noise(draw, crossing, law)
+    if "empty" in crossing.plan["limits"]["accept"]:  # whether releases may be empty is asked of the table
+        changed.plan["limits"]["accept"] = [*{*changed.plan["limits"]["accept"], "empty"}]
+    return changed
+
+
+def _law(draw: Random, values: str | None, *, counts: bool) -> str:
+    law = draw.choice(["gaussian"] * 3 + ["laplace", "mixed", "mixed", "whole", "exact", "budget", "budget"])
+    if (law == "exact" and values == "independent") or (law == "whole" and not counts):
+        law = "mixed"  # no bound is proved for several rows behind a number without noise
+    return law
+
+
+def _with_noise(draw: Random, crossing: Crossing, law: str) -> Crossing:
+    """The plan for the releases of a crossing, with noise that is drawn."""
+    asked = tuple(_noisy(draw, one, crossing, law) for one in crossing.asked)
+    attacker: dict[str, Any] = {"knows": ["k = 1"]} if any(crossing.known) else {}
+    if crossing.kind == "number":
+        attacker["prior"] = draw.choice(PRIORS)
     plan: dict[str, Any] = {
-        "data": data,
+        "data": crossing.plan["data"],
         "attacker": attacker,
-        "release": [{"name": f"r{place}", **stated} for place, (_, stated) in enumerate(parts)],
+        "release": [_stated(place, one, law) for place, one in enumerate(asked)],
         "limits": {
             "remaining_uncertainty": draw.choice([0.999, 0.999, 0.9, 0.5, 0.1]),
             "accept": ACCEPTED if draw.random() < 0.7 else draw.sample(ACCEPTED, 3),
@@ -191,8 +241,32 @@ def drawn(draw: Random) -> Crossing:
     if law == "budget":
         rule = draw.choice(["zcdp", "gaussian-dp", "basic", "advanced", "renyi", "laplace"])
         plan["privacy"] = {"epsilon": draw.choice([0.5, 3.0, 10.0]), "delta": 1e-5, "accountant": rule}
-    asked = tuple(one for one, _ in parts)
-    return Crossing(plan=plan, columns=columns, kind=kind, asked=asked, known=known)
+    return replace(crossing, plan=plan, asked=asked)
+
+
+def _noisy(draw: Random, asked: Asked, crossing: Crossing, law: str) -> Asked:
+    stddev = draw.uniform(1.6, 4.0) if law in ("whole", "exact") else 10 ** draw.uniform(-0.3, 1.2)
+    if crossing.kind != "number" and law not in ("whole", "exact"):
+        stddev /= 5
+    chosen = {
+        "mixed": draw.choice(["gaussian", "laplace"]),
+        "whole": draw.choice(["discrete-gaussian", "geometric", "gaussian"]),
+        "exact": draw.choice(["none", "gaussian"]),
+        "budget": "gaussian",
+    }.get(law, law)
+    return replace(asked, law=chosen, stddev=stddev, times=draw.choice([1, 1, 1, 2]))
+
+
+def _stated(place: int, asked: Asked, law: str) -> dict[str, Any]:
+    """A release as a plan states it."""
+    stated: dict[str, Any] = {"name": f"r{place}", "sql": asked.sql}
+    if law != "budget":
+        stated["noise"] = {"law": asked.law} | ({} if asked.law == "none" else {"stddev": asked.stddev})
+    if asked.times > 1:
+        stated["times"] = asked.times
+    if asked.withheld:
+        stated["withhold"] = [list(line) for line in asked.withheld]
+    return stated
 
 
 def _pairs(columns: dict[str, list[Any]]) -> list[tuple[Any, Any]]:
@@ -219,39 +293,19 @@ def _known(draw: Random, owners: list[str]) -> tuple[bool, ...]:
     return tuple(owner in chosen for owner in owners)
 
 
-def _release(
-    draw: Random, columns: dict[str, list[Any]], kind: str, law: str, weights: bool
-) -> tuple[Asked, dict[str, Any]]:
+def _release(draw: Random, columns: dict[str, list[Any]], kind: str, law: str, weights: bool) -> Asked:
     by = draw.choice([[], [], ["g"], ["g"], ["h"], ["who"], ["g", "h"]])
-    whole = law in ("whole", "exact")
     number = draw.choice([1, 1, 1, 2])
     aggregates = [_aggregate(draw, kind, whole=law == "whole", weights=weights) for _ in range(number)]
     named = [f"{one} AS n{place}" for place, one in enumerate(dict.fromkeys(aggregates))]
     where = draw.choice([" WHERE h <> 'p'", " WHERE w > 0", " WHERE g = 'u'", *[""] * 15])
     grouped = f" GROUP BY {', '.join(by)}" if by else ""
     sql = f"SELECT {', '.join([*by, *named])} FROM data{where}{grouped}"
-    stated: dict[str, Any] = {"sql": sql}
-    stddev = draw.uniform(1.6, 4.0) if whole else 10 ** draw.uniform(-0.3, 1.2)
-    if kind != "number" and not whole:
-        stddev /= 5
-    chosen = {
-        "mixed": draw.choice(["gaussian", "laplace"]),
-        "whole": draw.choice(["discrete-gaussian", "geometric", "gaussian"]),
-        "exact": draw.choice(["none", "gaussian"]),
-        "budget": "gaussian",
-    }.get(law, law)
-    times = draw.choice([1, 1, 1, 2])
-    if law != "budget":
-        stated["noise"] = {"law": chosen} | ({} if chosen == "none" else {"stddev": stddev})
-    if times > 1:
-        stated["times"] = times
     withheld: frozenset[Line] = frozenset()
     groups = sorted({tuple(columns[name][row] for name in by) for row in range(len(columns["who"]))})
     if by and len(groups) > 1 and not where and draw.random() < 0.1:
         withheld = frozenset([draw.choice(groups)])
-        stated["withhold"] = [list(line) for line in withheld]
-    asked = Asked(sql=sql, keys=len(by), withheld=withheld, law=chosen, stddev=stddev, times=times)
-    return asked, stated
+    return Asked(sql=sql, keys=len(by), withheld=withheld)
 
 
 def _aggregate(draw: Random, kind: str, *, whole: bool, weights: bool) -> str:

@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache
 from random import Random
@@ -18,13 +20,18 @@ from typing import Any
 
 import duckdb
 import numpy as np
+import pytest
 
 import sightline as sl
+from sightline.auditing import session
 from sightline.auditing.result import VerdictStatus
 from sightline.errors import SightlineError
+from sightline.tables.engines.duckdb_engine import DuckDBEngine
+from sightline.tables.engines.in_memory import InMemoryTable
 from tests.auditing.crossings import ACCEPTED, BOUNDS, CATEGORIES, Asked, Crossing, Engine, drawn
 from tests.numbered_cases import check_cases
 
+PLANS = 12  # about each table
 NOT_COVERED = ("groups", "dropped", "published_but_dropped", "noise_first", "derived")
 COVERED = [one for one in ACCEPTED if one not in NOT_COVERED]
 PREDICATES = {
@@ -69,7 +76,7 @@ FORMS = [
 
 
 def fuzz(seed: int, seconds: float, *, most: float = math.inf) -> dict[str, int]:
-    """Cases 0, 1, … of a seed until the time is up, or until there were ``most``."""
+    """Tables 0, 1, … of a seed until the time is up, or until there were ``most``."""
     return check_cases(check, seed, seconds, most=most)
 
 
@@ -80,26 +87,60 @@ def engine() -> Engine:
 
 
 def check(generator: np.random.Generator, trial: int, count: Counter[str]) -> None:
-    """Draw a plan and compare what is published of tables that differ in secrets."""
+    """Draw a table and plans about it; compare what is published of tables that differ in secrets."""
     draw = Random(int(generator.integers(2**62)))
-    check_crossing(with_any_sql(draw, drawn(draw)), draw, count)
+    drawn_one = drawn(draw)
+    columns, known = with_copy(draw, drawn_one, more=draw.choice([0, 14]))
+    copied = replace(drawn_one, columns=columns, known=known)
+    secrets = draw.random()  # the other secrets are the same for all plans
+    count["tables"] += 1
+    with kept_open():
+        for _ in range(PLANS):
+            asked = tuple(_any_release(draw, drawn_one.kind) for _ in range(draw.choice([1, 1, 2])))
+            table = copied if any("y" in one.sql for one in asked) else drawn_one
+            check_crossing(with_releases(draw, table, asked), Random(secrets), count)
 
 
-def with_any_sql(draw: Random, crossing: Crossing) -> Crossing:
-    """The same table and plan with releases of a wilder grammar, and much noise."""
-    asked = tuple(_any_release(draw, crossing.kind) for _ in range(draw.choice([1, 1, 2])))
+class _Kept(DuckDBEngine):
+    """A table that stays open for the plans that follow."""
+
+    def close(self) -> None: ...
+
+    def close_now(self) -> None:
+        super().close()
+
+
+@contextmanager
+def kept_open() -> Iterator[None]:
+    """Open every table once: that takes longer than to read a plan about it."""
+    engines: dict[str, _Kept] = {}
+
+    def open_kept(source: InMemoryTable, **options: Any) -> _Kept:
+        key = repr(source.table.to_pydict())
+        if key not in engines:
+            engines[key] = _Kept(source, **options)
+        return engines[key]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(session, "open_source", open_kept)
+        try:
+            yield
+        finally:
+            for engine in engines.values():
+                engine.close_now()
+
+
+def with_releases(draw: Random, crossing: Crossing, asked: tuple[Asked, ...]) -> Crossing:
+    """A plan with these releases."""
     releases = [
         {"name": f"r{place}", "sql": one.sql, "noise_stddev": one.stddev} for place, one in enumerate(asked)
     ]
     limits = {"remaining_uncertainty": draw.choice([0.5, 0.05]), "accept": COVERED}
     plan = {name: one for name, one in crossing.plan.items() if name != "privacy"}
-    columns, known = crossing.columns, crossing.known
-    if any("y" in one.sql for one in asked):
-        columns, known = with_copy(draw, crossing, more=draw.choice([0, 14]))
-        if draw.random() < 0.2:
-            plan = {**plan, "data": {**plan["data"], "public": ["g", "h", "w", "k"]}}
+    if "y" in crossing.columns and draw.random() < 0.2:
+        plan = {**plan, "data": {**plan["data"], "public": ["g", "h", "w", "k"]}}
     plan = {**plan, "release": releases, "limits": limits}
-    return replace(crossing, asked=asked, columns=columns, known=known, plan=plan)
+    return replace(crossing, asked=asked, plan=plan)
 
 
 def with_copy(

@@ -11,24 +11,34 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from functools import cache
+from collections.abc import Callable
+from contextlib import ExitStack
+from functools import cache, lru_cache, partial
 from random import Random
 
 import numpy as np
 
 import sightline as sl
+from sightline.auditing.assemble import assemble, without_the_rest
+from sightline.auditing.findings import FetchKeys, Keys, find
+from sightline.auditing.reading import read_plan
 from sightline.auditing.result import Exposed, VerdictStatus
+from sightline.auditing.session import opened
 from sightline.errors import SightlineError
+from sightline.progress import silent
 from tests.auditing.crossing_truth import Share, Truth
-from tests.auditing.crossings import Crossing, Engine, NotAdditive, drawn, effects
+from tests.auditing.crossings import Crossing, Engine, NotAdditive, drawn, effects, with_other_noise
 from tests.numbered_cases import check_cases
 
 ROUNDING = 1e-7
 BESIDE_EXACT = 1e-4  # of upper ends: a little noise stands for none
+PLANS = 8  # about each table: reading it takes as long as to assess one
+
+Audit = Callable[[Crossing], sl.AuditResult]
 
 
 def fuzz(seed: int, seconds: float, *, most: float = math.inf) -> dict[str, int]:
-    """Cases 0, 1, … of a seed until the time is up, or until there were ``most``."""
+    """Tables 0, 1, … of a seed until the time is up, or until there were ``most``."""
     return check_cases(check, seed, seconds, most=most)
 
 
@@ -39,15 +49,64 @@ def engine() -> Engine:
 
 
 def check(generator: np.random.Generator, trial: int, count: Counter[str]) -> None:
-    """Draw a crossing and compare what the audit says of it with the truth."""
-    check_crossing(drawn(Random(int(generator.integers(2**62)))), generator, count)
+    """Draw a table and plans about it, and compare what the audit says of each with the truth.
+
+    The table is read once: the plans differ in noise, prior, budget and limit.
+    """
+    draw = Random(int(generator.integers(2**62)))
+    crossing = drawn(draw)
+    count["tables"] += 1
+    with ExitStack() as stack:
+        audit = audit_of(crossing, stack)
+        check_crossing(crossing, generator, count, audit)
+        for _ in range(PLANS - 1):
+            check_crossing(with_other_noise(draw, crossing), generator, count, audit)
 
 
-def check_crossing(crossing: Crossing, random: np.random.Generator, count: Counter[str]) -> None:
+def audited(crossing: Crossing) -> sl.AuditResult:
+    """What the audit says of a plan, all of it."""
+    return sl.audit(crossing.complete(), names=True, top=1000)
+
+
+def audit_of(crossing: Crossing, stack: ExitStack) -> Audit:
+    """The same of plans about one table, which is read once; without what assesses a plan again."""
+    try:
+        session = stack.enter_context(opened(*read_plan(crossing.complete())))
+        membership = session.membership(silent)
+    except SightlineError as refusal:
+        return partial(_refuse, refusal)
+    keys = session.keys(membership)
+    names = Keys(
+        of_signatures=lambda places: _kept(keys.of_signatures, tuple(places)),
+        of_kinds=lambda places: _kept(keys.of_kinds, tuple(places)),
+    )
+    values, totals = cache(session.values), cache(partial(session.totals, membership=membership))
+
+    def audit(other: Crossing) -> sl.AuditResult:
+        plan, _ = read_plan(other.complete())
+        findings = find(plan, membership, values=values)
+        result = assemble(findings, top=1000, names=True, keys=names, totals=totals)
+        return without_the_rest(findings, result, (), "the verdict alone was asked for")
+
+    return audit
+
+
+def _refuse(refusal: SightlineError, crossing: Crossing) -> sl.AuditResult:
+    raise refusal
+
+
+@lru_cache(maxsize=64)
+def _kept(fetch: FetchKeys, places: tuple[int, ...]) -> dict[int, tuple[str, ...]]:
+    return fetch(places)
+
+
+def check_crossing(
+    crossing: Crossing, random: np.random.Generator, count: Counter[str], audit: Audit = audited
+) -> None:
     """Compare one plan with the truth; raise where they differ."""
     count["cases"] += 1
     try:
-        result = sl.audit(crossing.complete(), names=True, top=1000)
+        result = audit(crossing)
     except SightlineError as refusal:
         count["refused"] += 1
         count[f"refused: {str(refusal)[:60]}"] += 1
@@ -175,8 +234,14 @@ def check_ends(
         one = listed.get(person)
         if one is None or one.remaining_uncertainty is None:
             continue
-        check_bracket(crossing, truth, person, one, exact)
-        count["brackets"] += 1
+        if one.about is None:
+            check_bracket(crossing, truth, person, one, exact)
+            count["brackets"] += 1
+        else:
+            yes = answers_yes(crossing, one.about)
+            asked = truth.risks(truth.features(person, yes), random)
+            check_question(one, person, asked or {}, even=bool(crossing.nodes[1] @ yes == 0.5))
+            count["brackets of a question"] += 1
     guaranteed = result.guaranteed_by_noise
     if guaranteed is not None and guaranteed >= limit:
         assert status is not VerdictStatus.FAILED, f"guaranteed {guaranteed}, and below {limit}"
@@ -189,6 +254,26 @@ def check_ends(
 def least(shares: dict[str, Share]) -> Share:
     """The feature of which least remains; all of it, if nothing is asked."""
     return min(shares.values(), key=lambda one: one.value, default=Share(value=1.0, error=0.0))
+
+
+def answers_yes(crossing: Crossing, question: str) -> np.ndarray:
+    """Which nodes answer yes to ``x > 5`` or ``x in (a, b)``."""
+    if "(" in question:
+        names = question.partition("(")[2].rstrip(")").split(", ")
+        return np.array([level in names for level in crossing.levels])
+    return np.asarray(crossing.nodes[0] > float(question.rpartition(" ")[2]))
+
+
+def check_question(one: Exposed, person: str, exact: dict[str, Share], *, even: bool) -> None:
+    """Both ends of a yes or no: of other odds than even ones no less is left, which are the worst."""
+    bracket, worst = one.remaining_uncertainty, least(exact)
+    assert bracket is not None
+    assert bracket.lower <= worst.value + worst.error + ROUNDING, (
+        f"lower end {bracket.lower} of a question, {worst} of {person}"
+    )
+    assert not even or not exact or bracket.upper >= worst.value - worst.error - BESIDE_EXACT, (
+        f"upper end {bracket.upper} of a question, {worst} of {person}"
+    )
 
 
 def check_bracket(

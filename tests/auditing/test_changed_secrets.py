@@ -17,15 +17,15 @@ from tests.auditing.crossings import Asked, Crossing, drawn
 
 @pytest.mark.slow
 def test_what_passes_differs_by_noise_alone() -> None:
-    counted = fuzz_changed_secrets.fuzz(3_000, 1e9, most=15)
-    assert counted["cases"] == 15
+    counted = fuzz_changed_secrets.fuzz(3_000, 1e9, most=2)
+    assert counted["cases"] == 24
 
 
 @pytest.mark.slow
 @pytest.mark.thorough
 @pytest.mark.parametrize("seed", range(4))
 def test_what_passes_of_more_plans_differs_by_noise_alone(seed: int) -> None:
-    counted = fuzz_changed_secrets.fuzz(4_000 + seed, 1e9, most=60)
+    counted = fuzz_changed_secrets.fuzz(4_000 + seed, 1e9, most=5)
     assert counted["cases"] == 60
     assert counted["passed"] > 3  # 7 to 14 of the 60
     assert counted["publishable compared"] > 3  # 7 to 15

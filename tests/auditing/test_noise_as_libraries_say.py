@@ -142,3 +142,50 @@ def test_whole_noise_on_a_part_of_a_count_is_refused() -> None:
     ):
         with pytest.raises(InvalidPlan, match="what whole numbers are added to must be whole"):
             audited(sql, secret="ill", noise={"law": "geometric", "scale": 2.0})
+
+
+def asks_for_noise_first(sql: str, *, secret: str = "x", **noise: Any) -> bool:
+    return any(one.name.value == "noise_first" for one in audited(sql, secret=secret, **noise).unverified)
+
+
+@pytest.mark.parametrize(
+    ("item", "noise", "asked"),
+    [
+        ("ROUND(SUM(x), -1)", 4.0, True),  # 0 or 10: on which side of 5
+        ("FLOOR(SUM(x) / 5) * 5", 4.0, True),
+        ("CAST(SUM(x) AS INT)", 1.0, True),
+        ("ROUND(SUM(x) / 100, 1)", 0.04, True),  # steps of 10 in the sum
+        ("ROUND(SUM(x))", 200.0, False),  # fine beside the noise
+        ("ROUND(SUM(x), 2)", 0.001, False),  # fine beside what one person moves, 10
+        ("CAST(SUM(x) AS DECIMAL(9, 2))", 1.0, False),
+        ("ABS(SUM(x) - 5)", 4.0, False),
+    ],
+)
+def test_coarse_rounding_needs_the_noise_first(item: str, noise: float, asked: bool) -> None:
+    sql = f"SELECT who, {item} FROM data GROUP BY who"
+    assert asks_for_noise_first(sql, noise_stddev=noise) is asked
+
+
+def test_fine_rounding_adds_up_over_copies() -> None:
+    sql = "SELECT ROUND(SUM(x)) FROM data"
+    asked = [asks_for_noise_first(sql, noise_stddev=20.0, times=times) for times in (1, 4, 5)]
+    assert asked == [False, False, True]  # 5 (1/20)² > 0.1²
+
+
+def test_rounding_first_would_leave_less_than_what_is_said() -> None:
+    """Values from 0 to 9, rounded to tens, then noise of 3: by quadrature against the noisy value itself."""
+    values, answers = np.linspace(0.005, 8.995, 900), np.linspace(-15, 25, 4001)
+
+    def remains(published: np.ndarray) -> float:
+        likelihood = np.exp(-((answers[:, None] - published) ** 2) / 18)
+        total = likelihood.sum(1)
+        mean = likelihood @ values / total
+        spread = likelihood @ values**2 / total - mean**2
+        return float(spread @ total / total.sum() / values.var())
+
+    assert remains(np.where(values < 5, 0.0, 10.0)) < 0.4 < 0.5 < remains(values)
+
+
+def test_a_count_is_whole_before_it_is_cast() -> None:
+    sql = "SELECT CAST(COUNT(*) FILTER (WHERE ill) AS INT) FROM data"
+    assert not asks_for_noise_first(sql, secret="ill", noise_stddev=1.0)

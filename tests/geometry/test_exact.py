@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import sightline as sl
 from sightline.errors import InvalidInput
 from sightline.numerics import integers as exact
-from sightline.numerics.certificate import ExactRecipe, UnseenDirection, certificate
+from sightline.numerics.integers import ExactRecipe, UnseenDirection, certificate
 from sightline.numerics.rank import proves_independent
 
 

@@ -253,6 +253,10 @@ def test_a_release_record_is_added_as_its_release(tmp_path: Path) -> None:
     assert number == 1
     assert ledger.log()[1].release == section
     assert ledger.check(fields).before == decision.after
+    hidden = fields | {"name": "again", "published": True, "hidden_by_noise": True}
+    asked = [one.name for one in ledger.check(hidden).result.unverified]
+    assert "hidden_by_noise" in asked
+    assert "hidden_by_noise" not in [one.name for one in decision.result.unverified]
     other = ReleaseRecord(release=section, data={"record": "home", "secret": "rent"}, about=About())
     (tmp_path / "other.json").write_text(other.text())
     with pytest.raises(InvalidInput, match=r"other\.json: data\.secret"):

@@ -11,9 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sightline as sl
-from sightline.numerics import certificate as proofs
 from sightline.numerics import integers
-from sightline.numerics.certificate import UnseenDirection, certificate, reduced_rows
+from sightline.numerics.integers import UnseenDirection, certificate, reduced_rows
 from sightline.numerics.residuals import misfit, two_product, two_sum
 
 
@@ -69,7 +68,7 @@ def test_a_prime_that_loses_rank_is_found_out_and_drawn_again(monkeypatch):
     (row,) = reduced_rows(np.array([[3, 1]]), [0])
     assert row.coefficients == (1, Fraction(1, 3))
     assert max(drawn) == 1
-    assert proofs.certificate(np.array([[3, 1]]), [3, 1]).weights == (1,)
+    assert integers.certificate(np.array([[3, 1]]), [3, 1]).weights == (1,)
 
 
 ordinary = st.floats(-1e100, 1e100).filter(lambda x: x == 0 or abs(x) > 1e-100)

@@ -11,6 +11,7 @@ from typing import Any
 
 import jsonschema
 import pytest
+import yaml
 
 from sightline.auditing.plan import Plan
 from sightline.auditing.query_files import GivenPlan
@@ -24,84 +25,15 @@ from sightline.auditing.records import (
     record_schema,
     records_of,
     registry_entry,
+    registry_text,
 )
 from sightline.cli import main
 from sightline.errors import InvalidPlan
 from tests.records import fuzz_records, fuzz_whole_records
 from tests.records.fuzz_records import RECORD
+from tests.records.registry_schema import problems as registry_problems
 
 FIXTURES = Path(__file__).parent / "fixtures"
-
-# What the schema of the deployments registry requires, and its closed lists:
-# opendp/deployments-registry-data, schemas/deployments-schema.yaml at 057e5d81.
-_TEXT, _DATE = {"type": "string"}, {"type": "string", "format": "date", "pattern": r"^\d{4}-\d\d-\d\d$"}
-
-
-def _closed(required: tuple[str, ...], **properties: Any) -> dict[str, Any]:
-    return {
-        "type": "object",
-        "additionalProperties": False,
-        "required": list(required),
-        "properties": properties,
-    }
-
-
-_CURATOR = _closed(
-    ("data_curator_name", "data_curator_type"),
-    data_curator_name=_TEXT,
-    data_curator_type={"enum": ["Government", "Industry", "Nonprofit"]},
-)
-REGISTRY = _closed(
-    ("url_slug", "deployment"),
-    url_slug=_TEXT,
-    deployment=_closed(
-        ("basic", "administrative"),
-        basic=_closed(
-            (
-                "name",
-                "data_curators",
-                "description",
-                "intended_use",
-                "data_product_type",
-                "data_product_region",
-                "publication_date",
-            ),
-            name=_TEXT,
-            data_curators={"type": "array", "items": _CURATOR, "minItems": 1},
-            description=_TEXT,
-            intended_use=_TEXT,
-            data_product_type={"enum": ["Summary statistics", "Dataset", "SQL queries"]},
-            data_product_region=_TEXT,
-            publication_date=_DATE,
-        ),
-        dp_variant=_closed(
-            (),
-            variant_name={
-                "enum": ["Pure DP", "Approximate DP", "Zero-concentrated DP", "Renyi DP", "Custom"]
-            },
-        ),
-        privacy_loss=_closed(
-            (),
-            privacy_unit=_TEXT,
-            privacy_unit_details=_TEXT,
-            privacy_parameters=_closed(
-                (), epsilon={"type": "number"}, delta={"type": ["number", "string"]}, rho={"type": "number"}
-            ),
-        ),
-        deployment_model=_closed(
-            (),
-            model_name={"enum": ["Local", "Central", "Shuffle", "Federated", "Varies"]},
-            release_type={"enum": ["One release", "Many releases"]},
-        ),
-        implementation=_closed((), mechanisms=_TEXT),
-        administrative=_closed(
-            ("status", "registry_authors", "tier"),
-            status={"enum": ["Draft", "Pending"]},
-            registry_authors={"type": "array", "items": _TEXT, "minItems": 1},
-            tier={"enum": [1, 2, 3]},
-        ),
-    ),
-)
 
 
 def _changed(path: str, value: Any) -> dict[str, Any]:
@@ -135,14 +67,16 @@ class TestRoundTrip:
         assert records_of(written, [one.about for one in records.values()]) == tuple(records.values())
         for record in records.values():
             assert record_of_text(record.text()) == record
-            jsonschema.validate(registry_entry(record), REGISTRY)
+            assert registry_problems(yaml.safe_load(registry_text(record))) == []
 
-    def test_groups_that_noise_hid_come_back_as_published(self) -> None:
-        hidden = record_of(_changed("about.hidden_by_noise", True))
+    def test_groups_that_noise_hid_are_withheld_and_come_back(self) -> None:
+        hidden = record_of(RECORD)
+        assert hidden.release.hidden_by_noise
+        assert hidden.release.withhold == (("d",),)
         plan = plan_of({"a": hidden}, source="homes.csv")
-        (back,) = records_of(plan, [hidden.about])
-        assert back.release == hidden.release.model_copy(update={"withhold": ()})
-        assert (back.data, back.about) == (hidden.data, hidden.about)
+        assert plan.releases == (hidden.release,)
+        written = plan_of_text(plan_file_text(plan), "plan.toml")
+        assert records_of(written, [hidden.about]) == (hidden,)
 
     def test_a_plan_gives_records_of_what_has_noise(self) -> None:
         releases = [
@@ -315,15 +249,72 @@ def test_no_record_is_no_plan() -> None:
         plan_of({}, source="homes.csv")
 
 
-def test_a_draft_for_the_registry_is_valid() -> None:
-    for content in (RECORD, {name: RECORD[name] for name in ("record", "release")}):
-        jsonschema.validate(registry_entry(record_of(content)), REGISTRY)
-    entry = registry_entry(record_of(RECORD))["deployment"]
-    assert entry["privacy_loss"]["privacy_parameters"] == {"rho": 0.1667, "delta": 1e-6}
-    assert entry["dp_variant"]["variant_name"] == "Zero-concentrated DP"
-    assert "discrete-gaussian noise" in entry["implementation"]["mechanisms"]
-    nothing_counted = record_of(_changed("about.privacy_parameters", None))
-    assert "dp_variant" not in registry_entry(nothing_counted)["deployment"]
+class TestRegistry:
+    """Drafts against the registry's own schema, as its own check reads them: from YAML."""
+
+    @pytest.mark.parametrize(
+        "content",
+        [
+            RECORD,
+            {name: RECORD[name] for name in ("record", "release")},
+            _changed("about.privacy_parameters", {"epsilon": 1e-05}),
+            _changed("about.privacy_parameters", {"rho": 1e9, "epsilon": 1e-300, "delta": 1e-10}),
+            _changed("release.name", 'a: "b" # {c}\\ \u2028\x7f\x85\ufeff é \U0001f600 %'),
+            _changed("release.times", 12),
+        ],
+    )
+    def test_a_draft_is_valid(self, content: dict[str, Any]) -> None:
+        record = record_of(content)
+        entry = yaml.safe_load(registry_text(record))
+        assert registry_problems(entry) == []
+        delta = entry["deployment"]["privacy_loss"]["privacy_parameters"].get("delta")
+        assert isinstance(delta, float | None)
+        assert entry == registry_entry(record)
+
+    def test_it_says_what_the_record_says(self) -> None:
+        entry = registry_entry(record_of(RECORD))["deployment"]
+        assert entry["privacy_loss"]["privacy_parameters"] == {"rho": 0.1667, "delta": 1e-6}
+        assert entry["dp_variant"]["variant_name"] == "Zero-concentrated DP"
+        assert "discrete-gaussian noise" in entry["implementation"]["mechanisms"]
+
+    @pytest.mark.parametrize(
+        ("parameters", "law", "variant"),
+        [
+            ({"epsilon": 1.0}, "geometric", "Pure DP"),
+            ({"epsilon": 1.0, "delta": 1e-6}, "geometric", "Approximate DP"),
+            ({"epsilon": 1.0}, "gaussian", None),  # no Gaussian noise has a pure epsilon
+            ({}, "geometric", None),
+        ],
+    )
+    def test_the_variant_is_named_where_it_is_known(
+        self, parameters: dict[str, float], law: str, variant: str | None
+    ) -> None:
+        content = _changed("about.privacy_parameters", parameters)
+        content["release"] |= {"noise": {"law": law, "stddev": 3e4}}
+        entry = registry_entry(record_of(content))["deployment"]
+        assert entry.get("dp_variant", {}).get("variant_name") == variant
+
+    @pytest.mark.parametrize(
+        ("path", "value", "says"),
+        [
+            ("basic.publication_date", "1/1/2026", "'1/1/2026' is not a 'date'"),
+            ("basic.data_product_type", "Surprise!", "'Surprise!' is not one of"),
+            ("basic.data_curators", ["U.S. Census Bureau"], "is not of type 'object'"),
+            ("basic.author", "x", "'author' was unexpected"),
+            ("privacy_loss.privacy_parameters", {"epsilon": "1e-05"}, "is not of type 'number'"),
+            ("administrative.tier", 0, "0 is not one of [1, 2, 3]"),
+            ("administrative.status", None, "'status' is a required property"),
+        ],
+    )
+    def test_what_the_registry_refuses_is_refused_here(self, path: str, value: Any, says: str) -> None:
+        """As the registry's own examples of bad entries."""
+        entry = registry_entry(record_of(RECORD))
+        section, field = path.split(".")
+        entry["deployment"][section][field] = value
+        if value is None:
+            del entry["deployment"][section][field]
+        (problem,) = registry_problems(entry)
+        assert says in problem
 
 
 class TestCommands:
@@ -339,18 +330,24 @@ class TestCommands:
         assert main(["check", "by_feeder.json"]) == 0
         assert capsys.readouterr().out == "by_feeder.json: a good record\n"
         assert main(["check", "by_feeder.json", "--registry"]) == 0
-        jsonschema.validate(json.loads(capsys.readouterr().out), REGISTRY)
+        assert registry_problems(yaml.safe_load(capsys.readouterr().out)) == []
         assert main(["check", "--record-schema"]) == 0
         assert json.loads(capsys.readouterr().out) == record_schema()
         assert main(["init", "homes.csv", "--from-records", "by*.json", "--out", "plan.toml"]) == 0
         shown = capsys.readouterr()
         assert "read: stddev; derived: sql; stated: secret" in shown.err
-        assert "not said how: bounds, public, record" in shown.err
+        assert "not said how: bounds, hidden_by_noise, public, record" in shown.err
         assert "The library counts delta 1e-06, rho 0.1667." in shown.err
         # Two sums: both count min over a of a·rho + log(1 − 1/a) − log(a·delta)/(a − 1).
         # The library's two deltas are on top.
         assert "rho = 0.333, which is epsilon = 4.16 at delta = 3e-06, added up;" in shown.err
         assert "the audit counts epsilon = 4.16 at delta = 1e-06 (accountant: zcdp)." in shown.err
+        assert 'the plan withholds them, and a pass needs that you accept "hidden_by_noise"' in shown.err
+        shown_of = _audited(capsys, status=2)
+        assert "NOT SHOWN" in shown_of
+        assert "hid groups where a noisy count was small" in shown_of
+        text = (folder / "plan.toml").read_text()
+        (folder / "plan.toml").write_text(text.replace("[limits]", '[limits]\naccept = ["hidden_by_noise"]'))
         assert "PASSED" in _audited(capsys)
 
     def test_one_line_for_every_mistake(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -379,6 +376,6 @@ class TestCommands:
             read_record(folder / "missing.json")
 
 
-def _audited(capsys: pytest.CaptureFixture[str]) -> str:
-    assert main(["audit", "plan.toml"]) == 0
+def _audited(capsys: pytest.CaptureFixture[str], status: int = 0) -> str:
+    assert main(["audit", "plan.toml"]) == status
     return capsys.readouterr().out

@@ -19,7 +19,7 @@ from sightline.auditing.session import opened
 from sightline.errors import InvalidPlan
 from sightline.examples.shipped import example_plan
 from sightline.progress import silent
-from sightline.rehearsing.attacks import best_linear, errors_of, small_groups
+from sightline.rehearsing.attacks import RowTarget, best_linear, errors_of, small_groups
 from sightline.rehearsing.publication import Truth
 from sightline.rehearsing.result import AttackKind, Coverage
 from sightline.rehearsing.run import publish_and_rehearse, rehearse
@@ -118,7 +118,7 @@ def test_the_best_linear_attack_is_that_of_the_joint_covariance(name: str, tmp_p
     assert findings.linear is not None
     linear, people = findings.linear.linear, findings.linear.people
     columns = np.arange(findings.linear.lower.size)
-    attack = best_linear(findings.linear, columns)
+    attack = best_linear(findings.linear, [RowTarget.of_column(findings.linear, int(c)) for c in columns])
     k = 3 if name == "category" else 1
     # Every record by itself: an indicator for each category, or the value.
     owner = np.repeat(np.arange(people.size), people)
@@ -218,7 +218,7 @@ class TestSmallGroups:
                 truth = Truth.of(session, findings)
             (group,) = small_groups(findings, truth)
             assert group.labeled
-            seen = np.concatenate(group.model.expected([np.array([one]) for one in group.truth]))
+            seen = group.model.expected(group.truth[:, None])[:, 0]
             assert group.values.size == size
             assert seen + group.known_part == pytest.approx(truth.answers[group.cells], rel=1e-12)
 
@@ -280,11 +280,13 @@ def test_drawing_from_the_prior_has_its_moments(tmp_path: Path) -> None:
         with opened(checked, base) as session:
             findings = find(checked, session.membership(silent))
         assert findings.linear is not None
-        attack = best_linear(findings.linear, np.arange(findings.linear.lower.size))
+        columns = range(findings.linear.lower.size)
+        targets = [RowTarget.of_column(findings.linear, column) for column in columns]
+        attack = best_linear(findings.linear, targets)
         mean = {"number": 50.0, "category": 1 / 3, "yes or no": 0.5}[name]
         blind = replace(
             attack, weights=np.zeros_like(attack.weights), constants=np.full(len(attack.weights), mean)
         )
-        errors = errors_of(findings.linear, blind, 4000, np.random.default_rng(1))
+        errors = errors_of(findings.linear, blind, targets, 4000, np.random.default_rng(1))
         assert np.abs(errors.mean()) < 5 * math.sqrt(variance / 4000)
         assert np.mean(errors**2) == pytest.approx(variance, rel=0.05)

@@ -20,14 +20,14 @@ from sightline.attacks.estimates import (
     checked_confidence,
     width_factor,
 )
-from sightline.attacks.model import Box, Model, Row, columns_of, model_of
+from sightline.attacks.model import Box, Model, Row, model_of
 from sightline.attacks.starts import minimise
 from sightline.errors import InvalidInput, Undecided, require
 from sightline.geometry.fisher import Geometry
 from sightline.geometry.frame import dense
 from sightline.geometry.transcript import Transcript
 from sightline.noise.laws import Noise
-from sightline.numerics.certificate import ExactRecipe, certificate
+from sightline.numerics.integers import ExactRecipe, certificate
 from sightline.numerics.rank import Decision, balance
 
 
@@ -259,19 +259,17 @@ Solution = tuple[FloatArray, FloatArray, NDArray[np.bool_]]
 
 def _together(model: Model, answers: FloatArray, box: Box, steps: int) -> Solution:
     """For few unknowns: all trials together, by Newton's method in the box."""
-    middle = np.full(len(answers), 0.5 * (box[0] + box[1]))
-    whitened = model.whiten(columns_of(answers))
-    state = minimise(model, whitened, [middle] * model.unknowns, box=box, steps=steps)
-    return np.stack(state.u, axis=1), state.local.objective, state.done
+    middle = np.full((model.unknowns, len(answers)), 0.5 * (box[0] + box[1]))
+    state = minimise(model, model.whiten(answers.T), middle, box=box, steps=steps)
+    return state.u.T, state.objective, state.done
 
 
 def _one_by_one(model: Model, answers: FloatArray, box: Box, steps: int) -> Solution:
     """For many unknowns: trial by trial, by SciPy's active-set method on the triangle of one QR."""
     from scipy.optimize import lsq_linear
 
-    rows = np.stack(model.whiten([np.array(row.weights) for row in model.rows]))
-    Q, R = np.linalg.qr(rows)
-    whitened = np.stack(model.whiten(columns_of(answers)), axis=1)
+    Q, R = np.linalg.qr(model.whiten(np.stack([row.weights for row in model.rows])))
+    whitened = model.whiten(answers.T).T
     inside = whitened @ Q
     outside = np.sum((whitened - inside @ Q.T) ** 2, axis=1)
     trials = [lsq_linear(R, z, bounds=box, method="bvls", max_iter=steps * len(R)) for z in inside]
@@ -287,9 +285,6 @@ def collapsed(model: Model) -> tuple[Model, list[int]]:
     weights = np.array([row.weights for row in model.rows]).T
     signatures, place, sizes = np.unique(weights, axis=0, return_inverse=True, return_counts=True)
     lines = (signatures * sizes[:, None]).T
-    rows = tuple(
-        Row(curve=row.curve, weights=tuple(line.tolist()))
-        for row, line in zip(model.rows, lines, strict=True)
-    )
+    rows = tuple(Row(curve=row.curve, weights=line) for row, line in zip(model.rows, lines, strict=True))
     reduced = Model(rows=rows, records=tuple(range(len(sizes))), whitening=model.whitening)
     return reduced, place.ravel().tolist()

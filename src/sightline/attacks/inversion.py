@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from sightline.arrays import FloatArray
 from sightline.attacks.estimates import AttackStatus, Estimates, checked_answers
-from sightline.attacks.model import Box, Column, Model, Objective, Power
+from sightline.attacks.model import Box, Model, Objective, Power
 from sightline.errors import require
 from sightline.geometry.transcript import Transcript
 from sightline.releases.feature_mean import Moment
@@ -96,7 +96,7 @@ def _moments(transcript: Transcript) -> tuple[tuple[int, ...], list[int]]:
     return tuple(members.tolist()), [orders.index(order) for order in range(1, len(members) + 1)]
 
 
-def depressed_roots(a: Column, b: Column) -> list[Column]:
+def depressed_roots(a: FloatArray, b: FloatArray) -> list[FloatArray]:
     r"""The roots of :math:`t^3 + at = b` in ascending order; a complex pair becomes its real part, twice.
 
     Viète's cosines where all three are real, else Cardano's formula, written without cancellation.
@@ -121,7 +121,7 @@ def depressed_roots(a: Column, b: Column) -> list[Column]:
     return [np.where(real, x, y) for x, y in zip(three, one, strict=True)]
 
 
-def cubic_roots(coefficients: Sequence[Column], leading: float) -> list[Column]:
+def cubic_roots(coefficients: Sequence[FloatArray], leading: float) -> list[FloatArray]:
     r"""The roots of :math:`c_0 + c_1t + c_2t^2 + kt^3` for ``leading`` k, polished by Newton's method."""
     c0, c1, c2 = (c * (1 / leading) for c in coefficients)
     shift = c2 * (1 / 3)
@@ -149,13 +149,13 @@ def two_moments_of_two(model: Objective) -> TypeGuard[Model]:
     return model.unknowns == 2 and model.outputs == 2 and orders == [1, 2] and model.exchangeable
 
 
-def exact_optimum(model: Model, answers: Sequence[Column], *, box: Box) -> Column:
-    r"""The least :math:`(y - p(u))^\top \Sigma^{-1} (y - p(u))` over the box, for columns of answers."""
+def exact_optimum(model: Model, answers: FloatArray, *, box: Box) -> FloatArray:
+    r"""The least :math:`(y - p(u))^\top \Sigma^{-1} (y - p(u))` over the box, for answers × trials."""
     low, high = box
     orders = [row.curve.order for row in model.rows if isinstance(row.curve, Power)]
     first, second = orders.index(1), orders.index(2)
     scales = np.array([[row.weights[0]] for row in model.rows])
-    W = np.stack(model.whiten(list(np.eye(2))))
+    W = model.whiten(np.eye(2))
     z = model.whiten(answers)
     best = 0.0 * z[0] + math.inf
     # Power sums along an edge, as coefficients of 1, t, t².
@@ -172,10 +172,10 @@ def exact_optimum(model: Model, answers: Sequence[Column], *, box: Box) -> Colum
     square = 2.0 * s2 - s1 * s1  # (u₂ − u₁)²
     half = 0.5 * np.sqrt(np.where(square > 0, square, 0.0 * square))
     inside = (square >= 0) & (0.5 * s1 - half >= low) & (0.5 * s1 + half <= high)
-    return np.where(inside, 0.0 * best, best)
+    return np.asarray(np.where(inside, 0.0, best))
 
 
-def _edge_optimum(z: Sequence[Column], edge: FloatArray, box: Box) -> Column:
+def _edge_optimum(z: FloatArray, edge: FloatArray, box: Box) -> FloatArray:
     """The least squared distance from z to the curve edge·(1, t, t²), t within the box."""
     (a0, a1, a2), (b0, b1, b2) = edge.tolist()
     da, db = a0 - z[0], b0 - z[1]
@@ -191,4 +191,4 @@ def _edge_optimum(z: Sequence[Column], edge: FloatArray, box: Box) -> Column:
         x, y = da + (a1 + a2 * t) * t, db + (b1 + b2 * t) * t
         distance = x * x + y * y
         best = np.where(distance < best, distance, best)
-    return best
+    return np.asarray(best)

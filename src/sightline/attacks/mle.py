@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
+from sightline.arrays import FloatArray
 from sightline.attacks import starts
 from sightline.attacks.estimates import (
     AttackStatus,
@@ -20,7 +22,7 @@ from sightline.attacks.estimates import (
     gaussian_factor,
 )
 from sightline.attacks.inversion import exact_optimum, two_moments_of_two
-from sightline.attacks.model import Box, Column, Model, Objective, columns_of, model_of, stacked
+from sightline.attacks.model import Box, Model, Objective, model_of
 from sightline.attacks.starts import minimise, solve_positive
 from sightline.errors import require
 from sightline.geometry.transcript import Transcript
@@ -38,7 +40,7 @@ class ConstrainedMLE:
 
     for linear releases, moments, smooth thresholds and, through JAX, any ``DeepSet`` of scalars. The
     objective has several local minima. The search starts from the algebraic inverse if there is one
-    (moments of up to three values), from the best points of ``grid_starts`` regions of a feasible grid and
+    (the first m moments of m values), from the best points of ``grid_starts`` regions of a feasible grid and
     from ``random_starts`` fixed random points, takes Newton steps in the box from each, and keeps the best.
     With ``wide``, trials whose optimum is not certified are searched again from the best points of a dense
     grid: 16 starts, or 128 with compact thresholds. By default ``box`` is the domain that the releases state.
@@ -81,7 +83,7 @@ class ConstrainedMLE:
             self.grid_starts + self.random_starts > 0,
             "at least one grid start or random start",
             got=0,
-            fix="the algebraic start exists only for moments of up to three values",
+            fix="the algebraic start exists only for the first m moments of m values",
         )
         require(self.steps >= 1, "steps >= 1", got=self.steps)
         checked_confidence(self.confidence)
@@ -96,151 +98,131 @@ class ConstrainedMLE:
         """The same from a model and checked (trials × outputs) answers, without a transcript."""
         count = self.grid_starts + self.random_starts + 1
         size = max(1, _BLOCK // count)
-        if len(answers) <= size:
-            return self._fit_block(model, answers, box)
-        blocks = [self._fit_block(model, answers[i : i + size], box) for i in range(0, len(answers), size)]
+        blocks = [self._fit_block(model, answers[i : i + size].T, box) for i in range(0, len(answers), size)]
         return _joined(blocks)
 
-    def begin(self, model: Objective, answers: Any, *, box: Box) -> list[list[Column]]:
-        """All starts for every trial, as columns."""
-        columns = columns_of(answers)
-        zero = 0.0 * columns[0]
-        points = starts.screened(model, model.whiten(columns), box=box, count=self.grid_starts)
-        inverse = starts.algebraic(model, columns)
+    def begin(self, model: Objective, answers: FloatArray, *, box: Box) -> list[FloatArray]:
+        """All starts for every trial: unknowns × trials each."""
+        points = [*starts.screened(model, model.whiten(answers), box=box, count=self.grid_starts)]
+        inverse = starts.algebraic(model, answers)
         if inverse is not None:
             points.append(inverse)
         drawn = starts.random_points(model, box=box, count=self.random_starts, seed=self.seed)
-        points += [[zero + value for value in point] for point in drawn.tolist()]
+        points += [np.tile(point[:, None], answers.shape[1]) for point in drawn]
         return [starts.apart(start, box=box) for start in points]
 
     def _search(
-        self, model: Objective, whitened: Sequence[Column], begins: Sequence[Sequence[Column]], box: Box
-    ) -> list[Column]:
-        """The best unknowns from all starts, their objective, and whether the search hit the step limit."""
-        trials, m = int(whitened[0].shape[0]), model.unknowns
+        self, model: Objective, whitened: FloatArray, begins: Sequence[FloatArray], box: Box
+    ) -> _Found:
+        """The best unknowns from all starts."""
         state = minimise(
             model,
-            [np.concatenate([z] * len(begins)) for z in whitened],
-            [np.concatenate([start[k] for start in begins]) for k in range(m)],
+            np.tile(whitened, len(begins)),
+            np.concatenate(begins, axis=1),
             box=box,
             steps=self.steps,
         )
-        results = [*state.u, state.local.objective, 0 * state.done + ~state.done]
-        best = [column[:trials] for column in results]
-        for i in range(1, len(begins)):
-            other = [column[i * trials : (i + 1) * trials] for column in results]
-            better = other[m] < best[m]
-            best = [np.where(better, new, old) for new, old in zip(other, best, strict=True)]
-        return best
+        objectives = state.objective.reshape(len(begins), -1)
+        trials = np.arange(objectives.shape[1])
+        best = np.argmin(objectives, axis=0) * trials.size + trials
+        return _Found(state.u[:, best], state.objective[best], ~state.done[best])
 
     def _widen(
-        self, model: Model, whitened: Sequence[Column], best: list[Column], open_: Column, box: Box
-    ) -> list[Column]:
+        self, model: Model, whitened: FloatArray, best: _Found, open_: NDArray[np.bool_], box: Box
+    ) -> None:
         """Search the open trials again from the dense grid; accept improvements larger than rounding."""
-        m = model.unknowns
-        packed, results = [z[open_] for z in whitened], [column[open_] for column in best]
+        packed, results = whitened[:, open_], _Found._make(part[..., open_] for part in best)
         begins = starts.wide(model, packed, box=box)
-        several = max(8, _BLOCK // len(packed[0]))
+        several = max(8, _BLOCK // packed.shape[1])
         for some in iter(lambda: list(islice(begins, several)), []):
-            other = self._search(model, packed, some, box)
-            better = other[m] < results[m] - _BETTER * (1.0 + results[m])
-            results = [np.where(better, new, old) for new, old in zip(other, results, strict=True)]
-        for column, improved in zip(best, results, strict=True):
-            column[open_] = improved
-        return best
+            results = results.or_better(self._search(model, packed, some, box))
+        for part, improved in zip(best, results, strict=True):
+            part[..., open_] = improved
 
     def _labelings(
-        self, model: Model, answers: Any, whitened: Sequence[Column], box: Box
-    ) -> list[list[Column]]:
+        self, model: Model, answers: FloatArray, whitened: FloatArray, box: Box
+    ) -> list[FloatArray]:
         """The multiset that fits the symmetric releases best, in the orders that fit all releases best."""
         part = starts.symmetric_part(model)
         if part is None:
             return []
         symmetric, places = part
-        own = stacked([answers[:, place] for place in places])
-        multiset = self._search(
-            symmetric, symmetric.whiten(columns_of(own)), self.begin(symmetric, own, box=box), box
-        )
-        values = multiset[: model.unknowns]
+        own = answers[places]
+        values = self._search(symmetric, symmetric.whiten(own), self.begin(symmetric, own, box=box), box).u
         return [values, *starts.reordered(model, whitened, values)]
 
-    def _relabel(
-        self, model: Model, whitened: Sequence[Column], best: list[Column], box: Box
-    ) -> list[Column]:
+    def _relabel(self, model: Model, whitened: FloatArray, best: _Found, box: Box) -> _Found:
         """Give the values found to the records in other orders, and search on from there."""
-        m = model.unknowns
-        for _ in range(1 if m <= starts.ALL_ORDERS else starts.ROUNDS):
-            other = self._search(model, whitened, starts.reordered(model, whitened, best[:m]), box)
-            better = other[m] < best[m] - _BETTER * (1.0 + best[m])
-            best = [np.where(better, new, old) for new, old in zip(other, best, strict=True)]
+        for _ in range(1 if model.unknowns <= starts.ALL_ORDERS else starts.ROUNDS):
+            best = best.or_better(
+                self._search(model, whitened, starts.reordered(model, whitened, best.u), box)
+            )
         return best
 
-    def _fit_block(self, model: Objective, answers: Any, box: Box) -> Estimates:
-        m = model.unknowns
-        whitened = model.whiten(columns_of(answers))
+    def _fit_block(self, model: Objective, answers: FloatArray, box: Box) -> Estimates:
+        whitened = model.whiten(answers)
         begins = self.begin(model, answers, box=box)
         if starts.needs_labels(model):
             begins += self._labelings(model, answers, whitened, box)
         best = self._search(model, whitened, begins, box)
         if self.wide and isinstance(model, Model) and not model.linear:
-            open_ = ~_certified(model, answers, best[m], box)
+            open_ = ~_certified(model, answers, best.objective, box)
             if bool(np.any(open_)):
-                best = self._widen(model, whitened, best, open_, box)
+                self._widen(model, whitened, best, open_, box)
         if starts.needs_labels(model):
             best = self._relabel(model, whitened, best, box)
-        u, objective, unfinished = best[:m], best[m], best[m + 1]
-        width = box[1] - box[0]
-        spread = _standard_errors(model, u, limit=1e6 * width)
+        u = best.u
+        spread = _standard_errors(model, u, limit=1e6 * (box[1] - box[0]))
         if model.exchangeable:
-            sort_together(u, spread)
-        reach = gaussian_factor(self.confidence)
+            order = np.argsort(u, axis=0, kind="stable")
+            u, spread = (np.take_along_axis(part, order, axis=0) for part in (u, spread))
+        reach = gaussian_factor(self.confidence) * spread
         return Estimates(
-            values=stacked(u),
+            values=u.T,
             targets=model.records,
             unlabeled=model.exchangeable,
-            standard_errors=stacked(spread),
-            lower=stacked([np.clip(x - reach * s, *box) for x, s in zip(u, spread, strict=True)]),
-            upper=stacked([np.clip(x + reach * s, *box) for x, s in zip(u, spread, strict=True)]),
-            status=unfinished * int(AttackStatus.STEP_LIMIT),
-            objective=objective,
-            certified=_certified(model, answers, objective, box),
+            standard_errors=spread.T,
+            lower=np.clip(u - reach, *box).T,
+            upper=np.clip(u + reach, *box).T,
+            status=best.unfinished * int(AttackStatus.STEP_LIMIT),
+            objective=best.objective,
+            certified=_certified(model, answers, best.objective, box),
         )
 
 
-def _certified(model: Objective, answers: Any, objective: Column, box: Box) -> Column:
+class _Found(NamedTuple):
+    """The best points that a search found, their objectives, and whether it hit the step limit."""
+
+    u: FloatArray
+    objective: FloatArray
+    unfinished: NDArray[np.bool_]
+
+    def or_better(self, other: _Found) -> _Found:
+        """The other points where they are better by more than rounding."""
+        better = other.objective < self.objective - _BETTER * (1.0 + self.objective)
+        return _Found._make(np.where(better, new, old) for new, old in zip(other, self, strict=True))
+
+
+def _certified(model: Objective, answers: FloatArray, objective: FloatArray, box: Box) -> NDArray[np.bool_]:
     """Whether the objective is optimal: 0 is, and for two values under two moments the optimum is known."""
     if not two_moments_of_two(model):
         return objective <= OPTIMAL
-    exact = exact_optimum(model, columns_of(answers), box=box)
-    return objective <= exact * (1.0 + 1e-12) + OPTIMAL
+    return np.asarray(objective <= exact_optimum(model, answers, box=box) * (1.0 + 1e-12) + OPTIMAL)
 
 
-def _standard_errors(model: Objective, u: Sequence[Column], *, limit: float) -> list[Column]:
+def _standard_errors(model: Objective, u: FloatArray, *, limit: float) -> FloatArray:
     """Square roots of the diagonal of the inverse information; infinite where it is singular."""
     information = model.information(u)
-    zero, m = 0.0 * u[0], len(u)
-    all_free = [zero == zero] * m
-    digits = np.finfo(u[0].dtype)
-    scale = zero + float(digits.tiny) / float(digits.eps)
-    for k in range(m):
-        scale = scale + information[k][k]
-    spread = []
-    for k in range(m):
-        unit = [zero - float(j == k) for j in range(m)]
-        variance = solve_positive(information, unit, all_free, shift=zero, floor=float(digits.eps) * scale)[k]
+    free, digits = np.ones(u.shape, dtype=np.bool_), np.finfo(np.float64)
+    floor = digits.tiny + digits.eps * np.einsum("kkn->n", information)
+    spread = np.full(u.shape, np.inf)
+    for k in range(len(u)):
+        unit = np.zeros(u.shape)
+        unit[k] = -1.0
+        variance = solve_positive(information, unit, free, shift=np.zeros(1), floor=floor)[k]
         finite = (variance > 0) & (variance < limit * limit)
-        spread.append(np.sqrt(np.where(finite, variance, zero + float("inf"))))
+        spread[k, finite] = np.sqrt(variance[finite])
     return spread
-
-
-def sort_together(values: list[Column], *others: list[Column]) -> None:
-    """Sort the columns in ascending order trial by trial, and permute the others in the same way."""
-    for last in range(len(values) - 1, 0, -1):
-        for k in range(last):
-            swap = values[k] > values[k + 1]
-            for columns in (values, *others):
-                a, b = columns[k], columns[k + 1]
-                columns[k], columns[k + 1] = np.where(swap, b, a), np.where(swap, a, b)
 
 
 def _joined(blocks: Sequence[Estimates]) -> Estimates:

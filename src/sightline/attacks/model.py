@@ -7,6 +7,8 @@ Subset means and sums, weighted sums, moments and smooth thresholds are all of t
 over different members. Every summand depends on one record, so the second derivatives of :math:`p_\ell` are
 diagonal, and Newton's method costs little more than Gauss–Newton.
 
+Trials are the last axis of every array: unknowns × trials, answers × trials.
+
 The model of a transcript that an attack fits: its releases as weighted sums of curves, and its noise.
 
 JAX differentiates the releases that a user wrote: gradient and Hessian of :math:`\rho(\sum_k \phi(u_k))`.
@@ -18,8 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache, reduce
-from operator import add
+from functools import cached_property, lru_cache
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
@@ -34,30 +35,63 @@ from sightline.releases.feature_mean import Moment, SmoothThreshold
 from sightline.releases.features import Kernel, Powers, smooth_step_derivatives
 from sightline.releases.query import Query
 
+Box: TypeAlias = tuple[float, float]  # the smallest and the largest value that a record can have
+
 
 class Local(NamedTuple):
-    """The objective at a point, with its gradient and Hessian (lower triangle), all as columns."""
+    """The objective at a point of every trial, with its gradient and Hessian."""
 
-    objective: Column
-    gradient: tuple[Column, ...]
-    hessian: tuple[tuple[Column, ...], ...]
+    objective: FloatArray
+    gradient: FloatArray
+    hessian: FloatArray  # unknowns × unknowns × trials
+
+
+class Curve(Protocol):
+    """A function of one record's value."""
+
+    def derivatives(self, u: Any, powers: Powers) -> tuple[Any, Any, Any]:
+        """The curve and its first two derivatives at values; ``powers`` are their powers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Power:
+    r"""The feature :math:`\phi(u) = u^\ell` (``eq:poly_query_new``)."""
+
+    order: int
+
+    def derivatives(self, u: Any, powers: Powers) -> tuple[Any, Any, Any]:
+        return powers.derivatives(self.order)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SmoothStep:
+    r"""The smooth step :math:`h_\tau(u - t)` (``eq:threshold_query``)."""
+
+    at: float
+    bandwidth: float
+    kernel: Kernel
+
+    def derivatives(self, u: Any, powers: Powers) -> tuple[Any, Any, Any]:
+        return smooth_step_derivatives(
+            u - self.at, bandwidth=self.bandwidth, kernel=self.kernel, xp=namespace(u)
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Row:
     """One published number: a curve, and its weight for every unknown (0 for a record outside)."""
 
     curve: Curve
-    weights: tuple[float, ...]
+    weights: FloatArray
 
-    def answer(self, u: Sequence[Column]) -> Column:
-        """The exact answer at the unknowns."""
-        terms = [a * self.curve.derivatives(u[k], Powers(u[k]))[0] for k, a in enumerate(self.weights) if a]
-        return total(terms)
+    @property
+    def symmetric(self) -> bool:
+        """Whether the number does not depend on the order of the unknowns."""
+        return bool(np.all(self.weights == self.weights[0]))
 
 
 class Objective(Protocol):
-    """A least-squares objective on columns of unknowns, with its derivatives."""
+    """A least-squares objective of unknowns, with its derivatives."""
 
     @property
     def records(self) -> tuple[int, ...]:
@@ -73,28 +107,26 @@ class Objective(Protocol):
     @property
     def linear(self) -> bool: ...
 
-    def __hash__(self) -> int: ...
-
-    def whiten(self, columns: Sequence[Column]) -> list[Column]:
+    def whiten(self, answers: FloatArray) -> FloatArray:
         """Answers divided by their noise."""
 
-    def expected(self, u: Sequence[Column]) -> list[Column]:
+    def expected(self, u: FloatArray) -> FloatArray:
         """The exact answers."""
 
-    def local(self, u: Sequence[Column], whitened: Sequence[Column]) -> Local:
+    def local(self, u: FloatArray, whitened: FloatArray) -> Local:
         """The objective, its gradient and its Hessian."""
 
-    def information(self, u: Sequence[Column]) -> tuple[tuple[Column, ...], ...]:
-        """The Fisher information, lower triangle."""
+    def information(self, u: FloatArray) -> FloatArray:
+        """The Fisher information, unknowns × unknowns × trials."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Model:
-    """Rows over ``unknowns`` coordinates, whitened. ``whitening`` is lower triangular, or a diagonal."""
+    """Rows over ``unknowns`` coordinates, whitened. ``whitening`` is a matrix, or its diagonal."""
 
     rows: tuple[Row, ...]
     records: tuple[int, ...]  # the coordinate (record · dimension + place in it) of every unknown
-    whitening: tuple[tuple[float, ...], ...] | tuple[float, ...]
+    whitening: FloatArray
 
     @property
     def unknowns(self) -> int:
@@ -107,148 +139,57 @@ class Model:
     @property
     def exchangeable(self) -> bool:
         """Whether no answer depends on the order of the unknowns: only their multiset is identifiable."""
-        return self.unknowns > 1 and all(len(set(row.weights)) == 1 for row in self.rows)
+        return self.unknowns > 1 and all(row.symmetric for row in self.rows)
 
     @property
     def linear(self) -> bool:
         return all(isinstance(row.curve, Power) and row.curve.order == 1 for row in self.rows)
 
-    def whiten(self, columns: Sequence[Column]) -> list[Column]:
-        """Columns, one for each answer, divided by the noise."""
-        if not isinstance(self.whitening[0], tuple):
-            return [c * s for c, s in zip(columns, self.whitening, strict=True)]
-        return [_combine(columns, line) for line in self.whitening]
+    def whiten(self, answers: FloatArray) -> FloatArray:
+        """Answers, along the first axis, divided by the noise."""
+        if self.whitening.ndim == 1:
+            return np.asarray(answers * self.whitening.reshape(-1, *[1] * (np.ndim(answers) - 1)))
+        return np.tensordot(self.whitening, answers, axes=1)
 
-    def _whiten_transposed(self, columns: Sequence[Column]) -> list[Column]:
-        """The transpose of ``whiten``: Wᵀ times the columns."""
-        if not isinstance(self.whitening[0], tuple):
-            return [c * s for c, s in zip(columns, self.whitening, strict=True)]
-        size = len(self.whitening)
-        lines = [[self.whitening[i][k] if k <= i else 0.0 for i in range(size)] for k in range(size)]
-        return [_combine(columns, line) for line in lines]
-
-    def expected(self, u: Sequence[Column]) -> list[Column]:
+    def expected(self, u: FloatArray) -> FloatArray:
         """The exact answers at the unknowns."""
-        powers = [Powers(column) for column in u]
-        answers = []
-        for row in self.rows:
-            terms = [row.curve.derivatives(u[k], powers[k])[0] for k in range(len(u)) if row.weights[k]]
-            answers.append(_combine(terms, [a for a in row.weights if a]))
-        return answers
+        powers = Powers(u)
+        return np.stack([row.weights @ row.curve.derivatives(u, powers)[0] for row in self.rows])
 
-    def local(self, u: Sequence[Column], whitened: Sequence[Column]) -> Local:
-        r"""f, :math:`\nabla f` and :math:`\nabla^2 f` at columns of unknowns, for whitened answers."""
-        m, zero = len(u), 0.0 * u[0]
-        powers = [Powers(column) for column in u]
-        answers: list[Column] = []
-        slopes: list[list[Column]] = []
-        curvatures: list[list[Column | None]] = []
-        for row in self.rows:
-            answer, slope, curvature = zero, [zero] * m, [None] * m
-            for k, a in enumerate(row.weights):
-                if a:
-                    value, first, second = row.curve.derivatives(u[k], powers[k])
-                    answer = answer + a * value
-                    slope[k] = zero + a if first is None else a * first
-                    curvature[k] = None if second is None else a * second
-            answers.append(answer)
-            slopes.append(slope)
-            curvatures.append(curvature)
-        residuals = [z - p for z, p in zip(whitened, self.whiten(answers), strict=True)]
-        J = [self.whiten([slope[k] for slope in slopes]) for k in range(m)]
-        weighted = self._whiten_transposed(residuals)
-        gradient = tuple(-2.0 * _dot(residuals, J[k]) for k in range(m))
-        hessian = []
-        for k in range(m):
-            line = [2.0 * _dot(J[k], J[j]) for j in range(k)]
-            own = _dot(J[k], J[k])
-            for v, curvature in zip(weighted, curvatures, strict=True):
-                if curvature[k] is not None:
-                    own = own - v * curvature[k]
-            hessian.append((*line, 2.0 * own))
-        return Local(_dot(residuals, residuals), gradient, tuple(hessian))
+    def local(self, u: FloatArray, whitened: FloatArray) -> Local:
+        r"""f, :math:`\nabla f` and :math:`\nabla^2 f` at unknowns, for whitened answers."""
+        answers, slopes, bends = self._derivatives(u)
+        residuals = whitened - self.whiten(answers)
+        J = self.whiten(slopes)
+        hessian = np.einsum("lkn,ljn->kjn", J, J)
+        weighted = self.whiten(residuals) if self.whitening.ndim == 1 else self.whitening.T @ residuals
+        each = np.arange(len(u))
+        hessian[each, each] -= np.einsum("ln,lkn->kn", weighted, bends)
+        gradient = -2.0 * np.einsum("ln,lkn->kn", residuals, J)
+        return Local(np.einsum("ln,ln->n", residuals, residuals), gradient, 2.0 * hessian)
 
-    def information(self, u: Sequence[Column]) -> tuple[tuple[Column, ...], ...]:
-        r"""The Fisher information :math:`J^\top\Sigma^{-1}J` at columns of unknowns, lower triangle."""
-        zero = 0.0 * u[0]
-        powers = [Powers(column) for column in u]
-        J = []
-        for k, column in enumerate(u):
-            slopes = []
-            for row in self.rows:
-                first = row.curve.derivatives(column, powers[k])[1]
-                slopes.append(row.weights[k] * (1.0 if first is None else first) + zero)
-            J.append(self.whiten(slopes))
-        return tuple(tuple(_dot(J[k], J[j]) for j in range(k + 1)) for k in range(len(u)))
+    def information(self, u: FloatArray) -> FloatArray:
+        r"""The Fisher information :math:`J^\top\Sigma^{-1}J` at unknowns."""
+        J = self.whiten(self._derivatives(u)[1])
+        return np.asarray(np.einsum("lkn,ljn->kjn", J, J))
 
-
-def columns_of(array: Any) -> list[Column]:
-    """The columns of a (trials × numbers) array."""
-    return [array[:, i] for i in range(array.shape[1])]
-
-
-def stacked(columns: Sequence[Column]) -> Any:
-    """Columns as one (trials × numbers) array."""
-    return np.stack(columns, axis=1)
-
-
-def _combine(columns: Sequence[Column], weights: Sequence[float]) -> Column:
-    return total([c * a for c, a in zip(columns, weights, strict=False)])
-
-
-def _dot(a: Sequence[Column], b: Sequence[Column]) -> Column:
-    return total([x * y for x, y in zip(a, b, strict=True)])
-
-
-def total(columns: Sequence[Column]) -> Column:
-    """The sum of one or more columns."""
-    return reduce(add, columns)
-
-
-Column: TypeAlias = Any  # an array of trials; of JAX inside a program that JAX compiles
-Box: TypeAlias = tuple[float, float]  # the smallest and the largest value that a record can have
-
-
-Derivatives = tuple[Column, Column | None, Column | None]
-"""Value, first and second derivative; ``None`` stands for a derivative that is 1 or 0 everywhere."""
-
-
-class Curve(Protocol):
-    """A function of one record's value."""
-
-    def derivatives(self, u: Column, powers: Powers) -> Derivatives:
-        """The curve and its first two derivatives at a column of values; ``powers`` are its powers."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Power:
-    r"""The feature :math:`\phi(u) = u^\ell` (``eq:poly_query_new``)."""
-
-    order: int
-
-    def derivatives(self, u: Column, powers: Powers) -> Derivatives:
-        return powers.derivatives(self.order)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SmoothStep:
-    r"""The smooth step :math:`h_\tau(u - t)` (``eq:threshold_query``)."""
-
-    at: float
-    bandwidth: float
-    kernel: Kernel
-
-    def derivatives(self, u: Column, powers: Powers) -> Derivatives:
-        return smooth_step_derivatives(
-            u - self.at, bandwidth=self.bandwidth, kernel=self.kernel, xp=namespace(u)
-        )
+    def _derivatives(self, u: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """The answers, and their first and second derivatives by each unknown."""
+        powers, answers = Powers(u), np.empty((self.outputs, u.shape[1]))
+        slopes, bends = np.empty((2, self.outputs, *u.shape))
+        for place, row in enumerate(self.rows):
+            value, slope, bend = row.curve.derivatives(u, powers)
+            answers[place] = row.weights @ value
+            slopes[place] = row.weights[:, None] * slope
+            bends[place] = row.weights[:, None] * bend
+        return answers, slopes, bends
 
 
 def model_of(queries: Sequence[Query], noise: Noise) -> Objective:
     """The model of releases with Gaussian noise, over every coordinate that some release depends on."""
     cells = tuple(cell for query in queries for cell in query.cells)
     if any(isinstance(cell, DeepSet) for cell in cells):
-        return _autodiff(cells, noise)  # type: ignore[arg-type]  # laws are hashed by identity
+        return _autodiff(cells, noise)
     unknowns = _all_coordinates(cells)
     rows = [row for cell in cells for row in _rows_of(cell, unknowns)]
     return Model(rows=tuple(rows), records=tuple(unknowns.tolist()), whitening=_whitening(noise))
@@ -293,21 +234,19 @@ def _rows_of(query: Query, unknowns: IndexArray) -> list[Row]:
     return [Row(curve=curve, weights=_spread(share, places, unknowns.size))]
 
 
-def _spread(line: FloatArray, places: IndexArray, size: int) -> tuple[float, ...]:
+def _spread(line: FloatArray, places: IndexArray, size: int) -> FloatArray:
     weights = np.zeros(size)
     weights[places] = line
-    return tuple(weights.tolist())
+    return weights
 
 
-def _whitening(noise: Noise) -> tuple[Any, ...]:
+def _whitening(noise: Noise) -> FloatArray:
     if noise.law is not NoiseLaw.GAUSSIAN:
         raise InvalidNoise(
             "expected Gaussian noise, for which least squares is maximum likelihood, got "
             f"{noise.law.value.title()} noise; use PosteriorMean, whose likelihood is the noise's own"
         )
-    if not noise.correlated:
-        return tuple((1.0 / noise.scales).tolist())
-    return tuple(tuple(row[: i + 1].tolist()) for i, row in enumerate(noise.whitener))
+    return noise.whitener if noise.correlated else 1.0 / noise.scales
 
 
 def touched(transcript: Transcript) -> tuple[int, ...]:
@@ -336,8 +275,7 @@ def exact_answers(transcript: Transcript, records: FloatArray) -> FloatArray:
     if model is None:
         p = transcript.dimension
         return np.stack([transcript.answers(draw.reshape(-1, p)) for draw in records])
-    columns = model.expected(columns_of(records[:, list(model.records)]))
-    return np.stack(columns, axis=1)
+    return model.expected(records[:, list(model.records)].T).T
 
 
 _SMALLEST_BATCH = 1024  # compiling for a smaller batch takes longer than running this one
@@ -367,7 +305,7 @@ class AutodiffModel:
     def exchangeable(self) -> bool:
         """Whether all parts have the same members: no such release depends on their order."""
         symmetric = [
-            len(part.places) == self.unknowns if isinstance(part, Block) else len(set(part.weights)) == 1
+            len(part.places) == self.unknowns if isinstance(part, Block) else part.symmetric
             for part in self.parts
         ]
         return self.unknowns > 1 and all(symmetric)
@@ -377,44 +315,36 @@ class AutodiffModel:
         """False: a program cannot tell whether a function is linear."""
         return False
 
-    def whiten(self, columns: Sequence[Column]) -> list[Column]:
+    def whiten(self, answers: FloatArray) -> FloatArray:
         """Answers divided by their noise."""
-        return list(self.whitening @ np.stack(columns))
+        return np.asarray(self.whitening @ answers)
 
-    def expected(self, u: Sequence[Column]) -> list[Column]:
+    def expected(self, u: FloatArray) -> FloatArray:
         """The exact answers at the unknowns."""
-        return list(self._batched(self._programs["answers"], u)[0].T)
+        return self._batched("answers", u)[0]
 
-    def local(self, u: Sequence[Column], whitened: Sequence[Column]) -> Local:
+    def local(self, u: FloatArray, whitened: FloatArray) -> Local:
         """The objective with its gradient and Hessian."""
-        f, g, H = self._batched(self._programs["local"], u, whitened)
-        m = self.unknowns
-        return Local(f, tuple(g.T), tuple(tuple(H[:, k, j] for j in range(k + 1)) for k in range(m)))
+        return Local(*self._batched("local", u, whitened))
 
-    def information(self, u: Sequence[Column]) -> tuple[tuple[Column, ...], ...]:
-        """The Fisher information, lower triangle."""
-        (J,) = self._batched(self._programs["slopes"], u)
-        W = np.einsum("il,blk->bik", self.whitening, J)
-        G = np.einsum("bik,bij->bkj", W, W)
-        return tuple(tuple(G[:, k, j] for j in range(k + 1)) for k in range(self.unknowns))
-
-    def _answers(self, jax: Any, u: Any) -> Any:
-        answers = []
-        columns = [u[k] for k in range(self.unknowns)]
-        for part in self.parts:
-            if isinstance(part, Block):
-                features = jax.vmap(part.query.feature)(u[part.places])
-                answers.append(part.query.readout(features.sum(axis=0)).reshape(part.query.outputs))
-            else:
-                answers.append(part.answer(columns).reshape(1))
-        return jax.numpy.concatenate(answers)
+    def information(self, u: FloatArray) -> FloatArray:
+        """The Fisher information."""
+        J = np.tensordot(self.whitening, self._batched("slopes", u)[0], axes=1)
+        return np.asarray(np.einsum("lkn,ljn->kjn", J, J))
 
     @cached_property
     def _programs(self) -> dict[str, Any]:
         jax = load_jax()
 
         def answers(u: Any) -> Any:
-            return self._answers(jax, u)
+            found = []
+            for part in self.parts:
+                if isinstance(part, Block):
+                    features = jax.vmap(part.query.feature)(u[part.places])
+                    found.append(part.query.readout(features.sum(axis=0)).reshape(part.query.outputs))
+                else:
+                    found.append(part.weights[None] @ part.curve.derivatives(u, Powers(u))[0])
+            return jax.numpy.concatenate(found)
 
         def objective(u: Any, z: Any) -> Any:
             residual = z - self.whitening @ answers(u)
@@ -423,16 +353,16 @@ class AutodiffModel:
         def local(u: Any, z: Any) -> Any:
             return objective(u, z), jax.grad(objective)(u, z), jax.hessian(objective)(u, z)
 
-        return {
-            "answers": jax.jit(jax.vmap(lambda u: (answers(u),))),
-            "local": jax.jit(jax.vmap(local)),
-            "slopes": jax.jit(jax.vmap(lambda u: (jax.jacfwd(answers)(u),))),
+        each = {
+            "answers": lambda u: (answers(u),),
+            "local": local,
+            "slopes": lambda u: (jax.jacfwd(answers)(u),),
         }
+        return {name: jax.jit(jax.vmap(one, in_axes=-1, out_axes=-1)) for name, one in each.items()}
 
-    def _batched(self, program: Any, *columns: Sequence[Column]) -> list[FloatArray]:
-        tables = [np.stack(part, axis=1) for part in columns]
-        count = len(tables[0])
+    def _batched(self, program: str, *tables: FloatArray) -> list[FloatArray]:
+        count = tables[0].shape[1]
         size = max(_SMALLEST_BATCH, 1 << (count - 1).bit_length())
-        padded = [np.concatenate([t, np.repeat(t[:1], size - count, axis=0)]) for t in tables]
+        padded = [np.concatenate([t, np.repeat(t[:, :1], size - count, axis=1)], axis=1) for t in tables]
         with load_jax().enable_x64(True):
-            return [np.asarray(result)[:count] for result in program(*padded)]
+            return [np.array(result)[..., :count] for result in self._programs[program](*padded)]

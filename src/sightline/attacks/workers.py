@@ -14,13 +14,12 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
-from contextlib import AbstractContextManager
-from functools import lru_cache
 from pickle import PicklingError
 from time import perf_counter
 from typing import Any, TypeVar
 
 from sightline.errors import InvalidInput, SightlineError, require
+from sightline.numerics.one_thread import one_blas_thread
 from sightline.progress import report
 
 Call = tuple[Any, ...]
@@ -57,7 +56,7 @@ def run_all(
         report("simulating", len(results) / len(calls))
 
     report("simulating", 0.0)
-    with _one_thread():  # some libraries have one limit for all threads of a process
+    with one_blas_thread():  # some libraries have one limit for all threads of a process
         if executor is not None:
             _on_executor(executor, function, calls, keep)
         elif workers is not None and min(workers, len(calls)) > 1:
@@ -163,23 +162,8 @@ def _cores() -> int:
 
 
 def _on_one_thread(function: Callable[..., Result], *call: Any) -> Result:
-    with _one_thread():
-        return function(*call)
-
-
-def _one_thread() -> AbstractContextManager[Any]:
-    """Limit linear algebra to one thread inside the ``with`` block.
-
-    The last digits of a large product depend on the number of threads. And processes with as many threads as
-    cores slow each other down: two of them took ten times as long as one.
+    """The last digits of a large product depend on the number of threads. And processes with as many threads
+    as cores slow each other down: two of them took ten times as long as one.
     """
-    limit: AbstractContextManager[Any] = _libraries().limit(limits=1, user_api="blas")
-    return limit
-
-
-@lru_cache(maxsize=1)
-def _libraries() -> Any:
-    """The loaded libraries of NumPy and SciPy. Cached: finding them takes longer than a small chunk."""
-    from threadpoolctl import ThreadpoolController
-
-    return ThreadpoolController()
+    with one_blas_thread():
+        return function(*call)

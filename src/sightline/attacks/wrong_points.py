@@ -83,28 +83,20 @@ def separation(
         radius > 0 and len(sides) > 0, "a radius > 0 that some value of the box reaches", got=f"{radius:g}"
     )
     m = model.unknowns
-    exact = model.whiten(model.expected([x[k : k + 1] for k in range(m)]))
+    exact = model.whiten(model.expected(x[:, None]))
     points = np.concatenate([_points(m, (low, high)), _images(x, j)])
     best, nearest = math.inf, x
     for left, right in sides:
         moved = np.clip(points, low, high)
         moved[:, j] = np.clip(moved[:, j], left, right)
-        answers = model.whiten(model.expected(list(moved.T)))
-        distance = np.sum([(p - z) ** 2 for p, z in zip(answers, exact, strict=True)], axis=0)
+        distance = np.sum((model.whiten(model.expected(moved.T)) - exact) ** 2, axis=0)
         begin = moved[np.argsort(distance, kind="stable")[:_STARTS]]
-        lows = tuple(float(left) if k == j else low for k in range(m))
-        highs = tuple(float(right) if k == j else high for k in range(m))
-        state = minimise(
-            model,
-            [np.repeat(z, len(begin)) for z in exact],
-            list(begin.T),
-            box=(lows, highs),
-            steps=_STEPS,
-        )
-        place = int(np.argmin(state.local.objective))
-        if state.local.objective[place] < best:
-            best = float(state.local.objective[place])
-            nearest = np.array([column[place] for column in state.u])
+        own = np.arange(m) == j
+        ends = np.where(own, left, low), np.where(own, right, high)
+        state = minimise(model, np.tile(exact, len(begin)), begin.T, box=ends, steps=_STEPS)
+        place = int(np.argmin(state.objective))
+        if state.objective[place] < best:
+            best, nearest = float(state.objective[place]), state.u[:, place]
     found = records.copy()
     found[list(model.records)] = nearest
     return Separation(distance=math.sqrt(best), nearest=found)

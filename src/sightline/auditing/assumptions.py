@@ -12,6 +12,7 @@ from sightline.auditing.budget import guaranteed_by_noise
 from sightline.auditing.declared_and_found import few_values, unequal_sums, unused_categories
 from sightline.auditing.findings import Findings
 from sightline.auditing.lowering import LINEAR
+from sightline.auditing.noise_first import how_computed, needing_noise_first
 from sightline.auditing.plan import AssumptionName, Plan
 from sightline.auditing.pricing import Pricing
 from sightline.auditing.result import HomogeneousCell, Unverified
@@ -40,9 +41,13 @@ _DERIVED = (
     "secret itself with noise, or audit it as a secret, [[secret]]"
 )
 _NOISE_FIRST = (
-    "safe only if the noise is added before the numbers are multiplied, made NULL, text or yes or no, or the "
-    "lines sorted: the noise that the plan gives is taken to be on the aggregates, and the order to be that "
-    "of the noisy numbers"
+    "safe only if the noise is added before the numbers are multiplied, rounded, made NULL, text or yes or "
+    "no, or the lines sorted: the noise that the plan gives is taken to be on the aggregates, and the order "
+    "to be that of the noisy numbers"
+)
+_HIDDEN = (
+    "where a noisy count was small: which ones tells nothing of a secret only if that count is of rows "
+    "whatever their secrets are, and if none of them was ever published"
 )
 _NOT_COMPARED = (
     "cannot be compared with what the attacker knows of each value: a group whose values are nearly all at "
@@ -215,9 +220,16 @@ def unverified(findings: Findings, homogeneous: tuple[HomogeneousCell, ...]) -> 
         ),
         _Case(
             name=name.NOISE_FIRST,
-            count=len(_needing_noise_first(findings)),
+            count=len(needing_noise_first(findings)),
             one=f"release is {_NOISE_FIRST}",
             many=f"releases are {_NOISE_FIRST}",
+            owner_only=False,
+        ),
+        _Case(
+            name=name.HIDDEN_BY_NOISE,
+            count=sum(release.hidden_by_noise for release in findings.plan.releases),
+            one=f"release hid groups {_HIDDEN}",
+            many=f"releases hid groups {_HIDDEN}",
             owner_only=False,
         ),
         _Case(
@@ -245,41 +257,6 @@ def unverified(findings: Findings, homogeneous: tuple[HomogeneousCell, ...]) -> 
 
 def _publishes_clipped(membership: Membership) -> bool:
     return not membership.unaudited or any(rows.clipped for rows in membership.unaudited)
-
-
-def _needing_noise_first(findings: Findings) -> set[int]:
-    """Releases sorted by a noisy number, that make a NULL or text of it, or enlarge it with given noise.
-
-    A budget gives noise in proportion to the sensitivity, which grows with the number.
-    """
-    parts = [part for part in findings.membership.partitions if part.computed is not None]
-    given = [release.noise_given for release in findings.plan.releases]
-    return {
-        part.query
-        for part in parts
-        if part.computed is not None
-        and (part.computed.ranked or part.computed.shows or (part.computed.enlarges and given[part.query]))
-    }
-
-
-def _computed(findings: Findings) -> list[str]:
-    """What was taken to carry the noise, for every number with which something is computed."""
-    lines: dict[str, None] = {}
-    for part in findings.membership.partitions:
-        if part.computed is None:
-            continue
-        steps = ", ".join(part.computed.steps)
-        line = f'"{part.name}": the noise is on {part.computed.noise_on}; after it: {steps}.'
-        if part.computed.factor != 1 and findings.plan.releases[part.query].noise_given:
-            line += (
-                f" A stddev is that of {number(part.computed.factor)} times that: of the published number."
-            )
-        if part.computed.enlarges:
-            line += " Noise that is added to the published number instead must be multiplied likewise."
-        if any(step.startswith("LIMIT") for step in part.computed.steps):
-            line += " It is audited as if all lines were published."
-        lines[line] = None
-    return list(lines)
 
 
 def _drawn(findings: Findings) -> int:
@@ -472,7 +449,7 @@ def assumptions(findings: Findings) -> tuple[str, ...]:
     lines += _about_noise(pricing)
     if any(plan.copies(release) > 1 for release in plan.releases):
         lines.append("Copies of a release have fresh noise and the same rows; a recipe takes their mean.")
-    lines += _computed(findings)
+    lines += how_computed(findings)
     if any(part.weighted for part in membership.partitions):
         lines.append(
             "Weights of rows are public: a record moves a weighted sum by its weight times its change."

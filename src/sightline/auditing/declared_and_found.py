@@ -9,6 +9,7 @@ from sightline.format import count as counted
 from sightline.format import percent
 from sightline.labeled.bounds.priors import TwoPointPrior
 from sightline.labeled.bounds.whole import WholePrior
+from sightline.noise.published import PublishedLaw
 from sightline.tables.subject import SecretKind
 
 _LARGEST_MOVE = 1e300  # in squared units of the noise: an exact number
@@ -31,9 +32,12 @@ def few_values(findings: Findings) -> int:
         few = int(prior.range / step) + 1
     if few is None:
         return 0
-    plain = findings.membership.persons is None and not findings.has_nonlinear and prior.within is None
-    plain = plain and findings.plan.limits.known_to is None  # what is kept is a share of those few values
-    return 0 if plain and limit is not None and found.kept(moved, prior.range) >= limit else few
+    # What is kept is a share of those few values.
+    plain = not findings.has_nonlinear and prior.within is None and findings.plan.limits.known_to is None
+    # Rows behind Gaussian noise tell no more than each of them in noise of its own.
+    several = not findings.one_value and set(findings.pricing.laws) != {PublishedLaw.GAUSSIAN}
+    rows = max(1, findings.membership.contributions) if several else 1
+    return 0 if plain and limit is not None and found.kept(moved, prior.range, rows) >= limit else few
 
 
 def unused_categories(findings: Findings) -> int:

@@ -109,6 +109,9 @@ class Findings:
         most = max(1, int(behind.rows.max(initial=1)))
         each = self.plan.data.model_copy(update={"bounds": (bounds[0] / most, bounds[1] / most)})
         plan = self.plan.model_copy(update={"data": each})
+        if (population := self.prior.population) is not None:
+            attacker = plan.attacker.model_copy(update={"prior": population.over(most)})
+            plan = plan.model_copy(update={"attacker": attacker})
         return linear_findings(plan, self.membership.by_rows_behind(behind), self.pricing)
 
     @property

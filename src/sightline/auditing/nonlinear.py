@@ -150,13 +150,14 @@ def features_kept(
 ) -> FloatArray:
     r"""The same for every unit feature :math:`a^\top x` of a person's independent rows, :math:`\|a\| = 1`.
 
-    Its entropy power is at least that of one row, and its variance v is its sub-Gaussian constant, too. So
-    the bounds of a density hold for it. Of a prior without a density, :math:`1 - 2I` alone does.
+    Its entropy power is at least that of one row, and so is its sub-Gaussian constant at most c times its
+    variance v, the ``proxy`` of the prior. So the bounds of a density hold for it. Of a prior without a
+    density, :math:`1 - 2Ic` alone does.
     """
     if prior.has_density:
         return kept_with_nonlinear(prior, information, carried, law)
     linear = np.log1p(prior.variance * information) / 2 if law is NoiseLaw.GAUSSIAN else 0.0
-    return np.asarray(np.maximum(1 - 2 * (carried + linear), 0.0))
+    return np.asarray(np.maximum(1 - 2 * prior.proxy * (carried + linear), 0.0))
 
 
 def nonlinear_findings(

@@ -37,6 +37,7 @@ from sightline.auditing.plan_sections import (
 from sightline.auditing.plan_sections import Limits as Limits
 from sightline.auditing.plan_sections import Privacy as Privacy
 from sightline.auditing.plan_sections import Rules as Rules
+from sightline.auditing.population import Population
 from sightline.auditing.release_noise import ReleaseNoise, ReleaseNoises, number_name, require_labels
 from sightline.auditing.running import RunningSums
 from sightline.errors import InvalidPlan, require
@@ -159,6 +160,11 @@ class Release(Section):
         description="Numbers of the query that are not published: the values of the group, in the order of "
         "GROUP BY, and the label of an aggregate if only one of several is withheld.",
     )
+    hidden_by_noise: bool = Field(
+        default=False,
+        description="Whether a group was published only where a noisy count of its rows was large enough: "
+        "withhold lists those that it hid, each time that the release was published.",
+    )
     suppress: Text | None = Field(
         default=None,
         description="A condition on public aggregates, such as COUNT(*) < 10: groups that meet it are not "
@@ -225,6 +231,13 @@ class Release(Section):
 
     @model_validator(mode="after")
     def _noise_is_consistent(self) -> Release:
+        require(
+            not self.hidden_by_noise or self.published,
+            "hidden_by_noise with published = true",
+            got="published = false",
+            fix="which groups a noisy count hides is known once they are out",
+            error=InvalidPlan,
+        )
         require(
             self.noise_stddev is None or not self.noise,
             "noise_stddev or noise",
@@ -310,6 +323,20 @@ class Plan(Section):
             got=f"{within} for {self.data.secret_kind.value}s from {low:g} to {high:g}",
             error=InvalidPlan,
         )
+        population = isinstance(self.attacker.prior, Population)
+        require(
+            not population or (self.data.secret_kind is SecretKind.NUMBER and not self._several_secrets),
+            "[attacker] prior: the file of a population for a number that is the only secret",
+            got="several secrets" if self._several_secrets else f"a {self.data.secret_kind.value}",
+            error=InvalidPlan,
+        )
+        require(
+            not population or within is None,
+            "[attacker] prior: the file of a population, or values_within",
+            got="both",
+            fix="values_within says what is known of each value, which a population does not",
+            error=InvalidPlan,
+        )
         one_value = self.data.max_rows_per_record == 1 or self.data.values == "constant"
         stated = isinstance(self.attacker.prior, YesShare)
         require(
@@ -356,12 +383,16 @@ class Plan(Section):
         )
         return self
 
+    @property
+    def _several_secrets(self) -> bool:
+        return any(one.audited for one in self.secrets)
+
     def check_known_to(self) -> None:
         """A limit in the secret's unit is for one number, and below what is known of it beforehand."""
         if (known_to := self.limits.known_to) is None:
             return
         require(
-            self.data.secret_kind is SecretKind.NUMBER and not any(one.audited for one in self.secrets),
+            self.data.secret_kind is SecretKind.NUMBER and not self._several_secrets,
             "[limits] known_to for a number that is the only secret",
             got=f"a {self.data.secret_kind.value}" if not self.secrets else "several secrets",
             fix="state a share: remaining_uncertainty = '50%'",
@@ -369,7 +400,10 @@ class Plan(Section):
         )
         within, prior = self.attacker.values_within, self.attacker.prior
         ends = self.data.domain if within is None else (-within, within)
-        most = math.sqrt(LARGEST_LIMIT * number_prior(str(prior), *ends).variance)
+        if isinstance(prior, Population) and not prior.bins:
+            return  # it is asked again when the file is read
+        stated = prior.prior(ends) if isinstance(prior, Population) else number_prior(str(prior), *ends)
+        most = math.sqrt(LARGEST_LIMIT * stated.variance)
         require(
             known_to <= most,
             f"[limits] known_to of at most {most:.6g}",

@@ -53,10 +53,10 @@ def _notes(name: str, record: ReleaseRecord) -> list[str]:
     if counted:
         sizes = ", ".join(f"{part} {size:g}" for part, size in counted.items())
         lines.append(f"  The library counts {sizes}.")
-    if about.hidden_by_noise:
+    if record.release.hidden_by_noise:
         lines.append(
-            "  Groups were hidden because a noisy count was small: the plan takes them as published, "
-            "which tells no less."
+            "  Groups were hidden because a noisy count was small: the plan withholds them, and a pass needs "
+            'that you accept "hidden_by_noise", if that count is of rows whatever their secrets are.'
         )
     return lines
 

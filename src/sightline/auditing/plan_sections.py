@@ -17,6 +17,7 @@ from pydantic import (
 )
 
 from sightline.auditing.plan_fields import LARGEST_LIMIT, SMALLEST, Number, Positive, Section, Share, Text
+from sightline.auditing.population import Population
 from sightline.errors import InvalidPlan, require
 from sightline.format import number
 from sightline.labeled.bounds.priors import NUMBER_PRIORS
@@ -37,29 +38,38 @@ class YesShare(NamedTuple):
     yes: float
 
 
-def _prior(value: object) -> str | YesShare:
-    """The name of a number's prior, or the share of yes."""
-    if isinstance(value, YesShare):
+def _prior(value: object) -> str | YesShare | Population:
+    """The name of a number's prior, the file of a population, or the share of yes."""
+    if isinstance(value, YesShare | Population):
         return value
+    if isinstance(value, str) and value.lower().endswith(".csv"):
+        return Population(value)
     share = value.get("yes") if isinstance(value, dict) and set(value) == {"yes"} else None
     good = isinstance(share, float | int) and not isinstance(share, bool) and 1e-6 <= share <= 1 - 1e-6
     require(
         good if share is not None else isinstance(value, str) and value in NUMBER_PRIORS,
-        "one of 'uniform', 'cos2' or 'two-point', or { yes = 0.18 } with a share between 0 and 1",
+        "one of 'uniform', 'cos2' or 'two-point', a CSV file, or { yes = 0.18 } with a share between 0 and 1",
         got=repr(value)[:60] if isinstance(value, str | int | float) else "another value",
         error=InvalidPlan,
     )
     return YesShare(float(share)) if isinstance(share, float | int) else str(value)
 
 
+def _prior_as_written(prior: str | YesShare | Population) -> Any:
+    if isinstance(prior, YesShare):
+        return {"yes": prior.yes}
+    return prior.file if isinstance(prior, Population) else prior
+
+
 PriorName = Annotated[
-    str | YesShare,
+    str | YesShare | Population,
     PlainValidator(_prior),
-    PlainSerializer(lambda one: one if isinstance(one, str) else {"yes": one.yes}),
+    PlainSerializer(_prior_as_written),
     WithJsonSchema(
         {
             "anyOf": [
                 {"enum": list(NUMBER_PRIORS)},
+                {"type": "string", "pattern": "\\.[cC][sS][vV]$"},
                 {
                     "type": "object",
                     "properties": {"yes": {"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1}},
@@ -155,7 +165,9 @@ class Attacker(Section):
     prior: PriorName = Field(
         default="uniform",
         description="How a number is spread over its bounds, as far as the attacker knows: evenly (uniform), "
-        "likelier in the middle (cos2), or at either end (two-point). What remains is an average over it. "
+        "likelier in the middle (cos2), or at either end (two-point); or the CSV file of a population, "
+        "which is public and not made from the table, with the columns low, high and weight, a line for each "
+        "bin of values, or for one value with low = high. What remains is an average over it. "
         "Of a yes or no, the share of yes, if it is not a half.",
     )
     knows: Annotated[tuple[Text, ...], Field(strict=False)] = Field(
@@ -213,6 +225,7 @@ class AssumptionName(StrEnum):
     NOISE_FIRST = "noise_first"
     DRAWN = "drawn"
     SECRETS = "secrets"
+    HIDDEN_BY_NOISE = "hidden_by_noise"
 
 
 class Limits(Section):

@@ -31,6 +31,7 @@ from sightline.auditing.plan import (
 )
 from sightline.auditing.plan_fields import SMALLEST
 from sightline.auditing.plan_sections import OtherSecret
+from sightline.auditing.population import Population, read_population
 from sightline.auditing.query_files import with_query_files
 from sightline.auditing.release_noise import ReleaseNoise, with_file
 from sightline.errors import InvalidPlan, without_passwords
@@ -92,9 +93,9 @@ def read_plan(plan: PlanLike) -> tuple[Plan, Path]:
     A path is read as TOML; a mapping has the same sections as the file.
     """
     if isinstance(plan, Plan):
-        return with_noise_files(plan, Path()), Path()
+        return with_files(plan, Path()), Path()
     content, name, base = plan_content(plan)
-    return with_noise_files(checked_plan(content, name), base), base
+    return with_files(checked_plan(content, name), base), base
 
 
 def plan_content(plan: Mapping[str, Any] | str | PathLike[str]) -> tuple[dict[str, Any], str, Path]:
@@ -113,13 +114,15 @@ def plan_content(plan: Mapping[str, Any] | str | PathLike[str]) -> tuple[dict[st
 
 
 def files_read(plan: Mapping[str, Any] | str | PathLike[str]) -> tuple[Path, ...]:
-    """The plan's file, and the files of its queries, of its table and of those that it joins."""
+    """The plan's file, and the files of its queries, population, table and of those that it joins."""
     checked, base = read_plan(plan)
     own = () if isinstance(plan, Mapping) else (Path(plan),)
     content = plan if isinstance(plan, Mapping) else _parsed(_text(Path(plan)), "plan")
     queries = [one["file"] for one in content.get("release", ()) if isinstance(one, dict) and "file" in one]
     tables = map(_file, (checked.data.source, *checked.data.tables.values()))
-    return (*own, *(base / one for one in (*queries, *tables) if one))
+    prior = checked.attacker.prior
+    known = (prior.file,) if isinstance(prior, Population) else ()
+    return (*own, *(base / one for one in (*queries, *known, *tables) if one))
 
 
 def _file(source: object) -> str | None:
@@ -129,11 +132,17 @@ def _file(source: object) -> str | None:
 
 def plan_of_text(text: str, name: str) -> Plan:
     """The checked plan in a TOML text; ``name`` is what messages call it."""
-    return with_noise_files(checked_plan(with_query_files(_parsed(text, name), Path()), name), Path())
+    return with_files(checked_plan(with_query_files(_parsed(text, name), Path()), name), Path())
 
 
-def with_noise_files(plan: Plan, base: Path) -> Plan:
-    """The plan with the contents of its noise files; relative paths start from ``base``."""
+def with_files(plan: Plan, base: Path) -> Plan:
+    """The plan with the contents of its files of noise and population; relative paths start from ``base``."""
+    population = plan.attacker.prior
+    if isinstance(population, Population) and not population.bins:
+        read = read_population(population, base, plan.data.domain)
+        attacker = plan.attacker.model_copy(update={"prior": read})
+        plan = plan.model_copy(update={"attacker": attacker})
+        plan.check_known_to()
     noises = [noise for release in plan.releases for noise in release.noise]
     if not any(noise.by_cell.file or noise.mechanism.file for noise in noises):
         return plan

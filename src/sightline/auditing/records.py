@@ -10,6 +10,7 @@ from __future__ import annotations
 import datetime
 import json
 import math
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -24,7 +25,7 @@ from sightline.auditing.query_files import GivenPlan
 from sightline.auditing.reading import checked_plan, checked_section, plan_schema
 from sightline.auditing.release_noise import ReleaseNoise
 from sightline.errors import InvalidPlan, SightlineError, require
-from sightline.tables.engines.address import dialect_of
+from sightline.tables.engines.address import DIALECTS, dialect_of
 from sightline.tables.sql.grammar import parse_query
 from sightline.tables.sql.one_secret import uses
 
@@ -97,9 +98,6 @@ class About(Section):
     facts: Annotated[dict[str, Literal["read", "derived", "stated"]], AfterValidator(_known_facts)] = Field(
         default={},
         description="How each field is known: read off the library's objects, derived from them, or stated.",
-    )
-    hidden_by_noise: bool = Field(
-        default=False, description="Whether withhold lists groups that a noisy count was too small for."
     )
 
 
@@ -312,7 +310,7 @@ def plan_of(records: Mapping[str, ReleaseRecord], *, source: str, given: GivenPl
         error=InvalidPlan,
     )
     for name in order:
-        _check_query(records[name].release.sql, dialect_of(source), name)
+        check_query(records[name], name, (dialect_of(source),))
     data = _agreed({name: records[name].data for name in order}, "data", ignored=("secret", *_DOMAIN))
     _agreed({name: _unit(records[name].about) for name in order}, "about")
     secrets = _secrets({name: records[name].data for name in order}, given or GivenPlan())
@@ -330,25 +328,23 @@ def plan_of(records: Mapping[str, ReleaseRecord], *, source: str, given: GivenPl
         "data": {"source": source, **data},
         "privacy": {"delta": min(deltas, default=DELTA)},
         "limits": {"remaining_uncertainty": _LIMIT},
-        "release": [audited_release(records[name]) for name in order],
+        "release": [records[name].release.model_dump(mode="json", exclude_defaults=True) for name in order],
         "secret": [{"column": one.pop("secret"), **one} for one in map(dict, secrets[1:])],
     }
     return checked_plan({name: part for name, part in content.items() if part}, "records")
 
 
-def _check_query(sql: str, dialect: str, name: str) -> None:
-    try:
-        parse_query(sql, dialect)
-    except SightlineError as error:
-        raise InvalidPlan(f"{name}: release.sql: {error}") from None
-
-
-def audited_release(record: ReleaseRecord) -> dict[str, Any]:
-    """The section of a release; groups that a noisy count hid count as published, which tells no less."""
-    section = record.release.model_dump(mode="json", exclude_defaults=True)
-    return {
-        name: one for name, one in section.items() if name != "withhold" or not record.about.hidden_by_noise
-    }
+def check_query(record: ReleaseRecord, name: str, dialects: Sequence[str] = DIALECTS) -> None:
+    """Refuse a record whose SQL is no query in any of these dialects."""
+    errors = []
+    for dialect in dialects:
+        try:
+            parse_query(record.release.sql, dialect)
+        except SightlineError as error:
+            errors.append(error)
+        else:
+            return
+    raise InvalidPlan(f"{name}: release.sql: {errors[0]}")
 
 
 def _unit(about: About) -> dict[str, Any]:
@@ -423,15 +419,28 @@ def record_schema() -> dict[str, Any]:
 _KINDS = {"release": "Release", "data": "Data", "about": "About"}
 
 
+def registry_text(record: ReleaseRecord) -> str:
+    """The draft as a file of the registry: JSON that is YAML, too.
+
+    YAML takes 1e-05 for a text, and 1.0e-05 for a number; some characters end a line, or are refused there.
+    """
+    text = json.dumps(registry_entry(record), indent=2, ensure_ascii=False)
+    text = _NOT_IN_YAML.sub(lambda one: f"\\u{ord(one.group()):04x}", text)
+    return re.sub(r'(?m)^( *"\w+": \d+)(e[-+]\d+)', r"\1.0\2", text)
+
+
+_NOT_IN_YAML = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
+
+
 def registry_entry(record: ReleaseRecord) -> dict[str, Any]:
     """A draft for the deployments registry: what the record says, and "FILL IN" for what people must say.
 
-    It is valid under the registry's schema. Its JSON is YAML, too.
+    It has the fields, types and lists that the registry's schema requires (tests/records/registry_schema.py
+    names the version). Where a list of it allows no "FILL IN", the name beside says what is to be filled in.
     """
     about, release = record.about, record.release
     counted = about.privacy_parameters.model_dump(exclude_none=True)
-    pure = "Approximate DP" if "delta" in counted else "Pure DP"
-    variant = "Zero-concentrated DP" if "rho" in counted else pure
+    variant = _variant(counted, pure=all(noise.law.pure for noise in release.noises))
     loss = {
         "privacy_unit": about.privacy_unit or record.data.get("record", _FILL_IN),
         "privacy_unit_details": _NEIGHBOURS.get(about.neighbours, _FILL_IN),
@@ -443,14 +452,16 @@ def registry_entry(record: ReleaseRecord) -> dict[str, Any]:
         "deployment": {
             "basic": {
                 "name": release.name,
-                "data_curators": [{"data_curator_name": _FILL_IN, "data_curator_type": "Government"}],
+                "data_curators": [
+                    {"data_curator_name": f"{_FILL_IN}, and the type", "data_curator_type": "Government"}
+                ],
                 "description": release.sql,
                 "intended_use": _FILL_IN,
                 "data_product_type": "Summary statistics",
                 "data_product_region": _FILL_IN,
                 "publication_date": about.published_at or "1900-01-01",
             },
-            **({"dp_variant": {"variant_name": variant}} if counted else {}),
+            **({"dp_variant": {"variant_name": variant}} if variant else {}),
             "privacy_loss": loss,
             "deployment_model": {
                 "model_name": "Central",
@@ -460,6 +471,15 @@ def registry_entry(record: ReleaseRecord) -> dict[str, Any]:
             "administrative": {"status": "Draft", "registry_authors": [_FILL_IN], "tier": 2},
         },
     }
+
+
+def _variant(counted: Mapping[str, float], *, pure: bool) -> str | None:
+    """What the library's numbers are about; none where they do not say it."""
+    if "rho" in counted:
+        return "Zero-concentrated DP"
+    if "delta" in counted:
+        return "Approximate DP"
+    return "Pure DP" if counted and pure else None
 
 
 _FILL_IN = "FILL IN"

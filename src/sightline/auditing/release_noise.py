@@ -308,7 +308,7 @@ def with_file(noise: ReleaseNoise, release: str, base: Path) -> ReleaseNoise:
         error=InvalidPlan,
     )
     try:
-        lines = list(csv.reader(io.StringIO(_text(base / source, where)), strict=True))
+        lines = list(csv.reader(io.StringIO(text_of_file(base / source, where)), strict=True))
     except csv.Error as error:
         raise InvalidPlan(f"{where}: expected CSV, got a file that is not: {error}") from None
     header = [name.strip() for name in lines[0]] if lines else []
@@ -337,7 +337,8 @@ def with_file(noise: ReleaseNoise, release: str, base: Path) -> ReleaseNoise:
     return noise.model_copy(update={"by_cell": NoiseByCell(stddevs=read.stddevs, columns=tuple(columns))})
 
 
-def _text(path: Path, where: str) -> str:
+def text_of_file(path: Path, where: str) -> str:
+    """The text of a small file that a plan names; ``where`` starts the messages."""
     try:
         require(path.is_file(), f"{where}: a file", got="none", error=InvalidPlan)
         size = path.stat().st_size

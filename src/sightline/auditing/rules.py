@@ -1,263 +1,271 @@
 r"""The rules that statistical offices sign: k, dominance and p %, for numbers and for what follows from them.
 
-A combination is one published number, or a difference of two or three of them: :math:`x - y`,
-:math:`x - y - z`. With 0/1 rows a, b, c and the people :math:`n` behind each, the people whose coefficient is
-not zero are counted by inclusion and exclusion: :math:`n_a + n_b - 2n_{ab}`, and :math:`n_a + n_b + n_c -
-2n_{ab} - 2n_{ac} - n_{bc} + 3n_{abc}`. What no three numbers give but elimination does, the sum over a group
-that the numbers tell apart, is added from the audit.
+They are about people, whatever number of rows each has. A combination is one published number, or a
+difference of two or three of them (:mod:`sightline.auditing.combinations`). What no three numbers give but
+elimination does, a group or a person that the numbers tell apart, is added from the audit.
 
 - *k*: fewer than k people are behind a combination.
 - *dominance (n, share)*: of an exact sum, the n largest are more than this share of it.
 - *p %*: of an exact sum, what is left without the two largest is less than p % of the largest: who is the
   second knows the first to within p %.
+
+What a person adds to a sum is the sum of their rows in it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from itertools import groupby
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from sightline.arrays import FloatArray, IndexArray
-from sightline.auditing.findings import Findings, findings_with
-from sightline.auditing.lowering import LINEAR, cell_name
+from sightline.auditing.combinations import FewPeople, Sum, sums, with_few_people
+from sightline.auditing.findings import Findings, LinearFindings, findings_with
+from sightline.auditing.lowering import cell_name
 from sightline.auditing.plan_sections import Rules
 from sightline.auditing.recipes import RecipeWriter
 from sightline.auditing.result_parts import BrokenRule, RulesReport
 from sightline.errors import InvalidPlan, require
 from sightline.format import count, percent
-from sightline.progress import reported
-from sightline.tables.membership import Membership, RowValues
+from sightline.tables.overlaps import Contributions, PeopleBehind, PeopleInMemory, marks_of
 from sightline.tables.subject import SecretKind
 
-_MOST_WORK = 4e9  # products for differences of three: seconds
 _MOST_BROKEN = 100  # combinations that are listed, the fewest people first
+_TOGETHER = (
+    "every number (too many for differences)",
+    "every number, differences of two numbers",
+    "every number, differences of up to three numbers",
+)
+
+
+def rules_report(
+    findings: Findings,
+    contributions: Callable[[], Contributions],
+    behind: PeopleBehind | None = None,
+) -> RulesReport | None:
+    """Whether the plan's rules hold; none if it has none.
+
+    ``contributions`` fetches what people add to sums, for exact ones. ``behind`` counts the people of a table
+    that is streamed.
+    """
+    rules = findings.plan.rules
+    if not rules.given:
+        return None
+    membership, broken, in_all, reach = findings.membership, list[BrokenRule](), 0, 3
+    require(
+        not findings.streamed or membership.contributions == 1,
+        "[rules] with one row a record in a table that is streamed",
+        got=f"up to {membership.contributions:,} rows a record",
+        fix="allow more --max-memory",
+        error=InvalidPlan,
+    )
+    if rules.k is not None:
+        in_memory = PeopleInMemory(membership=membership)
+        found = with_few_people(membership, behind or in_memory, rules.k)
+        groups = _singled_out(findings, found, rules.k, in_memory)
+        order = sorted(range(len(found.cells)), key=lambda one: (found.people[one], found.cells[one]))
+        first = [(found.people[one], _difference(findings, found.cells[one])) for one in order[:_MOST_BROKEN]]
+        first += [(group.people, group.names(findings)) for group in groups[:_MOST_BROKEN]]
+        broken += [_too_few(people, names, rules.k) for people, names in first]
+        in_all, reach = len(found.cells) + len(groups), found.numbers
+    of_values, numbers, eliminated = (
+        _of_values(findings, contributions, rules) if rules.of_values else ([], 3, True)
+    )
+    broken = sorted([*broken, *of_values], key=lambda one: (one.people, one.rule))
+    and_more = ", and what elimination singles out" if eliminated else "; too many for elimination"
+    return RulesReport(
+        broken=tuple(broken[:_MOST_BROKEN]),
+        in_all=in_all + len(of_values),
+        checked=f"{rules.text}: for {_TOGETHER[min(reach, numbers) - 1]}{and_more}",
+    )
+
+
+Names = tuple[str, str]  # for the owner, and for everyone
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Combination:
-    """Numbers with signs, and the coefficients of the signatures in what they give."""
+class _Group:
+    """Signatures, or kinds of persons, of which the numbers tell something apart from all others."""
 
-    cells: tuple[int, ...]  # the first is added, the others subtracted
-    coefficients: NDArray[np.int8]  # over the signatures
-    people: int  # whose coefficient is not zero
-    text: str = ""  # a recipe, where no two or three numbers give it
+    found: LinearFindings
+    column: int
+    records: IndexArray
+    people: int
 
-    @property
-    def is_sum(self) -> bool:
-        """Whether it is a multiple of the sum over those people."""
-        used = self.coefficients[self.coefficients != 0]
-        return bool(np.all(used == used[0])) if used.size else False
-
-    @property
-    def key(self) -> bytes:
-        """The same for combinations that are multiples of one sum, or that differ by their sign."""
-        if self.is_sum:
-            return bytes((self.coefficients != 0).tobytes())
-        first = self.coefficients[np.flatnonzero(self.coefficients)[0]]
-        return bytes((self.coefficients * np.sign(first)).tobytes())
+    def names(self, findings: Findings) -> Names:
+        recipe = RecipeWriter(findings=findings, found=self.found).best(self.column)
+        text = "a combination of numbers"
+        return (text, text) if recipe is None else (recipe.text, recipe.publishable_text or recipe.text)
 
 
-def rules_report(findings: Findings, values: Callable[[], RowValues] | None) -> RulesReport | None:
-    """Whether the plan's rules hold; none if it has none. ``values`` fetches the secrets, for exact sums."""
-    rules, membership = findings.plan.rules, findings.membership
-    if not rules.given:
-        return None
-    require(
-        not findings.streamed,
-        "[rules] of a table in memory",
-        got="a table that is streamed",
-        fix="all numbers are compared at once by who is behind them: allow more --max-memory",
-        error=InvalidPlan,
-    )
-    require(
-        membership.contributions == 1,
-        "[rules] with one row a record",
-        got=f"up to {membership.contributions:,} rows a record",
-        fix="in a difference some rows of a person cancel and others do not: rows do not count people; "
-        'add them up: sql = "SELECT record, SUM(x) AS x … GROUP BY record" in [data]',
-        error=InvalidPlan,
-    )
-    every, complete = _combinations(findings, np.ones(len(membership.cells), dtype=np.bool_), rules.k or 0)
-    broken = [_too_few(findings, one, rules.k) for one in every if rules.k and 0 < one.people < rules.k]
-    exact = findings.pricing.exact
-    if rules.of_values and exact.any():
-        require(
-            findings.plan.data.secret_kind is SecretKind.NUMBER and findings.plan.data.domain[0] >= 0,
-            "dominance and p for sums of numbers from 0 on",
-            got=f"{findings.plan.data.secret_kind.value}s from {findings.plan.data.domain[0]:g}",
-            error=InvalidPlan,
+def _told_apart(findings: Findings, found: LinearFindings, most: float) -> Iterator[_Group]:
+    """The groups of fewer than ``most`` people that are told apart, by elimination."""
+    membership, lowered = findings.membership, found.linear
+    units = np.flatnonzero(found.per_unit(found.visible).any(axis=1))
+    unit_of, table = lowered.unit_of_record, membership.persons
+    if table is None or lowered.by_kind:
+        people = np.bincount(
+            unit_of[unit_of >= 0],
+            (membership.counts if table is None else table.persons)[unit_of >= 0],
+            len(found.people),
         )
-        if values is not None:
-            exactly, all_exact = _combinations(findings, exact, membership.rows + 1)
-            largest = _Largest.of(values(), len(membership.counts), max(rules.dominance.n, 2))
-            broken += [
-                text for one in exactly if one.is_sum for text in _of_values(findings, one, largest, rules)
-            ]
-            complete &= all_exact
-    broken.sort(key=lambda one: (one.people, one.rule, one.text))
-    far = "differences of up to three numbers" if complete else "differences of two numbers"
-    return RulesReport(
-        broken=tuple(broken[:_MOST_BROKEN]),
-        in_all=len(broken),
-        checked=f"{rules.text}: for every number, {far}, and what elimination singles out",
-    )
+    else:  # the rows of a signature may be those of fewer people
+        own = unit_of[table.signatures]
+        pairs = np.unique(table.kind_of[own >= 0] * np.intp(len(found.people)) + own[own >= 0])
+        people = np.bincount(
+            pairs % len(found.people), table.persons[pairs // len(found.people)], len(found.people)
+        )
+    for unit in units[people[units] < most].tolist():
+        column = unit * lowered.columns_of_unit + int(found.per_unit(found.visible)[unit].argmax())
+        yield _Group(found=found, column=column, records=lowered.records_of(column), people=int(people[unit]))
 
 
-def _combinations(findings: Findings, chosen: NDArray[np.bool_], most: int) -> tuple[list[Combination], bool]:
-    """Combinations of the chosen cells with fewer than ``most`` people, and whether threes were looked at."""
-    membership, complete = findings.membership, True
-    found: dict[bytes, Combination] = {}
-    for cells in _comparable(membership):
-        own = cells[chosen[cells]]
-        table = _table(membership, own)
-        complete &= float(len(own)) ** 3 * table.shape[1] <= _MOST_WORK
-        for one in _differences(table, own, membership.counts, most, threes=complete):
-            key = one.key
-            if key not in found or len(one.cells) < len(found[key].cells):
-                found[key] = one
-    for one in _singled_out(findings, chosen, most):
-        found.setdefault(one.key, one)
-    return list(found.values()), complete
-
-
-def _comparable(membership: Membership) -> Iterator[IndexArray]:
-    """Cells whose numbers can be subtracted: of one feature, and each row with weight one."""
-
-    def feature(p: int) -> str:
-        part = membership.partitions[p]
-        alone = f"{p}" if part.weighted or part.feature not in LINEAR else ""
-        return repr((part.feature.value, part.parameter, part.above, alone))
-
-    starts = membership.starts
-    for _, parts in groupby(sorted(range(len(membership.partitions)), key=feature), key=feature):
-        yield np.concatenate([np.arange(starts[p], starts[p + 1]) for p in parts]).astype(np.intp)
-
-
-def _table(membership: Membership, cells: IndexArray) -> NDArray[np.bool_]:
-    """Which signatures are in which cell."""
-    owner = np.array([membership.cells[cell].partition for cell in cells.tolist()], dtype=np.intp)
-    table = np.zeros((cells.size, len(membership.counts)), dtype=np.bool_)
-    for p in np.unique(owner).tolist():
-        mine = np.flatnonzero(owner == p)
-        table[mine] = membership.positions(p)[None, :] == cells[mine][:, None]
-    return table
-
-
-def _differences(
-    table: NDArray[np.bool_], cells: IndexArray, people: NDArray[np.int64], most: int, *, threes: bool
-) -> Iterator[Combination]:
-    """One number, or a difference of two or three, with some people but fewer than ``most``."""
-    A, n = table.astype(np.float64), people.astype(np.float64)
-    pairs = (A * n) @ A.T
-    size = np.diagonal(pairs)
-
-    def made(*places: int) -> Combination:
-        first, *others = places
-        row = table[first].astype(np.int8)
-        for other in others:
-            row = row - table[other].astype(np.int8)
-        used = int(people[row != 0].sum())
-        return Combination(cells=tuple(int(cells[one]) for one in places), coefficients=row, people=used)
-
-    for a in np.flatnonzero((size > 0) & (size < most)).tolist():
-        yield made(a)
-    apart = size[:, None] + size[None, :] - 2 * pairs
-    for a, b in np.argwhere(np.triu((apart > 0.5) & (apart < most - 0.5), 1)).tolist():
-        yield made(a, b) if size[a] >= size[b] else made(b, a)
-    if not threes or len(cells) < 3:
-        return
-    for a in reported(range(len(cells)), "looking for differences of three"):
-        both = (A * (n * A[a])) @ A.T
-        left = size[a] + size[:, None] + size[None, :] - 2 * (pairs[a][:, None] + pairs[a][None, :])
-        left = left - pairs + 3 * both
-        few = np.triu((left > 0.5) & (left < most - 0.5), 1)
-        few[a, :] = few[:, a] = False
-        for b, c in np.argwhere(few).tolist():
-            yield made(a, b, c)
-
-
-def _singled_out(findings: Findings, chosen: NDArray[np.bool_], most: int) -> Iterator[Combination]:
-    """Groups whose sum some combination of any length gives, by the audit's elimination."""
+def _eliminated(findings: Findings, chosen: NDArray[np.bool_]) -> tuple[list[LinearFindings], bool]:
+    """What the chosen numbers expose of rows one by one, and of persons with several; whether it is known."""
     found = findings.linear
-    if found is None or found.linear.columns_of_unit > 1 or not found.repeatable:
-        return
-    rows = chosen[found.linear.cells]
-    if not rows.any():
-        return
-    if not rows.all():
-        found = findings_with(findings, found.linear.take(np.flatnonzero(rows)))
-    if found is None:
-        return
-    writer = RecipeWriter(findings=findings, found=found)
-    for column in np.flatnonzero(found.visible & (found.counts < most)).tolist():
-        recipe = writer.best(column)
-        members = np.zeros(len(findings.membership.counts), dtype=np.int8)
-        members[found.linear.signatures_of(column)] = 1
-        people = int(findings.membership.counts[members != 0].sum())
-        if recipe is not None and 0 < people < most:
-            yield Combination(cells=(), coefficients=members, people=people, text=recipe.text)
+    if found is None or not chosen[found.linear.cells].any():
+        return [], True
+    rows, several = chosen[found.linear.cells], found.linear.rows_of_unit.max(initial=1) > 1
+    if rows.all():
+        return [findings.rows_apart, found] if several else [found], True
+    if not found.repeatable:
+        return [], False
+    some = found.linear.take(np.flatnonzero(rows))
+    parts = [findings_with(findings, some if some is None or not several else some.rows_apart())]
+    return [one for one in parts if one is not None], True
 
 
-def _name(findings: Findings, one: Combination, *, owner: bool) -> str:
-    if not one.cells:
-        return one.text if owner else "a combination of numbers"
-    withheld = [findings.key_columns[findings.membership.cells[cell].partition] for cell in one.cells]
-    names = [
-        f'"{cell_name(findings.membership, cell, withheld=frozenset() if owner else keys)}"'
-        for cell, keys in zip(one.cells, withheld, strict=True)
-    ]
-    return " − ".join(names)
+def _singled_out(findings: Findings, found: FewPeople, k: int, behind: PeopleInMemory) -> list[_Group]:
+    """The groups of fewer than k people that are told apart and that no combination is about."""
+    every = np.ones(len(findings.membership.cells), dtype=np.bool_)
+    parts, _ = _eliminated(findings, every)
+    marks, listed = marks_of(findings.membership.signatures.T), list[_Group]()
+    alone: set[int] = set()  # kinds of persons with several rows that are alone behind something
+    for part in parts:
+        for group in _told_apart(findings, part, k):
+            by_kind = part.linear.by_kind
+            if by_kind and not alone:
+                alone = _alone(found, listed, behind)
+            told = (
+                alone.issuperset(group.records.tolist())
+                if by_kind
+                else found.tells(int(marks[group.records].sum()))
+            )
+            if not told:
+                listed.append(group)
+    return sorted(listed, key=lambda group: (group.people, group.column))
 
 
-def _too_few(findings: Findings, one: Combination, k: int | None) -> BrokenRule:
+def _alone(found: FewPeople, groups: list[_Group], behind: PeopleInMemory) -> set[int]:
+    """Kinds of persons that are alone behind one of the combinations, or alone in one of the groups."""
+    alone: set[int] = set()
+    for numbers in sorted({len(cells) for cells in found.cells}):
+        own = np.array([cells for cells in found.cells if len(cells) == numbers], dtype=np.intp)
+        for _, _, kinds in behind.behind(own):
+            alone.update(_only(kinds))
+    for group in groups:
+        alone.update(_only(behind.rows[:, group.records].sum(axis=1)[:, None]))
+    return alone
+
+
+def _only(kinds: Any) -> list[int]:
+    """Of every column with one entry that is not zero, where it is."""
+    columns = sparse.csc_array(kinds)
+    columns.eliminate_zeros()
+    single = np.flatnonzero(np.diff(columns.indptr) == 1)
+    found: list[int] = columns.indices[columns.indptr[single]].tolist()
+    return found
+
+
+def _difference(findings: Findings, cells: tuple[int, ...]) -> Names:
+    """What a number or a difference of numbers is called."""
+
     def text(owner: bool) -> str:
-        behind = f"{count(one.people, 'person is', 'people are')} behind it, fewer than {k}"
-        return f"k: {_name(findings, one, owner=owner)}: {behind}"
+        withheld = [findings.key_columns[findings.membership.cells[cell].partition] for cell in cells]
+        names = [
+            f'"{cell_name(findings.membership, cell, withheld=frozenset() if owner else keys)}"'
+            for cell, keys in zip(cells, withheld, strict=True)
+        ]
+        return " − ".join(names)
 
-    return BrokenRule(
-        rule="k", people=one.people, text=text(True), publishable_text=text(False), owner_only=False
-    )
+    return text(True), text(False)
+
+
+def _too_few(people: int, names: Names, k: int) -> BrokenRule:
+    behind = f"{count(people, 'person is', 'people are')} behind it, fewer than {k}"
+    text, publishable = (f"k: {name}: {behind}" for name in names)
+    return BrokenRule(rule="k", people=people, text=text, publishable_text=publishable, owner_only=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Largest:
-    """The largest values of every signature, and their sum. Owner-only."""
+    """What each of the people adds who may be among the largest, and the sum of all. Owner-only.
 
-    values: FloatArray  # (K, m), the largest first; 0 where there are fewer
-    sums: FloatArray
+    Of people with rows of one signature, the largest of each signature are enough.
+    """
+
+    each: Any  # people × signatures
+    total: FloatArray  # over the signatures
 
     @classmethod
-    def of(cls, rows: RowValues, signatures: int, most: int) -> _Largest:
-        order = np.lexsort((-rows.secret, rows.signature))
-        signature, secret = rows.signature[order], rows.secret[order]
-        starts = np.searchsorted(signature, np.arange(signatures))
-        place = np.arange(signature.size) - starts[signature]
-        values = np.zeros((signatures, most))
-        first = place < most
-        values[signature[first], place[first]] = secret[first]
-        sums = np.bincount(signature, secret, minlength=signatures).astype(np.float64)
-        return cls(values=values, sums=sums)
+    def of(cls, rows: Contributions, signatures: int, most: int) -> _Largest:
+        alone = (np.bincount(rows.person) == 1)[rows.person]
+        order = np.lexsort((-rows.value, ~alone, rows.signature))  # those with one signature first
+        signature = rows.signature[order]
+        place = np.arange(signature.size) - np.searchsorted(signature, np.arange(signatures))[signature]
+        kept = order[(place < most) | ~alone[order]]
+        people, person = np.unique(rows.person[kept], return_inverse=True)
+        entries = rows.value[kept], (person.ravel(), rows.signature[kept])
+        total = np.bincount(rows.signature, rows.value, minlength=signatures).astype(np.float64)
+        return cls(each=sparse.csc_array(entries, shape=(people.size, signatures)), total=total)
 
 
-def _of_values(findings: Findings, one: Combination, largest: _Largest, rules: Rules) -> Iterator[BrokenRule]:
-    """The rules on values that the sum over some people breaks."""
-    inside = one.coefficients != 0
-    total = float(largest.sums[inside].sum())
-    values = np.sort(largest.values[inside].ravel())[::-1]
-    name = _name(findings, one, owner=True)
+def _of_values(
+    findings: Findings, contributions: Callable[[], Contributions], rules: Rules
+) -> tuple[list[BrokenRule], int, bool]:
+    """Exact sums that break a rule on values, how many numbers were compared, and whether by elimination."""
+    data, membership, exact = findings.plan.data, findings.membership, findings.pricing.exact
+    if not exact.any():
+        return [], 3, True
+    require(
+        data.secret_kind is SecretKind.NUMBER and data.domain[0] >= 0,
+        "dominance and p for sums of numbers from 0 on",
+        got=f"{data.secret_kind.value}s from {data.domain[0]:g}",
+        fix="a share of a sum is none where numbers cancel",
+        error=InvalidPlan,
+    )
+    found, numbers = sums(PeopleInMemory(membership=membership), exact)
+    largest = _Largest.of(contributions(), len(membership.counts), max(rules.dominance.n, 2))
+    broken = [
+        one for own in found for one in _broken(own, rules, largest, _difference(findings, own.cells)[0])
+    ]
+    seen = {own.signatures.tobytes() for own in found}
+    parts, known = _eliminated(findings, exact)
+    for part in parts:
+        for group in _told_apart(findings, part, np.inf) if not part.linear.by_kind else ():
+            own = Sum(cells=(), signatures=group.records, people=group.people)
+            if own.signatures.tobytes() not in seen:
+                broken += _broken(own, rules, largest, group.names(findings)[0])
+    return broken, numbers, known
+
+
+def _broken(own: Sum, rules: Rules, largest: _Largest, name: str) -> Iterator[BrokenRule]:
+    """The rules on values that the sum over some signatures breaks."""
+    total = float(largest.total[own.signatures].sum())
+    values = np.sort(np.asarray(largest.each[:, own.signatures].sum(axis=1)).ravel())[::-1]
     n, share, p = rules.dominance.n, rules.dominance.share, rules.p
     if total <= 0:
         return
     if share is not None and float(values[:n].sum()) > share * total:
         who = "the largest is" if n == 1 else f"the {n} largest are"
-        yield _broken("dominance", one, f"{name}: {who} more than {percent(share)} of it")
+        yield _of_sum("dominance", own, f"{name}: {who} more than {percent(share)} of it")
     if p is not None and total - float(values[:2].sum()) < p * float(values[0]):
-        yield _broken("p", one, f"{name}: the second largest knows the largest to within {percent(p)}")
+        yield _of_sum("p", own, f"{name}: the second largest knows the largest to within {percent(p)}")
 
 
-def _broken(rule: str, one: Combination, text: str) -> BrokenRule:
-    return BrokenRule(rule=rule, people=one.people, text=f"{rule}: {text}", owner_only=True)
+def _of_sum(rule: str, own: Sum, text: str) -> BrokenRule:
+    return BrokenRule(rule=rule, people=own.people, text=f"{rule}: {text}", owner_only=True)

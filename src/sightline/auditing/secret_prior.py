@@ -1,10 +1,10 @@
 r"""What the attacker knows of a secret beforehand, and what the noise alone leaves of it.
 
-A number is spread over its bounds as the plan's ``[attacker] prior`` says, or over :math:`[c - t, c + t]` if
-the attacker knows of every value that it is within t of some c (``values_within``). A yes or no has even
-chances, or the share of yes that the plan states. Behind sums with discrete noise a number is whole. A
-category is one of k values with equal chances: it enters a design as indicators, each one with probability
-:math:`p = 1/k`.
+A number is spread over its bounds as the plan's ``[attacker] prior`` says, by name or by the file of a
+population, or over :math:`[c - t, c + t]` if the attacker knows of every value that it is within t of some c
+(``values_within``). A yes or no has even chances, or the share of yes that the plan states. Behind sums with
+discrete noise a number is whole. A category is one of k values with equal chances: it enters a design as
+indicators, each one with probability :math:`p = 1/k`.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import numpy as np
 
 from sightline.auditing.plan import Plan
 from sightline.auditing.plan_sections import Limits, YesShare
+from sightline.auditing.population import Population
 from sightline.auditing.stated_noise import sums_are_whole
 from sightline.format import number as readable
 from sightline.format import percent
@@ -44,6 +45,7 @@ class SecretPrior:
     within: float | None = None  # t, if the attacker knows every value to ± t
     yes: float = 0.5  # the chance of a yes, of a yes or no
     whole: bool = False  # whether a number is known to be whole: discrete noise is on its sums
+    population: Population | None = None  # that a number is drawn from, in place of a named prior
 
     @classmethod
     def of(cls, plan: Plan, membership: Membership) -> SecretPrior:
@@ -51,6 +53,7 @@ class SecretPrior:
         count = len(plan.data.categories) if plan.data.categories is not None else 2
         stated = plan.attacker.prior
         named = {"name": stated} if isinstance(stated, str) else {}
+        population = stated if isinstance(stated, Population) else None
         return cls(
             kind=plan.data.secret_kind,
             bounds=plan.data.domain,
@@ -58,6 +61,7 @@ class SecretPrior:
             within=plan.attacker.values_within,
             yes=stated.yes if isinstance(stated, YesShare) else 0.5,
             whole=sums_are_whole(plan, membership),
+            population=population,
             **named,
         )
 
@@ -87,6 +91,8 @@ class SecretPrior:
 
         What they know can be subtracted from every sum, so it does not matter which number that is.
         """
+        if self.population is not None:
+            return self.population.prior(self.bounds)
         if self.within is not None:
             return number_prior(self.name, -self.within, self.within)
         if self.whole and self.name == WholePrior(0.0, 1.0).name:

@@ -25,6 +25,7 @@ from sightline.tables.engines.address import own_names
 from sightline.tables.engines.open import open_source
 from sightline.tables.engines.protocol import Engine
 from sightline.tables.membership import YES_OR_NO, Membership, Partition, RowValues
+from sightline.tables.overlaps import Contributions, contributions
 from sightline.tables.published import read_suppression, suppressed_cells
 from sightline.tables.records import (
     has_rows,
@@ -152,6 +153,10 @@ class Session:
     def values(self) -> RowValues:
         """The secret of every row, which only the owner may see."""
         return row_values(self.engine, self.queries, self.subject)
+
+    def contributions(self) -> Contributions:
+        """What each person adds to the sums over signatures, which only the owner may see."""
+        return contributions(self.engine, self.queries, self.subject)
 
     def totals(
         self, question: Partition | None = None, *, membership: Membership | None = None

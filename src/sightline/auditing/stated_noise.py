@@ -108,15 +108,16 @@ def check_laws(plan: Plan, membership: Membership, laws: Laws, bundles: Bundles)
     for bundle in bundles:
         for p in bundle:
             if laws[p].on_lattice:
-                _check_lattice(plan, membership, p, laws[p], one_row=one_row)
+                _check_lattice(plan, membership, p, laws[p])
 
 
-def _check_lattice(plan: Plan, membership: Membership, p: int, law: PublishedLaw, *, one_row: bool) -> None:
+def _check_lattice(plan: Plan, membership: Membership, p: int, law: PublishedLaw) -> None:
     """What whole numbers are added to must be whole for every secret: counts, and sums of whole numbers."""
     part, data, occurring = membership.partitions[p], plan.data, membership.occurring
     number = data.secret_kind is SecretKind.NUMBER
-    # Of a multiple of a count, or with weights, the lattices differ.
-    plain = part.statistic is Statistic.SUM and not part.weighted
+    weights = membership.weights_in(p)[membership.signatures[:, p] >= 0]
+    plain = part.statistic is Statistic.SUM and bool(np.all(weights == np.rint(weights)))
+    # Noise on a multiple has another lattice than noise on the sum, which is what is audited.
     plain &= part.computed is None or (part.computed.factor == 1 and not part.computed.per_row)
     sums = number and part.feature is Feature.VALUE
     counts = part.feature in (YES_OR_NO if number else (Feature.VALUE, Feature.INDICATOR))
@@ -126,7 +127,7 @@ def _check_lattice(plan: Plan, membership: Membership, p: int, law: PublishedLaw
         got=f"{part.name[:60]!r}",
         fix="what whole numbers are added to must be whole: else the digits behind the point are published "
         "exactly; for means and other numbers state gaussian or laplace noise that was added without a "
-        "lattice",
+        "lattice; write a multiple as SUM(2 * x)",
         error=InvalidPlan,
     )
     low, high = map(float, data.domain)
@@ -149,13 +150,6 @@ def _check_lattice(plan: Plan, membership: Membership, p: int, law: PublishedLaw
         f"prior = 'uniform' or 'two-point', and no values_within, with {law.value} noise on sums",
         got="another attacker",
         fix="no bound is proved for others who know that the values are whole",
-        error=InvalidPlan,
-    )
-    require(
-        one_row,
-        f"{law.value} noise with one row a record",
-        got=f"max_rows_per_record = {data.max_rows_per_record}",
-        fix="its bound is for one row; aggregate the rows first",
         error=InvalidPlan,
     )
 

@@ -23,7 +23,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from time import monotonic
-from typing import Any
 
 import numpy as np
 from scipy.optimize import Bounds, LinearConstraint, milp
@@ -40,54 +39,6 @@ from sightline.labeled.units import BoolArray
 from sightline.progress import report
 from sightline.tables.membership import Membership
 from sightline.tables.published import published, without_queries
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class PartAudit:
-    """The rows of a design, from which some are chosen."""
-
-    task: DesignTask
-    incidence: csr_array  # rows × columns of unknown records
-    counts: FloatArray  # records of each column
-    marks: FloatArray  # a random number for each row: equal sums are equal signatures
-
-    @classmethod
-    def of(cls, task: DesignTask) -> PartAudit:
-        """The rows of a task, where the audit knows no more: ``DesignTask.estimated``."""
-        linear = task.linear
-        return cls(
-            task=task,
-            incidence=csr_array(task.columns(np.arange(len(linear.units)))),
-            counts=linear.units.people.astype(np.float64),
-            marks=np.random.default_rng(0).random(linear.row_count),
-        )
-
-    def least(self, rows: IndexArray, variances: FloatArray) -> float:
-        """The least lower end if these rows alone are published, with these variances."""
-        return float(np.min(self._seen(rows, variances)[0], initial=1.0))
-
-    def used_by_the_sharpest(self, rows: IndexArray, variances: FloatArray) -> FloatArray:
-        """How much the best attack on the record that keeps least uses each of the rows."""
-        lower, columns, inverse = self._seen(rows, variances)
-        recipe = inverse @ columns[:, [int(np.argmin(lower))]].toarray()[:, 0]
-        return np.asarray(recipe**2 * variances)
-
-    def _seen(self, rows: IndexArray, variances: FloatArray) -> tuple[FloatArray, csc_array, Any]:
-        """The lower end of each distinct column, the columns, and the inverse that recipes use."""
-        columns, counts = self._columns(rows)
-        prior, everyone = self.task.linear.prior.of_column, np.arange(counts.size)
-        lower, inverse = lower_ends(prior, columns, counts, variances, own=everyone, alike=counts)
-        return lower, columns, inverse
-
-    def _columns(self, rows: IndexArray) -> tuple[csc_array, FloatArray]:
-        """The distinct columns over some rows, and the records of each."""
-        part = csr_array(self.incidence[rows])
-        marks = part.T @ self.marks[rows]
-        touched = np.flatnonzero(marks)
-        _, first, place = np.unique(marks[touched], return_index=True, return_inverse=True)
-        counts = np.bincount(place.ravel(), self.counts[touched]).astype(np.float64)
-        return csc_array(part.tocsc()[:, touched[first]]), counts
-
 
 _LONGEST = 20.0  # seconds for one search
 # Conflicts among the units that are kept: none if they pass. An empty conflict: nothing passes.
@@ -193,9 +144,32 @@ class Ceilings:
         return cls(task=task, most=most)
 
     @cached_property
-    def quick(self) -> PartAudit:
-        """A quick audit of some of the numbers."""
-        return PartAudit.of(self.task)
+    def _rows(self) -> tuple[csr_array, FloatArray]:
+        """Rows × columns of unknown records, and a random number a row: equal sums are equal signatures."""
+        linear = self.task.linear
+        rows = csr_array(self.task.columns(np.arange(len(linear.units)))[: linear.row_count])
+        return rows, np.random.default_rng(0).random(linear.row_count)
+
+    def quick(self, kept: IndexArray) -> tuple[float, FloatArray]:
+        """A quick audit if some cells are kept: the least lower end, and how much the best attack on the
+        record that keeps least uses each cell. Where ``DesignTask.estimated``, the audit knows no more.
+        """
+        linear, (incidence, marks) = self.task.linear, self._rows
+        rows = np.flatnonzero(self.published_with(kept)[linear.cells])
+        cells = linear.cells[rows]
+        variances, used = self.most[cells] ** 2 * self.task.row_unit[rows], np.zeros(self.most.size)
+        part = incidence[rows]
+        sums = part.T @ marks[rows]
+        touched = np.flatnonzero(sums)
+        if not touched.size:
+            return 1.0, used
+        _, first, place = np.unique(sums[touched], return_index=True, return_inverse=True)
+        counts = np.bincount(place.ravel(), linear.units.people[touched]).astype(np.float64)
+        columns, own = csc_array(part.tocsc()[:, touched[first]]), np.arange(counts.size)
+        lower, inverse = lower_ends(linear.prior.of_column, columns, counts, variances, own=own, alike=counts)
+        recipe = inverse @ columns[:, [int(np.argmin(lower))]].toarray()[:, 0]
+        used[cells] = recipe**2 * variances
+        return float(np.min(lower)), used
 
     @property
     def published(self) -> BoolArray:
@@ -234,24 +208,14 @@ class Ceilings:
         """The opposite, by a quick audit where the audit knows no more."""
         if not self.task.estimated:
             return not self.passes(kept)
-        return self.quick.least(*self._rows(kept)) < self.task.limit
+        return self.quick(kept)[0] < self.task.limit
 
     def likeliest(self, kept: IndexArray) -> IndexArray:
         """The kept cells, those first that the sharpest attack uses most: else, those of the fewest rows."""
-        cells = self.task.linear.cells
         if not self.task.estimated:
             sizes = np.array([self.task.membership.cells[c].rows for c in kept])
             return kept[np.argsort(sizes, kind="stable")]
-        rows, variances = self._rows(kept)
-        of_cell = np.zeros(self.most.size)
-        of_cell[cells[rows]] = self.quick.used_by_the_sharpest(rows, variances)
-        return kept[np.argsort(-of_cell[kept], kind="stable")]
-
-    def _rows(self, kept: IndexArray) -> tuple[IndexArray, FloatArray]:
-        """The rows of the design that are published if some cells are kept, and their variances."""
-        cells = self.task.linear.cells
-        rows = np.flatnonzero(self.published_with(kept)[cells])
-        return rows, self.most[cells[rows]] ** 2 * self.task.row_unit[rows]
+        return kept[np.argsort(-self.quick(kept)[1][kept], kind="stable")]
 
 
 def without_numbers(plan: Plan, membership: Membership, gone: IndexArray) -> tuple[Plan, Membership]:

@@ -92,10 +92,16 @@ def _record(
             "groups are hidden where a noisy count is small; say hidden={name: [[group], …]}, or []"
         )
     noise = [_noise(row, label, kind) for row, (label, _, kind) in zip(summary, plan.aggregates, strict=True)]
-    release = {"name": name.replace("_", " "), "sql": plan.sql(), "noise": noise, "published": True}
+    release: dict[str, Any] = {
+        "name": name.replace("_", " "),
+        "sql": plan.sql(),
+        "noise": noise,
+        "published": True,
+    }
     facts = {"law": "read", "stddev": "read", "sql": "derived"}
     if threshold:
-        release["withhold"], facts["withhold"] = hidden, "stated"
+        release |= {"withhold": hidden, "hidden_by_noise": True}
+        facts |= {"withhold": "stated", "hidden_by_noise": "read"}
     data: dict[str, Any] = {}
     found = secret or (next(iter(plan.bounds)) if len(plan.bounds) == 1 else None)
     if found is not None:
@@ -108,7 +114,7 @@ def _record(
     if isinstance(rows, int) and rows > 1:
         data |= {"max_rows_per_record": rows, "values": "independent"}
         facts |= {"max_rows_per_record": "read", "values": "stated"}
-    about: dict[str, Any] = {"facts": facts, "hidden_by_noise": True} if threshold else {"facts": facts}
+    about: dict[str, Any] = {"facts": facts}
     metric = type_name(context.accountant.input_metric)
     if metric in _NEIGHBOURS:
         about["neighbours"] = _NEIGHBOURS[metric]

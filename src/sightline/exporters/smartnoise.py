@@ -97,7 +97,8 @@ def _record(name: str, sql: str, reader: Any, hidden: Any) -> dict[str, Any]:
             raise CannotExport(
                 "groups are hidden where a noisy count is small; say hidden={name: [[group], …]}, or []"
             )
-        release["withhold"], facts["withhold"], about["hidden_by_noise"] = hidden, "stated", True
+        release |= {"withhold": hidden, "hidden_by_noise": True}
+        facts |= {"withhold": "stated", "hidden_by_noise": "read"}
     epsilon, delta = map(float, reader.get_privacy_cost(sql))
     about["privacy_parameters"] = {"epsilon": epsilon} | ({"delta": delta} if delta > 0 else {})
     data = _data(inner, rows, reader.metadata.m_tables.values(), set(summed), about)

@@ -12,4 +12,4 @@ from sightline.geometry.fisher import profiled_information as profiled_informati
 from sightline.geometry.fisher import lift as lift
 from sightline.numerics.rank import Decision as Decision
 from sightline.numerics.rank import Evidence as Evidence
-from sightline.numerics.certificate import certificate as certificate
+from sightline.numerics.integers import certificate as certificate

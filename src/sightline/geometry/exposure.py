@@ -19,14 +19,13 @@ from sightline.geometry.profile import Combination, Profile, Question, profile
 from sightline.geometry.projection import (
     ENCLOSED_ERROR,
     Enclosed,
-    Weighted,
     as_doubles,
     enclose,
-    enclose_functional,
     exact_information,
 )
 from sightline.noise.laws import GaussianNoise
 from sightline.numerics.rank import Decision, Evidence, Rank
+from sightline.numerics.residues import decide_columns
 from sightline.releases.query import Query
 
 # Above this bound on the relative error, ball arithmetic replaces double precision.
@@ -215,22 +214,12 @@ class Exposure:
 
     @cached_property
     def _exact_information(self) -> Any:
-        """The information in exact fractions; ``None`` if these would be too large."""
-        rows = self._weighted
-        return None if rows is None or self.identifiable is Decision.UNDECIDED else exact_information(rows)
-
-    @cached_property
-    def _weighted(self) -> Weighted | None:
-        """The columns before noise, on answers with noise of their own; if nothing was computed for them."""
-        if self.frame.coefficients is not None:
+        """The information in exact fractions; ``None`` if these would be too large, or for a functional."""
+        if self.frame.coefficients is not None or self.identifiable is Decision.UNDECIDED:
             return None
-        noise, own = self.geometry.noise, self._own_noise
-        jacobian = self.geometry.jacobian
-        return Weighted(
-            target=self.frame.target(jacobian)[own],
-            nuisance=self.frame.nuisance(jacobian)[own][:, self.profile.basis],
-            noise=noise.covariance[np.ix_(own, own)] if noise.correlated else noise.scales,
-        )
+        jacobian, own = self.geometry.jacobian, self._own_noise
+        nuisance = self.frame.nuisance(jacobian)[own][:, self.profile.basis]
+        return exact_information(self.frame.target(jacobian)[own], nuisance, self._noise)
 
     @cached_property
     def _own_noise(self) -> IndexArray:
@@ -239,6 +228,12 @@ class Exposure:
         if not noise.singular:
             return np.arange(noise.outputs)
         return np.flatnonzero(noise.whitener.any(axis=1))
+
+    @property
+    def _noise(self) -> FloatArray:
+        """Scales of the noise on these answers, or its covariance matrix."""
+        noise, own = self.geometry.noise, self._own_noise
+        return noise.covariance[np.ix_(own, own)] if noise.correlated else noise.scales
 
     @cached_property
     def _combinations(self) -> FloatArray:
@@ -265,20 +260,19 @@ class Exposure:
         exact = [[Fraction(entry) for entry in row] for row in combinations if isinstance(row[0], Fraction)]
         if self._rounding < _POOR or len(exact) < max(len(combinations), 1):
             return None
-        if self.frame.coefficients is not None:
-            return self._enclosed_functional()
-        return None if self._weighted is None else enclose(self._weighted, exact)
-
-    def _enclosed_functional(self) -> Enclosed | None:
-        if self.identifiable is not Decision.YES:
+        frame = self.frame
+        functional, nuisance = exact, frame.representatives
+        if frame.coefficients is None:
+            nuisance = nuisance[self.profile.basis]
+        elif self.identifiable is Decision.YES:
+            functional = [[Fraction(entry) for entry in row] for row in frame.coefficients.tolist()]
+        else:
             return None
-        frame, noise, own = self.frame, self.geometry.noise, self._own_noise
-        columns = np.concatenate([frame.representatives, frame.support])
-        functional = np.zeros((len(self.labels), columns.size))
-        functional[:, frame.representatives.size :] = frame.coefficients
-        rows = dense(self.geometry.jacobian[:, columns])[own].astype(np.float64)
-        covariance = noise.covariance[np.ix_(own, own)] if noise.correlated else noise.scales
-        return enclose_functional(rows, functional, covariance)
+        columns = np.concatenate([nuisance, frame.support])
+        whole = [[Fraction(0)] * nuisance.size + row for row in functional]
+        pivots = decide_columns(dense(self.geometry.pattern[:, columns])[self._own_noise]).pivots
+        rows = dense(self.geometry.jacobian[:, columns[pivots]])[self._own_noise].astype(np.float64)
+        return enclose(rows, [[row[p] for p in pivots] for row in whole], exact, self._noise)
 
     @cached_property
     def _extension(self) -> Extension:

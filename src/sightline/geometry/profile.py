@@ -22,7 +22,7 @@ from sightline.arrays import FloatArray, IndexArray
 from sightline.geometry.frame import Frame, WhitenedRows, dense
 from sightline.geometry.projection import Projection, project
 from sightline.numerics import integers as exact
-from sightline.numerics.certificate import reduced_rows
+from sightline.numerics.integers import reduced_rows
 from sightline.numerics.rank import (
     Decision,
     Evidence,

@@ -21,8 +21,7 @@ With the inverse :math:`S` of the noise's covariance, or of its squared scales,
 
 (``eq:Ieff_def``). The input doubles are treated as exact numbers, and the working precision is doubled until
 the result is sharp. Revealed combinations :math:`C\theta` have the covariance
-:math:`K^{-1}` with :math:`I_{\mathrm{eff}} = C^\top K C`, and their best linear unbiased recipes are
-:math:`S M C^+ K^{-1}`.
+:math:`K^{-1}` with :math:`I_{\mathrm{eff}} = C^\top K C`.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from flint import arb_mat, ctx, fmpq, fmpq_mat
@@ -42,7 +41,6 @@ from sightline.arrays import FloatArray, IndexArray
 from sightline.numerics.balls import FIRST_BITS, ball
 from sightline.numerics.rank import inverse_norm
 from sightline.numerics.residuals import misfit, product_error
-from sightline.numerics.residues import decide_columns
 
 
 def factorise(matrix: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -281,17 +279,7 @@ _LAST_BITS = 4096
 _MOST_BALLS, _MOST_RATIONALS = 200, 40
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Weighted:
-    """Target and independent nuisance columns before noise, and the noise on these answers."""
-
-    target: FloatArray
-    nuisance: FloatArray
-    noise: FloatArray  # scales of independent noise, or a regular covariance matrix
-
-    @property
-    def columns(self) -> int:
-        return int(self.target.shape[1] + self.nuisance.shape[1])
+Fractions: TypeAlias = Sequence[Sequence[Fraction]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -303,86 +291,60 @@ class Enclosed:
     recipes: FloatArray  # over the answers, a row for each combination
 
 
-def enclose(rows: Weighted, combinations: Sequence[Sequence[Fraction]]) -> Enclosed | None:
-    """The information and the revealed combinations; ``None`` if too large or never sharp."""
-    if rows.columns > _MOST_BALLS:
-        return None
-    bits = FIRST_BITS
-    while bits <= _LAST_BITS:
-        with ctx.workprec(bits):
-            enclosed = _attempt(rows, combinations)
-        if enclosed is not None:
-            return enclosed
-        bits *= 2
-    return None
+def enclose(
+    rows: FloatArray, functional: Fractions, combinations: Fractions, noise: FloatArray
+) -> Enclosed | None:
+    r"""A functional C of the records that the rows reveal, from independent columns B of theirs.
 
-
-def enclose_functional(rows: FloatArray, functional: FloatArray, noise: FloatArray) -> Enclosed | None:
-    r"""The same for an identifiable functional C of the records, from independent columns B of all rows.
-
-    C is a combination of the rows, so that its entries :math:`C_B` at these columns say all. Its covariance
-    is :math:`C_B (B^\top S B)^{-1} C_B^\top` and its recipes are :math:`C_B (B^\top S B)^{-1} B^\top S`.
+    C is a combination of the rows, so that its entries at these columns say all. Its covariance is
+    :math:`C (B^\top S B)^{-1} C^\top` and its recipes are :math:`C (B^\top S B)^{-1} B^\top S`.
+    ``combinations`` are the same over the target's coordinates, whose information is returned. ``noise`` are
+    the scales of independent noise, or a regular covariance matrix. ``None`` if too large or never sharp.
     """
-    pivots = decide_columns(rows).pivots
-    if pivots.size > _MOST_BALLS:
+    if rows.shape[1] > _MOST_BALLS:
         return None
     bits = FIRST_BITS
     while bits <= _LAST_BITS:
         with ctx.workprec(bits):
-            B, C = arb_mat(rows[:, pivots].tolist()), arb_mat(functional[:, pivots].tolist())
+            B = arb_mat(rows.tolist())
+            C, along = (
+                arb_mat([[ball(x) for x in row] for row in one]) for one in (functional, combinations)
+            )
             try:
                 S = _precision(noise)
                 half = C * (B.transpose() * S * B).inv()
                 covariance = half * C.transpose()
                 recipes, information = half * B.transpose() * S, covariance.inv()
+                sharp = _sharp(covariance) and _sharp(information) and _sharp_rows(recipes)
             except ZeroDivisionError:  # not certified invertible at this precision
-                recipes = None
-            if recipes is not None and _sharp(covariance) and _sharp(information) and _sharp_rows(recipes):
-                found = (_doubles(matrix) for matrix in (information, covariance, recipes))
-                return Enclosed(**dict(zip(("information", "covariance", "recipes"), found, strict=True)))
+                sharp = False
+            if sharp:
+                return Enclosed(
+                    information=_doubles(along.transpose() * information * along),
+                    covariance=_doubles(covariance),
+                    recipes=_doubles(recipes),
+                )
         bits *= 2
     return None
 
 
-def exact_information(rows: Weighted) -> Any:
-    """The information as a matrix of fractions (``fmpq_mat``); ``None`` if too large."""
-    if rows.columns > _MOST_RATIONALS:
+def exact_information(target: FloatArray, nuisance: FloatArray, noise: FloatArray) -> Any:
+    """The information of target columns beside independent ones of the nuisance, before noise, as a matrix of
+    fractions (``fmpq_mat``); ``None`` if too large. ``noise`` as for :func:`enclose`.
+    """
+    if target.shape[1] + nuisance.shape[1] > _MOST_RATIONALS:
         return None
-    target, nuisance = (_rational(block) for block in (rows.target, rows.nuisance))
-    if rows.noise.ndim == 1:
-        S = _diagonal(fmpq_mat, [1 / _fmpq(scale) ** 2 for scale in rows.noise.tolist()])
+    J_theta, J_eta = _rational(target), _rational(nuisance)
+    if noise.ndim == 1:
+        S = _diagonal(fmpq_mat, [1 / _fmpq(scale) ** 2 for scale in noise.tolist()])
     else:
-        S = _rational(rows.noise).inv()
-    return target.transpose() * S * _misfit(target, nuisance, S)
-
-
-def _misfit(target: Any, nuisance: Any, S: Any) -> Any:
-    """M: the target less the part of it that the nuisance explains, in either arithmetic."""
-    if nuisance.ncols() == 0:
-        return target
-    across = nuisance.transpose() * S
-    return target - nuisance * (across * nuisance).solve(across * target)
-
-
-def _attempt(rows: Weighted, combinations: Sequence[Sequence[Fraction]]) -> Enclosed | None:
-    target, nuisance = arb_mat(rows.target.tolist()), arb_mat(rows.nuisance.tolist())
-    try:
-        S = _precision(rows.noise)
-        misfit = _misfit(target, nuisance, S)
-        C = arb_mat([[ball(entry) for entry in row] for row in combinations])
-        inverse = C.transpose() * (C * C.transpose()).inv()  # C⁺
-        K = inverse.transpose() * (target.transpose() * S * misfit) * inverse
-        covariance = K.inv()
-        recipes = (S * misfit * inverse * covariance).transpose()
-    except ZeroDivisionError:  # not certified invertible at this precision
-        return None
-    if not (_sharp(K) and _sharp(covariance) and _sharp_rows(recipes)):
-        return None
-    return Enclosed(
-        information=_doubles(C.transpose() * K * C),
-        covariance=_doubles(covariance),
-        recipes=_doubles(recipes),
-    )
+        S = _rational(noise).inv()
+    information = J_theta.transpose() * S * J_theta
+    if nuisance.shape[1] == 0:
+        return information
+    across = J_eta.transpose() * S
+    coupling = across * J_theta
+    return information - coupling.transpose() * (across * J_eta).solve(coupling)
 
 
 def _precision(noise: FloatArray) -> arb_mat:

@@ -14,7 +14,7 @@ from sightline.arrays import FloatArray, IndexArray, frozen_floats, parts
 from sightline.errors import InvalidNoise, InvalidRelease, require
 from sightline.labeled.member_rows import MemberRows, RowsLike
 from sightline.labeled.units import BoolArray
-from sightline.noise.laws import BOUNDED_LAWS, IndependentNoise, Noise, as_noise, require_noise
+from sightline.noise.laws import BOUNDED_LAWS, Noise, as_noise, require_noise
 from sightline.noise.mixed import MixedNoise
 from sightline.noise.pricing import price
 from sightline.numerics.device import Device
@@ -128,9 +128,7 @@ class LinearReleases:
             for own in parts(incidence.records, each=incidence.row_count):
                 require_noise(law, self.scale[:, None] * incidence.columns(np.arange(own.start, own.stop)))
         whitening = np.asarray(
-            1 / law.scales * self.scale
-            if isinstance(law, IndependentNoise)
-            else law.whiten(np.diag(self.scale))
+            law.whiten(np.diag(self.scale)) if law.correlated else 1 / law.scales * self.scale
         )
         object.__setattr__(self, "whitening", whitening)
         self._require_members(correlated=whitening.ndim == 2)

@@ -24,7 +24,7 @@ from sightline.labeled.exposures import Exposures, exposures, row_noise
 from sightline.labeled.member_rows import MemberRows
 from sightline.labeled.unit_design import Design, UnitPrior
 from sightline.noise.laws import CorrelatedNoise
-from sightline.numerics.certificate import reduced_rows
+from sightline.numerics.integers import reduced_rows
 from sightline.numerics.residues import decide_columns
 from sightline.progress import Progress, reporting
 

@@ -69,6 +69,11 @@ class PanelBlock:
         return bool(self.columns.whole)
 
     @property
+    def signed(self) -> bool:
+        """Whether a weight is negative."""
+        return bool(self.columns.signed)
+
+    @property
     def peak(self) -> float:
         """The largest weight."""
         return float(self.columns.peak)

@@ -240,7 +240,8 @@ def _at_least(
         return gaussian
     there = block.times > 0
     loss = prior.width * np.where(there, block.times * block.sums(noise.loss, 1), 0.0).sum(axis=1)
-    other = np.maximum(1 / (prior.variance * (most + prior.precision(most))), np.exp(-loss))
+    unsigned = (noise.about_columns(block) * block.times).sum(axis=1) if block.signed else most
+    other = np.maximum(prior.lower_of_rows(most, unsigned=unsigned), np.exp(-loss))
     return np.where(((block.sums(noise.laplace, 0) == 0) | ~there).all(axis=1), gaussian, other)
 
 

@@ -91,6 +91,11 @@ class UnitBlock:
         return self.weights is None or bool(np.all(self.weights == np.rint(self.weights)))
 
     @cached_property
+    def signed(self) -> bool:
+        """Whether a weight is negative."""
+        return self.weights is not None and bool(np.any(self.weights < 0))
+
+    @cached_property
     def peak(self) -> float:
         """The largest weight."""
         return 1.0 if self.weights is None else float(np.abs(self.weights).max(initial=0.0))

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 from sightline.auditing.plan import Plan, Release
 from sightline.auditing.reading import checked_plan
-from sightline.auditing.records import audited_release, read_record
+from sightline.auditing.records import read_record
 from sightline.errors import InvalidInput, InvalidPlan, require
 from sightline.ledger.folder import HEAD
 from sightline.tables.engines.address import scheme_of
@@ -96,7 +96,7 @@ def release_of(release: ReleaseLike, data: Mapping[str, Any]) -> Release:
                 fix="a ledger is about one table and one secret",
                 error=InvalidPlan,
             )
-        return _checked(audited_release(record), path.name)
+        return record.release
     content = _toml(file_bytes(path, "a release"), path.name)
     sections = content.get("release", [])
     require(

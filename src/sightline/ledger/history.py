@@ -270,6 +270,7 @@ def history(
             "times": one.release.times,
             "noise": _noise(numbers),
             "published": True,
+            "hidden_by_noise": one.release.hidden_by_noise and column == 0,  # said once for a release
         }
         for one in releases
         for column, numbers in enumerate(one.numbers)

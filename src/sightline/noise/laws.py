@@ -12,9 +12,10 @@ it does, it is a noise-free answer: :func:`require_noise` refuses it.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Protocol, TypeAlias, cast
+from typing import TYPE_CHECKING, ClassVar, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -31,127 +32,91 @@ Rows: TypeAlias = FloatArray | sparse.csr_array
 _UNIT = float(np.finfo(np.float64).eps)
 
 
-class Noise(Protocol):
-    """Additive noise on ``outputs`` answers."""
-
-    @property
-    def outputs(self) -> int: ...
-
-    @property
-    def covariance(self) -> FloatArray:
-        """The covariance matrix of the noise."""
-
-    def whiten(self, rows: Rows) -> Rows:
-        """``W @ rows``, where ``W.T @ W`` is the information that the answers carry about their means."""
-
-    @property
-    def variances(self) -> FloatArray:
-        """The variance of the noise on each answer."""
-
-    @property
-    def excess(self) -> float:
-        """The noise's variance times its Fisher information: 1 for Gaussian noise, 2 for Laplace noise."""
-
-    @property
-    def gaussian(self) -> Noise:
-        """Gaussian noise with the same covariance."""
-
-    @property
-    def law(self) -> NoiseLaw:
-        """The distribution: what an accountant prescribes."""
-
-    @property
-    def correlated(self) -> bool:
-        """Whether the noise on one answer may depend on the noise on another."""
-
-    @property
-    def singular(self) -> bool:
-        """Whether the noise on some answers is a combination of the noise on others."""
-
-    @property
-    def scales(self) -> FloatArray:
-        """The scale of independent noise on each answer: a standard deviation, or a Laplace scale."""
-
-    @property
-    def information_weights(self) -> FloatArray:
-        """The Fisher information that each answer with independent noise carries about its mean."""
-
-    @property
-    def whitener(self) -> FloatArray:
-        """The matrix W, lower triangular; zero rows for answers whose noise others determine."""
-
-    @property
-    def relative_error(self) -> float:
-        """Bound on the relative error of the whitened rows from rounding."""
-
-    def append(self, stddevs: FloatArray) -> Noise:
-        """The noise extended by independent Gaussian noise on further answers."""
-
-    def noise_free(self, rows: Rows) -> FloatArray | None:
-        """Weights of a combination of the answers that has no noise but depends on the records, if any."""
-
-    def take(self, answers: IndexArray) -> Noise:
-        """The noise on some of the answers."""
-
-    def scaled(self, factors: FloatArray | float) -> Noise:
-        """The noise times a positive factor: one for all answers, or one for each."""
-
-    def recipe(self, whitened: FloatArray) -> FloatArray:
-        """Weights on the answers that are equivalent to ``whitened`` weights on the whitened answers."""
-
-    def sample(self, trials: int, *, generator: np.random.Generator) -> FloatArray:
-        """``trials`` independent draws, one per row."""
-
-
-class IndependentNoise:
-    """What laws of independent noise have in common: everything follows from their ``scales``."""
+class Noise(ABC):
+    """Additive noise on answers: independent, and given by its ``scales``, unless a law says otherwise."""
 
     __slots__ = ()
-    correlated: ClassVar[bool] = False
-    singular: ClassVar[bool] = False
-    excess: ClassVar[float]
+    correlated: ClassVar[bool] = False  # whether the noise on one answer may depend on that on another
+    excess: ClassVar[float]  # the noise's variance times its Fisher information: Gaussian 1, Laplace 2
+    law: ClassVar[NoiseLaw]  # the distribution: what an accountant prescribes
 
     if TYPE_CHECKING:  # a field or a property of the law
 
         @property
-        def scales(self) -> FloatArray: ...
+        def scales(self) -> FloatArray:
+            """The scale of independent noise on each answer: a standard deviation, or a Laplace scale."""
 
     @property
     def outputs(self) -> int:
+        """How many answers."""
         return self.scales.size
 
     @property
-    def information_weights(self) -> FloatArray:
-        return np.asarray(self.scales**-2.0)
-
-    @property
-    def whitener(self) -> FloatArray:
-        return np.diag(1 / self.scales)
-
-    @property
-    def relative_error(self) -> float:
-        return _UNIT
+    def singular(self) -> bool:
+        """Whether the noise on some answers is a combination of the noise on others."""
+        return False
 
     @property
     def covariance(self) -> FloatArray:
+        """The covariance matrix of the noise."""
         return np.diag(self.variances)
 
     @property
     def variances(self) -> FloatArray:
+        """The variance of the noise on each answer."""
         return np.asarray(self.excess * self.scales**2)
 
-    def noise_free(self, rows: Rows) -> None:
-        return None
+    @property
+    def gaussian(self) -> Noise:
+        """Gaussian noise with the same covariance."""
+        return GaussianNoise(stddevs=np.sqrt(self.excess) * self.scales)
+
+    @property
+    def information_weights(self) -> FloatArray:
+        """The Fisher information that each answer with independent noise carries about its mean."""
+        return np.asarray(self.scales**-2.0)
+
+    @property
+    def whitener(self) -> FloatArray:
+        """The matrix W, lower triangular; zero rows for answers whose noise others determine."""
+        return np.diag(1 / self.scales)
+
+    @property
+    def relative_error(self) -> float:
+        """Bound on the relative error of the whitened rows from rounding."""
+        return _UNIT
 
     def whiten(self, rows: Rows) -> Rows:
+        """``W @ rows``, where ``W.T @ W`` is the information that the answers carry about their means."""
         return _divide(rows, self.scales)
 
     def recipe(self, whitened: FloatArray) -> FloatArray:
+        """Weights on the answers that are equivalent to ``whitened`` weights on the whitened answers."""
         return whitened / self.scales
+
+    def noise_free(self, rows: Rows) -> FloatArray | None:
+        """Weights of a combination of the answers that has no noise but depends on the records, if any."""
+        return None
+
+    @abstractmethod
+    def append(self, stddevs: FloatArray) -> Noise:
+        """The noise extended by independent Gaussian noise on further answers."""
+
+    @abstractmethod
+    def take(self, answers: IndexArray) -> Noise:
+        """The noise on some of the answers."""
+
+    @abstractmethod
+    def scaled(self, factors: FloatArray | float) -> Noise:
+        """The noise times a positive factor: one for all answers, or one for each."""
+
+    @abstractmethod
+    def sample(self, trials: int, *, generator: np.random.Generator) -> FloatArray:
+        """``trials`` independent draws, one per row."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class GaussianNoise(IndependentNoise):
+class GaussianNoise(Noise):
     """Independent Gaussian noise with a standard deviation for each answer."""
 
     stddevs: FloatArray
@@ -172,10 +137,6 @@ class GaussianNoise(IndependentNoise):
     def append(self, stddevs: FloatArray) -> GaussianNoise:
         return GaussianNoise(stddevs=np.concatenate([self.stddevs, stddevs]))
 
-    @property
-    def gaussian(self) -> GaussianNoise:
-        return self
-
     def take(self, answers: IndexArray) -> GaussianNoise:
         return GaussianNoise(stddevs=self.stddevs[answers])
 
@@ -187,7 +148,7 @@ class GaussianNoise(IndependentNoise):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class LaplaceNoise(IndependentNoise):
+class LaplaceNoise(Noise):
     r"""Independent Laplace noise with scale :math:`b_\ell`: information :math:`b_\ell^{-2}`.
 
     See ``app:laplace_noise``. The variance is :math:`2b_\ell^2`: the variance of a linear attack is twice the
@@ -208,10 +169,6 @@ class LaplaceNoise(IndependentNoise):
     def append(self, stddevs: FloatArray) -> Noise:
         raise InvalidNoise("expected Gaussian noise to append Gaussian noise to, got Laplace noise")
 
-    @property
-    def gaussian(self) -> GaussianNoise:
-        return GaussianNoise(stddevs=np.sqrt(2) * self.scales)
-
     def take(self, answers: IndexArray) -> LaplaceNoise:
         return LaplaceNoise(scales=self.scales[answers])
 
@@ -223,7 +180,7 @@ class LaplaceNoise(IndependentNoise):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class CorrelatedNoise:
+class CorrelatedNoise(Noise):
     r"""Gaussian noise with covariance blocks along the diagonal; one block is full correlation.
 
     Tree aggregation and matrix mechanisms are the practical cases. A block may be singular: see the top of

@@ -10,12 +10,12 @@ from numpy.typing import ArrayLike
 
 from sightline.arrays import FloatArray, IndexArray, frozen_floats
 from sightline.errors import InvalidNoise, require
-from sightline.noise.laws import GaussianNoise, IndependentNoise, LaplaceNoise, Noise, positive_scales
+from sightline.noise.laws import GaussianNoise, LaplaceNoise, Noise, positive_scales
 from sightline.privacy.accountant import NoiseLaw
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class MixedNoise(IndependentNoise):
+class MixedNoise(Noise):
     r"""For each answer one over the root of its information, its standard deviation, and its kind.
 
     ``laplace_answers`` is 0 for an answer that tells no more than a Gaussian one with its information, 1 for
@@ -70,7 +70,7 @@ class MixedNoise(IndependentNoise):
         )
 
     @property
-    def law(self) -> NoiseLaw:
+    def law(self) -> NoiseLaw:  # type: ignore[override]
         raise InvalidNoise("expected noise of one law, got several; an accountant counts each by itself")
 
     @property

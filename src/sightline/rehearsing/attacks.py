@@ -20,7 +20,7 @@ are approximations, so the repetitions measure how often they hold the truth.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -42,16 +42,32 @@ _BLOCK = 4_000_000  # drawn values that are held at once
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class AttackWeights:
-    """Weights for some columns: guess = weights · rows + constant; rows are less what the attacker knows."""
+class RowTarget:
+    """What is guessed: of each of some units ``times`` rows, each with one weight; or one of a category."""
 
-    columns: IndexArray
-    weights: FloatArray  # (columns, rows)
+    units: IndexArray
+    times: IndexArray
+    weights: FloatArray
+    category: int = 0
+
+    @classmethod
+    def of_column(cls, found: LinearFindings, column: int) -> RowTarget:
+        """The value of one record of a column."""
+        unit, category = divmod(column, found.linear.columns_of_unit)
+        one = np.ones(1, dtype=np.intp)
+        return cls(units=unit * one, times=one, weights=np.ones(1), category=category)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class AttackWeights:
+    """Weights for some targets: guess = weights · rows + constant; rows are less what the attacker knows."""
+
+    weights: FloatArray  # (targets, rows)
     constants: FloatArray
     mse: FloatArray  # of these weights
 
     def guesses(self, rows: FloatArray) -> FloatArray:
-        """One guess for each column, from the rows of one or more publications."""
+        """One guess for each target, from the rows of one or more publications."""
         return np.asarray(rows @ self.weights.T + self.constants)
 
 
@@ -62,141 +78,107 @@ def best_unbiased(found: LinearFindings, columns: IndexArray) -> AttackWeights:
     weights = np.stack([found.exposure.recipe(*pair) for pair in pairs])
     told = [linear.told_by_sizes(int(column), own) for column, own in zip(columns, weights, strict=True)]
     return AttackWeights(
-        columns=columns,
         weights=weights,
         constants=-np.array(told),
         mse=np.array([linear.design.noise.variance_of(own) for own in weights]),
     )
 
 
-def best_linear(found: LinearFindings, columns: IndexArray) -> AttackWeights:
-    """The best linear attacks on one record of each of some columns.
+def best_linear(found: LinearFindings, targets: Sequence[RowTarget]) -> AttackWeights:
+    """The best linear attacks on some targets.
 
     One row's columns have the covariance s K: of a number its variance, of a category's indicators
     :math:`I/k - 11^\top/k^2`.
     """
     linear, prior = found.linear, found.linear.design.prior
     K, s, k = prior.kernel, prior.scale, prior.categories
-    answers = np.asarray(s * found.exposure.solver.sums.dense + linear.design.noise.matrix)
-    unit, category = np.divmod(columns, k)
-    with_target = np.stack(
-        [linear.table[:, u * k : (u + 1) * k] @ (s * K[c]) for u, c in zip(unit, category, strict=True)]
-    )
-    weights = cho_solve(cho_factor(answers), with_target.T).T
-    mean, hidden = _mean(linear), np.empty(columns.size)
-    shares = np.stack([np.asarray(linear.table.T @ line).reshape(-1, k) for line in weights])
-    for place, own in enumerate(shares):
-        each = s * np.einsum("uc,cd,ud->u", own, K, own)
-        target = own[unit[place]] - np.eye(k)[category[place]]
-        hidden[place] = found.people @ each - each[unit[place]] + s * target @ K @ target
+    with_target = np.zeros((len(targets), found.people.size, k))
+    for own, target in zip(with_target, targets, strict=True):
+        own[target.units] = (target.times * target.weights)[:, None] * (s * K[target.category])
+    across = linear.table @ with_target.reshape(len(targets), -1).T
+    weights = cho_solve(_covariance_of_rows(found), across).T
+    mean, hidden, whole = _mean(linear), np.empty(len(targets)), np.empty(len(targets))
+    shares = _shares(linear, weights)
+    for place, (own, target) in enumerate(zip(shares, targets, strict=True)):
+        missed = own[target.units] - target.weights[:, None] * np.eye(k)[target.category]
+        each, left = (s * np.einsum("uc,cd,ud->u", one, K, one) for one in (own, missed))
+        hidden[place] = found.people @ each + target.times @ (left - each[target.units])
+        whole[place] = target.times @ target.weights
     noise = np.array([linear.design.noise.variance_of(own) for own in weights])
     return AttackWeights(
-        columns=columns,
         weights=weights,
-        constants=mean - mean * (shares.sum(axis=2) @ found.people),
+        constants=mean * (whole - shares.sum(axis=2) @ found.people),
         mse=noise + hidden,
     )
+
+
+def _covariance_of_rows(found: LinearFindings) -> tuple[FloatArray, bool]:
+    """That of the answers over prior and noise, factorised."""
+    s, noise = found.linear.design.prior.scale, found.linear.design.noise.matrix
+    factor: tuple[FloatArray, bool] = cho_factor(np.asarray(s * found.exposure.solver.sums.dense + noise))
+    return factor
+
+
+def _shares(linear: Lowered, weights: FloatArray) -> FloatArray:
+    """What each attack has of each unit's columns: targets × units × categories."""
+    each = [np.asarray(linear.table.T @ line) for line in weights]
+    return np.stack(each).reshape(len(weights), -1, linear.columns_of_unit)
+
+
+def sharpest_targets(
+    found: LinearFindings, persons: Sequence[tuple[IndexArray, IndexArray]]
+) -> list[RowTarget]:
+    r"""For persons with several rows, the combination of these of which a linear attack leaves least.
+
+    Each is given by the units of its rows and how many there are of each. With columns :math:`B` of the
+    person's rows, each scaled by the root of how many there are, and answers of covariance :math:`A`, it is
+    the first eigenvector of :math:`s B^\top A^{-1} B`. The largest weight is 1.
+    """
+    factor, s, targets = _covariance_of_rows(found), found.linear.design.prior.scale, []
+    for units, times in persons:
+        roots = np.sqrt(times.astype(np.float64))
+        columns = found.linear.table[:, units].toarray() * roots
+        _, vectors = np.linalg.eigh(s * columns.T @ cho_solve(factor, columns))
+        first = vectors[:, -1] / roots
+        targets.append(RowTarget(units=units, times=times, weights=first / first[np.argmax(np.abs(first))]))
+    return targets
+
+
+def errors_with_fresh_noise(
+    linear: Lowered, attack: AttackWeights, repetitions: int, generator: np.random.Generator
+) -> FloatArray:
+    """Guess less truth of unbiased attacks, publication by publication: whatever the values are."""
+    errors = np.empty((repetitions, len(attack.weights)))
+    for begin in range(0, repetitions, step := max(1, _BLOCK // linear.row_count)):
+        size = min(step, repetitions - begin)
+        errors[begin : begin + size] = sample_rows(linear, size, generator) @ attack.weights.T
+    return errors
 
 
 def errors_of(
     found: LinearFindings,
     attack: AttackWeights,
+    targets: Sequence[RowTarget],
     repetitions: int,
     generator: np.random.Generator,
-    *,
-    sums: FloatArray | None = None,
 ) -> FloatArray:
-    """Guess less truth, publication by publication, with fresh noise and values drawn from the prior.
-
-    With ``sums`` of the columns' true values these stay: what is guessed are the sums.
-    """
+    """Guess less truth, publication by publication, with fresh noise and values drawn from the prior."""
     linear, k = found.linear, found.linear.columns_of_unit
     starts = np.cumsum(found.people) - found.people
     people = int(found.people.sum())
-    unit, category = np.divmod(attack.columns, k)
-    shares = np.stack([np.asarray(linear.table.T @ line).reshape(-1, k) for line in attack.weights])
-    errors = np.empty((repetitions, attack.columns.size))
-    step = max(1, _BLOCK // max(people if sums is None else 1, linear.row_count))
-    for begin in range(0, repetitions, step):
-        size = min(step, repetitions - begin)
-        if sums is not None:
-            rows = linear.table @ sums + sample_rows(linear, size, generator)
-            errors[begin : begin + size] = attack.guesses(rows) - sums[attack.columns]
-            continue
-        values = _drawn(linear, (size, people), generator)
-        guess = attack.constants + sample_rows(linear, size, generator) @ attack.weights.T
-        for c in range(k):
-            guess += np.add.reduceat(_of_category(linear, values, c), starts, axis=1) @ shares[:, :, c].T
-        truth = [
-            _of_category(linear, values[:, starts[u]], int(c)) for u, c in zip(unit, category, strict=True)
-        ]
-        errors[begin : begin + size] = guess - np.stack(truth, axis=1)
-    return errors
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class PersonAttack:
-    """The best linear attack on the rows of one person together: on the combination of which least remains.
-
-    Of each kind of their rows, ``times`` many, every row has one of ``row_weights``, the largest of them 1.
-    """
-
-    units: IndexArray  # of the findings about single rows
-    times: IndexArray
-    row_weights: FloatArray
-    weights: FloatArray  # on the rows of the design
-    constant: float
-    mse: float
-    variance: float  # of the combination, before anything is published
-
-    def guesses(self, rows: FloatArray) -> FloatArray:
-        """The guess at the combination, from the rows of one or more publications."""
-        return np.asarray(rows @ self.weights + self.constant)
-
-
-def best_on_person(found: LinearFindings, units: IndexArray, times: IndexArray) -> PersonAttack:
-    r"""The combination of a person's rows of which a linear attack leaves least, and that attack.
-
-    With columns :math:`B` of the person's rows, each scaled by the root of how many there are, and answers of
-    covariance :math:`A`, it is the first eigenvector of :math:`s B^\top A^{-1} B`.
-    """
-    linear, s = found.linear, found.linear.design.prior.scale
-    answers = cho_factor(np.asarray(s * found.exposure.solver.sums.dense + linear.design.noise.matrix))
-    roots = np.sqrt(times.astype(np.float64))
-    columns = np.asarray(linear.table[:, units].todense()) * roots
-    seen, vectors = np.linalg.eigh(s * columns.T @ cho_solve(answers, columns))
-    first = vectors[:, -1] / roots
-    scale = 1 / first[np.argmax(np.abs(first))]
-    weights = scale * cho_solve(answers, s * columns @ vectors[:, -1])
-    mean = _mean(linear)
-    told = mean * float(np.asarray(linear.table.T @ weights).ravel() @ found.people)
-    return PersonAttack(
-        units=units,
-        times=times,
-        row_weights=scale * first,
-        weights=weights,
-        constant=mean * scale * float(first @ times) - told,
-        mse=s * scale**2 * (1 - float(seen[-1])),
-        variance=s * scale**2,
-    )
-
-
-def errors_on_person(
-    found: LinearFindings, attack: PersonAttack, repetitions: int, generator: np.random.Generator
-) -> FloatArray:
-    """Guess less truth, with fresh noise and values drawn from the prior, publication by publication."""
-    linear, people = found.linear, int(found.people.sum())
-    starts = np.cumsum(found.people) - found.people
-    shares = np.asarray(linear.table.T @ attack.weights).ravel()
-    errors = np.empty(repetitions)
+    shares = _shares(linear, attack.weights)
+    errors = np.empty((repetitions, len(targets)))
     step = max(1, _BLOCK // max(people, linear.row_count))
     for begin in range(0, repetitions, step):
         size = min(step, repetitions - begin)
         values = _drawn(linear, (size, people), generator)
-        guess = attack.constant + sample_rows(linear, size, generator) @ attack.weights
-        guess += np.add.reduceat(values, starts, axis=1) @ shares
-        for unit, times, weight in zip(attack.units, attack.times, attack.row_weights, strict=True):
-            guess -= weight * values[:, starts[unit] : starts[unit] + times].sum(axis=1)
+        guess = attack.constants + sample_rows(linear, size, generator) @ attack.weights.T
+        for c in range(k):
+            guess += np.add.reduceat(_of_category(linear, values, c), starts, axis=1) @ shares[:, :, c].T
+        for own, target in zip(guess.T, targets, strict=True):
+            for unit, times, weight in zip(target.units, target.times, target.weights, strict=True):
+                rows = values[:, starts[unit] : starts[unit] + times]
+                own -= weight * _of_category(linear, rows, target.category).sum(axis=1)
         errors[begin : begin + size] = guess
     return errors
 
@@ -218,9 +200,9 @@ def sample_rows(linear: Lowered, trials: int, generator: np.random.Generator) ->
 
 
 def _mean(linear: Lowered) -> float:
-    """The mean of one record's value, or of an indicator. Every prior of a number is symmetric."""
+    """The mean of one record's value, or of an indicator."""
     prior = linear.prior
-    return sum(prior.bounds) / 2 if prior.kind is SecretKind.NUMBER else prior.share
+    return prior.number.mean if prior.kind is SecretKind.NUMBER else prior.share
 
 
 def _drawn(linear: Lowered, shape: tuple[int, int], generator: np.random.Generator) -> FloatArray:
@@ -229,13 +211,10 @@ def _drawn(linear: Lowered, shape: tuple[int, int], generator: np.random.Generat
     match prior.kind:
         case SecretKind.CATEGORY:
             return generator.integers(prior.categories, size=shape).astype(np.float64)
-        case SecretKind.NUMBER if prior.number.has_density:
-            return np.asarray(prior.number.sample(shape, generator=generator))  # type: ignore[attr-defined]
-        case SecretKind.BOOLEAN if prior.yes != 0.5:
+        case SecretKind.NUMBER:
+            return prior.number.sample(shape, generator=generator)
+        case SecretKind.BOOLEAN:
             return (generator.random(shape) < prior.yes).astype(np.float64)
-        case _:
-            low, high = prior.bounds
-            return np.asarray(low + (high - low) * generator.integers(2, size=shape), dtype=np.float64)
 
 
 def _of_category(linear: Lowered, values: FloatArray, category: int) -> FloatArray:
@@ -349,7 +328,7 @@ def _group(findings: Findings, truth: Truth, signatures: IndexArray) -> SmallGro
                 return None
             divisor = membership.cells[cell].rows if partition.statistic is Statistic.MEAN else 1
             sign = 1.0 if partition.above else -1.0
-            rows.append(Row(curve=curve, weights=tuple((own_weights * sign / divisor).tolist())))
+            rows.append(Row(curve=curve, weights=own_weights * sign / divisor))
             others = (position[values.signature] == cell) & ~mine
             constant = 0.0 if partition.above else float(own_weights.sum())
             rest = feature_values(partition, values.secret[others]) @ weights[others]
@@ -359,7 +338,7 @@ def _group(findings: Findings, truth: Truth, signatures: IndexArray) -> SmallGro
         return None
     partition_of = np.array([membership.cells[c].partition for c in cells], dtype=np.intp)
     noise = pricing.scale[cells] / np.sqrt(pricing.times[partition_of])
-    model = Model(rows=tuple(rows), records=tuple(range(secret.size)), whitening=tuple((1 / noise).tolist()))
+    model = Model(rows=tuple(rows), records=tuple(range(secret.size)), whitening=1 / noise)
     group = SmallGroup(
         signatures=own,
         values=secret,
@@ -394,11 +373,5 @@ def _curve(partition: Partition, domain: tuple[float, float]) -> Curve | None:
 
 def _determined(group: SmallGroup) -> bool:
     """Whether the information at the true values is regular. For values seen as a set, equal ones are not."""
-    size = group.values.size
-    lines = group.model.information([np.array([value]) for value in group.values])
-    information = np.zeros((size, size))
-    for k, line in enumerate(lines):
-        information[k, : k + 1] = [float(np.asarray(entry).ravel()[0]) for entry in line]
-    information += np.tril(information, -1).T
-    eigenvalues = np.linalg.eigvalsh(information)
+    eigenvalues = np.linalg.eigvalsh(group.model.information(group.values[:, None])[:, :, 0])
     return bool(eigenvalues[0] > _SINGULAR * eigenvalues[-1] > 0)

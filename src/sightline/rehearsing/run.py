@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
@@ -26,13 +26,13 @@ from sightline.progress import Progress, report, reporting
 from sightline.rehearsing.attacks import (
     MOST_VALUES,
     AttackWeights,
-    PersonAttack,
+    RowTarget,
     SmallGroup,
     best_linear,
-    best_on_person,
     best_unbiased,
     errors_of,
-    errors_on_person,
+    errors_with_fresh_noise,
+    sharpest_targets,
     small_groups,
 )
 from sightline.rehearsing.publication import (
@@ -285,21 +285,23 @@ class _Attacked:
             return
         gaussian = self.findings.pricing.gaussian
         attack = best_unbiased(found, columns)
-        errors = errors_of(found, attack, self.repetitions, self.generator, sums=self.truth.unknown)
-        for place, column in enumerate(columns.tolist()):
-            size = int(found.counts[column])
-            yield self._stated(
-                found,
-                attack,
-                place,
-                errors,
-                attack_kind=AttackKind.UNBIASED,
+        errors = errors_with_fresh_noise(found.linear, attack, self.repetitions, self.generator)
+        guesses = self._stated(
+            attack,
+            errors,
+            kind=AttackKind.UNBIASED,
+            coverage=Coverage.EXACT if gaussian else Coverage.AT_LEAST,
+            factor=(gaussian_factor if gaussian else unimodal_factor)(CONFIDENCE),
+        )
+        for column, stated in zip(columns.tolist(), guesses, strict=True):
+            size, about = int(found.counts[column]), self._about(found, column)
+            yield Guess(
                 record=_named([key for key, _ in secrets[column]], size),
-                size=size,
+                what=about if size == 1 else f"sum of {size:,} × {about}",
+                alike=size,
                 truth=float(self.truth.unknown[column]),
-                factor=(gaussian_factor if gaussian else unimodal_factor)(CONFIDENCE),
-                coverage=Coverage.EXACT if gaussian else Coverage.AT_LEAST,
                 bracket=None,
+                **stated,
             )
 
     def _linear(
@@ -307,28 +309,20 @@ class _Attacked:
     ) -> Iterator[Guess]:
         """The best linear attacks: values and noise are drawn anew."""
         linear = found.linear
-        attack = best_linear(found, columns)
-        errors = errors_of(found, attack, repetitions, self.generator)
-        unimodal = linear.prior.kind is SecretKind.NUMBER and linear.prior.number.has_density
+        targets = [RowTarget.of_column(found, column) for column in columns.tolist()]
         variance = linear.prior.of_column.variance
-        for place, column in enumerate(columns.tolist()):
+        guesses = self._over_the_prior(found, targets, repetitions, AttackKind.LINEAR)
+        for column, stated in zip(columns.tolist(), guesses, strict=True):
             key, secret = secrets[column][0]
             category = linear.category(column)
-            yield self._stated(
-                found,
-                attack,
-                place,
-                errors,
-                attack_kind=AttackKind.LINEAR,
+            ends = found.exposure.lower.ravel()[column], found.exposure.upper.ravel()[column]
+            yield Guess(
                 record=key,
-                size=1,
+                what=self._about(found, column),
+                alike=int(found.counts[column]),
                 truth=float(secret if category is None else secret == category),
-                factor=(unimodal_factor if unimodal else any_law_factor)(CONFIDENCE),
-                coverage=Coverage.AT_LEAST,
-                bracket=(
-                    variance * float(found.exposure.lower.ravel()[column]),
-                    variance * float(found.exposure.upper.ravel()[column]),
-                ),
+                bracket=(variance * float(ends[0]), variance * float(ends[1])),
+                **stated,
             )
 
     def _persons(self, found: LinearFindings, top: int, repetitions: int) -> Iterator[Guess]:
@@ -337,46 +331,61 @@ class _Attacked:
         if whole is None or not whole.linear.by_kind or whole.linear.columns_of_unit > 1:
             return
         several = np.flatnonzero(whole.linear.rows_of_unit > 1)
-        unimodal = whole.linear.prior.number.has_density and whole.linear.prior.kind is SecretKind.NUMBER
-        factor = (unimodal_factor if unimodal else any_law_factor)(CONFIDENCE)
-        for unit in whole.most_exposed(several, top).tolist() if several.size else ():
-            own = slice(*whole.linear.units.starts[unit : unit + 2].tolist())
-            attack = best_on_person(found, whole.linear.row_units[own], whole.linear.units.times[own])
-            named = self._combination_of(whole, unit, found, attack)
-            if named is None:
-                continue
-            record, truth = named
-            errors = errors_on_person(found, attack, repetitions, self.generator)
-            guess = float(attack.guesses(seen_rows(found.linear, self.truth, self.numbers)))
-            deviation, secret = math.sqrt(attack.mse), self.findings.plan.data.secret
-            name = feature_name(attack.row_weights, attack.times)
-            rows = int(attack.times.sum())
+        chosen = whole.most_exposed(several, top).tolist() if several.size else []
+        owns = [slice(*whole.linear.units.starts[unit : unit + 2].tolist()) for unit in chosen]
+        rows = [(whole.linear.row_units[own], whole.linear.units.times[own]) for own in owns]
+        told = [
+            (unit, target, *named)
+            for unit, target in zip(chosen, sharpest_targets(found, rows), strict=True)
+            for named in self._combination_of(whole, unit, found, target)
+        ]
+        if not told:
+            return
+        targets = [target for _, target, _, _ in told]
+        guesses = self._over_the_prior(found, targets, repetitions, AttackKind.TOGETHER)
+        for (unit, target, record, truth), stated in zip(told, guesses, strict=True):
+            name, in_all = feature_name(target.weights, target.times), int(target.times.sum())
+            variance = whole.linear.design.prior.scale * float(target.times @ target.weights**2)
             ends = whole.exposure.lower[unit, 0], whole.exposure.upper[unit, 0]
+            secret = self.findings.plan.data.secret
             yield Guess(
-                attack=AttackKind.TOGETHER,
                 record=record,
-                what=f"{name if name != 'row' else 'one'} of {rows:,} rows of {secret}",
+                what=f"{name if name != 'row' else 'one'} of {in_all:,} rows of {secret}",
                 alike=int(whole.people[unit]),
                 truth=truth,
-                guess=guess,
-                standard_error=deviation,
-                interval=(guess - factor * deviation, guess + factor * deviation),
-                coverage=Coverage.AT_LEAST,
-                stated_mse=attack.mse,
-                bracket=(attack.variance * float(ends[0]), attack.variance * float(ends[1])),
-                **_repeated(errors, np.abs(errors) <= factor * deviation),
+                bracket=(variance * float(ends[0]), variance * float(ends[1])),
+                **stated,
             )
 
+    def _over_the_prior(
+        self, found: LinearFindings, targets: Sequence[RowTarget], repetitions: int, kind: AttackKind
+    ) -> list[dict[str, Any]]:
+        """What the best linear attacks on some targets guess, and what their repetitions showed."""
+        prior = found.linear.prior
+        unimodal = prior.kind is SecretKind.NUMBER and prior.number.has_density
+        attack = best_linear(found, targets)
+        return self._stated(
+            attack,
+            errors_of(found, attack, targets, repetitions, self.generator),
+            kind=kind,
+            coverage=Coverage.AT_LEAST,
+            factor=(unimodal_factor if unimodal else any_law_factor)(CONFIDENCE),
+        )
+
+    def _about(self, found: LinearFindings, column: int) -> str:
+        category = found.linear.category(column)
+        return self.findings.plan.data.secret if category is None else f"is {category}"
+
     def _combination_of(
-        self, whole: LinearFindings, unit: int, found: LinearFindings, attack: PersonAttack
-    ) -> tuple[str, float] | None:
+        self, whole: LinearFindings, unit: int, found: LinearFindings, target: RowTarget
+    ) -> Iterator[tuple[str, float]]:
         """One person of a unit, and the true combination of their rows; none if they cannot be told apart."""
         kinds = whole.linear.records_of(unit * whole.linear.columns_of_unit)[:1].tolist()
         keys = self.session.keys(self.findings.membership).of_kinds(kinds)
         people = sorted(key for own in keys.values() for key in own)
-        signatures = [found.linear.signatures_of(int(one)).tolist() for one in attack.units]
-        if not people or found.counts[attack.units].max() > _MOST_ALIKE:
-            return None
+        signatures = [found.linear.signatures_of(int(one)).tolist() for one in target.units]
+        if not people or found.counts[target.units].max() > _MOST_ALIKE:
+            return
         secrets = secrets_of(
             self.session.engine,
             self.session.queries,
@@ -384,49 +393,38 @@ class _Attacked:
             signature_ids=sorted({one for own in signatures for one in own}),
             most=_MOST_ALIKE,
         )
-        truth = 0.0
-        for own, times, weight in zip(signatures, attack.times, attack.row_weights, strict=True):
-            values = [float(value) for one in own for key, value in secrets[one] if key == people[0]]
-            if len(values) != times:
-                return None
-            truth += float(weight) * sum(values)
-        return people[0], truth
+        values = [
+            [float(value) for one in own for key, value in secrets[one] if key == people[0]]
+            for own in signatures
+        ]
+        if [len(own) for own in values] == target.times.tolist():
+            yield people[0], float(target.weights @ [sum(own) for own in values])
 
-    def _stated(  # many parameters: what a guess is, how it is stated, and what its repetitions showed
+    def _stated(
         self,
-        found: LinearFindings,
         attack: AttackWeights,
-        place: int,
         errors: FloatArray,
         *,
-        attack_kind: AttackKind,
-        record: str,
-        size: int,
-        truth: float,
-        factor: float,
+        kind: AttackKind,
         coverage: Coverage,
-        bracket: tuple[float, float] | None,
-    ) -> Guess:
-        """The guess of a linear attack, whose mean squared error is known."""
-        column = int(attack.columns[place])
-        category = found.linear.category(column)
-        about = self.findings.plan.data.secret if category is None else f"is {category}"
-        guess = float(attack.guesses(seen_rows(found.linear, self.truth, self.numbers))[place])
-        deviation = math.sqrt(attack.mse[place])
-        return Guess(
-            attack=attack_kind,
-            record=record,
-            what=about if size == 1 else f"sum of {size:,} × {about}",
-            alike=int(found.counts[column]),
-            truth=truth,
-            guess=guess,
-            standard_error=deviation,
-            interval=(guess - factor * deviation, guess + factor * deviation),
-            coverage=coverage,
-            stated_mse=float(attack.mse[place]),
-            bracket=bracket,
-            **_repeated(errors[:, place], np.abs(errors[:, place]) <= factor * deviation),
-        )
+        factor: float,
+    ) -> list[dict[str, Any]]:
+        """What linear attacks guess, whose mean squared errors are known, and what repetitions showed."""
+        found = rehearsed(self.findings)
+        assert found is not None  # linear attacks are on linear findings
+        guesses = attack.guesses(seen_rows(found.linear, self.truth, self.numbers))
+        return [
+            {
+                "attack": kind,
+                "coverage": coverage,
+                "guess": float(guess),
+                "standard_error": math.sqrt(mse),
+                "interval": (float(guess) - factor * math.sqrt(mse), float(guess) + factor * math.sqrt(mse)),
+                "stated_mse": float(mse),
+                **_repeated(own, np.abs(own) <= factor * math.sqrt(mse)),
+            }
+            for guess, mse, own in zip(guesses, attack.mse, errors.T, strict=True)
+        ]
 
     def _likelihood(self, group: SmallGroup) -> Iterator[Guess]:
         """The guesses at one small group's values."""

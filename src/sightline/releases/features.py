@@ -96,7 +96,7 @@ class Powers:
     r"""The powers :math:`u, u^2, \ldots` of one array of any library, each computed once when first needed.
 
     >>> powers = Powers(np.array([2.0, -3.0]))
-    >>> [None if term is None else term.tolist() for term in powers.derivatives(3)]
+    >>> [term.tolist() for term in powers.derivatives(3)]
     [[8.0, -27.0], [12.0, 27.0], [12.0, -18.0]]
     """
 
@@ -108,12 +108,12 @@ class Powers:
             self._powers.append(self._powers[-1] * self._powers[0])
         return self._powers[order - 1]
 
-    def derivatives(self, order: int) -> tuple[Any, Any | None, Any | None]:
-        r""":math:`u^\ell` and its first two derivatives; ``None`` for the derivatives 1 and 0 of order 1."""
+    def derivatives(self, order: int) -> tuple[Any, Any, Any]:
+        r""":math:`u^\ell` and its first two derivatives."""
         u = self._powers[0]
         match order:
             case 1:
-                return u, None, None
+                return u, 1.0 + 0.0 * u, 0.0 * u
             case 2:
                 return self[2], 2.0 * u, 2.0 + 0.0 * u
             case _:

@@ -51,6 +51,7 @@ _SETTLED_BY = {
     AssumptionName.FEW_VALUES: 'Write prior = "two-point" in [attacker]',
     AssumptionName.VALUES: 'Write values = "constant" in [data] if it is so by rule',
     AssumptionName.NOISE_FIRST: "Add the noise first, then multiply or sort",
+    AssumptionName.HIDDEN_BY_NOISE: "Look up which count decided",
     AssumptionName.DRAWN: "Name who is known with [attacker] knows",
 }
 

@@ -17,7 +17,7 @@ from sightline.jobs import audit
 from sightline.multiset.curve import ReleaseCurve, ReleaseCurves
 from sightline.rehearsing.result import Rehearsal
 from sightline.report import style
-from sightline.report.figures.exposed import distribution_drawable, draw_distribution
+from sightline.report.figures.exposed import draw_distribution
 from sightline.report.rehearsal import OWNER_ONLY, conclusions, draw_rehearsal
 from sightline.report.style import EXPOSED, FAINT, HEIGHT, INK, NEUTRAL, PALETTE, WIDTH, altair, rows, zoom
 from sightline.report.wording import isolated, short, who
@@ -62,7 +62,7 @@ def _audit(result: AuditResult) -> str:
     rows = "".join(_row(place, exposed) for place, exposed in enumerate(result.exposed[:10], start=1))
     head = "".join(f"<th scope='col'>{title}</th>" for title in ("who", "error", "keeps at least", "recipe"))
     table = f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>" if rows else ""
-    picture = _picture(plot(result)) if distribution_drawable(result) else ""
+    picture = _picture(plot(result)) if any(result.distribution.records) else ""
     return f"<div><p><strong>{escape(short(result.verdict.text, 900))}</strong></p>{picture}{table}</div>"
 
 

@@ -75,6 +75,7 @@ class Computed:
     enlarges: bool = False  # whether something else may make the published number larger
     ranked: bool = False  # whether the lines of the answer are sorted by it
     shows: bool = False  # whether it is made NULL, a text or a yes or no, to which no noise can be added
+    rounded_to: float = 0.0  # the step that the published number is rounded to; 0 if it is not rounded
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -208,7 +209,7 @@ class Occurring:
         None  # a column that looks like a key and repeats, where the record key never does
     )
 
-    def kept(self, moved: float, width: float) -> float:
+    def kept(self, moved: float, width: float, rows: int = 1) -> float:
         r"""At least what remains to an attacker who knows this distribution and all other records.
 
         If a value that changes over the bounds' ``width`` moves the answers by ``moved`` in squared units of
@@ -217,7 +218,8 @@ class Occurring:
         .. math:: \frac{E\,d^2 e^{-S d^2/4}}{E\,d^2}
 
         (docs/theory/priors.md, *What the noise alone leaves*). Where a bin has several values, d is somewhere
-        between two bounds, and the worse of them counts.
+        between two bounds, and the worse of them counts. Of any feature of several independent ``rows`` it is
+        this times :math:`(E\,e^{-S d^2/4})^{\text{rows} - 1}` (*Few values in several rows*).
 
         >>> coin = Occurring(low=np.array([0.0, 1.0]), high=np.array([0.0, 1.0]), counts=np.array([1, 1]))
         >>> round(coin.kept(4.0, 1.0), 6) == round(math.exp(-1.0), 6)
@@ -227,9 +229,11 @@ class Occurring:
         apart, error = np.abs(middle[:, None] - middle), half[:, None] + half
         weights = np.outer(self.counts, self.counts).astype(np.float64)
         most = np.square(apart + error)
-        left = weights * np.square(np.maximum(apart - error, 0.0)) * np.exp(-moved * most / 4)
+        hidden = weights * np.exp(-moved * most / 4)
+        left = hidden * np.square(np.maximum(apart - error, 0.0))
         total = float(np.sum(weights * most))
-        return float(left.sum()) / total if total else 0.0
+        others = float(hidden.sum() / weights.sum()) ** (rows - 1)
+        return float(left.sum()) / total * others if total else 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

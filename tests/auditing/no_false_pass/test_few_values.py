@@ -5,12 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import polars as pl
 import pytest
 
 import sightline as sl
 from sightline.auditing.assemble import assemble
 from sightline.auditing.findings import find
-from sightline.tables.membership import Feature, Statistic
+from sightline.tables.membership import Feature, Occurring, Statistic
 from tests.auditing.hand_made import membership_of, partition, plan_of
 from tests.auditing.no_false_pass.written_plans import DATA, LIMIT, exact_risk, names, written
 
@@ -96,3 +97,75 @@ def test_what_remains_is_told_with_what_it_averages_over(data: dict[str, object]
     assert "who knows the groups and the noise" in sentence
     assert "whatever the attack; the best attack leaves at most" in sentence
     assert result.prior == prior
+
+
+def least_share(values: np.ndarray, chances: np.ndarray, table: np.ndarray, law: str) -> float:
+    """What is left of the sharpest feature of independent rows behind noise of 1, by quadrature.
+
+    ``table`` has a line for each answer and a column for each row.
+    """
+    worlds = np.stack([one.ravel() for one in np.meshgrid(*[values] * table.shape[1])], axis=1)
+    weights = np.prod(np.meshgrid(*[chances] * table.shape[1]), axis=0).ravel()
+    means = worlds @ table.T
+    reach = np.linspace(means.min() - 12, means.max() + 12, 201 if len(table) == 2 else 4_001)
+    points = np.stack([one.ravel() for one in np.meshgrid(*[reach] * len(table))], axis=1)
+    away = np.abs(points[:, None, :] - means)
+    log = -np.sum(away**2 / 2 if law == "gaussian" else away, axis=2)
+    evidence = np.exp(log)
+    evidence *= weights / evidence.sum(axis=0)
+    total = evidence.sum(axis=1)
+    mean = evidence @ worlds / np.maximum(total, 1e-300)[:, None]
+    left = (worlds.T * weights) @ worlds - (mean.T * total) @ mean
+    variance = chances @ values**2 - (chances @ values) ** 2
+    return float(np.linalg.eigvalsh(left)[0] / variance)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("law", ["gaussian", "laplace"])
+def test_what_the_values_that_occur_keep_in_several_rows(law: str) -> None:
+    """The bound that lets few values pass, against all worlds of two rows."""
+    random = np.random.default_rng(8)
+    close = 0
+    for _ in range(12):
+        values = np.sort(random.choice(9, size=3, replace=False)).astype(float)
+        counts = random.integers(1, 6, size=3)
+        table = random.normal(0, 0.25, (int(random.integers(1, 3)), 2))
+        exact = least_share(values, counts / counts.sum(), table, law)
+        signs = np.array([[1, 1], [1, -1]])  # how far the rows together move the answers over the bounds
+        moved = float(np.max(np.sum((8 * table @ signs.T) ** 2, axis=0)))
+        found = Occurring(low=values, high=values, counts=counts)
+        kept = found.kept(moved, 8.0, rows=1 if law == "gaussian" else 2)
+        assert kept <= exact + 1e-4
+        close += kept > 0.3 * exact
+    assert close >= 4
+
+
+@pytest.mark.parametrize("law", ["gaussian", "laplace"])
+def test_few_values_of_persons_with_several_rows_are_audited_as_the_values_that_occur(law: str) -> None:
+    """Whole hours of two weeks each; the noise leaves more than the limit of what such a value tells."""
+
+    def audited(stddev: float, limit: float) -> sl.AuditResult:
+        table = pl.DataFrame(
+            {
+                "who": [n // 2 for n in range(80)],
+                "x": [float(7 * n % 5) for n in range(80)],
+                "g": [n // 2 % 4 for n in range(80)],
+            }
+        )
+        data = {"source": table, "record": "who", "secret": "x", "bounds": [0, 4]}
+        data |= {"values": "independent", "max_rows_per_record": 2}
+        sql = "SELECT g, SUM(x) AS n FROM data GROUP BY g"
+        release = [{"name": "sums", "sql": sql, "noise": {"law": law, "stddev": stddev}}]
+        return sl.audit({"data": data, "release": release, "limits": {"remaining_uncertainty": limit}})
+
+    scale = {"gaussian": 1.0, "laplace": np.sqrt(0.5)}[law]
+    moved = (8 / (6.0 * scale)) ** 2  # both rows by 4
+    guaranteed = float(np.exp(-moved / 4))
+    occurring = Occurring(low=np.arange(5.0), high=np.arange(5.0), counts=np.full(5, 16))
+    kept = occurring.kept(moved, 4.0, rows=1 if law == "gaussian" else 2)
+    assert guaranteed < kept
+    found = audited(6.0, (guaranteed + kept) / 2)
+    assert "few_values" not in names(found)
+    assert found.verdict.passed
+    assert "few_values" in names(audited(6.0, (1 + kept) / 2))
+    assert "few_values" in names(audited(1.0, 0.5))

@@ -193,11 +193,6 @@ def test_a_share_under_the_laplace_accountant_follows_zcdp() -> None:
             "of at least 1.5, got 1",
         ),
         (
-            {"noise": {"law": "geometric", "stddev": 2.0}},
-            {"data": {**YES_OR_NO, "max_rows_per_record": 2}},
-            "geometric noise with one row a record, got max_rows_per_record = 2",
-        ),
-        (
             {"noise": {"law": "none"}},
             {"data": {**DATA, "bounds": [0, 10], "max_rows_per_record": 2}},
             "law = 'none' with one row a record, or values = 'constant'",

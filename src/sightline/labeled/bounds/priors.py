@@ -220,6 +220,10 @@ class TwoPointPrior(NoDensity, BoundedPrior):
         r"""After a mutual information of I nats: :math:`(1 - I/\ln 2)^{\ln 4}`, from the entropy left."""
         return np.asarray(np.maximum(1 - nats / math.log(2), 0.0) ** math.log(4))
 
+    def sample(self, shape: tuple[int, ...], *, generator: np.random.Generator) -> FloatArray:
+        """Independent draws."""
+        return np.asarray(self.low + self.width * generator.integers(2, size=shape))
+
 
 NUMBER_PRIORS: Mapping[str, Callable[[float, float], NumberPrior]] = MappingProxyType(
     {"uniform": UniformPrior, "cos2": CosineSquaredPrior, "two-point": TwoPointPrior}

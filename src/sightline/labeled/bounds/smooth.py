@@ -134,6 +134,10 @@ class DensityPrior(BoundedPrior):
     def upper(self, seen: Seen) -> FloatArray:
         return linear_upper(seen, self.variance)
 
+    def lower_of_rows(self, information: FloatArray, *, unsigned: FloatArray) -> FloatArray:
+        """By van Trees' inequality, with what a row adds to its information."""
+        return np.asarray(1 / (self.variance * (information + self.precision(information))))
+
     def lower_by_nats(self, nats: FloatArray) -> FloatArray:
         r"""After a mutual information of I nats: the better of :math:`(N/v)\, e^{-2I}` and :math:`1 - 2I`.
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -102,6 +102,12 @@ class TargetPrior(Protocol):
     def upper(self, seen: Seen) -> FloatArray:
         """The risk of the best linear attack over v."""
 
+    def lower_of_rows(self, information: FloatArray, *, unsigned: FloatArray) -> FloatArray:
+        """At most the risk over v of every attack on a linear feature of several independent rows, behind
+        noise of any law, from the information about the unit feature that is seen best: as it is, and at
+        least what it were if every weight were positive.
+        """
+
 
 @runtime_checkable
 class NumberPrior(TargetPrior, Protocol):
@@ -115,11 +121,22 @@ class NumberPrior(TargetPrior, Protocol):
 
     @property
     def has_density(self) -> bool:
-        """Whether values are spread over an interval, and not at a few points."""
+        """Whether values are spread over an interval with one peak, and not at a few points."""
+
+    @property
+    def mean(self) -> float:
+        """What an attacker expects who saw nothing."""
+
+    @property
+    def proxy(self) -> float:
+        """The variance of a Gaussian that is spread at least as far at all scales (sub-Gaussian), over v."""
 
     @property
     def spread(self) -> str:
         """How the values are spread, as in "values … from 0 to 1"."""
+
+    def sample(self, shape: tuple[int, ...], *, generator: np.random.Generator) -> FloatArray:
+        """Independent draws."""
 
     def lower_by_nats(self, nats: FloatArray) -> FloatArray:
         """At most the risk over v of every attack on answers with this mutual information, in nats."""
@@ -164,11 +181,24 @@ class BoundedPrior:
         """The middle."""
         return 0.5 * (self.low + self.high)
 
+    @property
+    def proxy(self) -> float:
+        """1: of even draws, of cos², and of even chances for both ends."""
+        return 1.0
+
 
 class NoDensity:
     """A prior on points: as a density it would have an infinite precision."""
 
     __slots__ = ()
+
+    if TYPE_CHECKING:  # a field or a property of the prior
+
+        @property
+        def width(self) -> float: ...
+
+        @property
+        def variance(self) -> float: ...
 
     @property
     def has_density(self) -> bool:
@@ -182,3 +212,18 @@ class NoDensity:
 
     def precision_slope(self, information: FloatArray) -> FloatArray:
         return np.zeros_like(information)
+
+    @property
+    def _spacing(self) -> float:
+        """h: how far two neighbouring points are apart; by default there are two."""
+        return self.width
+
+    @property
+    def _reach(self) -> float:
+        """K: what the information counts for; of two points the variance."""
+        return self.variance
+
+    def lower_of_rows(self, information: FloatArray, *, unsigned: FloatArray) -> FloatArray:
+        r""":math:`e^{-\lambda h^2/4} / (1 + \lambda K)` (docs/theory/priors.md, *Several rows on points*)."""
+        near = np.exp(-unsigned * (self._spacing**2 / 4))
+        return np.asarray(near / (1 + unsigned * self._reach) * (1 - _ROUNDING))

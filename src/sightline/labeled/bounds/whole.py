@@ -1,17 +1,12 @@
 r"""The prior of a whole number: every one from ``low`` to ``high`` is as likely.
 
 Discrete noise is on whole sums, and an attacker knows that the values behind them are whole. With :math:`m`
-values the prior variance is :math:`v = (m^2 - 1)/12`. Two draws are :math:`k \ge 1` apart with a weight of
-:math:`m - k`, and the answers to two values :math:`k` apart have a squared affinity of at least
-:math:`e^{-G k^2/4}`, with the information :math:`G` of all answers. So, if all others are known,
+values the prior variance is :math:`v = (m^2 - 1)/12`, and two draws are :math:`k \ge 1` apart with a weight
+of :math:`m - k` (:mod:`sightline.labeled.bounds.by_pairs`). Distances of a wide range are taken together.
+Where the noise tells much, and of several rows, a sum over neighbours leaves more (docs/theory/priors.md,
+*Several rows on points*):
 
-.. math:: \frac{R}{v} \ge a(G) = \frac{\sum_k (m - k)\,k^2 e^{-G k^2/4}}{\sum_k (m - k)\,k^2}
-
-(docs/theory/priors.md, *What the noise alone leaves*). For :math:`n` records alike it is at least
-:math:`1 - \frac1n + \frac1n a(nG)`, as for coins; under pure noise the last term is left out.
-
-Distances of a wide range are taken together. The exponential is convex in :math:`k^2`, so that by Jensen's
-inequality those of a bin count as their mean of :math:`k^2`.
+.. math:: \frac{R}{v} \ge \frac{e^{-G/4}}{1 + G \max\bigl(\frac{m^2 - 1}{12}, \frac{m^2 - 4}{10}\bigr)} .
 """
 
 from __future__ import annotations
@@ -25,15 +20,16 @@ import numpy as np
 
 from sightline.arrays import FloatArray
 from sightline.errors import require
+from sightline.labeled.bounds.by_pairs import ByPairs, Distances
 from sightline.labeled.bounds.scalar_risk import MARGIN
-from sightline.labeled.bounds.target import BoundedPrior, NoDensity, Seen, linear_upper
+from sightline.labeled.bounds.target import Seen
 
 LARGEST_WHOLE = 2**53  # a double holds every whole number up to here
 _EACH, _BINS = 64, 256  # distances that count by themselves, bins of the others: 2e-5 lost at G r² = 30
 
 
 @dataclass(frozen=True, slots=True)
-class WholePrior(NoDensity, BoundedPrior):
+class WholePrior(ByPairs):
     """Every whole number from ``low`` to ``high``, with even chances.
 
     >>> seen = Seen(information=np.array([0.0, 1 / 3]), linear_information=np.array([0.0, 1 / 3]))
@@ -60,13 +56,26 @@ class WholePrior(NoDensity, BoundedPrior):
     def variance(self) -> float:
         return self.width * (self.width + 2) / 12
 
-    def lower(self, seen: Seen) -> FloatArray:
-        G, n = seen.information, np.asarray(seen.alike, dtype=np.float64)
-        group = 1 - 1 / n + np.where(seen.gaussian, self._alone(n * G), 0.0) / n
-        return np.where(G == 0, 1.0, np.minimum(np.maximum(self._alone(G), group), self.upper(seen)))
+    def distances(self) -> Distances:
+        return _distances(int(self.width))
 
-    def upper(self, seen: Seen) -> FloatArray:
-        return linear_upper(seen, self.variance)
+    def alone(self, seen: Seen) -> FloatArray:
+        # The form of super() without arguments does not work in a class with slots.
+        neighbours = self.lower_of_rows(seen.information, unsigned=seen.information)
+        return np.maximum(ByPairs.alone(self, seen), neighbours)
+
+    @property
+    def _spacing(self) -> float:
+        return 1.0
+
+    @property
+    def _reach(self) -> float:
+        square = (self.width + 1) ** 2
+        return max((square - 1) / 12, (square - 4) / 10)
+
+    def sample(self, shape: tuple[int, ...], *, generator: np.random.Generator) -> FloatArray:
+        """Independent draws."""
+        return generator.integers(int(self.low), int(self.high) + 1, size=shape).astype(np.float64)
 
     def lower_by_nats(self, nats: FloatArray) -> FloatArray:
         r"""After I nats of mutual information: :math:`\frac1v(\frac{m^2}{2\pi e} e^{-2I} - \frac1{12})`.
@@ -77,16 +86,9 @@ class WholePrior(NoDensity, BoundedPrior):
         left = m**2 / (2 * math.pi * math.e) * np.exp(-2 * nats) - 1 / 12
         return np.asarray(np.maximum(left / self.variance * (1 - MARGIN), 0.0))
 
-    def _alone(self, information: FloatArray) -> FloatArray:
-        """a(G)."""
-        found = np.zeros(np.shape(information))
-        for weight, square in zip(*_distances(int(self.width)), strict=True):
-            found += weight * np.exp(-information * (square / 4))
-        return found * (1 - MARGIN)
-
 
 @lru_cache(maxsize=16)
-def _distances(width: int) -> tuple[list[float], list[float]]:
+def _distances(width: int) -> Distances:
     """The weights of distances k, or of bins of them, which add up to 1, and their means of k²."""
     ends = [*range(min(width, _EACH) + 1)]
     ends += sorted({width - (width - ends[-1]) * left // _BINS for left in range(_BINS)} - {ends[-1]})

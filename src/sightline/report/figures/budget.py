@@ -216,8 +216,3 @@ def _powers(low: float, high: float) -> list[float]:
     first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
     step = -(-(last - first) // 5)
     return [10.0**power for power in range(first, last + 1, step)]
-
-
-def losses_drawable(result: AuditResult) -> bool:
-    """Whether there is anything to draw_losses."""
-    return bool(result.losses)

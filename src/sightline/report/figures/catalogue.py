@@ -33,28 +33,28 @@ FIGURES: tuple[ReportFigure[AuditResult], ...] = (
         title="What an attacker knows before and after",
         draw=exposed.draw_before_after,
         describe=exposed.describe_before_after,
-        drawable=exposed.before_after_drawable,
+        drawable=lambda result: result.sharpest is not None,
     ),
     ReportFigure(
         name="distribution",
         title="How much uncertainty remains",
         draw=exposed.draw_distribution,
         describe=exposed.describe_distribution,
-        drawable=exposed.distribution_drawable,
+        drawable=lambda result: any(result.distribution.records),
     ),
     ReportFigure(
         name="release-map",
         title="Which release exposes whom",
         draw=releases.draw_map,
         describe=releases.describe_map,
-        drawable=releases.map_drawable,
+        drawable=lambda result: bool(result.release_map and result.releases),
     ),
     ReportFigure(
         name="timeline",
         title="Exposure after each release",
         draw=releases.draw_timeline,
         describe=releases.describe_timeline,
-        drawable=releases.timeline_drawable,
+        drawable=lambda result: bool(result.timeline),
     ),
     ReportFigure(
         name="accountants",
@@ -68,7 +68,7 @@ FIGURES: tuple[ReportFigure[AuditResult], ...] = (
         title="Privacy loss against reconstruction risk",
         draw=budget.draw_losses,
         describe=budget.describe_losses,
-        drawable=budget.losses_drawable,
+        drawable=lambda result: bool(result.losses),
     ),
 )
 
@@ -78,21 +78,21 @@ DESIGN_FIGURES: tuple[ReportFigure[DesignResult], ...] = (
         title="Noise before and after",
         draw=design.draw_noise,
         describe=design.describe_noise,
-        drawable=design.noise_drawable,
+        drawable=lambda result: bool(result.noise),
     ),
     ReportFigure(
         name="trade-off",
         title="What each limit costs",
         draw=design.draw_trade_off,
         describe=design.describe_trade_off,
-        drawable=design.trade_off_drawable,
+        drawable=lambda result: len(result.trade_off) > 1,
     ),
     ReportFigure(
         name="prices",
         title="What the added noise is for",
         draw=design.draw_prices,
         describe=design.describe_prices,
-        drawable=design.prices_drawable,
+        drawable=lambda result: bool(result.attacks),
     ),
 )
 

@@ -87,11 +87,6 @@ def describe_noise(result: DesignResult) -> str:
     )
 
 
-def noise_drawable(result: DesignResult) -> bool:
-    """Whether there is anything to draw_noise."""
-    return bool(result.noise)
-
-
 _COMMON, _DESIGNED = "all noise times a factor", "designed"
 
 
@@ -144,11 +139,6 @@ def describe_trade_off(result: DesignResult) -> str:
         )
         shares.append(f"{designed} ({common}) for {percent(one.limit)}")
     return f"Times today's loss, designed and in brackets with a common factor: {', '.join(shares)}."
-
-
-def trade_off_drawable(result: DesignResult) -> bool:
-    """Whether there is anything to draw_trade_off."""
-    return len(result.trade_off) > 1
 
 
 _BAR = 26
@@ -222,8 +212,3 @@ def describe_prices(result: DesignResult) -> str:
         f"The added noise holds off {count(result.attacks_in_all, 'attack')}. The dearest, "
         f"{percent(first.price)} of it, is on {short(who(first))}, by {recipe}."
     )
-
-
-def prices_drawable(result: DesignResult) -> bool:
-    """Whether there is anything to draw_prices."""
-    return bool(result.attacks)

@@ -65,11 +65,6 @@ def describe_before_after(result: AuditResult) -> str:
     )
 
 
-def before_after_drawable(result: AuditResult) -> bool:
-    """Whether there is anything to draw_before_after."""
-    return result.sharpest is not None
-
-
 def _is_guess(result: AuditResult) -> bool:
     return result.sharpest is not None and result.sharpest.right_before is not None
 
@@ -175,8 +170,3 @@ def describe_distribution(result: AuditResult) -> str:
             "even against an attacker who knows all other records; a privacy budget counts only this."
         )
     return " ".join(sentences)
-
-
-def distribution_drawable(result: AuditResult) -> bool:
-    """Whether there is anything to draw_distribution."""
-    return any(result.distribution.records)

@@ -145,11 +145,6 @@ def describe_map(result: AuditResult) -> str:
     return f"{shown}{left_out} Fewer {result.unit}s could be singled out: {listed}."
 
 
-def map_drawable(result: AuditResult) -> bool:
-    """Whether there is anything to draw_map."""
-    return bool(result.release_map and result.releases)
-
-
 def _shown_releases(result: AuditResult) -> list[int]:
     """The releases that have a row, in the order of publication."""
     everything = range(len(result.releases))
@@ -328,8 +323,3 @@ def describe_timeline(result: AuditResult) -> str:
     if last is not None:
         sentences.append(f"After all releases the most exposed record keeps {last} of its uncertainty.")
     return " ".join(sentences)
-
-
-def timeline_drawable(result: AuditResult) -> bool:
-    """Whether there is anything to draw_timeline."""
-    return bool(result.timeline)

@@ -15,6 +15,7 @@ _FILE = re.compile(r"(?:[A-Za-z]:)?[^=;@:\x00-\x1f]+(?:::[^=;@:\x00-\x1f]*)?")
 # An engine's own schemes. Messages may show a part of its addresses, and nothing of other ones.
 POSTGRES_SCHEMES = ("postgresql", "postgres")
 SPARK_SCHEMES = ("spark", "sc")
+DIALECTS = ("duckdb", "postgres", "spark")  # of all engines, as sqlglot calls them
 
 
 def scheme_of(source: str) -> str | None:

@@ -8,6 +8,7 @@ value of the secret can change, such as ``AVG(age)``, is public.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 
@@ -15,7 +16,7 @@ from sqlglot import exp
 
 from sightline.tables.membership import Computed
 from sightline.tables.sql.aggregates import Measure, RowCount, read_aggregate, refuse_aggregate
-from sightline.tables.sql.grammar import NUMBERS, refuse, shown
+from sightline.tables.sql.grammar import NUMBERS, WHOLE_NUMBERS, refuse, shown
 from sightline.tables.sql.grouping import aggregates_in, check_made_of_keys, key_text
 from sightline.tables.sql.rewritten import is_another_number
 from sightline.tables.sql.scope import Scope
@@ -196,9 +197,11 @@ class _Steps:
         found = self.before(inner[0])
         if isinstance(node, exp.Cast):
             other = node.args["to"].this not in NUMBERS
-            return _and_then(found, f"CAST AS {node.args['to'].sql('duckdb')}", shows=other)
+            made = _and_then(found, f"CAST AS {node.args['to'].sql('duckdb')}", shows=other)
+            return self._rounded(made, node, after=found)
         if type(node) in _ONE_NUMBER and inner[0] is node.this:
-            return _and_then(found, _ONE_NUMBER[type(node)], shows=isinstance(node, exp.Nullif))
+            made = _and_then(found, _ONE_NUMBER[type(node)], shows=isinstance(node, exp.Nullif))
+            return self._rounded(made, node, after=found)
         _check_public(node, {**self.readings, id(inner[0]): next(iter(self.readings.values()))})
         first = inner[0] is node.this
         if type(node) not in _OPERATORS or (isinstance(node, exp.Div) and not first):
@@ -210,8 +213,20 @@ class _Steps:
         operator = _OPERATORS[type(node)]
         step = f"{operator} {shown(others[0])}" if first or operator != "-" else f"{shown(others[0])} -"
         made = _and_then(found, step, enlarges=self._enlarges(node, others[0]))
-        factor = found.factor * _factor(node, constant_of(others[0]))
-        return replace(made, factor=factor, per_row=found.per_row or self._per_row(node, others[0]))
+        times = _factor(node, constant_of(others[0]))
+        return replace(
+            made,
+            factor=found.factor * times,
+            per_row=found.per_row or self._per_row(node, others[0]),
+            rounded_to=found.rounded_to * times,
+        )
+
+    def _rounded(self, made: Computed, node: exp.Expr, *, after: Computed) -> Computed:
+        """The number with the step that a function or a cast rounds it to; a count is whole already."""
+        step = _rounding_step(node)
+        call = self.noisy.this if isinstance(self.noisy, exp.Filter) else self.noisy
+        whole = isinstance(call, _COUNTS) and not after.steps and step <= 1
+        return replace(made, rounded_to=made.rounded_to if whole else max(made.rounded_to, step))
 
     def _per_row(self, node: exp.Expr, other: exp.Expr) -> bool:
         """Whether a number is divided by COUNT(*): by at least as many rows as the aggregate has."""
@@ -234,6 +249,31 @@ def _factor(node: exp.Expr, constant: float | None) -> float:
     if not constant or not isinstance(node, exp.Mul | exp.Div):
         return 1.0
     return abs(float(constant)) if isinstance(node, exp.Mul) else 1 / abs(float(constant))
+
+
+def _rounding_step(node: exp.Expr) -> float:
+    """The step that ROUND, FLOOR, CEIL or a cast rounds to; 0 if it does not round, infinite if unknown.
+
+    >>> from sqlglot import parse_one
+    >>> texts = ("ROUND(x, -3)", "FLOOR(x)", "CAST(x AS INT)", "CAST(x AS DECIMAL(9, 2))", "ABS(x)")
+    >>> [_rounding_step(parse_one(text)) for text in texts]
+    [1000.0, 1.0, 1.0, 0.01, 0.0]
+    """
+    digits: exp.Expr | None = None
+    if isinstance(node, exp.Cast):
+        to = node.args["to"]
+        if to.this in WHOLE_NUMBERS:
+            return 1.0
+        if to.this is not exp.DType.DECIMAL:
+            return 0.0
+        if len(to.expressions) == 2:
+            digits = to.expressions[1].this
+    elif isinstance(node, exp.Round | exp.Floor | exp.Ceil):
+        digits = node.args.get("decimals")
+    else:
+        return 0.0
+    after_point = 0.0 if digits is None else constant_of(digits)
+    return math.inf if after_point is None else 10.0**-after_point
 
 
 def _and_then(found: Computed, step: str, *, enlarges: bool = False, shows: bool = False) -> Computed:

@@ -1,0 +1,166 @@
+r"""The prior that a population's histogram states: bins with a weight each, and even draws within a bin.
+
+A bin whose ends are equal is one value. Two lower ends, of which the larger counts, if all others are known:
+
+- *pairs of draws* (:mod:`sightline.labeled.bounds.by_pairs`). The distance of draws from bins of widths
+  :math:`w, w'` whose middles are :math:`\Delta` apart has, with :math:`s = (w^2 + w'^2)/12`,
+
+  .. math:: E\,d^2 = \Delta^2 + s, \qquad
+      E\,d^4 = \Delta^4 + 6 \Delta^2 s + \tfrac{1}{80}(w^4 + w'^4) + \tfrac{1}{24} w^2 w'^2 .
+
+  By Jensen's inequality the two bins count :math:`E\,d^2` at the square :math:`E\,d^4 / E\,d^2`. Bins are cut
+  into parts first, so that little is lost.
+- *tell the bin*: the value is spread evenly in it, :math:`R \ge \sum_b p_b R_{\text{uniform}}(w_b)`.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from itertools import pairwise
+
+import numpy as np
+
+from sightline.arrays import FloatArray
+from sightline.errors import require
+from sightline.labeled.bounds.by_pairs import ByPairs, Distances
+from sightline.labeled.bounds.priors import UniformPrior
+from sightline.labeled.bounds.scalar_risk import MARGIN
+from sightline.labeled.bounds.target import Seen
+
+MOST_BINS = 1_000  # all pairs of them are listed
+LEAST_SPREAD = 1e-6  # a standard deviation over the width of the bounds
+_PARTS = 256  # that bins are cut into, together
+_SQUARES = 256  # that pairs are gathered in
+_WIDTHS = 32  # of bins that are told; those that count least are left out, which is safe
+
+Bin = tuple[float, float, float]
+"""The least and the greatest value, and a weight."""
+
+
+@dataclass(frozen=True, slots=True)
+class PopulationPrior(ByPairs):
+    """Values as in the bins of a histogram between ``low`` and ``high``.
+
+    >>> seen = Seen(information=np.array([0.0, 1.0]), linear_information=np.array([0.0, 1.0]))
+    >>> prior = PopulationPrior(0.0, 10.0, bins=((0.0, 2.0, 3.0), (2.0, 10.0, 1.0)))
+    >>> prior.mean, round(prior.variance, 3), prior.lower(seen).round(3).tolist()
+    (2.25, 6.271, [1.0, 0.061])
+    """
+
+    bins: tuple[Bin, ...] = ()
+    source: str = "a population"  # the file that states it
+
+    def __post_init__(self) -> None:
+        fine = all(
+            self.low <= low <= high <= self.high and 0 < weight < math.inf for low, high, weight in self.bins
+        )
+        require(
+            fine and len(self.bins) > 1, "two bins or more, between the bounds, of weights > 0", got="others"
+        )
+
+    @property
+    def name(self) -> str:
+        return self.source
+
+    @property
+    def spread(self) -> str:
+        return f"spread as in {self.source}"
+
+    @property
+    def _chances(self) -> FloatArray:
+        weights = np.array([weight for _, _, weight in self.bins])
+        return np.asarray(weights / weights.max() / np.sum(weights / weights.max()))
+
+    @property
+    def mean(self) -> float:
+        return float(self._chances @ [(low + high) / 2 for low, high, _ in self.bins])
+
+    @property
+    def variance(self) -> float:
+        middles = np.array([(low + high) / 2 for low, high, _ in self.bins]) - self.mean
+        widths = np.array([high - low for low, high, _ in self.bins])
+        return float(self._chances @ (middles**2 + widths**2 / 12))
+
+    @property
+    def proxy(self) -> float:
+        """Hoeffding's lemma: a quarter of the squared width of all bins, over v."""
+        width = max(high for _, high, _ in self.bins) - min(low for low, _, _ in self.bins)
+        return width**2 / 4 / self.variance
+
+    def distances(self) -> Distances:
+        return _distances(self.bins)
+
+    def alone(self, seen: Seen) -> FloatArray:
+        # The form of super() without arguments does not work in a class with slots.
+        found = ByPairs.alone(self, seen)
+        told = replace(seen, hidden_information=math.inf, precision=math.inf, alike=1.0)
+        inside = np.zeros(np.shape(seen.information))
+        for width, weight in self._widths():
+            inside += weight * UniformPrior(0.0, width).lower(told)
+        return np.maximum(found, inside * (1 - MARGIN))
+
+    def lower_of_rows(self, information: FloatArray, *, unsigned: FloatArray) -> FloatArray:
+        """Nothing: the bound on neighbours is for even chances. What the noise guarantees is left."""
+        return np.zeros_like(information)
+
+    def _widths(self) -> list[tuple[float, float]]:
+        """The widths of bins that count most, and the share of the variance that is within them."""
+        shares: dict[float, float] = {}
+        for chance, (low, high, _) in zip(self._chances.tolist(), self.bins, strict=True):
+            if high - low > LEAST_SPREAD * self.width:
+                shares[high - low] = shares.get(high - low, 0.0) + chance * (high - low) ** 2 / 12
+        chosen = sorted(shares.items(), key=lambda pair: -pair[1])[:_WIDTHS]
+        return [(width, share / self.variance) for width, share in chosen]
+
+    def lower_by_nats(self, nats: FloatArray) -> FloatArray:
+        r"""After I nats of mutual information: the better of Shannon's bound and :math:`1 - 2Ic`.
+
+        Single values are spread evenly to the middle between them and the next bin, which adds a known
+        variance u: then there is an entropy h, and :math:`\frac1v(\frac{1}{2\pi e} e^{2h - 2I} - u)` is left.
+        c is the ``proxy``.
+        """
+        chances, ordered = self._chances, sorted(self.bins)
+        order = sorted(range(len(self.bins)), key=self.bins.__getitem__)
+        widths = np.array([high - low for low, high, _ in ordered])
+        gaps = np.array([b[0] - a[1] for a, b in pairwise(ordered)])
+        room = np.minimum(np.append(gaps, np.inf), np.append(np.inf, gaps))
+        single = widths == 0
+        with np.errstate(divide="ignore"):
+            entropy = float(chances[order] @ np.log(np.where(single, room, widths) / chances[order]))
+        added = float(chances[order] @ np.where(single, room, 0.0) ** 2) / 12
+        shannon = (np.exp(2 * entropy - 2 * nats) / (2 * math.pi * math.e) - added) / self.variance
+        return np.asarray(np.maximum(np.maximum(shannon, 1 - 2 * self.proxy * nats) * (1 - MARGIN), 0.0))
+
+    def sample(self, shape: tuple[int, ...], *, generator: np.random.Generator) -> FloatArray:
+        """Independent draws."""
+        ends = np.array([(low, high) for low, high, _ in self.bins])
+        low, high = ends[generator.choice(len(ends), size=shape, p=self._chances)].T
+        return np.asarray(low.T + (high - low).T * generator.random(shape))
+
+
+@lru_cache(maxsize=16)
+def _distances(bins: tuple[Bin, ...]) -> Distances:
+    each = max(1, _PARTS // len(bins))
+    parts = [each if high > low else 1 for low, high, _ in bins]
+    low, high, weight = np.repeat(np.array(bins), parts, axis=0).T
+    cuts = np.repeat(parts, parts)
+    number = np.concatenate([np.arange(count) for count in parts])
+    widths = (high - low) / cuts
+    middles = low + widths * (number + 0.5)
+    chances = weight / weight.max() / cuts
+    apart = np.square(middles[:, None] - middles)
+    squares = np.square(widths)
+    spread = (squares[:, None] + squares) / 12
+    second = apart + spread
+    fourth = apart**2 + 6 * apart * spread + (squares**2)[:, None] / 80 + squares**2 / 80
+    fourth += np.outer(squares, squares) / 24
+    mass = np.outer(chances, chances) * second
+    there = mass > 0
+    mass, square = mass[there], fourth[there] / second[there]
+    edges = np.geomspace(square.min(), square.max(), _SQUARES + 1)
+    place = np.clip(np.searchsorted(edges, square, side="right") - 1, 0, _SQUARES - 1)
+    masses, moments = np.bincount(place, mass), np.bincount(place, mass * square)
+    used = masses > 0
+    return (masses[used] / masses.sum()).tolist(), (moments[used] / masses[used]).tolist()
