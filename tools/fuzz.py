@@ -153,9 +153,10 @@ def report(outcome: Outcome) -> bool:
     return True
 
 
-def run_entry(module: str, seed: int, seconds: float) -> None:
-    """Run one ``fuzz_*.py`` in this process and print what it counted."""
-    counted = import_module(module).fuzz(seed, seconds)
+def run_entry(module: str, seed: int, seconds: float, most: int | None = None) -> None:
+    """Run one ``fuzz_*.py`` in this process and print what it counted; at most ``most`` draws."""
+    some = {} if most is None else {"most": most}
+    counted = import_module(module).fuzz(seed, seconds, **some)
     print(", ".join(f"{name} {count}" for name, count in counted.items()) or "nothing counted")
 
 
@@ -166,10 +167,11 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=600.0, help="how long (default: 600)")
     parser.add_argument("--jobs", type=int, default=2, help="processes at a time (default: 2)")
     parser.add_argument("--entry", metavar="MODULE", help="run one fuzz_*.py alone, in this process")
+    parser.add_argument("--most", type=int, help="with --entry: stop after so many draws, where these count")
     options = parser.parse_args()
     seed = random.SystemRandom().randrange(LARGEST_SEED) if options.seed is None else options.seed
     if options.entry:
-        run_entry(options.entry, seed, options.seconds)
+        run_entry(options.entry, seed, options.seconds, options.most)
         return 0
     return 1 if hunt(seed, options.seconds, options.jobs) else 0
 

@@ -4,7 +4,8 @@ A plan that passes is published. Then no line, NULL or type of an answer may dep
 noise hides those, and every number that depends on one must be among the numbers with noise. What the audit
 calls publishable must be the same text for both tables. The plan accepts all that noise can cover.
 
-``python -m tools.fuzz --entry tests.auditing.fuzz_changed_secrets --seed 1 --seconds 600`` runs it alone.
+``python -m tools.fuzz --entry tests.auditing.fuzz_changed_secrets --seed 1 --seconds 3600 --most 1667`` runs
+20,000 cases of it alone, in about half an hour of one core.
 """
 
 from __future__ import annotations

@@ -269,6 +269,20 @@ def test_whole_noise_that_smartnoise_does_not_have_is_refused() -> None:
             module._noise(mechanism, "s")
 
 
+def test_what_smartnoise_itself_has_no_noise_for_is_said_in_its_words() -> None:
+    """Version 1.0.10 finds no Gaussian noise for a sum of bounds 0 to 9000 at epsilon = 1."""
+
+    def none_found(query: object) -> None:
+        raise ValueError("Unable to find appropriate noise scale\nand more lines")
+
+    reader = SimpleNamespace(_rewrite=lambda sql: (None, None), _get_mechanisms=none_found)
+    module = _module("smartnoise")
+    with pytest.raises(
+        module.CannotExport, match=r"has noise for, got: Unable to find appropriate noise scale$"
+    ):
+        module._record("s", "SELECT SUM(watts) AS s FROM homes", reader, None)
+
+
 def _zcdp(rhos: list[float], pure: list[float], delta: float) -> float:
     """The better of: all as zCDP, or the Gaussian ones as zCDP and the pure epsilons on top."""
     every = sum(rhos) + sum(e**2 / 2 for e in pure)

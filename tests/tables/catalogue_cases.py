@@ -5,7 +5,7 @@ stands in braces: ``{AVG(revenue)}``. The oracle runs the same text with ``COUNT
 its place. Where that is not the answer, the braces hold three texts, ``{aggregate|count|sum}``, or the query
 has a text ``answer`` of its own. A query with ``data`` is read over the rows that this text makes of the
 table; ``value`` is its secret there. A query with ``refused`` holds a part of the message. ``only`` lists the
-engines that have its SQL, and ``spark`` marks the few that run there.
+engines that have its SQL, ``spark`` marks the few that run there, and ``kind`` says what people ask for.
 """
 
 from __future__ import annotations
@@ -60,6 +60,9 @@ SUBJECTS = {
         kind=SecretKind.NUMBER,
         bounds=(0, 500),
         most_rows=20,
+    ),
+    "quantity": Subject(
+        record="customer", secret="quantity", kind=SecretKind.NUMBER, bounds=(0, 9), most_rows=20
     ),
     "ill": Subject(record="patient", secret="ill", kind=SecretKind.BOOLEAN),
     "blood": Subject(
@@ -118,6 +121,7 @@ class CatalogueQuery:
 
     sql: str  # with braces around what is published of the secret
     refused: str | None = None
+    kind: str = ""  # what people ask for by it, if it is one of the kinds that were once refused
     data: str | None = None  # [data] sql
     value: str = "revenue"  # the secret that it makes
     answer: str | None = None

@@ -268,7 +268,9 @@ REFUSED = [
     ("income", "SELECT VAR_POP(income) FROM data", "adds noise to these two sums"),
     ("income", "SELECT COUNT(DISTINCT income) FROM data", "how many different values occur"),
     ("income", "SELECT COUNT(DISTINCT region) FROM data WHERE income > 0", "of public columns"),
-    ("income", "SELECT STRING_AGG(region, ',') FROM data", "not a sum over records"),
+    ("income", "SELECT STRING_AGG(CAST(income AS VARCHAR), ',') FROM data", "not a sum over records"),
+    ("income", "SELECT STRING_AGG(region, ','), AVG(income) FROM data", "the order of the rows"),
+    ("income", "SELECT ANY_VALUE(region), AVG(income) FROM data", "the order of the rows"),
     ("income", "SELECT AVG(income) OVER () FROM data", "no window function"),
     # sums over rows that the secret chooses
     ("income", "SELECT SUM(income) FROM data WHERE income > 0", "the sum of the positive"),

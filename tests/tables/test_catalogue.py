@@ -28,6 +28,37 @@ from tests.tables.catalogue_cases import (
 from tests.tables.fuzz_catalogue import hunt
 
 THEMES = themes()
+BOTH = ("duckdb", "postgres")
+# What people ask for by natural queries that a version refused, and the engines whose SQL can say it.
+# Those without engines are refused for a reason of mathematics.
+KINDS: dict[str, tuple[str, ...]] = {
+    "bins by FLOOR": BOTH,
+    "width_bucket": ("postgres",),
+    "comparisons as keys": BOTH,
+    "= 0": BOTH,
+    "a whole-numbered secret as the key": BOTH,
+    "suppression by CASE": BOTH,
+    "casts with parameters": BOTH,
+    "differences of two aggregates": BOTH,
+    "differences from a scalar subquery": BOTH,
+    "running totals": BOTH,
+    "shares of a total": BOTH,
+    "LAG": BOTH,
+    "IN (SELECT …)": BOTH,
+    "NOT IN (SELECT …)": BOTH,
+    "EXISTS": BOTH,
+    "comparisons with public scalar subqueries": BOTH,
+    "an alias that is a column in ORDER BY": BOTH,
+    "ORDER BY ALL": ("duckdb",),
+    "functions of public columns": BOTH,
+    "TRIM": BOTH,
+    "PIVOT": ("duckdb",),
+    "totals of a person's rows beside rows": BOTH,
+    "medians": (),
+    "maxima": (),
+    "ratios of secrets": (),
+    "conditions on the secret under a mean": (),
+}
 
 
 @pytest.fixture(scope="module")
@@ -102,6 +133,22 @@ def test_the_catalogue_is_large() -> None:
     assert len(queries) >= 150
     assert len({query.sql for query in queries}) == len(queries)
     assert sum(query.refused is None for query in queries) >= 100
+
+
+def test_every_kind_of_natural_query_is_in_it() -> None:
+    """Those of an engine are read there, with the cells of its own answer: by the tests of each theme."""
+    queries = [query for theme in THEMES for query in theme.queries if query.kind]
+    assert {query.kind for query in queries} == set(KINDS)
+    assert len(KINDS) == 26
+    for kind, engines in KINDS.items():
+        own = [query for query in queries if query.kind == kind]
+        if engines:
+            read = [theme.read(engine) for theme in THEMES for engine in engines]
+            assert all(query.refused is None for query in own), kind
+            assert {engine for query in own for engine in query.only if engine in BOTH} == set(engines), kind
+            assert all(any(query in some for some in read) for query in own)
+        else:
+            assert all(query.refused is not None for query in own), kind
 
 
 @pytest.mark.slow

@@ -59,8 +59,16 @@ def audited(sql: str) -> sl.AuditResult:
             "SELECT * FROM data PIVOT (SUM(x), COUNT(*) FOR town IN ('a', 'b') GROUP BY old)",
             BY_OLD,
         ),
+        (
+            "PIVOT data ON town USING SUM(x) GROUP BY old",
+            "SELECT old, town, SUM(x) FROM data GROUP BY old, town",
+        ),
+        (
+            "FROM (PIVOT data ON town IN ('a', 'b') USING AVG(x) AS mean, COUNT(*)) ORDER BY old",
+            "SELECT id, old, AVG(x), COUNT(*) FROM data WHERE town IN ('a', 'b') GROUP BY id, old, town",
+        ),
     ],
-    ids=["group by", "subquery", "columns that are left", "two aggregates"],
+    ids=["group by", "subquery", "columns that are left", "two aggregates", "on", "on listed values"],
 )
 def test_a_pivot_is_its_groups(pivot: str, groups: str) -> None:
     found, expected = audited(pivot), audited(groups)
@@ -84,6 +92,10 @@ def test_a_pivot_is_its_groups(pivot: str, groups: str) -> None:
             "SELECT * FROM data PIVOT (SUM(x) FOR town IN ('a') GROUP BY old) WHERE old",
             "expected SELECT \\* FROM",
         ),
+        ("SELECT old FROM (PIVOT data ON town USING SUM(x) GROUP BY old)", "expected SELECT \\* FROM"),
+        ("SELECT * FROM (PIVOT data ON town USING SUM(x)) LIMIT 2", "expected SELECT \\* FROM"),
+        ("PIVOT data ON town USING MAX(x) GROUP BY old", "MAX"),
+        ("UNPIVOT data ON x", "a SELECT statement"),
     ],
 )
 def test_other_pivots_are_refused_with_what_to_write(sql: str, message: str) -> None:

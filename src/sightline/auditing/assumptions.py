@@ -358,7 +358,8 @@ def _about_noise(pricing: Pricing) -> list[str]:
     if PublishedLaw.GEOMETRIC in laws:
         lines.append(
             "Geometric noise: of two values an answer tells no more than the Gaussian one that it counts as "
-            "in lower ends; that has up to 1.6 times the information of Laplace noise, where noise is large."
+            "in lower ends; that has up to 1.6 times the information of Laplace noise, where noise is large. "
+            "Of whole numbers it counts as Laplace noise of its scale."
         )
     if PublishedLaw.NONE in laws:
         lines.append(

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from sightline.auditing.findings import Findings, linear_findings
 from sightline.format import count as counted
 from sightline.format import percent
@@ -87,5 +89,12 @@ def looks_odd(findings: Findings) -> tuple[str, ...]:
             lines.append(
                 f"The values fill {percent(filled)} of the bounds. What remains is a share of the bounds: "
                 "with narrower ones it may be less."
+            )
+    if (population := findings.prior.population) is not None and found.counts.size:
+        covered = [population.covers(*ends) for ends in zip(found.low, found.high, strict=True)]
+        if strange := int(found.counts[~np.array(covered)].sum()):
+            lines.append(
+                f"{counted(strange, 'row')} hold values that {population.name} gives no weight. What remains "
+                "is an average over that population: is it that of these records?"
             )
     return tuple(lines)

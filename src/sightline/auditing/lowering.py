@@ -22,6 +22,7 @@ from sightline.auditing.plan import Plan
 from sightline.auditing.pricing import Pricing
 from sightline.auditing.secret_prior import SecretPrior
 from sightline.auditing.table_units import person_kinds, publishable_key, signature_columns, units_of_table
+from sightline.labeled.bounds.whole import WholePrior
 from sightline.labeled.unit_design import Design, RowNoise, UnitPrior
 from sightline.labeled.units import Units
 from sightline.tables.membership import Feature, Membership, Partition, PersonTable, Statistic
@@ -250,7 +251,7 @@ def lower(plan: Plan, membership: Membership, pricing: Pricing) -> Lowered | Non
     return Lowered(
         design=Design(
             units=units,
-            noise=_noise(pricing, cells, owner, factors),
+            noise=_noise(pricing, cells, owner, factors, whole=isinstance(prior.of_column, WholePrior)),
             prior=UnitPrior(target=prior.of_column, categories=len(counted.columns)),
             release=np.repeat([part.query for part in parts], widths).astype(np.intp),
             place=place,
@@ -316,12 +317,17 @@ class _Counted:
         return cls(names=tuple(names), columns=counted ^ flipped, flipped=flipped, asked=asked)
 
 
-def _noise(pricing: Pricing, cells: IndexArray, owner: IndexArray, factors: FloatArray) -> RowNoise:
-    """The noise of rows that are some cells' numbers in other units: of the mean of the copies."""
+def _noise(
+    pricing: Pricing, cells: IndexArray, owner: IndexArray, factors: FloatArray, *, whole: bool
+) -> RowNoise:
+    """The noise of rows that are some cells' numbers in other units: of the mean of the copies.
+
+    Of ``whole`` numbers bounds need affinities of answers alone.
+    """
     copies, exact, scales = (
         pricing.times[owner].astype(np.float64),
         pricing.exact[cells],
-        pricing.scale[cells],
+        (pricing.affinity_scale if whole else pricing.scale)[cells],
     )
     size = factors / np.sqrt(copies)
     stddevs = np.maximum(pricing.noise_stddev[cells], np.where(exact, scales, 0.0))

@@ -37,6 +37,10 @@ class Population(NamedTuple):
         low, high = map(float, bounds)
         return PopulationPrior(low, high, bins=self.bins, source=self.name)
 
+    def covers(self, least: float, greatest: float) -> bool:
+        """Whether some value between two others has a weight."""
+        return any(low <= greatest and least <= high for low, high, _ in self.bins)
+
     def over(self, divisor: float) -> Population:
         """The population of a secret in a unit so many times as large; bins stay within its bounds."""
         return self._replace(

@@ -121,6 +121,12 @@ class Pricing:
         return np.where(self.exact, _ALMOST_EXACT * min(1.0, float(ratio.min())) * self.sensitivity, found)
 
     @cached_property
+    def affinity_scale(self) -> FloatArray:
+        """The same where affinities of answers alone are bounded: of geometric noise its own scale b."""
+        geometric = np.array([law is PublishedLaw.GEOMETRIC for law in self.laws])[self.owner]
+        return np.where(geometric & ~self.exact, self.parameter * (1 - 1e-15), self.scale)
+
+    @cached_property
     def information_parameter(self) -> FloatArray:
         """One over the root of the information, in units of what the sensitivity is in; 0 if exact."""
         return self._of_laws(information_scale)

@@ -63,7 +63,11 @@ def write(
 
 def _record(name: str, sql: str, reader: Any, hidden: Any) -> dict[str, Any]:
     inner, outer = reader._rewrite(sql)
-    mechanisms = reader._get_mechanisms(inner)
+    try:
+        mechanisms = reader._get_mechanisms(inner)
+    except ValueError as error:  # as for Gaussian noise on a sum of wide bounds
+        reason = str(error).partition("\n")[0][:200]
+        raise CannotExport(f"expected a query that SmartNoise has noise for, got: {reason}") from error
     if outer.having is not None or outer.limit is not None:
         raise CannotExport("expected a query without HAVING and LIMIT")
     rows = _rows(inner)

@@ -172,7 +172,8 @@ def _compare(check: CheckQuery, answer: Answer, sizes: Mapping[tuple[int, int], 
             refuse(
                 "the numbers that the engine adds up",
                 got=f"another number for {int(answer[f'd{aggregate}'][chosen].sum()):,} rows",
-                fix="the engine reads an aggregate or its condition differently: write it in a simpler way",
+                fix="the engine reads an aggregate or its condition differently: write it in a simpler way, "
+                "such as x <= 0 for x = 0 where the secret has fractions",
             )
 
 

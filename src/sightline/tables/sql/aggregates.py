@@ -277,8 +277,14 @@ def refuse_aggregate(node: exp.Expr) -> NoReturn:
             "that is fixed beforehand; the usual mechanism is report-noisy-max or the exponential mechanism "
             "over fixed levels, which this audit does not cover",
         )
-    if isinstance(node, exp.AggFunc):
-        refuse("AVG, SUM or COUNT", got=shown(node), fix=f"{name} is not a sum over records")
+    if isinstance(node, exp.AggFunc | exp.Anonymous):
+        refuse(
+            "AVG, SUM or COUNT",
+            got=shown(node),
+            fix="it is not a sum over records: publish counts in bands, such as COUNT(*) with GROUP BY "
+            "FLOOR(secret / 10), or means of the secret and of its powers, and compute it from their noisy "
+            "answers",
+        )
     refuse("an aggregate, and arithmetic with public numbers and its noisy answer", got=shown(node))
 
 
@@ -381,7 +387,8 @@ def _feature(factors: list[exp.Expr], node: exp.Expr, secret: Secret) -> SecretT
         refuse(
             "AVG or SUM of the secret, of a whole power of it, or of it clipped by LEAST and GREATEST",
             got=shown(node),
-            fix="it may be multiplied by public columns and constants",
+            fix="it may be multiplied by public columns and constants; which rows it adds up must not depend "
+            "on the secret, as with NULLIF(secret, 0): publish their COUNT(*) beside the sum",
         )
     return SecretTest(feature=Feature.POWER, parameter=float(total))
 

@@ -99,6 +99,8 @@ def _query_of(sql: str, dialect: str) -> exp.Query:
     if len(statements) != 1:
         refuse("one SELECT statement", got=f"{len(statements)} statements", fix="one release is one query")
     query = statements[0]
+    if isinstance(query, exp.Pivot):  # DuckDB's own form of it
+        query = exp.select("*").from_(exp.Subquery(this=query))
     if not isinstance(query, exp.Query):
         refuse_statement(query.key)
     return query
@@ -197,7 +199,12 @@ def _refuse_node(node: exp.Expr) -> NoReturn:
     if isinstance(node, exp.Select | exp.Subquery | exp.SetOperation | exp.Exists):
         refuse("no subquery", got=shown(node), fix="join a declared table, or put the subquery into FROM")
     if isinstance(node, exp.Window):
-        refuse("no window function here", got=shown(node), fix="compute it in a subquery in FROM")
+        refuse(
+            "no window function here",
+            got=shown(node),
+            fix="one of public columns goes into a subquery in FROM; a rank of the secret depends on "
+            "everyone's: publish counts in fixed bands",
+        )
     if isinstance(node, exp.AggFunc):
         refuse(
             "no aggregate inside a row's expression", got=shown(node), fix="aggregate in the SELECT list only"
@@ -215,13 +222,7 @@ def _refuse_node(node: exp.Expr) -> NoReturn:
 
 def refuse_statement(first: str) -> NoReturn:
     """Refuse what is no SELECT, by its first word."""
-    fix = "a plan can only read"
-    if first.upper() == "PIVOT":  # DuckDB's short form: which columns it publishes depends on the data
-        fix = (
-            "write SELECT * FROM data PIVOT (SUM(x) FOR town IN ('a', 'b') GROUP BY age), "
-            "or SELECT age, town, SUM(x) FROM data GROUP BY age, town"
-        )
-    refuse("a SELECT statement", got=f"{first[:20].upper()} …", fix=fix)
+    refuse("a SELECT statement", got=f"{first[:20].upper()} …", fix="a plan can only read")
 
 
 def _parsed(sql: str, dialect: str, *, into: type[exp.Expr] | None) -> list[exp.Expr]:
@@ -328,6 +329,7 @@ def _check_texts(sql: str, tokens: list[Token], dialect: str) -> None:
 
 
 _FIRST_TOKENS = {TokenType.SELECT, TokenType.L_PAREN, TokenType.WITH, TokenType.FROM, TokenType.SEMICOLON}
+_FIRST_TOKENS |= {TokenType.PIVOT}
 
 
 def _is_finite(number: str) -> bool:

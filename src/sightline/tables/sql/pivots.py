@@ -3,10 +3,15 @@
 ``SELECT * FROM data PIVOT (SUM(x) FOR town IN ('a', 'b') GROUP BY age)`` is ``SELECT age, SUM(x) FILTER
 (WHERE town = 'a') AS a, … GROUP BY age``. The engine compares the answers of both, as of every release that
 is read in another form than it was written in.
+
+DuckDB's own ``PIVOT data ON town USING SUM(x) GROUP BY age`` has a column for each town that occurs, and none
+for NULL. Its numbers are those of ``SELECT age, town, SUM(x) FROM data WHERE town IS NOT NULL GROUP BY age,
+town``, and NULL or 0 where that has no line.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NoReturn
 
 from sqlglot import exp
@@ -28,6 +33,44 @@ def without_pivots(query: exp.Query, schema: Schema) -> tuple[exp.Query, bool]:
     return with_selects(query, lambda select: _without_pivot(select, schema))
 
 
+def with_groups(query: exp.Query, schema: Schema) -> exp.Query:
+    """The query with groups in place of every PIVOT … ON.
+
+    >>> from sqlglot import parse_one
+    >>> text = "FROM (PIVOT data ON town IN ('a', 'b') USING SUM(x) GROUP BY age)"
+    >>> print(with_groups(parse_one(text, read="duckdb"), Schema(columns=[])).sql("duckdb"))
+    SELECT age, town, SUM(x) FROM data WHERE town IN ('a', 'b') GROUP BY age, town
+    """
+    return with_selects(query, lambda select: _with_groups(select, schema))[0]
+
+
+def _with_groups(select: exp.Select, schema: Schema) -> exp.Select | None:
+    source = select.args.get("from_")
+    pivot = source.this.this if source is not None and isinstance(source.this, exp.Subquery) else None
+    if not isinstance(pivot, exp.Pivot):
+        return None
+    clauses = {name for name, value in select.args.items() if value}
+    starred = len(select.expressions) == 1 and isinstance(select.expressions[0], exp.Star)
+    listed = [one for one in pivot.expressions if isinstance(one, exp.In)]
+    if pivot.args.get("unpivot") or not starred or clauses - {"expressions", "from_", "order"}:
+        _refuse(select, schema)
+    if not all(isinstance(value, exp.Literal | exp.Boolean) for one in listed for value in one.expressions):
+        _refuse(select, schema)
+    columns = [one.this if isinstance(one, exp.In) else one for one in pivot.expressions]
+    counted = exp.Count(this=exp.Star(), big_int=True)
+    numbers = [one.copy() for one in pivot.args.get("using") or ()] or [counted]
+    group = pivot.args.get("group")
+    left = group.expressions if group is not None else _left(pivot.this, [*numbers, *columns], schema)
+    keys = [*left, *columns]
+    found = exp.select(*(key.copy() for key in keys), *numbers).from_(pivot.this.copy())
+    for one, column in zip(pivot.expressions, columns, strict=True):
+        there = exp.Not(this=exp.Is(this=column.copy(), expression=exp.Null()))
+        found = found.where(one.copy() if isinstance(one, exp.In) else there)
+    found = found.group_by(*(key.copy() for key in keys))
+    found.set("order", select.args.get("order"))
+    return found
+
+
 def _without_pivot(select: exp.Select, schema: Schema) -> exp.Select | None:
     """The SELECT with groups in place of a PIVOT; none if it has none."""
     source = select.args.get("from_")
@@ -44,7 +87,8 @@ def _without_pivot(select: exp.Select, schema: Schema) -> exp.Select | None:
     if not isinstance(field, exp.In) or not field.expressions or not isinstance(field.this, exp.Column):
         _refuse(select, schema)
     group = pivot.args.get("group")
-    keys = list(group.expressions) if group is not None else _left(source.this, pivot, field, schema)
+    used = [*pivot.expressions, field.this]
+    keys = list(group.expressions) if group is not None else _left(source.this, used, schema)
     values, names = [_value(one) for one in field.expressions], pivot.args.get("columns") or ()
     if not all(isinstance(one, exp.Literal | exp.Boolean) for one in values):
         _refuse(select, schema)
@@ -67,13 +111,9 @@ def _without_pivot(select: exp.Select, schema: Schema) -> exp.Select | None:
     return plain
 
 
-def _left(source: exp.Expression, pivot: exp.Pivot, field: exp.In, schema: Schema) -> list[exp.Expression]:
-    """The columns that neither the aggregates nor FOR use: PIVOT groups by them."""
-    used = {
-        column.name.casefold()
-        for part in (*pivot.expressions, field.this)
-        for column in part.find_all(exp.Column)
-    }
+def _left(source: exp.Expression, parts: Sequence[exp.Expression], schema: Schema) -> list[exp.Expression]:
+    """The columns that neither the aggregates nor FOR or ON use: PIVOT groups by them."""
+    used = {column.name.casefold() for part in parts for column in part.find_all(exp.Column)}
     if isinstance(source, exp.Subquery):
         listed = source.this.named_selects
         if "*" in listed:

@@ -10,7 +10,7 @@ from sqlglot import exp
 
 from sightline.tables.engines.protocol import DATA, Column, ColumnKind
 from sightline.tables.membership import Band, Computed, Feature, Parameter, Statistic
-from sightline.tables.sql.aggregates import Measure, RowCount, is_within
+from sightline.tables.sql.aggregates import Measure, RowCount, is_within, refuse_aggregate
 from sightline.tables.sql.check_query import CheckQuery, check_query
 from sightline.tables.sql.check_texts import SelectParts
 from sightline.tables.sql.fragments import embedded
@@ -26,6 +26,7 @@ from sightline.tables.sql.grouping import (
 )
 from sightline.tables.sql.normal_form import with_data
 from sightline.tables.sql.nullness import SECRET_COLUMN, ColumnFacts, Decides, NullRule
+from sightline.tables.sql.pivots import with_groups
 from sightline.tables.sql.rewritten import rewritten
 from sightline.tables.sql.scope import Join, Scope, Source, conjuncts, find_column, read_source
 from sightline.tables.sql.secret_conditions import Secret, SecretBand, SecretTest, read_bands
@@ -104,7 +105,7 @@ def read_release(sql: str, *, name: str, subject: Subject, schema: Schema) -> Re
             "a secret that is not the record key", got=f'"{subject.secret}" as both', fix="name two columns"
         )
     try:
-        query = with_data(parse_query(sql, schema.dialect), schema)
+        query = with_groups(with_data(parse_query(sql, schema.dialect), schema), schema)
         text = query.sql(schema.dialect, comments=False)
         plain, merged = unfolded(query, schema=schema)
         simple = [one for select in plain for one in rewritten(select)]
@@ -244,6 +245,10 @@ def _read(select: exp.Select, source: Source, secret: Secret) -> tuple[SelectPar
             _check_key(key, secret)
     aggregates = [item for item in select.expressions if has_aggregate(item)]
     if not aggregates:
+        calls = [call for item in select.expressions for call in item.find_all(exp.Anonymous)]
+        for call in calls:
+            if any(scope.mentions_secret(scope.bind(column)) for column in call.find_all(exp.Column)):
+                refuse_aggregate(call)
         refuse(
             "an aggregate of the secret",
             got=shown(select),

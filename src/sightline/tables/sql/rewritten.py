@@ -2,7 +2,8 @@
 
 ``CASE WHEN COUNT(*) >= 10 THEN AVG(x) END`` publishes the groups that ``HAVING COUNT(*) >= 10`` keeps, and
 NULL for the others. ``SUM(x - 100)`` is ``SUM(x) - 100 * COUNT(x)``. A subquery that is one number is a
-release of its own, with which the others are computed.
+release of its own, with which the others are computed. ``CASE k WHEN 1 THEN x END`` is ``CASE WHEN k = 1 THEN
+x END``.
 """
 
 from __future__ import annotations
@@ -20,6 +21,10 @@ def rewritten(select: exp.Select) -> list[exp.Select]:
     whole = select.copy()
     for item, own in zip(whole.expressions, select.expressions, strict=True):
         item.unalias().meta.update(own.unalias().meta)
+    for case in [node for item in whole.expressions for node in item.find_all(exp.Case) if node.this]:
+        for branch in case.args["ifs"]:
+            branch.set("this", exp.EQ(this=case.this.copy(), expression=branch.this))
+        case.set("this", None)
     apart = _single_numbers(whole)
     _suppress_by_having(whole)
     for call in [node for item in whole.expressions for node in item.find_all(exp.Sum, exp.Avg)]:

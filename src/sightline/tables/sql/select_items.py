@@ -73,7 +73,8 @@ def _innermost(node: exp.Expr) -> list[exp.Expr]:
 
 _WINDOW_PARTS = (
     exp.Window, exp.WindowSpec, exp.Order, exp.Ordered, exp.Sum, exp.Avg, exp.Min, exp.Max, exp.Lag, exp.Lead,
-    exp.FirstValue, exp.LastValue, exp.RowNumber, exp.Rank, exp.DenseRank, exp.Var,
+    exp.FirstValue, exp.LastValue, exp.RowNumber, exp.Rank, exp.DenseRank, exp.PercentRank,
+    exp.CumeDist, exp.Ntile, exp.Var,
 )  # fmt: skip
 
 
@@ -292,9 +293,11 @@ def _divisor(node: exp.Expr) -> exp.Expr:
 
 
 _COUNTS: tuple[type[exp.Expr], ...] = (exp.Count, exp.CountIf)
+# Aggregates whose answer does not depend on the order of the rows, which may be that of the secret.
 _AGGREGATES: tuple[type[exp.Expr], ...] = (
     *_COUNTS, exp.Avg, exp.Sum, exp.Min, exp.Max, exp.Median, exp.Stddev, exp.StddevPop, exp.StddevSamp,
-    exp.Variance, exp.VariancePop,
+    exp.Variance, exp.VariancePop, exp.ApproxDistinct, exp.Quantile, exp.PercentileCont, exp.PercentileDisc,
+    exp.LogicalAnd, exp.LogicalOr, exp.Corr, exp.CovarPop, exp.CovarSamp, exp.Skewness, exp.Kurtosis,
 )  # fmt: skip
 
 
@@ -310,6 +313,13 @@ def read_public_aggregate(item: exp.Expr, *, scope: Scope, keys: Collection[str]
     inside = (exp.AggFunc, exp.Filter)
     keyed = [column for column in root.find_all(exp.Column) if column.find_ancestor(*inside) is None]
     single_count = len(calls) == 1 and isinstance(own[0], _COUNTS) and not keyed
+    ordered = [call for call in own if isinstance(call, exp.AggFunc) and type(call) not in _AGGREGATES]
+    if ordered and not _speaks_of_secret(plain, scope):
+        refuse(
+            "aggregates of public columns that do not depend on the order of the rows",
+            got=shown(ordered[0]),
+            fix="rows may be sorted by the secret: write MIN or MAX, or group by the column",
+        )
     if single_count or not all(type(call) in _AGGREGATES for call in own) or _speaks_of_secret(plain, scope):
         return None
     for call in calls:
@@ -326,10 +336,10 @@ def check_arguments(call: exp.Expr, scope: Scope) -> None:
     if isinstance(call, exp.Filter):
         scope.bind(call.expression.this)
         call = call.this
-    argument = call.this
-    parts = argument.expressions if isinstance(argument, exp.Distinct) else [argument]
-    for part in [*parts, *call.expressions]:
-        if part is not None and not isinstance(part, exp.Star):
+    for part in call.iter_expressions():
+        if isinstance(part, exp.Distinct | exp.Order | exp.Ordered):
+            check_arguments(part, scope)
+        elif not isinstance(part, exp.Star):
             scope.bind(part)
 
 

@@ -18,6 +18,7 @@ from sightline.tables.engines.protocol import DATA
 from sightline.tables.sql.grammar import check_clauses, refuse, refuse_statement, shown
 from sightline.tables.sql.nested_totals import without_totals
 from sightline.tables.sql.normal_form import inlined, tables_of, types_of
+from sightline.tables.sql.outer_selects import without_outer
 from sightline.tables.sql.pivots import without_pivots
 from sightline.tables.sql.scope import conjuncts, suggestion
 from sightline.tables.subject import Schema
@@ -42,10 +43,13 @@ def unfolded(query: exp.Query, *, schema: Schema) -> tuple[list[exp.Select], tup
     """
     whole, pivoted = without_pivots(inlined(query, taken={DATA, *tables_of(schema)}), schema)
     whole, summed = without_totals(whole)
+    whole, moved = without_outer(whole, schema)
     selects = _selects(whole)
     _check_union_order(query, selects)
     plain = [_merged(select, schema) for select in selects]
-    if not (pivoted or summed) and all(one is other for one, other in zip(plain, selects, strict=True)):
+    if not (pivoted or summed or moved) and all(
+        one is other for one, other in zip(plain, selects, strict=True)
+    ):
         return plain, None
     texts = [_unordered(query, schema.dialect)]
     texts.append(" UNION ALL ".join(_unordered(select, schema.dialect) for select in plain))
@@ -108,7 +112,8 @@ def _check_rows(node: exp.Subquery) -> dict[str, int]:
         refuse(
             "a subquery whose lines are rows of data",
             got=shown(select),
-            fix='make the rows in [data]: sql = "SELECT … FROM source …", with this subquery over source',
+            fix="publish its groups, and compute with their noisy numbers; if its lines are records, make "
+            'them in [data]: sql = "SELECT … FROM source …", with this subquery over source',
         )
     source = select.args.get("from_")
     if source is None:
