@@ -150,7 +150,7 @@ def _audit_streamed(
     """The result for a table whose signatures stay in the engine."""
     from sightline.auditing.streamed_findings import MOST_KEPT, find_streamed
 
-    with closing(table.store):
+    with closing(table):
         table = replace(table, membership=replace(table.membership, device=device))
         findings = find_streamed(session.plan, table, report, most=max(MOST_KEPT, top))
         rules = _rules(session, findings, table)
@@ -261,7 +261,7 @@ def explain_cost(
         opened(checked, base, limits=limits, progress=report) as session,
     ):
         table = table_of(session, report)
-        with closing(table.store) if isinstance(table, StreamedTable) else nullcontext():
+        with closing(table) if isinstance(table, StreamedTable) else nullcontext():
             return expected_cost(table)
 
 

@@ -34,12 +34,18 @@ def fuzz(seed: int, seconds: float) -> dict[str, int]:
 def check(draw: np.random.Generator, trial: int, count: Counter[str]) -> None:
     """One plan."""
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patched:
-        file = table(Path(folder), int(draw.integers(10_000)), rows=int(draw.integers(60, 300)))
+        persons = None if draw.random() < 0.4 else int(draw.choice([4, 10, 40, 120, 300]))
+        rows = int(draw.integers(60, 300)) * (1 if persons is None else 2)
+        constant = persons is not None and draw.random() < 0.25
+        secret = "constant" if constant else "number"
+        file = table(Path(folder), int(draw.integers(10_000)), rows=rows, secret=secret, persons=persons)
         queries = [_query(draw) for _ in range(int(draw.integers(1, 5)))]
         prior = str(draw.choice(["uniform", "cos2", "two-point"]))
         knows = list(KNOWN[int(draw.integers(len(KNOWN)))])
         limits = {"accept": ["empty"]} | ({"remaining_uncertainty": 0.8} if draw.random() < 0.2 else {})
         plan = plan_of(file, *queries, limits=limits, attacker={"prior": prior, "knows": knows})
+        if persons is not None:
+            plan["data"] |= {"max_rows_per_record": 250} | ({"values": "constant"} if constant else {})
         for release in plan["release"]:
             release |= LAWS[int(draw.integers(len(LAWS)))]
         try:
@@ -56,7 +62,7 @@ def check(draw: np.random.Generator, trial: int, count: Counter[str]) -> None:
         assert got.identifiable_records == expected.identifiable_records
         return
     assert_same(expected, got, top=8, ties=True)
-    count["streamed"] += 1
+    count["streamed" if persons is None else "persons streamed"] += 1
     count["identifiable records"] += expected.identifiable_records
 
 

@@ -11,7 +11,8 @@ import pytest
 from sightline.tables.collect import collect
 from sightline.tables.engines.protocol import Engine
 from sightline.tables.membership import Membership, PersonTable
-from sightline.tables.records import keys_of_kinds, person_of, person_table
+from sightline.tables.persons import person_table
+from sightline.tables.records import keys_of_kinds, person_of
 from tests.tables.table_cases import SUBJECT, awkward_rows, expected_cells, read_all
 
 ENGINES = [

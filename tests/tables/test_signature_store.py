@@ -10,22 +10,25 @@ from typing import Any
 import numpy as np
 import pytest
 
+from sightline.auditing.exposure_scan import ExposureScan
+from sightline.auditing.lowering import UnitLowering
+from sightline.auditing.record_costs import CellCosts
+from sightline.auditing.streamed_units import BatchUnits, SolvedForms, StreamedUnits, UnitPass
 from sightline.errors import InvalidInput, InvalidPlan, TooMuchWork
 from sightline.labeled.assessment import exposure_of, unit_brackets
 from sightline.labeled.bounds.priors import prior_on
 from sightline.labeled.row_products import RowProducts
 from sightline.labeled.unit_brackets import UnitBrackets
 from sightline.labeled.unit_design import Design, RowNoise, UnitPrior
-from sightline.labeled.units import Units
 from sightline.progress import silent
 from sightline.tables import store_passes
 from sightline.tables.cell_numbers import CellNumbers, CodePlace, Layout, SignatureCells
 from sightline.tables.engines import duckdb_engine
 from sightline.tables.engines.duckdb_engine import DuckDBEngine
+from sightline.tables.membership import Cell, Feature, Membership, Partition, Statistic
 from sightline.tables.signature_store import ArrayStore, Reduction, SignatureBatch
-from sightline.tables.store_passes import CellSizes, ExposureScan, Ranks
-from sightline.tables.streamed import loaded
-from sightline.tables.streamed_units import SolvedForms, StreamedUnits, UnitPass, unit_blocks
+from sightline.tables.store_passes import CellSizes, Ranks
+from sightline.tables.streamed import BatchTables, loaded
 
 EDGES = np.linspace(0, 1, 21)
 
@@ -72,6 +75,48 @@ class Case:
         )
 
 
+def made_of(cells: SignatureCells) -> BatchUnits:
+    """How batches of a case become units."""
+    parts = tuple(
+        Partition(query=place, name=f"r{place}", statistic=Statistic.SUM, feature=Feature.VALUE)
+        for place in range(len(cells.widths))
+    )
+    numbers = tuple(
+        Cell(partition=place, key=(str(cell),), rows=1, largest_share=1)
+        for place, width in enumerate(cells.widths.tolist())
+        for cell in range(width)
+    )
+    none = np.zeros(0, dtype=np.int64)
+    membership = Membership(
+        partitions=parts,
+        cells=numbers,
+        signatures=np.zeros((0, len(parts)), dtype=np.int32),
+        counts=none,
+        known=none,
+        rows=1,
+        records=1,
+        contributions=1,
+        dropped=0,
+        clipped=0,
+    )
+    every = np.ones((1, len(parts)), dtype=np.bool_)
+    return BatchUnits(
+        batches=BatchTables(membership=membership, cells=cells),
+        lowering=UnitLowering(order=tuple(range(len(parts))), counted=every, constant=False),
+    )
+
+
+def costs_of(cells: SignatureCells, costs: np.ndarray) -> CellCosts:
+    """What every cell costs those in it."""
+    count = len(cells.widths)
+    return CellCosts(
+        costs=costs,
+        bundles=tuple((place,) for place in range(count)),
+        times=np.ones(count, dtype=np.intp),
+        row_norms=np.ones(count),
+    )
+
+
 def design_of(
     cells: SignatureCells, case: Case, law: str, prior: str, places: np.ndarray | None = None
 ) -> Design:
@@ -79,17 +124,9 @@ def design_of(
     unknown = case.counts - case.known
     chosen = np.flatnonzero(unknown > 0)
     chosen = chosen if places is None else np.intersect1d(chosen, places)
-    (block,) = unit_blocks(cells.table(case.words[:, chosen]), cells.widths, unknown[chosen])
-    numbers = int(cells.widths.sum())
-    units = Units(
-        rows=block.rows[:, 0],
-        weights=None,
-        numbers=numbers,
-        starts=np.arange(len(block) + 1),
-        times=np.ones(len(block), dtype=np.intp),
-        people=block.people,
-        distinct=True,
-    )
+    batch = SignatureBatch(words=case.words[:, chosen], counts=case.counts[chosen], known=case.known[chosen])
+    *_, units, place = made_of(cells).of(batch)
+    numbers = units.numbers
     scales, copies = 0.5 + np.random.default_rng(1).random(numbers), 1.0 + (np.arange(numbers) % 3)
     laplace = np.full(numbers, float(law == "laplace"))
     if law == "mixed":
@@ -100,13 +137,13 @@ def design_of(
         noise=RowNoise.of(scales, stddevs, laplace, copies.astype(np.float64)),
         prior=UnitPrior(target=prior_on((0.0, 1.0), prior)),
         release=np.arange(numbers),
-        place=np.arange(len(block)),
+        place=place,
     )
 
 
 def brackets_of(case: Case, cells: SignatureCells, law: str, prior: str, batch: int) -> UnitBrackets:
     """The brackets by passes over the store."""
-    units: Any = StreamedUnits(store=case.store(batch), cells=cells, progress=silent)
+    units: Any = StreamedUnits(store=case.store(batch), made=made_of(cells), progress=silent)
     design = design_of(cells, case, law, prior)
     return SolvedForms.of(unit_brackets(replace(design, units=units, made={})))
 
@@ -130,12 +167,13 @@ def compare_with_memory(case: Case, law: str, prior: str, *, batch: int, most: i
     memory = unit_brackets(whole)
     expected, solver = exposure_of(whole, memory, alone=False), memory.solver
     scan = ExposureScan(
-        cells=cells,
+        made=made_of(cells),
         brackets=brackets,
         most=most,
         edges=EDGES,
         limit=limit,
-        costs=np.zeros(int(cells.widths.sum())),
+        costs=costs_of(cells, np.zeros(int(cells.widths.sum()))),
+        moves=costs_of(cells, np.full(int(cells.widths.sum()), np.inf)),
         always=case.words[:, -1:],
     )
     found = case.store(9).run(scan, "scan", silent)
@@ -180,15 +218,16 @@ def test_batches_in_any_order_give_the_same_bits(seed: int) -> None:
     costs = draw.random(int(cells.widths.sum()))
     passes: list[Reduction] = [
         CellSizes(layouts=case.layouts),
-        UnitPass(cells=cells, reduction=products_of(cells, case)),
+        UnitPass(made=made_of(cells), reduction=products_of(cells, case)),
         Ranks(words=case.words[:, np.sort(draw.choice(case.counts.size, 6, replace=False))]),
         ExposureScan(
-            cells=cells,
+            made=made_of(cells),
             brackets=brackets,
             most=3,
             edges=EDGES,
             limit=0.5,
-            costs=costs,
+            costs=costs_of(cells, costs),
+            moves=costs_of(cells, np.full(int(cells.widths.sum()), np.inf)),
             always=case.words[:, :1],
         ),
     ]
@@ -261,15 +300,7 @@ def test_a_store_checks_its_arrays_and_has_signatures() -> None:
     with pytest.raises(InvalidInput, match="of the same signatures"):
         ArrayStore(words=words, counts=none, known=none)
     empty = ArrayStore(words=words[:, :0], counts=none, known=none)
-    assert (
-        empty.signatures,
-        empty.word_count,
-        len(SignatureBatch(words=words, counts=none, known=none)),
-    ) == (
-        0,
-        1,
-        0,
-    )
+    assert (empty.signatures, len(SignatureBatch(words=words, counts=none, known=none))) == (0, 0)
     with pytest.raises(InvalidInput, match="at least one signature"):
         empty.run(Ranks(words=words), "", silent)
 
@@ -281,7 +312,14 @@ def test_a_pass_can_travel() -> None:
     brackets = brackets_of(case, cells, "laplace", "uniform", batch=100)
     costs = np.ones(int(cells.widths.sum()))
     scan = ExposureScan(
-        cells=cells, brackets=brackets, most=4, edges=EDGES, limit=0.5, costs=costs, always=case.words[:, :2]
+        made=made_of(cells),
+        brackets=brackets,
+        most=4,
+        edges=EDGES,
+        limit=0.5,
+        costs=costs_of(cells, costs),
+        moves=costs_of(cells, np.full(int(cells.widths.sum()), np.inf)),
+        always=case.words[:, :2],
     )
     copied = pickle.loads(pickle.dumps(scan))
     expected, got = case.store(20).run(scan, "", silent), case.store(20).run(copied, "", silent)
@@ -298,8 +336,10 @@ def test_signatures_in_duckdb_are_those_in_arrays(tmp_path: Path, monkeypatch: p
     (tmp_path / "t.csv").write_text("\n".join(["a,b,c,k", *lines]))
     engine = DuckDBEngine("t.csv", base=tmp_path)
     monkeypatch.setattr(duckdb_engine, "BATCH", 9)
-    store = engine.store_signatures("SELECT a AS w0, b AS w1, c AS n, k AS known FROM data", word_count=2)
-    assert (store.signatures, store.word_count) == (case.counts.size, 2)
+    store = engine.store_signatures(
+        "SELECT a AS w0, b AS w1, c AS n, k AS known FROM data", columns=("w0", "w1", "n", "known")
+    )
+    assert store.signatures == case.counts.size
     stages: list[float] = []
     words, counts, known = loaded(store, lambda stage, share: stages.append(share))
     assert np.array_equal(words, case.words)
@@ -315,7 +355,7 @@ def test_signatures_in_duckdb_are_those_in_arrays(tmp_path: Path, monkeypatch: p
     with pytest.raises(InvalidPlan, match="a query that DuckDB can run"):
         loaded(store, silent)
     with pytest.raises(InvalidPlan, match="one SELECT, got SELECT and DROP"):
-        engine.store_signatures("SELECT 1; DROP TABLE data", word_count=0)
+        engine.store_signatures("SELECT 1; DROP TABLE data", columns=())
     with pytest.raises(InvalidPlan, match="a query that DuckDB can run"):
-        engine.store_signatures("SELECT nothing AS w0 FROM data", word_count=1)
+        engine.store_signatures("SELECT nothing AS w0 FROM data", columns=("w0",))
     engine.close()

@@ -13,16 +13,21 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
+import sightline as sl
+from sightline.auditing import streamed_findings
+from sightline.auditing.exposure_scan import ExposureScan
+from sightline.auditing.streamed_units import UnitPass
 from sightline.errors import InvalidInput, InvalidPlan, TooMuchWork
 from sightline.progress import silent
+from sightline.tables import streamed
 from sightline.tables.engines import spark_store
 from sightline.tables.engines.open import open_source
 from sightline.tables.engines.spark_jobs import refuse
 from sightline.tables.engines.spark_store import PartsOnWorker, SignaturesOnWorker, merged_parts
 from sightline.tables.signature_store import Arrays, SignatureBatch, SignatureStore, StoringEngine
-from sightline.tables.store_passes import CellSizes, ExposureScan, Ranks
-from sightline.tables.streamed_units import UnitPass
-from tests.tables.test_signature_store import EDGES, Case, brackets_of, products_of
+from sightline.tables.store_passes import CellSizes, Ranks
+from tests.auditing.test_streamed_audit import assert_same, in_memory_and_streamed, persons_plan
+from tests.tables.test_signature_store import EDGES, Case, brackets_of, costs_of, made_of, products_of
 
 QUERY = "SELECT w0, w1, n, known FROM data"
 
@@ -47,7 +52,7 @@ def store(
     spark_session.read.parquet(str(path)).repartition(5).createOrReplaceTempView("signatures")
     engine = open_source(spark_session, base=Path(), table="signatures")
     assert isinstance(engine, StoringEngine)
-    found = engine.store_signatures(QUERY, word_count=2)
+    found = engine.store_signatures(QUERY, columns=("w0", "w1", "n", "known"))
     yield found
     found.close()
     found.close()
@@ -80,19 +85,20 @@ def test_passes_give_the_bits_of_one_process_and_collect_no_signature(
     costs = np.random.default_rng(1).random(int(cells.widths.sum()))
     passes = [
         CellSizes(layouts=case.layouts),
-        UnitPass(cells=cells, reduction=products_of(cells, case)),
+        UnitPass(made=made_of(cells), reduction=products_of(cells, case)),
         Ranks(words=case.words[:, 5:9]),
         ExposureScan(
-            cells=cells,
+            made=made_of(cells),
             brackets=brackets,
             most=3,
             edges=EDGES,
             limit=0.5,
-            costs=costs,
+            costs=costs_of(cells, costs),
+            moves=costs_of(cells, np.full(int(cells.widths.sum()), np.inf)),
             always=case.words[:, :1],
         ),
     ]
-    assert (store.signatures, store.word_count) == (case.counts.size, 2)
+    assert store.signatures == case.counts.size
     for one in passes:
         expected, got = in_order(case.store(1000).run(one, "", silent)), in_order(store.run(one, "", silent))
         assert expected.keys() == got.keys()
@@ -103,6 +109,19 @@ def test_passes_give_the_bits_of_one_process_and_collect_no_signature(
         passes
     )  # a row of merged arrays for each pass: the session shuffles to 1
     assert store.signatures > 100
+
+
+@pytest.mark.usefixtures("spark_session")
+@pytest.mark.parametrize("name", ["known", "known, one value"])
+def test_persons_on_the_executors_are_those_in_memory(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = persons_plan(tmp_path, name)
+    expected, _ = in_memory_and_streamed(plan, monkeypatch, top=8)
+    plan["data"]["source"] = f"spark://local[1,4]?table=parquet.`{plan['data']['source']}`"
+    monkeypatch.setattr(streamed, "_PER_SIGNATURE", 1e18)
+    monkeypatch.setattr(streamed_findings, "MOST_KEPT", 25)
+    assert_same(expected, sl.audit(plan, top=8), top=20, ties=True)
 
 
 def test_a_worker_that_dies_in_a_pass_changes_nothing(
@@ -194,19 +213,19 @@ def test_workers_merge_batches_of_any_size(case: Case, monkeypatch: pytest.Monke
     batches = table_of(case).to_batches(max_chunksize=17)
     for size in (1, 40, 10_000):
         monkeypatch.setattr(spark_store, "BATCH", size)
-        parts = list(SignaturesOnWorker(Rows(), word_count=2)(iter(batches)))
+        parts = list(SignaturesOnWorker(Rows())(iter(batches)))
         assert [part.num_rows for part in parts] == [1]
         again = list(PartsOnWorker(Rows())(iter(parts * 2)))
         read, arrays = merged_parts(Rows(), again)
         assert read == 2 * case.counts.size
         assert arrays["rows"].tolist() == [2 * case.counts.size, 2 * case.counts.sum()]
-    assert list(SignaturesOnWorker(Rows(), word_count=2)(iter([]))) == []
+    assert list(SignaturesOnWorker(Rows())(iter([]))) == []
     assert list(PartsOnWorker(Rows())(iter([]))) == []
     assert merged_parts(Rows(), []) is None
 
 
 def test_another_version_on_the_workers_is_refused(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
-    own, merging = SignaturesOnWorker(Rows(), word_count=2), PartsOnWorker(Rows())
+    own, merging = SignaturesOnWorker(Rows()), PartsOnWorker(Rows())
     parts = list(own(iter(table_of(case).to_batches())))
     monkeypatch.setattr(spark_store, "version", lambda _: "0.0.1")
     for found in (list(own(iter([]))), list(merging(iter(parts)))):

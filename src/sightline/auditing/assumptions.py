@@ -288,8 +288,8 @@ def _priced_for(plan: Plan) -> str:
     """Whose rows the sensitivities are for."""
     if plan.privacy.sensitivity == "declared":
         return (
-            f"Sensitivities are declared: they hold for any record of {plan.data.max_rows_per_record} rows, "
-            "wherever these are."
+            f"Sensitivities are declared: they hold for any record of {plan.data.max_rows_per_record:,} "
+            "rows, wherever these are."
         )
     return (
         "Sensitivities are computed from the public memberships: they are those of this table's records, by "
@@ -373,12 +373,11 @@ def _uneven_rows(people: PersonTable | None) -> list[str]:
     """Gaps, and times that somebody has two rows for."""
     if people is None:
         return []
-    lines, rows = [], people.rows_of_kind
-    least, most = int(rows.min()), int(rows.max())
-    if least < most:
-        fewer = int(people.persons[rows < most].sum())
+    lines, total, most = [], sum(people.by_rows.values()), max(people.by_rows, default=0)
+    if len(people.by_rows) > 1:
+        fewer = total - people.by_rows[most]
         lines.append(
-            f"Records have {least:,} to {most:,} rows: {fewer:,} of {int(people.persons.sum()):,} have fewer "
+            f"Records have {min(people.by_rows):,} to {most:,} rows: {fewer:,} of {total:,} have fewer "
             "than the most. A row that is missing is known to be missing."
         )
     if people.repeated is not None:
@@ -428,7 +427,7 @@ def assumptions(findings: Findings) -> tuple[str, ...]:
             "group is all alike is not asked."
         )
     if membership.contributions > 1 or plan.data.max_rows_per_record > 1:
-        lines.append(f"A record has up to {plan.data.max_rows_per_record} rows, and {_values(plan)}.")
+        lines.append(f"A record has up to {plan.data.max_rows_per_record:,} rows, and {_values(plan)}.")
         lines.append(_priced_for(plan))
         lines += _bounded_sensitivities(findings)
         lines += _uneven_rows(membership.persons)

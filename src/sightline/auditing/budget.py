@@ -21,6 +21,7 @@ from sightline.auditing.findings import Findings, LinearFindings, linear_finding
 from sightline.auditing.plan import Plan
 from sightline.auditing.pricing import Pricing, price
 from sightline.auditing.questions import coin_kept
+from sightline.auditing.record_costs import CellCosts
 from sightline.auditing.result import Alternative, BudgetReport, LossPoint, Uncertainty
 from sightline.auditing.shared_budget import as_budget, budget_of, most_own_releases, released_in
 from sightline.noise.pricing import shared_unit_noise
@@ -128,17 +129,20 @@ def _spent(membership: Membership, pricing: Pricing, delta: float) -> dict[str, 
             (name for name, one in ACCOUNTANTS.items() if one.law is NoiseLaw.GAUSSIAN), math.inf
         )
     pure = np.repeat(np.array([law.pure for law in laws], dtype=np.bool_), pricing.copies)
-    others = tuple(bundle for bundle in pricing.bundles if not pricing.laws[bundle[0]].pure)
     return costs_of_mix(
         pricing.multipliers[~pure],
         1 / pricing.multipliers[pure],
         laplace=np.repeat([law is PublishedLaw.LAPLACE for law in laws], pricing.copies)[pure],
         discrete=PublishedLaw.DISCRETE_GAUSSIAN in laws,
-        largest_own=0.0
-        if pure.all()
-        else replace(pricing.record_costs, bundles=others, pure=None).largest(membership),
+        largest_own=0.0 if pure.all() else costs_without_pure(pricing).largest(membership),
         delta=delta,
     )
+
+
+def costs_without_pure(pricing: Pricing) -> CellCosts:
+    """What numbers cost the records in them whose noise has no pure epsilon."""
+    others = tuple(bundle for bundle in pricing.bundles if not pricing.laws[bundle[0]].pure)
+    return replace(pricing.record_costs, bundles=others, pure=None)
 
 
 def shared_noise(

@@ -46,7 +46,9 @@ def exposed_section(findings: Findings, *, top: int, keys: Keys | None) -> Expos
         in_all += 0 if found.others is None else found.others.signatures_below
         if found.linear.rows_of_unit.max(initial=1) > 1:
             rows = findings.rows_apart
-            groups = np.flatnonzero(rows.visible & (rows.counts <= SMALL_GROUP) & (_owners(found) > 1))
+            groups = np.flatnonzero(
+                rows.visible & (rows.counts <= SMALL_GROUP) & (_owners(findings, rows) > 1)
+            )
             some = rows.most_exposed(groups, max(0, top - len(exposed)))
             exposed += describe(findings, rows, some, keys)
             in_all += groups.size
@@ -110,7 +112,7 @@ def describe(
     linear, k = found.linear, found.linear.columns_of_unit
     single = linear.rows_of_unit[columns // k] == 1
     if linear.by_kind and not findings.one_value and single.any():
-        row = linear.row_units[linear.units.starts[columns[single] // k] // k]
+        row = findings.row_units[linear.units.starts[columns[single] // k] // k]
         rows = iter(describe(findings, findings.rows_apart, row * k + columns[single] % k, keys))
         persons = iter(describe(findings, found, columns[~single], keys))
         return tuple(next(rows if one else persons) for one in single.tolist())
@@ -193,7 +195,7 @@ def _of_person(
         share = 100 * rmse / (scale * float(np.abs(feature) @ times) * linear.prior.range)
     return Exposed(
         record=", ".join(owners) if owners else None,
-        signature=int(linear.first_signatures(np.array([column]))[0]),
+        signature=linear.membership.signature_number(int(linear.first_signatures(np.array([column]))[0])),
         size=int(found.people[unit]),
         category=None,
         identifiable=recipe is not None,
@@ -230,11 +232,14 @@ def feature_name(feature: FloatArray, times: IndexArray) -> Literal["row", "tota
     return "total" if np.ptp(feature) <= _NEGLIGIBLE * np.max(np.abs(feature)) else "combination"
 
 
-def _owners(found: LinearFindings) -> IndexArray:
+def _owners(findings: Findings, rows: LinearFindings) -> IndexArray:
     """Of every column of the rows one by one, how many persons have such a row."""
-    units, k = found.linear.units, found.linear.columns_of_unit
-    persons = np.repeat(found.people, np.diff(units.starts) // k)
-    return np.repeat(np.bincount(found.linear.row_units, persons).astype(np.intp), k)
+    assert findings.linear is not None
+    units, k, others = findings.linear.linear.units, rows.linear.columns_of_unit, findings.membership.others
+    if others is not None and others.owners is not None:
+        return np.repeat(rows.linear.of_records(others.owners.astype(np.float64)).astype(np.intp), k)
+    persons = np.repeat(findings.linear.people, np.diff(units.starts) // k)
+    return np.repeat(np.bincount(findings.row_units, persons, len(rows.people)).astype(np.intp), k)
 
 
 def keys_of(found: LinearFindings, columns: IndexArray, keys: Keys) -> dict[int, tuple[str, ...]]:

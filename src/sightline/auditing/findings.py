@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 
-from sightline.arrays import FloatArray
+from sightline.arrays import FloatArray, IndexArray
 from sightline.auditing.lowering import BoolArray, Lowered, lower, sums_over_persons
 from sightline.auditing.nonlinear import (
     MOST_ROWS,
@@ -25,7 +25,7 @@ from sightline.auditing.nonlinear import (
     nonlinear_information,
 )
 from sightline.auditing.plan import Plan
-from sightline.auditing.pricing import Pricing, kept_of_anything, price
+from sightline.auditing.pricing import Pricing, at_least_by_noise, kept_of_anything, price
 from sightline.auditing.questions import asking, coin_kept, distances, questions_of
 from sightline.auditing.result_parts import Uncertainty
 from sightline.auditing.secret_prior import SecretPrior
@@ -93,9 +93,9 @@ class Findings:
     @cached_property
     def most_moved(self) -> float:
         """How far any unknown record can move all numbers, in squared units of the noise."""
-        table = self.membership.persons
-        unknown = self._unknown if table is None else _unknown_persons(table)
-        return float(self.pricing.moved(self.membership)[unknown].max(initial=0.0))
+        if self.streamed and self.membership.persons is None:  # someone may be in every release
+            return self.pricing.moved_at_most
+        return float(self.membership.largest(partial(_most_moved, self.pricing)))
 
     @cached_property
     def by_rows_behind(self) -> LinearFindings | None:
@@ -133,10 +133,22 @@ class Findings:
     def rows_apart(self) -> LinearFindings:
         """What is seen of every row by itself, where persons have several."""
         assert self.linear is not None
-        apart = self.linear.linear.rows_apart()
+        rows = replace(self.membership, persons=None, contributions=1, made={})
+        apart = lower(self.plan, rows, self.pricing)
+        assert apart is not None  # the same numbers
+        apart = replace(apart, design=replace(apart.design, made=self.linear.linear.design.made))
+        if self.linear.others is not None:
+            exposure = self.linear.others.exposure(apart, self.pricing)
+            return replace(self.linear, linear=apart, exposure=exposure, lower=exposure.lower.ravel())
         exposure = _assessed(apart, self.pricing)
         lower_ends = _lower(apart, exposure, self.pricing, None)
         return replace(self.linear, linear=apart, exposure=exposure, lower=lower_ends)
+
+    @cached_property
+    def row_units(self) -> IndexArray:
+        """Of every row of a kind of person its unit among the rows one by one."""
+        assert self.linear is not None
+        return np.asarray(self.rows_apart.linear.unit_of_record[self.linear.linear.row_signatures])
 
     @property
     def identifiable_groups(self) -> int:
@@ -225,6 +237,8 @@ class Findings:
         table = self.membership.persons
         if table is None:
             return self.membership.rows - self.membership.known_rows
+        if self.linear is not None and self.linear.others is not None:
+            return int(self.linear.people.sum()) + self.linear.others.people
         if self.one_value:  # to know one row is to know the value
             return int(table.persons[~np.logical_or.reduceat(table.known, table.starts[:-1])].sum())
         return int(table.persons[_unknown_persons(table)].sum())
@@ -248,6 +262,13 @@ class Findings:
             carried = sums_over_persons(table, carried)[_unknown_persons(table)]
         found = kept(self.prior.number, np.zeros(carried.size), carried, self.pricing.bounding_law)
         return np.maximum(found, self.kept_by_noise)
+
+
+def _most_moved(pricing: Pricing, membership: Membership) -> FloatArray:
+    """How far any unknown record can move all numbers, in squared units of the noise."""
+    table = membership.persons
+    unknown = membership.counts > membership.known if table is None else _unknown_persons(table)
+    return np.asarray(np.max(pricing.moved(membership)[unknown], initial=0.0))
 
 
 def _unknown_persons(table: PersonTable) -> BoolArray:
@@ -326,19 +347,13 @@ def findings_with(
 def _assessed(lowered: Lowered, pricing: Pricing, *, upper: bool = True) -> UnitExposure:
     """The exposure of a design. No lower end is below what the noise of all releases leaves of anything."""
     exposure = assess(lowered.design, upper=upper)
-    at_least = np.maximum(exposure.lower, _kept_by_noise(lowered, pricing)[:, None])
-    return replace(exposure, lower=np.minimum(at_least, np.maximum(exposure.upper, exposure.lower)))
+    moved = lowered.of_records(pricing.moved(lowered.membership))
+    return replace(exposure, lower=at_least_by_noise(exposure.lower, exposure.upper, moved))
 
 
 def _kept_by_noise(lowered: Lowered, pricing: Pricing) -> FloatArray:
     """What the noise alone leaves of anything about each unit."""
-    return kept_of_anything(lowered.of_records(pricing.moved(_records_of(lowered))))
-
-
-def _records_of(lowered: Lowered) -> Membership:
-    """The membership whose records are the units: where rows are looked at one by one, each is a record."""
-    membership = lowered.membership
-    return membership if lowered.by_kind else replace(membership, persons=None, contributions=1)
+    return kept_of_anything(lowered.of_records(pricing.moved(lowered.membership)))
 
 
 def _lower(lowered: Lowered, exposure: UnitExposure, pricing: Pricing, up_to: int | None) -> FloatArray:
@@ -351,7 +366,7 @@ def _lower(lowered: Lowered, exposure: UnitExposure, pricing: Pricing, up_to: in
     if not is_nonlinear(membership):
         return exposure.lower.ravel()
     if lowered.prior.kind is SecretKind.BOOLEAN:  # a question about a number
-        apart = lowered.of_records(distances(_records_of(lowered), pricing, up_to=up_to))
+        apart = lowered.of_records(distances(membership, pricing, up_to=up_to))
         return np.maximum(coin_kept(apart) * pricing.lattice_share, _kept_by_noise(lowered, pricing))
     prior, units, law = lowered.prior.number, lowered.units, pricing.bounding_law
     noise, table = lowered.design.noise, lowered.table

@@ -47,7 +47,12 @@ class Lowered:
     offsets: FloatArray
     categories: tuple[str, ...]  # what is asked of a unit, one after the other; none for a number
     asked: BoolArray  # of the categories: those that numbers tell from each other
-    by_kind: bool  # whether records are kinds of persons of the membership's table; else signatures
+    lowering: UnitLowering
+
+    @property
+    def by_kind(self) -> bool:
+        """Whether records are kinds of persons of the membership's table; else signatures."""
+        return self.membership.persons is not None
 
     @property
     def row_count(self) -> int:
@@ -130,7 +135,7 @@ class Lowered:
     def signatures_of(self, column: int) -> IndexArray:
         """The membership's signatures that a column stands for: of persons, those of one kind's rows."""
         records, people = self.records_of(column), self.membership.persons
-        if people is None or not self.by_kind:
+        if people is None:
             return records
         own = slice(int(people.starts[records[0]]), int(people.starts[records[0] + 1]))
         return np.unique(people.signatures[own][~people.known[own]])
@@ -141,7 +146,7 @@ class Lowered:
         records = np.flatnonzero(self.unit_of_record >= 0)[::-1]
         first[self.unit_of_record[records]] = records
         found, people = first[columns // self.columns_of_unit], self.membership.persons
-        if people is None or not self.by_kind:
+        if people is None:
             return found
         return np.asarray(people.signatures[people.starts[found]], dtype=np.intp)
 
@@ -154,9 +159,7 @@ class Lowered:
     def of_signatures(self, values: FloatArray) -> FloatArray:
         """For every unit the largest value of its signatures; of a person's, the sum over unknown rows."""
         people = self.membership.persons
-        return self.of_records(
-            values if people is None or not self.by_kind else sums_over_persons(people, values)
-        )
+        return self.of_records(values if people is None else sums_over_persons(people, values))
 
     def take(self, rows: IndexArray | BoolArray) -> Lowered | None:
         """The design with some of its rows; none if there is none of them."""
@@ -178,48 +181,51 @@ class Lowered:
         """The design without one published number."""
         return self.take(np.delete(np.arange(self.row_count), row))
 
-    @cached_property
-    def row_units(self) -> IndexArray:
-        """Of every row of a unit its place among the different rows: those looked at one by one."""
-        return self._rows_apart[1]
-
-    @cached_property
-    def _rows_apart(self) -> tuple[IndexArray, IndexArray]:
-        """The first of every kind of row among all, and the kind of each."""
-        groups = self.units.groups
-        first = np.full(int(groups.max(initial=-1)) + 1, groups.size, dtype=np.intp)
-        first[groups[::-1]] = np.arange(groups.size)[::-1]
-        occurs = first < groups.size
-        return first[occurs], (np.cumsum(occurs) - 1)[groups]
-
-    def rows_apart(self) -> Lowered:
-        """The same numbers about every row by itself: persons whose rows are looked at one by one."""
-        units, k, (first, place) = self.units, self.columns_of_unit, self._rows_apart
-        people = np.bincount(place, np.repeat(units.people, np.diff(units.starts) // k) * units.times[::k])
+    def alike_together(self) -> Lowered:
+        """The same numbers about units of one row each, those with the same columns as one unit."""
+        units, k = self.units, self.columns_of_unit
+        _, first, place = np.unique(units.groups, return_index=True, return_inverse=True)
         lines = (first[:, None] * k + np.arange(k)).ravel()
-        apart = replace(
+        together = replace(
             units,
             rows=units.rows[lines],
             weights=None if units.weights is None else units.weights[lines],
             starts=np.arange(first.size + 1) * k,
-            times=np.ones(lines.size, dtype=np.intp),
-            people=people.astype(np.intp),
+            times=units.times[lines],
+            people=np.bincount(place, units.people).astype(np.intp),
             distinct=True,
         )
-        return replace(
-            self,
-            design=replace(self.design, units=apart, place=self._unit_of_signature(place)),
-            by_kind=False,
-        )
+        of_record = np.append(place, -1)[self.design.place]  # -1: known, and stays so
+        return replace(self, design=replace(self.design, units=together, place=of_record))
 
-    def _unit_of_signature(self, of_row: IndexArray) -> IndexArray:
-        """For every signature of the membership, its place among the rows one by one; -1 if it is known."""
+    @cached_property
+    def row_signatures(self) -> IndexArray:
+        """Of every row of a kind of person, the first signature of the membership with its cells."""
         people = self.membership.persons
         assert people is not None  # else every row is a unit
         column = signature_columns(self.membership, linear_partitions(self.membership)).column
-        first = np.full(int(column.max(initial=-1)) + 1, -1, dtype=np.intp)
-        first[person_kinds(people, column, constant=False).columns] = of_row
-        return np.asarray(first[column])
+        first = np.zeros(int(column.max(initial=-1)) + 1, dtype=np.intp)
+        first[column[::-1]] = np.arange(column.size)[::-1]
+        return np.asarray(first[person_kinds(people, column, constant=False).columns])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class UnitLowering:
+    """How the rows of a table become units: of all of them at once, or of some that a pass reads."""
+
+    order: tuple[int, ...]  # the partitions that are linear in the secret
+    counted: BoolArray  # columns of a row × these partitions: which of them each counts
+    constant: bool  # whether all rows of a person hold one value
+
+    def units(self, membership: Membership) -> tuple[Units, IndexArray]:
+        """The units; and for every signature, or kind of person, its unit, -1 if it is known."""
+        return units_of_table(
+            membership,
+            signature_columns(membership, self.order),
+            self.counted,
+            np.diff(membership.starts)[list(self.order)],
+            constant=self.constant,
+        )
 
 
 def lower(plan: Plan, membership: Membership, pricing: Pricing) -> Lowered | None:
@@ -241,13 +247,12 @@ def lower(plan: Plan, membership: Membership, pricing: Pricing) -> Lowered | Non
         1.0,
     )
     factors = size * units_of_weights * np.where(flipped, -1.0, 1.0)
-    constant = plan.data.values == "constant"
-    key = ("units", *order, counted.columns.tobytes(), constant)
-    made: dict[str, Any] = {}  # what is made of the units once, whatever the noise
-    units, place, made = membership.made_once(
-        key,
-        lambda: (*units_of_table(membership, signatures, counted.columns, widths, constant=constant), made),
+    lowering = UnitLowering(
+        order=tuple(order), counted=counted.columns, constant=plan.data.values == "constant"
     )
+    key = ("units", *order, counted.columns.tobytes(), lowering.constant)
+    made: dict[str, Any] = {}  # what is made of the units once, whatever the noise
+    units, place, made = membership.made_once(key, lambda: (*lowering.units(membership), made))
     return Lowered(
         design=Design(
             units=units,
@@ -265,7 +270,7 @@ def lower(plan: Plan, membership: Membership, pricing: Pricing) -> Lowered | Non
         offsets=np.where(flipped, units_of_weights * membership.weight_sums[cells], 0.0),
         categories=counted.names,
         asked=counted.asked,
-        by_kind=membership.persons is not None,
+        lowering=lowering,
     )
 
 

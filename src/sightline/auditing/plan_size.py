@@ -10,7 +10,7 @@ from sightline.auditing.findings import Findings
 from sightline.auditing.lowering import linear_partitions
 from sightline.auditing.releases import stage_count
 from sightline.auditing.shared_budget import budget_of
-from sightline.auditing.streamed_findings import PASSES
+from sightline.auditing.streamed_findings import PASSES, PASSES_OF_PERSONS
 from sightline.auditing.table_units import signature_columns
 from sightline.format import count, shown_memory
 from sightline.labeled.route_cost import Route, RouteCost, cost_of_units
@@ -30,14 +30,15 @@ class ExpectedCost:
     partitions: int
     routes: tuple[RouteCost, ...]  # none without a linear part
     streamed: bool = False  # whether the signatures stay in the engine
+    lines: int = 0  # signatures of all kinds of persons of a streamed table, where records have several rows
 
     def __str__(self) -> str:
         lines = [f"{count(self.signatures, 'signature')} of {count(self.partitions, 'partition')}"]
         if self.streamed:
-            need = shown_memory(memory_in_arrays(self.signatures, self.partitions))
+            need = shown_memory(memory_in_arrays(self.signatures, self.partitions, self.lines))
             lines.append(
                 f"streamed: about {need} in memory is more than allowed, so they stay in the engine and are "
-                f"read in up to {PASSES} passes"
+                f"read in up to {PASSES_OF_PERSONS if self.lines else PASSES} passes"
             )
         lines += [f"{route} for one assessment of all records" for route in self.routes]
         if not self.routes:
@@ -54,6 +55,7 @@ def expected_cost(table: Membership | StreamedTable) -> ExpectedCost:
         partitions=len(membership.partitions),
         routes=() if route is None else (route,),
         streamed=isinstance(table, StreamedTable),
+        lines=table.persons.signatures if isinstance(table, StreamedTable) and table.persons else 0,
     )
 
 

@@ -204,16 +204,22 @@ class Pricing:
         """How far one record can move all numbers, in squared units of the noise: S.
 
         Of every kind of person, or of every signature where nobody has several rows. An exact number is moved
-        infinitely far by those who are in it. Of a table that is streamed, everyone is taken to be in every
-        release.
+        infinitely far by those who are in it.
         """
-        if membership.others is not None:
-            multipliers = self.multipliers * np.repeat(self._room, self.copies)
-            every = np.inf if self.exact.any() else float(np.sum(multipliers**-2.0))
-            return np.full(len(membership.signatures), every)
+        return self.moves.by_record(membership)
+
+    @property
+    def moves(self) -> CellCosts:
+        """How far one record with all rows that are priced for moves each number, squared."""
         with np.errstate(divide="ignore"):
             costs = (self.sensitivity / self.parameter) ** 2
-        return replace(self.record_costs, costs=costs, pure=None).by_record(membership)
+        return replace(self.record_costs, costs=costs, pure=None)
+
+    @property
+    def moved_at_most(self) -> float:
+        """The same of a record that is in every release, or of any."""
+        multipliers = self.multipliers * np.repeat(self._room, self.copies)
+        return math.inf if self.exact.any() else float(np.sum(multipliers**-2.0))
 
     def told_at_most(self, factor: float = 1.0) -> float:
         """The nats that all releases tell about one value at most, with all noise multiplied by a factor."""
@@ -289,6 +295,11 @@ def kept_of_anything(moved: FloatArray) -> FloatArray:
     (docs/theory/priors.md, *What the noise alone leaves*).
     """
     return np.asarray(np.exp(-0.25 * moved) * (1 - _ROUNDING_OF_SHARE))
+
+
+def at_least_by_noise(lower: FloatArray, upper: FloatArray, moved: FloatArray) -> FloatArray:
+    """Lower ends of units that move all numbers so far, not below what the noise leaves of anything."""
+    return np.minimum(np.maximum(lower, kept_of_anything(moved)[:, None]), np.maximum(upper, lower))
 
 
 def price(plan: Plan, membership: Membership) -> Pricing:

@@ -74,10 +74,13 @@ class CellCosts:
 
     def largest(self, membership: Membership) -> float:
         """The total of the record that pays most, rounded up."""
-        total = self.by_record(membership)
+        total = membership.largest(self._most)
         roundings = 8 + 2 * len(self.bundles) + int(membership.contributions)
         roundings += max((len(one.table) for one in self.strategies.values()), default=0)
-        return float(np.max(total, initial=0.0)) * (1 + roundings * 2**-52)
+        return float(total) * (1 + roundings * 2**-52)
+
+    def _most(self, membership: Membership) -> FloatArray:
+        return np.asarray(np.max(self.by_record(membership), initial=0.0))
 
     def _of_bundle(self, starts: IndexArray, bundle: Sequence[int]) -> FloatArray:
         costs = np.array([self.costs[starts[p] : starts[p + 1]] for p in bundle])

@@ -134,8 +134,8 @@ def _eliminated(findings: Findings, chosen: NDArray[np.bool_]) -> tuple[list[Lin
         return [findings.rows_apart, found] if several else [found], True
     if not found.repeatable:
         return [], False
-    some = found.linear.take(np.flatnonzero(rows))
-    parts = [findings_with(findings, some if some is None or not several else some.rows_apart())]
+    some = (findings.rows_apart if several else found).linear.take(np.flatnonzero(rows))
+    parts = [findings_with(findings, some if some is None or not several else some.alike_together())]
     return [one for one in parts if one is not None], True
 
 

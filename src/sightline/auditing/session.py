@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -24,8 +24,9 @@ from sightline.tables.derived import derived_columns
 from sightline.tables.engines.address import own_names
 from sightline.tables.engines.open import open_source
 from sightline.tables.engines.protocol import Engine
-from sightline.tables.membership import YES_OR_NO, Membership, Partition, RowValues
+from sightline.tables.membership import YES_OR_NO, Membership, Partition, PersonTable, RowValues
 from sightline.tables.overlaps import Contributions, contributions
+from sightline.tables.persons import person_table
 from sightline.tables.published import read_suppression, suppressed_cells
 from sightline.tables.records import (
     has_rows,
@@ -33,7 +34,6 @@ from sightline.tables.records import (
     members_by_words,
     members_of,
     person_of,
-    person_table,
     row_values,
     signature_of,
     signature_totals,
@@ -123,13 +123,17 @@ class Session:
                 membership = replace(membership, rows_behind=behind)
             return self._published(membership)
         progress("finding whose rows they are", 0.0)
-        people = person_table(self.engine, self.queries, self.subject, membership)
+        return self._published(replace(membership, persons=self.persons(membership, person_table)))
+
+    def persons(self, membership: Membership, table: Callable[..., PersonTable]) -> PersonTable:
+        """Whose rows they are, as the plan says that they are."""
+        people = table(self.engine, self.queries, self.subject, membership)
         if self.plan.data.values == "constant" and people.varying:
             raise InvalidPlan(
                 '[data] values: expected one value in all rows of a record, as values = "constant" says, '
                 f"got different ones for {people.varying:,} of {people.several:,} records with several rows"
             )
-        return self._published(replace(membership, persons=people))
+        return people
 
     def _published(self, membership: Membership) -> Membership:
         """The numbers that are really published: also of steps that nobody is in."""
@@ -181,7 +185,12 @@ class Session:
 
         def of_kinds(kinds: Sequence[int]) -> dict[int, tuple[str, ...]]:
             table = membership.persons
-            wanted = {} if table is None else {kind: table.entries(kind) for kind in kinds}
+            number = membership.signature_number
+            entries = {} if table is None else {kind: table.entries(kind) for kind in kinds}
+            wanted = {
+                kind: tuple((number(signature), known, rows) for signature, known, rows in own)
+                for kind, own in entries.items()
+            }
             return keys_of_kinds(self.engine, self.queries, self.subject, wanted)
 
         return Keys(of_signatures=of_signatures, of_kinds=of_kinds)

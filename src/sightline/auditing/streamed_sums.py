@@ -22,7 +22,7 @@ from sightline.tables.membership import Membership, Statistic
 class StreamedTotals:
     """Fetches sums of the secrets that the attacker does not know. Owner-only."""
 
-    of_cells: Callable[[], FloatArray]  # of every cell
+    of_cells: Callable[[], FloatArray]  # of every cell, and how many secrets these are
     of_signatures: Callable[[IndexArray], FloatArray]  # of some listed signatures, by their places
     coarse: Callable[[], Membership | None]  # the coarsest releases, in memory, with the sums of signatures
 
@@ -30,10 +30,11 @@ class StreamedTotals:
 def separate_sums(findings: Findings, found: LinearFindings, fetch: StreamedTotals) -> KnownSums:
     """Every number by itself, and the best recipe for each group that nothing tells apart."""
     membership, pricing = findings.membership, findings.pricing
+    found = findings.rows_apart if found.linear.by_kind and not findings.one_value else found
     visible = np.flatnonzero(found.visible & (found.counts >= 2))
-    if pricing.laplace_answers.any():
+    if pricing.laplace_answers.any() or findings.one_value:
         visible = visible[:0]
-    rows = sparse.csr_array(found.exposure.solver.sums.matrix).diagonal()
+    totals, rows = fetch.of_cells()
     cells = np.flatnonzero(rows > 0)
     owner = pricing.owner[cells]
     mean = np.array([part.statistic is Statistic.MEAN for part in membership.partitions])[owner]
@@ -47,7 +48,7 @@ def separate_sums(findings: Findings, found: LinearFindings, fetch: StreamedTota
         weights=sparse.csr_array(sparse.eye_array(size)),
         counts=np.concatenate([rows[cells], found.counts[visible]]).astype(np.float64),
         shares=np.full(size, 0.5),
-        totals=np.concatenate([fetch.of_cells()[cells], of_groups]),
+        totals=np.concatenate([totals[cells], of_groups]),
         signature=np.arange(size),
         deviation=np.concatenate([deviation, found.group_rmse(visible)]),
         copies=np.concatenate([pricing.times[owner], np.zeros(visible.size)]).astype(np.intp),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from contextlib import ExitStack
 from dataclasses import replace
 
 from sightline.arrays import FloatArray, IndexArray
@@ -14,10 +15,12 @@ from sightline.progress import Progress
 from sightline.tables.cell_numbers import cell_totals, words_totals
 from sightline.tables.collect import CountedTable, collect, membership_of, with_release_name
 from sightline.tables.membership import Membership
+from sightline.tables.persons import no_persons
 from sightline.tables.streamed import (
     StreamedTable,
     loaded,
     memory_in_arrays,
+    store_persons,
     store_table,
     streamed_table,
     why_not_streamed,
@@ -32,7 +35,8 @@ def table_of(session: Session, progress: Progress) -> Membership | StreamedTable
     A table whose signatures would not fit the memory allowed is streamed, if it can be.
     """
     counted = session.counted(progress)
-    if _fits(session, counted.row_counts.present, counted):
+    rows, several = counted.row_counts.present, counted.row_counts.contributions > 1
+    if _fits(session, rows, counted, rows * several):
         return session.in_memory(counted, progress)
     reason = _why_not_streamed(session, counted)
     if reason is not None:
@@ -42,17 +46,28 @@ def table_of(session: Session, progress: Progress) -> Membership | StreamedTable
             raise TooMuchWork(f"{error}; the table is not streamed, because {reason}") from None
     assert isinstance(session.engine, TimedEngine)
     progress("listing signatures", 0.0)
-    try:
-        store = store_table(session.engine, counted)
-    except InvalidPlan as error:
-        raise with_release_name(session.engine, counted.rows, session.queries, error) from None
-    if _fits(session, store.signatures, counted):
-        signatures = loaded(store, progress)
-        store.close()
-        membership = membership_of(session.engine, counted, signatures, progress=progress)
-        return session.with_persons(session.verified(membership, progress), progress)
-    table = streamed_table(session.engine, counted, store, progress)
-    return replace(table, membership=session.verified(table.membership, progress))
+    with ExitStack() as stack:  # what is stored is given back if anything fails
+        try:
+            store = store_table(session.engine, counted)
+            stack.callback(store.close)
+            persons = None
+            if counted.row_counts.contributions > 1:
+                progress("finding whose rows they are", 0.0)
+                persons = store_persons(session.engine, counted)
+                stack.callback(persons.close)
+        except InvalidPlan as error:
+            raise with_release_name(session.engine, counted.rows, session.queries, error) from None
+        if _fits(session, store.signatures, counted, 0 if persons is None else persons.signatures):
+            signatures = loaded(store, progress)
+            membership = membership_of(session.engine, counted, signatures, progress=progress)
+            return session.with_persons(session.verified(membership, progress), progress)
+        table = streamed_table(session.engine, counted, store, progress)
+        table = replace(table, membership=session.verified(table.membership, progress))
+        if persons is not None:
+            none = session.persons(table.membership, no_persons)
+            table = table.with_persons(persons, none, progress)
+        stack.pop_all()
+        return table
 
 
 def streamed_totals(session: Session, table: StreamedTable, membership: Membership) -> StreamedTotals:
@@ -88,8 +103,8 @@ def _coarse(session: Session, membership: Membership) -> Membership | None:
     return replace(found, partitions=parts)
 
 
-def _fits(session: Session, signatures: int, counted: CountedTable) -> bool:
-    return memory_in_arrays(signatures, len(counted.partitions)) <= session.limits.memory
+def _fits(session: Session, signatures: int, counted: CountedTable, lines: int) -> bool:
+    return memory_in_arrays(signatures, len(counted.partitions), lines) <= session.limits.memory
 
 
 def _why_not_streamed(session: Session, counted: CountedTable) -> str | None:

@@ -79,8 +79,9 @@ def units_of_table(
     kinds = person_kinds(people, column, constant=constant)
     rows, weights = _rows_of(signatures, kinds.columns, counted, widths)
     units = _in_memory(rows, weights, widths, len(counted), kinds.starts, kinds.times, kinds.people, False)
-    if counted.all():  # then different columns are in different rows
+    if counted.any(axis=0).all():  # then different columns are in different rows
         units.__dict__["groups"] = kinds.columns
+        units.__dict__["group_rows"] = np.bincount(column, membership.counts - membership.known, distinct)
     return _summed(units, kinds.place) if constant else (units, kinds.place)
 
 

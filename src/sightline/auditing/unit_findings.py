@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -11,8 +11,11 @@ from numpy.typing import NDArray
 
 from sightline.arrays import FloatArray, IndexArray
 from sightline.auditing.lowering import BoolArray, Lowered
+from sightline.auditing.pricing import Pricing, at_least_by_noise
 from sightline.auditing.result_parts import SMALL_GROUP, Uncertainty
-from sightline.labeled.assessment import UnitExposure
+from sightline.labeled.assessment import UnitExposure, exposure_of
+from sightline.labeled.other_units import with_alike
+from sightline.labeled.unit_brackets import UnitBrackets
 
 # Rows, and units × rows, of a design that may be assessed again for each release and each accountant.
 _MOST_ROWS, _MOST_ENTRIES = 400, 3e7
@@ -29,9 +32,18 @@ class OtherRecords:
     """
 
     below: int  # records that may keep less than the limit
-    signatures_below: int  # their signatures
+    signatures_below: int  # their signatures, or kinds of persons
     histogram: IndexArray  # records by their lower end, in the bins of the result's distribution
     relative_error: float  # a bound for their upper ends
+    people: int  # how many they are
+    brackets: UnitBrackets  # what all records were assessed with
+
+    def exposure(self, lowered: Lowered, pricing: Pricing) -> UnitExposure:
+        """What is exposed of some units of a table that is streamed: what needs no other unit."""
+        found = exposure_of(lowered.design, self.brackets, alone=False)
+        lower = with_alike(lowered.units, lowered.design.noise, found.lower, found.upper)
+        moved = lowered.of_records(pricing.moved(lowered.membership))
+        return replace(found, lower=at_least_by_noise(lower, found.upper, moved))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -11,7 +11,7 @@ import ctypes
 import math
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from threading import TIMEOUT_MAX, Event, Thread, get_ident
@@ -227,11 +227,11 @@ class TimedEngine:
     def compile_own(self, query: str) -> None:
         self.engine.compile_own(query)
 
-    def store_signatures(self, query: str, *, word_count: int) -> SignatureStore:
+    def store_signatures(self, query: str, *, columns: Sequence[str]) -> SignatureStore:
         """Keep signatures where the engine can; see ``storing`` for whether it can."""
         assert isinstance(self.engine, StoringEngine)
         engine = self.engine
-        return self._timed(lambda text: engine.store_signatures(text, word_count=word_count), query)
+        return self._timed(lambda text: engine.store_signatures(text, columns=columns), query)
 
     @property
     def storing(self) -> bool:

@@ -21,7 +21,7 @@ from sightline.errors import InvalidInput
 from sightline.labeled.asked_units import AskedUnits, Decided
 from sightline.labeled.dense_units import TableUnits
 from sightline.labeled.lines import with_lines
-from sightline.labeled.other_units import among_alike, swap_bounds
+from sightline.labeled.other_units import among_alike, swap_bounds, with_alike
 from sightline.labeled.pairs import with_pairs
 from sightline.labeled.route_cost import chosen_route
 from sightline.labeled.row_products import InformationRange, ProductSums, RowProducts
@@ -186,8 +186,7 @@ class UnitExposure:
 def assess(design: Design, *, upper: bool = True) -> UnitExposure:
     """Once. Exact numbers are known to the attacker: lower ends rely on no noise of theirs."""
     found = _with_exact(design, _assess(design, upper), upper)
-    among = among_alike(design.units)[:, None] * design.noise.share
-    found = replace(found, lower=np.minimum(np.maximum(found.lower, among), found.upper))
+    found = replace(found, lower=with_alike(design.units, design.noise, found.lower, found.upper))
     lower, high = with_small_worlds(design, with_pairs(design, found.lower, found.upper), found.upper)
     return replace(found, lower=lower, drawn=high)
 

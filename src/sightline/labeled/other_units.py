@@ -17,7 +17,7 @@ from sightline.arrays import FloatArray, IndexArray, distinct_lines
 from sightline.labeled.bounds.chord import MOST_MOVED, chord_bounds
 from sightline.labeled.bounds.priors import UniformPrior
 from sightline.labeled.bounds.scalar_risk import MARGIN
-from sightline.labeled.unit_design import Design
+from sightline.labeled.unit_design import Design, RowNoise
 from sightline.labeled.units import BoolArray, Units, UnitStore
 
 MOST_KINDS = 2_000  # of which columns are fetched
@@ -58,6 +58,12 @@ class DistinctColumns:
 def among_alike(units: UnitStore) -> FloatArray:
     """What remains of every kind because nothing tells its rows from others, whatever the noise."""
     return units.among_alike if isinstance(units, Units) else np.asarray(1 - 1 / units.alike)
+
+
+def with_alike(units: UnitStore, noise: RowNoise, lower: FloatArray, upper: FloatArray) -> FloatArray:
+    """Lower ends of all units, not below what remains because nothing tells their rows from others."""
+    among = among_alike(units)[:, None] * noise.share
+    return np.minimum(np.maximum(lower, among), upper)
 
 
 def swap_bounds(design: Design) -> FloatArray:

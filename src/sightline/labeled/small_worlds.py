@@ -34,7 +34,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from scipy import sparse, special
+from scipy import sparse
 
 from sightline.arrays import FloatArray, IndexArray, distinct_lines
 from sightline.labeled.bounds.coin import CoinPrior
@@ -115,7 +115,8 @@ class _Listed:
         """Kinds of rows in components with few worlds, or few rows and states."""
         counts, k = self.rows.counts, self.values
         people = np.bincount(self.component, counts)
-        ways = special.gammaln(counts + k) - special.gammaln(k) - special.gammaln(counts + 1)
+        logs, number = _log_factorials(_MOST_MEMBERS + k), np.minimum(counts, _MOST_MEMBERS).astype(np.intp)
+        ways = logs[number + k - 1] - logs[k - 1] - logs[number]
         states = np.bincount(self.component, ways)
         few = people * math.log(k) <= math.log(_MOST_WORLDS) + 1e-9
         few |= (people <= _MOST_MEMBERS) & (states <= math.log(_MOST_STATES) + 1e-9)
@@ -219,9 +220,10 @@ class _Worlds:
         k, (first, kind) = self.table.shape[1], self.kinds
         total, chance = np.zeros((1, self.table.shape[2])), np.zeros(1)
         held: list[FloatArray] = []
+        logs = _log_factorials(len(self.table))
         for row, number in zip(first, np.bincount(kind), strict=True):
             ways = _ways(int(number), k)
-            own = special.gammaln(number + 1) - special.gammaln(ways + 1).sum(axis=1) - number * math.log(k)
+            own = logs[number] - logs[ways].sum(axis=1) - number * math.log(k)
             total = (total[:, None, :] + ways @ self.table[row]).reshape(-1, total.shape[1])
             held = [np.repeat(one, len(ways), axis=0) for one in held] + [np.tile(ways, (len(chance), 1))]
             chance = (chance[:, None] + own).ravel()
@@ -443,6 +445,11 @@ class _Worlds:
             chances = np.exp(fit)
             chances /= chances.sum(axis=1, keepdims=True)
             yield chances
+
+
+def _log_factorials(most: int) -> FloatArray:
+    """Of 0, 1, … (importing scipy.special takes longer than a small audit)."""
+    return np.concatenate([[0.0], np.cumsum(np.log(np.arange(1, most + 1)))])
 
 
 def _ways(number: int, values: int) -> IndexArray:

@@ -29,7 +29,7 @@ from sightline.ledger.aggregates import partition_of, sql_of
 from sightline.ledger.entries import FrozenNumbers
 from sightline.ledger.rows import FrozenRows, PastRelease
 from sightline.tables.membership import Cell, Membership, Partition, PersonRows, PersonTable, UnauditedRows
-from sightline.tables.records import grouped
+from sightline.tables.persons import grouped
 from sightline.tables.sql.fragments import quoted
 from sightline.tables.subject import SecretKind
 
@@ -133,7 +133,8 @@ class History:
         person, entries = self._entries
         kinds, count = grouped(person, entries, np.ones(person.size, dtype=np.int64))
         listed = np.concatenate(kinds)
-        several = int(np.count_nonzero(np.bincount(self.rows.person) > 1))
+        each = np.bincount(self.rows.person)
+        several = int(np.count_nonzero(each > 1))
         return PersonTable(
             starts=np.cumsum([0, *(len(kind) for kind in kinds)]),
             signatures=listed[:, 0].astype(np.intp),
@@ -142,6 +143,7 @@ class History:
             persons=count,
             several=several,
             varying=0 if self.plan.data.values == "constant" else several - alike,
+            by_rows=Counter(each[each > 0].tolist()),
         )
 
     @property

@@ -333,7 +333,7 @@ class _Attacked:
         several = np.flatnonzero(whole.linear.rows_of_unit > 1)
         chosen = whole.most_exposed(several, top).tolist() if several.size else []
         owns = [slice(*whole.linear.units.starts[unit : unit + 2].tolist()) for unit in chosen]
-        rows = [(whole.linear.row_units[own], whole.linear.units.times[own]) for own in owns]
+        rows = [(self.findings.row_units[own], whole.linear.units.times[own]) for own in owns]
         told = [
             (unit, target, *named)
             for unit, target in zip(chosen, sharpest_targets(found, rows), strict=True)

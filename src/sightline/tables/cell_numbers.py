@@ -137,12 +137,13 @@ _PER_QUERY = 200  # signatures
 
 
 def cell_totals(engine: Engine, counted: CountedTable, cells: SignatureCells) -> FloatArray:
-    """For every cell, partition after partition, the sum of the secrets that the attacker does not know."""
+    """For every cell, partition after partition, the sum of the secrets that the attacker does not know, and
+    how many they are."""
     each = [
         _layout_totals(engine, counted, parts, numbers)
         for parts, numbers in zip(counted.encoding.layouts, cells.layouts, strict=True)
     ]
-    return np.concatenate([each[index] for index in cells.layout_of])
+    return np.concatenate([each[index] for index in cells.layout_of], axis=1)
 
 
 def words_totals(engine: Engine, counted: CountedTable, words: Sequence[tuple[int, ...]]) -> FloatArray:
@@ -173,13 +174,14 @@ def _layout_totals(
     source = encoding.coded_source(*_texts(counted), only=parts)
     coded = f"SELECT {codes}{counted.unknown_secret} AS v FROM {source}"
     by = f" GROUP BY {', '.join(names)}" if names else ""
-    answer = engine.fetch(f"SELECT {', '.join([*names, SUM_OF_V])} FROM ({coded}) AS coded{by}")
+    summed = [*names, SUM_OF_V, "COUNT(v) AS n"]
+    answer = engine.fetch(f"SELECT {', '.join(summed)} FROM ({coded}) AS coded{by}")
     number = np.zeros(len(answer["total"]), dtype=np.int64)
     for name, place in zip(names, numbers.layout.keys, strict=True):
         number = number * place.size + answer[name].astype(np.int64)
     inside = np.flatnonzero(numbers.layout.met(number))
-    totals = np.zeros(numbers.occurring.size)
-    totals[np.searchsorted(numbers.occurring, number[inside])] = answer["total"].astype(np.float64)[inside]
+    where, totals = np.searchsorted(numbers.occurring, number[inside]), np.zeros((2, numbers.occurring.size))
+    totals[:, where] = np.stack([answer[name].astype(np.float64)[inside] for name in ("total", "n")])
     return totals
 
 

@@ -9,7 +9,7 @@ distinguishes them, and the engine returns only how many they are.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import cached_property
@@ -24,6 +24,7 @@ from sightline.numerics.device import HOST, Device
 Made = TypeVar("Made")
 PersonRows = tuple[tuple[int, bool, int], ...]  # of one person: a signature, whether it is known, rows
 CellTable = NDArray[np.signedinteger]  # 16 bits, or 32 if there are many cells
+OfRecords = Callable[["Membership"], FloatArray]  # numbers that are asked of records
 
 
 class Statistic(Enum):
@@ -148,6 +149,8 @@ class PersonTable:
     several: int  # owner-only: persons with several rows
     varying: int  # owner-only: of those, persons whose rows hold different values
     by_chance: float = 0.0  # how many would hold one value if rows were independent, at most on average
+    by_rows: Mapping[int, int] = field(default_factory=dict)  # persons by how many rows they have
+    groups: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))  # as a store has
     repeated: tuple[str, int] | None = None  # a column of times, and how often a person has one of them twice
 
     @property
@@ -161,11 +164,6 @@ class PersonTable:
         number = self.several - self.varying
         unexpected = number > self.by_chance + 3 * self.by_chance**0.5
         return number if unexpected or self.constant else 0
-
-    @property
-    def rows_of_kind(self) -> IndexArray:
-        """How many rows one person of each kind has."""
-        return np.asarray(np.add.reduceat(self.rows, self.starts[:-1]), dtype=np.intp)
 
     @property
     def kind_of(self) -> IndexArray:
@@ -258,6 +256,10 @@ class OtherSignatures:
     words: NDArray[np.int64]  # (words × signatures) the packed codes of the listed ones, in order
     signatures: int  # in all
     known_rows: int  # in all
+    # Where records have several rows: a pass for the largest of some numbers of every person, and of each
+    # listed signature the persons with a row that the attacker does not know.
+    largest: Callable[[OfRecords], FloatArray] | None = None
+    owners: IndexArray | None = None
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -321,6 +323,11 @@ class Membership:
             self.made[name] = kept = (arrays, make())
         found: Made = kept[1]
         return found
+
+    def largest(self, of: OfRecords) -> FloatArray:
+        """The largest numbers that are found of any record, where all are here; else by a pass over them."""
+        streamed = None if self.others is None else self.others.largest
+        return of(self) if streamed is None else streamed(of)
 
     @property
     def signature_count(self) -> int:
@@ -437,20 +444,27 @@ class Membership:
 
     def most_rows_of_a_record(self, partition: int, power: int) -> int:
         """The largest sum over a partition's cells of a record's rows there to a power, over the records."""
-        if (partition, power) not in self._most_rows:
-            found = self.rows_in_cells(partition)
-            sums = np.bincount(found.record, found.rows.astype(np.float64) ** power)
-            self._most_rows[partition, power] = int(sums.max(initial=0.0))
-        return self._most_rows[partition, power]
+        return int(self._most_rows[power - 1, partition])
 
     @cached_property
-    def _most_rows(self) -> dict[tuple[int, int], int]:
-        return {}
+    def _most_rows(self) -> FloatArray:
+        """By power, 1 or 2, and partition."""
+        return self.largest(_most_rows)
 
     def positions(self, partition: int) -> IndexArray:
         """For every signature, the position in ``cells`` of its cell of a partition; -1 for none."""
         number = self.signatures[:, partition].astype(np.intp)
         return np.where(number < 0, -1, self.starts[partition] + number)
+
+
+def _most_rows(membership: Membership) -> FloatArray:
+    found = np.zeros((2, len(membership.partitions)))
+    for partition in range(len(membership.partitions)):
+        own = membership.rows_in_cells(partition)
+        for power, line in enumerate(found, start=1):
+            sums = np.bincount(own.record, own.rows.astype(np.float64) ** power)
+            line[partition] = sums.max(initial=0.0)
+    return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

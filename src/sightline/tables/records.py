@@ -5,28 +5,17 @@ A signature's position in a ``Membership`` is its rank among all signatures, so 
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sightline.arrays import FloatArray, IndexArray, distinct_lines
-from sightline.errors import InvalidPlan
+from sightline.arrays import FloatArray, IndexArray
 from sightline.tables.collect import SUM_OF_V, expand, known_condition
 from sightline.tables.encoding import encode, key_text
 from sightline.tables.engines.protocol import DATA, ColumnKind, Engine
-from sightline.tables.membership import (
-    Band,
-    Feature,
-    Membership,
-    Partition,
-    PersonRows,
-    PersonTable,
-    RowValues,
-)
+from sightline.tables.membership import Band, Feature, Partition, PersonRows, RowValues
 from sightline.tables.rows import audited_rows, clipped_secret
 from sightline.tables.sql.fragments import literal, quoted
 from sightline.tables.sql.grammar import refuse
@@ -77,7 +66,7 @@ def signature_totals(
         value = f"POWER({value}, {question.parameter!r})"
     elif question is not None:
         value = f"CASE WHEN {_answers_yes(rows.secret, question)} THEN 1.0 ELSE 0.0 END"
-    coded, names = _coded_rows(engine, queries, subject, f"CASE WHEN {known} THEN NULL ELSE {value} END")
+    coded, names = coded_rows(engine, queries, subject, f"CASE WHEN {known} THEN NULL ELSE {value} END")
     # In the order of the signatures, as the membership has them: no row needs its rank.
     by, order = ", ".join(names), f" ORDER BY {', '.join(names)}" if names else ""
     if subject.kind is not SecretKind.CATEGORY or question is not None:
@@ -244,12 +233,12 @@ def is_record_condition(engine: Engine, subject: Subject, record_key: str) -> st
 
 def ranked_rows(engine: Engine, queries: Sequence[ReleaseQuery], subject: Subject, value: str) -> str:
     """A query for the signature ``s`` and the value ``v`` of every row."""
-    coded, names = _coded_rows(engine, queries, subject, value)
+    coded, names = coded_rows(engine, queries, subject, value)
     rank = f"DENSE_RANK() OVER (ORDER BY {', '.join(names)}) - 1" if names else "0"
     return f"SELECT r, {rank} AS s, v FROM ({coded}) AS coded"
 
 
-def _coded_rows(
+def coded_rows(
     engine: Engine, queries: Sequence[ReleaseQuery], subject: Subject, value: str
 ) -> tuple[str, list[str]]:
     """A query for the words of every row's signature, its record ``r`` and its ``v``; the words' names."""
@@ -262,142 +251,6 @@ def _coded_rows(
     return coded, names
 
 
-# Pairs of a kind of person and a signature: they are sorted in memory.
-_MOST_PAIRS = 100_000_000
-# Rows up to which it is counted who has two at one time; more than this share of times twice is no mistake.
-_MOST_TIMED, _FEW_AGAIN = 5_000_000, 0.05
-# Sums of marks tell persons apart. Products of two numbers below the primes fit 64 bits, and two words of 62
-# bits that are equal modulo both primes are equal. Four marks agree by chance with a probability below 1e-17,
-# and then the rows would not add up, but for another chance like that.
-_PRIMES, _SQUARED = (2_147_483_647, 2_147_483_629) * 2, 4
-
-
-def person_table(
-    engine: Engine, queries: Sequence[ReleaseQuery], subject: Subject, membership: Membership
-) -> PersonTable:
-    """Every kind of person. The rows must add up to those of the membership.
-
-    The engine finds persons with the same rows by sums of marks, and lists the rows of one of each kind: a
-    panel has many rows and few kinds.
-    """
-    coded, names = _coded_rows(engine, queries, subject, _known(engine, subject))
-    kinds_of_persons = _alike(coded, names)
-    by = "".join(f"c.{name}, " for name in names)
-    numbered = f"SELECT DISTINCT {', '.join(names)} FROM ({coded}) AS every" if names else "SELECT 0 AS w"
-    order = ", ".join(names) or "w"
-    ranked = f"SELECT {order}, ROW_NUMBER() OVER (ORDER BY {order}) - 1 AS s FROM ({numbered}) AS numbered"
-    same = " AND ".join(f"listed.{name} = d.{name}" for name in names) or "TRUE"
-    listed = (
-        f"SELECT kind.p, kind.persons, {by}c.v AS k, COUNT(*) AS n FROM ({coded}) AS c "
-        f"JOIN ({kinds_of_persons}) AS kind ON c.r = kind.r GROUP BY kind.p, kind.persons, {by}c.v"
-    )
-    wanted = ("p", "persons", "s", "k", "n")  # of a panel, tens of millions each
-    narrow = ", ".join(f"CAST({'d' if one == 's' else 'listed'}.{one} AS INTEGER) AS {one}" for one in wanted)
-    answer = engine.fetch(
-        f"SELECT {narrow} FROM ({listed}) AS listed JOIN ({ranked}) AS d ON {same} ORDER BY p, s, k"
-    )
-    person, persons, *lists = (answer[name].astype(np.int32, copy=False) for name in wanted)
-    if person.size > _MOST_PAIRS:
-        refuse(
-            f"at most {_MOST_PAIRS:,} groups of rows of different persons, where records have several",
-            got=f"{person.size:,}",
-            fix="audit a part of the table, or one row a record",
-        )
-    kinds, count = grouped(person, np.stack(lists, axis=1), persons)
-    del answer, person, persons, lists
-    entries = np.concatenate(kinds)
-    several, varying, by_chance = _values(engine, queries, subject)
-    table = PersonTable(
-        starts=np.cumsum([0, *(len(kind) for kind in kinds)]),
-        signatures=entries[:, 0].astype(np.intp),
-        known=entries[:, 1] > 0,
-        rows=entries[:, 2].astype(np.intp),
-        persons=count,
-        several=several,
-        varying=varying,
-        by_chance=by_chance,
-        repeated=_repeated(engine, queries, subject, membership.rows),
-    )
-    weights = (table.rows * table.persons[table.kind_of]).astype(np.float64)
-    size = len(membership.counts)
-    total = np.bincount(table.signatures, weights, size)
-    if not np.array_equal(total, membership.counts) or not np.array_equal(
-        np.bincount(table.signatures, weights * table.known, size), membership.known
-    ):
-        raise InvalidPlan("expected a table that does not change while it is read, got other rows")
-    return table
-
-
-def _repeated(
-    engine: Engine, queries: Sequence[ReleaseQuery], subject: Subject, number: int
-) -> tuple[str, int] | None:
-    """A column of times that nearly every row of a person has another one of, and how often one has not."""
-    rows = audited_rows(queries, subject, engine.columns())
-    times = [column.name for column in engine.columns() if column.kind is ColumnKind.TIME]
-    for name in times if number <= _MOST_TIMED else ():
-        by = f"{rows.record}, {quoted(DATA)}.{quoted(name)}"
-        each = f"SELECT COUNT(*) AS n FROM {rows.source()} GROUP BY {by}"
-        again = "COUNT(CASE WHEN n > 1 THEN 1 END)"
-        answer = engine.fetch(f"SELECT COUNT(*) AS pairs, {again} AS again FROM ({each}) AS each_time")
-        pairs, twice = int(answer["pairs"][0]), int(answer["again"][0])
-        if 0 < twice <= _FEW_AGAIN * pairs:
-            return name, twice
-    return None
-
-
-def _alike(coded: str, names: Sequence[str]) -> str:
-    """A query for one person ``r`` of every kind, its number ``p`` and how many ``persons`` there are.
-
-    Every row has marks: a random linear form of its words modulo a prime, squared and shifted some times.
-    Persons with the same rows have the same sums of them, and others have not, up to chance.
-    """
-    draw = np.random.default_rng(int.from_bytes(hashlib.sha256(coded.encode()).digest()[:8], "big"))
-    marks = []
-    for place, prime in enumerate(_PRIMES):
-        known, constant, *factors = draw.integers(1, prime, size=len(names) + 2).tolist()
-        terms = [f"({name} % {prime}) * {own} % {prime}" for name, own in zip(names, factors, strict=True)]
-        terms += [f"CAST(v AS BIGINT) * {known}", str(constant)]
-        marks.append(f"({' + '.join(terms)}) % {prime} AS x{place}")
-    rows = f"SELECT r, {', '.join(marks)} FROM ({coded}) AS coded"
-    for _ in range(_SQUARED):
-        shifts = draw.integers(1, min(_PRIMES), size=len(_PRIMES)).tolist()
-        squared = [f"(x{i} * x{i} % {p} + {shifts[i]}) % {p} AS x{i}" for i, p in enumerate(_PRIMES)]
-        rows = f"SELECT r, {', '.join(squared)} FROM ({rows}) AS marked"
-    sums = [f"CAST(SUM(x{i}) AS BIGINT) AS f{i}" for i in range(len(_PRIMES))]
-    each = f"SELECT r, COUNT(*) AS number, {', '.join(sums)} FROM ({rows}) AS marked GROUP BY r"
-    by = ", ".join(["number", *(f"f{i}" for i in range(len(_PRIMES)))])
-    placed = (
-        f"SELECT r, COUNT(*) OVER (PARTITION BY {by}) AS persons, "
-        f"ROW_NUMBER() OVER (PARTITION BY {by} ORDER BY r) AS place FROM ({each}) AS each_person"
-    )
-    return f"SELECT r, persons, ROW_NUMBER() OVER (ORDER BY r) AS p FROM ({placed}) AS placed WHERE place = 1"
-
-
-def grouped(
-    person: NDArray[Any], entries: NDArray[Any], persons_of: NDArray[Any]
-) -> tuple[list[NDArray[Any]], IndexArray]:
-    """The distinct lists of entries that persons have, and how many persons have each.
-
-    ``person`` is sorted, and so are the entries of one person, who stands for as many as ``persons_of`` says.
-
-    >>> person, entries = np.array([0, 0, 1, 2, 2]), np.array([[5], [6], [5], [5], [6]])
-    >>> kinds, persons = grouped(person, entries, np.ones(5, dtype=int))
-    >>> [kind.ravel().tolist() for kind in kinds], persons.tolist()
-    ([[5], [5, 6]], [1, 2])
-    """
-    starts = np.flatnonzero(np.diff(person, prepend=person[:1] - 1))
-    sizes = np.diff(starts, append=person.size)
-    kinds: list[NDArray[Any]] = []
-    persons: list[int] = []
-    for size in np.unique(sizes).tolist():
-        first = starts[sizes == size]
-        lists = entries[first[:, None] + np.arange(size)].reshape(first.size, -1)
-        distinct, place = distinct_lines(lists)
-        kinds.extend(lists[distinct].reshape(len(distinct), size, -1))
-        persons.extend(np.bincount(place, persons_of[first]).astype(np.intp).tolist())
-    return kinds, np.array(persons, dtype=np.intp)
-
-
 def keys_of_kinds(
     engine: Engine, queries: Sequence[ReleaseQuery], subject: Subject, kinds: Mapping[int, PersonRows]
 ) -> dict[int, tuple[str, ...]]:
@@ -405,7 +258,7 @@ def keys_of_kinds(
     if not kinds:
         return {}
     wanted = ", ".join(str(one) for one in sorted({entries[0][0] for entries in kinds.values()}))
-    ranked = ranked_rows(engine, queries, subject, _known(engine, subject))
+    ranked = ranked_rows(engine, queries, subject, known_rows(engine, subject))
     some = f"SELECT r FROM ({ranked}) AS chosen WHERE s IN ({wanted})"
     found = _persons(engine, f"SELECT r, s, v FROM ({ranked}) AS ranked WHERE r IN ({some})")
     return {
@@ -419,7 +272,7 @@ def person_of(
 ) -> PersonRows | None:
     """Owner-only: the entries of one person; ``None`` if they have no row with a secret."""
     asked = is_record_condition(engine, subject, record_key)
-    value = f"CASE WHEN {asked} THEN {_known(engine, subject)} ELSE -1 END"
+    value = f"CASE WHEN {asked} THEN {known_rows(engine, subject)} ELSE -1 END"
     ranked = ranked_rows(engine, queries, subject, value)
     found = _persons(engine, f"SELECT r, s, v FROM ({ranked}) AS ranked WHERE v >= 0")
     return next(iter(found.values()), None)
@@ -439,37 +292,10 @@ def _persons(engine: Engine, rows: str) -> dict[object, PersonRows]:
     return {key: tuple(entries) for key, entries in found.items()}
 
 
-def _known(engine: Engine, subject: Subject) -> str:
+def known_rows(engine: Engine, subject: Subject) -> str:
+    """Whether the attacker knows a row, as SQL: 1 or 0."""
     known = known_condition(engine, subject)
     return f"CASE WHEN {known} THEN 1 ELSE 0 END" if known else "0"
-
-
-def _values(engine: Engine, queries: Sequence[ReleaseQuery], subject: Subject) -> tuple[int, int, float]:
-    r"""Persons with several rows, how many of those hold different values, and how many hold one by chance.
-
-    Independent rows with the table's frequencies :math:`p_v` hold one value in all n rows with probability
-    :math:`\sum_v p_v^n \le (\sum_v p_v^2)^{n/2}`.
-    """
-    rows = audited_rows(queries, subject, engine.columns())
-    value = (
-        f"CASE WHEN {rows.secret} THEN 1 ELSE 0 END" if subject.kind is SecretKind.BOOLEAN else rows.secret
-    )
-    each = (
-        f"SELECT COUNT(*) AS n, MIN({value}) AS low, MAX({value}) AS high "
-        f"FROM {rows.source()} GROUP BY {rows.record}"
-    )
-    differing = "CAST(SUM(CASE WHEN low <> high THEN 1 ELSE 0 END) AS BIGINT)"
-    answer = engine.fetch(
-        f"SELECT n, COUNT(*) AS persons, {differing} AS varying "
-        f"FROM ({each}) AS each_person WHERE n > 1 GROUP BY n ORDER BY n"
-    )
-    number, persons, varying = (
-        np.asarray(answer[name], dtype=np.float64) for name in ("n", "persons", "varying")
-    )
-    counted = f"SELECT CAST(COUNT(*) AS DOUBLE) AS c FROM {rows.source()} GROUP BY {value}"
-    squares = engine.fetch(f"SELECT SUM(c) AS rows, SUM(c * c) AS squares FROM ({counted}) AS counted")
-    collision = float(squares["squares"][0]) / float(squares["rows"][0]) ** 2
-    return int(persons.sum()), int(varying.sum()), float(persons @ collision ** (number / 2))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -486,8 +312,8 @@ class RowRecords:
 def row_records(engine: Engine, queries: Sequence[ReleaseQuery], subject: Subject) -> RowRecords:
     """Owner-only: fetch every row, in the order of the records' keys, signatures and secrets."""
     rows = audited_rows(queries, subject, engine.columns())
-    value = f"{clipped_secret(rows, subject)} AS x, {_known(engine, subject)}"
-    coded, names = _coded_rows(engine, queries, subject, value)
+    value = f"{clipped_secret(rows, subject)} AS x, {known_rows(engine, subject)}"
+    coded, names = coded_rows(engine, queries, subject, value)
     rank = f"DENSE_RANK() OVER (ORDER BY {', '.join(names)}) - 1" if names else "0"
     answer = engine.fetch(f"SELECT r, {rank} AS s, x, v FROM ({coded}) AS coded ORDER BY r, s, x")
     key, number = answer["r"], subject.kind is not SecretKind.CATEGORY

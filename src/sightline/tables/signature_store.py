@@ -4,11 +4,13 @@ A pass is a :class:`Reduction`. It turns each batch of signatures into a few arr
 two batches. A store runs it where the signatures are: over arrays (:class:`ArrayStore`), over a table that an
 engine spills to disk, or on the executors of a cluster. Merging gives the same arrays in any order and with
 any batches, so a store may read batches in parallel, and read one again if a machine is lost.
+
+A store of persons has a line for every signature of every kind of person, and its batches have whole persons.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
@@ -17,21 +19,78 @@ from numpy.typing import NDArray
 
 from sightline.errors import require
 from sightline.progress import Progress
+from sightline.tables.engines.protocol import Engine
 
 BATCH = 1 << 19  # signatures that are read at a time: with a pass's own arrays, some hundred megabytes
 Arrays = Mapping[str, NDArray[Any]]
 
 
+SIGNATURES = ("n", "known")  # the columns of a store beside its words
+PERSONS = ("g", "p", "persons", "k", "rows", *SIGNATURES)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class PersonLines:
+    """Whose rows the lines of a batch are: lines of one kind of person are neighbours."""
+
+    kind: NDArray[np.int64]
+    group: NDArray[np.int64]  # kinds with the same unknown rows have one
+    persons: NDArray[np.int64]  # of that kind
+    known: NDArray[np.bool_]  # whether the attacker knows these rows
+    rows: NDArray[np.int64]  # of one person
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class SignatureBatch:
-    """Some different signatures of a table, each with its rows."""
+    """Some different signatures of a table, each with its rows; or persons, with the signatures of theirs."""
 
-    words: NDArray[np.int64]  # (words, signatures): the packed codes of a row's cells
-    counts: NDArray[np.int64]  # (signatures,) rows with that signature
-    known: NDArray[np.int64]  # (signatures,) those of them that the attacker knows
+    words: NDArray[np.int64]  # (words, lines): the packed codes of a row's cells
+    counts: NDArray[np.int64]  # (lines,) rows of the table with that signature, whoever has them
+    known: NDArray[np.int64]  # (lines,) those of them that the attacker knows
+    lines: PersonLines | None = None  # none if nobody has several rows
 
     def __len__(self) -> int:
         return len(self.counts)
+
+    @classmethod
+    def of(cls, columns: Arrays) -> SignatureBatch:
+        """From the columns of a store."""
+        names = sorted((name for name in columns if name[0] == "w"), key=lambda name: int(name[1:]))
+        whole = {name: np.ascontiguousarray(values, dtype=np.int64) for name, values in columns.items()}
+        lines = None
+        if "p" in whole:
+            known = whole["k"] > 0
+            kinds = {"kind": whole["p"], "group": whole["g"], "persons": whole["persons"]}
+            lines = PersonLines(**kinds, known=known, rows=whole["rows"])
+        words = np.stack([whole[name] for name in names])
+        return cls(words=words, counts=whole["n"], known=whole["known"], lines=lines)
+
+
+def batches_of(chunks: Iterable[Arrays]) -> Iterator[SignatureBatch]:
+    """The batches of a store that is read in chunks of lines: each has whole persons."""
+    return map(SignatureBatch.of, whole_groups(chunks))
+
+
+def whole_groups(chunks: Iterable[Arrays]) -> Iterator[Arrays]:
+    """The same lines in chunks that do not cut neighbours with one ``g``, where there is such a column.
+
+    >>> chunks = [{"g": np.array([1, 1, 2])}, {"g": np.array([2, 2])}, {"g": np.array([3])}]
+    >>> [chunk["g"].tolist() for chunk in whole_groups(chunks)]
+    [[1, 1], [2, 2, 2], [3]]
+    """
+    waiting: Arrays = {}
+    for chunk in chunks:
+        if "g" not in chunk:
+            yield chunk
+            continue
+        both = {name: np.concatenate([waiting[name], chunk[name]]) for name in waiting} or chunk
+        before = np.flatnonzero(both["g"] != both["g"][-1:])
+        cut = int(before[-1]) + 1 if before.size else 0
+        if cut:
+            yield {name: values[:cut] for name, values in both.items()}
+        waiting = {name: values[cut:] for name, values in both.items()}
+    if waiting and waiting["g"].size:
+        yield waiting
 
 
 class Reduction(Protocol):
@@ -45,15 +104,11 @@ class Reduction(Protocol):
 
 
 class SignatureStore(Protocol):
-    """Every signature of a table once, in no particular order."""
+    """Every signature of a table once, or of every kind of person, in no particular order."""
 
     @property
     def signatures(self) -> int:
         """How many there are."""
-
-    @property
-    def word_count(self) -> int:
-        """How many words a signature has."""
 
     def run(self, reduction: Reduction, stage: str, progress: Progress) -> Arrays:
         """One pass over all signatures. ``progress`` is called with the stage and the share that is done."""
@@ -63,14 +118,16 @@ class SignatureStore(Protocol):
 
 
 @runtime_checkable
-class StoringEngine(Protocol):
+class StoringEngine(Engine, Protocol):
     """An engine that can keep signatures where they do not need the memory of this process."""
 
-    def store_signatures(self, query: str, *, word_count: int) -> SignatureStore:
+    def store_signatures(self, query: str, *, columns: Sequence[str]) -> SignatureStore:
         """Run one SELECT in DuckDB's dialect and keep its answer until the store is closed.
 
         Its columns are ``w0``, ``w1``, …, one for each word, ``n`` for the rows with that signature and
-        ``known`` for those of them that the attacker knows: 64-bit integers, none of them NULL.
+        ``known`` for those of them that the attacker knows: 64-bit integers, none of them NULL. Those of
+        persons are also the kind ``p``, how many ``persons`` it has, whether these ``rows`` of each of them
+        are known (``k``), and ``g``: kinds with one of these are read in one batch.
         """
 
 
@@ -100,10 +157,6 @@ class ArrayStore:
     @property
     def signatures(self) -> int:
         return len(self.counts)
-
-    @property
-    def word_count(self) -> int:
-        return len(self.words)
 
     def run(self, reduction: Reduction, stage: str, progress: Progress) -> Arrays:
         return run_batches(self._batches(), reduction, stage, progress, signatures=self.signatures)

@@ -1,4 +1,4 @@
-"""The passes of an audit over the signatures of a store: cells, and who is exposed.
+"""The passes of an audit over the signatures of a store: cells, and where signatures are among all.
 
 Each is a :class:`~sightline.tables.signature_store.Reduction`. Sums are of whole numbers that doubles hold
 exactly, and ties go by the words of a signature, so that the order of the batches changes no bit.
@@ -13,13 +13,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sightline.arrays import FloatArray, IndexArray
+from sightline.arrays import IndexArray
 from sightline.errors import TooMuchWork
-from sightline.labeled.unit_brackets import UnitBrackets
-from sightline.tables.cell_numbers import DIRECT, Layout, SignatureCells
+from sightline.tables.cell_numbers import DIRECT, Layout
 from sightline.tables.encoding import PackedCodes
 from sightline.tables.signature_store import Arrays, SignatureBatch
-from sightline.tables.streamed_units import unit_blocks
 
 MOST_CONDITIONS, _MOST_PATTERNS = 62, 10_000
 
@@ -80,92 +78,6 @@ class CellSizes:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class ExposureScan:
-    """Counts over all unknown records, and the signatures that are worth a closer look.
-
-    Kept are those that may be identifiable, the ``most`` of which the least may remain, of those tied for the
-    least the one with the least upper end, the one that pays most of the budget, and those that are asked
-    for. The counts are of the signatures that are not kept.
-    """
-
-    cells: SignatureCells
-    brackets: UnitBrackets
-    most: int
-    edges: FloatArray  # of the histogram of lower ends
-    limit: float  # of the remaining uncertainty; minus infinity without one
-    costs: FloatArray  # of each cell, what it costs a record of the budget
-    always: PackedCodes  # (words × signatures) that are kept whatever they are
-
-    def of_batch(self, batch: SignatureBatch) -> Arrays:
-        table = self.cells.table(batch.words)
-        unknown = batch.counts - batch.known
-        cost = _sums(table, self.cells.widths, self.costs)
-        # A signature that the attacker knows all rows of is nobody's exposure, but it may pay most.
-        lower, upper, error = np.full(len(batch), np.inf), np.full(len(batch), np.inf), np.zeros(len(batch))
-        near = _among(batch.words, self.always)
-        some = np.flatnonzero(unknown > 0)
-        blocks = unit_blocks(table[:, some], self.cells.widths, unknown[some])
-        if parts := [self.brackets.of_block(block) for block in blocks]:
-            seen = self.brackets.merged(parts)
-            lower[some], upper[some], error[some] = (
-                seen[name].min(axis=1) for name in ("lower", "upper", "error")
-            )
-            near[some] |= seen["near"]
-        kept: dict[str, NDArray[Any]] = {"words": batch.words, "counts": batch.counts, "known": batch.known}
-        kept |= {"lower": lower, "upper": upper, "near": near, "cost": cost, "error": error}
-        return self._kept(kept, self._no_rest())
-
-    def merged(self, first: Arrays, second: Arrays) -> Arrays:
-        names = ("counts", "known", "lower", "upper", "near", "cost", "error")
-        kept = dict(zip(names, _joined(first, second, *names), strict=True))
-        kept["words"] = np.concatenate([first["words"], second["words"]], axis=1)
-        rest: dict[str, NDArray[Any]] = {
-            name: first[name] + second[name] for name in ("histogram", "below", "rest")
-        }
-        rest["largest_error"] = np.maximum(first["largest_error"], second["largest_error"])
-        rest["least_left"] = np.minimum(first["least_left"], second["least_left"])
-        return self._kept(kept, rest)
-
-    def _kept(self, own: Arrays, rest: Arrays) -> Arrays:
-        """The signatures that stay, and the counts of the others added to those so far."""
-        lower, count = own["lower"], own["lower"].size
-        chosen = own["near"].copy()
-        if count:
-            chosen[_first(own["words"], np.flatnonzero(own["cost"] == own["cost"].max()))] = True
-            # Numbers of those near identifiability are refined later: they take no place of others.
-            worst = np.flatnonzero(np.isfinite(lower) & ~own["near"])
-            if worst.size > self.most:
-                least = worst[lower[worst] == lower[worst].min()]
-                least = least[own["upper"][least] == own["upper"][least].min()]
-                chosen[_first(own["words"], least)] = True
-                limit = np.partition(lower[worst], self.most - 1)[self.most - 1]
-                worst = worst[lower[worst] <= limit]
-                worst = worst[np.lexsort((*own["words"][::-1, worst], lower[worst]))[: self.most]]
-            chosen[worst] = True
-        left = ~chosen & np.isfinite(lower)
-        rows = (own["counts"] - own["known"])[left]
-        below = lower[left] < self.limit
-        histogram, _ = np.histogram(lower[left], bins=self.edges, weights=rows)
-        return {
-            **{name: values[..., chosen] for name, values in own.items()},
-            "histogram": rest["histogram"] + histogram.astype(np.int64),
-            "below": rest["below"] + np.array([np.count_nonzero(below), rows[below].sum()]),
-            "rest": rest["rest"] + np.array([np.count_nonzero(~chosen), rows.sum()]),
-            "largest_error": np.maximum(rest["largest_error"], own["error"][left].max(initial=0.0)),
-            "least_left": np.minimum(rest["least_left"], lower[left].min(initial=np.inf)),
-        }
-
-    def _no_rest(self) -> Arrays:
-        return {
-            "histogram": np.zeros(self.edges.size - 1, dtype=np.int64),
-            "below": np.zeros(2, dtype=np.int64),
-            "rest": np.zeros(2, dtype=np.int64),
-            "largest_error": np.zeros(1),
-            "least_left": np.full(1, np.inf),
-        }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Ranks:
     """How many signatures come before each of some others in the order of their words."""
 
@@ -183,6 +95,24 @@ class Ranks:
 
     def merged(self, first: Arrays, second: Arrays) -> Arrays:
         return {"before": first["before"] + second["before"]}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Owners:
+    """How many persons have a row of each of some signatures that the attacker does not know."""
+
+    words: PackedCodes  # (words × signatures), in order
+
+    def of_batch(self, batch: SignatureBatch) -> Arrays:
+        assert batch.lines is not None  # a pass over persons
+        place = _insertion(self.words, batch.words) - 1
+        listed = np.all(self.words[:, np.maximum(place, 0)] == batch.words, axis=0) & (place >= 0)
+        own = listed & ~batch.lines.known
+        owners = np.bincount(place[own], batch.lines.persons[own], self.words.shape[1])
+        return {"owners": owners.astype(np.int64)}
+
+    def merged(self, first: Arrays, second: Arrays) -> Arrays:
+        return {"owners": first["owners"] + second["owners"]}
 
 
 def _insertion(ordered: PackedCodes, words: PackedCodes) -> IndexArray:
@@ -208,7 +138,7 @@ def _first_of_each(
     pattern: NDArray[np.int64], words: PackedCodes, counts: NDArray[np.int64], known: NDArray[np.int64]
 ) -> dict[str, NDArray[Any]]:
     """Of each pattern the signature that comes first in the order of words."""
-    each = [_first(words, np.flatnonzero(pattern == one)) for one in np.unique(pattern)]
+    each = [first_in_order(words, np.flatnonzero(pattern == one)) for one in np.unique(pattern)]
     chosen = np.array(each, dtype=np.intp)
     return {
         "pattern": pattern[chosen],
@@ -218,29 +148,12 @@ def _first_of_each(
     }
 
 
-def _first(words: PackedCodes, places: IndexArray) -> int:
+def first_in_order(words: PackedCodes, places: IndexArray) -> int:
     """Of the signatures at some places, that of the least words."""
     for word in words:
         places = places[word[places] == word[places].min()]
     return int(places[0])
 
 
-def _among(words: PackedCodes, wanted: PackedCodes) -> NDArray[np.bool_]:
-    """Which signatures are among some others."""
-    found = np.isin(words[0], wanted[0])
-    listed = set(map(tuple, wanted.T.tolist()))
-    places = np.flatnonzero(found)
-    found[places] = [tuple(one) in listed for one in words[:, places].T.tolist()]
-    return found
-
-
 def _joined(first: Arrays, second: Arrays, *names: str) -> Sequence[NDArray[Any]]:
     return [np.concatenate([first[name], second[name]]) for name in names]
-
-
-def _sums(table: NDArray[np.int32], widths: IndexArray, costs: FloatArray) -> FloatArray:
-    """For every signature the sum of a number of its cells."""
-    total = np.zeros(table.shape[1])
-    for first, width, own in zip(np.cumsum(widths) - widths, widths, table, strict=True):
-        total += np.append(costs[first : first + width], 0.0)[own]  # -1 is the last entry
-    return total

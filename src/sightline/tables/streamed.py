@@ -11,54 +11,177 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from sightline.arrays import FloatArray, IndexArray
 from sightline.errors import InvalidPlan, require
 from sightline.progress import Progress
 from sightline.tables.cell_numbers import CellNumbers, Layout, SignatureCells
-from sightline.tables.cells import RowGrouping
+from sightline.tables.cells import RowGrouping, largest_shares
 from sightline.tables.collect import CountedTable, signature_query
 from sightline.tables.encoding import PackedCodes
 from sightline.tables.engines.protocol import Engine
-from sightline.tables.membership import CellTable, Feature, Membership, OtherSignatures
+from sightline.tables.membership import (
+    CellTable,
+    Feature,
+    Membership,
+    OfRecords,
+    OtherSignatures,
+    PersonTable,
+)
 from sightline.tables.occurring import occurring as occurring_values
-from sightline.tables.signature_store import Arrays, SignatureBatch, SignatureStore, StoringEngine
-from sightline.tables.store_passes import MOST_CONDITIONS, CellSizes, Ranks
+from sightline.tables.persons import person_lines
+from sightline.tables.signature_store import (
+    PERSONS,
+    SIGNATURES,
+    Arrays,
+    SignatureBatch,
+    SignatureStore,
+    StoringEngine,
+)
+from sightline.tables.store_passes import MOST_CONDITIONS, CellSizes, Owners, Ranks
 from sightline.tables.subject import SecretKind
 
-# Bytes of a signature where all are in memory: its own numbers, and its cell in each partition.
-_PER_SIGNATURE, _PER_PARTITION = 400, 8
+# Bytes where all are in memory: of a signature its own numbers, and its cell in each partition; of a
+# signature of a kind of person, measured on panels of 40 million.
+_PER_SIGNATURE, _PER_PARTITION, _PER_LINE = 400, 8, 130
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class BatchTables:
+    """A batch as a table: what is asked of all records in memory is asked of each batch. It can travel."""
+
+    membership: Membership  # of no signature
+    cells: SignatureCells
+
+    def of(self, batch: SignatureBatch) -> tuple[Membership, PackedCodes]:
+        """The membership of a batch's signatures and persons, and the words of its signatures."""
+        words, counts, known, lines = batch.words, batch.counts, batch.known, batch.lines
+        persons = self.membership.persons
+        if lines is not None and persons is not None:
+            first, place = in_order(words)
+            order = np.lexsort((lines.known, place, lines.kind))
+            kind = lines.kind[order]
+            starts = np.flatnonzero(np.diff(kind, prepend=kind[:1] - 1))
+            persons = replace(
+                persons,
+                starts=np.append(starts, kind.size),
+                signatures=place[order],
+                known=lines.known[order],
+                rows=lines.rows[order],
+                persons=lines.persons[order][starts],
+                groups=lines.group[order][starts],
+            )
+            words, counts, known = words[:, first], counts[first], known[first]
+        table = _locked(self.cells.table(words).T)
+        own = replace(self.membership, signatures=table, counts=counts, known=known, persons=persons, made={})
+        return own, words
+
+
+def in_order(words: PackedCodes) -> tuple[IndexArray, IndexArray]:
+    """The different signatures of some lines in order: a line of each, and the place of every line.
+
+    >>> [found.tolist() for found in in_order(np.array([[5, 2, 5], [0, 9, 0]]))]
+    [[1, 0], [1, 0, 1]]
+    """
+    order = np.lexsort(words[::-1])
+    new = np.append(True, np.any(words[:, order[1:]] != words[:, order[:-1]], axis=0))[: order.size]
+    place = np.empty(order.size, dtype=np.intp)
+    place[order] = np.cumsum(new) - 1
+    return order[new], place
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class StreamedTable:
-    """A membership that lists a few signatures, and the store that has all of them."""
+    """A membership that lists a few signatures, and the stores that have all of them."""
 
     membership: Membership
     store: SignatureStore
     cells: SignatureCells
     counted: CountedTable
+    persons: SignatureStore | None = None  # of all persons; none if nobody has several rows
 
-    def listing(self, found: Arrays, progress: Progress) -> StreamedTable:
-        """The same table with the signatures that a pass kept."""
-        order = np.lexsort(found["words"][::-1])
-        words = found["words"][:, order]
-        counts, known = found["counts"][order], found["known"][order]
-        table = self.cells.table(words)
-        ranks = self.store.run(Ranks(words=words), "numbering the most exposed", progress)
+    @property
+    def batches(self) -> BatchTables:
+        """How batches of records are read as tables."""
+        none, table = np.zeros(0, dtype=np.int64), self.membership.signatures[:0]
+        whole = replace(self.membership, signatures=table, counts=none, known=none, others=None, made={})
+        return BatchTables(membership=whole, cells=self.cells)
+
+    @property
+    def records(self) -> SignatureStore:
+        """The store of what is asked about: signatures, or persons."""
+        return self.store if self.persons is None else self.persons
+
+    def close(self) -> None:
+        """Give back what the stores hold."""
+        self.store.close()
+        if self.persons is not None:
+            self.persons.close()
+
+    def with_persons(self, store: SignatureStore, none: PersonTable, progress: Progress) -> StreamedTable:
+        """The same table with whose rows they are: a store of persons, and what is counted of all of them."""
         others = self.membership.others
         assert others is not None  # a streamed table has others
+        found = replace(self, membership=replace(self.membership, persons=none, made={}), persons=store)
+        batches = found.batches
+
+        def largest(of: OfRecords) -> FloatArray:
+            return store.run(Largest(batches=batches, of=of), "reading every record", progress)["largest"]
+
+        membership = replace(found.membership, others=replace(others, largest=largest))
+        return replace(found, membership=membership)
+
+    def listing(self, found: Arrays, rows: Arrays, progress: Progress) -> StreamedTable:
+        """The same table with the records that a pass kept, and with the ``rows`` that another one did."""
+        words = np.concatenate([found["words"], rows["words"]], axis=1)
+        first, place = in_order(words)
+        counts, known = (np.concatenate([found[name], rows[name]])[first] for name in ("counts", "known"))
+        words, persons = words[:, first], self.membership.persons
+        others = self.membership.others
+        assert others is not None  # a streamed table has others
+        ranks = self.store.run(Ranks(words=words), "numbering the most exposed", progress)
+        others = replace(others, listed=ranks["before"], words=words)
+        if persons is not None and self.persons is not None:
+            persons = replace(
+                persons,
+                starts=np.append(0, np.cumsum(found["sizes"])),
+                signatures=place[: found["words"].shape[1]],
+                known=found["line_known"],
+                rows=found["line_rows"],
+                persons=found["persons"],
+            )
+            owners = self.persons.run(Owners(words=words), "counting whose rows they are", progress)
+            others = replace(others, owners=owners["owners"])
         membership = replace(
             self.membership,
-            signatures=_locked(table.T),
+            signatures=_locked(self.cells.table(words).T),
             counts=counts,
             known=known,
-            others=replace(others, listed=ranks["before"], words=words),
+            persons=persons,
+            others=others,
         )
         return replace(self, membership=membership)
 
 
-def memory_in_arrays(signatures: int, partitions: int) -> float:
-    """The bytes that an audit takes with all signatures in memory, beside what the cells take."""
-    return float(signatures) * (_PER_SIGNATURE + _PER_PARTITION * partitions)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Largest:
+    """A pass for the largest of some numbers that are asked of records."""
+
+    batches: BatchTables
+    of: OfRecords
+
+    def of_batch(self, batch: SignatureBatch) -> Arrays:
+        return {"largest": np.asarray(self.of(self.batches.of(batch)[0]))}
+
+    def merged(self, first: Arrays, second: Arrays) -> Arrays:
+        return {"largest": np.maximum(first["largest"], second["largest"])}
+
+
+def memory_in_arrays(signatures: int, partitions: int, lines: int = 0) -> float:
+    """The bytes that an audit takes with all signatures in memory, beside what the cells take.
+
+    ``lines`` are the signatures of all kinds of persons, where records have several rows.
+    """
+    return float(signatures) * (_PER_SIGNATURE + _PER_PARTITION * partitions) + float(lines) * _PER_LINE
 
 
 def why_not_streamed(counted: CountedTable) -> str | None:
@@ -67,7 +190,6 @@ def why_not_streamed(counted: CountedTable) -> str | None:
         Layout.of([counted.encoding.coded_keys[key] for key in keys]) for keys in counted.encoding.layouts
     ]
     reasons = {
-        "records have several rows": counted.row_counts.contributions > 1,
         "the secret is a category": counted.subject.kind is SecretKind.CATEGORY,
         "moments or thresholds are published": any(
             part.feature is not Feature.VALUE for part in counted.partitions
@@ -83,8 +205,15 @@ def why_not_streamed(counted: CountedTable) -> str | None:
 
 def store_table(engine: StoringEngine, counted: CountedTable) -> SignatureStore:
     """The signatures of a table, kept by its engine."""
-    query = signature_query(counted, in_order=False)
-    return engine.store_signatures(query, word_count=len(counted.encoding.words))
+    words = [f"w{position}" for position in range(len(counted.encoding.words))]
+    return engine.store_signatures(signature_query(counted, in_order=False), columns=[*words, *SIGNATURES])
+
+
+def store_persons(engine: StoringEngine, counted: CountedTable) -> SignatureStore:
+    """The signatures of every kind of person, kept by the engine of a table."""
+    words = [f"w{position}" for position in range(len(counted.encoding.words))]
+    query = person_lines(engine, counted.queries, counted.subject)
+    return engine.store_signatures(query, columns=[*words, *PERSONS])
 
 
 class Loading:
@@ -141,7 +270,7 @@ def streamed_table(
     words = found["words"][:, order]
     membership = counted.membership(
         groupings,
-        [[1] * len(grouping.rows) for grouping in groupings],
+        largest_shares(engine, encoding, groupings, counted.row_counts.contributions),
         signatures=_locked(cells.table(words).T),
         counts=found["counts"][order],
         known=found["known_of"][order],

@@ -11,7 +11,7 @@ import difflib
 import re
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -41,7 +41,7 @@ from sightline.tables.engines.data_files import (
 )
 from sightline.tables.engines.in_memory import Holder, InMemoryTable
 from sightline.tables.engines.protocol import DATA, NO_TABLES, SOURCE, Column, ColumnKind
-from sightline.tables.signature_store import BATCH, Arrays, Reduction, SignatureBatch, run_batches
+from sightline.tables.signature_store import BATCH, Arrays, Reduction, batches_of, run_batches
 from sightline.tables.sql.fragments import literal, quoted, with_names
 
 _NUMBERS = "TINYINT SMALLINT INTEGER BIGINT UTINYINT USMALLINT UINTEGER UBIGINT FLOAT DOUBLE"
@@ -178,19 +178,20 @@ class DuckDBEngine:
         except duckdb.Error as error:
             _refuse_query(error)
 
-    def store_signatures(self, query: str, *, word_count: int) -> DuckDBStore:
+    def store_signatures(self, query: str, *, columns: Sequence[str]) -> DuckDBStore:
         name = quoted(uuid4().hex)  # no plan can name it
+        order = " ORDER BY g, p" if "g" in columns else ""
         try:
             self._checked(query)
             with _interruptible():
-                self._connection.execute(f"CREATE TEMP TABLE {name} AS {query}")
+                self._connection.execute(f"CREATE TEMP TABLE {name} AS {query}{order}")
         except duckdb.Error as error:
             _refuse_query(error)
         return DuckDBStore(
             fetch=self.fetch,
             drop=lambda: self._connection.execute(f"DROP TABLE IF EXISTS {name}"),
             table=name,
-            word_count=word_count,
+            columns=tuple(columns),
             signatures=int(self.fetch(f"SELECT COUNT(*) AS n FROM {name}")["n"][0]),
         )
 
@@ -476,25 +477,23 @@ Fetch = Callable[[str], dict[str, NDArray[np.generic]]]
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class DuckDBStore:
-    """A table of an open connection with the columns w0, w1, …, n and known."""
+    """A table of an open connection, line after line."""
 
     fetch: Fetch  # runs one SELECT
     drop: Callable[[], Any]  # gives the table back
     table: str  # its name, quoted
-    word_count: int
+    columns: tuple[str, ...]
     signatures: int
 
     def run(self, reduction: Reduction, stage: str, progress: Progress) -> Arrays:
-        return run_batches(self._batches(), reduction, stage, progress, signatures=self.signatures)
+        batches = batches_of(self._chunks())
+        return run_batches(batches, reduction, stage, progress, signatures=self.signatures)
 
     def close(self) -> None:
         self.drop()
 
-    def _batches(self) -> Iterator[SignatureBatch]:
-        names = [*(f"w{position}" for position in range(self.word_count)), "n", "known"]
+    def _chunks(self) -> Iterator[Arrays]:
         for start in range(0, self.signatures, BATCH):
             # A table that was written once has the rows 0, 1, …; DuckDB skips the blocks outside a range.
             within = f"rowid >= {start} AND rowid < {start + BATCH}"
-            answer = self.fetch(f"SELECT {', '.join(names)} FROM {self.table} WHERE {within}")
-            whole = [np.ascontiguousarray(answer[name], dtype=np.int64) for name in names]
-            yield SignatureBatch(words=np.stack(whole[:-2]), counts=whole[-2], known=whole[-1])
+            yield self.fetch(f"SELECT {', '.join(self.columns)} FROM {self.table} WHERE {within}")

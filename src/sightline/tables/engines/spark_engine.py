@@ -6,7 +6,7 @@ import os
 import re
 import sys
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import parse_qsl
 
@@ -154,14 +154,14 @@ class SparkEngine:
         except Exception as error:  # Py4J has errors of its own, for example for a lost gateway
             refuse(error)
 
-    def store_signatures(self, query: str, *, word_count: int) -> SparkStore:
+    def store_signatures(self, query: str, *, columns: Sequence[str]) -> SparkStore:
         text = translated(query, dialect=self.dialect, names=self._names)
         try:
             with self._jobs.marked():
                 frame = self._session.sql(self._lookups.in_place(text))
         except Exception as error:
             refuse(error)
-        store = SparkStore(self._jobs, frame, word_count=word_count)
+        store = SparkStore(self._jobs, frame, columns=columns)
         self._stores.append(store)
         return store
 

@@ -6,7 +6,7 @@ import contextlib
 import io
 import math
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from importlib.metadata import version
 
 import numpy as np
@@ -18,7 +18,7 @@ import sightline.errors as errors
 from sightline.errors import InvalidPlan, SightlineError, require
 from sightline.progress import Progress, silent
 from sightline.tables.engines.spark_jobs import SparkJobs, refuse, without_pandas_warning
-from sightline.tables.signature_store import BATCH, Arrays, Reduction, SignatureBatch
+from sightline.tables.signature_store import BATCH, Arrays, Reduction, batches_of
 
 
 class SparkStore:
@@ -30,9 +30,11 @@ class SparkStore:
     of them once.
     """
 
-    def __init__(self, jobs: SparkJobs, frame: DataFrame, *, word_count: int) -> None:
-        self._jobs, self._word_count = jobs, word_count
-        self._frame = frame.persist(StorageLevel.DISK_ONLY)
+    def __init__(self, jobs: SparkJobs, frame: DataFrame, *, columns: Sequence[str]) -> None:
+        self._jobs = jobs
+        if "g" in columns:  # in one task, as neighbours
+            frame = frame.repartition("g").sortWithinPartitions("g", "p")
+        self._frame = frame.select(*columns).persist(StorageLevel.DISK_ONLY)
         try:
             self._signatures = int(jobs.watched(self._frame.count, "listing signatures", silent))
         except BaseException:
@@ -43,18 +45,12 @@ class SparkStore:
     def signatures(self) -> int:
         return self._signatures
 
-    @property
-    def word_count(self) -> int:
-        return self._word_count
-
     def run(self, reduction: Reduction, stage: str, progress: Progress) -> Arrays:
         require(self._signatures > 0, "at least one signature", got="none")
         try:
             with without_pandas_warning():
                 # Each task unpacks the pass's tables, so that small tasks cost more than they save.
-                parts = self._frame.coalesce(self._tasks()).mapInArrow(
-                    SignaturesOnWorker(reduction, word_count=self._word_count), PART
-                )
+                parts = self._frame.coalesce(self._tasks()).mapInArrow(SignaturesOnWorker(reduction), PART)
                 # By the number of the task: a task that runs again must not send its arrays elsewhere.
                 merged = parts.repartition(math.isqrt(self._tasks()), "task").mapInArrow(
                     PartsOnWorker(reduction), PART
@@ -102,15 +98,15 @@ _SIZE = struct.Struct("<q")
 class SignaturesOnWorker:
     """Reduces the signatures of one task to one row. It travels to the workers with its pass."""
 
-    def __init__(self, reduction: Reduction, *, word_count: int) -> None:
-        self.reduction, self.word_count, self.version = reduction, word_count, version("sightline")
+    def __init__(self, reduction: Reduction) -> None:
+        self.reduction, self.version = reduction, version("sightline")
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         try:
             _check_version(self.version)
             found: Arrays | None = None
             read = 0
-            for batch in _large_batches(batches, self.word_count):
+            for batch in batches_of(_large_chunks(batches)):
                 own = self.reduction.of_batch(batch)
                 found = own if found is None else self.reduction.merged(found, own)
                 read += len(batch)
@@ -172,30 +168,23 @@ def unpacked(data: bytes | pa.Buffer) -> Arrays:
         return {name: arrays[name] for name in arrays.files}
 
 
-def _large_batches(batches: Iterator[pa.RecordBatch], word_count: int) -> Iterator[SignatureBatch]:
-    """Signatures in batches of a size that pays for a pass's tables: Spark sends some thousand at a time."""
+def _large_chunks(batches: Iterator[pa.RecordBatch]) -> Iterator[Arrays]:
+    """Lines in chunks of a size that pays for a pass's tables: Spark sends some thousand at a time."""
     waiting: list[pa.RecordBatch] = []
     rows = 0
     for batch in batches:
         waiting.append(batch)
         rows += batch.num_rows
         if rows >= BATCH:
-            yield _signatures(waiting, word_count)
+            yield _columns(waiting)
             waiting, rows = [], 0
     if rows:
-        yield _signatures(waiting, word_count)
+        yield _columns(waiting)
 
 
-def _signatures(batches: list[pa.RecordBatch], word_count: int) -> SignatureBatch:
+def _columns(batches: list[pa.RecordBatch]) -> Arrays:
     table = pa.Table.from_batches(batches)
-    words = np.empty((word_count, table.num_rows), dtype=np.int64)
-    for position, word in enumerate(words):
-        word[:] = table[f"w{position}"].to_numpy()
-    return SignatureBatch(words=words, counts=_whole(table["n"]), known=_whole(table["known"]))
-
-
-def _whole(column: pa.ChunkedArray) -> np.ndarray:
-    return np.ascontiguousarray(column.to_numpy(), dtype=np.int64)
+    return {name: table[name].to_numpy() for name in table.column_names}
 
 
 def _check_version(expected: str) -> None:

@@ -1,12 +1,12 @@
-"""Units that stay in the engine: a store of signatures is read in the passes of the assessment.
+"""Units that stay in the engine: a store of signatures or persons is read in the passes of the assessment.
 
-A batch of signatures is a block of units of one row each. What a pass returns travels as plain arrays, and so
-does what the last pass reads of the solver: a cluster sends both.
+A batch is a table of some records, and is lowered like one. What a pass returns travels as plain arrays, and
+so does what the last pass reads of the solver: a cluster sends both.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,38 +15,54 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from sightline.arrays import IndexArray
+from sightline.auditing.lowering import UnitLowering
 from sightline.labeled.row_forms import RowForm
 from sightline.labeled.unit_brackets import UnitBrackets
 from sightline.labeled.unit_design import RowNoise, UnitPrior
-from sightline.labeled.units import Arrays, UnitBlock, UnitReduction
+from sightline.labeled.units import Arrays, UnitReduction, Units
 from sightline.progress import Progress
-from sightline.tables.cell_numbers import SignatureCells
+from sightline.tables.encoding import PackedCodes
+from sightline.tables.membership import Membership
 from sightline.tables.signature_store import SignatureBatch, SignatureStore
+from sightline.tables.streamed import BatchTables
 
 Packed = Mapping[str, NDArray[Any]]
-_TOGETHER = 1 << 21  # numbers that a pass looks up at a time
 _SPARSE = ("data", "rows", "columns", "shape")  # the arrays of a sparse matrix
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class BatchUnits:
+    """How a batch becomes units. It can travel."""
+
+    batches: BatchTables
+    lowering: UnitLowering
+
+    def of(self, batch: SignatureBatch) -> tuple[Membership, PackedCodes, Units, IndexArray]:
+        """The table of a batch, the words of its signatures, its units, and the unit of every record."""
+        membership, words = self.batches.of(batch)
+        return membership, words, *self.lowering.units(membership)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class StreamedUnits:
-    """Units of one row each that are read from a store of signatures in passes."""
+    """Units that are read from a store in passes."""
 
     store: SignatureStore
-    cells: SignatureCells
+    made: BatchUnits
     progress: Progress
 
     @property
     def numbers(self) -> int:
         """How many rows there are."""
-        return int(self.cells.widths.sum())
+        order = list(self.made.lowering.order)
+        return int(np.diff(self.made.batches.membership.starts)[order].sum())
 
     def __len__(self) -> int:
         return self.store.signatures
 
     def run(self, reduction: UnitReduction) -> Arrays:
         """One pass over all units."""
-        unit_pass = UnitPass(cells=self.cells, reduction=reduction)
+        unit_pass = UnitPass(made=self.made, reduction=reduction)
         return _unpacked(self.store.run(unit_pass, "reading every record", self.progress))
 
 
@@ -54,16 +70,12 @@ class StreamedUnits:
 class UnitPass:
     """A pass over units as a pass over signatures. Its arrays are plain ones, so that they can travel."""
 
-    cells: SignatureCells
+    made: BatchUnits
     reduction: UnitReduction
 
     def of_batch(self, batch: SignatureBatch) -> Packed:
-        unknown = batch.counts - batch.known
-        some = np.flatnonzero(unknown > 0)
-        table = self.cells.table(batch.words[:, some])
-        parts = [
-            self.reduction.of_block(block) for block in unit_blocks(table, self.cells.widths, unknown[some])
-        ]
+        *_, units, _ = self.made.of(batch)
+        parts = [self.reduction.of_block(block) for block in units.every_block()]
         return _packed(self.reduction.merged(parts)) if parts else {}
 
     def merged(self, first: Packed, second: Packed) -> Packed:
@@ -96,24 +108,6 @@ def _unpacked(packed: Packed) -> Arrays:
         elif not matrix:
             arrays[name] = value.item() if value.ndim == 0 else value
     return arrays
-
-
-def unit_blocks(table: NDArray[np.int32], widths: IndexArray, people: NDArray[Any]) -> Iterator[UnitBlock]:
-    """The units of signatures, given by their cells: partitions × signatures, -1 for none."""
-    numbers = int(widths.sum())
-    rows = np.where(table >= 0, table + (np.cumsum(widths) - widths)[:, None], numbers).T
-    step = max(1, _TOGETHER // min(max(1, widths.size**2), numbers + 1))
-    for start in range(0, len(rows), step):
-        part = np.ascontiguousarray(rows[start : start + step], dtype=np.int32)
-        own = people[start : start + step]
-        yield UnitBlock(
-            rows=part[:, None, :],
-            weights=None,
-            times=np.ones((len(part), 1), dtype=np.intp),
-            people=own,
-            alike=own.astype(np.float64),
-            kinds=np.arange(start, start + len(part)),
-        )
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
