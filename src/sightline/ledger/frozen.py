@@ -177,7 +177,7 @@ def freeze(plan: Plan, base: Path, release: Release, *, number: int, key: People
     keys = list(compress(rows.keys, one_each.tolist()))
     hashes = key.hashes(keys)
     secrets = "\n".join(rows.secret).encode() if rows.secret.dtype == object else rows.secret.tobytes()
-    told = hashlib.sha256(hashes)
+    told = hashlib.sha256(hashes.data)
     told.update(secrets)
     return FrozenRelease(
         release=release,
