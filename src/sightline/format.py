@@ -25,13 +25,13 @@ def number(value: float, digits: int = 4) -> str:
     return text.rstrip("0").rstrip(".") if decimals else text
 
 
-def number_bracket(lower: float, upper: float, digits: int = 3) -> str:
-    """Write a bracket on a number, rounded outwards to ``digits`` significant digits.
+def number_bracket(lower: float, upper: float) -> str:
+    """Write a bracket on a number, rounded outwards to three significant digits.
 
     >>> number_bracket(118.42, 146.03), number_bracket(0.0, 0.05001), number_bracket(500.0, 500.0)
     ('118–147', '0–0.0501', '500')
     """
-    low, high = number_ends(lower, upper, digits)
+    low, high = number_ends(lower, upper)
     return low if low == high else f"{low}–{high}"
 
 

@@ -397,10 +397,6 @@ def test_bad_input_of_hybrid(change: dict, message: str) -> None:
 def test_bad_memberships_partners_and_windows() -> None:
     with pytest.raises(InvalidRelease, match="at least one subset"):
         sl.multiset.Memberships(sets=[])
-    with pytest.raises(InvalidRelease, match="at least 2 members"):
-        sl.multiset.Memberships(sets=[[0], [0, 1]], least=2)
-    with pytest.raises(InvalidRelease, match="at least 5 members"):
-        sl.multiset.Memberships.with_and_without(members=5, target=0, least=5)
     with pytest.raises(InvalidInput, match="a target in the group"):
         sl.multiset.Memberships.with_and_without(members=5, target=5)
     splits = splits_of(PAIR)

@@ -82,6 +82,16 @@ def test_the_distribution_draws_every_record() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.slow
+def test_the_map_of_persons_counts_persons() -> None:
+    result = sl.audit(example_plan("stays"))
+    columns = len(result.release_map)
+    assert columns != result.signatures
+    assert releases.describe_map(result).startswith(f"All {columns} groups, the most exposed first.")
+    fewer = result.model_copy(update={"release_map": result.release_map[:9]})
+    assert releases.describe_map(fewer).startswith("The 9 groups that are most exposed.")
+
+
 def test_the_map_of_many_signatures_says_what_each_entry_is() -> None:
     result = large()
     covered = np.zeros((len(result.releases), len(result.release_map)), dtype=int)

@@ -19,6 +19,7 @@ from sightline.auditing.result import Unverified
 from sightline.examples.shipped import EXAMPLES, example_plan
 from sightline.report.first_screen import (
     MOST_LINES,
+    about_line,
     change_lines,
     exposed_lines,
     open_lines,
@@ -164,12 +165,14 @@ def test_names_that_would_move_the_cursor_do_not() -> None:
     ("column", "expected"),
     [
         *(("home", "2 homes"), ("person", "2 people"), ("customer_id", "2 customers"), ("id", "2 records")),
-        *(("Household 7", "2 records"), ("company", "2 records"), ("uuid", "2 records")),
+        *(("Household 7", "2 records"), ("company", "2 companies"), ("uuid", "2 records")),
+        ("SEQN", "2 records"),
     ],
 )
 def test_records_have_the_noun_of_their_column(column: str, expected: str) -> None:
     result = dashboard().model_copy(update={"record": column})
     assert records(2, result) == expected
+    assert ("(SEQN)" in about_line(result)) == (column == "SEQN")
 
 
 def test_the_picture_of_a_total_is_as_wide_as_its_uncertainty() -> None:

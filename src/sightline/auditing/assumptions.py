@@ -288,8 +288,8 @@ def _priced_for(plan: Plan) -> str:
     """Whose rows the sensitivities are for."""
     if plan.privacy.sensitivity == "declared":
         return (
-            f"Sensitivities are declared: they hold for any record of {plan.data.max_rows_per_record} rows, "
-            "wherever these are."
+            f"Sensitivities are declared: they hold for any record of {plan.data.max_rows_per_record:,} "
+            "rows, wherever these are."
         )
     return (
         "Sensitivities are computed from the public memberships: they are those of this table's records, by "
@@ -427,7 +427,7 @@ def assumptions(findings: Findings) -> tuple[str, ...]:
             "group is all alike is not asked."
         )
     if membership.contributions > 1 or plan.data.max_rows_per_record > 1:
-        lines.append(f"A record has up to {plan.data.max_rows_per_record} rows, and {_values(plan)}.")
+        lines.append(f"A record has up to {plan.data.max_rows_per_record:,} rows, and {_values(plan)}.")
         lines.append(_priced_for(plan))
         lines += _bounded_sensitivities(findings)
         lines += _uneven_rows(membership.persons)

@@ -381,12 +381,13 @@ def _cell(  # many parameters: the fields of the entry
 ) -> HomogeneousCell:
     cell = findings.membership.cells[position]
     part = findings.membership.partitions[cell.partition]
+    tells = "tell" if " together" in name.rsplit('"', 1)[-1] or "numbers together, " in name else "tells"
     return HomogeneousCell(
         release=findings.plan.releases[part.query].name,
         cell=", ".join([*cell.key, *([part.label] if part.label else [])]),
         rows=rows,
         remaining=remaining,
-        text=f"{name} tells the values of {count(rows, 'row')}: {alike}, and "
+        text=f"{name} {tells} the values of {count(rows, 'row')}: {alike}, and "
         f"at most {number(100 * remaining, 2)} % of their uncertainty is left",
     )
 

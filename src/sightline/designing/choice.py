@@ -79,7 +79,7 @@ def common_guess(task: DesignTask, targets: Targets) -> float:
     choice = _Choice(targets=targets, hidden=np.zeros(len(targets), dtype=np.bool_))
     risks = tuple(choice._risks(task, name, place) for name, place in choice._kinds() if place.size)
     problem, base = replace(task.problem(), risks=risks), row_variances(task, task.common_base)
-    return max((found.factor for found in if_enough(lambda: common_factor(problem, base))), default=1.0)
+    return max(if_enough(lambda: common_factor(problem, base)), default=1.0)
 
 
 def best_noise(task: DesignTask, targets: Targets, starts: Sequence[FloatArray]) -> Chosen:

@@ -92,7 +92,6 @@ class Iterate:
     now: tuple[RiskAt, ...] = ()
     recipes: tuple[Recipes, ...] = ()
     tangents: tuple[Tangents, ...] = ()
-    factorisations: int = 0
     bent: float = np.inf  # by how much of their levels a whole step bends the constraints, from the last step
     secants: Secants = field(default_factory=Secants)
 
@@ -113,7 +112,6 @@ class Iterate:
     def evaluate(self) -> None:
         s = self.problem.variances(self.x)
         self.now = tuple(one.at(s) for one in self.problem.risks)
-        self.factorisations += 1
 
     def find_recipes(self) -> None:
         self.recipes = tuple(now.recipes(own) for now, own in zip(self.now, self.working, strict=True))

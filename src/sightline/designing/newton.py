@@ -59,7 +59,6 @@ class Optimum:
     lower: float  # no noise that keeps the limits has a smaller loss
     cuts: Cuts  # the proof of the lower bound
     rounds: int
-    factorisations: int
     problem: NoiseProblem
     path: tuple[Waypoint, ...] = ()
 
@@ -131,7 +130,6 @@ def least_noise(
         lower=best_cuts.lower_bound(problem),
         cuts=best_cuts,
         rounds=rounds,
-        factorisations=at.factorisations,
         problem=problem,
         path=tuple(path),
     )
@@ -153,7 +151,7 @@ def _no_cuts(problem: NoiseProblem, floor: FloatArray) -> Cuts:
 
 def _at_the_floor(problem: NoiseProblem, floor: FloatArray) -> Optimum:
     loss, cuts = problem.loss(floor), _no_cuts(problem, floor)
-    return Optimum(x=floor, upper=loss, lower=loss, cuts=cuts, rounds=0, factorisations=1, problem=problem)
+    return Optimum(x=floor, upper=loss, lower=loss, cuts=cuts, rounds=0, problem=problem)
 
 
 _Begun = tuple[Iterate, FloatArray, list[FloatArray]]
@@ -211,9 +209,7 @@ def _resumed(problem: NoiseProblem, point: Waypoint, *, same: bool) -> _Begun | 
     phi = [now.phi for now in safe.now]
     if any(np.any(own <= one.needed) for own, one in zip(phi, problem.risks, strict=True)):
         return None
-    at = Iterate(
-        problem=problem, x=point.x.copy(), active=point.active, working=list(point.working), factorisations=1
-    )
+    at = Iterate(problem=problem, x=point.x.copy(), active=point.active, working=list(point.working))
     at.lam, at.z, at.y = list(point.lam), point.z, point.y
     at.evaluate()
     if any(np.any(now.phi <= 0) for now, one in zip(at.now, problem.risks, strict=True) if one.sign > 0):

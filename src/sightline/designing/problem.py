@@ -142,26 +142,18 @@ _ROUNDS = 60
 _TANGENTS = 256  # constraints of a kind whose tangents are looked at: the worst
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class CommonFactor:
-    """A factor on all variances, rounded up so that the limits hold."""
-
-    factor: float
-    factorisations: int
-
-
-def common_factor(problem: NoiseProblem, at_one: FloatArray) -> CommonFactor:
+def common_factor(problem: NoiseProblem, at_one: FloatArray) -> float:
     """The least factor on the variances of all rows that are not fixed; ``NotEnough`` if there is none.
 
-    ``at_one`` has the variances of the rows at the factor 1. Ceilings are not looked at: a common factor
-    that breaks one is still what it costs.
+    It is rounded up so that the limits hold. ``at_one`` has the variances of the rows at the factor 1.
+    Ceilings are not looked at: a common factor that breaks one is still what it costs.
     """
     moving = np.where(problem.variable == FIXED, 0.0, at_one)
-    t, factorisations = 1.0, 0
-    while factorisations < _ROUNDS and t < _MOST_VARIANCE:
-        s = np.where(problem.variable == FIXED, problem.floors, t * at_one)
-        factorisations += 1
-        step = 0.0
+    t = 1.0
+    for _ in range(_ROUNDS):
+        if t >= _MOST_VARIANCE:
+            break
+        s, step = np.where(problem.variable == FIXED, problem.floors, t * at_one), 0.0
         for one in problem.risks:
             if one.sign < 0 or not one.needed.size:
                 continue
@@ -173,8 +165,7 @@ def common_factor(problem: NoiseProblem, at_one: FloatArray) -> CommonFactor:
                 with np.errstate(divide="ignore"):
                     step = max(step, float(np.max(short[broken] / slope)))
         if step <= _CLOSE / 2 * t:
-            t *= 1 + (_CLOSE if step > 0 else 0.0)
-            return CommonFactor(factor=t, factorisations=factorisations)
+            return t * (1 + (_CLOSE if step > 0 else 0.0))
         t += step
     raise NotEnough("expected a factor on all noise that keeps the limits, got none")
 

@@ -245,11 +245,10 @@ def _root(estimate: _Estimate, start: tuple[float, float], end: tuple[float, flo
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class LeastLargest:
-    """The least largest weighted error with which the audit passes, and one with which it does not."""
+    """The variances with the least largest weighted error, and an error that is not enough."""
 
-    enough: float
-    not_enough: float  # equal to ``enough`` where the floors are enough
-    factors: FloatArray  # the variances over their floors at the largest error
+    not_enough: float  # the error itself where the floors are enough
+    factors: FloatArray  # the variances over their floors
 
 
 def least_largest(task: DesignTask) -> LeastLargest:
@@ -275,7 +274,7 @@ def least_largest(task: DesignTask) -> LeastLargest:
         )
 
     if passes(least):
-        return LeastLargest(enough=least, not_enough=least, factors=at(least))
+        return LeastLargest(not_enough=least, factors=at(least))
     low, high = least, 2 * least
     while not passes(high):
         if np.all(at(high) == ceilings) or high > _LAST * least:
@@ -284,7 +283,7 @@ def least_largest(task: DesignTask) -> LeastLargest:
     while high > low * (1 + _SAME):
         middle = float(np.sqrt(low * high))
         low, high = (low, middle) if passes(middle) else (middle, high)
-    return LeastLargest(enough=high, not_enough=low, factors=at(high))
+    return LeastLargest(not_enough=low, factors=at(high))
 
 
 def below_the_largest(task: DesignTask, problem: NoiseProblem, largest: LeastLargest) -> Certified:

@@ -69,20 +69,9 @@ def design(  # many parameters: the options of one command
             "expected a limit, got none; give --limit 50%, or remaining_uncertainty in [limits]"
         )
     parts = plans_by_secret(checked)
+    shown = _Shown(digits=digits, names=names, top=top, other_limits=other_limits)
     with reporting(progress):
-        found = [
-            _about_one(
-                part,
-                base,
-                Grain(grain),
-                Loss(loss),
-                digits=digits,
-                names=names,
-                top=top,
-                other_limits=other_limits,
-            )
-            for part in parts
-        ]
+        found = [_about_one(part, base, Grain(grain), Loss(loss), shown) for part in parts]
     if len(parts) == 1:
         return found[0]
     secrets = [{"secret": part.data.secret} for part in parts]
@@ -90,17 +79,17 @@ def design(  # many parameters: the options of one command
     return named[0].model_copy(update={"other_secrets": tuple(named[1:])})
 
 
-def _about_one(  # many parameters: those of design
-    checked: Plan,
-    base: Path,
-    grain: Grain,
-    loss: Loss,
-    *,
-    digits: int | None,
-    names: bool,
-    top: int,
-    other_limits: bool,
-) -> DesignResult:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Shown:
+    """The options of a design that say what of it is shown, and how."""
+
+    digits: int | None
+    names: bool
+    top: int
+    other_limits: bool
+
+
+def _about_one(checked: Plan, base: Path, grain: Grain, loss: Loss, shown: _Shown) -> DesignResult:
     """The design of the releases about one secret."""
     with ExitStack() as stack:
         report("opening the table", 0.0)
@@ -113,31 +102,29 @@ def _about_one(  # many parameters: those of design
         task = task_of(checked, membership, limit=share, grain=grain, loss=loss)
         gone = smallest_suppression(task)
         kept = task if gone is None else replaced_task(task, gone.withheld, grain)
-        found = _designed(session, kept, grain, digits=digits, names=names, top=top)
+        found = _designed(session, kept, grain, shown)
         if gone is not None:
             found = found.model_copy(update={"suppressed": suppressed_numbers(task, gone)})
-        if not other_limits:
+        if not shown.other_limits:
             return found
         losses = {"designed": found.loss_designed, "common": found.loss_with_common_factor}
         return found.model_copy(update={"trade_off": trade_off(kept, **losses)})
 
 
-def _designed(  # many parameters: those of design
-    session: Session, task: DesignTask, grain: Grain, *, digits: int | None, names: bool, top: int
-) -> DesignResult:
+def _designed(session: Session, task: DesignTask, grain: Grain, shown: _Shown) -> DesignResult:
+    keys = session.keys(task.membership) if shown.names else None
     try:
         found = solve(task)
     except NotEnough:
-        raise _infeasible(session, task, names=names) from None
-    common, chosen, proof = found.common, found.chosen, in_digits(task, found.proof, digits)
+        raise _infeasible(task, keys) from None
+    common, chosen, proof = found.common, found.chosen, in_digits(task, found.proof, shown.digits)
     proposed = task.proposal(proof.stddevs)
     findings = find(proposed, task.membership, linear=proof.findings)
     judgement = judged(findings, totals=session.totals)
     total = task.total(proof.stddevs)
     delta = task.plan.privacy.delta or _USUAL_DELTA
-    keys = session.keys(task.membership) if names else None
     alone = PricedAttacks(attacks=(sharpest_attack(findings, keys=keys)[0],), in_all=1, budget=0.0)
-    priced = next((priced_attacks(findings, one, top=top, keys=keys) for one in chosen), alone)
+    priced = next((priced_attacks(findings, one, top=shown.top, keys=keys) for one in chosen), alone)
     if task.loss is Loss.LARGEST and priced.attacks:  # one attack alone decides
         priced = replace(alone, budget=priced.budget)
     return DesignResult(
@@ -152,7 +139,7 @@ def _designed(  # many parameters: those of design
         loss_designed=total,
         loss_at_least=found.loss_at_least,
         noise=_noise(task, proof.stddevs),
-        digits=digits,
+        digits=shown.digits,
         attacks=priced.attacks,
         attacks_in_all=priced.in_all,
         budget=_budget(task, proof.stddevs, priced.budget),
@@ -209,11 +196,11 @@ def _noise(task: DesignTask, stddevs: FloatArray) -> tuple[DesignedNoise, ...]:
     return tuple(found)
 
 
-def _infeasible(session: Session, task: DesignTask, *, names: bool) -> InvalidPlan:
+def _infeasible(task: DesignTask, keys: Keys | None) -> InvalidPlan:
     """Who is not protected by any noise within the ceilings, and by which recipe they are seen."""
     most = np.minimum(task.most_factors, 1e12)
     findings = find(task.proposal(task.stddevs(most)), task.membership)
-    attack, kept = sharpest_attack(findings, keys=session.keys(task.membership) if names else None)
+    attack, kept = sharpest_attack(findings, keys=keys)
     return InvalidPlan(
         f"expected a limit that some noise keeps, got {100 * task.limit:.4g} %: with the most noise that the "
         f"plan allows, {who(attack)} may keep {100 * kept:.3g} %, by {attack.recipe}; "

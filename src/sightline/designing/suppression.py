@@ -279,14 +279,14 @@ def smallest_suppression(task: DesignTask) -> Suppression | None:
     )
 
 
-def conflicts_of(ceilings: Ceilings, kept: IndexArray, *, most: int = _CONFLICTS_AT_ONCE) -> list[IndexArray]:
+def conflicts_of(ceilings: Ceilings, kept: IndexArray) -> list[IndexArray]:
     """Sets of cells that break the limit by themselves, without a cell in common; none if all pass.
 
     The audit has the last word: on what passes, and on each set.
     """
     conflicts: list[IndexArray] = []
     left = kept
-    while len(conflicts) < most and left.size and ceilings.seems_to_fail(left):
+    while len(conflicts) < _CONFLICTS_AT_ONCE and left.size and ceilings.seems_to_fail(left):
         found = smallest_conflict(ceilings.likeliest(left), ceilings.seems_to_fail)
         if ceilings.passes(found):
             break

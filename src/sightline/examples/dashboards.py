@@ -6,6 +6,7 @@ is chosen by hand.
 
 from __future__ import annotations
 
+import math
 import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -56,13 +57,8 @@ def same_noise_epsilon(*, epsilon: float, releases: int) -> float:
     >>> round(same_noise_epsilon(epsilon=1.0, releases=8), 2)
     3.19
     """
-    wanted = accountant_named(_ACCOUNTANT, Budget(epsilon=epsilon, delta=_DELTA)).kappa(1)
-    low, high = epsilon, epsilon * releases  # by basic composition it costs no more
-    while high > low * (1 + 1e-9):
-        middle = (low + high) / 2
-        asked = accountant_named(_ACCOUNTANT, Budget(epsilon=middle, delta=_DELTA)).kappa(releases)
-        low, high = (middle, high) if asked > wanted else (low, middle)
-    return high
+    accountant = accountant_named(_ACCOUNTANT, Budget(epsilon=epsilon, delta=_DELTA))
+    return accountant.epsilon(releases, noise_multiplier=math.sqrt(accountant.kappa(1)))
 
 
 def print_dashboards(shown: list[Dashboard], screen: Console) -> None:

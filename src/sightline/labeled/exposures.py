@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.linalg import qr
+import scipy
 
 from sightline.arrays import FloatArray, IndexArray
 from sightline.errors import InvalidInput, InvalidNoise, require
@@ -23,7 +23,7 @@ from sightline.labeled.units import BoolArray
 from sightline.noise.factored import FactoredNoise, whitener_of
 from sightline.noise.laws import CorrelatedNoise
 from sightline.noise.mixed import laplace_rows
-from sightline.numerics.rank import Decision, Evidence, Rank, missing, present, smallest_singular
+from sightline.numerics.rank import Decision, Evidence, Rank, gap_rank, missing, present
 from sightline.numerics.residuals import gamma
 
 _MOST_SIGNAL = 1e140  # of a row over its noise: squares of more fit no double
@@ -406,23 +406,17 @@ def _by_gap(
     lengths = _lengths(table, axis=1)
     balanced = table / lengths[:, None]
     columns = _lengths(balanced, axis=0)
-    (triangle,) = qr((balanced / columns).T, mode="r", check_finite=False)
+    (triangle,) = scipy.linalg.qr((balanced / columns).T, mode="r", check_finite=False)
     again = _lengths(triangle, axis=0)
-    R, order = qr(triangle / again, mode="r", pivoting=True, check_finite=False)
-    squares = np.sum(R**2, axis=1)
-    largest = float(np.sqrt(np.sum(squares))) or 1.0
-    tails = np.sqrt(np.append(np.cumsum(squares[::-1])[::-1], 0.0)) / largest
-    count = int(np.argmax(tails <= missing(rows)))
-    kept = smallest_singular(R[:count, :count]) / largest
-    evidence = Evidence.GAP if kept > present(rows) else Evidence.NONE
-    pivots = order[:count]
+    R, order = scipy.linalg.qr(triangle / again, mode="r", pivoting=True, check_finite=False)
+    rank = gap_rank(R, size=rows, largest=float(np.linalg.norm(R)) or 1.0)
+    count, pivots = rank.rank, order[: rank.rank]
     inside = np.linalg.solve(R[:count, :count].T, (balanced / columns)[pivots] / again[pivots, None])
     leverage = np.sum(inside**2, axis=0) * (np.sum(table**2, axis=0) > 0)
-    deficit, kept = 1 - leverage, max(kept, float(np.finfo(np.float64).tiny))
+    deficit, kept = 1 - leverage, max(rank.smallest_kept, float(np.finfo(np.float64).tiny))
     yes = deficit <= missing(rows) / kept
-    undecided = ~yes & (deficit < present(rows) / kept) if evidence is Evidence.GAP else leverage > 0
+    undecided = ~yes & (deficit < present(rows) / kept) if rank.decided else leverage > 0
     undecided |= (yes & ~undecided) != exact
-    rank = Rank(rank=count, evidence=evidence, smallest_kept=kept, largest_dropped=float(tails[count]))
     if found.rank != count:  # numbers are those of the doubles as they are
         rank = Rank(rank=found.rank, evidence=Evidence.NONE)
     return rank, exact & ~undecided, np.asarray(undecided)

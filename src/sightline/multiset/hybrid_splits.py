@@ -41,41 +41,28 @@ class Memberships:
     were used.
 
     Values lie within ``±bound``, so a mean of :math:`|C|` values has the sensitivity :math:`2R/|C|`, and its
-    gradient over the sensitivity is :math:`1/2R` for members, whatever the size of the subset. ``least`` is
-    the smallest subset that the publisher allows; a smaller one is refused.
+    gradient over the sensitivity is :math:`1/2R` for members, whatever the size of the subset.
 
-    >>> pairs = Memberships(sets=[(0, 1), (1, 2)], least=2)
+    >>> pairs = Memberships(sets=[(0, 1), (1, 2)])
     >>> pairs.counts(3).tolist(), pairs.rows(3).tolist()
     ([2, 1], [[0.5, 0.5, 0.0], [0.0, 0.5, 0.5]])
     """
 
     sets: tuple[IndexArray, ...]
     bound: float = 1.0
-    least: int = 1
 
     if TYPE_CHECKING:  # the constructor accepts wider types than the fields have
 
-        def __init__(self, *, sets: Sequence[Members], bound: float = 1.0, least: int = 1) -> None: ...
+        def __init__(self, *, sets: Sequence[Members], bound: float = 1.0) -> None: ...
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "bound", positive_number(self.bound, name="bound"))
-        object.__setattr__(self, "least", whole_number(self.least, name="least"))
         sets = tuple(frozen_index(members, error=InvalidRelease) for members in self.sets)
         require(len(sets) > 0, "at least one subset", got=0, error=InvalidRelease)
-        small = [number for number, members in enumerate(sets) if len(members) < self.least]
-        require(
-            not small,
-            f"subsets of at least {self.least} members",
-            got=f"a smaller one at place {small[:1]}",
-            fix="leave it out, or lower the least size",
-            error=InvalidRelease,
-        )
         object.__setattr__(self, "sets", sets)
 
     @classmethod
-    def with_and_without(
-        cls, *, members: int, target: int, bound: float = 1.0, least: int = 1
-    ) -> Memberships:
+    def with_and_without(cls, *, members: int, target: int, bound: float = 1.0) -> Memberships:
         """The mean of all but the target (OUT) and the mean of all (IN), in turn.
 
         A group of one has only the mean of all.
@@ -86,7 +73,7 @@ class Memberships:
         everyone = range(whole_number(members, name="members"))
         _require_record(target, len(everyone), "a target")
         others = [member for member in everyone if member != target]
-        return cls(sets=[others, everyone] if others else [everyone], bound=bound, least=least)
+        return cls(sets=[others, everyone] if others else [everyone], bound=bound)
 
     def counts(self, releases: int) -> IndexArray:
         """How often each subset is among the first ``releases``."""

@@ -18,9 +18,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, TypeAlias, cast
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
-from scipy.linalg import block_diag
 
 from sightline.arrays import FloatArray, IndexArray, frozen_floats
 from sightline.errors import InvalidNoise, require
@@ -70,11 +70,6 @@ class Noise(ABC):
     def gaussian(self) -> Noise:
         """Gaussian noise with the same covariance."""
         return GaussianNoise(stddevs=np.sqrt(self.excess) * self.scales)
-
-    @property
-    def information_weights(self) -> FloatArray:
-        """The Fisher information that each answer with independent noise carries about its mean."""
-        return np.asarray(self.scales**-2.0)
 
     @property
     def whitener(self) -> FloatArray:
@@ -217,7 +212,7 @@ class CorrelatedNoise(Noise):
 
     @property
     def covariance(self) -> FloatArray:
-        return np.asarray(block_diag(*self.blocks), dtype=np.float64)
+        return np.asarray(scipy.linalg.block_diag(*self.blocks), dtype=np.float64)
 
     @property
     def variances(self) -> FloatArray:
@@ -226,10 +221,6 @@ class CorrelatedNoise(Noise):
     @property
     def scales(self) -> FloatArray:
         raise InvalidNoise("expected independent noise, got correlated noise; account for it as one release")
-
-    @property
-    def information_weights(self) -> FloatArray:
-        raise InvalidNoise("expected independent noise, got correlated noise; use whitener")
 
     @property
     def whitener(self) -> FloatArray:

@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from enum import Enum
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.linalg import get_lapack_funcs, qr
 
 from sightline.arrays import FloatArray, IndexArray
 from sightline.errors import Undecided
@@ -62,14 +62,13 @@ class Evidence(Enum):
 class Rank:
     """The rank of a set of rows, and the evidence for it.
 
-    For real-valued rows ``smallest_kept`` is a lower bound on the smallest singular value that counts, and
-    ``largest_dropped`` an upper bound on the largest that does not. Both are relative to the largest.
+    For real-valued rows ``smallest_kept`` is a lower bound on the smallest singular value that counts,
+    relative to the largest.
     """
 
     rank: int
     evidence: Evidence
     smallest_kept: float = 1.0
-    largest_dropped: float = 0.0
 
     @property
     def decided(self) -> bool:
@@ -119,28 +118,28 @@ def numerical_rank(matrix: FloatArray) -> tuple[Rank, IndexArray]:
     largest = max(1.0, float(np.linalg.norm(matrix)))
     if columns <= lines:
         # The common, well-posed case costs one unpivoted factorisation.
-        (triangle,) = qr(matrix, mode="r", check_finite=False)
+        (triangle,) = scipy.linalg.qr(matrix, mode="r", check_finite=False)
         smallest = smallest_singular(triangle[:columns]) / largest
         if smallest > present(size):
             full = Rank(rank=columns, evidence=Evidence.FULL_RANK, smallest_kept=smallest)
             return full, np.arange(columns, dtype=np.intp)
-    triangle, order = qr(matrix, mode="r", pivoting=True, check_finite=False)
+    triangle, order = scipy.linalg.qr(matrix, mode="r", pivoting=True, check_finite=False)
     decision = gap_rank(triangle[: min(lines, columns)], size=size, largest=largest)
     return decision, order[: decision.rank].astype(np.intp)
 
 
-def gap_rank(triangle: FloatArray, *, size: int, largest: float, rank: int | None = None) -> Rank:
-    """The rank by the gap in R of a pivoted QR; for a known ``rank``, only the evidence.
+def gap_rank(triangle: FloatArray, *, size: int, largest: float) -> Rank:
+    """The rank by the gap in R of a pivoted QR.
 
     ``size`` is the larger side of the matrix that was factorised and ``largest`` bounds its largest singular
     value.
     """
     squares = np.sum(triangle**2, axis=1)
     tails = np.sqrt(np.append(np.cumsum(squares[::-1])[::-1], 0.0)) / largest  # ‖R22‖_F at each r
-    count = int(np.argmax(tails <= missing(size))) if rank is None else rank
+    count = int(np.argmax(tails <= missing(size)))
     smallest = smallest_singular(triangle[:count, :count]) / largest
     evidence = Evidence.GAP if smallest > present(size) else Evidence.NONE
-    return Rank(rank=count, evidence=evidence, smallest_kept=smallest, largest_dropped=float(tails[count]))
+    return Rank(rank=count, evidence=evidence, smallest_kept=smallest)
 
 
 def proves_independent(triangle: FloatArray, *, lines: int, lengths: FloatArray | None = None) -> bool:
@@ -168,7 +167,7 @@ def inverse_norm(triangle: FloatArray, *, lengths: FloatArray | None = None) -> 
         return math.inf
     if lengths is None:
         lengths = np.linalg.norm(triangle, axis=0)
-    inverse, _ = get_lapack_funcs("trtri", (triangle,))(triangle)
+    inverse, _ = scipy.linalg.get_lapack_funcs("trtri", (triangle,))(triangle)
     # Dividing the columns by their lengths multiplies the rows of the inverse by them.
     norm = float(np.linalg.norm(inverse * lengths[:, None]))
     return norm if math.isfinite(norm) else math.inf
@@ -181,7 +180,7 @@ def independent_columns(matrix: FloatArray, rank: int) -> IndexArray:
         return np.arange(columns, dtype=np.intp)
     if rank == 0:
         return np.zeros(0, dtype=np.intp)
-    _, order = qr(matrix, mode="r", pivoting=True, check_finite=False)
+    _, order = scipy.linalg.qr(matrix, mode="r", pivoting=True, check_finite=False)
     return np.asarray(order[:rank], dtype=np.intp)
 
 
@@ -191,7 +190,7 @@ def smallest_singular(triangle: FloatArray) -> float:
         return 1.0
     if np.any(np.diagonal(triangle) == 0):
         return 0.0
-    trcon = get_lapack_funcs("trcon", (triangle,))
+    trcon = scipy.linalg.get_lapack_funcs("trcon", (triangle,))
     reciprocal, _ = trcon(triangle, norm="1", uplo="U")
     # 1/‖R⁻¹‖₁ over √n: at most the smallest singular value.
     return float(reciprocal * np.linalg.norm(triangle, 1) / np.sqrt(triangle.shape[0]))

@@ -68,8 +68,8 @@ def probed_norm(images: FloatArray, roundings: FloatArray) -> float:
     return float(np.max(lengths, initial=0.0)) / _SHARE * (1 + gamma(len(images)))
 
 
-def inverse_error(matrix: Any, inverse: Any, *, divisor: float = 0.0) -> float:
-    r"""A bound on :math:`\|PY - I\|` for a computed inverse Y of P: the matrix, or I + matrix/divisor.
+def inverse_error(matrix: Any, inverse: Any) -> float:
+    r"""A bound on :math:`\|PY - I\|` for a computed inverse Y of the matrix P.
 
     Both are symmetric. Then every quadratic form of Y is that of :math:`P^{-1}` to this relative error: P has
     a root, and :math:`P^{1/2} Y P^{1/2} - I` has the eigenvalues of :math:`PY - I`. Below 1 it proves that P
@@ -87,8 +87,6 @@ def inverse_error(matrix: Any, inverse: Any, *, divisor: float = 0.0) -> float:
     solved = inverse @ x
     sizes = absolute_product(inverse, everyone)  # row sums of |Y|, then of |P||Y| and of |Y||P|
     back, above, own = matrix @ solved, absolute_product(matrix, sizes), absolute_product(matrix, everyone)
-    if divisor:
-        back, above, own = back / divisor + solved, above / divisor + sizes, own / divisor + 1
     across = absolute_product(inverse, own)
     # The 2-norm of |P||Y| is at most the geometric mean of its 1- and its ∞-norm.
     product = math.sqrt(float(above.max()) * float(across.max()))

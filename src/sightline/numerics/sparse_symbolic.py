@@ -140,7 +140,6 @@ class TooMuchFill:
     """The analysis stopped: the factor has more entries than were allowed."""
 
     at_least: int
-    columns_seen: int
 
 
 def elimination_order(pattern: Any) -> IndexArray:
@@ -293,7 +292,7 @@ def _column_structure(
             below = np.unique(np.concatenate([below, *parts]))
         seen += below.size + 1
         if seen > most_entries:
-            return TooMuchFill(at_least=seen, columns_seen=j + 1)
+            return TooMuchFill(at_least=seen)
         if before == below.size + 1:
             rows[-1] = below
         else:

@@ -30,13 +30,12 @@ class Result:
     smallest_coordinates: float
     largest_log_determinant: float  # ln det I minus Hadamard's bound: must not be above 0
     diverging: bool  # every determinant bound rises at the end of the range
-    minimisers_inside: float  # share of groups whose best L is before the end of the range
 
 
 def compute(effort: Effort) -> Result:
     """Compare the curve with both bounds wherever the curve is finite."""
     generator = np.random.default_rng(effort.seed)
-    determinant, coordinates, smallest, inside, log_gaps = [], [], [], [], []
+    determinant, coordinates, smallest, log_gaps = [], [], [], []
     diverging = True
     for m in reported(range(1, 7)):
         groups = generator.uniform(-0.95, 0.95, (effort.trials, m))
@@ -51,7 +50,6 @@ def compute(effort: Effort) -> Result:
         determinant.append(Line.of(f"m = {m}", x=counts, y=np.nanmedian(ratios, axis=0)))
         coordinates.append(Line.of(f"m = {m}", x=counts, y=np.nanmedian(sums, axis=0)))
         smallest.append((float(np.nanmin(ratios)), float(np.nanmin(sums)), int(finite.sum())))
-        inside.append(float(np.mean(curves.best < _LARGEST)))
         diverging &= bool(np.all(by_determinant[:, -1] > by_determinant[:, -2]))
         log_gaps.append(_hadamard_gap(groups, m))
     return Result(
@@ -62,7 +60,6 @@ def compute(effort: Effort) -> Result:
         smallest_coordinates=min(by for _, by, _ in smallest),
         largest_log_determinant=max(log_gaps),
         diverging=diverging,
-        minimisers_inside=min(inside),
     )
 
 

@@ -46,7 +46,6 @@ class Result:
     """The printed points, solved for their pairs, and our loads under the same protocol."""
 
     published: dict[str, tuple[Point, ...]]  # magnitudes solved under the tight convention
-    other_value: dict[str, tuple[float, ...]]  # of each printed pair, up to a common sign with the first
     consistent_tight: int
     consistent_uniform: int
     recurring: int  # solved values that occur in more than one printed pair
@@ -74,7 +73,6 @@ def compute(effort: Effort) -> Result:
             )
             for name, points in printed.items()
         },
-        other_value={name: tuple((solved[name] - printed[name][:, 0]).tolist()) for name in BINS},
         consistent_tight=_consistent(everything, BASIC.kappa(2), "tight"),
         consistent_uniform=_consistent(everything, BASIC.kappa(2), "uniform"),
         recurring=recurring,

@@ -21,7 +21,7 @@ from sightline.report.wording import (
     one_line,
     period_alone,
     picture,
-    records,
+    records_with_key,
     secret_line,
     short,
     short_recipe,
@@ -170,7 +170,7 @@ def about_line(result: AuditResult) -> str:
     at = "" if spent is None else f" at delta = {parameter(delta)}"
     known = f", {count(result.known_rows, 'row')} known to the attacker" * (result.known_rows > 0)
     return (
-        f"{short(file_name(result.source), 40)}: {records(result.records, result)}{known}, "
+        f"{short(file_name(result.source), 40)}: {records_with_key(result.records, result)}{known}, "
         f"{count(result.cells, 'number')}{cost}{at}"
     )
 
@@ -278,7 +278,8 @@ def public_line(result: AuditResult) -> str:
 def _sentence(one: Unverified, result: AuditResult) -> str:
     alike = (result.homogeneous or ()) if one.name is AssumptionName.HOMOGENEOUS else ()
     if alike:  # the worst of them says more than their number
-        more = f", and so do {len(alike) - 1:,} others" if len(alike) > 1 else ""
+        others = len(alike) - 1
+        more = f", and so {'does another' if others == 1 else f'do {others:,} others'}" * (others > 0)
         return f"{one_line(alike[0].text.partition(', and at most')[0])}{more}."
     reason = one_line(one.reason.partition("; ")[0])
     return f"{reason[0].upper()}{reason[1:]}."

@@ -243,7 +243,7 @@ def write_design(
 
 def design_headline(result: DesignResult) -> tuple[str, str]:
     """The answer as one number, and the words that follow it."""
-    if not result.binds:
+    if not result.binds and not result.raised:
         return "0", f"numbers need more noise for a limit of {percent(result.limit)}"
     times = number(result.loss_designed / result.loss_before, 3)
     common = number(result.loss_with_common_factor / result.loss_before, 3)
@@ -251,4 +251,7 @@ def design_headline(result: DesignResult) -> tuple[str, str]:
         f"today's loss keeps everyone above {percent(result.limit)}; "
         f"a factor on all noise costs {common} times"
     )
+    if not result.binds:
+        limit = percent(result.limit)
+        words = f"today's loss: for a limit of {limit} noise only moves from some numbers to others"
     return f"{times} ×", words

@@ -100,9 +100,9 @@ def who(place: int, exposed: Exposed) -> str:
     name = exposed.record if exposed.record is not None else exposed.label or f"no. {place}"
     if exposed.feature is not None:
         feature = "one" if exposed.feature == "row" else exposed.feature
-        return f"{name}, {feature} of {exposed.rows} rows"
+        return f"{name}, {feature} of {exposed.rows:,} rows"
     if exposed.rows > 1:
-        return f"{name}, with {exposed.rows} rows"
+        return f"{name}, with {exposed.rows:,} rows"
     return name if exposed.category is None else f"{name}, {exposed.category}"
 
 
@@ -383,16 +383,37 @@ def _line(result: AuditResult) -> str:
             return f"Not yet. Nobody is found below {share}, but a pass is a proof, and {why}."
 
 
-def records(how_many: int, result: AuditResult) -> str:
-    """So many records, called by the name of their column where that is a noun.
+# Columns that are named after those whose keys they hold, and their plurals.
+_USUAL = """
+account applicant author building car citizen client customer device donor driver dwelling employee employer
+enterprise establishment farm firm guest home hospital house household meter member merchant owner parent
+participant partner patient pupil resident respondent school shop site store student subscriber supplier
+taxpayer teacher tenant traveller user vehicle vendor visitor voter worker
+"""
+_NOUNS = {
+    **{name: f"{name}s" for name in _USUAL.split()},
+    "branch": "branches",
+    "business": "businesses",
+    "child": "children",
+    "company": "companies",
+    "family": "families",
+    "person": "people",
+}
 
-    A key such as ``customer_id`` names what it is the key of; anything else is a record.
+
+def records(how_many: int, result: AuditResult) -> str:
+    """So many records, called by the name of their column where that is a usual noun.
+
+    A key such as ``customer_id`` names what it is the key of; of another column they are records.
     """
     name = result.record.lower().removesuffix("_id")
-    if name == "person":
-        return count(how_many, name, "people")
-    noun = name.isascii() and name.isalpha() and not name.endswith(("s", "y", "x", "h", "id"))
-    return count(how_many, name if noun and len(name) > 3 else "record")
+    return count(how_many, name, _NOUNS[name]) if name in _NOUNS else count(how_many, "record")
+
+
+def records_with_key(how_many: int, result: AuditResult) -> str:
+    """The same; records are said to be those of their column."""
+    told = records(how_many, result)
+    return f"{told} ({one_line(result.record)})" if "record" in told and result.record != "record" else told
 
 
 def _limit(share: float) -> str:

@@ -51,7 +51,7 @@ def draw_noise(result: DesignResult) -> Any:
     )
     scale = alt.Scale(type="log", nice=False, padding=12)
     axis = alt.Axis(format="~g", tickCount=6)
-    least = alt.X("least:Q").title("noise on a number (standard deviation)").scale(scale).axis(axis)
+    least = alt.X("least:Q").title(["noise on a number", "(standard deviation)"]).scale(scale).axis(axis)
     span = base.mark_rule(strokeWidth=3, opacity=0.7).encode(x=least, x2="largest:Q")
     mark = base.mark_point(filled=True, opacity=1, size=60).encode(
         x=alt.X("median:Q").scale(scale).axis(axis),

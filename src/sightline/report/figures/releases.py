@@ -122,11 +122,11 @@ def describe_map(result: AuditResult) -> str:
     ]
     worst = sorted((entry for entry in needed if entry[0]), key=lambda entry: (-entry[0], entry[1]))[:3]
     columns = result.release_map
-    seen = len({column.signature for column in columns[: _first_view(result)]})
-    # Of persons with several rows, what is drawn are persons, and signatures are of rows.
-    in_all = max(seen, result.signatures) if result.unit == "record" else seen
+    thing, in_all = _things(result)
+    first = columns[: _first_view(result)]
+    seen = len({column.signature for column in first}) if result.unit == "record" else len(first)
     by_category = any(column.category is not None for column in columns)
-    signatures = f"{seen:,} of {in_all:,} signatures" if seen < in_all else count(seen, "signature")
+    signatures = f"{seen:,} of {in_all:,} {thing}s" if seen < in_all else count(seen, thing)
     shown = f"The {'categories of ' * by_category}{signatures} that are most exposed."
     if seen == in_all > 1 and not by_category:
         shown = f"All {signatures}, the most exposed first."
@@ -171,12 +171,24 @@ def _title(result: AuditResult) -> list[str]:
     """The title below the columns, in lines that are short enough for a narrow page."""
     shown, first = len(result.release_map), _first_view(result)
     by_category = any(column.category is not None for column in result.release_map)
-    things = "signatures and categories" if by_category else "signatures"
+    thing, in_all = _things(result)
+    things = f"{thing}s and categories" if by_category else f"{thing}s"
     if first < shown:
         return [f"the {first:,} most exposed", f"of the {shown:,} listed"]
-    if by_category or shown == result.signatures:
+    if by_category or shown == in_all:
         return [things, "the most exposed first"]
-    return [f"the {shown:,} most exposed", f"of {result.signatures:,} {things}"]
+    return [f"the {shown:,} most exposed", f"of {in_all:,} {things}" if in_all else things]
+
+
+def _things(result: AuditResult) -> tuple[str, int]:
+    """What the columns are, and how many there are in all; 0 if they were not counted.
+
+    Of persons with several rows they are persons with the same rows, and signatures are of rows.
+    """
+    if result.unit == "record":
+        return "signature", max(result.signatures, len({column.signature for column in result.release_map}))
+    listed = sum(column.size for column in result.release_map)
+    return "group", len(result.release_map) if listed >= result.verdict.judged else 0
 
 
 def _names(result: AuditResult) -> list[str]:
