@@ -19,6 +19,7 @@ import duckdb
 import numpy as np
 
 import sightline as sl
+from sightline.examples.shipped import example_plan
 
 CORES = len(os.sched_getaffinity(0))
 GROUPS = 208  # in each of the 12 columns: 2,496 cells
@@ -71,7 +72,7 @@ def twelve_breakdowns(folder: Path, rows: int, group: str) -> None:
     )
     print(f"  the GROUP BY that lists the signatures   {alone:8.1f} s")
     print(f"  the whole audit                          {ours:8.1f} s")
-    wanted = 5 if rows >= 10_000_000 else 10
+    wanted = 7 if rows >= 10_000_000 else 20
     print(f"  audit / GROUP BY                         {ours / alone:8.1f}   (wanted: at most {wanted})")
     print(f"  peak memory so far                       {peak_gigabytes():8.1f} GB (wanted: at most 6)")
 
@@ -127,13 +128,14 @@ def many_queries(
     )
     print(f"  the scan, {scanned:.1f} s, and the products of rows, {blas:.1f} s")
     print(f"  the whole audit                          {ours:8.1f} s")
-    print(f"  audit / (scan + products)                {ours / (scanned + blas):8.1f}   (wanted: at most 5)")
+    print(f"  audit / (scan + products)                {ours / (scanned + blas):8.1f}   (wanted: at most 4)")
 
 
 if __name__ == "__main__":
     arguments = argparse.ArgumentParser(description=__doc__)
     arguments.add_argument("--full", action="store_true", help="ten million rows")
     full = arguments.parse_args().full
+    sl.audit(example_plan("microgrid"))  # imports
     with tempfile.TemporaryDirectory() as name:
         rows = 10_000_000 if full else 1_000_000
         for group in ("'group ' || x", "CAST(x AS SMALLINT)"):

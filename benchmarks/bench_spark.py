@@ -29,7 +29,7 @@ CORES, GROUPS, KEYS = 2, 60, 12
 HEAP = "4g"
 DRIVER_LIMIT = 1e9  # bytes
 # Signatures that would need more than this on the driver are streamed.
-DRIVER_MEMORY = "100MB"
+DRIVER_MEMORY = "110MB"
 DUCKDB_BYTES_PER_ROW = 160  # what DuckDB's audit may use; all signatures in memory need more
 
 

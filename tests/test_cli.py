@@ -469,3 +469,11 @@ def test_the_tour_loads_no_slow_module() -> None:
     loaded = modules_after("from sightline.cli import main; main(['tour'])")
     assert loaded & {"scipy.stats", "jax", "duckdb", "sqlglot"} == set()
     assert "numpy" in loaded  # the list above is read from the right place
+
+
+@pytest.mark.slow
+def test_a_small_audit_loads_no_dense_library() -> None:
+    code = "from sightline.jobs import audit; from sightline.examples.shipped import example_plan"
+    loaded = modules_after(f"{code}; audit(example_plan('microgrid'))")
+    assert loaded & {"scipy.linalg", "scipy.optimize", "scipy.special", "scipy.stats"} == set()
+    assert "scipy.sparse" in loaded  # the list above is read from the right place

@@ -20,12 +20,12 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from sightline.arrays import FloatArray, IndexArray
 from sightline.auditing.findings import Findings, LinearFindings
 from sightline.auditing.recipes import RecipeWriter
 from sightline.auditing.result import LinearAttack, SeenTogether, TotalView
+from sightline.numerics.residuals import positive_inverse
 
 _CARRIED = 0.99  # of the information, that the shown numbers carry
 _MOST_STEPS = 6  # that are shown, even if they carry less
@@ -87,13 +87,11 @@ class LinearAttacks:
         return self.found.linear.design.prior.scale
 
     @cached_property
-    def _solver(self) -> tuple[FloatArray, tuple[FloatArray, bool]] | None:
-        """The scales that give C a unit diagonal, and a factor of it then; none if it is singular."""
+    def _solver(self) -> tuple[FloatArray, FloatArray] | None:
+        """The scales that give C a unit diagonal, and its inverse then; none if it is singular."""
         scale = 1 / np.sqrt(np.diagonal(self._covariance))
-        try:
-            return scale, cho_factor(self._covariance * np.outer(scale, scale), lower=True)
-        except LinAlgError:
-            return None
+        inverse = positive_inverse(self._covariance * np.outer(scale, scale))
+        return None if inverse is None else (scale, inverse)
 
     def folded(self, column: int, writer: RecipeWriter) -> Folded | None:
         """The attack on a column's value, or on the total of a person's rows.
@@ -177,8 +175,8 @@ class LinearAttacks:
 
     def _solved(self, reach: FloatArray) -> FloatArray:
         assert self._solver is not None
-        scale, factor = self._solver
-        return np.asarray(scale * cho_solve(factor, scale * reach))
+        scale, inverse = self._solver
+        return np.asarray(scale * (inverse @ (scale * reach)))
 
     def _chosen(self, reach: FloatArray, total: float) -> tuple[IndexArray, float]:
         """The numbers that carry the attack, and their gain: 1 − ρ, of the ``total`` of all numbers."""

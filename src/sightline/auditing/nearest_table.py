@@ -36,15 +36,14 @@ def nearest_in_box(table: Any, low: FloatArray, high: FloatArray) -> FloatArray:
     used = np.flatnonzero(scale)
     scaled = table[:, used] @ sparse.diags_array(1 / scale[used])
     low, high = low[used] * scale[used], high[used] * scale[used]
-    point = _accelerated(scaled, low, high)
     if table.shape[0] * used.size <= _SMALL:
-        point = _exact(scaled, low, high, point)
-    return np.asarray(scaled @ point)
+        dense = scaled.toarray()
+        return np.asarray(dense @ _exact(dense, low, high, _accelerated(dense, dense.T, low, high)))
+    return np.asarray(scaled @ _accelerated(scaled, scaled.T.tocsr(), low, high))
 
 
-def _accelerated(table: Any, low: FloatArray, high: FloatArray) -> FloatArray:
+def _accelerated(table: Any, transposed: Any, low: FloatArray, high: FloatArray) -> FloatArray:
     """Projected gradients with momentum, which starts anew where it would go uphill."""
-    transposed = table.T.tocsr()
     probe = np.ones(table.shape[1])
     for _ in range(20):  # the largest singular value, to within what the margin allows for
         probe = transposed @ (table @ probe)
@@ -66,12 +65,11 @@ def _accelerated(table: Any, low: FloatArray, high: FloatArray) -> FloatArray:
     return np.asarray(point)
 
 
-def _exact(table: Any, low: FloatArray, high: FloatArray, start: FloatArray) -> FloatArray:
+def _exact(dense: FloatArray, low: FloatArray, high: FloatArray, start: FloatArray) -> FloatArray:
     """The same to full precision by an active set: one end is let go at a time, the steepest first.
 
     Importing scipy.optimize for it would take longer than a small audit.
     """
-    dense = table.toarray()
     point = np.asarray(start.copy())
     free = (point > low) & (point < high)
     waiting = np.zeros_like(free)  # let go in vain: rounding sent them back to where they were

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.linalg import qr
+import scipy
 
 from sightline.arrays import FloatArray, IndexArray
 from sightline.errors import InvalidInput, InvalidNoise, require
@@ -406,9 +406,9 @@ def _by_gap(
     lengths = _lengths(table, axis=1)
     balanced = table / lengths[:, None]
     columns = _lengths(balanced, axis=0)
-    (triangle,) = qr((balanced / columns).T, mode="r", check_finite=False)
+    (triangle,) = scipy.linalg.qr((balanced / columns).T, mode="r", check_finite=False)
     again = _lengths(triangle, axis=0)
-    R, order = qr(triangle / again, mode="r", pivoting=True, check_finite=False)
+    R, order = scipy.linalg.qr(triangle / again, mode="r", pivoting=True, check_finite=False)
     rank = gap_rank(R, size=rows, largest=float(np.linalg.norm(R)) or 1.0)
     count, pivots = rank.rank, order[: rank.rank]
     inside = np.linalg.solve(R[:count, :count].T, (balanced / columns)[pivots] / again[pivots, None])

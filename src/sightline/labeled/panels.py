@@ -26,8 +26,8 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+import scipy
 from scipy import sparse
-from scipy.linalg import LinAlgError, cholesky
 
 from sightline.arrays import FloatArray, IndexArray
 from sightline.numerics.extreme_eigenvalues import at_most, krylov_vectors, quotients
@@ -182,8 +182,8 @@ class _Cores:
             return cls(matrix=(H + H.T) / 2, table=None)
         scale = 1 / np.sqrt(np.diagonal(Y))
         try:
-            K = cholesky(Y * (scale[:, None] * scale), lower=False, check_finite=False) / scale
-        except LinAlgError:
+            K = scipy.linalg.cholesky(Y * (scale[:, None] * scale), lower=False, check_finite=False) / scale
+        except np.linalg.LinAlgError:
             return None
         return cls(matrix=K, table=table)
 

@@ -186,22 +186,26 @@ class _Lines:
         """Σ count · line lineᵀ: exact for whole numbers. Sparse for many rows."""
         size, width = self.numbers + 1, self.rows.shape[1]
         dense, wide = self.dense, width**2 > 4 * size
-        if dense and not wide and size**2 <= 64 * counts.size:
-            return self._pairs(counts, size)
+        if dense and not wide:
+            slots = [_Slot.of(rows, self.numbers) for rows in self.rows.T]
+            if sum(slot.span for slot in slots) ** 2 <= 64 * width**2 * counts.size:
+                return self._pairs(counts, slots)
         values = np.ones(self.rows.size) if self.weights is None else self.weights.ravel()
         ends = np.arange(len(self.rows) + 1) * width
         table = sparse.csr_array((values, self.rows.ravel(), ends), shape=(len(self.rows), size))
         if dense and wide:
             lines = table.toarray()
+            if bool(np.all(counts == 1)):  # BLAS squares a matrix faster than it multiplies two
+                return (lines.T @ lines)[:-1, :-1]
             return (lines.T @ (lines * counts[:, None]))[:-1, :-1]
         scaled = values * np.repeat(counts, width)
         weighted = sparse.csr_array((scaled, self.rows.ravel(), ends), shape=table.shape)
         products = (table.T @ weighted)[:-1, :-1]
         return products.toarray() if dense else products
 
-    def _pairs(self, counts: FloatArray, size: int) -> FloatArray:
+    def _pairs(self, counts: FloatArray, slots: Sequence[_Slot]) -> FloatArray:
         """Pair by pair of the slots of a line, counted into the part of the table that their rows span."""
-        slots, table = [_Slot.of(rows, self.numbers) for rows in self.rows.T], np.zeros((size, size))
+        table = np.zeros((self.numbers + 1, self.numbers + 1))
         for p, first in enumerate(slots):
             once = counts if self.weights is None else counts * self.weights[:, p]
             own = np.bincount(

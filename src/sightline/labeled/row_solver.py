@@ -21,8 +21,8 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+import scipy
 from scipy import sparse
-from scipy.linalg import eigh
 
 from sightline.arrays import FloatArray, IndexArray
 from sightline.labeled.asked_units import AnswerWeights, AskedUnits, Decided
@@ -141,7 +141,7 @@ class DenseSolver:
             return None
         kept = self.independent.rows
         M, (R, error) = self._products, self._by_variance
-        values, vectors = eigh(R, M, check_finite=False)
+        values, vectors = scipy.linalg.eigh(R, M, check_finite=False)
         projection = np.zeros((kept.size, self.numbers))
         projection[:, kept] = vectors.T
         asked = {"leverage": (0.0, 1.0), "linear": (1.0, self.prior.scale)}

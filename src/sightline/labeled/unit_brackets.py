@@ -88,8 +88,10 @@ class UnitBrackets:
             else hidden.error / np.maximum(hidden.covariance[:, 0, 0], _TINY)
         )
         if self.upper:
-            leverage, off = self.solver.leverage.read(block)
-            seen = np.einsum("nij,ij->n", leverage, np.kron(np.eye(r), prior.kernel)) + 2 * k * off
+            # A trace: rows of one person add up.
+            leverage, off = self.solver.leverage.read(block if r == 1 else block.rows_apart(k))
+            each = np.einsum("nij,ij->n", leverage, prior.kernel) + 2 * k * off
+            seen = each.reshape(len(block), r).sum(axis=1)
             found |= {
                 "near": ~(block.people * seen < NEAR_ONE) & touched[:, 0],
                 "information": sharpest,

@@ -125,6 +125,18 @@ class UnitBlock:
             kinds=np.arange(self.times.size),
         )
 
+    def rows_apart(self, each: int) -> UnitBlock:
+        """Every row of a person, of so many columns, as a kind of its own."""
+        lines, width = self.times.size // each, self.rows.shape[2]
+        return UnitBlock(
+            rows=self.rows.reshape(lines, each, width),
+            weights=None if self.weights is None else self.weights.reshape(lines, each, width),
+            times=self.times.reshape(lines, each),
+            people=np.ones(lines, dtype=np.intp),
+            alike=np.ones(lines),
+            kinds=np.arange(lines),
+        )
+
     def only(self, kinds: IndexArray) -> UnitBlock:
         """Some of the kinds."""
         own = {name: getattr(self, name)[kinds] for name in ("rows", "times", "people", "alike", "kinds")}
@@ -138,12 +150,15 @@ class UnitBlock:
         return sparse.csr_array((entries, self.rows.ravel(), ends), shape=(lines, numbers + 1))
 
     def dense(self, numbers: int) -> FloatArray:
-        """Rows × (kinds × columns) of the columns √times a, with a last row of zeros."""
-        table = np.zeros((numbers + 1, self.times.size))
-        lines = np.repeat(np.arange(self.times.size), self.rows.shape[2])
-        table[self.rows.ravel(), lines] = self.scaled.ravel()
-        table[numbers] = 0.0
-        return table
+        """Rows × (kinds × columns) of the columns √times a, with a last row of zeros. Made once."""
+        made = self.__dict__.get("_dense")
+        if made is None:
+            made = np.zeros((numbers + 1, self.times.size))
+            lines = np.repeat(np.arange(self.times.size), self.rows.shape[2])
+            made[self.rows.ravel(), lines] = self.scaled.ravel()
+            made[numbers] = 0.0
+            self.__dict__["_dense"] = made
+        return np.asarray(made)
 
     def sums(self, of_rows: FloatArray, power: int) -> FloatArray:
         """For every column a the sum of w |a|^power over its rows, with w a number for every row."""
@@ -167,51 +182,48 @@ class UnitBlock:
         diagonal.
         """
         kinds, columns, width = self.rows.shape
-        flat, scaled = self.rows.reshape(kinds, -1), self.scaled.reshape(kinds, -1)
-        if matrix.ndim == 1 and columns == 1:
-            return np.asarray(np.sum(matrix[flat] * scaled**2, axis=1)[:, None, None])
+        diagonal = matrix.ndim == 1
+        if diagonal and columns == 1:
+            return self.sums(matrix[:-1], 2)[:, :, None] * self.times[:, :, None]
         # A product with the dense columns costs their length; looking up pairs costs the square of their
         # rows.
-        if matrix.ndim == 2 and columns * width**2 > 8 * len(matrix):
+        if columns * width**2 > 8 * len(matrix):
             B = self.dense(len(matrix) - 1)
-            right = matrix @ B
+            right = matrix[:, None] * B if diagonal else matrix @ B
             if columns == 1:
                 return np.asarray(np.einsum("rk,rk->k", B, right)[:, None, None])
             shape = len(matrix), kinds, columns
             products = np.einsum("rki,rkj->kij", B.reshape(shape), right.reshape(shape), optimize=True)
             return np.asarray(products)
-        if columns == 1:
-            return self._sums_of_pairs(matrix)[:, None, None]
-        if matrix.ndim == 1 and self._apart(len(matrix) - 1):
-            own = (matrix[self.rows] * self.scaled**2).sum(axis=2)
-            return np.asarray(own[:, :, None] * np.eye(columns))
-        if matrix.ndim == 1:
-            pairs = np.where(flat[:, :, None] == flat[:, None, :], matrix[flat][:, :, None], 0.0)
-        else:
-            pairs = matrix[flat[:, :, None], flat[:, None, :]]
-        pairs *= scaled[:, :, None]
-        pairs *= scaled[:, None, :]
-        return np.asarray(pairs.reshape(kinds, columns, width, columns, width).sum(axis=(2, 4)))
+        # Kinds come last: what is looked up for two columns lies together.
+        forms = np.zeros((columns, columns, kinds))
+        weights = None if self.weights is None else np.ascontiguousarray(self.weights.transpose(2, 1, 0))
+        for p, q, looked_up in self._pairs_of_slots(matrix):
+            if weights is not None:
+                looked_up *= weights[p][:, None] * weights[q]
+            forms += looked_up
+            if p != q:
+                forms += looked_up.transpose(1, 0, 2)
+        if not self.single:
+            root = np.sqrt(self.times.T)
+            forms *= root[:, None] * root
+        return np.ascontiguousarray(forms.transpose(2, 0, 1))
 
-    def _apart(self, none: int) -> bool:
-        """Whether no kind has a row twice: then its columns have no row in common."""
-        ordered = np.sort(self.rows.reshape(len(self.rows), -1), axis=1)
-        return not np.any((ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] != none))
-
-    def _sums_of_pairs(self, matrix: FloatArray) -> FloatArray:
-        """aᵀYa of columns of few rows: looked up pair by pair."""
-        slots = np.ascontiguousarray(self.rows[:, 0].T).astype(np.intp)
-        scaled, table, total = self.scaled[:, 0].T, matrix.ravel(), np.zeros(len(self))
-        plain = self.weights is None and self.single
-        for p, first in enumerate(slots * len(matrix)):
-            for q in range(p + 1):
-                looked_up = np.take(table, first + slots[q])
-                if not plain:
-                    looked_up *= scaled[p] * scaled[q]
-                if p != q:
-                    looked_up *= 2
-                total += looked_up
-        return total
+    def _pairs_of_slots(self, matrix: FloatArray) -> Iterator[tuple[int, int, FloatArray]]:
+        """Y of the rows in two slots of every two columns of a kind: columns × columns × kinds. Slots of
+        which all are zero are left out.
+        """
+        slots = np.ascontiguousarray(self.rows.transpose(2, 1, 0), dtype=np.intp)
+        if matrix.ndim == 2:
+            for p, first in enumerate(slots * len(matrix)):
+                for q, second in enumerate(slots[: p + 1]):
+                    yield p, q, np.take(matrix.ravel(), first[:, None] + second)
+            return
+        ends = [(int(slot.min()), int(slot[slot < len(matrix) - 1].max(initial=-1))) for slot in slots]
+        for p, first in enumerate(slots):
+            for q, second in enumerate(slots[: p + 1]):
+                if ends[p][0] <= ends[q][1] and ends[q][0] <= ends[p][1]:
+                    yield p, q, np.where(first[:, None] == second, matrix[first][:, None], 0.0)
 
 
 class UnitReduction(Protocol):
@@ -302,6 +314,8 @@ class Units:
     @cached_property
     def groups(self) -> IndexArray:
         """For every row of a kind a number that those with the same columns share."""
+        if self.distinct:
+            return np.arange(len(self.rows) // self.each)
         lines = self.rows.reshape(len(self.rows) // self.each, -1)
         tables = (lines,) if self.weights is None else (lines, self.weights.reshape(lines.shape))
         # Sorted by a sum that equal columns share; then neighbours are compared entry by entry.
@@ -333,9 +347,8 @@ class Units:
             shapes = np.where(sizes <= most_columns, shapes, -1)
         for shape in np.unique(shapes[shapes >= 0]).tolist():
             size, kinds = shape // 2, np.flatnonzero(shapes == shape)
-            # Pairs of rows of one column are looked up one after the other, those of several at once.
             dense = size * width**2 > 8 * self.numbers
-            each = self.numbers + 1 if dense else width if size == 1 else size * width**2
+            each = self.numbers + 1 if dense else max(width, size)
             step = max(1, _TOGETHER // max(1, size * each))
             for first in range(0, kinds.size, step):
                 chosen = kinds[first : first + step]

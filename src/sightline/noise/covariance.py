@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg import LinAlgError, cholesky, get_lapack_funcs, solve_triangular
+import scipy
 
 from sightline.arrays import FloatArray, IndexArray
 from sightline.errors import InvalidNoise, require
@@ -41,13 +41,15 @@ class Factor:
     def whiten(self, rows: FloatArray) -> FloatArray:
         """``W @ rows``: zero rows for the answers that others determine."""
         whitened = np.zeros(rows.shape)
-        whitened[self.independent] = solve_triangular(self.root, rows[self.independent], lower=True)
+        whitened[self.independent] = scipy.linalg.solve_triangular(
+            self.root, rows[self.independent], lower=True
+        )
         return whitened
 
     def recipe(self, whitened: FloatArray) -> FloatArray:
         """``W.T @ whitened``."""
         weights = np.zeros(whitened.shape)
-        weights[self.independent] = solve_triangular(
+        weights[self.independent] = scipy.linalg.solve_triangular(
             self.root, whitened[self.independent], lower=True, trans="T"
         )
         return weights
@@ -103,14 +105,14 @@ def factorise(block: FloatArray) -> Factor:
     size = len(block)
     scale = 1 / np.sqrt(variances)
     correlations = block * np.outer(scale, scale)
-    pstrf = get_lapack_funcs("pstrf", (correlations,))
+    pstrf = scipy.linalg.get_lapack_funcs("pstrf", (correlations,))
     factored, order, rank, _ = pstrf(correlations, tol=missing(size), lower=1)
     order = order.astype(np.intp) - 1
     independent, determined = np.sort(order[:rank]), np.sort(order[rank:])
     smallest = float(np.diagonal(factored)[rank - 1]) ** 2
     try:
-        root = cholesky(block[np.ix_(independent, independent)], lower=True)
-    except LinAlgError:
+        root = scipy.linalg.cholesky(block[np.ix_(independent, independent)], lower=True)
+    except np.linalg.LinAlgError:
         raise _refused("it is not, to rounding") from None
     if determined.size == 0:
         return Factor(
@@ -120,8 +122,8 @@ def factorise(block: FloatArray) -> Factor:
             dependence=np.zeros((0, rank)),
             smallest=smallest,
         )
-    half = solve_triangular(root, block[np.ix_(independent, determined)], lower=True)
-    T = solve_triangular(root, half, lower=True, trans="T").T
+    half = scipy.linalg.solve_triangular(root, block[np.ix_(independent, determined)], lower=True)
+    T = scipy.linalg.solve_triangular(root, half, lower=True, trans="T").T
     own = (block[np.ix_(determined, determined)] - half.T @ half) * np.outer(
         scale[determined], scale[determined]
     )

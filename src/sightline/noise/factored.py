@@ -9,8 +9,8 @@ of running sums of independent noise has the condition number :math:`T^2`, and i
 from __future__ import annotations
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike
-from scipy.linalg import qr, solve_triangular
 
 from sightline.arrays import FloatArray, IndexArray, frozen_floats
 from sightline.errors import InvalidNoise, require
@@ -76,7 +76,7 @@ def _factor(root: FloatArray) -> Factor:
     """The factors of the covariance of root times white noise, from the root itself."""
     size = len(root)
     lengths = np.linalg.norm(root, axis=1)
-    _, R, order = qr((root / lengths[:, None]).T, mode="economic", pivoting=True)
+    _, R, order = scipy.linalg.qr((root / lengths[:, None]).T, mode="economic", pivoting=True)
     pivots = np.abs(np.diagonal(R)) ** 2  # each answer's share of noise that those before it do not have
     rank = int(np.count_nonzero(pivots > missing(size)))
     smallest = float(pivots[rank - 1])
@@ -104,4 +104,4 @@ def whitener_of(noise: CorrelatedNoise, answers: IndexArray) -> FloatArray:
     """The inverse of the root of independent answers' noise."""
     (factor,) = noise._factors
     assert answers.size == factor.independent.size
-    return np.asarray(solve_triangular(factor.root, np.eye(answers.size), lower=True))
+    return np.asarray(scipy.linalg.solve_triangular(factor.root, np.eye(answers.size), lower=True))

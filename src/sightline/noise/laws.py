@@ -18,9 +18,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, TypeAlias, cast
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
-from scipy.linalg import block_diag
 
 from sightline.arrays import FloatArray, IndexArray, frozen_floats
 from sightline.errors import InvalidNoise, require
@@ -212,7 +212,7 @@ class CorrelatedNoise(Noise):
 
     @property
     def covariance(self) -> FloatArray:
-        return np.asarray(block_diag(*self.blocks), dtype=np.float64)
+        return np.asarray(scipy.linalg.block_diag(*self.blocks), dtype=np.float64)
 
     @property
     def variances(self) -> FloatArray:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from scipy.linalg import LinAlgError, cholesky
+import scipy
 
 from sightline.arrays import FloatArray
 from sightline.numerics.residuals import gamma
@@ -77,8 +77,8 @@ def at_most(matrix: FloatArray, near: float, off: float = 0.0) -> float:
         shifted[np.diag_indices(size)] += tau
         traces = float(np.sum(np.abs(np.diagonal(shifted))))
         try:
-            cholesky(shifted, lower=True, overwrite_a=True, check_finite=False)
-        except LinAlgError:
+            scipy.linalg.cholesky(shifted, lower=True, overwrite_a=True, check_finite=False)
+        except np.linalg.LinAlgError:
             room *= 16
             continue
         return tau + gamma(size + 4) * (traces + scale)

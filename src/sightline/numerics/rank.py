@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from enum import Enum
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.linalg import get_lapack_funcs, qr
 
 from sightline.arrays import FloatArray, IndexArray
 from sightline.errors import Undecided
@@ -118,12 +118,12 @@ def numerical_rank(matrix: FloatArray) -> tuple[Rank, IndexArray]:
     largest = max(1.0, float(np.linalg.norm(matrix)))
     if columns <= lines:
         # The common, well-posed case costs one unpivoted factorisation.
-        (triangle,) = qr(matrix, mode="r", check_finite=False)
+        (triangle,) = scipy.linalg.qr(matrix, mode="r", check_finite=False)
         smallest = smallest_singular(triangle[:columns]) / largest
         if smallest > present(size):
             full = Rank(rank=columns, evidence=Evidence.FULL_RANK, smallest_kept=smallest)
             return full, np.arange(columns, dtype=np.intp)
-    triangle, order = qr(matrix, mode="r", pivoting=True, check_finite=False)
+    triangle, order = scipy.linalg.qr(matrix, mode="r", pivoting=True, check_finite=False)
     decision = gap_rank(triangle[: min(lines, columns)], size=size, largest=largest)
     return decision, order[: decision.rank].astype(np.intp)
 
@@ -167,7 +167,7 @@ def inverse_norm(triangle: FloatArray, *, lengths: FloatArray | None = None) -> 
         return math.inf
     if lengths is None:
         lengths = np.linalg.norm(triangle, axis=0)
-    inverse, _ = get_lapack_funcs("trtri", (triangle,))(triangle)
+    inverse, _ = scipy.linalg.get_lapack_funcs("trtri", (triangle,))(triangle)
     # Dividing the columns by their lengths multiplies the rows of the inverse by them.
     norm = float(np.linalg.norm(inverse * lengths[:, None]))
     return norm if math.isfinite(norm) else math.inf
@@ -180,7 +180,7 @@ def independent_columns(matrix: FloatArray, rank: int) -> IndexArray:
         return np.arange(columns, dtype=np.intp)
     if rank == 0:
         return np.zeros(0, dtype=np.intp)
-    _, order = qr(matrix, mode="r", pivoting=True, check_finite=False)
+    _, order = scipy.linalg.qr(matrix, mode="r", pivoting=True, check_finite=False)
     return np.asarray(order[:rank], dtype=np.intp)
 
 
@@ -190,7 +190,7 @@ def smallest_singular(triangle: FloatArray) -> float:
         return 1.0
     if np.any(np.diagonal(triangle) == 0):
         return 0.0
-    trcon = get_lapack_funcs("trcon", (triangle,))
+    trcon = scipy.linalg.get_lapack_funcs("trcon", (triangle,))
     reciprocal, _ = trcon(triangle, norm="1", uplo="U")
     # 1/‖R⁻¹‖₁ over √n: at most the smallest singular value.
     return float(reciprocal * np.linalg.norm(triangle, 1) / np.sqrt(triangle.shape[0]))

@@ -40,9 +40,8 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.linalg.blas import dtrsm
-from scipy.linalg.lapack import dpotrf, dtrtri
 
 from sightline.arrays import FloatArray, IndexArray
 from sightline.numerics.one_thread import one_blas_thread
@@ -167,7 +166,7 @@ def solved_lower(corner: FloatArray, right: FloatArray, *, transposed: bool = Fa
     """Solve with a lower triangle or its transpose."""
     if len(corner) == 1:
         return np.asarray(right / corner[0, 0])
-    return np.asarray(dtrsm(1.0, corner, right, lower=1, trans_a=int(transposed)))
+    return np.asarray(scipy.linalg.blas.dtrsm(1.0, corner, right, lower=1, trans_a=int(transposed)))
 
 
 def _eliminated(panel: FloatArray, vanishing: float) -> tuple[FloatArray, NDArray[np.bool_] | None]:
@@ -180,7 +179,7 @@ def _eliminated(panel: FloatArray, vanishing: float) -> tuple[FloatArray, NDArra
         return np.zeros_like(panel), np.ones(1, dtype=np.bool_)
     gone = np.diagonal(panel) <= vanishing
     for _ in range(_MOST_RESTARTS):
-        corner, info = dpotrf(_without(panel[:width], gone), lower=1, clean=1)
+        corner, info = scipy.linalg.lapack.dpotrf(_without(panel[:width], gone), lower=1, clean=1)
         squares = np.square(np.diagonal(corner))
         if info == 0 and float(np.min(squares)) > vanishing:
             return _finished(panel, corner, gone)
@@ -206,7 +205,9 @@ def _finished(
     width = len(corner)
     lower = panel[width:]
     if lower.size:
-        lower = dtrsm(1.0, corner, lower * ~gone if gone.any() else lower, side=1, lower=1, trans_a=1)
+        lower = scipy.linalg.blas.dtrsm(
+            1.0, corner, lower * ~gone if gone.any() else lower, side=1, lower=1, trans_a=1
+        )
     if not gone.any():
         return np.concatenate([corner, lower]), None
     corner[gone, gone] = 0.0
@@ -330,7 +331,7 @@ def _step(panel: FloatArray, corner: FloatArray, gone: NDArray[np.bool_] | None)
     """The block of the inverse over a supernode and its rows, and what its roundings add to the error."""
     height, width = panel.shape
     L = regular_corner(panel, width)
-    W = np.array([[1 / L[0, 0]]]) if width == 1 else dtrtri(L, lower=1)[0]
+    W = np.array([[1 / L[0, 0]]]) if width == 1 else scipy.linalg.lapack.dtrtri(L, lower=1)[0]
     if gone is not None:
         W = W * ~gone[:, None] * ~gone
     below = panel[width:]

@@ -16,7 +16,7 @@ from math import inf, lgamma, log
 import numpy as np
 from numpy.typing import NDArray
 
-from sightline.arrays import FloatArray, IndexArray
+from sightline.arrays import FloatArray, IndexArray, distinct_lines
 from sightline.tables.engines.protocol import Engine
 from sightline.tables.rows import audited_rows
 from sightline.tables.sql.fragments import literal
@@ -63,12 +63,13 @@ def derived_columns(
         hashed = f"SUBSTRING(MD5(CAST({audited.record} AS VARCHAR)), 1, 8)"
         drawn = f" WHERE {hashed} < {literal(f'{below:08x}')}"
     answer = engine.fetch(f"SELECT {', '.join(listed)} FROM {audited.source(*texts.values())}{drawn}")
-    ordered = subject.kind is SecretKind.NUMBER
+    ordered, secret = subject.kind is SecretKind.NUMBER, answer["secret"]
+    codes, record = _codes(secret), _codes(answer["record"])
     found = []
     for place, name in enumerate(texts):
         column = answer[f"c{place}"]
-        there = np.array([value is not None and value == value for value in column.tolist()], dtype=np.bool_)
-        values = answer["secret"][there], column[there], _codes(answer["record"][there])
+        there = _there(column)
+        values = secret[there], column[there], _codes(codes[there]), record[there]
         patterns = _patterns(*values, ordered=ordered) if there.any() else []
         shown = [one for one in patterns if one.chance < log(one.alarm / len(texts))]
         alike = [one for one in patterns if one.exact and one.chance < log(0.9)]  # not by any column
@@ -93,10 +94,15 @@ class _Pattern:
 
 
 def _patterns(
-    secret: NDArray[np.generic], column: NDArray[np.generic], record: IndexArray, *, ordered: bool
+    secret: NDArray[np.generic],
+    column: NDArray[np.generic],
+    codes: IndexArray,
+    record: IndexArray,
+    *,
+    ordered: bool,
 ) -> list[_Pattern]:
-    """How a column and the secret agree."""
-    codes, classes = _codes(secret), _codes(column)
+    """How a column and the secret, whose values have codes, agree."""
+    classes = _codes(column)
     if codes.max() == 0 or classes.max() == 0:
         return []
     found = []
@@ -120,8 +126,17 @@ def _patterns(
     return [*found, _Pattern(figure=figure, chance=chance, exact=True)]
 
 
+def _there(values: NDArray[np.generic]) -> NDArray[np.bool_]:
+    """Where there is a value: neither NULL nor not a number."""
+    if values.dtype != np.object_:
+        return np.asarray(np.equal(values, values), dtype=np.bool_)
+    return np.array([value is not None and value == value for value in values.tolist()], dtype=np.bool_)
+
+
 def _codes(values: NDArray[np.generic]) -> IndexArray:
-    """Equal values by equal whole numbers."""
+    """Equal values by equal whole numbers from 0 on, without gaps."""
+    if values.dtype != np.object_:
+        return np.asarray(np.unique(values, return_inverse=True, equal_nan=False)[1].ravel(), dtype=np.intp)
     numbers: dict[object, int] = {}
     return np.array([numbers.setdefault(value, len(numbers)) for value in values.tolist()], dtype=np.intp)
 
@@ -170,8 +185,7 @@ def decides(one: IndexArray, other: IndexArray, record: IndexArray) -> float:
     Rows of one record do not count twice. Groups of sizes m agree in values of shares p by chance with
     probability Π Σ pᵐ.
     """
-    pairs = np.unique(np.stack([one, record, other]), axis=1)
-    groups, values = pairs[0], pairs[2]
+    groups, values = _counted_once(one, other, record)
     sizes = np.bincount(groups)
     shared = sizes[groups] > 1
     if not shared.any():
@@ -185,6 +199,12 @@ def decides(one: IndexArray, other: IndexArray, record: IndexArray) -> float:
     return sum(log(float(np.sum(shares**size))) for size in sizes[sizes > 1].tolist())
 
 
+def _counted_once(one: IndexArray, other: IndexArray, record: IndexArray) -> tuple[IndexArray, IndexArray]:
+    """Two columns without rows of one record that agree in both."""
+    rows, _ = distinct_lines(np.stack([one, record, other], axis=1))
+    return one[rows], other[rows]
+
+
 def copies(one: IndexArray, other: IndexArray, record: IndexArray, *, in_order: bool = False) -> float:
     r"""The log-probability by which two columns have the same classes of rows; 0 if they do not.
 
@@ -192,11 +212,11 @@ def copies(one: IndexArray, other: IndexArray, record: IndexArray, *, in_order: 
     sizes nᵢ, Π mₛ! have the classes of the other, where mₛ classes have the size s: any of these may stand
     for any other. ``in_order`` counts one of them. Columns without a value twice have the same classes.
     """
-    pairs = np.unique(np.stack([one, record, other]), axis=1)
-    together = np.unique(pairs[[0, 2]], axis=1).shape[1]
-    if any(len(np.unique(codes)) != together for codes in (pairs[0], pairs[2])):
+    classes = _counted_once(one, other, record)
+    together = len(distinct_lines(np.stack(classes, axis=1))[0])
+    if any(len(np.unique(codes)) != together for codes in classes):
         return 0.0
-    sizes = np.bincount(pairs[0])
+    sizes = np.bincount(classes[0])
     alike = [] if in_order else np.bincount(sizes[sizes > 0]).tolist()
     ways = sum(lgamma(number + 1) for number in (*sizes.tolist(), *alike))
     return min(0.0, ways - lgamma(sizes.sum() + 1))

@@ -10,6 +10,8 @@ import pytest
 from sightline.errors import InvalidInput
 from sightline.labeled.bounds.population import Bin, PopulationPrior
 from sightline.labeled.bounds.target import Seen
+from tests.labeled.bounds.brute_force import exact_share, seen_of
+from tests.labeled.bounds.fuzz_brackets import kinks, random_design
 
 POPULATIONS: dict[str, tuple[Bin, ...]] = {
     "bins": ((0.0, 2.0, 3.0), (2.0, 10.0, 1.0)),
@@ -152,3 +154,55 @@ def test_the_proxy_bounds_all_exponential_moments(prior: PopulationPrior) -> Non
 def test_bins_that_are_none(bins: tuple[Bin, ...]) -> None:
     with pytest.raises(InvalidInput, match="two bins or more"):
         PopulationPrior(0.0, 10.0, bins=bins)
+
+
+def drawn_population(generator: np.random.Generator) -> PopulationPrior:
+    """Two to four bins between 0 and 1/2, some of them single values."""
+    count = int(generator.integers(2, 5))
+    ends = np.sort(generator.uniform(0, 0.5, 2 * count))
+    single = generator.random(count) < 0.4
+    bins = [
+        (float(low), float(low if one else high), float(generator.integers(1, 9)))
+        for low, high, one in zip(ends[::2], ends[1::2], single, strict=True)
+    ]
+    return PopulationPrior(0.0, 0.5, bins=tuple(bins))
+
+
+def nodes_of(prior: PopulationPrior, each: int) -> tuple[np.ndarray, np.ndarray]:
+    """A quadrature of its bins, moved so that its mean is 0."""
+    places, masses = np.polynomial.legendre.leggauss(each)
+    total = sum(weight for _, _, weight in prior.bins)
+    values, chances = [], []
+    for low, high, weight in prior.bins:
+        values.append((low + high) / 2 + (high - low) / 2 * places if high > low else np.array([low]))
+        chances.append(weight / total * (masses / 2 if high > low else np.ones(1)))
+    return np.concatenate(values) - prior.mean, np.concatenate(chances)
+
+
+def check_random_design(seed: int) -> int:
+    """Every record of a random design under a random population; how many were compared."""
+    generator = np.random.default_rng([27, seed])
+    noise = ("gaussian", "laplace", "mixed")[seed % 3]
+    small, prior, compared = random_design(generator, noise), drawn_population(generator), 0
+    seen = seen_of(small, target=prior, others=prior)
+    lower, upper = prior.lower(seen), prior.upper(seen)
+    records, smooth = small.rows.shape[1], noise == "gaussian"
+    for j in range(records):
+        points = 160 if smooth else (1_600 if len(small.rows) == 1 else 240)
+        risks = [
+            exact_share(small, j, [nodes_of(prior, each)] * records, answers)
+            for each, answers in ((4, points), (6, points * 3 // 2))
+        ]
+        error = 3 * abs(risks[1] - risks[0]) + 1e-7 + kinks(small, points)
+        if error > 2e-2:
+            continue
+        compared += 1
+        assert lower[j] <= risks[1] + error, (seed, j, lower[j], risks)
+        assert risks[1] <= upper[j] + error, (seed, j, upper[j], risks)
+    return compared
+
+
+@pytest.mark.slow
+def test_random_designs_under_random_populations() -> None:
+    """Weights of both signs, records alike, Gaussian, Laplace and mixed noise, against quadrature."""
+    assert sum(check_random_design(seed) for seed in range(24)) > 20

@@ -1,0 +1,93 @@
+"""Quadratic forms of the columns of units, looked up slot by slot, against products with dense columns."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from sightline.labeled.bounds.priors import UniformPrior
+from sightline.labeled.row_products import RowProducts
+from sightline.labeled.unit_design import RowNoise, UnitPrior
+from sightline.labeled.units import UnitBlock, Units
+
+NUMBERS = 14
+
+
+def block(columns: int, *, weighted: bool, times: int, apart: bool) -> UnitBlock:
+    """Rows of three slots: in ranges of their own, or all in one range, in any order."""
+    generator = np.random.default_rng(columns)
+    kinds = 7
+    if apart:
+        places = [generator.integers(low, high, (kinds, columns)) for low, high in ((0, 4), (4, 9), (9, 14))]
+        rows = np.stack(places, axis=2)
+    else:
+        rows = np.argsort(generator.random((kinds, columns, NUMBERS)), axis=2)[:, :, :3]
+    rows = np.where(generator.random(rows.shape) < 0.2, NUMBERS, rows)  # not in every slot
+    return UnitBlock(
+        rows=rows.astype(np.int32),
+        weights=generator.normal(size=rows.shape) if weighted else None,
+        times=generator.integers(1, times + 1, (kinds, columns)),
+        people=np.ones(kinds, dtype=np.intp),
+        alike=np.ones(kinds),
+        kinds=np.arange(kinds),
+    )
+
+
+def columns_of(one: UnitBlock, kind: int) -> np.ndarray:
+    """Rows × columns √times a of one kind, entry by entry."""
+    entries = np.zeros((NUMBERS + 1, one.times.shape[1]))
+    for column in range(one.times.shape[1]):
+        for slot, row in enumerate(one.rows[kind, column].tolist()):
+            weight = 1.0 if one.weights is None else one.weights[kind, column, slot]
+            entries[row, column] = weight * np.sqrt(one.times[kind, column])
+    return entries[:-1]
+
+
+@pytest.mark.parametrize("apart", [True, False])
+@pytest.mark.parametrize("times", [1, 3])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("columns", [1, 2, 13])
+def test_forms_are_products_with_the_columns(columns: int, weighted: bool, times: int, apart: bool) -> None:
+    one = block(columns, weighted=weighted, times=times, apart=apart)
+    generator = np.random.default_rng(5)
+    root = generator.normal(size=(NUMBERS, NUMBERS))
+    Y = np.zeros((NUMBERS + 1, NUMBERS + 1))
+    Y[:-1, :-1] = root @ root.T
+    diagonal = np.append(generator.random(NUMBERS), 0.0)
+    for kind in range(len(one)):
+        B = columns_of(one, kind)
+        assert np.allclose(one.forms(Y)[kind], B.T @ Y[:-1, :-1] @ B, rtol=0, atol=1e-11)
+        assert np.allclose(one.forms(diagonal)[kind], B.T @ np.diag(diagonal[:-1]) @ B, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("each", [1, 2])
+def test_rows_apart_have_the_diagonal_blocks(each: int) -> None:
+    one = block(4, weighted=True, times=3, apart=False)
+    Y = np.diag(np.append(np.arange(1.0, NUMBERS + 1), 0.0))
+    whole, rows = one.forms(Y), one.rows_apart(each).forms(Y).reshape(len(one), -1, each, each)
+    for start in range(0, 4, each):
+        own = slice(start, start + each)
+        assert np.allclose(rows[:, start // each], whole[:, own, own], rtol=1e-13, atol=0)
+
+
+@pytest.mark.parametrize("width", [3, 40])
+@pytest.mark.parametrize("people", [1, 5])
+def test_products_of_rows_are_sums_over_people(width: int, people: int) -> None:
+    """However rows lie in the slots, and by whichever of the ways the products are counted."""
+    numbers, kinds, generator = 60, 50, np.random.default_rng(width)
+    rows = np.argsort(generator.random((kinds, numbers)), axis=1)[:, :width]
+    units = Units(
+        rows=rows.astype(np.int32),
+        weights=None,
+        numbers=numbers,
+        starts=np.arange(kinds + 1),
+        times=np.ones(kinds, dtype=np.intp),
+        people=generator.integers(1, people + 1, kinds),
+    )
+    table = np.zeros((numbers, kinds))
+    for kind in range(kinds):
+        table[rows[kind], kind] = 1.0
+    noise = RowNoise.of(*np.ones((2, numbers)), np.zeros(numbers), np.ones(numbers))
+    prior = UnitPrior(target=UniformPrior(low=0.0, high=1.0))
+    found = RowProducts(prior=prior, noise=noise).of(units)
+    assert np.array_equal(found.dense, (table * units.people) @ table.T)
