@@ -8,21 +8,23 @@ told" is the lower end that holds whatever the others' values are.
 listing all worlds of so many random designs for each noise and law; ``tables`` measures large tables of yes
 or no. Both run on any version that has units, so that they print before and after. ``persons 20`` compares
 persons with one to three rows with the risk of an attack that is nearly the best. ``plans 5`` draws so many
-of each of 72 kinds of plans, and counts those that are below the limit by the lower end alone.
+of each of 72 kinds of plans, and counts those that are below the limit by the lower end alone. ``law 20``
+counts lower ends that fall with more noise, or with one number fewer, and by how much.
 """
 
 from __future__ import annotations
 
 import sys
 import time
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
 from unittest import mock
 
 import numpy as np
 
 import sightline as sl
 from sightline.examples.shipped import example_plan
-from sightline.labeled import assessment
+from sightline.labeled import assessment, small_worlds
 from sightline.labeled.assessment import assess
 from sightline.labeled.bounds.priors import TwoPointPrior, number_prior
 from sightline.labeled.bounds.target import Seen
@@ -103,7 +105,7 @@ def of_worlds(designs: int) -> None:
     print(
         "lower end over the exact risk: median, 5 %; upper end over it: median, 95 %; ends that do not hold"
     )
-    for values, most in ((2, 11), (3, 7)):
+    for values, most in ((2, 13), (3, 8)):  # up to 4,096 worlds
         for law in ("gaussian", "laplace", "mixed"):
             for noise in (0.05, 0.1, 0.3, 0.5, 1.0, 3.0):
                 generator = np.random.default_rng([values, int(1000 * noise), len(law)])
@@ -125,31 +127,49 @@ def of_worlds(designs: int) -> None:
                 shown = *np.quantile(below, (0.5, 0.05)), *np.quantile(above, (0.5, 0.95))
                 name = f"{values} values, {law}, noise {noise:g}"
                 print(
-                    f"{name:<34}" + " ".join(f"{one:8.3f}" for one in shown) + f"  wrong {wrong}", flush=True
+                    f"{name:<34}"
+                    + " ".join(f"{one:8.3f}" for one in shown)
+                    + f"  of {len(below)} in {designs} designs, wrong {wrong}",
+                    flush=True,
                 )
 
 
 def of_tables() -> None:
-    """Yes or no in tables of skewed columns: the ratio of both ends over the records, and CPU seconds."""
+    """Yes or no in tables of skewed columns: the ratio of both ends over the records, and CPU seconds.
+
+    Each first without the bounds by pairs and small worlds.
+    """
     margins = ((0, 1), (0, 2), (1, 2))
     several = ((0,), (1,), (2,), (3,), (0, 1), (2, 3))
     for people, shape, tables in ((10_000, (12, 8, 5), margins), (1_000_000, (40, 30, 20, 10), several)):
         for noise in (1.0, 0.2):
             for even in (True, False):
-                design = yes_or_no(people, shape, tables, noise, even=even)
-                start = time.process_time()
-                found = assess(design)
-                elapsed = time.process_time() - start
-                ratio = np.repeat(
-                    found.upper[:, 0] / np.maximum(found.lower[:, 0], 1e-12), design.units.people
-                )
-                median, most = np.quantile(ratio, (0.5, 0.95))
                 spread = "even" if even else "skewed"
-                print(
-                    f"{people:,} in {len(design.units):,} kinds, {spread}, noise {noise:g}: median "
-                    f"{median:.3f}, 95 % {most:.3g}, least {found.lower.min():.4f}, {elapsed:.2f} s",
-                    flush=True,
-                )
+                yes_or_no(people, shape, tables, noise, even=even)  # what is loaded once
+                for name, version in (("without", without_pairs()), ("with", nullcontext())):
+                    design = yes_or_no(people, shape, tables, noise, even=even)
+                    with version:
+                        start = time.process_time()
+                        found = assess(design)
+                        elapsed = time.process_time() - start
+                    ratio = np.repeat(
+                        found.upper[:, 0] / np.maximum(found.lower[:, 0], 1e-12), design.units.people
+                    )
+                    median, most = np.quantile(ratio, (0.5, 0.95))
+                    print(
+                        f"{people:,} in {len(design.units):,} kinds, {spread}, noise {noise:g}, {name}: "
+                        f"{median:.3f}, 95 % {most:.3g}, least {found.lower.min():.4f}, {elapsed:.3f} s",
+                        flush=True,
+                    )
+
+
+def without_pairs() -> AbstractContextManager[Any]:
+    """The version before pairs and small worlds."""
+    return mock.patch.multiple(
+        assessment,
+        with_pairs=lambda _, low, high: low,
+        with_small_worlds=lambda _, low, high: (low, high),
+    )
 
 
 def yes_or_no(
@@ -218,7 +238,7 @@ def of_persons(designs: int) -> None:
                     below += (found.lower[kept] / least[kept]).tolist()
                 shown = " ".join(f"{one:8.3f}" for one in np.quantile(below, (0.5, 0.05)))
                 name = f"{values or 'number'}, {law}, noise {noise:g}"
-                print(f"{name:<34}{shown}  of {len(below)}, wrong {wrong}", flush=True)
+                print(f"{name:<34}{shown}  of {len(below)} in {designs} designs, wrong {wrong}", flush=True)
 
 
 SECRETS = ("number", "yes or no", "category", "person", "one value", "weighted")
@@ -255,11 +275,6 @@ def of_plans(designs: int) -> None:
     """Six secrets, three laws, four noises: verdicts below a limit, and those by the lower end alone."""
     limits = np.array([0.5, 0.2, 0.05])
     print(f"below the limits {limits}, and by the lower end alone; first without pairs and small worlds")
-    old = mock.patch.multiple(
-        assessment,
-        with_pairs=lambda _, low, high: low,
-        with_small_worlds=lambda _, low, high: (low, high),
-    )
     for secret in SECRETS:
         counts = np.zeros((2, 2, limits.size), dtype=int)
         for law in ("gaussian", "laplace", "mixed"):
@@ -267,13 +282,54 @@ def of_plans(designs: int) -> None:
                 generator = np.random.default_rng([SECRETS.index(secret), len(law), int(100 * noise)])
                 for _ in range(designs):
                     design = drawn_design(secret, law, noise, generator)
-                    for place, version in enumerate((old, nullcontext())):
+                    for place, version in enumerate((without_pairs(), nullcontext())):
                         with version:
                             found = assess(design)
                         below = found.lower.min() < limits
                         counts[place] += below, below & (found.upper_of_best.min() >= limits)
         before, after = (f"{one[0]} {one[1]}" for one in counts)
         print(f"{secret:<12} of {12 * designs:4d} plans: {before}   {after}", flush=True)
+
+
+def of_law(designs: int) -> None:
+    """More noise, or a number fewer: lower ends that fall, of all, and by how much at most."""
+    print("lower ends that fall, of all; by how much at most, and as a share of the end")
+    for secret in ("number", "person", "yes or no", "category", "yes or no, listed", "category, listed"):
+        for law in ("gaussian", "laplace"):
+            noisier, fewer = [], []
+            for trial in range(designs):
+                generator = np.random.default_rng([trial, len(secret), len(law)])
+                design = drawn_for_law(secret, law, generator)
+                numbers = design.units.numbers
+                left_out = generator.permutation(numbers)[:6] if numbers > 1 else ()
+                with mock.patch.object(small_worlds, "_MOST_KINDS", 20_000 if "listed" in secret else 0):
+                    every = assess(design).lower.ravel()
+                    for factor in (1.1, 1.5, 3.0):
+                        ends = assess(design.with_noise(design.noise.scaled(factor))).lower
+                        noisier.append((every, ends.ravel()))
+                    for row in left_out:
+                        ends = assess(design.take(np.delete(np.arange(numbers), row))).lower
+                        fewer.append((every, ends.ravel()))
+            for name, found in (("more noise", noisier), ("a number fewer", fewer)):
+                before, after = np.concatenate(found, axis=1)
+                fall = np.where(after < before * (1 - 1e-9) - 1e-12, before - after, 0.0)
+                share = float(np.max(fall / np.maximum(before, 1e-12)))
+                print(
+                    f"{secret:<18} {law:<9} {name:<15} {np.count_nonzero(fall):4d} of {fall.size:5d}, "
+                    f"{fall.max():.5f}, {share:.4f}",
+                    flush=True,
+                )
+
+
+def drawn_for_law(secret: str, law: str, generator: np.random.Generator) -> Design:
+    """A random design; of few values with up to 30 rows, or with so few that all worlds are listed."""
+    noise = float(10 ** generator.uniform(-1.3, 0.5))
+    if secret in ("number", "person"):
+        most, people = (1 if secret == "number" else 3), int(generator.integers(4, 14))
+        return persons(generator, noise=noise, law=law, rows=most, people=people).design()
+    values, listed = (2 if secret.startswith("yes") else 3), "listed" in secret
+    rows = int(generator.integers(4, (9 if values == 2 else 6) if listed else 30))
+    return few(generator, rows=rows, values=values, noise=noise, law=law).design()
 
 
 def main(people: int = 200_000, lines: int = 300) -> None:
@@ -298,6 +354,8 @@ if __name__ == "__main__":
         of_persons(int(sys.argv[2]))
     elif sys.argv[1:2] == ["plans"]:
         of_plans(int(sys.argv[2]))
+    elif sys.argv[1:2] == ["law"]:
+        of_law(int(sys.argv[2]))
     elif sys.argv[1:2] == ["tables"]:
         of_tables()
     else:

@@ -134,7 +134,7 @@ def test_no_fewer_numbers_are_enough(tmp_path: Path, name: str, seed: int) -> No
 def test_a_quick_audit_agrees_with_the_audit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without the bounds for small plans, for pairs, and over all worlds: it does not know them."""
     with_none = {
-        "with_chords": lambda design, lower, upper: lower,
+        "with_lines": lambda design, lower, upper: lower,
         "with_pairs": lambda design, lower, upper: lower,
         "with_small_worlds": lambda design, *ends: ends,
     }

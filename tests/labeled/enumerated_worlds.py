@@ -13,6 +13,14 @@ from sightline.labeled.unit_design import Design, RowNoise, UnitPrior
 from sightline.labeled.units import Units
 
 
+def _log_likelihoods(answers: np.ndarray, seen: np.ndarray, laplace: np.ndarray) -> np.ndarray:
+    """Answers × worlds, up to a constant for every answer: numbers over their noise."""
+    fit = answers[:, ~laplace] @ seen[:, ~laplace].T - (seen[:, ~laplace] ** 2).sum(axis=1) / 2
+    for column in np.flatnonzero(laplace):
+        fit -= np.abs(answers[:, column, None] - seen[:, column])
+    return np.asarray(fit)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Few:
     """Rows with k values each: ``counted[number, row, value]``, noise by number; Laplace where it says so."""
@@ -58,8 +66,7 @@ class Few:
             noise = np.where(
                 law, generator.laplace(size=(250, law.size)), generator.standard_normal((250, law.size))
             )
-            away = (seen[truth] + noise)[:, None, :] - seen
-            fit = -np.where(law, np.abs(away), away**2 / 2).sum(axis=2)
+            fit = _log_likelihoods(seen[truth] + noise, seen, law)
             same = np.all(answers[truth][:, None, self.exact] == answers[:, self.exact], axis=2)
             fit = np.where(same, fit, -np.inf)
             chances = np.exp(fit - fit.max(axis=1, keepdims=True))
@@ -78,8 +85,7 @@ class Few:
         )
         second, means = 0.0, []
         for some in np.array_split(np.arange(draws), max(1, draws * answers.size // 10_000_000)):
-            away = (seen[truth[some]] + noise[some])[:, None, :] - seen
-            fit = -np.where(law, np.abs(away), away**2 / 2).sum(axis=2)
+            fit = _log_likelihoods(seen[truth[some]] + noise[some], seen, law)
             chances = np.exp(fit - fit.max(axis=1, keepdims=True))
             chances /= chances.sum(axis=1, keepdims=True)
             second += chances.sum(axis=0) / draws

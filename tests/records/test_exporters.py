@@ -353,6 +353,23 @@ def _tumult(*steps: Any, protected: str = "SymmetricDifference", most: int = 1) 
     return _module("tumult")._record("total", query, budget, session, "home")
 
 
+def test_counts_that_tumult_suppresses_are_taken_as_published() -> None:
+    counts = _node("GroupByCount", child=_node("PrivateSource"), groupby_keys=(), output_column="n")
+    noise = [{"noise_mechanism": SimpleNamespace(name="GEOMETRIC"), "noise_parameter": 2.0}]
+    accountant = SimpleNamespace(
+        input_metric=SimpleNamespace(key_to_metric={"homes": _node("SymmetricDifference")}), d_in={"homes": 1}
+    )
+    session = SimpleNamespace(_noise_info=lambda *_: noise, _accountant=accountant)
+    budget = SimpleNamespace(epsilon=0.5)
+    suppressed = _node("SuppressAggregates", child=counts, column="n", threshold=10.0)
+    found = [
+        _module("tumult")._record("n", SimpleNamespace(_query_expr=one), budget, session, None)
+        for one in (counts, suppressed)
+    ]
+    assert found[0] == found[1]
+    assert found[0]["release"]["sql"] == 'SELECT COUNT(*) AS "n" FROM data'
+
+
 def test_the_steps_before_a_sum_by_tumult_keep_their_order() -> None:
     made = _tumult(
         ("Filter", "feeder <> 'd' AND home IN ('h1', 'h2')"),

@@ -350,6 +350,39 @@ class TestCommands:
         (folder / "plan.toml").write_text(text.replace("[limits]", '[limits]\naccept = ["hidden_by_noise"]'))
         assert "PASSED" in _audited(capsys)
 
+    def test_people_with_several_rows_behind_discrete_noise(
+        self, folder: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        """As OpenDP and Tumult publish integer columns."""
+        rows = "\n".join(f"h{i % 20},{'abcd'[i % 4]},{i * 977 % 9001}" for i in range(40))
+        (folder / "homes.csv").write_text(f"home,feeder,watts\n{rows}\n")
+        for law in ("discrete-gaussian", "geometric"):
+            content = _changed("release.noise", {"law": law, "stddev": 15588.457})
+            content["release"] = {
+                name: one
+                for name, one in content["release"].items()
+                if name not in ("withhold", "hidden_by_noise")
+            }
+            content["data"] |= {"max_rows_per_record": 2, "values": "independent"}
+            (folder / "by_feeder.json").write_text(json.dumps(content))
+            options = ["--from-records", "by*.json", "--out", "plan.toml", "--force"]
+            assert main(["init", "homes.csv", *options]) == 0
+            capsys.readouterr()
+            assert "PASSED" in _audited(capsys)
+
+    def test_check_reads_the_query(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        for sql, good in (
+            ("SELECT feeder, SUM(watts) FROM data GROUP BY feeder", True),
+            ("SELECT SUM(watts) FROM data WHERE feeder ~ 'a'", True),  # of some engine
+            ("SELECT SUM(watts FROM data", False),
+            ("DROP TABLE data", False),
+            ("SELECT 1; SELECT 2", False),
+        ):
+            (folder / "one.json").write_text(json.dumps(_changed("release.sql", sql)))
+            assert main(["check", "one.json"]) == (0 if good else 1)
+            shown = capsys.readouterr()
+            assert good or ("one.json: release.sql: " in shown.err and shown.err.count("\n") == 1)
+
     def test_one_line_for_every_mistake(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
         (folder / "bad.json").write_text(json.dumps(_changed("about.engin", "x")))
         assert main(["check", "bad.json"]) == 1

@@ -20,7 +20,8 @@ from sightline.arrays import FloatArray, IndexArray
 from sightline.errors import InvalidInput
 from sightline.labeled.asked_units import AskedUnits, Decided
 from sightline.labeled.dense_units import TableUnits
-from sightline.labeled.other_units import among_alike, swap_bounds, with_alike, with_chords
+from sightline.labeled.lines import with_lines
+from sightline.labeled.other_units import among_alike, swap_bounds, with_alike
 from sightline.labeled.pairs import with_pairs
 from sightline.labeled.route_cost import chosen_route
 from sightline.labeled.row_products import InformationRange, ProductSums, RowProducts
@@ -227,7 +228,7 @@ def exposure_of(design: Design, brackets: UnitBrackets, *, alone: bool = True) -
                 for name in ("lower", "upper", "error"):
                     passed[name][coarse[one_column]] = again[name]
         if alone:
-            passed["lower"] = with_chords(design, passed["lower"], passed["upper"])
+            passed["lower"] = with_lines(design, passed["lower"], passed["upper"])
     return UnitExposure(
         design=design,
         solver=solver,

@@ -1,14 +1,5 @@
 r"""Lower ends that need the columns of other units, too: of small designs alone.
 
-**One line.** Every direction d with :math:`d_j = 1` and :math:`|d_k| \le 1` gives a bound for uniform values
-(:mod:`sightline.labeled.bounds.chord`). A good one changes the releases little and moves few others, since
-each of them shortens the chord: the minimum of
-
-.. math:: \tfrac12 d^\top G d + \mu \sum_{k \ne j} |d_k|
-
-for some penalties :math:`\mu`. Each is found as a sequence of weighted least squares, in which the last
-:math:`|d_k|` become weights. The best bound counts. How good a minimum is does not matter for its truth.
-
 **A line to those in the same exact numbers.** Let the rows :math:`K` be in exactly the exact numbers that
 row j is in, as often as j. Row j rises and all m of K fall by 1/m of it: no exact number changes, and numbers
 with noise see the move. Every choice of K gives a bound; the rows that noise tells apart least come first. A
@@ -28,17 +19,8 @@ from sightline.labeled.bounds.priors import UniformPrior
 from sightline.labeled.bounds.scalar_risk import MARGIN
 from sightline.labeled.unit_design import Design, RowNoise
 from sightline.labeled.units import BoolArray, Units, UnitStore
-from sightline.numerics.residuals import gamma
 
-_MOST_KINDS = 2_000  # of which columns are fetched
-# Chords: designs of up to so many columns, and so many entries. Of each, the columns with the widest
-# brackets. Tuned so that an audit of 18 records spends less than a quarter of its time here.
-_MOST_GROUPS, _MOST_CHORD_ENTRIES, _MOST_CHOSEN = 40, 20_000, 32
-_WIDE = 1.05  # brackets narrower than that are left alone
-# Penalties for a domain of width 1. A small one finds the shortest change that hardly changes a release.
-_PENALTIES = np.array([0.1, 1.0, 5.0])
-_STEPS, _NOTHING = 12, 0.02
-_SHARPEST = 1e7  # columns over the noise
+MOST_KINDS = 2_000  # of which columns are fetched
 # Swaps: columns, and rows × columns, of designs that are looked at; sets K that are tried for a column.
 _MOST_COLUMNS, _MOST_ENTRIES, _MOST_CHOICES = 1_000, 1_000_000, 8
 _ROUNDING = 1e-9  # of an information: far more than the sums of its squares can lose
@@ -52,6 +34,7 @@ class DistinctColumns:
 
     entries: FloatArray  # rows × columns
     counts: FloatArray
+    group: IndexArray  # the column of every column of a kind
     column: IndexArray  # of every kind, that of its first row
     single: BoolArray  # kinds that are one row
 
@@ -66,6 +49,7 @@ class DistinctColumns:
         return cls(
             entries=entries[:-1],
             counts=np.asarray(np.bincount(group, numbers), dtype=np.float64),
+            group=group,
             column=group[units.starts[:-1]],
             single=(np.diff(units.starts) == 1) & (units.times[units.starts[:-1]] == 1),
         )
@@ -82,107 +66,13 @@ def with_alike(units: UnitStore, noise: RowNoise, lower: FloatArray, upper: Floa
     return np.minimum(np.maximum(lower, among), upper)
 
 
-def with_chords(design: Design, lower: FloatArray, upper: FloatArray) -> FloatArray:
-    """Lower ends of units of one row, improved by lines through the rows where brackets are wide."""
-    prior, number = design.prior.target, len(design.units)
-    if design.prior.categories > 1 or not isinstance(prior, UniformPrior) or not 0 < number <= _MOST_KINDS:
-        return lower
-    units = design.units.choose(np.arange(number))
-    if np.diff(units.starts).min() > 1:  # nobody is one row
-        return lower
-    columns = DistinctColumns.of(units)
-    rows, groups = columns.entries.shape
-    if groups > _MOST_GROUPS or rows * groups > _MOST_CHORD_ENTRIES:
-        return lower
-    # The columns that some unit is one row of; several units of one column have the same bracket.
-    low, high = np.ones((2, groups))
-    low[columns.column[columns.single]] = lower[columns.single, 0] / design.noise.share
-    high[columns.column[columns.single]] = upper[columns.single, 0]
-    wide = np.flatnonzero(high > _WIDE * low)
-    chosen = wide[np.argsort(low[wide] / high[wide], kind="stable")][:_MOST_CHOSEN]
-    if not chosen.size:
-        return lower
-    whitened = design.noise.white(columns.entries) * prior.width
-    directions = _directions(whitened, columns.counts, chosen)
-    if directions is None:
-        return lower
-    targets = np.repeat(chosen, _PENALTIES.size)
-    bounds = _chord_bounds(columns, design.noise, targets, directions.reshape(-1, groups), prior)
-    best = np.zeros(groups)
-    best[chosen] = bounds.reshape(chosen.size, -1).max(axis=1)
-    improved = np.minimum(best / prior.variance, high)[columns.column] * design.noise.share
-    return np.where(columns.single[:, None], np.maximum(lower, improved[:, None]), lower)
-
-
-def _directions(whitened: FloatArray, counts: FloatArray, chosen: IndexArray) -> FloatArray | None:
-    """For each chosen column some directions: how a row of every column moves with one of its own.
-
-    ``None`` where least squares find none: with hardly any noise.
-    """
-    size = counts.size
-    if not float(np.max(np.abs(whitened))) < _SHARPEST:
-        return None
-    G = whitened.T @ whitened
-    others = np.repeat(counts[None], chosen.size, axis=0)
-    others[np.arange(chosen.size), chosen] -= 1
-    # Columns without others are held still by a weight that is larger than all information.
-    alone = others == 0
-    others = np.where(alone, 1.0, others)[:, None, :]
-    held = np.where(alone, 1e12 * float(np.trace(G)), 0.0)[:, None, :]
-    target = np.repeat(-G[chosen][:, None, :], _PENALTIES.size, axis=1)[..., None]
-    d = np.ones((chosen.size, _PENALTIES.size, size))
-    for _ in range(_STEPS):
-        weights = _PENALTIES[:, None] / (np.abs(d) + _NOTHING) + held
-        matrix = np.repeat(G[None, None], chosen.size, axis=0).repeat(_PENALTIES.size, axis=1)
-        matrix[..., np.arange(size), np.arange(size)] += weights / others
-        try:
-            d = np.clip(np.linalg.solve(matrix, target)[..., 0] / others, -1.0, 1.0)
-        except np.linalg.LinAlgError:  # singular, to rounding
-            return None
-    return np.where(alone[:, None, :], 0.0, d)
-
-
-def _chord_bounds(
-    columns: DistinctColumns,
-    noise: RowNoise,
-    targets: IndexArray,
-    directions: FloatArray,
-    prior: UniformPrior,
-) -> FloatArray:
-    """The bounds for a row of each target column, whose own entry of d is how the others of it move."""
-    entries, counts = columns.entries, columns.counts
-    others = np.repeat(counts[None], targets.size, axis=0)
-    others[np.arange(targets.size), targets] -= 1
-    order = np.argsort(-np.abs(directions), axis=1, kind="stable")
-    few = np.cumsum(np.take_along_axis(others, order, axis=1), axis=1) <= MOST_MOVED
-    kept = np.zeros(others.shape, dtype=np.bool_)
-    np.put_along_axis(kept, order, few, axis=1)
-    moves, others = np.where(kept, directions, 0.0), np.where(kept & (directions != 0), others, 0.0)
-    moved = entries[:, targets] + entries @ (others * moves).T
-    size = np.abs(entries[:, targets]) + np.abs(entries) @ (others * np.abs(moves)).T
-    # Rounding counts as if it added information: that of the sum, then that of the form.
-    roundings = counts.size + 8 + 2 * len(entries)
-    if not noise.shared:
-        white = np.sqrt(noise.information)[:, None]
-        length = np.linalg.norm(white * moved, axis=0)
-        seen = (length + gamma(roundings) * np.linalg.norm(white * size, axis=0)) ** 2
-    else:
-        form = noise.precision
-        if not form.error < 1:
-            return np.zeros(targets.size)
-        seen = np.sum(moved * (form.matrix[:-1, :-1] @ moved), axis=0) / (1 - form.error)
-        seen = seen + 4 * gamma(roundings + form.roundings) * (form.root[:-1] @ size) ** 2
-    gaussian = not noise.laplace.any()
-    return prior.width**2 * chord_bounds(np.abs(moves), others, seen * prior.width**2, gaussian=gaussian)
-
-
 def swap_bounds(design: Design) -> FloatArray:
     """At most the remaining uncertainty of every kind, by its first row; 0 where nothing is shown."""
     prior, number = design.prior.target, len(design.units)
     if (
         design.prior.categories > 1
         or not isinstance(prior, UniformPrior)
-        or number > _MOST_KINDS
+        or number > MOST_KINDS
         or design.noise.shared
     ):
         return np.zeros(number)

@@ -29,8 +29,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
-from sightline.arrays import FloatArray, IndexArray
+from sightline.arrays import FloatArray, IndexArray, distinct_lines
 from sightline.labeled.bounds.coin import CoinPrior
 from sightline.labeled.bounds.priors import TwoPointPrior
 from sightline.labeled.bounds.scalar_risk import MARGIN, two_point_table
@@ -39,15 +40,19 @@ from sightline.labeled.units import BoolArray, Units, WholeArray
 from sightline.numerics.residuals import gamma
 from sightline.progress import reported
 
-_WIDE = 1.05  # brackets narrower than that are left alone
+# Brackets narrower than that are left alone, and no other is made narrower: so an end that more noise leaves
+# alone is no lower than one that was improved before.
+_WIDE = 1.01
 # Every two kinds of rows are compared in designs of so many kinds, and so many entries: 0.1 s.
 _MOST_COMPARED, _MOST_ENTRIES = 1_000, 1_000_000
 _NEAREST = 64  # sets of one row that are looked at: with more, 1/(1 + A) hardly changes
 # In larger ones so many kinds are sorted, for each set of slots again: 4 million take a second. Pairs of
 # slots are chosen by comparing so many kinds with so many.
 _MOST_SORTED, _SAMPLED = 4e6, (200, 2_000)
-# Rectangles that are looked for of one kind of row, in designs of so many kinds × pairs of slots.
-_MOST_RECTANGLES, _MOST_CROSSED = 12, 100_000
+# Rectangles that are looked for of one kind of row, in designs of so many kinds × pairs of slots. In those
+# with so many pairs of kinds × pairs of slots none is missed, which takes up to 0.3 s; in larger ones those
+# that are met first count.
+_MOST_RECTANGLES, _MOST_CROSSED, _MOST_FLOWS = 12, 100_000, 2_000_000
 _MOST_TABLE = 1 << 16  # kinds that are listed for this if they are columns of a dense table
 _ROUNDING = 1e-9  # of the sums below: far more than they lose
 
@@ -64,23 +69,27 @@ def with_pairs(design: Design, lower: FloatArray, upper: FloatArray) -> FloatArr
         units = units.choose(np.arange(len(units)))
     rows = RowKinds.of(units)
     wide = np.any(upper > _WIDE * lower, axis=1) & rows.single
-    targets = np.unique(rows.kind[wide])
+    targets = np.flatnonzero(np.bincount(rows.kind[wide], minlength=rows.counts.size))
     if not targets.size:
         return lower
     k = prior.categories
     best = np.zeros((rows.counts.size, max(k, 1)))
     if k == 1:
-        best[targets, 0] = _Coins(rows=rows, noise=design.noise, width=prior.target.width).bounds(targets)
+        least = np.full(rows.counts.size, np.inf)
+        np.minimum.at(least, rows.kind[wide], lower[wide, 0] / design.noise.share)
+        coins = _Coins(rows=rows, noise=design.noise, width=prior.target.width)
+        best[targets, 0] = coins.bounds(targets, least[targets])
     else:
         # Of a row that is not of category a tell which category b it has, else a b that is drawn.
         two = list(itertools.combinations(range(k), 2))
         for a, b in reported(two, "telling one category from another"):
             groups = design.made.setdefault("groups", {})
             coins = _Coins(rows=rows, noise=design.noise, categories=k, two=(a, b), groups=groups)
-            found = np.maximum(coins.bounds(targets), coins.alone(targets)) / (k - 1)
+            nothing = np.zeros(targets.size)
+            found = np.maximum(coins.bounds(targets, nothing), coins.alone(targets)) / (k - 1)
             best[targets, a] += found
             best[targets, b] += found
-    improved = np.minimum(best[rows.kind] * design.noise.share, upper)
+    improved = np.minimum(best[rows.kind] * design.noise.share, upper / _WIDE)
     return np.where(rows.single[:, None], np.maximum(lower, improved), lower)
 
 
@@ -146,19 +155,29 @@ class _Coins:
         entries = self.rows.numbers * self.rows.counts.size
         return self.rows.counts.size <= _MOST_COMPARED and entries <= _MOST_ENTRIES
 
-    def bounds(self, targets: IndexArray) -> FloatArray:
-        """At most the share that remains of a row of each of some kinds."""
+    def bounds(self, targets: IndexArray, known: FloatArray) -> FloatArray:
+        """At most the share that remains of a row of each of some kinds, where more may than is known."""
         others = self.rows.counts[targets] - 1
         if self._small:
             found = self._compared(targets)
         elif not self.noise.shared:
-            found = self._by_sorting(targets)
+            # A bound is below a mean of what rows alike leave, which is known, and of the risks of its sets.
+            information = self._sizes(np.arange(self.rows.counts.size))
+            apart = (information[targets] + information.min(axis=0)).min(axis=1)
+            more = np.flatnonzero(_risk(apart) > known)
+            found = np.zeros(targets.size)
+            if more.size:
+                found[more] = self._by_sorting(targets[more], information)
         else:
             found = others * self.active / (2 + (others - 1) * self.active)
         if not self.noise.shared or self._small:
-            hidden = np.stack([others, self._rectangles(targets)], axis=1)
+            hidden = np.stack([others, np.full(targets.size, float(_MOST_RECTANGLES))], axis=1)
             chances = np.array([self.active, 2.0 * self.categories**-3.0])
             chances = np.broadcast_to(chances, hidden.shape)
+            some = np.flatnonzero(_best(np.ones_like(hidden), hidden, chances) > known)
+            hidden[:, 1] = 0.0
+            if some.size:
+                hidden[some, 1] = self._rectangles(targets[some])
             found = np.maximum(found, _best(np.ones_like(hidden), hidden, chances))
         return found * (1 - MARGIN - _ROUNDING)
 
@@ -221,19 +240,16 @@ class _Coins:
     @cached_property
     def _keys(self) -> WholeArray:
         """Kinds × slots: a number that two kinds share iff they are in the same cells of the two columns."""
-        columns = self.two or (0,)
+        columns = list(self.two or (0,))
+        cells, weights = self.rows.rows[:, columns], self.rows.weights
+        if len(columns) == 1 and weights is None:
+            return np.asarray(cells[:, 0], dtype=np.int32)
         keys = []
-        for slot in range(self.rows.rows.shape[2]):
-            parts: list[NDArray[Any]] = [
-                self.rows.rows[:, column, slot].astype(np.int64) for column in columns
-            ]
-            if self.rows.weights is not None:
-                parts += [self.rows.weights[:, column, slot] for column in columns]
-                keys.append(np.unique(np.stack(parts, axis=1), axis=0, return_inverse=True)[1].ravel())
-            else:  # one number for two, which are at most as many as there are numbers
-                both = parts[0] * (self.rows.numbers + 1) + parts[1] if len(parts) == 2 else parts[0]
-                keys.append(np.unique(both, return_inverse=True)[1].ravel())
-        return np.stack(keys, axis=1)
+        for slot in range(cells.shape[2]):
+            parts = [cells[:, :, slot].astype(np.float64)]
+            parts += [] if weights is None else [weights[:, columns, slot]]
+            keys.append(distinct_lines(np.concatenate(parts, axis=1))[1])
+        return np.stack(keys, axis=1).astype(np.int32)
 
     def _sizes(self, kinds: IndexArray) -> FloatArray:
         """Kinds × slots: the information of the cells of a row; the difference of two has no more than both.
@@ -267,10 +283,9 @@ class _Coins:
                 signs[int((sign < 0) != (place == 1)), own[there]] = True
         return 2.0 if np.any(signs[:, :-1].all(axis=0)) else 1.0
 
-    def _by_sorting(self, targets: IndexArray) -> FloatArray:
+    def _by_sorting(self, targets: IndexArray, information: FloatArray) -> FloatArray:
         """Sets of one row that differs from the target in some slots exactly, counted by sorting."""
         keys, counts = self._keys, self.rows.counts
-        information = self._sizes(np.arange(len(keys)))
         agreeing: dict[frozenset[int], FloatArray] = {frozenset(): counts[targets]}
         risks, numbers = [np.ones(targets.size)], [counts[targets] - 1]
         hashed = _mixed(keys)
@@ -320,6 +335,10 @@ class _Coins:
         found = np.zeros(targets.size)
         if width < 2 or kinds * width**2 > 2 * _MOST_CROSSED or not _MOST_RECTANGLES:
             return found
+        if kinds**2 * width**2 <= 2 * _MOST_FLOWS:
+            pairs = itertools.combinations(range(width), 2)
+            flows = [_disjoint_rectangles(keys, counts, targets, pair) for pair in pairs]
+            return np.asarray(np.max(flows, axis=0))
         whole = _mixed(keys).sum(axis=1)
         order = np.argsort(whole, kind="stable")
         for x, y in itertools.combinations(range(width), 2):
@@ -375,7 +394,7 @@ def _largest(group: IndexArray, values: FloatArray) -> FloatArray:
 def _mixed(keys: WholeArray) -> WholeArray:
     """A number for every entry; the sums of lines that are equal are equal."""
     factors = np.random.default_rng(1).integers(1, 1 << 62, size=keys.shape[1]) | 1
-    mixed = (keys + 1) * np.int64(0x9E3779B97F4A7C1)
+    mixed = (keys.astype(np.int64) + 1) * np.int64(0x9E3779B97F4A7C1)
     return np.asarray((mixed ^ (mixed >> np.int64(31))) * factors)
 
 
@@ -383,16 +402,57 @@ def _groups(keys: WholeArray, mixed: WholeArray, without: frozenset[int]) -> Ind
     """For every line a number that lines share which are equal but for some slots."""
     kept = [slot for slot in range(keys.shape[1]) if slot not in without]
     hashed = mixed[:, kept].sum(axis=1)
-    order = np.argsort(hashed, kind="stable")
-    ordered = hashed[order]
+    order = np.argsort(hashed)
+    ordered, lines = hashed[order], keys[order]
     new = ordered[1:] != ordered[:-1]
-    for slot in kept:
-        own = keys[order, slot]
-        if np.any(~new & (own[1:] != own[:-1])):  # two lines with one hash: sort the lines
-            return np.asarray(np.unique(keys[:, kept], axis=0, return_inverse=True)[1].ravel())
+    same = np.flatnonzero(~new)
+    if np.any(lines[same + 1][:, kept] != lines[same][:, kept]):  # two lines with one hash
+        return distinct_lines(keys[:, kept])[1]
     group = np.empty(len(keys), dtype=np.intp)
     group[order] = np.concatenate([[0], np.cumsum(new)])
     return group
+
+
+def _disjoint_rectangles(
+    keys: WholeArray, counts: FloatArray, targets: IndexArray, slots: tuple[int, int]
+) -> FloatArray:
+    """How many disjoint rectangles every target is in, up to a limit: the most there are.
+
+    A flow from the cells X' of rows (X', Y) to the cells Y' of rows (X, Y') through the corners (X', Y'), as
+    much as there are rows of each. Cells that are merged, as those that no number is told from, lower no
+    flow but that of rows which become the target's own kind.
+    """
+    x, y = slots
+    group = _groups(keys, _mixed(keys), frozenset(slots))
+    order = np.argsort(group, kind="stable")
+    starts = np.searchsorted(group[order], np.arange(int(group.max()) + 2))
+    own = group[targets]
+    sizes = starts[own + 1] - starts[own]
+    target = np.repeat(np.arange(targets.size), sizes)
+    within = np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    other = order[starts[own][target] + within]
+    same_x, same_y = (keys[other, slot] == keys[targets[target], slot] for slot in (x, y))
+    size = int(keys.max()) + 1
+    # Nodes: a source, the targets, their cells X', their cells Y', a sink.
+    left = 1 + targets.size + target * size + keys[other, x]
+    right = 1 + targets.size + (targets.size + target) * size + keys[other, y]
+    used, sink = counts[other], 1 + targets.size * (1 + 2 * size)
+    first, second, corner = same_y & ~same_x, same_x & ~same_y, ~same_x & ~same_y
+    every = np.arange(targets.size)
+    ends = [
+        (0 * every, 1 + every, np.full(targets.size, float(_MOST_RECTANGLES))),
+        (1 + target[first], left[first], used[first]),
+        (left[corner], right[corner], used[corner]),
+        (right[second], np.full(int(second.sum()), sink), used[second]),
+    ]
+    start, end, most = (np.concatenate(parts) for parts in zip(*ends, strict=True))
+    _, place = np.unique(np.concatenate([[0, sink], start, end]), return_inverse=True)
+    start, end = place[2 : 2 + start.size], place[2 + start.size :]
+    capacity = np.minimum(most, _MOST_RECTANGLES).astype(np.int32)
+    nodes = int(place.max()) + 1
+    graph = sparse.csr_array((capacity, (start, end)), shape=(nodes, nodes))
+    flow = sparse.csgraph.maximum_flow(graph, int(place[0]), int(place[1])).flow
+    return np.asarray(flow[[int(place[0])]].toarray()[0, end[: targets.size]], dtype=np.float64)
 
 
 def _partners(keys: WholeArray, counts: FloatArray, targets: IndexArray, slot: int) -> IndexArray:

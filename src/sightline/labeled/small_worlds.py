@@ -16,9 +16,12 @@ other row of the person shows that it is at least :math:`\rho_i e_i e_i^\top`, a
 least eigenvalue is at least :math:`1/\sum_i \rho_i^{-1}`.
 
 **The risk itself**, for independent Gaussian and Laplace noise: the mean over drawn answers of the posterior
-variance, which is computed from all worlds. It lies between the mean less and plus a margin that is wrong
-with a chance below :data:`WRONG` (empirical Bernstein: A. Maurer and M. Pontil, 2009). The draws have a fixed
-seed.
+variance, which is computed from all states: how many rows of each kind have each value. Rows of a kind are
+alike, so that a state stands for all its worlds. The risk lies between the mean less and plus a margin that
+is wrong with a chance below :data:`WRONG` (empirical Bernstein: A. Maurer and M. Pontil, 2009). Of several
+rows the least eigenvalue of the mean matrix is at most its value at the true sharpest feature, which is one
+number, whatever it is: Bernstein's margin for one number below, with a variance of at most the range times
+the mean. The draws have a fixed seed.
 """
 
 from __future__ import annotations
@@ -33,7 +36,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from sightline.arrays import FloatArray, IndexArray
+from sightline.arrays import FloatArray, IndexArray, distinct_lines
 from sightline.labeled.bounds.coin import CoinPrior
 from sightline.labeled.bounds.priors import TwoPointPrior
 from sightline.labeled.bounds.scalar_risk import MARGIN, two_point_table
@@ -47,7 +50,9 @@ Places = list[int]  # rows of a component
 Ends = tuple[FloatArray, FloatArray]  # from below and from above, of every value that is asked
 WRONG = 1e-10  # the chance that a simulated margin is too small, for all of a design
 _MOST_KINDS = 20_000  # of rows in a design whose components are looked for
-_MOST_WORLDS = 1 << 14
+# Worlds of components that are matched, rows and states of those whose answers are drawn. Half a million
+# draws × states take 0.01 s: with more states the draws that are left say little.
+_MOST_WORLDS, _MOST_MEMBERS, _MOST_STATES = 1 << 14, 64, 6_000
 # Pairs of worlds that are compared in a design, and worlds × draws: each takes about 0.1 s.
 _MOST_PAIRED, _MOST_DRAWN = 2e7, 6e6
 _MOST_DRAWS, _FEWEST_DRAWS = 20_000, 1_000
@@ -55,7 +60,7 @@ _MOST_MOVED = (0, 3, 2)  # other rows in which two worlds differ, for one, two, 
 _MOST_DIRECTIONS = 400  # the nearest ones of a row and value
 _MOST_ROWS = 8  # of a unit
 _LEAST_RISK = 1e-6  # pairs that keep less are not worth while
-_WIDE = 1.02
+_WIDE = 1.001
 
 
 def with_small_worlds(design: Design, lower: FloatArray, upper: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -107,9 +112,15 @@ class _Listed:
 
     @cached_property
     def small(self) -> BoolArray:
-        """Kinds of rows in components with few worlds."""
-        people = np.bincount(self.component, self.rows.counts)
-        return np.asarray((people * math.log(self.values) <= math.log(_MOST_WORLDS) + 1e-9)[self.component])
+        """Kinds of rows in components with few worlds, or few rows and states."""
+        counts, k = self.rows.counts, self.values
+        people = np.bincount(self.component, counts)
+        logs, number = _log_factorials(_MOST_MEMBERS + k), np.minimum(counts, _MOST_MEMBERS).astype(np.intp)
+        ways = logs[number + k - 1] - logs[k - 1] - logs[number]
+        states = np.bincount(self.component, ways)
+        few = people * math.log(k) <= math.log(_MOST_WORLDS) + 1e-9
+        few |= (people <= _MOST_MEMBERS) & (states <= math.log(_MOST_STATES) + 1e-9)
+        return np.asarray(few[self.component])
 
     def block(self, units: Units, unit: int) -> Block:
         """The kinds of a unit's rows that are in some number; none where there are many, or many worlds."""
@@ -191,6 +202,34 @@ class _Worlds:
         return (self.table.shape[1],) * len(self.table)
 
     @cached_property
+    def worlds(self) -> int:
+        """How many there are."""
+        return math.prod(self.shape)
+
+    @cached_property
+    def kinds(self) -> tuple[IndexArray, IndexArray]:
+        """The first row of each kind of equal rows, and the kind of every row."""
+        return distinct_lines(self.table.reshape(len(self.table), -1))
+
+    @cached_property
+    def states(self) -> tuple[FloatArray, FloatArray, list[FloatArray]]:
+        """The exact numbers of every state, the logarithm of its chance, and how many of each kind hold what.
+
+        A state says how many rows of each kind have each value.
+        """
+        k, (first, kind) = self.table.shape[1], self.kinds
+        total, chance = np.zeros((1, self.table.shape[2])), np.zeros(1)
+        held: list[FloatArray] = []
+        logs = _log_factorials(len(self.table))
+        for row, number in zip(first, np.bincount(kind), strict=True):
+            ways = _ways(int(number), k)
+            own = logs[number] - logs[ways].sum(axis=1) - number * math.log(k)
+            total = (total[:, None, :] + ways @ self.table[row]).reshape(-1, total.shape[1])
+            held = [np.repeat(one, len(ways), axis=0) for one in held] + [np.tile(ways, (len(chance), 1))]
+            chance = (chance[:, None] + own).ravel()
+        return total, chance, held
+
+    @cached_property
     def answers(self) -> FloatArray:
         """Of every world the exact numbers."""
         total = np.zeros((1, self.table.shape[2]))
@@ -205,10 +244,12 @@ class _Worlds:
     def matched(self, targets: list[Places], work: float) -> list[FloatArray]:
         """The larger of the first two bounds, for every value of some rows; of a yes or no for one."""
         k = self.table.shape[1]
-        directions = min(_MOST_DIRECTIONS, int(work / (sum(map(len, targets)) * k * math.prod(self.shape))))
+        directions = min(_MOST_DIRECTIONS, int(work / (sum(map(len, targets)) * k * self.worlds)))
         found = []
+        asked = range(k if k > 2 else 1)
+        if self.worlds > _MOST_WORLDS:
+            return [np.zeros(len(asked)) for _ in targets]
         for rows in targets:
-            asked = range(k if k > 2 else 1)
             best = self._exactly(rows)[: len(asked)]
             if directions:
                 each = np.array([[self._matching(row, a, directions, rows) for a in asked] for row in rows])
@@ -339,19 +380,29 @@ class _Worlds:
         """What is left of every value of some rows, in the feature that is seen best, by simulation."""
         k = self.table.shape[1]
         asked = k if k > 2 else 1
-        draws = min(_MOST_DRAWS, int(work / math.prod(self.shape)))
+        (answers, _, counts), kind = self.states, self.kinds[1]
+        draws = min(_MOST_DRAWS, int(work / len(answers)))
         laws = np.all(self.noise.laplace <= 1) and self.noise.share == 1
+        exactly = self.table[:, :, self.noise.exact]
+        laws = laws and bool(np.all(exactly == np.rint(exactly)))  # equal sums are equal numbers
         if draws < _FEWEST_DRAWS or not laws:
             return [(np.zeros(asked), np.ones(asked))] * len(targets)
-        # One margin for every entry of the covariance of every value of some rows, from both sides.
-        level = math.log(4 * asked * sum(len(rows) ** 2 for rows in targets) / wrong)
-        held = [np.eye(k)[:asked, self.value(row)] for row in range(len(self.table))]
+        # One margin for every entry of the covariance of every value of some rows, from both sides; and one
+        # for the least feature from below.
+        level = math.log(6 * asked * sum(len(rows) ** 2 for rows in targets) / wrong)
+        number = np.bincount(kind)
+        held = [counts[own].T[:asked] / number[own] for own in kind]
         sums = [np.zeros((2, asked, len(rows), len(rows))) for rows in targets]
         for posterior in self._posteriors(draws):
             mean = [posterior @ own.T for own in held]
             for total, rows in zip(sums, targets, strict=True):
                 for (i, one), (j, other) in itertools.product(enumerate(rows), repeat=2):
-                    both = mean[one] if i == j else posterior @ (held[one] * held[other]).T
+                    if i == j:
+                        both = mean[one]
+                    else:  # of two rows of a kind the second one is among the others
+                        alike = kind[one] == kind[other]
+                        second = (held[other] * number[kind[other]] - alike) / (number[kind[other]] - alike)
+                        both = posterior @ (held[one] * second).T
                     left = (both - mean[one] * mean[other]) * (k**2 / (k - 1))
                     total[:, :, i, j] += left.sum(axis=0), (left**2).sum(axis=0)
         found, most = [], k**2 / (k - 1) / 4
@@ -361,7 +412,8 @@ class _Worlds:
             margin = np.sqrt(2 * spread * level / draws) + ranges * 7 * level / (3 * (draws - 1))
             off = np.linalg.eigvalsh((margin + margin.swapaxes(1, 2)) / 2)[:, -1]
             least = np.linalg.eigvalsh(mean_left)[:, 0]
-            found.append((np.maximum(least - off, 0.0), np.minimum(least + off, 1.0)))
+            low = np.maximum(least - off, _mean_at_least(least, most * len(spread[0]), level / draws))
+            found.append((np.maximum(low, 0.0), np.minimum(least + off, 1.0)))
         return found
 
     def _posteriors(self, draws: int) -> Iterator[FloatArray]:
@@ -369,15 +421,17 @@ class _Worlds:
         generator = np.random.default_rng(0)
         scales = np.where(self.noise.exact, np.inf, self.noise.information) ** -0.5
         laplace = self.noise.laplace > 0
-        exact = np.unique(self.answers[:, self.noise.exact], axis=0, return_inverse=True)[1].ravel()
+        every, chance, _ = self.states
+        exact = np.unique(every[:, self.noise.exact], axis=0, return_inverse=True)[1].ravel()
         noisy = ~self.noise.exact
-        seen = self.answers[:, noisy] / scales[noisy]
+        seen = every[:, noisy] / scales[noisy]
         gaussian = seen[:, ~laplace[noisy]]
-        size = np.sum(gaussian**2, axis=1) / 2
+        size = np.sum(gaussian**2, axis=1) / 2 - chance
         together = max(1, (1 << 20) // max(1, len(seen) * (1 + int(laplace.sum()))))
+        below = np.cumsum(np.exp(chance))[:-1]
         for start in range(0, draws, together):
             number = min(together, draws - start)
-            truth = generator.integers(0, len(seen), number)
+            truth = np.searchsorted(below, generator.random(number))
             answers = seen[truth] + np.where(
                 laplace[noisy],
                 generator.laplace(size=(number, seen.shape[1])),
@@ -391,6 +445,33 @@ class _Worlds:
             chances = np.exp(fit)
             chances /= chances.sum(axis=1, keepdims=True)
             yield chances
+
+
+def _log_factorials(most: int) -> FloatArray:
+    """Of 0, 1, … (importing scipy.special takes longer than a small audit)."""
+    return np.concatenate([[0.0], np.cumsum(np.log(np.arange(1, most + 1)))])
+
+
+def _ways(number: int, values: int) -> IndexArray:
+    """How many of some rows may have each value: bars between the rows.
+
+    >>> _ways(2, 2).tolist()
+    [[0, 2], [1, 1], [2, 0]]
+    """
+    bars = np.array(list(itertools.combinations(range(number + values - 1), values - 1)))
+    ends = np.pad(bars, ((0, 0), (1, 0)), constant_values=-1)
+    ends = np.pad(ends, ((0, 0), (0, 1)), constant_values=number + values - 1)
+    return np.diff(ends, axis=1) - 1
+
+
+def _mean_at_least(drawn: FloatArray, most: float, level: float) -> FloatArray:
+    r"""At most the mean :math:`\mu` of a number from 0 to ``most``, from a mean over draws that is no less.
+
+    :math:`\bar x \le \mu + \sqrt{2 \mu m \ell} + m\ell/3` but for the chance :math:`e^{-n \ell}`, by
+    Bernstein's inequality.
+    """
+    over, root = np.maximum(drawn - most * level / 3, 0.0), math.sqrt(2 * most * level)
+    return np.asarray(((np.sqrt(root**2 + 4 * over) - root) / 2) ** 2)
 
 
 def _places(members: IndexArray, part: Block) -> Places:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from sightline import MembershipDesign
-from sightline.labeled import other_units
+from sightline.labeled import lines
 from sightline.labeled.bounds.chord import MOST_MOVED, chord_bound, chord_bounds
 from sightline.labeled.bounds.van_trees import uniform_bound
 from sightline.noise.laws import CorrelatedNoise, LaplaceNoise
@@ -136,7 +136,7 @@ def test_nested_groups_keep_more_than_the_other_bounds_say(
     noise = LaplaceNoise(scales=np.full(len(rows), 0.05)) if laplace else np.full(len(rows), 0.05)
     design = MembershipDesign(rows, noise=noise, readout="sum")
     found = design.exposures(domain=(0, 1))
-    monkeypatch.setattr(other_units, "_MOST_GROUPS", 0)
+    monkeypatch.setattr(lines, "_MOST_COLUMNS", 0)
     without = design.exposures(domain=(0, 1))
     assert np.array_equal(found.remaining_upper, without.remaining_upper)
     assert np.all(found.remaining_lower >= without.remaining_lower)
