@@ -9,12 +9,13 @@ from collections import Counter
 
 import numpy as np
 
-from sightline.labeled import panels, row_solver, units
+from sightline.labeled import panels, row_decisions, row_solver, units
 from tests.labeled.naive_panels import random_panel
 from tests.labeled.test_panels import ROUTES, check
 from tests.numbered_cases import check_cases
 
-_SETTINGS = ((units, "MANY_ROWS"), (row_solver, "MANY_ROWS"), (panels, "_SMALL"), (panels, "_BEST"))
+_MODULES = (units, row_solver, row_decisions)
+_SETTINGS = (*((module, "MANY_ROWS") for module in _MODULES), (panels, "_SMALL"), (panels, "_BEST"))
 
 
 def fuzz(seed: int, seconds: float) -> dict[str, int]:

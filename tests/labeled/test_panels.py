@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sightline.labeled import panels, row_solver, units
+from sightline.labeled import panels, row_decisions, row_solver, units
 from sightline.labeled.assessment import assess
 from sightline.labeled.bounds.target import Seen
+from sightline.labeled.row_integers import modular
 from sightline.labeled.row_products import RowProducts
 from sightline.labeled.unit_design import Design, RowNoise
 from tests.labeled.naive_panels import Panel, random_panel
@@ -23,7 +24,7 @@ ROUTES = {
 @pytest.fixture(params=ROUTES, ids=str)
 def route(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Every person with two columns is a panel, by each of the ways to its eigenvalue."""
-    for module in (units, row_solver):
+    for module in (units, row_solver, row_decisions):
         monkeypatch.setattr(module, "MANY_ROWS", 1)
     for name, value in ROUTES[request.param].items():
         monkeypatch.setattr(panels, name, value)
@@ -163,3 +164,25 @@ def test_sparse_rows_say_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def _sparsely(cls: type[RowProducts], store: object, prior: object, noise: RowNoise) -> RowProducts:
     return cls(prior=prior, noise=noise, dense=False)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_rows_without_common_persons_are_eliminated_without_changing_rank_or_forms(seed: int) -> None:
+    draw, prime = np.random.default_rng(seed), 2_147_483_647
+    hours = np.repeat(np.eye(9, dtype=np.int64), 3, axis=1)  # three rows of persons in each hour
+    coarse = draw.integers(0, 2, (3, 27))
+    coarse[2] = coarse[0] if seed % 2 else coarse[2]  # a row twice: the rank is one less
+    hours[4] *= seed != 3  # an hour that nobody is in
+    rows = np.concatenate([coarse[:2], hours, coarse[2:]])
+    table = rows @ rows.T
+    apart = row_decisions._without_common_persons(table)
+    assert apart.size >= 9
+    found = row_decisions._Eliminated.of(table, apart, prime)
+    assert found.rank == np.linalg.matrix_rank(rows)
+    regular = np.concatenate([rows[:1], rows[2:11]])[[0, *(place for place in range(1, 10) if place != 5)]]
+    table, image = regular @ regular.T, draw.integers(-2, 3, (len(regular), 2))
+    apart = row_decisions._without_common_persons(table)
+    told = row_decisions._Eliminated.of(table, apart, prime).forms(image)
+    expected = modular(image, prime).transpose() * modular(table, prime).solve(modular(image, prime))
+    assert apart.size
+    assert [entry % prime for entry in told] == [int(expected[place, place]) for place in range(2)]

@@ -175,6 +175,15 @@ def test_records_have_the_noun_of_their_column(column: str, expected: str) -> No
     assert ("(SEQN)" in about_line(result)) == (column == "SEQN")
 
 
+def test_of_a_group_with_long_names_of_columns_the_values_are_shown() -> None:
+    result = dashboard()
+    label = "AgeInYearsAtScreening 78, Gender Male"
+    odd = result.exposed[0].model_copy(update={"record": None, "label": label, "size": 1})
+    assert exposed_lines(result.model_copy(update={"exposed": (odd,)}))[0].startswith(
+        "AgeInYe… 78, Gender Male "
+    )
+
+
 def test_the_picture_of_a_total_is_as_wide_as_its_uncertainty() -> None:
     result = sl.audit(planned("stays", "hand"))
     shown = spans(result)

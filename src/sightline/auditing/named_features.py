@@ -27,7 +27,7 @@ def named_features(findings: Findings, found: LinearFindings, column: int) -> tu
     None where the secret is a category: its features are counts of each.
     """
     linear = found.linear
-    if linear.columns_of_unit > 1 or linear.rows_of_unit[column] == 1 or findings.streamed:
+    if linear.columns_of_unit > 1 or linear.rows_of_unit[column] == 1:
         return ()
     rows = PersonRows.of(found.exposure, column)
     named = [*_row(findings, found, rows, column), *_total(findings, found, rows, column)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from scipy import sparse
 from sightline.arrays import FloatArray, IndexArray
 from sightline.labeled.asked_units import AskedUnits, Decided
 from sightline.labeled.row_integers import RowIntegers, modular
-from sightline.labeled.units import MANY_ROWS, BoolArray
+from sightline.labeled.units import MANY_ROWS, BoolArray, WholeArray
 from sightline.numerics import exact_library as flint
 from sightline.numerics import integers as exact
 from sightline.numerics.residuals import gamma
@@ -133,17 +134,85 @@ def _decided_by_row(asked: AskedUnits, integers: RowIntegers, kept: IndexArray) 
     """
     k, count = len(asked.kernel), len(asked.kinds)
     directions, prime, M = np.zeros(count, dtype=np.intp), integers.prime(kept), integers.table
+    apart = _without_common_persons(M[np.ix_(kept, kept)])
     for unit in range(count):
-        others = M - asked.products(unit, integers)
-        directions[unit] = kept.size - int(modular(others[np.ix_(kept, kept)], prime).rank())
+        others = (M - asked.products(unit, integers))[np.ix_(kept, kept)]
+        directions[unit] = kept.size - _Eliminated.of(others, apart, prime).rank
     unit_of, column = np.divmod(np.arange(count * k), k)
     totals = asked.functional(unit_of, column)
-    b = asked.whole_images_of(totals, integers)[kept]
-    solved = integers.modular(kept, kept, prime).solve(modular(b, prime))
-    squares = asked.variances(totals)
-    yes = np.zeros(count * k, dtype=np.bool_)
-    for place in range(count * k):
-        line = zip(b[:, place].tolist(), range(kept.size), strict=True)
-        yes[place] = (squares[place] - sum(entry * int(solved[i, place]) for entry, i in line)) % prime == 0
+    b, squares = asked.whole_images_of(totals, integers)[kept], asked.variances(totals)
+    told = _Eliminated.of(M[np.ix_(kept, kept)], apart, prime).forms(b)
+    yes = np.array([(square - own) % prime == 0 for square, own in zip(squares, told, strict=True)])
     nothing = np.zeros(count, dtype=np.bool_)
     return Decided(directions=directions, identifiable=yes.reshape(count, k), undecided=nothing)
+
+
+def _without_common_persons(M: WholeArray) -> IndexArray:
+    """Rows of which no two have a person in common, such as the hours of a load curve; none if they are few.
+
+    M over them is a diagonal: to eliminate them costs no more than the products of the other rows.
+    """
+    pairs = M != 0
+    inside = np.zeros(len(M), dtype=np.bool_)
+    for row in np.argsort(np.count_nonzero(pairs, axis=1), kind="stable").tolist():
+        inside[row] = not np.any(pairs[row] & inside)
+    found = np.flatnonzero(inside)
+    return found if 2 * found.size > len(M) else found[:0]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Eliminated:
+    r"""A symmetric table modulo a prime, with a diagonal block D eliminated: rank and forms need the rest.
+
+    With the block C of the other rows and B between both, the rank is that of D and of
+    :math:`S = C - B^\top D^{-1} B`, and :math:`b^\top M^{-1} b = b_1^\top D^{-1} b_1 + r^\top S^{-1} r` with
+    :math:`r = b_2 - B^\top D^{-1} b_1`.
+    """
+
+    apart: IndexArray
+    rest: IndexArray
+    inverses: list[int]  # of D
+    between: Any  # B
+    left: Any  # S
+    prime: int
+
+    @classmethod
+    def of(cls, table: WholeArray, apart: IndexArray, prime: int) -> _Eliminated:
+        """``apart`` are rows of a diagonal block; those that are zero on it count as others."""
+        diagonal = [int(table[row, row]) % prime for row in apart.tolist()]
+        apart = apart[[entry != 0 for entry in diagonal]]
+        rest = np.delete(np.arange(len(table)), apart)
+        inverses = [pow(entry, -1, prime) for entry in diagonal if entry]
+        between, left = modular(table[np.ix_(apart, rest)], prime), modular(table[np.ix_(rest, rest)], prime)
+        if apart.size:
+            left -= between.transpose() * _scaled(table[np.ix_(apart, rest)], inverses, prime)
+        return cls(apart=apart, rest=rest, inverses=inverses, between=between, left=left, prime=prime)
+
+    @property
+    def rank(self) -> int:
+        return self.apart.size + (int(self.left.rank()) if self.rest.size else 0)
+
+    def forms(self, images: WholeArray) -> list[int]:
+        """bᵀM⁻¹b for columns b, if M is regular."""
+        own, prime = images[self.apart], self.prime
+        told = [
+            sum(int(entry) ** 2 * inverse for entry, inverse in zip(line, self.inverses, strict=True))
+            for line in own.T.tolist()
+        ]
+        if not self.rest.size:
+            return told
+        right = modular(images[self.rest], prime)
+        if self.apart.size:
+            right -= self.between.transpose() * _scaled(own, self.inverses, prime)
+        products = right.transpose() * self.left.solve(right)
+        return [entry + int(products[place, place]) for place, entry in enumerate(told)]
+
+
+def _scaled(table: WholeArray, factors: list[int], prime: int) -> Any:
+    """A table with each row times a factor, modulo a prime."""
+    entries = [
+        int(entry) * factor % prime
+        for line, factor in zip(table.tolist(), factors, strict=True)
+        for entry in line
+    ]
+    return flint.nmod_mat(*table.shape, entries, prime)

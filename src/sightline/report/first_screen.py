@@ -33,6 +33,7 @@ from sightline.report.wording import (
 
 MOST_LINES = 25  # of a screen: so many fit a terminal with the command above them
 _MOST_EXPOSED, _FEWEST_EXPOSED, _MOST_CHANGES, _MOST_OPEN = 5, 3, 3, 4
+_LONGEST_NAME = 24  # letters of who is exposed
 _MOST_RULES = 3
 _MOST_ODD, _MOST_PUBLIC = 2, 6
 _NARROWEST = 40  # characters of a line, below which nothing is cut
@@ -191,13 +192,22 @@ def exposed_lines(result: AuditResult) -> list[str]:
     for place, one in enumerate(result.exposed):
         first.setdefault(((one.category is not None) and (one.record or one.label)) or place, one)
     shown = list(first.values())[:_MOST_EXPOSED]
-    names = [short(_name(place, one), 24) for place, one in enumerate(shown, start=1)]
+    names = [_short_name(place, one) for place, one in enumerate(shown, start=1)]
     known = [known_to(one, result) for one in shown]
     wide = [max(map(len, texts), default=0) for texts in (names, known)]
     return [
         f"{name:{wide[0]}}  {left:{wide[1]}}  {combination(one)}"
         for name, left, one in zip(names, known, shown, strict=True)
     ]
+
+
+def _short_name(place: int, exposed: Exposed) -> str:
+    """A name in few letters; of a group, long names of columns are cut before its values."""
+    name = _name(place, exposed)
+    if exposed.record is None and len(name) > _LONGEST_NAME:
+        words = [word if len(word) <= 10 else f"{word[:7]}…" for word in name.split(" ")]
+        name = " ".join(words)
+    return short(name, _LONGEST_NAME)
 
 
 def combination(exposed: Exposed) -> str:

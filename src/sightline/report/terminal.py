@@ -231,7 +231,7 @@ def print_explanation(explanation: Explanation, screen: Console, *, full: bool =
         what = f"Signature {exposed.signature}"
         if exposed.rows > 1:
             feature = "" if exposed.feature is None else f", their {exposed.feature}"
-            what = f"All {exposed.rows} rows together{feature}"
+            what = f"All {exposed.rows:,} rows together{feature}"
         screen.print(f"[bold]{what}[/]{about}, {group}{remains}")
         for line in named_lines(exposed):
             screen.print("  ", one_line(line), sep="", markup=False, soft_wrap=True)

@@ -203,11 +203,13 @@ def describe_losses(result: AuditResult) -> str:
         if most - least <= 1e-9 * most
         else f"privacy losses range from epsilon = {number(least)} to {number(most)}"
     )
+    ends = [percent(one.remaining_uncertainty.upper) for one in (low, high)]
+    difference = " No budget shows this difference: it depends on who shares a group with whom."
+    leaves = f"is {ends[0]}" if ends[0] == ends[1] else f"ranges from {ends[0]} to {ends[1]}"
     return (
-        f"According to the accountant, {cost}; what the best linear attack leaves ranges from "
-        f"{percent(low.remaining_uncertainty.upper)} to {percent(high.remaining_uncertainty.upper)} of a "
-        "record's uncertainty. No budget shows this difference: it depends on who shares a group with whom. "
-        "A point is what that attack leaves; no attack leaves less than the lower end of the point's line."
+        f"According to the accountant, {cost}; what the best linear attack leaves {leaves} of a "
+        f"record's uncertainty.{difference * (ends[0] != ends[1])} A point is what that attack leaves; no "
+        "attack leaves less than the lower end of the point's line."
     )
 
 
