@@ -45,8 +45,11 @@ def compared(folder: Path, seed: int) -> dict[str, int]:
         table = month(folder, homes[here].tolist(), feeder[here].tolist(), watts[here].tolist())
         name = str(random.choice(list(QUERIES)))
         sql, noise = QUERIES[name]
-        release = {"noise_stddev": noise * random.uniform(0.5, 2), "times": int(random.integers(1, 4))}
-        happened["copies"] += release["times"] - 1
+        release = {
+            "noise_stddev": noise * random.uniform(0.5, 2),
+            "times": (times := int(random.integers(1, 4))),
+        }
+        happened["copies"] += times - 1
         decision, entry = ledger.add(
             {"name": name, "sql": sql.format(where=""), **release}, table=table, despite="a test", top=99
         )
