@@ -56,6 +56,8 @@ _MOST_WORLDS, _MOST_MEMBERS, _MOST_STATES = 1 << 14, 64, 6_000
 # Pairs of worlds that are compared in a design, and worlds × draws: each takes about 0.1 s.
 _MOST_PAIRED, _MOST_DRAWN = 2e7, 6e6
 _MOST_DRAWS, _FEWEST_DRAWS = 20_000, 1_000
+# A square of 1,000 units of noise loses 1e-10 in a product; 1e100 units apart is as far as any.
+_MOST_UNITS, _FAR = 1e3, 1e100
 _MOST_MOVED = (0, 3, 2)  # other rows in which two worlds differ, for one, two, and more values a row
 _MOST_DIRECTIONS = 400  # the nearest ones of a row and value
 _MOST_ROWS = 8  # of a unit
@@ -425,21 +427,25 @@ class _Worlds:
         exact = np.unique(every[:, self.noise.exact], axis=0, return_inverse=True)[1].ravel()
         noisy = ~self.noise.exact
         seen = every[:, noisy] / scales[noisy]
-        gaussian = seen[:, ~laplace[noisy]]
-        size = np.sum(gaussian**2, axis=1) / 2 - chance
-        together = max(1, (1 << 20) // max(1, len(seen) * (1 + int(laplace.sum()))))
+        # |a - g|² is a·g less squares, by one product; of numbers beyond that many units of their noise the
+        # squares would cancel to nothing, and of Laplace answers there are none: these one by one.
+        single = laplace[noisy] | (np.abs(seen).max(axis=0, initial=0.0) > _MOST_UNITS)
+        others = seen[:, ~single]
+        size = np.sum(others**2, axis=1) / 2 - chance
+        together = max(1, (1 << 20) // max(1, len(seen) * (1 + int(single.sum()))))
         below = np.cumsum(np.exp(chance))[:-1]
         for start in range(0, draws, together):
             number = min(together, draws - start)
             truth = np.searchsorted(below, generator.random(number))
-            answers = seen[truth] + np.where(
+            noise = np.where(
                 laplace[noisy],
                 generator.laplace(size=(number, seen.shape[1])),
                 generator.standard_normal((number, seen.shape[1])),
             )
-            fit = answers[:, ~laplace[noisy]] @ gaussian.T - size
-            for column in np.flatnonzero(laplace[noisy]):
-                fit -= np.abs(answers[:, column, None] - seen[:, column])
+            fit = (others[truth] + noise[:, ~single]) @ others.T - size
+            for column in np.flatnonzero(single):
+                apart = np.abs(seen[truth, column, None] - seen[:, column] + noise[:, column, None])
+                fit -= apart if laplace[noisy][column] else np.minimum(apart, _FAR) ** 2 / 2
             fit = np.where(exact[truth][:, None] == exact, fit, -np.inf)
             fit -= fit.max(axis=1, keepdims=True)
             chances = np.exp(fit)
