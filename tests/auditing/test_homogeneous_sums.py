@@ -139,7 +139,7 @@ def test_all_groups_of_a_release_together(tmp_path: Path) -> None:
     assert result.verdict.status is VerdictStatus.NOT_SHOWN
     assert result.homogeneous is not None
     told = result.homogeneous[0]
-    assert (told.rows, told.text.split(" tells")[0]) == (400, 'all groups of "r0" together')
+    assert (told.rows, told.text.split(" tell ")[0]) == (400, 'all groups of "r0" together')
     mean = 2.3 * math.sqrt(40) * math.sqrt(2 / math.pi) / 400  # of half a normal law
     assert told.remaining == pytest.approx(mean * (1 - mean) / 0.25, rel=1e-9)
 

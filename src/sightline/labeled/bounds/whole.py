@@ -34,7 +34,7 @@ class WholePrior(ByPairs):
 
     >>> seen = Seen(information=np.array([0.0, 1 / 3]), linear_information=np.array([0.0, 1 / 3]))
     >>> WholePrior(0.0, 3.0).variance, WholePrior(0.0, 3.0).lower(seen).round(3).tolist()
-    (1.25, [1.0, 0.637])
+    (1.25, [1.0, 0.649])
     """
 
     def __post_init__(self) -> None:
