@@ -231,8 +231,9 @@ class _CheckWriter:
         """For each grouping set, how many lines a group needs in the answer to tell nothing; 0 for any.
 
         GROUP BY the secret lists the values that occur: a group with fewer than all tells which ones nobody
-        has. A condition on the secret in WHERE lists the groups in which somebody meets it, and every line
-        tells that. Without keys there is one line, whatever the secrets are.
+        has, and a line of one person tells that they have it, so that lines of few people are not counted. A
+        condition on the secret in WHERE lists the groups in which somebody meets it, and every line tells
+        that. Without keys there is one line, whatever the secrets are.
         """
         if not any(self.texts.parts.sets):
             return (0,) * len(self.texts.parts.sets)
@@ -272,11 +273,18 @@ class _CheckWriter:
                 if self.texts.bands
                 else self.texts.valid
             )
-            rows["v"] = f"CASE WHEN {self.texts.present} AND NOT ({self.texts.outside}) THEN {value} END"
+            inside = f"{self.texts.present} AND NOT ({self.texts.outside})"
+            keys = [text for name, text in rows.items() if name.startswith("y")]
+            alike = ", ".join([*keys, f"CASE WHEN {inside} THEN {value} END"])
+            person = f"DENSE_RANK() OVER (PARTITION BY {alike} ORDER BY {self.texts.record})"
+            rows["v"] = f"CASE WHEN {inside} AND {person} >= {_FEWEST_PEOPLE} THEN {value} END"
         lines = "COUNT(DISTINCT v)" if histogram else "1"
         return [f"{lines} AS lines", "COUNT(present) AS present", *listed]
 
 
+# A line of GROUP BY the secret tells that somebody has the value. To whoever knows nobody of m or more people
+# who have it, and gave each a chance of 1/2, it leaves 1 - 1/(2^m - 1)² of a person's variance: 99.9 %.
+_FEWEST_PEOPLE = 5
 _KEY = "key_of_sightline_"  # no name of a column
 
 
