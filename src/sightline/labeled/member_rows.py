@@ -205,9 +205,9 @@ class MemberRows:
         """Bytes that change whenever the rows do: nobody can choose rows whose columns are confused."""
         digest = hashlib.blake2b(repr((self.stored.shape, self.device.library)).encode())
         if sparse.issparse(self.stored):
-            arrays = (self.stored.indptr, self.stored.indices, self.stored.data)
+            arrays = [self.stored.indptr, self.stored.indices, self.stored.data]
         else:  # 0s and 1s as bits: hashing their bytes would take longer than a GPU takes for the rest
-            arrays = (np.packbits(self.stored, axis=1) if self.binary else self.stored,)
+            arrays = [np.packbits(self.stored, axis=1) if self.binary else self.stored]
         for array in arrays:
             digest.update(np.ascontiguousarray(array).data)
         return digest.digest()
