@@ -121,7 +121,10 @@ def test_a_histogram_may_be_scaled_but_not_divided_by_another_number(engine: Eng
 
 
 def test_a_group_without_one_of_the_bands_tells_that_nobody_is_in_it(tmp_path: Path) -> None:
-    (tmp_path / "t.csv").write_text("who,town,x\na,n,1\nb,n,7\nc,s,8\nd,s,9\n")
+    lines = [
+        f"{who},{town},{x}" for who, (town, x) in enumerate([("n", 1), ("n", 7), ("s", 8), ("s", 9)] * 5)
+    ]
+    (tmp_path / "t.csv").write_text("\n".join(["who,town,x", *lines]) + "\n")
     opened = open_source("t.csv", base=tmp_path)
     subject = Subject(record="who", secret="x", kind=SecretKind.NUMBER, bounds=(0.0, 9.0))
     sql = "SELECT town, CASE WHEN x > 5 THEN 'rich' ELSE 'poor' END AS b, COUNT(*) FROM data GROUP BY town, b"

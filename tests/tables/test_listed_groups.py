@@ -76,15 +76,17 @@ def test_a_number_above_a_threshold(tmp_path: Path) -> None:
 def test_values_that_nobody_in_a_group_has(tmp_path: Path) -> None:
     """A histogram lists the values that occur: group 0 has everyone "well", which its one line tells."""
     names_of = ["cold", "flu", "well"]
-    secrets = ["well"] * 4 + ["cold", "flu", "well", "well"] * 4
-    by_group = "SELECT g, x, COUNT(*) FROM data GROUP BY g, x"
+    secrets = ["well"] * 20 + ["cold", "flu", "well", "well"] * 20
+    by_group = "SELECT g // 5 AS town, x, COUNT(*) FROM data GROUP BY town, x"
     assert names(audited(tmp_path, secrets, by_group, categories=names_of)) == [("groups", 1)]
-    assert names(audited(tmp_path, secrets[4:], by_group, categories=names_of)) == []
+    assert names(audited(tmp_path, secrets[20:], by_group, categories=names_of)) == []
+    # Four people of a group have the cold and four the flu: too few for lines of their own.
+    assert names(audited(tmp_path, secrets[24:36], by_group, categories=names_of)) == [("groups", 1)]
     whole = "SELECT x, COUNT(*) FROM data GROUP BY x"
     assert names(audited(tmp_path, secrets, whole, categories=names_of)) == []
     assert names(audited(tmp_path, secrets, whole, categories=[*names_of, "other"])) == [("groups", 1)]
     # Of a ROLLUP only the sets with the secret list its values.
-    rollup = "SELECT x, g, COUNT(*) FROM data GROUP BY ROLLUP (x, g)"
+    rollup = "SELECT x, g // 5 AS town, COUNT(*) FROM data GROUP BY ROLLUP (x, town)"
     assert names(audited(tmp_path, secrets, rollup, categories=names_of)) == [("groups", 1)]
 
 
