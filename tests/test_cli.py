@@ -477,3 +477,13 @@ def test_a_small_audit_loads_no_dense_library() -> None:
     loaded = modules_after(f"{code}; audit(example_plan('microgrid'))")
     assert loaded & {"scipy.linalg", "scipy.optimize", "scipy.special", "scipy.stats"} == set()
     assert "scipy.sparse" in loaded  # the list above is read from the right place
+
+
+def test_the_command_keeps_modules_from_the_collector_and_leaves_it_on() -> None:
+    code = (
+        "import gc, sys; from sightline.cli import run; sys.argv[1:] = ['check', 'no such file'];"
+        "status = run();"
+        "print(status, gc.isenabled(), gc.get_freeze_count() > 1000)"
+    )
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert ended.stdout.split() == ["1", "True", "True"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 
 import sightline as sl
 from sightline.auditing import noise_slack
+from sightline.auditing.findings import Findings
 from sightline.auditing.noise_slack import least_factor
 
 
@@ -110,3 +112,44 @@ def test_of_a_large_plan_epsilon_is_enough_without_another_assessment(
     enough = sl.audit(plan, verdict_only=True).least_remaining_uncertainty
     assert enough is not None
     assert enough.lower >= 0.6
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("rows", [1, 3])
+def test_the_kinds_that_keep_least_find_the_factor_that_all_kinds_find(
+    rows: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    draw = np.random.default_rng(5)
+    number = 4_000
+    table = {"person": np.arange(number) // rows, "watts": draw.uniform(0, 10, number)}
+    table |= {name: draw.integers(0, 40, number) ** 2 // 40 for name in "abc"}
+    source = tmp_path / "rows.csv"
+    lines = np.column_stack(list(table.values()))
+    np.savetxt(source, lines, delimiter=",", header=",".join(table), comments="", fmt="%.6g")
+    plan: dict[str, Any] = {
+        "data": {
+            "source": str(source),
+            "record": "person",
+            "secret": "watts",
+            "bounds": [0, 10],
+            "max_rows_per_record": rows,
+        },
+        "limits": {"remaining_uncertainty": 0.5},
+        "release": [
+            {"name": name, "sql": f"SELECT {name}, SUM(watts) FROM data GROUP BY {name}", "noise_stddev": 9.0}
+            for name in "abc"
+        ],
+    }
+    tried, lowest = [], noise_slack.lowest
+
+    def counted(findings: Findings, factor: float) -> float:
+        tried.append(factor)
+        return lowest(findings, factor)
+
+    monkeypatch.setattr(noise_slack, "MOST_KINDS", 500)
+    monkeypatch.setattr(noise_slack, "lowest", counted)
+    few = sl.audit(plan).slack
+    assert len(tried) == 1  # all kinds were asked once
+    monkeypatch.setattr(noise_slack._Few, "of", lambda findings: None)
+    assert few == sl.audit(plan).slack
+    assert len(tried) > 2

@@ -34,3 +34,11 @@ def test_scipy_finds_no_nearer_point(seed: int) -> None:
         found = lsq_linear(table[:, used] / scale, np.zeros(rows), bounds, tol=1e-12)
         least = float(np.linalg.norm(table[:, used] @ (found.x / scale)))
     assert np.linalg.norm(residual) <= least * (1 + 1e-7) + 1e-9 * (1 + np.abs(table).max() * 5)
+
+
+def test_a_residual_that_is_near_enough_is_zero() -> None:
+    table, low, high = sparse.csr_array(np.array([[1.0, 1.0], [0.0, 1.0]])), np.array([-1.0, 1.0]), np.ones(2)
+    least = np.linalg.norm(nearest_in_box(table, low, high))
+    assert abs(least - 1.0) < 1e-9  # the second value is 1, and the first takes it away from the sum
+    assert np.linalg.norm(nearest_in_box(table, low, high, near=0.99)) == pytest.approx(1.0)
+    assert not nearest_in_box(table, low, high, near=1.01).any()

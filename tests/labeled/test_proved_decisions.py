@@ -106,3 +106,26 @@ def test_parts_of_an_inverse_are_those_of_the_whole_in_fractions() -> None:
             exact = int(fractions[i, j].p) * pow(int(fractions[i, j].q), -1, prime) % prime
             assert many(i, j) == exact
             assert j != 3 or few(i, j) == exact
+
+
+@pytest.mark.parametrize("uneven", [0.0, 3.0])
+def test_the_noise_of_few_dependent_rows_is_that_of_an_inverse(uneven: float) -> None:
+    """Two partitions of the same people: one row follows from the others."""
+    draw = np.random.default_rng(2)
+    groups = draw.integers(0, 20, (2, 3_000))
+    rows = np.concatenate([own == np.arange(20)[:, None] for own in groups]).astype(float)
+    noise = np.exp(uneven * draw.standard_normal(40))
+    design = MembershipDesign(rows, noise=noise)
+    everyone = np.ones(rows.shape[1], dtype=bool)
+    solver = assess(LoweredRecords.of(design, prior_on((0.0, 1.0), "uniform"), everyone).design).solver
+    assert isinstance(solver, DenseSolver)
+    kept, T = solver.independent.rows, solver.independent.others
+    assert kept.size == 39
+    E = T.copy()
+    E[kept, np.arange(kept.size)] += 1.0
+    assert np.array_equal(E @ rows[kept], rows)
+    R, error = solver.reduced(solver.noise.variance)
+    exact = np.linalg.inv(E.T @ (E / solver.noise.variance[:, None]))
+    size = np.sqrt(np.diagonal(exact))
+    assert np.abs((R - exact) / np.outer(size, size)).max() < 1e-10
+    assert error < 1e-6

@@ -58,6 +58,9 @@ _SMALL = 200  # rows of a group whose posterior is computed
 _WITHOUT_LIMIT = 0.5  # what is reported if the plan sets no limit
 _TELLING = 4.0  # noise over rows up to which a posterior is computed
 _BLOCK = 20_000  # posteriors that are computed at once
+# r, in units of the noise: with a table this near, D + rs ≥ λΣ|v| for every combination. One that leaves less
+# than λ has φ/Φ < r at D/s, so that it leaves at least λ(1 − max (r − φ/Φ)/(D/s)), which is 0.9997 λ.
+_NEAR = 1e-3
 _ROUNDS = 12  # combinations that are looked for
 _MATTERS = 0.01  # of the largest weight of a combination: what is named, and whose rows are counted
 _ALIKE = "they are nearly all alike"
@@ -235,7 +238,8 @@ def _best(sums: KnownSums, ends: Ends, limit: float, told: NDArray[np.bool_]) ->
     for _ in range(3):
         low = np.where(told, ends.low, ends.low + margin) * sums.counts - sums.totals
         high = np.where(told, ends.high, ends.high - margin) * sums.counts - sums.totals
-        residual = nearest_in_box(sums.whitened, np.minimum(low, high), np.maximum(low, high))
+        near = 0.0 if ends.yes_or_no else _NEAR  # the posterior of a count may leave less
+        residual = nearest_in_box(sums.whitened, np.minimum(low, high), np.maximum(low, high), near=near)
         combination = sums.unwhitened(residual)
         largest = float(np.max(np.abs(combination * sums.deviation), initial=0.0))
         if not largest > 0:

@@ -19,8 +19,8 @@ _SMALL = 200_000  # entries of a table that is solved by an exact method
 _STEPS = 600  # of the accelerated method, for larger ones
 
 
-def nearest_in_box(table: Any, low: FloatArray, high: FloatArray) -> FloatArray:
-    """The residual B g of the least-squares solution in a box.
+def nearest_in_box(table: Any, low: FloatArray, high: FloatArray, *, near: float = 0.0) -> FloatArray:
+    """The residual B g of the least-squares solution in a box; zero where one at most ``near`` is found.
 
     >>> B = sparse.csr_array(np.array([[1.0, 1.0]]))
     >>> bool(abs(nearest_in_box(B, np.array([1.0, -5.0]), np.array([2.0, 0.5]))[0]) < 1e-14)
@@ -36,33 +36,47 @@ def nearest_in_box(table: Any, low: FloatArray, high: FloatArray) -> FloatArray:
     used = np.flatnonzero(scale)
     scaled = table[:, used] @ sparse.diags_array(1 / scale[used])
     low, high = low[used] * scale[used], high[used] * scale[used]
-    if table.shape[0] * used.size <= _SMALL:
-        dense = scaled.toarray()
-        return np.asarray(dense @ _exact(dense, low, high, _accelerated(dense, dense.T, low, high)))
-    return np.asarray(scaled @ _accelerated(scaled, scaled.T.tocsr(), low, high))
+    small = table.shape[0] * used.size <= _SMALL
+    scaled = scaled.toarray() if small else scaled
+    point, residual = _accelerated(scaled, scaled.T if small else scaled.T.tocsr(), low, high, near=near)
+    if float(np.linalg.norm(residual)) <= near:
+        return np.zeros(table.shape[0])
+    return np.asarray(scaled @ _exact(scaled, low, high, point)) if small else residual
 
 
-def _accelerated(table: Any, transposed: Any, low: FloatArray, high: FloatArray) -> FloatArray:
-    """Projected gradients with momentum, which starts anew where it would go uphill."""
-    probe = np.ones(table.shape[1])
+def _accelerated(
+    table: Any, transposed: Any, low: FloatArray, high: FloatArray, *, near: float
+) -> tuple[FloatArray, FloatArray]:
+    """Projected gradients with momentum, which starts anew where it would go uphill: a point of the box and
+    its residual.
+    """
+    probe, largest = np.ones(table.shape[1]), 0.0
     for _ in range(20):  # the largest singular value, to within what the margin allows for
-        probe = transposed @ (table @ probe)
-        probe /= max(float(np.linalg.norm(probe)), 1e-300)
-    length = 1 / (1.1 * float(np.linalg.norm(transposed @ (table @ probe))) + 1e-300)
+        probe = transposed @ (table @ (probe / max(float(np.linalg.norm(probe)), 1e-300)))
+        before, largest = largest, float(np.linalg.norm(probe))
+        if largest <= 1.0001 * before:
+            break
+    length = 1 / (1.1 * largest + 1e-300)
     point = np.clip(0.0, low, high)
-    ahead, momentum = point, 1.0
+    residual = table @ point
+    ahead, ahead_residual, momentum = point, residual, 1.0
     for _ in reported(range(_STEPS), "looking for groups that are alike"):
-        gradient = transposed @ (table @ ahead)
+        gradient = transposed @ ahead_residual
         new = np.clip(ahead - length * gradient, low, high)
-        moved = new - point
-        if float(np.max(np.abs(moved), initial=0.0)) <= 1e-10 * (1 + float(np.max(np.abs(new), initial=0.0))):
-            return np.asarray(new)
+        new_residual, moved = table @ new, new - point
+        still = float(np.max(np.abs(moved), initial=0.0)) <= 1e-10 * (
+            1 + float(np.max(np.abs(new), initial=0))
+        )
+        if still or float(np.linalg.norm(new_residual)) <= near:
+            return new, new_residual
         if float(gradient @ moved) > 0:
-            ahead, momentum, point = new, 1.0, new
-            continue
-        following = (1 + np.sqrt(1 + 4 * momentum**2)) / 2
-        ahead, momentum, point = new + (momentum - 1) / following * moved, following, new
-    return np.asarray(point)
+            further, momentum = 0.0, 1.0
+        else:
+            following = (1 + np.sqrt(1 + 4 * momentum**2)) / 2
+            further, momentum = (momentum - 1) / following, following
+        ahead, ahead_residual = new + further * moved, new_residual + further * (new_residual - residual)
+        point, residual = new, new_residual
+    return point, residual
 
 
 def _exact(dense: FloatArray, low: FloatArray, high: FloatArray, start: FloatArray) -> FloatArray:

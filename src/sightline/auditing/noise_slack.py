@@ -9,12 +9,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
+import numpy as np
+
+from sightline.arrays import IndexArray
 from sightline.auditing.findings import Findings, LinearFindings, linear_findings
-from sightline.auditing.pricing import price
+from sightline.auditing.lowering import lower
+from sightline.auditing.pricing import kept_of_anything, price
 from sightline.auditing.result import NoiseSlack, Verdict, VerdictStatus
 from sightline.format import number
+from sightline.labeled.assessment import lower_of_some
+from sightline.labeled.lines import MOST_ROWS
+from sightline.labeled.other_units import MOST_KINDS
 from sightline.noise.published import LEAST_DISCRETE_STDDEV
 from sightline.privacy.accountant import Budget
 from sightline.privacy.registry import accountants
@@ -26,6 +33,7 @@ _SEARCHABLE = 2e9
 # Factors beyond which nobody asks how much more or less would do. At the least one noise does not matter.
 _MOST, _LEAST = 1e12, 1e-5
 _LARGEST_EPSILON = 1e6  # beyond this a budget says nothing
+_FEW = 256  # kinds that a search looks at, and as many of those that are told most
 _CLOSE = 2.5e-3  # how near the least factor a search ends, in its logarithm
 _HARDLY_HIDDEN = 1.6  # in the logarithm of the information: tuned on the shipped examples
 _NEAR = 0.2  # of a factor: another one that is so near tells the slope
@@ -143,7 +151,39 @@ def noise_factor(findings: Findings, limit: float) -> float | None:
     if _is_large(findings.linear):
         return _enough(findings, findings.linear, limit)
     likely = _likely_factor(findings, findings.linear, least.lower, limit)
+    if (few := _Few.of(findings)) is not None:
+        factor = least_factor(few.lowest, limit, now=least.lower, likely=likely)
+        if factor is None or lowest(findings, factor) >= limit:
+            return factor
     return least_factor(lambda factor: lowest(findings, factor), limit, now=least.lower, likely=likely)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Few:
+    """The kinds that keep least, of many: the search is theirs, and all kinds have the last word."""
+
+    findings: Findings
+    kinds: IndexArray
+
+    @classmethod
+    def of(cls, findings: Findings) -> _Few | None:
+        """``None`` where other kinds of bounds, which look at all units, decide."""
+        found = findings.linear
+        if found is None or len(found.lower) <= MOST_KINDS or findings.questions or findings.has_nonlinear:
+            return None
+        if not found.linear.design.prior.density or found.linear.design.noise.exact.any():
+            return None
+        lowest, sharpest = np.argsort(found.lower)[:_FEW], np.argsort(-found.exposure.information)[:_FEW]
+        return cls(findings=findings, kinds=np.union1d(lowest, sharpest))
+
+    def lowest(self, factor: float) -> float:
+        """What these kinds keep with all noise multiplied by a factor."""
+        pricing = self.findings.pricing.scaled(factor)
+        lowered = lower(self.findings.plan, self.findings.membership, pricing)
+        assert lowered is not None  # as it was
+        moved = lowered.of_records(pricing.moved(lowered.membership))[self.kinds]
+        ends = lower_of_some(lowered.design, self.kinds).ravel()
+        return float(np.maximum(ends, kept_of_anything(moved)).min())
 
 
 def _likely_factor(findings: Findings, found: LinearFindings, now: float, limit: float) -> float:
@@ -256,8 +296,8 @@ def lowest(findings: Findings, factor: float) -> float:
         return 0.0
     kept = [1.0]
     for one in (findings, *findings.questions):
-        # Lines through rows, which need the upper ends, are for records of one row.
-        persons = one.linear is not None and one.linear.linear.rows_of_unit.min(initial=1) > 1
+        # Lines through rows, which need the upper ends, are for units of few rows.
+        persons = one.linear is not None and one.linear.linear.rows_of_unit.min() > MOST_ROWS
         found = linear_findings(one.plan, one.membership, pricing, upper=not persons)
         least = None if found is None else found.least
         kept += [] if least is None else [least.lower]

@@ -12,6 +12,7 @@ What holds for every attack is a bound on information. It needs no true values: 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -24,13 +25,13 @@ from sightline.auditing.result import Exposed, LocalReport
 from sightline.auditing.secret_prior import SecretPrior
 from sightline.errors import InvalidPlan, require
 from sightline.labeled.bounds.target import NumberPrior
-from sightline.labeled.description import Readout
-from sightline.labeled.design import MembershipDesign
-from sightline.labeled.exposures import Exposures
 from sightline.noise.published import PublishedLaw, information_at_most
 from sightline.privacy.accountant import NoiseLaw
 from sightline.releases.features import power_slope
 from sightline.tables.membership import YES_OR_NO, Band, Feature, Membership, Partition, RowValues, Statistic
+
+if TYPE_CHECKING:
+    from sightline.labeled.exposures import Exposures
 
 # Real-valued rows are factorised as they are: cells × rows of the table, dense.
 MOST_ROWS = 5_000
@@ -200,6 +201,9 @@ def nonlinear_findings(
     mean = np.array([membership.partitions[p].statistic is Statistic.MEAN for p in owner])
     count = np.array([membership.cells[c].rows for c in seen], dtype=np.float64)
     scale = pricing.scale[seen] * np.where(mean, count, 1.0) / np.sqrt(pricing.times[owner])
+    from sightline.labeled.description import Readout  # few plans need them
+    from sightline.labeled.design import MembershipDesign
+
     design = MembershipDesign(table[seen], noise=noise_on_rows(pricing, seen, scale), readout=Readout.SUM)
     known = np.flatnonzero(membership.known[signature] > 0)
     prior = SecretPrior.of(plan, membership)

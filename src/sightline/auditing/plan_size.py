@@ -10,7 +10,6 @@ from sightline.auditing.findings import Findings
 from sightline.auditing.lowering import linear_partitions
 from sightline.auditing.releases import stage_count
 from sightline.auditing.shared_budget import budget_of
-from sightline.auditing.streamed_findings import PASSES, PASSES_OF_PERSONS
 from sightline.auditing.table_units import signature_columns
 from sightline.format import count, shown_memory
 from sightline.labeled.route_cost import Route, RouteCost, cost_of_units
@@ -35,6 +34,8 @@ class ExpectedCost:
     def __str__(self) -> str:
         lines = [f"{count(self.signatures, 'signature')} of {count(self.partitions, 'partition')}"]
         if self.streamed:
+            from sightline.auditing.streamed_findings import PASSES, PASSES_OF_PERSONS
+
             need = shown_memory(memory_in_arrays(self.signatures, self.partitions, self.lines))
             lines.append(
                 f"streamed: about {need} in memory is more than allowed, so they stay in the engine and are "

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from sightline.arrays import FloatArray
 from sightline.auditing.findings import Keys
@@ -25,7 +26,6 @@ from sightline.tables.engines.address import own_names
 from sightline.tables.engines.open import open_source
 from sightline.tables.engines.protocol import Engine
 from sightline.tables.membership import YES_OR_NO, Membership, Partition, PersonTable, RowValues
-from sightline.tables.overlaps import Contributions, contributions
 from sightline.tables.persons import person_table
 from sightline.tables.published import read_suppression, suppressed_cells
 from sightline.tables.records import (
@@ -44,6 +44,9 @@ from sightline.tables.sql.reader import ReleaseQuery, read_condition, read_relea
 from sightline.tables.steps import with_steps
 from sightline.tables.subject import Schema, Subject
 from sightline.tables.verify import verify
+
+if TYPE_CHECKING:
+    from sightline.tables.overlaps import Contributions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -160,6 +163,8 @@ class Session:
 
     def contributions(self) -> Contributions:
         """What each person adds to the sums over signatures, which only the owner may see."""
+        from sightline.tables.overlaps import contributions  # rules alone need it
+
         return contributions(self.engine, self.queries, self.subject)
 
     def totals(

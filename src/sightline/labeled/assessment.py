@@ -240,6 +240,14 @@ def exposure_of(design: Design, brackets: UnitBrackets, *, alone: bool = True) -
     )
 
 
+def lower_of_some(design: Design, kinds: IndexArray) -> FloatArray:
+    """The lower ends of some kinds, among all others, without those that need other units' columns."""
+    some = replace(design, units=design.units.choose(kinds))
+    found = exposure_of(some, unit_brackets(design), alone=False)
+    among = among_alike(design.units)[kinds, None] * design.noise.share
+    return np.minimum(np.maximum(found.lower, among), found.upper)
+
+
 def attacked(design: Design, kinds: IndexArray) -> UnitExposure:
     """Decisions and attacks on some kinds alone: no pass over the others, no brackets."""
     solver, shape = unit_brackets(design, hidden=False).solver, (len(design.units), design.prior.categories)

@@ -47,10 +47,13 @@ def guessed(
     them with small fractions, which is proved in whole numbers: T M_P Tᵀ − 2 T M_PD + M_DD is zero.
     """
     first = first_independent(M[np.ix_(order, order)])
-    kept, others = order[first], order[~first]
+    kept, others, none = order[first], order[~first], np.zeros((len(M), 0))
+    kept = kept if others.size else np.sort(kept)
     inverse = inverse_of(kept)
-    if not others.size or not inverse.error < PROOF:
+    if not inverse.error < PROOF:
         return None
+    if not others.size:
+        return IndependentRows(rows=kept, others=none, inverse=inverse)
     images = M[np.ix_(kept, others)]
     T, denominators = exact.rounded(inverse.matrix[np.ix_(kept, kept)] @ images)
     proved = exact.proved(

@@ -38,7 +38,7 @@ from sightline.numerics.residuals import gamma
 # Designs of up to so many columns, and so many entries. Of each, the units with the widest brackets. Tuned so
 # that an audit of 18 records spends less than a quarter of its time here.
 _MOST_COLUMNS, _MOST_ENTRIES, _MOST_CHOSEN = 40, 20_000, 32
-_MOST_ROWS = 6  # of a unit
+MOST_ROWS = 6  # of a unit
 _WIDE = 1.05  # brackets narrower than that are left alone
 # Penalties for a domain of width 1. A small one finds the shortest change that hardly changes a release.
 _PENALTIES = np.array([0.1, 1.0, 5.0])
@@ -55,7 +55,7 @@ def with_lines(design: Design, lower: FloatArray, upper: FloatArray) -> FloatArr
         return lower
     units = design.units.choose(np.arange(number))
     sizes = np.add.reduceat(units.times, units.starts[:-1])
-    if sizes.min() > _MOST_ROWS:
+    if sizes.min() > MOST_ROWS:
         return lower
     columns = DistinctColumns.of(units)
     rows, groups = columns.entries.shape
@@ -66,7 +66,7 @@ def with_lines(design: Design, lower: FloatArray, upper: FloatArray) -> FloatArr
     np.add.at(own, (np.repeat(np.arange(number), np.diff(units.starts)), columns.group), units.times)
     first, block = distinct_lines(own)
     low, high = lower[first, 0] / design.noise.share, upper[first, 0]
-    wide = np.flatnonzero((high > _WIDE * low) & (sizes[first] <= _MOST_ROWS))
+    wide = np.flatnonzero((high > _WIDE * low) & (sizes[first] <= MOST_ROWS))
     chosen = wide[np.argsort(low[wide] / high[wide], kind="stable")][:_MOST_CHOSEN]
     search = _Search.of(columns, design.noise, prior.width)
     if not chosen.size or search is None:

@@ -44,6 +44,7 @@ _FINE, _FINE_ROWS, _FINE_UNITS = 1e-10, 64, 200
 _BALL_ROWS = 400  # rows up to which weights are solved for over the rationals: 2 s
 _SHARED = 1e-9  # the error of forms up to which common eigenvectors lose no digits that count
 _TRUSTED = 0.1  # the error of an inverse with which weights are bounded
+_FEW = 16  # rows for each dependent one, from which a change of so low a rank takes less than an inverse
 _SAME_NOISE = 1e-9  # relatively: noise this near is equal when rows are put in order; it decides no bound
 _BITS = (256, 1024, 4096, 16384)  # working precisions of balls, one after the other
 
@@ -95,15 +96,15 @@ class DenseSolver:
     def _independent(self) -> IndependentRows:
         """The sharpest rows that are independent."""
         live = np.flatnonzero(np.diagonal(self.sums.matrix) > 0)
+        order = self._order[np.isin(self._order, live)]
+        if self.sums.exact and (found := guessed(self.sums.matrix, order, self._inverse)) is not None:
+            return found
         inverse = self._inverse(live)
         nothing, integers = np.zeros((self.numbers, 0)), None
         if not inverse.error < PROOF:
             integers = self.integers
         if integers is None:  # independent, or nothing is said about it
             return IndependentRows(rows=live, others=nothing, inverse=inverse)
-        order = self._order[np.isin(self._order, live)]
-        if self.sums.exact and (found := guessed(self.sums.matrix, order, self._inverse)) is not None:
-            return found
         kept, others = eliminated(self.sums, integers, order)
         if kept.size == order.size:
             return IndependentRows(rows=live, others=nothing, inverse=inverse)
@@ -209,7 +210,14 @@ class DenseSolver:
         J[np.diag_indices(kept.size)] += 1 / variance[kept]
         # By Cauchy–Schwarz no sum of absolute values exceeds the root of both diagonal entries.
         rounding = math.sqrt(gamma(len(T) + 8))
-        inverse = RowForm.inverse(J, kept, self.numbers, entries=rounding)
+        given = None
+        if _FEW * dependent.size <= kept.size:
+            # Woodbury's identity. It cancels few digits: dependent rows are noisier than those they are of.
+            spread = T[dependent] * variance[kept]
+            inner = np.diag(variance[dependent]) + spread @ T[dependent].T
+            white = np.linalg.solve(np.linalg.cholesky(inner), spread)
+            given = np.diag(variance[kept]) - white.T @ white
+        inverse = RowForm.inverse(J, kept, self.numbers, entries=rounding, given=given)
         return self._own(inverse), inverse.error
 
     def _correlated(self, kept: IndexArray, T: FloatArray) -> tuple[FloatArray, float]:

@@ -218,13 +218,18 @@ def first_independent(products: FloatArray) -> NDArray[np.bool_]:
     for start in range(0, size, _PANEL):
         end = min(size, start + _PANEL)
         panel = products[start:, start:end] - factor[start:, :rank] @ factor[start:end, :rank].T
+        square = panel[: end - start]
+        own: list[int] = []  # its independent rows
+        lower = np.zeros_like(square)  # the factor of this square
         for place in range(end - start):
-            pivot = float(panel[place, place])
-            if not pivot > _GUESSED * products[start + place, start + place]:
-                continue
-            column = panel[place:, place] / np.sqrt(pivot)
-            panel[place:, place + 1 :] -= np.outer(column, column[1 : end - start - place])
-            factor[start + place :, rank] = column
-            kept[start + place] = True
-            rank += 1
+            pivot = float(square[place, place])
+            if pivot > _GUESSED * products[start + place, start + place]:
+                lower[place:, len(own)] = column = square[place:, place] / np.sqrt(pivot)
+                square[place:, place:] -= np.outer(column, column)
+                own.append(place)
+        columns = slice(rank, rank + len(own))
+        factor[start:end, columns] = lower[:, : len(own)]
+        factor[end:, columns] = panel[end - start :, own] @ np.linalg.inv(lower[own, : len(own)]).T
+        kept[start + np.array(own, dtype=np.intp)] = True
+        rank += len(own)
     return kept
