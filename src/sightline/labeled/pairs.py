@@ -49,6 +49,7 @@ _NEAREST = 64  # sets of one row that are looked at: with more, 1/(1 + A) hardly
 # In larger ones so many kinds are sorted, for each set of slots again: 4 million take a second. Pairs of
 # slots are chosen by comparing so many kinds with so many.
 _MOST_SORTED, _SAMPLED = 4e6, (200, 2_000)
+_LEAST_RISK = 0.01  # rows of another kind that leave less are not looked for there
 # Rectangles that are looked for of one kind of row, in designs of so many kinds × pairs of slots. In those
 # with so many pairs of kinds × pairs of slots none is missed, which takes up to 0.3 s; in larger ones those
 # that are met first count.
@@ -124,7 +125,7 @@ class RowKinds:
             numbers=units.numbers,
             of_row=kind,
             kind=kind[units.starts[:-1] // each],
-            single=(np.diff(units.starts) == each) & (units.times[units.starts[:-1]] == 1),
+            single=units.single,
         )
 
 
@@ -155,30 +156,35 @@ class _Coins:
         entries = self.rows.numbers * self.rows.counts.size
         return self.rows.counts.size <= _MOST_COMPARED and entries <= _MOST_ENTRIES
 
+    @cached_property
+    def _crossed(self) -> bool:
+        """Whether rectangles are looked for."""
+        kinds, _, width = self.rows.rows.shape
+        few = width > 1 and kinds * width**2 <= 2 * _MOST_CROSSED and _MOST_RECTANGLES > 0
+        return few and (self._small or not self.noise.shared)
+
     def bounds(self, targets: IndexArray, known: FloatArray) -> FloatArray:
         """At most the share that remains of a row of each of some kinds, where more may than is known."""
         others = self.rows.counts[targets] - 1
+        found = self._alike(targets)
         if self._small:
-            found = self._compared(targets)
+            found = self._compared(targets, known)
         elif not self.noise.shared:
             # A bound is below a mean of what rows alike leave, which is known, and of the risks of its sets.
             information = self._sizes(np.arange(self.rows.counts.size))
             apart = (information[targets] + information.min(axis=0)).min(axis=1)
-            more = np.flatnonzero(_risk(apart) > known)
-            found = np.zeros(targets.size)
+            more = np.flatnonzero(_risk(apart) > np.maximum(known, _LEAST_RISK))
             if more.size:
                 found[more] = self._by_sorting(targets[more], information)
-        else:
-            found = others * self.active / (2 + (others - 1) * self.active)
-        if not self.noise.shared or self._small:
+        if self._crossed:
             hidden = np.stack([others, np.full(targets.size, float(_MOST_RECTANGLES))], axis=1)
             chances = np.array([self.active, 2.0 * self.categories**-3.0])
             chances = np.broadcast_to(chances, hidden.shape)
-            some = np.flatnonzero(_best(np.ones_like(hidden), hidden, chances) > known)
-            hidden[:, 1] = 0.0
+            some = np.flatnonzero(_best(np.ones_like(hidden), hidden, chances) > np.maximum(known, found))
             if some.size:
                 hidden[some, 1] = self._rectangles(targets[some])
-            found = np.maximum(found, _best(np.ones_like(hidden), hidden, chances))
+                best = _best(np.ones((some.size, 2)), hidden[some], chances[some])
+                found[some] = np.maximum(found[some], best)
         return found * (1 - MARGIN - _ROUNDING)
 
     def alone(self, targets: IndexArray) -> FloatArray:
@@ -204,38 +210,50 @@ class _Coins:
     @cached_property
     def _whitened(self) -> tuple[FloatArray, FloatArray, float]:
         """The Gram matrix of the columns over the noise; its diagonal, rounded up; the error of its forms."""
-        A, exact = self._columns, self.noise.exact
+        A, exact = self._columns * self.width, self.noise.exact
         if not self.noise.shared:
             white = A[~exact] * np.sqrt(self.noise.information[~exact, None])
             gram, error = white.T @ white, 0.0
-            sizes = np.einsum("ij,ij->j", white, white)
+            sizes = np.diagonal(gram)
         else:
             form = self.noise.precision
             gram, error = A.T @ (form.matrix[:-1, :-1] @ A), form.error
             sizes = (form.root[:-1] @ np.abs(A)) ** 2
-        own = np.diagonal(gram) * self.width**2
-        return gram * self.width**2, own + gamma(8 * len(A)) * sizes * self.width**2, error
+        return gram, np.diagonal(gram) + gamma(8 * len(A) + 8) * sizes, error
 
-    def _compared(self, targets: IndexArray) -> FloatArray:
+    def _alike(self, targets: IndexArray) -> FloatArray:
+        """Sets of one row of the target's own kind."""
+        others = self.rows.counts[targets] - 1
+        return np.asarray(others * self.active / (2 + (others - 1) * self.active))
+
+    def _compared(self, targets: IndexArray, known: FloatArray) -> FloatArray:
         """Sets of one row of any kind, by how far noise tells them from the target."""
         gram, own, error = self._whitened
         if not error < 1:
             return np.zeros(targets.size)
-        counts = np.repeat(self.rows.counts[None], targets.size, axis=0)
-        counts[np.arange(targets.size), targets] -= 1
-        both = own[targets, None] + own
-        apart = both - 2 * gram[targets] + gamma(8 * self.rows.numbers) * both
-        apart = np.maximum(apart, 0.0) / (1 - error)
+        # Of two rows over the noise: |a|² + |b|² − 2ab, here without |a|² of the target.
+        rounding = gamma(8 * self.rows.numbers)
+        apart = gram[targets]
+        apart *= -2
+        apart += (1 + rounding) * own
         if self.noise.exact.any():
-            _, group = np.unique(self._columns[self.noise.exact], axis=1, return_inverse=True)
-            group = group.ravel()
-            apart = np.where(group[targets, None] == group, apart, np.inf)
-        apart[np.arange(targets.size), targets] = 0.0
-        apart = np.where(counts > 0, apart, np.inf)
-        if apart.shape[1] > _NEAREST:
-            near = np.argpartition(apart, _NEAREST, axis=1)[:, :_NEAREST]
-            apart, counts = np.take_along_axis(apart, near, axis=1), np.take_along_axis(counts, near, axis=1)
-        return _best(_risk(apart), counts, np.full(counts.shape, self.active))
+            group = distinct_lines(self._columns[self.noise.exact].T)[1]
+            apart[group[targets, None] != group] = np.inf
+        apart[np.arange(targets.size), targets] = np.inf
+        nearest = np.maximum(apart.min(axis=1) + (1 + rounding) * own[targets], 0.0) / (1 - error)
+        found = self._alike(targets)
+        # A bound is below a mean of what rows alike leave and of the risks of its sets.
+        more = np.flatnonzero(_risk(nearest) > np.maximum(known, found))
+        if more.size:
+            apart, counts = apart[more], np.repeat(self.rows.counts[None], more.size, axis=0)
+            apart = np.maximum(apart + (1 + rounding) * own[targets[more], None], 0.0) / (1 - error)
+            apart[np.arange(more.size), targets[more]] = 0.0
+            counts[np.arange(more.size), targets[more]] -= 1
+            if apart.shape[1] > _NEAREST:
+                near = np.argpartition(np.where(counts > 0, apart, np.inf), _NEAREST, axis=1)[:, :_NEAREST]
+                apart, counts = (np.take_along_axis(one, near, axis=1) for one in (apart, counts))
+            found[more] = _best(_risk(apart), counts, np.full(counts.shape, self.active))
+        return found
 
     @cached_property
     def _keys(self) -> WholeArray:
@@ -288,16 +306,18 @@ class _Coins:
         keys, counts = self._keys, self.rows.counts
         agreeing: dict[frozenset[int], FloatArray] = {frozenset(): counts[targets]}
         risks, numbers = [np.ones(targets.size)], [counts[targets] - 1]
-        hashed = _mixed(keys)
+        mixed = _mixed(keys)
         many = len(self.groups) * len(keys) > 2 * _MOST_SORTED
         if many or not np.array_equal(self.groups.get(None, ()), keys):
             self.groups.clear()
             self.groups[None] = keys
         for different in self._different_slots(information):
             if different not in self.groups:
-                self.groups[different] = _groups(keys, hashed, different)
+                self.groups[different] = _groups(keys, mixed, different)
             group = self.groups[different]
             agreeing[different] = np.asarray(np.bincount(group, counts)[group[targets]], dtype=np.float64)
+            if not np.any(agreeing[different] > counts[targets]):
+                continue
             # All but those that differ in fewer slots: sets of one slot come first.
             fewer = [one for one in agreeing if one < different]
             exactly = agreeing[different] + sum(
@@ -333,31 +353,26 @@ class _Coins:
         keys, counts = self._keys, self.rows.counts
         kinds, width = keys.shape
         found = np.zeros(targets.size)
-        if width < 2 or kinds * width**2 > 2 * _MOST_CROSSED or not _MOST_RECTANGLES:
-            return found
         if kinds**2 * width**2 <= 2 * _MOST_FLOWS:
             pairs = itertools.combinations(range(width), 2)
             flows = [_disjoint_rectangles(keys, counts, targets, pair) for pair in pairs]
             return np.asarray(np.max(flows, axis=0))
-        whole = _mixed(keys).sum(axis=1)
+        whole = _mixed(keys).sum(axis=0)
         order = np.argsort(whole, kind="stable")
         for x, y in itertools.combinations(range(width), 2):
             first, second = (_partners(keys, counts, targets, slot) for slot in (x, y))
-            number = np.zeros(targets.size)
-            used: dict[int, tuple[IndexArray, BoolArray]] = {}
+            used: list[IndexArray] = []  # corners, -1 for none
             for p, q in zip(first.T, second.T, strict=True):
                 corner = keys[targets].copy()
                 both = (p >= 0) & (q >= 0)
                 corner[both, x], corner[both, y] = keys[p[both], x], keys[q[both], y]
-                place = np.minimum(np.searchsorted(whole[order], _mixed(corner).sum(axis=1)), kinds - 1)
+                place = np.minimum(np.searchsorted(whole[order], _mixed(corner).sum(axis=0)), kinds - 1)
                 opposite = order[place]
                 there = both & np.all(keys[opposite] == corner, axis=1)
                 # A corner kind may serve as often as it has rows.
-                times = sum((earlier == opposite) & was for earlier, was in used.values()) if used else 0
-                there &= times < counts[opposite]
-                used[len(used)] = opposite, there
-                number += there
-            found = np.maximum(found, number)
+                there &= sum(earlier == opposite for earlier in used) < counts[opposite]
+                used.append(np.where(there, opposite, -1))
+            found = np.maximum(found, np.sum(np.array(used) >= 0, axis=0))
         return found
 
 
@@ -392,21 +407,21 @@ def _largest(group: IndexArray, values: FloatArray) -> FloatArray:
 
 
 def _mixed(keys: WholeArray) -> WholeArray:
-    """A number for every entry; the sums of lines that are equal are equal."""
-    factors = np.random.default_rng(1).integers(1, 1 << 62, size=keys.shape[1]) | 1
-    mixed = (keys.astype(np.int64) + 1) * np.int64(0x9E3779B97F4A7C1)
+    """Slots × lines: a number for every entry; the sums of lines that are equal are equal."""
+    factors = np.random.default_rng(1).integers(1, 1 << 62, size=(keys.shape[1], 1)) | 1
+    mixed = (keys.T.astype(np.int64, order="C") + 1) * np.int64(0x9E3779B97F4A7C1)
     return np.asarray((mixed ^ (mixed >> np.int64(31))) * factors)
 
 
 def _groups(keys: WholeArray, mixed: WholeArray, without: frozenset[int]) -> IndexArray:
     """For every line a number that lines share which are equal but for some slots."""
     kept = [slot for slot in range(keys.shape[1]) if slot not in without]
-    hashed = mixed[:, kept].sum(axis=1)
+    hashed = mixed[kept].sum(axis=0)
     order = np.argsort(hashed)
-    ordered, lines = hashed[order], keys[order]
+    ordered = hashed[order]
     new = ordered[1:] != ordered[:-1]
     same = np.flatnonzero(~new)
-    if np.any(lines[same + 1][:, kept] != lines[same][:, kept]):  # two lines with one hash
+    if np.any(keys[order[same + 1]][:, kept] != keys[order[same]][:, kept]):  # two lines with one hash
         return distinct_lines(keys[:, kept])[1]
     group = np.empty(len(keys), dtype=np.intp)
     group[order] = np.concatenate([[0], np.cumsum(new)])
