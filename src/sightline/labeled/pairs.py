@@ -91,7 +91,7 @@ def with_pairs(design: Design, lower: FloatArray, upper: FloatArray) -> FloatArr
         if targets.size:
             found = coins.bounds(targets, least[targets] if pair is None else np.zeros(targets.size))
             found = found if pair is None else np.maximum(found, coins.alone(targets)) / (k - 1)
-            best[np.ix_(targets, values)] += found[:, None]
+            best[targets[:, None], values] += found[:, None]
         if len(several):
             of_rows[:, values] += coins.of_persons(several)[:, None] / max(k - 1, 1)
     found = np.where(units.single[:, None], best[rows.kind], several.least(of_rows, len(units)))
