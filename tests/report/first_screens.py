@@ -31,9 +31,9 @@ HEAD = """# First screens
 
 <!-- Written by python -m tests.report.first_screens: a test compares it with the code. -->
 
-What `sightline audit plan.toml --names` prints for the shipped tables, with `--epsilon 1`, `--epsilon 10` and
-`--noise` by hand, and the three answers that it gives: publish? whom does it concern? what to change? A screen is
-shown where the answers are not those of the one above.
+What `sightline audit plan.toml --names` prints for the shipped tables, with `--epsilon 1`, `--epsilon 10`
+and `--noise` by hand, and the three answers that it gives: publish? whom does it concern? what to change? A
+screen is shown where the answers are not those of the one above.
 """
 
 

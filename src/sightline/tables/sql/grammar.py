@@ -106,11 +106,6 @@ def _query_of(sql: str, dialect: str) -> exp.Query:
     return query
 
 
-def own_text(sql: str, dialect: str) -> str:
-    """A plan's SQL as we write it from its syntax tree: an engine never gets the text of a plan."""
-    return _query_of(sql, dialect).sql(dialect, comments=False)
-
-
 def check_clauses(select: exp.Select) -> None:
     """Refuse clauses that the audit does not read."""
     for clause, value in select.args.items():
