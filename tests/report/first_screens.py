@@ -1,8 +1,8 @@
 """The page docs/first-screens.md: the first screens of five shipped tables at three amounts of noise.
 
 ``python -m tests.report.first_screens`` writes it again. The three answers of each screen are what a person
-who has never seen the tool can say from it: a test finds their words on the screen. The page prints a screen
-where its verdict is not that of the one before.
+who has never seen the tool can say from it: a test finds their words on the screen. The page prints the first
+screen of each table, and those whose answer to "publish?" it has not shown yet.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 import io
 import tomllib
 from collections.abc import Sequence
-from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -32,8 +31,7 @@ HEAD = """# First screens
 <!-- Written by python -m tests.report.first_screens: a test compares it with the code. -->
 
 What `sightline audit plan.toml --names` prints for the shipped tables, with `--epsilon 1`, `--epsilon 10`
-and `--noise` by hand, and the three answers that it gives: publish? whom does it concern? what to change? A
-screen is shown where the answers are not those of the one above.
+and `--noise` by hand, and the three answers that it gives: publish? whom does it concern? what to change?
 """
 
 
@@ -106,16 +104,14 @@ def screens() -> list[Shown]:
 
 def page(shown: Sequence[Shown]) -> str:
     """The page."""
-    parts = [HEAD]
-    for before, one in pairwise([None, *shown]):
-        said = None
-        if before is not None and before.name == one.name:
-            said = before.answers
-        else:
+    parts, seen = [HEAD], set()
+    for one in shown:
+        if one.name not in seen:
             parts.append(f"## {one.name.capitalize()}\n")
         parts.append(f"**{one.noise}.** {' '.join(one.answers)}\n")
-        if one.answers != said:
+        if not {one.name, one.answers.publish} <= seen:
             parts.append(f"```text\n{one.screen}\n```\n")
+        seen |= {one.name, one.answers.publish}
     return "\n".join(parts)
 
 
