@@ -104,7 +104,8 @@ def screens() -> list[Shown]:
 
 def page(shown: Sequence[Shown]) -> str:
     """The page."""
-    parts, seen = [HEAD], set()
+    parts: list[str] = [HEAD]
+    seen: set[str] = set()
     for one in shown:
         if one.name not in seen:
             parts.append(f"## {one.name.capitalize()}\n")
