@@ -165,21 +165,21 @@ def test_a_file_of_several_queries_is_several_releases(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("release", "message"),
     [
-        ({"file": "none.sql"}, "release 'r': expected a file of SQL, got 'none.sql'"),
-        ({"file": "queries/monthly.sql", "sql": "SELECT 1"}, "release 'r': expected sql or file, got both"),
-        ({"file": 3}, "file, the name of a file"),
-        ({"file": "https://x/y.sql"}, "file, the name of a file"),
-        ({"file": "two.sql"}, "one SELECT in 'two.sql', got 2 statements"),
-        ({"file": "empty.sql"}, "a SELECT in 'empty.sql', got nothing"),
-        ({"file": "bytes.sql"}, "expected UTF-8 in 'bytes.sql'"),
-        ({"file": "large.sql"}, "at most 1,000,000 bytes"),
-        ({"file": "queries"}, "which is none"),
+        ({"sql": "none.sql"}, "release 'r': expected a file of SQL, got 'none.sql'"),
+        ({"file": "queries/monthly.sql", "sql": "SELECT 1"}, 'no longer have; write sql = "query.sql"'),
+        ({"sql": "https://x/y.sql"}, "or the name of a file with it, got an address"),
+        ({"sql": "two.sql"}, "one SELECT in 'two.sql', got 2 statements"),
+        ({"sql": "empty.sql"}, "a SELECT in 'empty.sql', got nothing"),
+        ({"sql": "bytes.sql"}, "expected UTF-8 in 'bytes.sql'"),
+        ({"sql": "large.sql"}, "at most 1,000,000 bytes"),
+        ({"sql": "folder.sql"}, "which is none"),
         ({}, "release 'r' sql: expected a value"),
     ],
 )
 def test_a_file_that_cannot_be_read_is_refused(
     folder: Path, release: dict[str, object], message: str
 ) -> None:
+    Path("folder.sql").mkdir()
     Path("two.sql").write_text("SELECT 1; SELECT 2", encoding="utf-8")
     Path("empty.sql").write_text("-- nothing;\n;", encoding="utf-8")
     Path("bytes.sql").write_bytes(b"SELECT '\xff'")

@@ -115,7 +115,7 @@ class TestAnswers:
     def test_of_correlated_noise_the_misfit_has_its_law(self, tmp_path: Path) -> None:
         plan = rehearsal_plans.number_plan(tmp_path)
         np.save(tmp_path / "C.npy", np.linalg.inv(np.linalg.cholesky([[4.0, 3.6], [3.6, 4.0]])))
-        noise = {"mechanism": {"file": str(tmp_path / "C.npy")}, "stddev": 1.0}
+        noise = {"mechanism": str(tmp_path / "C.npy"), "stddev": 1.0}
         sql = "SELECT home = 'H7', SUM(watts) FROM data GROUP BY home = 'H7'"
         plan["release"] = [{"name": "in twos", "sql": sql, "noise": noise}]
         chances = []

@@ -21,9 +21,10 @@ from pydantic import AfterValidator, Field
 
 from sightline.auditing.plan import Data, Plan, Release
 from sightline.auditing.plan_fields import Section, Text
-from sightline.auditing.query_files import GivenPlan
+from sightline.auditing.query_files import GivenPlan, is_query_file
 from sightline.auditing.reading import checked_plan, checked_section, plan_schema
 from sightline.auditing.release_noise import ReleaseNoise
+from sightline.auditing.running import is_strategy_file
 from sightline.errors import InvalidPlan, SightlineError, require
 from sightline.tables.engines.address import DIALECTS, dialect_of
 from sightline.tables.sql.grammar import parse_query
@@ -241,12 +242,11 @@ def _without_files(release: dict[str, Any], name: str) -> dict[str, Any]:
     noises = release.get("noise", [])
     noises = noises if isinstance(noises, list) else [noises]
     sections = [one for one in noises if isinstance(one, dict)]
-    files = [one.get(part) for one in sections for part in ("by_cell", "mechanism")]
-    inside = any(isinstance(one, str) for one in files[::2]) or any(
-        isinstance(one, dict) for one in files[1::2]
+    inside = any(
+        isinstance(one.get("by_cell"), str) or is_strategy_file(one.get("mechanism")) for one in sections
     )
     require(
-        "file" not in release and not inside,
+        not is_query_file(release.get("sql")) and not inside,
         f"{name}: release: a record that names no file",
         got="one",
         fix="write the SQL and the noise into the record",

@@ -27,13 +27,13 @@ from pydantic import (
 )
 
 from sightline.auditing.plan_fields import LARGEST, SMALLEST, Positive, Section, without_default
-from sightline.auditing.running import DecoderName, Mechanism, MechanismName, with_table
+from sightline.auditing.running import Mechanism, MechanismName, with_table
 from sightline.errors import InvalidPlan, require
 from sightline.noise.published import PublishedLaw, noise_stddev
 from sightline.tables.engines.address import checked_source, scheme_of
 from sightline.tables.sql.reader import ReleaseQuery
 
-_SIZES = ("stddev", "noise_multiplier", "epsilon", "rho", "by_cell")
+_SIZES = ("stddev", "noise_multiplier", "epsilon", "by_cell")
 _LARGEST_FILE = 64_000_000  # bytes: about a million numbers
 _PLAIN_COLUMN = re.compile(r'"data"\."((?:[^"]|"")*)"')  # a key that is a column as it is
 _ROW = "rows of the values of a group, the label of an aggregate where there are several, and a stddev"
@@ -144,9 +144,6 @@ class ReleaseNoise(Section):
         default=None,
         description="A share of the budget of its own, for all copies and aggregates that it is on.",
     )
-    rho: Positive | None = Field(
-        default=None, description="The same as a zCDP parameter, for gaussian and discrete-gaussian noise."
-    )
     by_cell: ByCell = Field(
         default=NoiseByCell(),
         json_schema_extra=without_default,
@@ -161,10 +158,6 @@ class ReleaseNoise(Section):
         description="What draws Gaussian noise that the numbers share: by name for running sums, or by the "
         "file of its strategy, a row for each noise and a column for each number in the order of its key. "
         "Then stddev is that of each noise.",
-    )
-    decoder: DecoderName = Field(
-        default="online",
-        description="Of a tree: sums add up nodes, or are the best fit to all nodes.",
     )
 
     @model_validator(mode="before")
@@ -196,13 +189,6 @@ class ReleaseNoise(Section):
             got="by_cell" if self.by_cell else f"law = {self.law.value!r}",
             error=InvalidPlan,
         )
-        require(
-            self.decoder == "online" or self.mechanism.name == "tree",
-            "decoder with mechanism = 'tree'",
-            got="another mechanism" if self.mechanism else "no mechanism",
-            fix="leave it out",
-            error=InvalidPlan,
-        )
         return self
 
     @model_validator(mode="after")
@@ -213,13 +199,6 @@ class ReleaseNoise(Section):
             len(given) == (0 if exact else 1),
             "nothing but the law with law = 'none'" if exact else f"one of {', '.join(_SIZES)}",
             got=" and ".join(given) or "none",
-            error=InvalidPlan,
-        )
-        require(
-            self.rho is None or not self.law.pure,
-            "rho with gaussian or discrete-gaussian noise",
-            got=f"law = {self.law.value!r}",
-            fix="say epsilon",
             error=InvalidPlan,
         )
         return self
@@ -268,7 +247,7 @@ def _listed(value: Any) -> Any:
             False,
             f'noise with how much of it: noise = {{ law = "{known}"{size} }}',
             got=f"the text {value[:40]!r}",
-            fix=f"laws are {', '.join(laws)}; how much is scale, stddev, noise_multiplier, epsilon or rho",
+            fix=f"laws are {', '.join(laws)}; how much is scale, stddev, noise_multiplier or epsilon",
             error=InvalidPlan,
         )
     return (value,) if isinstance(value, dict | ReleaseNoise) else value

@@ -120,7 +120,7 @@ class Ledger:
         given = head_of(file_bytes(Path(head), "a head"), Path(head).name)
         plan = plan_of(with_source(given, Path(head).absolute().parent))
         require(
-            not plan.privacy.periods,
+            plan.privacy.periods == 1,
             "a head without periods",
             got="another",
             fix="other months are other entries",
