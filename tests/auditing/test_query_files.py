@@ -136,7 +136,10 @@ def test_a_plan_with_another_budget(folder: Path, capsys: pytest.CaptureFixture[
         (["queries/monthly.sql", "plan.toml"], "one plan, or files of SQL, got both"),
         (["plan.toml", "other.toml"], "got 2 files"),
         (["plan.toml", "--table", "homes.csv"], "got a plan, which says them itself"),
-        (["queries/none.sql", "--table", "homes.csv", "--noise", "1", *ABOUT], "'none.sql', which is none"),
+        (
+            ["queries/none.sql", "--table", "homes.csv", "--noise", "1", *ABOUT],
+            "of SQL in 'none.sql', got",
+        ),
     ],
 )
 def test_what_is_missing_is_said_in_one_line(
@@ -165,14 +168,14 @@ def test_a_file_of_several_queries_is_several_releases(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("release", "message"),
     [
-        ({"sql": "none.sql"}, "release 'r': expected a file of SQL, got 'none.sql'"),
+        ({"sql": "none.sql"}, "release 'r': expected a file of SQL in 'none.sql', got"),
         ({"file": "queries/monthly.sql", "sql": "SELECT 1"}, 'no longer have; write sql = "query.sql"'),
         ({"sql": "https://x/y.sql"}, "or the name of a file with it, got an address"),
         ({"sql": "two.sql"}, "one SELECT in 'two.sql', got 2 statements"),
         ({"sql": "empty.sql"}, "a SELECT in 'empty.sql', got nothing"),
-        ({"sql": "bytes.sql"}, "expected UTF-8 in 'bytes.sql'"),
+        ({"sql": "bytes.sql"}, "expected a file of SQL in 'bytes.sql' in UTF-8"),
         ({"sql": "large.sql"}, "at most 1,000,000 bytes"),
-        ({"sql": "folder.sql"}, "which is none"),
+        ({"sql": "folder.sql"}, "is a directory"),
         ({}, "release 'r' sql: expected a value"),
     ],
 )

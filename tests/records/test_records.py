@@ -157,7 +157,7 @@ def test_no_limit_above_what_discrete_noise_leaves_passes() -> None:
         ("release.noise.0.law", "cauchy", "noise number 1 law: expected one of 'gaussian'"),
         ("release.noise.0.by_cell", "n.csv", "r.json: release: a record that names no file"),
         ("release.noise", {"mechanism": "C.npy", "stddev": 1.0}, "a record that names no file"),
-        ("release.file", "q.sql", "r.json: release: a record that names no file"),
+        ("release.sql", "q.sql", "r.json: release: a record that names no file"),
         ("release.noise", None, "r.json: release: noise, got none"),
         ("data.source", "homes.csv", "r.json: data: no source, got one; it is given"),
         ("data.tables", {"a": "/etc/passwd"}, "r.json: data: no tables"),

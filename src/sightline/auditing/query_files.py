@@ -23,8 +23,9 @@ from sightline.auditing.starter import (
     starter_plan,
 )
 from sightline.errors import InvalidPlan, require
-from sightline.tables.engines.address import checked_source, scheme_of
+from sightline.tables.engines.address import scheme_of
 from sightline.tables.engines.protocol import Column, ColumnKind
+from sightline.tables.small_files import file_text, named_file
 
 _LARGEST_FILE = 1_000_000  # bytes of SQL in one file
 _DELTA = 1e-6  # where nobody says another: far below one over the number of records of most tables
@@ -48,9 +49,10 @@ def _with_file(release: Any, base: Path) -> Any:
     if not isinstance(release, Mapping) or not is_query_file(file := release.get("sql")):
         return release
     try:
-        local = scheme_of(checked_source(file)) is None
-        require(local, "sql, or the name of a file with it", got="an address", error=InvalidPlan)
-        return {**release, "sql": _one_statement(base / file)}
+        return {
+            **release,
+            "sql": _one_statement(named_file(file, base, "sql, or the name of a file with it")),
+        }
     except InvalidPlan as error:
         raise InvalidPlan(f"release {str(release.get('name', ''))[:60]!r}: {error}") from None
 
@@ -104,18 +106,7 @@ def _moved(source: Any, base: Path) -> Any:
 def statements(path: Path) -> list[str]:
     """The texts of the statements in a file, without their semicolons."""
     name = path.name[:60]
-    try:
-        require(path.is_file(), "a file of SQL", got=f"{name!r}, which is none", error=InvalidPlan)
-        with path.open("rb") as file:
-            content = file.read(_LARGEST_FILE + 1)
-        text = content.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        raise InvalidPlan(f"expected UTF-8 in {name!r}, got other bytes") from None
-    except OSError as error:
-        reason = (error.strerror or "an error").lower()
-        raise InvalidPlan(f"expected a file that can be read, got {name!r}: {reason}") from None
-    enough = len(content) <= _LARGEST_FILE
-    require(enough, f"at most {_LARGEST_FILE:,} bytes of SQL in {name!r}", got="more", error=InvalidPlan)
+    text = file_text(path, f"a file of SQL in {name!r}", most=_LARGEST_FILE)
     try:
         ends = [token.start for token in tokenize(text) if token.token_type is TokenType.SEMICOLON]
     except SqlglotError:

@@ -36,12 +36,12 @@ from sightline.auditing.query_files import is_query_file, with_query_files
 from sightline.auditing.release_noise import ReleaseNoise, with_file
 from sightline.errors import InvalidPlan, without_passwords
 from sightline.tables.engines.address import public_source as public_source
+from sightline.tables.small_files import file_text
 
 _Section = TypeVar("_Section", bound=BaseModel)
 PlanLike: TypeAlias = "Plan | Mapping[str, Any] | str | PathLike[str]"
 
 SCHEMA_ID = "urn:sightline:plan"
-_LARGEST_FILE = 4_000_000  # bytes; a thousand queries need a tenth of it
 _TABLES = {".csv", ".tsv", ".gz", ".parquet", ".duckdb", ".db"}
 _EXACT = '{ law = "none" }'
 # Fields that plans had once, and what to write instead.
@@ -202,29 +202,15 @@ def plan_schema() -> dict[str, Any]:
 
 
 def _text(path: Path) -> str:
-    try:
-        if path.is_dir():
-            raise InvalidPlan(f"expected a plan file, got the directory {str(path)!r}")
-        if path.is_file() and path.suffix.lower() in _TABLES:
-            raise InvalidPlan(
-                f"expected a plan file, got the table {str(path)!r}; "
-                f"sightline init {path} writes a plan for it"
-            )
-        if path.stat().st_size > _LARGEST_FILE:
-            raise InvalidPlan(
-                f"expected a plan file of at most {_LARGEST_FILE:,} bytes, got {path.stat().st_size:,}; "
-                "split it into several plans"
-            )
-        return path.read_bytes().decode("utf-8-sig")  # some editors begin a file with a mark
-    except UnicodeDecodeError:
-        raise InvalidPlan(f"expected a plan file in UTF-8, got other bytes in {path.name!r}") from None
-    except (OSError, ValueError) as error:
-        if isinstance(error, InvalidPlan):
-            raise
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else "not a path"
+    if path.is_file() and path.suffix.lower() in _TABLES:
         raise InvalidPlan(
-            f"expected a plan file, got {str(path)!r}: {reason.lower()}; sightline init TABLE writes one"
-        ) from None
+            f"expected a plan file, got the table {str(path)!r}; sightline init {path} writes a plan for it"
+        )
+    try:
+        return file_text(path, "a plan file")
+    except InvalidPlan as error:
+        fix = "" if path.exists() else "; sightline init TABLE writes one"
+        raise InvalidPlan(f"{error}{fix}") from None
 
 
 def _parsed(text: str, name: str) -> dict[str, Any]:

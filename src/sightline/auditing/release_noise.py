@@ -7,8 +7,6 @@ under the names of its columns. It is read when the plan is: from then on the pl
 
 from __future__ import annotations
 
-import csv
-import io
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -30,7 +28,7 @@ from sightline.auditing.plan_fields import LARGEST, SMALLEST, Positive, Section,
 from sightline.auditing.running import Mechanism, MechanismName, with_table
 from sightline.errors import InvalidPlan, require
 from sightline.noise.published import PublishedLaw, noise_stddev
-from sightline.tables.engines.address import checked_source, scheme_of
+from sightline.tables.small_files import csv_lines, named_file
 from sightline.tables.sql.reader import ReleaseQuery
 
 _SIZES = ("stddev", "noise_multiplier", "epsilon", "by_cell")
@@ -278,18 +276,8 @@ def with_file(noise: ReleaseNoise, release: str, base: Path) -> ReleaseNoise:
     if not noise.by_cell.file:
         return noise
     where = f"release {release[:60]!r}: noise file {Path(noise.by_cell.file).name[:60]!r}"
-    source = checked_source(noise.by_cell.file)
-    require(
-        scheme_of(source) is None,
-        f"{where}: a CSV file",
-        got="an address",
-        fix="download it first",
-        error=InvalidPlan,
-    )
-    try:
-        lines = list(csv.reader(io.StringIO(text_of_file(base / source, where)), strict=True))
-    except csv.Error as error:
-        raise InvalidPlan(f"{where}: expected CSV, got a file that is not: {error}") from None
+    what = f"{where}: a CSV file"
+    lines = csv_lines(named_file(noise.by_cell.file, base, what), what, most=_LARGEST_FILE)
     header = [name.strip() for name in lines[0]] if lines else []
     require(
         len(set(header)) == len(header) and "stddev" in header and "" not in header,
@@ -314,24 +302,6 @@ def with_file(noise: ReleaseNoise, release: str, base: Path) -> ReleaseNoise:
     require(bool(stddevs), f"{where}: a line for each published number", got="none", error=InvalidPlan)
     read = _checked(stddevs, where)
     return noise.model_copy(update={"by_cell": NoiseByCell(stddevs=read.stddevs, columns=tuple(columns))})
-
-
-def text_of_file(path: Path, where: str) -> str:
-    """The text of a small file that a plan names; ``where`` starts the messages."""
-    try:
-        require(path.is_file(), f"{where}: a file", got="none", error=InvalidPlan)
-        size = path.stat().st_size
-        require(
-            size <= _LARGEST_FILE,
-            f"{where}: at most {_LARGEST_FILE:,} bytes",
-            got=f"{size:,}",
-            error=InvalidPlan,
-        )
-        return path.read_bytes().decode("utf-8-sig")
-    except UnicodeDecodeError:
-        raise InvalidPlan(f"{where}: expected UTF-8, got other bytes") from None
-    except OSError as error:
-        raise InvalidPlan(f"{where}: expected a file that can be read, got: {error.strerror}") from None
 
 
 def _number(given: object, where: str) -> float:

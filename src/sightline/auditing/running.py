@@ -20,7 +20,7 @@ from pydantic import PlainSerializer, PlainValidator, WithJsonSchema
 from sightline.arrays import FloatArray
 from sightline.errors import InvalidNoise, InvalidPlan, require
 from sightline.noise.strategies import MECHANISMS, Strategy
-from sightline.tables.engines.address import checked_source, scheme_of
+from sightline.tables.small_files import named_file
 
 MOST_STEPS = 20_000  # a matrix over them takes 3 GB
 _LARGEST_FILE = 4_000_000_000  # bytes
@@ -232,9 +232,7 @@ def with_table(mechanism: Mechanism, release: str, base: Path) -> Mechanism:
     if not mechanism.file or mechanism.table is not None:
         return mechanism
     where = f"release {release[:60]!r}: strategy file {Path(mechanism.file).name[:60]!r}"
-    source = checked_source(mechanism.file)
-    require(scheme_of(source) is None, f"{where}: a .npy file", got="an address", error=InvalidPlan)
-    path = base / source
+    path = named_file(mechanism.file, base, f"{where}: a .npy file")
     try:
         require(path.is_file(), f"{where}: a file", got="none", error=InvalidPlan)
         require(
