@@ -101,9 +101,10 @@ def test_the_home_outside_the_pilot_group_is_found_by_a_difference_in_words(tmp_
     assert first.recipe is not None
     steps = [(step.release, step.weight) for step in first.recipe.steps]  # of all homes, less of the pilot
     assert all((weight > 0) == (release != "r1") for release, weight in steps)
-    screen = Console(file=StringIO(), width=200)
-    print_explanation(sl.explain(plan(tmp_path, *RELEASES, max_rows_per_record=80), record="h0"), screen)
-    assert "= a combination of the rows, with an error of" in screen.file.getvalue()
+    printed = StringIO()
+    explained = sl.explain(plan(tmp_path, *RELEASES, max_rows_per_record=80), record="h0")
+    print_explanation(explained, Console(file=printed, width=200))
+    assert "= a combination of the rows, with an error of" in printed.getvalue()
 
 
 def test_a_record_with_more_rows_than_declared_is_refused_with_the_number_to_declare(tmp_path: Path) -> None:
