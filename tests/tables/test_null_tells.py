@@ -19,7 +19,7 @@ import sightline as sl
 from sightline.auditing.result import VerdictStatus
 from sightline.errors import InvalidPlan
 from sightline.tables.collect import collect
-from sightline.tables.engines.in_memory import in_memory
+from sightline.tables.engines.local_tables import in_memory
 from sightline.tables.engines.open import open_source
 from sightline.tables.engines.protocol import Column, ColumnKind
 from sightline.tables.sql.reader import ReleaseQuery, read_release

@@ -26,8 +26,8 @@ from sightline.auditing.reading import checked_plan, checked_section, plan_schem
 from sightline.auditing.release_noise import ReleaseNoise
 from sightline.errors import InvalidPlan, SightlineError, require
 from sightline.tables.engines.address import DIALECTS, dialect_of
+from sightline.tables.sql.edited_releases import uses
 from sightline.tables.sql.grammar import parse_query
-from sightline.tables.sql.one_secret import uses
 
 FORMAT, VERSION = "sightline.release", 1
 _LARGEST_FILE = 4_000_000  # bytes, as of a plan

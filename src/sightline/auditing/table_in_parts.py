@@ -111,7 +111,7 @@ def _why_not_streamed(session: Session, counted: CountedTable) -> str | None:
     """Why all signatures must be in memory; none if they may stay in the engine."""
     if not isinstance(session.engine, TimedEngine) or not session.engine.storing:
         return "only DuckDB and Spark can, where releases aggregate the rows as they are"
-    if any(one.withhold or one.suppress is not None for one in session.plan.releases):
+    if any(one.withhold for one in session.plan.releases):
         return "numbers are withheld"
     if any(one.factored for one in session.plan.releases):
         return "numbers share their noise"

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from sightline.tables.encoding import CodedKey, Encoding, PackedCodes
-from sightline.tables.engines.protocol import Engine
+from sightline.tables.encoding import CodedKey, PackedCodes
 from sightline.tables.membership import CellTable
 
 _BLOCK = 1 << 16  # signatures per step, so that the arrays of a step fit the cache
@@ -20,8 +19,6 @@ _WIDEST = 1 << 62  # the product of code counts that still fits an integer of 64
 class RowGrouping:
     """One way to group the rows into cells, in the order of their keys."""
 
-    coded_keys: tuple[int, ...]
-    codes: NDArray[np.int64]  # (cells, coded keys)
     keys: tuple[tuple[str, ...], ...]
     rows: NDArray[np.int64]
     cell_of: CellTable  # for each signature; -1 for none
@@ -50,8 +47,6 @@ def group_rows(
     for block in blocks:
         cell_of[block] = numbered[combined[block]]
     return RowGrouping(
-        coded_keys=parts,
-        codes=codes,
         keys=tuple(
             tuple(
                 coded.texts[code - coded.first]
@@ -114,57 +109,3 @@ def _codes(
 def _ranked(values: NDArray[np.int64]) -> tuple[NDArray[np.int64], int]:
     occurring, rank = np.unique(values, return_inverse=True)
     return rank.astype(np.int64), occurring.size
-
-
-_CONDITIONS_PER_QUERY = 200
-
-
-def largest_shares(
-    engine: Engine, encoding: Encoding, groupings: Sequence[RowGrouping], contributions: int
-) -> list[list[int]]:
-    """For each cell of each grouping, the most rows that one record has in it."""
-    shares = [[contributions] * len(grouping.rows) for grouping in groupings]
-    if contributions == 1:
-        return shares
-    single = [position for position, grouping in enumerate(groupings) if _is_single(encoding, grouping)]
-    for start in range(0, len(single), _CONDITIONS_PER_QUERY):
-        batch = single[start : start + _CONDITIONS_PER_QUERY]
-        answer = engine.fetch(
-            _single_shares(encoding, [groupings[position].coded_keys[0] for position in batch])
-        )
-        for position in batch:
-            most = int(answer[f"a{groupings[position].coded_keys[0]}"][0])
-            shares[position] = [most] * len(groupings[position].rows)
-    for position, grouping in enumerate(groupings):
-        if grouping.coded_keys and position not in single:
-            shares[position] = _keyed_shares(engine, encoding, grouping)
-    return shares
-
-
-def _is_single(encoding: Encoding, grouping: RowGrouping) -> bool:
-    """Whether it is one cell: a condition without GROUP BY."""
-    return len(grouping.coded_keys) == 1 and encoding.coded_keys[grouping.coded_keys[0]].key is None
-
-
-def _single_shares(encoding: Encoding, parts: Sequence[int]) -> str:
-    """A query for the largest shares of many conditions without GROUP BY, in one pass over the records."""
-    sums = ", ".join(f"SUM({encoding.coded_keys[part].code('')}) AS a{part}" for part in parts)
-    record = encoding.rows.record
-    counted = f"SELECT {sums} FROM {encoding.coded_source(record, only=parts)} GROUP BY {record}"
-    return f"SELECT {', '.join(f'MAX(a{part}) AS a{part}' for part in parts)} FROM ({counted}) AS counted"
-
-
-def _keyed_shares(engine: Engine, encoding: Encoding, grouping: RowGrouping) -> list[int]:
-    names = [f"a{part}" for part in grouping.coded_keys]
-    codes = ", ".join(
-        f"{encoding.coded_keys[part].code(f'd{part}')} AS a{part}" for part in grouping.coded_keys
-    )
-    by = ", ".join(names)
-    coded = (
-        f"SELECT {codes}, {encoding.rows.record} AS r FROM {encoding.coded_source(only=grouping.coded_keys)}"
-    )
-    counted = f"SELECT {by}, r, COUNT(*) AS n FROM ({coded}) AS coded GROUP BY {by}, r"
-    answer = engine.fetch(f"SELECT {by}, MAX(n) AS most FROM ({counted}) AS counted GROUP BY {by}")
-    listed = zip(*(answer[name].tolist() for name in names), strict=True)
-    largest = dict(zip(listed, answer["most"].tolist(), strict=True))
-    return [int(largest[tuple(row)]) for row in grouping.codes.tolist()]

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from sightline.arrays import FloatArray
 from sightline.errors import InvalidPlan
 from sightline.progress import Progress, silent
-from sightline.tables.cells import RowGrouping, group_rows, largest_shares, signature_table
+from sightline.tables.cells import RowGrouping, group_rows, signature_table
 from sightline.tables.encoding import Encoding, PackedCodes, encode
 from sightline.tables.engines.protocol import DATA, Engine
 from sightline.tables.membership import Cell, Feature, Membership, Partition
@@ -57,19 +57,12 @@ class CountedTable:
         value = clipped_secret(self.rows, self.subject)
         return f"CASE WHEN {self.known} THEN NULL ELSE {value} END" if self.known else value
 
-    def membership(
-        self,
-        groupings: Sequence[RowGrouping],
-        shares: Sequence[Sequence[int]],
-        **arrays: Any,
-    ) -> Membership:
+    def membership(self, groupings: Sequence[RowGrouping], **arrays: Any) -> Membership:
         """The membership of the cells of some groupings, with the arrays of some signatures."""
         cells = tuple(
-            Cell(partition=position, key=key, rows=int(number), largest_share=int(share))
+            Cell(partition=position, key=key, rows=int(number))
             for position, index in enumerate(self.encoding.layout_of)
-            for key, number, share in zip(
-                groupings[index].keys, groupings[index].rows, shares[index], strict=True
-            )
+            for key, number in zip(groupings[index].keys, groupings[index].rows, strict=True)
         )
         return Membership(
             partitions=self.partitions,
@@ -164,7 +157,6 @@ def membership_of(
     groupings = [group_rows(encoding.coded_keys, parts, words, counts) for parts in encoding.layouts]
     return counted.membership(
         groupings,
-        largest_shares(engine, encoding, groupings, counted.row_counts.contributions),
         signatures=signature_table(groupings, encoding.layout_of)
         if groupings
         else np.empty((1, 0), np.int16),

@@ -110,7 +110,6 @@ class Cell:
     partition: int
     key: tuple[str, ...]  # the group's public values, for people; empty without GROUP BY
     rows: int  # how many rows of the table it aggregates
-    largest_share: int  # the most rows that one record has in it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -35,36 +35,19 @@ class Rows:
     def source(self, *texts: str | None) -> str:
         """The audited rows as a FROM clause, with the lookups and window columns that ``texts`` use."""
         wanted = " ".join(text for text in texts if text is not None)
-        rows = self._with_windows(self._windows(wanted))
+        rows = self._with_windows(wanted)
         if not self.complete:  # the subquery is called data too, so that conditions stay the same
             rows = f"(SELECT * FROM {rows} WHERE {self.present}) AS {quoted(DATA)}"
         return rows + self._lookups(wanted)
 
-    def every_row(self, *texts: str | None) -> str:
-        """All rows as a FROM clause, also those without a secret or a key, with what ``texts`` use."""
-        wanted = " ".join(text for text in texts if text is not None)
-        return self._with_windows(self._windows(wanted)) + self._lookups(wanted)
-
-    def _windows(self, text: str) -> list[WindowColumn]:
-        """The window columns that a text uses, each after those that it is made of."""
-        chosen: list[WindowColumn] = []
-        for window in reversed(self.windows):
-            if window.name in text:
-                chosen.append(window)
-                text += window.text
-        return chosen[::-1]
-
-    def _with_windows(self, windows: Sequence[WindowColumn]) -> str:
-        """All rows of ``data``, with window columns, each computed on the result of those before it."""
-        rows = f"{quoted(DATA)} AS {quoted(DATA)}"
-        waiting = list(windows)
-        while waiting:
-            own = [one for one in waiting if not any(other.name in one.text for other in waiting)]
-            listed = ", ".join(f"{one.text} AS {quoted(one.name)}" for one in own)
-            lookups = self._lookups(" ".join(one.text for one in own))
-            rows = f"(SELECT {quoted(DATA)}.*, {listed} FROM {rows}{lookups}) AS {quoted(DATA)}"
-            waiting = [one for one in waiting if one not in own]
-        return rows
+    def _with_windows(self, text: str) -> str:
+        """All rows of ``data``, with the window columns that a text uses."""
+        rows, own = f"{quoted(DATA)} AS {quoted(DATA)}", [one for one in self.windows if one.name in text]
+        if not own:
+            return rows
+        listed = ", ".join(f"{one.text} AS {quoted(one.name)}" for one in own)
+        lookups = self._lookups(" ".join(one.text for one in own))
+        return f"(SELECT {quoted(DATA)}.*, {listed} FROM {rows}{lookups}) AS {quoted(DATA)}"
 
     def _lookups(self, text: str) -> str:
         """LEFT JOINs of the lookups that a text uses."""
@@ -198,11 +181,8 @@ def check_lookups(engine: Engine, rows: Rows, counts: RowCounts) -> None:
     Window functions and HAVING see all rows, not only those that are audited.
     """
     for join in rows.joins:
-        source, expected = (
-            (rows.every_row(join.alias), counts.total)
-            if rows.windows
-            else (rows.source(join.alias), counts.present)
-        )
+        every = replace(rows, complete=True) if rows.windows else rows
+        source, expected = every.source(join.alias), counts.total if rows.windows else counts.present
         joined = int(engine.fetch(f"SELECT COUNT(*) AS n FROM {source}")["n"][0])
         if joined != expected:
             refuse(

@@ -15,7 +15,7 @@ from sightline.arrays import FloatArray, IndexArray
 from sightline.errors import InvalidPlan, require
 from sightline.progress import Progress
 from sightline.tables.cell_numbers import CellNumbers, Layout, SignatureCells
-from sightline.tables.cells import RowGrouping, largest_shares
+from sightline.tables.cells import RowGrouping
 from sightline.tables.collect import CountedTable, signature_query
 from sightline.tables.encoding import PackedCodes
 from sightline.tables.engines.protocol import Engine
@@ -249,7 +249,7 @@ def streamed_table(
         error=InvalidPlan,
     )
     groupings, layouts = [], []
-    for number, (layout, parts) in enumerate(zip(sizes.layouts, encoding.layouts, strict=True)):
+    for number, layout in enumerate(sizes.layouts):
         occurring, rows = sizes.occurring(found, number)
         codes = layout.codes(occurring)
         names = tuple(
@@ -260,17 +260,13 @@ def streamed_table(
             )
             for line in codes.tolist()
         )
-        grouping = RowGrouping(
-            coded_keys=parts, codes=codes, keys=names, rows=rows, cell_of=np.zeros(0, dtype=np.int32)
-        )
-        groupings.append(grouping)
+        groupings.append(RowGrouping(keys=names, rows=rows, cell_of=np.zeros(0, dtype=np.int32)))
         layouts.append(CellNumbers(layout=layout, occurring=occurring))
     cells = SignatureCells(layouts=tuple(layouts), layout_of=encoding.layout_of)
     order = np.lexsort(found["words"][::-1])
     words = found["words"][:, order]
     membership = counted.membership(
         groupings,
-        largest_shares(engine, encoding, groupings, counted.row_counts.contributions),
         signatures=_locked(cells.table(words).T),
         counts=found["counts"][order],
         known=found["known_of"][order],

@@ -111,7 +111,7 @@ def check_query(parts: SelectParts, secret: Secret, subject: Subject) -> CheckQu
     where = f" WHERE {texts.where}" if texts.where else ""
     constant = any(not leaf.find(exp.Column) for leaf in public.values())  # GROUP BY would read a position
     hidden = tells is None or not (any(tells.lines) or tells.by_value or tells.exact)
-    plain = hidden and not (several or histogram or constant or parts.having is not None)
+    plain = hidden and not (several or histogram or constant or parts.having.windows)
     return CheckQuery(
         sql=f"SELECT {', '.join(listed)} FROM (SELECT {inner} {texts.source}{where}) AS checked {grouped}",
         keys=len(names),
@@ -119,7 +119,7 @@ def check_query(parts: SelectParts, secret: Secret, subject: Subject) -> CheckQu
         repeats=not histogram and several,
         aggregates=tuple(chosen),
         tells=tells,
-        having=parts.having is not None,
+        having=bool(parts.having.windows),
         quick=quick_check(texts, aggregates, compared, presence=tells is not None) if plain else None,
     )
 
@@ -167,17 +167,13 @@ class _CheckWriter:
     def kept(self, rows: dict[str, str]) -> list[str]:
         """Whether HAVING keeps the group: the engine's answer, and the audit's for each grouping set."""
         having = self.texts.parts.having
-        if having is None:
+        if not having.windows:
             return []
         listed = [f"CASE WHEN {self._grouped_having(having.written, rows)} THEN 1 ELSE 0 END AS kept"]
-        meaning = {window.name: window.bound for window in having.windows}
-        for place, condition in enumerate(having.conditions):
-            root = exp.Paren(this=condition.copy())
-            for column in list(root.find_all(exp.Column)):
-                if column.name in meaning:
-                    column.replace(exp.Paren(this=meaning[column.name].copy()))
-            asked = self.texts.bound_text(root)
-            rows[f"h{place}"] = f"CASE WHEN {self.texts.present} THEN CASE WHEN {asked} THEN 1 ELSE 0 END END"
+        for place, window in enumerate(having.windows):
+            rows[f"h{place}"] = (
+                f"CASE WHEN {self.texts.present} THEN {self.texts.bound_text(window.bound)} END"
+            )
             listed += [f"COALESCE(MIN(h{place}), -1) AS h{place}", f"COALESCE(MAX(h{place}), -1) AS i{place}"]
         return listed
 
@@ -212,9 +208,7 @@ class _CheckWriter:
         parts, scope = self.texts.parts, self.texts.secret.scope
         by = {one.place: parts.measures[one.place].tells for one in aggregates}
         public = [one.tells for one in parts.measures if isinstance(one, RowCount)]
-        having = parts.having is not None and any(
-            scope.mentions_secret(window.bound) for window in parts.having.windows
-        )
+        having = any(scope.mentions_secret(window.bound) for window in parts.having.windows)
         where = parts.select.args.get("where")
         unasked = where is None or not scope.mentions_secret(scope.bind(where.this))
         found = Tells(
@@ -242,7 +236,7 @@ class _CheckWriter:
         values = max([values, *(len(bands) for _, bands in self.texts.bands)])
         where = self.texts.parts.select.args.get("where")
         asked = [] if where is None else conjuncts(scope.bind(where.this))
-        plain = self.texts.parts.having is None  # then who has a secret is counted for every group
+        plain = not self.texts.parts.having.windows  # then who has a secret is counted for every group
         by_value = [
             one for one in asked if scope.mentions_secret(one) and not (plain and scope.asks_presence(one))
         ]

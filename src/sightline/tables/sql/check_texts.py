@@ -29,7 +29,7 @@ class SelectParts:
     sets: list[Keys]  # bound
     measures: list[Measure | RowCount]  # the items of the SELECT list with an aggregate, in order
     public: list[exp.Expr]  # bound conditions on public columns, of WHERE
-    having: Having | None = None
+    having: Having
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,7 +160,7 @@ class CheckTexts:
         scope = self.secret.scope
         parts = conjuncts(where.this) if where is not None else []
         bound = [scope.bind(part) for part in parts]
-        kept = self.parts.having is not None
+        kept = bool(self.parts.having.windows)
         on_secret = [
             part
             for part, meant in zip(parts, bound, strict=True)

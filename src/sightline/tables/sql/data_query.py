@@ -16,7 +16,6 @@ from sqlglot import exp
 
 from sightline.errors import InvalidPlan
 from sightline.tables.engines.protocol import SOURCE, Column, ColumnKind
-from sightline.tables.sql.counted_sums import ROWS_BEHIND, adds_up, with_counts
 from sightline.tables.sql.grammar import check_public, parse_query, refuse
 from sightline.tables.sql.normal_form import (
     UNPIVOT,
@@ -30,6 +29,7 @@ from sightline.tables.sql.nullness import ColumnFacts, Decides, NullRule
 from sightline.tables.sql.scope import find_column, suggestion
 from sightline.tables.subject import Schema
 
+ROWS_BEHIND = "sightline_rows"  # a column of data: how many rows of source a sum of a record's rows adds up
 Origin = tuple[str, str]  # a table and one of its columns
 Origins = frozenset[Origin]
 _AGGREGATES: tuple[type[exp.Expr], ...] = (exp.Sum, exp.Avg, exp.Min, exp.Max, exp.Count, exp.CountIf)
@@ -114,8 +114,8 @@ def read_data_query(
     hidden = [name for name, one in outputs.items() if one.origins & all_secrets and name != value]
     # sqlglot writes QUALIFY as a subquery for engines without it: there * would list its helper, too.
     written = qualified if tree.find(exp.Qualify) is not None and schema.dialect != "duckdb" else tree
-    sums = [node for origins, _, node in lineage.aggregates if origins & secret_origins and adds_up(node)]
-    counted = with_counts(sums[0]) if sums else None
+    sums = [node for origins, _, node in lineage.aggregates if origins & secret_origins and _adds_up(node)]
+    counted = _with_counts(sums[0]) if sums else None
     names = {name.casefold() for _, name in all_secrets} | {secret.casefold(), *map(str.casefold, hidden)}
     return DataQuery(
         sql=(written if counted is None else counted).sql(schema.dialect, comments=False),
@@ -410,6 +410,37 @@ def _check_expression(node: exp.Expr, schema: Schema) -> None:
 
 
 _WINDOW_PARTS = {"this", "partition_by", "order", "over"}
+
+
+def _adds_up(node: exp.Expr) -> bool:
+    """Whether an aggregate grows with the number of rows."""
+    return isinstance(node, exp.Sum | exp.Count | exp.CountIf)
+
+
+def _with_counts(node: exp.Expr) -> exp.Expr | None:
+    """The query with a column more: how many rows each sum adds up; none if other SELECTs change them."""
+    marked = node.copy()
+    marked.meta["counted"] = True
+    inside = node.replace(marked)
+    root = inside.root().copy()
+    found = next(one for one in root.walk() if one.meta.get("counted"))
+    inside.replace(node)
+    select = found.find_ancestor(exp.Select)
+    assert select is not None
+    count: exp.Expr = exp.Count(this=exp.Star())
+    if isinstance(found.parent, exp.Filter):
+        count = exp.Filter(this=count, expression=found.parent.expression.copy())
+    name = exp.to_identifier(ROWS_BEHIND, quoted=True)
+    select.append("expressions", exp.alias_(count, name))
+    while select is not root:
+        subquery = select.parent
+        outer = None if subquery is None else subquery.find_ancestor(exp.Select)
+        if not isinstance(subquery, exp.Subquery) or outer is None or outer.args.get("group") is not None:
+            return None
+        column = exp.column(name.copy(), table=exp.to_identifier(subquery.alias, quoted=True))
+        outer.append("expressions", exp.alias_(column, name.copy()))
+        select = outer
+    return root
 
 
 def _tie_queries(qualified: exp.Query, dialect: str) -> Iterator[str]:

@@ -106,9 +106,9 @@ def _query_of(sql: str, dialect: str) -> exp.Query:
     return query
 
 
-def own_text(sql: str, dialect: str) -> str:
-    """A plan's SQL as we write it from its syntax tree: an engine never gets the text of a plan."""
-    return _query_of(sql, dialect).sql(dialect, comments=False)
+def clauses_of(node: exp.Expr) -> set[str]:
+    """The parts that a SELECT or another node has."""
+    return {name for name, value in node.args.items() if value}
 
 
 def check_clauses(select: exp.Select) -> None:

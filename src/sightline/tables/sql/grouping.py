@@ -16,7 +16,7 @@ from itertools import combinations, product
 
 from sqlglot import exp
 
-from sightline.tables.engines.protocol import DATA, Column, ColumnKind
+from sightline.tables.engines.protocol import DATA
 from sightline.tables.sql.fragments import embedded
 from sightline.tables.sql.grammar import refuse, shown
 from sightline.tables.sql.scope import Scope, bound_column
@@ -174,7 +174,34 @@ def _distinct_keys(options: list[list[Keys]]) -> list[exp.Expr]:
     return list({id(key): key for option in options for keys in option for key in keys}.values())
 
 
+_AGGREGATE = "aggregate"  # the number of the aggregate that a literal stands for
 _OF_A_COLUMN: tuple[type[exp.Expr], ...] = (exp.Count, exp.Min, exp.Max, exp.Sum, exp.Avg)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WindowColumn:
+    """A computed column of ``data``: 1 in the rows of the groups that HAVING keeps, else 0.
+
+    It is equal in name for equal conditions, so that releases share one.
+    """
+
+    name: str
+    bound: exp.Expr  # over the columns of ``data`` and of lookups
+    text: str  # the same, for our own queries
+
+    @classmethod
+    def of(cls, kept: exp.Expr, *, dialect: str) -> WindowColumn:
+        """Name a bound condition made of window functions."""
+        one, zero = exp.Literal.number(1), exp.Literal.number(0)
+        bound = exp.Case(ifs=[exp.If(this=kept, true=one)], default=zero)
+        text = embedded(bound, dialect)
+        name = "window_" + hashlib.sha256(text.encode()).hexdigest()[:50]
+        return cls(name=name, bound=bound, text=text)
+
+    @property
+    def met(self) -> exp.Expr:
+        """The condition on a row that its group is kept, bound."""
+        return exp.EQ(this=bound_column(self.name, DATA), expression=exp.Literal.number(1))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -182,17 +209,16 @@ class Having:
     """The groups that a query keeps."""
 
     written: exp.Expr  # the condition, with aliases replaced by what they stand for
-    conditions: tuple[exp.Expr, ...]  # for each grouping set, bound, over the window columns
-    windows: tuple[WindowColumn, ...]
+    windows: tuple[WindowColumn, ...] = ()  # for each grouping set; none without HAVING
 
 
 def read_having(
     select: exp.Select, sets: Sequence[Keys], *, scope: Scope, conditions: Sequence[exp.Expr]
-) -> Having | None:
-    """Read HAVING of a query whose rows meet bound ``conditions``; None if it has none."""
+) -> Having:
+    """Read HAVING of a query whose rows meet bound ``conditions``."""
     clause = select.args.get("having")
     if clause is None:
-        return None
+        return Having(written=exp.true())
     histogram = any(scope.mentions_secret(key) for keys in sets for key in keys)
     tested = [part for part in conditions if scope.mentions_secret(part) and not scope.asks_presence(part)]
     if histogram or tested:
@@ -203,17 +229,23 @@ def read_having(
         )
     root = exp.Paren(this=clause.this.copy())
     for column in list(root.find_all(exp.Column)):
-        if not _inside_aggregate(column):
+        if column.find_ancestor(exp.AggFunc, exp.Filter, exp.Window) is None:
             meant = dereferenced(column, select, scope)
             if meant is not column:
                 column.replace(exp.Paren(this=meant.copy()))
     written = root.this
-    windows: list[WindowColumn] = []
-    found = [
-        _of_a_set(written, keys, scope=scope, conditions=conditions, windows=windows, alone=len(sets) == 1)
-        for keys in sets
-    ]
-    return Having(written=written, conditions=tuple(found), windows=tuple(windows))
+    if not aggregates_in(written):
+        refuse("an aggregate in HAVING", got=shown(written), fix="put conditions on columns into WHERE")
+    if written.find(exp.Grouping) is not None:
+        refuse("aggregates and keys in HAVING", got=shown(written), fix="leave GROUPING out")
+    met = exp.and_(*(exp.paren(one.copy()) for one in conditions)) if conditions else None
+    windows = []
+    for keys in sets:
+        # Rows that do not meet the conditions are a part of their own: HAVING is of the others.
+        apart = [] if met is None else [_where(exp.Literal.number(1), met)]
+        kept = _over_rows(written, [*apart, *keys], scope, keys if len(sets) == 1 else ())
+        windows.append(WindowColumn.of(kept, dialect=scope.dialect))
+    return Having(written=written, windows=tuple(windows))
 
 
 def aggregates_in(node: exp.Expr) -> list[exp.Expr]:
@@ -231,35 +263,20 @@ def aggregates_in(node: exp.Expr) -> list[exp.Expr]:
     return found
 
 
-def _inside_aggregate(column: exp.Column) -> bool:
-    return column.find_ancestor(exp.AggFunc, exp.Filter, exp.Window) is not None
-
-
-def _of_a_set(
-    written: exp.Expr,
-    keys: Keys,
-    *,
-    scope: Scope,
-    conditions: Sequence[exp.Expr],
-    windows: list[WindowColumn],
-    alone: bool,
-) -> exp.Expr:
-    """The condition on a row that its group of one grouping set is kept."""
+def _over_rows(written: exp.Expr, partition: list[exp.Expr], scope: Scope, keys: Keys) -> exp.Expr:
+    """HAVING as a condition on a row, bound: window functions in place of its aggregates."""
     root = exp.Paren(this=written.copy())
-    own: list[WindowColumn] = []
+    windows = []
     for node in aggregates_in(root):
-        partition = [*rows_met(conditions), *(key.copy() for key in keys)]
-        window = WindowColumn.of(_over(node, scope, partition), dialect=scope.dialect)
-        own.append(window)
-        node.replace(placeholder(window))
-    if not own:
-        refuse("an aggregate in HAVING", got=shown(written), fix="put conditions on columns into WHERE")
-    if root.find(exp.Grouping) is not None:
-        refuse("aggregates and keys in HAVING", got=shown(written), fix="leave GROUPING out")
-    bound = window_scope(scope, own).bind(root.this)
-    keys_here = {key_text(key) for key in keys} if alone else set()
-    check_made_of_keys(bound, written, {*keys_here, *(key_text(one.column) for one in own)})
-    windows += [one for one in own if one.name not in {known.name for known in windows}]
+        stand_in = exp.Literal.number(1)
+        stand_in.meta[_AGGREGATE] = len(windows)
+        windows.append(_over(node, scope, [part.copy() for part in partition]))
+        node.replace(stand_in)
+    bound = exp.Paren(this=scope.bind(root.this))
+    check_made_of_keys(bound, written, {key_text(key) for key in keys})
+    for node in list(bound.find_all(exp.Literal)):
+        if _AGGREGATE in node.meta:
+            node.replace(windows[node.meta[_AGGREGATE]])
     return bound
 
 
@@ -326,51 +343,3 @@ def _public(node: exp.Expr, scope: Scope, around: exp.Expr) -> exp.Expr:
             fix="which groups appear would tell the secret: publish every group, noisy",
         )
     return bound
-
-
-_RELATION = "sightline windows"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WindowColumn:
-    """A computed column of ``data``, equal in name for equal windows, so that releases share one."""
-
-    name: str
-    bound: exp.Expr  # over the columns of ``data``, of lookups and of other window columns
-    text: str  # the same, for our own queries
-
-    @classmethod
-    def of(cls, bound: exp.Expr, *, dialect: str) -> WindowColumn:
-        """Name a bound expression made of windows."""
-        text = embedded(bound, dialect)
-        return cls(
-            name="window_" + hashlib.sha256(text.encode()).hexdigest()[:50],
-            bound=bound,
-            text=text,
-        )
-
-    @property
-    def column(self) -> exp.Column:
-        """The column, bound."""
-        return bound_column(self.name, DATA)
-
-
-def rows_met(conditions: Sequence[exp.Expr]) -> list[exp.Expr]:
-    """The key of PARTITION BY that keeps rows apart which do not meet the conditions."""
-    if not conditions:
-        return []
-    met = exp.and_(*(exp.paren(one.copy()) for one in conditions))
-    one, zero = exp.Literal.number(1), exp.Literal.number(0)
-    return [exp.Case(ifs=[exp.If(this=met, true=one)], default=zero)]
-
-
-def placeholder(window: WindowColumn) -> exp.Column:
-    """A name for a window column that ``window_scope`` resolves."""
-    return exp.column(window.name, table=exp.to_identifier(_RELATION, quoted=True))
-
-
-def window_scope(scope: Scope, windows: Sequence[WindowColumn]) -> Scope:
-    """The scope in which an expression can also name window columns."""
-    names = dict.fromkeys(window.name for window in windows)
-    columns = [Column(name, ColumnKind.OTHER) for name in names]
-    return scope.joined(exp.to_identifier(_RELATION, quoted=True), DATA, columns)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from sightline.tables.engines.protocol import DATA
-from sightline.tables.sql.grammar import with_selects
+from sightline.tables.sql.grammar import clauses_of, with_selects
 
 _INNER = {"expressions", "from_", "where", "group"}
 _OUTER = {"expressions", "from_", "where", "group", "order"}
@@ -35,7 +35,7 @@ def _without_totals(select: exp.Select) -> exp.Select | None:
     inner = source.this.this
     if not isinstance(inner, exp.Select) or _more(source.this) or select.find(exp.Window):
         return None
-    if not _clauses(inner) <= _INNER or not _clauses(select) <= _OUTER or not inner.args.get("group"):
+    if not clauses_of(inner) <= _INNER or not clauses_of(select) <= _OUTER or not inner.args.get("group"):
         return None
     table = inner.args["from_"].this if inner.args.get("from_") is not None else None
     if not isinstance(table, exp.Table) or table.name.casefold() != DATA:
@@ -90,10 +90,6 @@ def _over_rows(call: exp.AggFunc, totals: dict[str, exp.Expr], left: list[exp.Ex
     if isinstance(call, exp.Sum):
         return total.copy()
     return None if lines is None else exp.Div(this=total.copy(), expression=lines)
-
-
-def _clauses(select: exp.Select) -> set[str]:
-    return {name for name, value in select.args.items() if value}
 
 
 def _more(node: exp.Expr, *known: str) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from sightline.tables.sql.grammar import with_selects
+from sightline.tables.sql.grammar import clauses_of, with_selects
 from sightline.tables.subject import Schema
 
 _INNER = {"expressions", "from_", "joins", "where", "group", "having"}
@@ -43,7 +43,7 @@ def _without_outer(select: exp.Select, schema: Schema) -> exp.Select | None:
     if subquery.args.get("pivots") or subquery.alias_column_names:
         return None
     groups = inner.args.get("group") is not None or any(map(_aggregates, inner.expressions))
-    if not groups or not _clauses(inner) <= _INNER or not _clauses(select) <= _OUTER:
+    if not groups or not clauses_of(inner) <= _INNER or not clauses_of(select) <= _OUTER:
         return None
     if any(item.is_star for item in inner.expressions) or any(map(_aggregates, select.expressions)):
         return None
@@ -114,7 +114,3 @@ def _replaced(node: exp.Expr, named: dict[str, exp.Expr]) -> exp.Expr:
 def _aggregates(item: exp.Expr) -> bool:
     """Whether it has an aggregate that is no window function."""
     return any(not isinstance(call.parent, exp.Window) for call in item.find_all(exp.AggFunc))
-
-
-def _clauses(select: exp.Select) -> set[str]:
-    return {name for name, value in select.args.items() if value}

@@ -16,7 +16,7 @@ from typing import NoReturn
 
 from sqlglot import exp
 
-from sightline.tables.sql.grammar import refuse, with_selects
+from sightline.tables.sql.grammar import clauses_of, refuse, with_selects
 from sightline.tables.subject import Schema
 
 _BESIDE = {"expressions", "from_", "order", "limit", "kind"}
@@ -49,10 +49,9 @@ def _with_groups(select: exp.Select, schema: Schema) -> exp.Select | None:
     pivot = source.this.this if source is not None and isinstance(source.this, exp.Subquery) else None
     if not isinstance(pivot, exp.Pivot):
         return None
-    clauses = {name for name, value in select.args.items() if value}
     starred = len(select.expressions) == 1 and isinstance(select.expressions[0], exp.Star)
     listed = [one for one in pivot.expressions if isinstance(one, exp.In)]
-    if pivot.args.get("unpivot") or not starred or clauses - {"expressions", "from_", "order"}:
+    if pivot.args.get("unpivot") or not starred or clauses_of(select) - {"expressions", "from_", "order"}:
         _refuse(select, schema)
     if not all(isinstance(value, exp.Literal | exp.Boolean) for one in listed for value in one.expressions):
         _refuse(select, schema)
@@ -79,9 +78,14 @@ def _without_pivot(select: exp.Select, schema: Schema) -> exp.Select | None:
     pivots = source.this.args.get("pivots")
     if not pivots or pivots[0].args.get("unpivot"):
         return None
-    pivot, clauses = pivots[0], {name for name, value in select.args.items() if value}
+    pivot = pivots[0]
     starred = len(select.expressions) == 1 and isinstance(select.expressions[0], exp.Star)
-    if len(pivots) > 1 or len(pivot.args.get("fields") or ()) != 1 or not starred or clauses - _BESIDE:
+    if (
+        len(pivots) > 1
+        or len(pivot.args.get("fields") or ()) != 1
+        or not starred
+        or clauses_of(select) - _BESIDE
+    ):
         _refuse(select, schema)
     (field,) = pivot.args["fields"]
     if not isinstance(field, exp.In) or not field.expressions or not isinstance(field.this, exp.Column):

@@ -152,7 +152,7 @@ def _read_select(select: exp.Select, *, subject: Subject, schema: Schema) -> Rel
         name="",
         sql="",
         joins=source.joins,
-        windows=() if parts.having is None else parts.having.windows,
+        windows=parts.having.windows,
         partitions=tuple(partitions),
         public_counts=tuple(counts),
         checks=(check_query(parts, secret, subject),),
@@ -177,7 +177,7 @@ def _taken_as_public(parts: SelectParts, scope: Scope, record: str) -> dict[str,
             for part in (argument.expressions if isinstance(argument, exp.Distinct) else [argument])
             if part.find(exp.Column) is not None
         ]
-    hidden = [] if parts.having is None else [window.bound for window in parts.having.windows]
+    hidden = [window.bound for window in parts.having.windows]
     columns = {
         column.name: column
         for node in (*whole, *hidden, *(one for join in parts.source.joins for one in join.equations))
@@ -317,7 +317,7 @@ def _partitions(
     for place, keys in enumerate(parts.sets):
         by = [key for key in keys if not scope.mentions_secret(key)]
         bands = [band for key in keys if key not in by for band in read_bands(key, secret) or ()]
-        kept = [] if parts.having is None else [embedded(parts.having.conditions[place], scope.dialect)]
+        kept = [embedded(one.met, scope.dialect) for one in parts.having.windows[place : place + 1]]
         for number, measure in enumerate(parts.measures):
             tests = [
                 (name, _on_bounds(one, bounds))

@@ -19,8 +19,6 @@ _CONSTANT = "sightline constant"
 def rewritten(select: exp.Select) -> list[exp.Select]:
     """A SELECT in its simplest form, and the SELECTs whose one number its items are computed with."""
     whole = select.copy()
-    for item, own in zip(whole.expressions, select.expressions, strict=True):
-        item.unalias().meta.update(own.unalias().meta)
     for case in [node for item in whole.expressions for node in item.find_all(exp.Case) if node.this]:
         for branch in case.args["ifs"]:
             branch.set("this", exp.EQ(this=case.this.copy(), expression=branch.this))
