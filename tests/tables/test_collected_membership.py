@@ -17,9 +17,8 @@ from sightline.errors import InvalidPlan
 from sightline.progress import Progress, silent
 from sightline.tables import collect as collecting
 from sightline.tables import occurring as audited
-from sightline.tables.cells import group_rows
 from sightline.tables.collect import collect
-from sightline.tables.encoding import CodedKey, encode
+from sightline.tables.encoding import CodedKey, encode, group_rows
 from sightline.tables.engines.open import open_source
 from sightline.tables.engines.protocol import Engine
 from sightline.tables.membership import Feature, Membership

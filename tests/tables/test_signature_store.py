@@ -23,14 +23,13 @@ from sightline.labeled.row_products import RowProducts
 from sightline.labeled.unit_brackets import UnitBrackets
 from sightline.labeled.unit_design import Design, RowNoise, UnitPrior
 from sightline.progress import Progress, silent
-from sightline.tables import store_passes
-from sightline.tables.cell_numbers import CellNumbers, CodePlace, Layout, SignatureCells
+from sightline.tables import streamed
+from sightline.tables.encoding import CellNumbers, CodePlace, Layout, SignatureCells
 from sightline.tables.engines import duckdb_engine
 from sightline.tables.engines.duckdb_engine import DuckDBEngine
 from sightline.tables.membership import Cell, Feature, Membership, Partition, Statistic
 from sightline.tables.signature_store import Arrays, Reduction, SignatureBatch, run_batches
-from sightline.tables.store_passes import CellSizes, Ranks
-from sightline.tables.streamed import BatchTables, loaded
+from sightline.tables.streamed import BatchTables, CellSizes, Ranks, loaded
 
 EDGES = np.linspace(0, 1, 21)
 
@@ -282,8 +281,8 @@ def test_cells_and_their_sizes_are_counted_with_and_without_a_list(monkeypatch: 
     direct = case.store(13).run(sizes, "", silent)
     expected = [sizes.occurring(direct, place) for place in range(4)]
     table = case.cells().table(case.words)
-    monkeypatch.setattr(store_passes, "DIRECT", 0)
-    monkeypatch.setattr("sightline.tables.cell_numbers.DIRECT", 0)
+    monkeypatch.setattr(streamed, "DIRECT", 0)
+    monkeypatch.setattr("sightline.tables.encoding.DIRECT", 0)
     listed = case.store(13).run(sizes, "", silent)
     for place, (codes, rows) in enumerate(expected):
         own_codes, own_rows = sizes.occurring(listed, place)
@@ -316,7 +315,7 @@ def test_ranks_are_places_in_the_order_of_words() -> None:
 
 
 def test_too_many_sets_of_conditions_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(store_passes, "_MOST_PATTERNS", 1)
+    monkeypatch.setattr(streamed, "_MOST_PATTERNS", 1)
     case = Case(0)
     with pytest.raises(TooMuchWork, match="sets of conditions"):
         case.store(10).run(CellSizes(layouts=case.layouts), "", silent)

@@ -12,10 +12,10 @@ from sightline.auditing.streamed_sums import StreamedTotals
 from sightline.auditing.work import TimedEngine
 from sightline.errors import InvalidPlan, TooMuchWork
 from sightline.progress import Progress
-from sightline.tables.cell_numbers import cell_totals, words_totals
 from sightline.tables.collect import CountedTable, collect, membership_of, with_release_name
 from sightline.tables.membership import Membership
 from sightline.tables.persons import no_persons
+from sightline.tables.records import cell_totals, words_totals
 from sightline.tables.streamed import (
     StreamedTable,
     loaded,

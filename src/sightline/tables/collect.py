@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 from sightline.arrays import FloatArray
 from sightline.errors import InvalidPlan
 from sightline.progress import Progress, silent
-from sightline.tables.cells import RowGrouping, group_rows, signature_table
-from sightline.tables.encoding import Encoding, PackedCodes, encode
+from sightline.tables.encoding import Encoding, PackedCodes, RowGrouping, encode, group_rows, signature_table
 from sightline.tables.engines.protocol import DATA, Engine
 from sightline.tables.membership import Cell, Feature, Membership, Partition
 from sightline.tables.occurring import occurring

@@ -16,7 +16,7 @@ from sqlglot import exp
 
 from sightline.errors import InvalidPlan
 from sightline.tables.engines.protocol import SOURCE, Column, ColumnKind
-from sightline.tables.sql.grammar import check_public, parse_query, refuse
+from sightline.tables.sql.grammar import check_public, clauses_of, is_plain, parse_query, refuse
 from sightline.tables.sql.normal_form import (
     UNPIVOT,
     folded_name,
@@ -286,12 +286,8 @@ def _check_written(tree: exp.Query, schema: Schema) -> None:
             refuse("WITH at the beginning, not recursive", got=shown_part(clause.parent), fix="put it first")
         names |= {part.alias.casefold() for part in clause.expressions}
     for node in tree.find_all(exp.SetOperation):
-        extra = [
-            name
-            for name in ("by_name", "side", "kind", "on", "order", "limit", "offset")
-            if node.args.get(name)
-        ]
-        if not isinstance(node, exp.Union) or node.args.get("distinct") or extra:
+        beside = clauses_of(node) - {"this", "expression", "with_"}
+        if not isinstance(node, exp.Union) or beside:
             refuse(
                 "UNION ALL by itself",
                 got=shown_part(node),
@@ -305,19 +301,13 @@ def _check_written(tree: exp.Query, schema: Schema) -> None:
                 got=shown_part(table),
                 fix=suggestion(table.name, sorted(names), what="tables"),
             )
-        alias = table.args.get("alias")
-        extra = [
-            name for name, value in table.args.items() if value and name not in ("this", "alias", "pivots")
-        ]
-        if extra or (alias is not None and alias.args.get("columns")):
+        if not is_plain(table, "pivots"):
             refuse("a table's plain name", got=shown_part(table))
     for pivot in tree.find_all(exp.Pivot):
         if not isinstance(pivot.parent, exp.Table) or pivot.parent.name.casefold() != SOURCE:
             refuse(f"FROM source {UNPIVOT}", got=shown_part(pivot))
     for subquery in tree.find_all(exp.Subquery):
-        alias = subquery.args.get("alias")
-        extra = [name for name, value in subquery.args.items() if value and name not in ("this", "alias")]
-        if extra or (alias is not None and alias.args.get("columns")):
+        if not is_plain(subquery):
             refuse("a plain subquery", got=shown_part(subquery))
     for select in tree.find_all(exp.Select):
         _check_select(select, schema)
@@ -325,13 +315,12 @@ def _check_written(tree: exp.Query, schema: Schema) -> None:
 
 def _check_select(select: exp.Select, schema: Schema) -> None:
     public = set(tables_of(schema))
-    for clause, value in select.args.items():
-        if value and clause not in _CLAUSES:
-            refuse(
-                "SELECT, FROM, JOIN, WHERE, GROUP BY, HAVING and QUALIFY in [data] sql",
-                got=clause.strip("_").upper(),
-                fix="leave it out",
-            )
+    for clause in sorted(clauses_of(select) - _CLAUSES):
+        refuse(
+            "SELECT, FROM, JOIN, WHERE, GROUP BY, HAVING and QUALIFY in [data] sql",
+            got=clause.strip("_").upper(),
+            fix="leave it out",
+        )
     if select.args.get("from_") is None:
         refuse("FROM source", got="no FROM")
     start = select.args["from_"].this
@@ -352,8 +341,7 @@ def _check_select(select: exp.Select, schema: Schema) -> None:
             )
     group = select.args.get("group")
     if group is not None and (
-        [name for name, value in group.args.items() if value and name != "expressions"]
-        or group.find(exp.Rollup, exp.Cube, exp.GroupingSets) is not None
+        clauses_of(group) - {"expressions"} or group.find(exp.Rollup, exp.Cube, exp.GroupingSets) is not None
     ):
         refuse(
             "GROUP BY with a list of columns", got=shown_part(group), fix="a value would enter several rows"

@@ -266,7 +266,7 @@ def aggregates_in(node: exp.Expr) -> list[exp.Expr]:
 def _over_rows(written: exp.Expr, partition: list[exp.Expr], scope: Scope, keys: Keys) -> exp.Expr:
     """HAVING as a condition on a row, bound: window functions in place of its aggregates."""
     root = exp.Paren(this=written.copy())
-    windows = []
+    windows: list[exp.Expr] = []
     for node in aggregates_in(root):
         stand_in = exp.Literal.number(1)
         stand_in.meta[_AGGREGATE] = len(windows)

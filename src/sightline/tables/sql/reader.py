@@ -26,8 +26,7 @@ from sightline.tables.sql.grouping import (
 )
 from sightline.tables.sql.normal_form import with_data
 from sightline.tables.sql.nullness import SECRET_COLUMN, ColumnFacts, Decides, NullRule
-from sightline.tables.sql.pivots import with_groups
-from sightline.tables.sql.rewritten import rewritten
+from sightline.tables.sql.one_select import rewritten, with_groups
 from sightline.tables.sql.scope import Join, Scope, Source, conjuncts, find_column, read_source
 from sightline.tables.sql.secret_conditions import Secret, SecretBand, SecretTest, read_bands
 from sightline.tables.sql.select_items import (

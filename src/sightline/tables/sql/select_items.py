@@ -18,7 +18,7 @@ from sightline.tables.membership import Computed
 from sightline.tables.sql.aggregates import Measure, RowCount, read_aggregate, refuse_aggregate
 from sightline.tables.sql.grammar import NUMBERS, WHOLE_NUMBERS, refuse, shown
 from sightline.tables.sql.grouping import aggregates_in, check_made_of_keys, key_text
-from sightline.tables.sql.rewritten import is_another_number
+from sightline.tables.sql.one_select import is_another_number
 from sightline.tables.sql.scope import Scope
 from sightline.tables.sql.secret_conditions import Secret, SecretTest, constant_of
 from sightline.tables.sql.unfold import label_of
