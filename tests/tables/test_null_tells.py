@@ -78,7 +78,7 @@ def lines(rows: list[Row], sql: str, query: ReleaseQuery) -> list[str]:
 def audited(rows: list[Row], query: ReleaseQuery, subject: Subject) -> Audited:
     engine = open_source(in_memory(frame(rows)), base=Path())
     try:
-        (found,) = verify(engine, [query], subject, collect(engine, [query], subject))
+        (found,) = verify(engine, [query], collect(engine, [query], subject))
     finally:
         engine.close()
     first = any(part.computed is not None and part.computed.shows for part in query.partitions)

@@ -100,7 +100,7 @@ class Session:
             sparse=lambda: sparse_cost(membership) if membership.others is None else None,
         )
         progress("comparing with the engine's own groups", 0.0)
-        unaudited = verify(self.engine, self.queries, self.subject, membership)
+        unaudited = verify(self.engine, self.queries, membership)
         adds_up = self.made.adds_up and not adds_up_alike(self.engine)
         derived = derived_columns(self.engine, self.queries, self.subject, rows=membership.rows)
         declared = self.plan.data.public is not None  # then no release uses another

@@ -23,11 +23,10 @@ from numpy.typing import NDArray
 
 from sightline.arrays import FloatArray, IndexArray
 from sightline.tables.engines.protocol import DATA, ColumnKind, Engine
-from sightline.tables.membership import CellTable
+from sightline.tables.membership import CellTable, Partition
 from sightline.tables.rows import Rows
 from sightline.tables.sql.fragments import quoted, readable
 from sightline.tables.sql.grammar import refuse
-from sightline.tables.sql.reader import PartitionQuery
 
 WORD_BITS = 62  # of the signed 64-bit integers that every engine has
 MOST_KEYS = 1 << 20  # distinct values of one grouping key; each is a published cell
@@ -154,7 +153,7 @@ class Encoding:
         return self.rows.source(*texts, *needed) + "".join(dictionaries)
 
 
-def encode(engine: Engine, partitions: Sequence[PartitionQuery], *, rows: Rows) -> Encoding:
+def encode(engine: Engine, partitions: Sequence[Partition], *, rows: Rows) -> Encoding:
     """Number the cells of every partition. Partitions that group the rows alike share their numbers."""
     coded_keys: dict[tuple[str | None, str | None], int] = {}
     layouts: dict[tuple[int, ...], int] = {}

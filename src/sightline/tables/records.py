@@ -16,10 +16,10 @@ from sightline.arrays import FloatArray, IndexArray
 from sightline.tables.collect import SUM_OF_V, CountedTable, expand, known_condition
 from sightline.tables.encoding import CellNumbers, SignatureCells, encode, key_text
 from sightline.tables.engines.protocol import DATA, ColumnKind, Engine
-from sightline.tables.membership import Band, Feature, Partition, PersonRows, RowsBehind, RowValues
+from sightline.tables.membership import Feature, Partition, PersonRows, RowsBehind, RowValues
 from sightline.tables.rows import audited_rows, clipped_secret
 from sightline.tables.sql.data_query import ROWS_BEHIND
-from sightline.tables.sql.fragments import literal, quoted
+from sightline.tables.sql.fragments import answers_yes, literal, quoted
 from sightline.tables.sql.grammar import refuse
 from sightline.tables.sql.reader import ReleaseQuery
 from sightline.tables.sql.scope import find_column
@@ -61,7 +61,8 @@ def signature_totals(
     if question is not None and question.feature is Feature.POWER:
         value = f"POWER({value}, {question.parameter!r})"
     elif question is not None:
-        value = f"CASE WHEN {_answers_yes(rows.secret, question)} THEN 1.0 ELSE 0.0 END"
+        yes = answers_yes(rows.secret, question.parameter, closed=question.closed)
+        value = f"CASE WHEN {yes} THEN 1.0 ELSE 0.0 END"
     coded, names = coded_rows(engine, queries, subject, f"CASE WHEN {known} THEN NULL ELSE {value} END")
     # In the order of the signatures, as the membership has them: no row needs its rank.
     by, order = ", ".join(names), f" ORDER BY {', '.join(names)}" if names else ""
@@ -80,17 +81,6 @@ def signature_totals(
     totals = np.zeros((int(signature[-1]) + 1, len(place)))
     totals[signature[column >= 0], column[column >= 0]] = answer["n"][column >= 0]
     return totals
-
-
-def _answers_yes(secret: str, question: Partition) -> str:
-    """The condition that a secret answers a yes-or-no question with yes, as SQL."""
-    if isinstance(question.parameter, tuple):
-        return f"({secret}) IN ({', '.join(map(literal, question.parameter))})"
-    if isinstance(question.parameter, Band):
-        band = question.parameter
-        above, below = ">=" if band.low_closed else ">", "<=" if band.high_closed else "<"
-        return f"({secret}) {above} {band.low!r} AND ({secret}) {below} {band.high!r}"
-    return f"({secret}) {'>=' if question.closed else '>'} {question.parameter!r}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -253,8 +243,7 @@ def coded_rows(
 ) -> tuple[str, list[str]]:
     """A query for the words of every row's signature, its record ``r`` and its ``v``; the words' names."""
     rows = audited_rows(queries, subject, engine.columns())
-    _, partition_queries = expand(engine, rows, queries, subject.categories)
-    encoding = encode(engine, partition_queries, rows=rows)
+    encoding = encode(engine, expand(engine, rows, queries, subject.categories), rows=rows)
     names = [f"w{position}" for position in range(len(encoding.words))]
     listed = "".join(f"{text} AS {name}, " for text, name in zip(encoding.words, names, strict=True))
     coded = f"SELECT {listed}{rows.record} AS r, {value} AS v FROM {encoding.coded_source()}"

@@ -46,7 +46,7 @@ def check_names(names: Iterable[str], table: object) -> None:
     """Refuse names that differ only in case: engines rename one, or take one of them for the other."""
     listed = list(names)
     folded = Counter(name.casefold() for name in listed)
-    alike = [name for name in listed if folded[name.casefold()] > 1]
+    alike = list(dict.fromkeys(name for name in listed if folded[name.casefold()] > 1))
     require(
         not alike,
         f"columns of {table} whose names differ in more than case",

@@ -15,7 +15,6 @@ from dataclasses import dataclass, field
 from sqlglot import exp
 
 from sightline.tables.engines.protocol import ColumnKind
-from sightline.tables.sql.aggregates import Measure, RowCount
 from sightline.tables.sql.check_texts import AggregateTexts, CheckTexts, SelectParts
 from sightline.tables.sql.grouping import aggregates_in, resolved_group
 from sightline.tables.sql.nullness import Decides
@@ -64,9 +63,7 @@ def check_query(parts: SelectParts, secret: Secret, subject: Subject) -> CheckQu
     """Write the check of a SELECT; None if nothing that it publishes depends on the secret."""
     scope = secret.scope
     histogram = any(scope.mentions_secret(key) for keys in parts.sets for key in keys)
-    chosen = [
-        place for place, measure in enumerate(parts.measures) if isinstance(measure, Measure) or histogram
-    ]
+    chosen = [place for place, measure in enumerate(parts.measures) if measure.test is not None or histogram]
     group, leaves = resolved_group(parts.select, scope=scope)
     public = {text: leaf for text, leaf in leaves.items() if not scope.mentions_secret(scope.bind(leaf))}
     names = list(public)
@@ -207,7 +204,7 @@ class _CheckWriter:
         """
         parts, scope = self.texts.parts, self.texts.secret.scope
         by = {one.place: parts.measures[one.place].tells for one in aggregates}
-        public = [one.tells for one in parts.measures if isinstance(one, RowCount)]
+        public = [one.tells for one in parts.measures if one.test is None]
         having = any(scope.mentions_secret(window.bound) for window in parts.having.windows)
         where = parts.select.args.get("where")
         unasked = where is None or not scope.mentions_secret(scope.bind(where.this))

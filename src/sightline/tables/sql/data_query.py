@@ -43,20 +43,14 @@ _CLAUSES = {"expressions", "from_", "joins", "where", "group", "having", "qualif
 class DataQuery:
     """How the rows of ``data`` are made, and what of them is secret."""
 
-    sql: str | None = (
-        None  # in the source's dialect, over ``source`` and the public tables; None for its rows
-    )
+    sql: str | None = None  # in the source's dialect, over ``source`` and public tables; None for its rows
     normal: str | None = None  # the same text for queries that differ in aliases, WITH and spelling only
     columns: tuple[str, ...] = ()  # of its answer
     hidden: tuple[str, ...] = ()  # columns of the answer that tell something of a secret
-    secrets: frozenset[str] = (
-        frozenset()
-    )  # names of columns, in lower case, that a public table must not have
+    secrets: frozenset[str] = frozenset()  # names, in lower case, that no public table has as a column
     ties: tuple[str, ...] = ()  # each counts rows ``n`` that tie in the order of a window function: none
     lookups: tuple[str, ...] = ()  # each has as many ``joined`` rows as ``n``: a join multiplies none
-    adds_up: bool = (
-        False  # whether the secret is a sum of rows of a record: its range follows from their number
-    )
+    adds_up: bool = False  # whether the secret is a sum of a record's rows: their number decides its range
 
 
 def read_data_query(

@@ -9,8 +9,8 @@ from typing import Any
 from sqlglot import exp
 
 from sightline.tables.engines.protocol import DATA, Column, ColumnKind
-from sightline.tables.membership import Band, Computed, Feature, Parameter, Statistic
-from sightline.tables.sql.aggregates import Measure, RowCount, is_within, refuse_aggregate
+from sightline.tables.membership import Band, Feature, Partition
+from sightline.tables.sql.aggregates import Measure, is_within, refuse_aggregate
 from sightline.tables.sql.check_query import CheckQuery, check_query
 from sightline.tables.sql.check_texts import SelectParts
 from sightline.tables.sql.fragments import embedded
@@ -41,36 +41,14 @@ from sightline.tables.subject import Schema, SecretKind, Subject
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PartitionQuery:
-    """One SELECT × grouping set × aggregate: a partition. A histogram of a text has one per category."""
-
-    label: str
-    statistic: Statistic
-    feature: Feature
-    parameter: Parameter  # None with INDICATOR: a histogram of every category
-    above: bool
-    closed: bool = False  # whether a threshold itself counts as above it
-    weight: str | None = None  # of a row, as SQL over public columns; None for 1
-    computed: Computed | None = None  # what is computed with it before it is published
-    condition: str | None  # on the rows that it aggregates, as SQL over public columns; None for all rows
-    keys: tuple[str, ...]  # of GROUP BY, as SQL over public columns
-    key_names: tuple[str, ...]  # of the same, for people
-    grouping_set: int  # its position among the SELECT's grouping sets
-    aggregate: int  # its position among the SELECT's aggregates
-    select: int = 0  # its position among the release's SELECTs, which UNION ALL joins
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ReleaseQuery:
     """One release: the partitions that depend on the secret, and the labels of those that do not."""
 
     name: str
     sql: str  # as it was parsed, without comments
     joins: tuple[Join, ...]
-    windows: tuple[
-        WindowColumn, ...
-    ]  # columns that its conditions and keys are made of, besides those of data
-    partitions: tuple[PartitionQuery, ...]
+    windows: tuple[WindowColumn, ...]  # columns that its conditions use, besides those of data
+    partitions: tuple[Partition, ...]
     public_counts: tuple[str, ...]  # counts and other aggregates that no value of the secret can change
     checks: tuple[CheckQuery | None, ...]  # of each SELECT against the engine; None if it has no secret
     merged: tuple[str, str] | None = None  # the release as written, and without subqueries: equal answers
@@ -166,7 +144,7 @@ def _taken_as_public(parts: SelectParts, scope: Scope, record: str) -> dict[str,
     """
     whole = [key for keys in parts.sets for key in keys]
     whole += [*parts.public, *(one for measure in parts.measures for one in measure.filters)]
-    whole += [m.weight for m in parts.measures if isinstance(m, Measure) and m.weight is not None]
+    whole += [m.weight for m in parts.measures if m.weight is not None]
     for measure in parts.measures:
         calls = measure.aggregate.find_all(exp.AggFunc)
         whole += [
@@ -269,7 +247,7 @@ def _read(select: exp.Select, source: Source, secret: Secret) -> tuple[SelectPar
             [public_one] if public_one is not None else read_item(item, secret=secret, where=test, keys=texts)
         )
         for measure in read:
-            if isinstance(measure, RowCount):
+            if measure.test is None:
                 measure = replace(measure, tells=max(listed, rule.value(item.unalias())))
             else:
                 null, if_null = (one.null(noisy_number(measure.aggregate)) for one in (rule, careful))
@@ -296,19 +274,17 @@ def _null_rule(scope: Scope, where: exp.Where | None, public: Decides) -> NullRu
 
 def _partitions(
     parts: SelectParts, secret: Secret, test: SecretTest | None, bounds: tuple[float, float] | None
-) -> tuple[list[PartitionQuery], list[str]]:
+) -> tuple[list[Partition], list[str]]:
     scope = secret.scope
     matched = [embedded(part, scope.dialect) for part in parts.source.matched]
-    partitions: list[PartitionQuery] = []
+    partitions: list[Partition] = []
     counts: list[str] = []
     conditions = []
     for measure in parts.measures:
         public = [embedded(part, scope.dialect) for part in (*parts.public, *measure.filters)]
         conditions.append([*public, *matched])
     weights = [
-        None
-        if isinstance(measure, RowCount) or measure.weight is None
-        else embedded(measure.weight, scope.dialect)
+        None if measure.weight is None else embedded(measure.weight, scope.dialect)
         for measure in parts.measures
     ]
     every = {id(key): key for keys in parts.sets for key in keys}
@@ -327,13 +303,14 @@ def _partitions(
             if not tests:
                 counts.append(measure.label)
             partitions += [
-                PartitionQuery(
+                Partition(
                     label=measure.label + _by(by) + (f" = {name}" if name else ""),
-                    statistic=measure.statistic if isinstance(measure, Measure) else Statistic.SUM,
+                    statistic=measure.statistic,
                     feature=feature_test.feature,
                     parameter=feature_test.parameter,
                     above=feature_test.above,
                     closed=feature_test.closed,
+                    weighted=weights[number] is not None,
                     weight=weights[number],
                     computed=measure.computed,
                     condition=" AND ".join([*conditions[number], *kept]) or None,
@@ -348,7 +325,7 @@ def _partitions(
 
 
 def _tests(
-    measure: Measure | RowCount,
+    measure: Measure,
     *,
     histogram: bool,
     secret: Secret,
@@ -360,8 +337,8 @@ def _tests(
     Bands have names.
     """
     if not histogram:
-        return [("", measure.test)] if isinstance(measure, Measure) else []
-    if isinstance(measure, Measure) or not measure.counts_rows or where is not None:
+        return [("", measure.test)] if measure.test is not None else []
+    if measure.test is not None or not measure.counts_rows or where is not None:
         refuse(
             "COUNT(*) in a query grouped by the secret",
             got=measure.label,
