@@ -12,7 +12,7 @@ from sightline.tables.engines.protocol import DATA, ColumnKind
 from sightline.tables.membership import Band, Feature, Parameter, Statistic
 from sightline.tables.sql.aggregates import Measure, is_within
 from sightline.tables.sql.fragments import answers_yes, outside, valid_secret
-from sightline.tables.sql.grouping import Having, Keys, resolved_group
+from sightline.tables.sql.grouping import Grouping, Having
 from sightline.tables.sql.scope import Source, conjuncts, find_column
 from sightline.tables.sql.secret_conditions import Secret, SecretBand, SecretTest, read_bands
 from sightline.tables.subject import SecretKind, Subject
@@ -26,7 +26,7 @@ class SelectParts:
 
     select: exp.Select
     source: Source
-    sets: list[Keys]  # bound
+    grouping: Grouping
     measures: list[Measure]  # the items of the SELECT list with an aggregate, in order
     public: list[exp.Expr]  # bound conditions on public columns, of WHERE
     having: Having
@@ -140,12 +140,11 @@ class CheckTexts:
     @cached_property
     def bands(self) -> list[tuple[str, tuple[SecretBand, ...]]]:
         """The keys that are bands of the secret, as written, with their bands."""
-        scope = self.secret.scope
-        _, leaves = resolved_group(self.parts.select, scope=scope)
+        grouping = self.parts.grouping
         found = [
-            (self.text(leaf), read_bands(scope.bind(leaf), self.secret))
-            for leaf in leaves.values()
-            if scope.mentions_secret(scope.bind(leaf))
+            (self.text(written), read_bands(key, self.secret))
+            for key, written in zip(grouping.keys, grouping.written, strict=True)
+            if self.secret.scope.mentions_secret(key)
         ]
         return [(text, bands) for text, bands in found if bands is not None]
 

@@ -10,6 +10,7 @@ PARTITION BY, so that the column can be computed over the whole table.
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from itertools import combinations, product
@@ -18,65 +19,72 @@ from sqlglot import exp
 
 from sightline.tables.engines.protocol import DATA
 from sightline.tables.sql.fragments import embedded
-from sightline.tables.sql.grammar import refuse, shown
+from sightline.tables.sql.grammar import clauses_of, refuse, shown
 from sightline.tables.sql.scope import Scope, bound_column
 
 MOST_SETS = 4_096  # CUBE over 12 columns
 Keys = tuple[exp.Expr, ...]
 
 
-def read_grouping(select: exp.Select, *, scope: Scope) -> list[Keys]:
-    """Read the grouping sets of a query, bound, in the order in which SQL lists them.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grouping:
+    """The keys of GROUP BY, each once, and its grouping sets in the order in which SQL lists them.
 
     Elements of GROUP BY multiply: ``a, ROLLUP (b, c)`` is ``(a, b, c), (a, b), (a)``. A query without GROUP
     BY has the one set ``()``, a single cell.
     """
+
+    keys: Keys = ()  # bound
+    written: Keys = ()  # the same keys, as the query has them
+    places: tuple[tuple[int, ...], ...] = ((),)  # for each set, which keys it has
+    group: str = ""  # GROUP BY as written, with ``y0``, ``y1``, … for its keys
+
+    @property
+    def sets(self) -> list[Keys]:
+        """The keys of each set, bound."""
+        return [tuple(self.keys[place] for place in places) for places in self.places]
+
+
+def read_grouping(select: exp.Select, *, scope: Scope) -> Grouping:
+    """Read GROUP BY of a query."""
     group = select.args.get("group")
     if group is None:
-        return [()]
+        return Grouping()
     if group.args.get("all"):
         items = [item.unalias() for item in select.expressions if not has_aggregate(item)]
-        return [tuple(scope.bind(item) for item in items if item.find(exp.Column) is not None)]
-    extra = [part for part, value in group.args.items() if value and part != "expressions"]
-    if extra:
+        group = exp.Group(expressions=[item.copy() for item in items if item.find(exp.Column) is not None])
+    if clauses_of(group) - {"expressions"}:
         refuse(
             "GROUP BY, ROLLUP, CUBE or GROUPING SETS",
             got=shown(group),
             fix="write ROLLUP (a, b) in standard form",
         )
-    options = [_sets(element, select, scope) for element in group.expressions]
-    number = 1
-    for option in options:
-        number *= len(option)
-        if number > MOST_SETS:
-            refuse(f"at most {MOST_SETS:,} grouping sets", got="more", fix="publish fewer combinations")
-    texts = {id(key): key.sql("duckdb", comments=False) for key in _distinct_keys(options)}
-    return [tuple({texts[id(key)]: key for key in sum(chosen, ())}.values()) for chosen in product(*options)]
+    keys: dict[str, tuple[exp.Expr, exp.Expr]] = {}  # by the text of a bound key: it, and as written
 
-
-def resolved_group(select: exp.Select, *, scope: Scope) -> tuple[exp.Group | None, dict[str, exp.Expr]]:
-    """Return GROUP BY with ``y0``, ``y1``, … for its keys, and the keys as written.
-
-    The keys are stored by the identity of the bound key, in the order of their numbers.
-    """
-    group = select.args.get("group")
-    if group is None:
-        return None, {}
-    if group.args.get("all"):
-        items = [item.unalias() for item in select.expressions if not has_aggregate(item)]
-        group = exp.Group(expressions=[item.copy() for item in items])
-    leaves: dict[str, exp.Expr] = {}
-
-    def resolved(element: exp.Expr) -> exp.Expr:
+    def numbered(element: exp.Expr) -> exp.Expr:
+        """An element of GROUP BY with the names of its keys in their place."""
         if isinstance(element, exp.Rollup | exp.Cube | exp.GroupingSets | exp.Tuple):
-            parts = [resolved(part) for part in element.expressions]
-            return type(element)(expressions=parts)
-        leaf = dereferenced(element.unnest(), select, scope, of_rows=True).copy()
-        identity = scope.identity(scope.bind(leaf))
-        leaves.setdefault(identity, leaf)
-        return exp.column(f"y{list(leaves).index(identity)}")
+            return type(element)(expressions=[numbered(part) for part in element.expressions])
+        written = dereferenced(element.unnest(), select, scope, of_rows=True).copy()
+        bound = scope.bind(written)
+        if bound.find(exp.Column) is None:
+            refuse(
+                "a key made of columns", got=shown(bound), fix="leave it out: it is the same for every row"
+            )
+        text = key_text(bound)
+        keys.setdefault(text, (bound, written))
+        return exp.column(f"y{list(keys).index(text)}")
 
-    return exp.Group(expressions=[resolved(element) for element in group.expressions]), leaves
+    elements = [numbered(element) for element in group.expressions]
+    options = [_sets(element) for element in elements]
+    if math.prod(map(len, options)) > MOST_SETS:
+        refuse(f"at most {MOST_SETS:,} grouping sets", got="more", fix="publish fewer combinations")
+    return Grouping(
+        keys=tuple(bound for bound, _ in keys.values()),
+        written=tuple(written for _, written in keys.values()),
+        places=tuple(tuple(dict.fromkeys(sum(chosen, ()))) for chosen in product(*options)),
+        group=exp.Group(expressions=elements).sql(scope.dialect) if elements else "",
+    )
 
 
 def has_aggregate(node: exp.Expr) -> bool:
@@ -84,30 +92,25 @@ def has_aggregate(node: exp.Expr) -> bool:
     return any(not isinstance(call, exp.Grouping) for call in node.find_all(exp.AggFunc, exp.Window))
 
 
-def _sets(element: exp.Expr, select: exp.Select, scope: Scope) -> list[Keys]:
-    if isinstance(element, exp.Rollup):
-        parts = [_composite(part, select, scope) for part in element.expressions]
-        return [sum(parts[:length], ()) for length in range(len(parts), -1, -1)]
-    if isinstance(element, exp.Cube):
-        parts = [_composite(part, select, scope) for part in element.expressions]
-        if 2 ** len(parts) > MOST_SETS:
-            refuse(
-                f"at most {MOST_SETS:,} grouping sets", got=shown(element), fix="publish fewer combinations"
-            )
-        sizes = range(len(parts), -1, -1)
-        return [sum(chosen, ()) for size in sizes for chosen in combinations(parts, size)]
+def _sets(element: exp.Expr) -> list[tuple[int, ...]]:
+    """The grouping sets of an element whose keys are numbered."""
     if isinstance(element, exp.GroupingSets):
-        return [keys for part in element.expressions for keys in _sets(part, select, scope)]
-    return [_composite(element, select, scope)]
+        return [keys for part in element.expressions for keys in _sets(part)]
+    if not isinstance(element, exp.Rollup | exp.Cube):
+        return [_composite(element)]
+    parts = [_composite(part) for part in element.expressions]
+    sizes = range(len(parts), -1, -1)
+    if isinstance(element, exp.Rollup):
+        return [sum(parts[:size], ()) for size in sizes]
+    if 2 ** len(parts) > MOST_SETS:
+        refuse(f"at most {MOST_SETS:,} grouping sets", got="more", fix="publish fewer combinations")
+    return [sum(chosen, ()) for size in sizes for chosen in combinations(parts, size)]
 
 
-def _composite(element: exp.Expr, select: exp.Select, scope: Scope) -> Keys:
+def _composite(element: exp.Expr) -> tuple[int, ...]:
     if isinstance(element, exp.Tuple):
-        return tuple(key for part in element.expressions for key in _composite(part, select, scope))
-    key = scope.bind(dereferenced(element.unnest(), select, scope, of_rows=True))
-    if key.find(exp.Column) is None:
-        refuse("a key made of columns", got=shown(key), fix="leave it out: it is the same for every row")
-    return (key,)
+        return tuple(key for part in element.expressions for key in _composite(part))
+    return (int(element.name[1:]),)
 
 
 def dereferenced(node: exp.Expr, select: exp.Select, scope: Scope, *, of_rows: bool = False) -> exp.Expr:
@@ -169,11 +172,6 @@ def _item_expression(item: exp.Expr) -> exp.Expr:
     return item.unalias()
 
 
-def _distinct_keys(options: list[list[Keys]]) -> list[exp.Expr]:
-    """Each key once; the sets of a CUBE share them."""
-    return list({id(key): key for option in options for keys in option for key in keys}.values())
-
-
 _AGGREGATE = "aggregate"  # the number of the aggregate that a literal stands for
 _OF_A_COLUMN: tuple[type[exp.Expr], ...] = (exp.Count, exp.Min, exp.Max, exp.Sum, exp.Avg)
 
@@ -213,13 +211,13 @@ class Having:
 
 
 def read_having(
-    select: exp.Select, sets: Sequence[Keys], *, scope: Scope, conditions: Sequence[exp.Expr]
+    select: exp.Select, grouping: Grouping, *, scope: Scope, conditions: Sequence[exp.Expr]
 ) -> Having:
     """Read HAVING of a query whose rows meet bound ``conditions``."""
     clause = select.args.get("having")
     if clause is None:
         return Having(written=exp.true())
-    histogram = any(scope.mentions_secret(key) for keys in sets for key in keys)
+    histogram = any(map(scope.mentions_secret, grouping.keys))
     tested = [part for part in conditions if scope.mentions_secret(part) and not scope.asks_presence(part)]
     if histogram or tested:
         refuse(
@@ -240,10 +238,10 @@ def read_having(
         refuse("aggregates and keys in HAVING", got=shown(written), fix="leave GROUPING out")
     met = exp.and_(*(exp.paren(one.copy()) for one in conditions)) if conditions else None
     windows = []
-    for keys in sets:
+    for keys in grouping.sets:
         # Rows that do not meet the conditions are a part of their own: HAVING is of the others.
         apart = [] if met is None else [_where(exp.Literal.number(1), met)]
-        kept = _over_rows(written, [*apart, *keys], scope, keys if len(sets) == 1 else ())
+        kept = _over_rows(written, [*apart, *keys], scope, keys if len(grouping.places) == 1 else ())
         windows.append(WindowColumn.of(kept, dialect=scope.dialect))
     return Having(written=written, windows=tuple(windows))
 

@@ -142,7 +142,7 @@ def _taken_as_public(parts: SelectParts, scope: Scope, record: str) -> dict[str,
 
     What is made of the record key alone says whose row it is.
     """
-    whole = [key for keys in parts.sets for key in keys]
+    whole = list(parts.grouping.keys)
     whole += [*parts.public, *(one for measure in parts.measures for one in measure.filters)]
     whole += [m.weight for m in parts.measures if m.weight is not None]
     for measure in parts.measures:
@@ -214,12 +214,12 @@ def _read(select: exp.Select, source: Source, secret: Secret) -> tuple[SelectPar
     where = select.args.get("where")
     conditions = conjuncts(scope.bind(where.this)) if where is not None else []
     public, test = secret.split(exp.and_(*conditions) if conditions else None)
-    sets = read_grouping(select, scope=scope)
-    for keys in sets:
-        if secret.kind is SecretKind.NUMBER and sum(map(scope.mentions_secret, keys)) > 1:
+    grouping = read_grouping(select, scope=scope)
+    for keys in grouping.sets if secret.kind is SecretKind.NUMBER else ():
+        if sum(map(scope.mentions_secret, keys)) > 1:
             refuse("one key of bands of the secret", got="several", fix="publish each in its own release")
-        for key in keys:
-            _check_key(key, secret)
+    for key in grouping.keys:
+        _check_key(key, secret)
     aggregates = [item for item in select.expressions if has_aggregate(item)]
     if not aggregates:
         calls = [call for item in select.expressions for call in item.find_all(exp.Anonymous)]
@@ -231,15 +231,15 @@ def _read(select: exp.Select, source: Source, secret: Secret) -> tuple[SelectPar
             got=shown(select),
             fix="for example AVG(…) with GROUP BY; rows are not published",
         )
-    texts = frozenset(key_text(key) for key in {id(key): key for keys in sets for key in keys}.values())
+    texts = frozenset(map(key_text, grouping.keys))
     for item in select.expressions:
         if item not in aggregates:
             _check_public_item(item, texts, scope)
     ranking = _check_order(select, texts, scope)
     limit = _check_limit(select)
-    having = read_having(select, sets, scope=scope, conditions=[*conditions, *source.matched])
+    having = read_having(select, grouping, scope=scope, conditions=[*conditions, *source.matched])
     rule, careful = (_null_rule(scope, where, public) for public in (Decides.NOTHING, Decides.PUBLIC))
-    listed = rule.rows if any(sets) and rule.rows is Decides.PRESENCE else Decides.PUBLIC
+    listed = rule.rows if grouping.keys and rule.rows is Decides.PRESENCE else Decides.PUBLIC
     measures = []
     for item in aggregates:
         public_one = None if test is not None else read_public_aggregate(item, scope=scope, keys=texts)
@@ -255,7 +255,12 @@ def _read(select: exp.Select, source: Source, secret: Secret) -> tuple[SelectPar
                 measure = replace(measure, tells=max(listed, null), tells_by_weight=by_weight)
             measures.append(with_order(measure, ranked=item in ranking, limit=limit))
     parts = SelectParts(
-        select=select, source=source, sets=sets, measures=shared_once(measures), public=public, having=having
+        select=select,
+        source=source,
+        grouping=grouping,
+        measures=shared_once(measures),
+        public=public,
+        having=having,
     )
     return parts, test
 
@@ -287,9 +292,8 @@ def _partitions(
         None if measure.weight is None else embedded(measure.weight, scope.dialect)
         for measure in parts.measures
     ]
-    every = {id(key): key for keys in parts.sets for key in keys}
-    texts = {name: embedded(key, scope.dialect) for name, key in every.items()}
-    for place, keys in enumerate(parts.sets):
+    texts = {id(key): embedded(key, scope.dialect) for key in parts.grouping.keys}
+    for place, keys in enumerate(parts.grouping.sets):
         by = [key for key in keys if not scope.mentions_secret(key)]
         bands = [band for key in keys if key not in by for band in read_bands(key, secret) or ()]
         kept = [embedded(one.met, scope.dialect) for one in parts.having.windows[place : place + 1]]

@@ -137,10 +137,6 @@ class Scope:
         """The kind of a bound column."""
         return find_column(self.columns(column.table), column.name).kind
 
-    def identity(self, bound: exp.Expr) -> str:
-        """The text that identifies a bound expression."""
-        return bound.sql(self.dialect, comments=False)
-
     def is_secret(self, node: exp.Expr | None) -> bool:
         """Whether a bound node is the secret itself."""
         return isinstance(node, exp.Column) and (node.table, node.name) == (DATA, self.secret)
