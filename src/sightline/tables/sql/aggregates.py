@@ -226,11 +226,30 @@ def _is_condition(node: exp.Expr) -> bool:
     return isinstance(node.unnest(), exp.Predicate | exp.Not)
 
 
-_SPREAD = {"VARIANCE", "VARIANCE_POP", "VAR_POP", "VAR_SAMP", "STDDEV", "STDDEV_POP", "STDDEV_SAMP"}
-_RANKS = {"MEDIAN", "PERCENTILE_CONT", "PERCENTILE_DISC", "QUANTILE", "APPROX_QUANTILE", "QUANTILE_CONT"}
-_RANKS |= {"QUANTILE_DISC", "APPROX_QUANTILES", "MODE"}
-_EXTREMES = {"MIN", "MAX", "FIRST", "LAST", "ANY_VALUE", "ARG_MIN", "ARG_MAX", "FIRST_VALUE", "LAST_VALUE"}
-_COUNTS = "counts above a few fixed levels, COUNT(*) FILTER (WHERE secret > 100) and so on"
+_LEVELS = "publish counts above a few fixed levels, COUNT(*) FILTER (WHERE secret > 100) and so on"
+# Aggregates of the secret that are no sums over records, and what to publish instead.
+_INSTEAD = (
+    (
+        "VARIANCE VARIANCE_POP VAR_POP VAR_SAMP STDDEV STDDEV_POP STDDEV_SAMP",
+        "publish AVG(secret) and AVG(POWER(secret, 2)) with noise and compute it from those; the usual "
+        "mechanism adds noise to these two sums",
+    ),
+    (
+        "MEDIAN PERCENTILE_CONT PERCENTILE_DISC QUANTILE APPROX_QUANTILE QUANTILE_CONT QUANTILE_DISC "
+        "APPROX_QUANTILES MODE",
+        f"one record can move it far: {_LEVELS}, and read it off those; the usual mechanism for it is the "
+        "exponential mechanism, which this audit does not cover",
+    ),
+    (
+        "MIN MAX FIRST LAST ANY_VALUE ARG_MIN ARG_MAX FIRST_VALUE LAST_VALUE",
+        f"it is one record's own value: {_LEVELS}, or a bound that is fixed beforehand; the usual mechanism "
+        "is report-noisy-max or the exponential mechanism over fixed levels, which this audit does not cover",
+    ),
+)
+_OTHERWISE = (
+    "publish counts in bands, such as COUNT(*) with GROUP BY FLOOR(secret / 10), or means of the secret and "
+    "of its powers, and compute it from their noisy answers"
+)
 
 
 def refuse_aggregate(node: exp.Expr) -> NoReturn:
@@ -238,38 +257,11 @@ def refuse_aggregate(node: exp.Expr) -> NoReturn:
     name = _name(node.this if isinstance(node, exp.WithinGroup) else node)
     if isinstance(node, exp.Window):
         refuse("no window function", got=shown(node), fix="use GROUP BY")
-    if name in _SPREAD:
-        refuse(
-            "AVG, SUM or COUNT",
-            got=shown(node),
-            fix=f"{name} is not a sum over records: publish AVG(secret) and AVG(POWER(secret, 2)) with noise "
-            "and compute it from those; the usual mechanism adds noise to these two sums",
-        )
-    if name in _RANKS:
-        refuse(
-            "AVG, SUM or COUNT",
-            got=shown(node),
-            fix=f"{name} is not a sum over records, and one record can move it far: publish {_COUNTS}, and "
-            "read it off those; the usual mechanism for it is the exponential mechanism, which this audit "
-            "does not cover",
-        )
-    if name in _EXTREMES:
-        refuse(
-            "AVG, SUM or COUNT",
-            got=shown(node),
-            fix=f"{name} is not a sum over records but one record's own value: publish {_COUNTS}, or a bound "
-            "that is fixed beforehand; the usual mechanism is report-noisy-max or the exponential mechanism "
-            "over fixed levels, which this audit does not cover",
-        )
-    if isinstance(node, exp.AggFunc | exp.Anonymous):
-        refuse(
-            "AVG, SUM or COUNT",
-            got=shown(node),
-            fix="it is not a sum over records: publish counts in bands, such as COUNT(*) with GROUP BY "
-            "FLOOR(secret / 10), or means of the secret and of its powers, and compute it from their noisy "
-            "answers",
-        )
-    refuse("an aggregate, and arithmetic with public numbers and its noisy answer", got=shown(node))
+    instead = next((text for names, text in _INSTEAD if name in names.split()), "")
+    if not instead and not isinstance(node, exp.AggFunc | exp.Anonymous):
+        refuse("an aggregate, and arithmetic with public numbers and its noisy answer", got=shown(node))
+    fix = f"{name} is not a sum over records: {instead or _OTHERWISE}"
+    refuse("AVG, SUM or COUNT", got=shown(node), fix=fix)
 
 
 def refuse_distinct_secrets(node: exp.Expr) -> NoReturn:

@@ -131,6 +131,11 @@ class _Output:
     copied: str | None = None  # the column of ``source`` that it is a copy of; a constant is a copy of none
     null: Decides = Decides.NOTHING  # what decides whether it is NULL, if no column of the tables is
 
+    def beside(self, other: _Output) -> _Output:
+        """What the column of a UNION ALL derives from."""
+        copied = self.copied if self.copied == other.copied else None
+        return _Output(self.origins | other.origins, copied, max(self.null, other.null))
+
 
 Outputs = dict[str, _Output]
 _CONSTANT = ""
@@ -155,17 +160,7 @@ class _Lineage:
             if len(left) != len(right):
                 refuse("as many columns in each SELECT of UNION ALL", got=f"{len(left)} and {len(right)}")
             self.unions.append((_all_origins(left), _all_origins(right)))
-            return [
-                (
-                    name,
-                    _Output(
-                        one.origins | other.origins,
-                        one.copied if one.copied == other.copied else None,
-                        max(one.null, other.null),
-                    ),
-                )
-                for (name, one), (_, other) in zip(left, right, strict=True)
-            ]
+            return [(name, one.beside(other)) for (name, one), (_, other) in zip(left, right, strict=True)]
         if not isinstance(query, exp.Select):
             refuse("SELECT", got=shown_part(query), fix=f"for wide tables write FROM source {UNPIVOT}")
         return self._of_select(query)
@@ -226,21 +221,17 @@ class _Lineage:
 
     def check(self, secrets: Origins, audited: Origins, *, record: str | None) -> None:
         """Refuse a query in which a secret chooses rows, or the audited one enters several rows."""
-        for origins, node in self.controls:
-            if origins & secrets:
-                refuse(
-                    "rows that do not depend on a secret",
-                    got=f"{_named(origins & secrets)} in {shown_part(node)}",
-                    fix="which rows there are would tell something of the secret; rows without one may stay: "
-                    "the audit counts them",
-                )
-        for origins, node in self.windows:
-            if origins & audited:
-                refuse(
-                    "window functions of public columns",
-                    got=f"{_named(origins & audited)} in {shown_part(node)}",
-                    fix="a value would enter several rows",
-                )
+        rows = (
+            "rows that do not depend on a secret",
+            "which rows there are would tell something of the secret; rows without one may stay: the audit "
+            "counts them",
+        )
+        window = ("window functions of public columns", "a value would enter several rows")
+        uses = [(rows, origins & secrets, node) for origins, node in self.controls]
+        uses += [(window, origins & audited, node) for origins, node in self.windows]
+        for (expected, fix), told, node in uses:
+            if told:
+                refuse(expected, got=f"{_named(told)} in {shown_part(node)}", fix=fix)
         for origins, keys, node in self.aggregates:
             if origins & audited and record not in keys:
                 refuse(

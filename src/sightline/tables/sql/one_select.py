@@ -70,11 +70,9 @@ def _changed(query: exp.Query, change: Change, schema: Schema) -> tuple[exp.Quer
 def _inner(select: exp.Select) -> exp.Select | None:
     """The SELECT in FROM, if it is a plain subquery."""
     source = select.args.get("from_")
-    subquery = None if source is None else source.this
-    plain = (
-        isinstance(subquery, exp.Subquery) and isinstance(subquery.this, exp.Select) and is_plain(subquery)
-    )
-    return subquery.this if plain else None
+    if source is None or not isinstance(source.this, exp.Subquery) or not is_plain(source.this):
+        return None
+    return source.this.this if isinstance(source.this.this, exp.Select) else None
 
 
 def _without_totals(select: exp.Select, schema: Schema) -> exp.Select | None:
