@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from sightline.arrays import FloatArray, IndexArray
 from sightline.auditing.plan import Plan
@@ -95,11 +94,7 @@ class Lowered:
     @cached_property
     def table(self) -> Any:
         """Rows × columns of units: what each row counts of them. A unit has a column for each of its rows."""
-        units = self.units
-        entries = np.ones(units.rows.size) if units.weights is None else units.weights.ravel()
-        ends = np.arange(len(units.times) + 1) * units.rows.shape[1]
-        shape = len(units.times), units.numbers + 1
-        return sparse.csr_array((entries, units.rows.ravel(), ends), shape=shape)[:, :-1].T.tocsc()
+        return self.units.table().T.tocsc()
 
     def image(self, column: int) -> FloatArray:
         """What one person of a column's unit adds to every row, if all their rows hold that value."""

@@ -37,7 +37,7 @@ def named_features(findings: Findings, found: LinearFindings, column: int) -> tu
 
 def _row(findings: Findings, found: LinearFindings, rows: PersonRows, column: int) -> Iterator[NamedFeature]:
     """The row of which least is left."""
-    one = sparse.eye_array(rows.times.size, format="csr")
+    one = sparse.eye_array(rows.times.size, format="csr")[:, rows.one_by_one]
     lower, upper = rows.brackets(one, one)
     best = int(np.argmin(upper))
     left = _uncertainty(findings, found, column, lower[best], upper[best])
@@ -61,8 +61,9 @@ def _periods(
     """Of every published number that the record is in, the record's own part."""
     lower, upper = rows.brackets(rows.times[:, None] * rows.table, rows.times[:, None] * rows.table**2)
     writer, membership = RecipeWriter(findings=findings, found=found), findings.membership
-    for place in np.lexsort((rows.touched, upper))[:_MOST_LISTED].tolist():
-        cell = int(found.linear.cells[rows.touched[place]])
+    order = np.lexsort((rows.published, upper))
+    for place in order[rows.published[order] >= 0][:_MOST_LISTED].tolist():
+        cell = int(found.linear.cells[rows.published[place]])
         withheld = findings.key_columns[membership.cells[cell].partition]
         name, public = cell_name(membership, cell), cell_name(membership, cell, withheld=withheld)
         yield NamedFeature(
@@ -89,15 +90,16 @@ def _alone(writer: RecipeWriter, rows: PersonRows, column: int, place: int) -> R
     The difference of two rows is about one record alone iff its own part makes up all of the rows' products,
     which are whole numbers where weights are.
     """
-    found, i = writer.found, int(rows.touched[place])
+    found, i = writer.found, int(rows.published[place])
     own: FloatArray = rows.table[:, place]
     if found.people[column] > 1:
         return None
-    M = found.exposure.solver.sums.matrix
+    M = found.exposure.products.matrix
     line = M[i] if isinstance(M, np.ndarray) else M[[i]].toarray()[0]
     diagonal = np.asarray(M.diagonal())
     apart = np.append(diagonal[i] + diagonal - 2 * line, diagonal[i])
-    apart[rows.touched] = np.inf
+    starts = found.linear.units.starts
+    apart[found.linear.table[:, starts[column] : starts[column + 1]].indices] = np.inf
     others = np.flatnonzero(apart == float(rows.times @ own**2))
     if not others.size:
         return None

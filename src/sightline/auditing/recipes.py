@@ -76,7 +76,7 @@ class RecipeWriter:
         kernel, people = linear.design.prior.kernel, float(self.found.people[unit])
         first = int(linear.units.starts[unit])
         own = linear.table[:, first : first + len(kernel)].toarray()
-        M = self.found.exposure.solver.sums.matrix
+        M = self.found.exposure.products.matrix
         diagonal, alone, pairs = np.asarray(M.diagonal()), [], []
         others = [c for c in range(len(kernel)) if c != category]
         for i in np.flatnonzero(own[:, category] != 0).tolist():

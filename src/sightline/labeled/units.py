@@ -336,6 +336,12 @@ class Units:
         group[order] = np.cumsum(new) - 1
         return group
 
+    def table(self) -> sparse.csr_array:
+        """Columns × numbers."""
+        entries = np.ones(self.rows.size) if self.weights is None else self.weights.ravel()
+        ends, shape = np.arange(len(self.rows) + 1) * self.rows.shape[1], (len(self.rows), self.numbers + 1)
+        return sparse.csr_array((entries, self.rows.ravel(), ends), shape=shape)[:, :-1]
+
     def blocks(self, most_columns: int | None = None) -> Iterator[UnitBlock]:
         """All kinds, or those with few columns: those with one row, then those with several, as many
         columns each.
