@@ -295,7 +295,7 @@ def opened(
             source, columns=engine.columns(), source=source, made_by=made.normal, own_names=named
         )
         check_public(schema, made.secrets)
-        for text in (*plan.attacker.conditions, *plan.attacker.may_know):
+        for text in plan.attacker.conditions:
             read_condition(text, secret=subject.secret, schema=schema)
         queries = []
         for place, release in enumerate(plan.releases):

@@ -51,14 +51,17 @@ def table_of(session: Session, progress: Progress) -> Membership | StreamedTable
             store = store_table(session.engine, counted)
             stack.callback(store.close)
             persons = None
-            if counted.row_counts.contributions > 1:
+            fits = _fits(session, store.signatures, counted, rows * several)
+            if several and not fits:  # persons may have as many lines as rows, or fewer
                 progress("finding whose rows they are", 0.0)
                 persons = store_persons(session.engine, counted)
                 stack.callback(persons.close)
+                fits = _fits(session, store.signatures, counted, persons.signatures)
         except InvalidPlan as error:
             raise with_release_name(session.engine, counted.rows, session.queries, error) from None
-        if _fits(session, store.signatures, counted, 0 if persons is None else persons.signatures):
+        if fits:
             signatures = loaded(store, progress)
+            stack.close()
             membership = membership_of(session.engine, counted, signatures, progress=progress)
             return session.with_persons(session.verified(membership, progress), progress)
         table = streamed_table(session.engine, counted, store, progress)

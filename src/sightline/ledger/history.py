@@ -263,7 +263,7 @@ def history(
         data["max_rows_per_record"] = most
     if epochs > 1:
         data["values"] = "independent"
-    attacker = {name: value for name, value in head.get("attacker", {}).items() if name != "may_know"}
+    attacker = dict(head.get("attacker", {}))
     if attacker.pop("knows", None):
         attacker["knows"] = [KNOWN]
     sections = [

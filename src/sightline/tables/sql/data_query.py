@@ -20,6 +20,7 @@ from sightline.tables.sql.grammar import check_public, clauses_of, is_plain, par
 from sightline.tables.sql.normal_form import (
     UNPIVOT,
     folded_name,
+    list_columns,
     normal_text,
     qualified_query,
     shown_part,
@@ -76,6 +77,7 @@ def read_data_query(
             secrets=frozenset(name.casefold() for name in (secret, *others)),
         )
     tree = parse_query(sql, schema.dialect)
+    list_columns(tree, schema)
     _check_written(tree, schema)
     qualified = qualified_query(tree, schema)
     lineage = _Lineage(schema=schema)
@@ -151,6 +153,7 @@ class _Lineage:
     windows: list[tuple[Origins, exp.Expr]] = field(default_factory=list)
     aggregates: list[tuple[Origins, set[str | None], exp.Expr]] = field(default_factory=list)  # with the keys
     unions: list[tuple[Origins, Origins]] = field(default_factory=list)
+    tables: dict[str, Outputs] = field(default_factory=dict)  # a wide one is read once for each column
 
     def of_query(self, query: exp.Expr) -> list[tuple[str, _Output]]:
         if isinstance(query, exp.Subquery):
@@ -211,13 +214,15 @@ class _Lineage:
 
     def _of_table(self, node: exp.Expr) -> Outputs:
         name = node.name.casefold()
-        columns = self.schema.columns if name == SOURCE else tables_of(self.schema)[name]
-        found = {}
-        for column in columns:
-            origin = (name, column.name)
-            copied = column.name if name == SOURCE else None
-            found[folded_name(column.name, self.schema)] = _Output(frozenset({origin}), copied)
-        return found
+        if name not in self.tables:
+            columns = self.schema.columns if name == SOURCE else tables_of(self.schema)[name]
+            self.tables[name] = {
+                folded_name(column.name, self.schema): _Output(
+                    frozenset({(name, column.name)}), column.name if name == SOURCE else None
+                )
+                for column in columns
+            }
+        return self.tables[name]
 
     def check(self, secrets: Origins, audited: Origins, *, record: str | None) -> None:
         """Refuse a query in which a secret chooses rows, or the audited one enters several rows."""
