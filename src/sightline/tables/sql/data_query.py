@@ -106,7 +106,15 @@ def read_data_query(
     if outputs[key].origins & all_secrets:
         refuse("a secret without the record key", got=f'"{record}" in it')
     lineage.check(all_secrets, secret_origins, record=outputs[key].copied)
-    _check_null(qualified, value, _Lineage(schema=schema, secrets=secret_origins))
+    # Who has a secret would tell of what it is made of, and a mean would divide by another number of rows.
+    nulls = dict(_Lineage(schema=schema, secrets=secret_origins).of_query(qualified))
+    if nulls[value].null is Decides.VALUE:
+        refuse(
+            "a secret that is not NULL because of what it is computed from",
+            got=f'"{value}", which may be',
+            fix="who has a value would tell that: write ELSE 0, or COALESCE(…, 0) around it, and public "
+            "conditions into WHERE",
+        )
     hidden = [name for name, one in outputs.items() if one.origins & all_secrets and name != value]
     # sqlglot writes QUALIFY as a subquery for engines without it: there * would list its helper, too.
     written = qualified if tree.find(exp.Qualify) is not None and schema.dialect != "duckdb" else tree
@@ -251,21 +259,6 @@ class _Lineage:
                     got=f"{_named(left & right & audited)} in two of them",
                     fix="a value would enter several rows: list the columns that each SELECT needs",
                 )
-
-
-def _check_null(qualified: exp.Query, value: str, lineage: _Lineage) -> None:
-    """Refuse a secret that is NULL because of the values that it is made of.
-
-    Who has one would tell these, and a mean would divide by another number of rows.
-    """
-    outputs = dict(lineage.of_query(qualified))
-    if outputs[value].null is Decides.VALUE:
-        refuse(
-            "a secret that is not NULL because of what it is computed from",
-            got=f'"{value}", which may be',
-            fix="who has a value would tell that: write ELSE 0, or COALESCE(…, 0) around it, and public "
-            "conditions into WHERE",
-        )
 
 
 def _check_written(tree: exp.Query, schema: Schema) -> None:
