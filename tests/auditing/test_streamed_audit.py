@@ -312,7 +312,9 @@ def test_a_yes_or_no_streamed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     file = table(tmp_path, 1, secret="boolean")
     plan = plan_of(file, "SELECT d, SUM(x) FROM data GROUP BY d", QUERIES[0], boolean=True)
     assert_same(*in_memory_and_streamed(plan, monkeypatch), top=20)
-    plan["release"][0] |= {"noise": {"law": "discrete-gaussian", "rho": 0.2}}  # noise of whole numbers
+    plan["release"][0] |= {
+        "noise": {"law": "discrete-gaussian", "noise_multiplier": 2.5**0.5}
+    }  # noise of whole numbers
     assert_same(*in_memory_and_streamed(plan, monkeypatch), top=20)
 
 

@@ -103,7 +103,7 @@ def no_sum(folder: Path) -> None:
 
 
 def shared_noise(folder: Path) -> None:
-    noise = 'noise = { stddev = 900.0, mechanism = { file = "C.npy" } }'
+    noise = 'noise = { stddev = 900.0, mechanism = "C.npy" }'
     (folder / "release.toml").write_text(TOTAL_TOML.replace("noise_stddev = 1e6", noise))
 
 

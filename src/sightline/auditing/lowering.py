@@ -164,14 +164,6 @@ class Lowered:
         parts = {name: getattr(self, name)[chosen] for name in ("cells", "copies", "factors", "offsets")}
         return replace(self, design=self.design.take(chosen), **parts)
 
-    def up_to(self, release: int) -> Lowered | None:
-        """The design once the plan's releases up to this one are published."""
-        return self.take(self.query_of_row <= release)
-
-    def without_release(self, release: int) -> Lowered | None:
-        """The design without one of the plan's releases."""
-        return self.take(self.query_of_row != release)
-
     def without(self, row: int) -> Lowered | None:
         """The design without one published number."""
         return self.take(np.delete(np.arange(self.row_count), row))
