@@ -188,11 +188,11 @@ def _of_person(
     if weights is not None:
         feature = found.exposure.feature(unit, column % linear.columns_of_unit)
         feature = _least_weights(feature, linear.columns_of_unit)
-        scale = 1 / float(np.max(np.abs(feature)))
+        scale = 1 / float(feature[np.argmax(np.abs(feature))])  # a row that counts most counts 1, not -1
         name = feature_name(feature, times)
         recipe = writer.written(column, weights * scale, feature * scale)
-        rmse = float(found.exposure.rmse[unit, 0]) * scale
-        share = 100 * rmse / (scale * float(np.abs(feature) @ times) * linear.prior.range)
+        rmse = float(found.exposure.rmse[unit, 0]) * abs(scale)
+        share = 100 * rmse / (abs(scale) * float(np.abs(feature) @ times) * linear.prior.range)
     return Exposed(
         record=", ".join(owners) if owners else None,
         signature=linear.membership.signature_number(int(linear.first_signatures(np.array([column]))[0])),

@@ -148,7 +148,7 @@ def starter_plan(  # many parameters: what is known of a plan before it is writt
         source=quoted_text(relative_source(source, out.parent)),
         record=_field("record", _RECORD, key, own if given is None else None),
         secret=_field("secret", _SECRET, hidden, others if secret is None else None)
-        + ("" if hidden is not None else "".join(map(_wide, running))),
+        + ("" if hidden is not None else "".join(_wide(own, columns) for own in running)),
         domain=stated.get("domain") or (_ANY_DOMAIN if hidden is None else _DOMAINS[hidden.kind]),
         rows=stated.get("rows") or _rows(facts, key),
         privacy=stated.get("privacy") or f"{STARTER_BUDGET}\ndelta = 1e-6",
@@ -216,10 +216,12 @@ def _field(field: str, meaning: str, column: Column | None, guess: ColumnGuess |
     return f'{field} = ""    # {_OPEN[field]}.{" Candidates:" if listed else ""}{listed}'
 
 
-def _wide(names: Sequence[str]) -> str:
-    """A comment about columns that may hold one secret in wide form."""
-    shown = [*names[:2], "…", names[-1]] if len(names) > _MOST_LISTED else names
-    listed = ", ".join(name if name == "…" else _identifier(name) for name in shown)
+def _wide(names: Sequence[str], columns: Sequence[Column]) -> str:
+    """A comment about columns that may hold one secret in wide form: a line, however many they are."""
+    listed = ", ".join(map(_identifier, names))
+    if len(names) > _MOST_LISTED:
+        others = ", ".join(_identifier(one.name) for one in columns if one.name not in names)
+        listed = f"COLUMNS(* EXCLUDE ({others}))" if others else "COLUMNS(*)"
     made = f"SELECT * FROM source UNPIVOT INCLUDE NULLS (value FOR name IN ({listed}))"
     return (
         f"\n# {len(names)} columns of numbers may hold one secret: call it value. If each column is a "

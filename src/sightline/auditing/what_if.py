@@ -123,10 +123,8 @@ def why_no_what_if(findings: Findings) -> str | None:
         return f"it has moments or thresholds of more than {_MOST_ROWS:,} rows"
     if findings.pricing.strategies:
         return "its numbers share their noise"
-    if sharing and any(plan.privacy.periods.values()):
-        return "its periods have different budgets"
     stated = [noise for release in plan.releases for noise in release.noise]
-    if not sharing and any(one.epsilon or one.rho for one in stated):
+    if not sharing and any(one.epsilon for one in stated):
         return "its releases have budgets of their own"
     return None
 
@@ -178,12 +176,11 @@ def _switches(plan: Plan) -> tuple[Switch, ...]:
     """Every release that can be left out, every condition, and every other prior of a number."""
     releases = [Switch(kind=SwitchKind.LEAVE_OUT, name=one.name) for one in plan.releases]
     known = [Switch(kind=SwitchKind.DOES_NOT_KNOW, name=text) for text in plan.attacker.conditions]
-    more = [Switch(kind=SwitchKind.KNOWS, name=text) for text in plan.attacker.may_know]
     priors = [
         Switch(kind=SwitchKind.PRIOR, name=name) for name in NUMBER_PRIORS if name != plan.attacker.prior
     ]
     number = plan.data.secret_kind is SecretKind.NUMBER
-    return (*(releases if len(releases) > 1 else ()), *known, *more, *(priors if number else ()))
+    return (*(releases if len(releases) > 1 else ()), *known, *(priors if number else ()))
 
 
 def _noises(findings: Findings, also: tuple[float, ...]) -> tuple[tuple[NoiseStop, ...], int]:
@@ -231,7 +228,7 @@ def changed_plan(plan: Plan, noise: NoiseStop, switches: list[Switch]) -> Plan:
             case SwitchKind.LEAVE_OUT:
                 kept = tuple(one for one in plan.releases if one.name != switch.name)
                 plan = plan.model_copy(update={"releases": kept})
-            case SwitchKind.KNOWS | SwitchKind.DOES_NOT_KNOW | SwitchKind.PRIOR:
+            case SwitchKind.DOES_NOT_KNOW | SwitchKind.PRIOR:
                 plan = plan.model_copy(update={"attacker": _attacker(plan, switch)})
     return plan
 
@@ -239,13 +236,8 @@ def changed_plan(plan: Plan, noise: NoiseStop, switches: list[Switch]) -> Plan:
 def _attacker(plan: Plan, switch: Switch) -> object:
     attacker = plan.attacker
     knows = tuple(text for text in attacker.knows if text != switch.name)
-    match switch.kind:
-        case SwitchKind.PRIOR:
-            return attacker.model_copy(update={"prior": switch.name})
-        case SwitchKind.KNOWS:
-            return attacker.model_copy(update={"knows": (*attacker.knows, switch.name)})
-        case _:
-            return attacker.model_copy(update={"knows": knows})
+    changed = {"prior": switch.name} if switch.kind is SwitchKind.PRIOR else {"knows": knows}
+    return attacker.model_copy(update=changed)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
