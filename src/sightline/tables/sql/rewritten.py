@@ -1,9 +1,9 @@
 """Forms of a SELECT that mean the same as simpler ones: it is rewritten, and the simpler form is read.
 
 ``CASE WHEN COUNT(*) >= 10 THEN AVG(x) END`` publishes the groups that ``HAVING COUNT(*) >= 10`` keeps, and
-NULL for the others. ``SUM(x - 100)`` is ``SUM(x) - 100 * COUNT(x)``. A subquery that is one number is a
-release of its own, with which the others are computed. ``CASE k WHEN 1 THEN x END`` is ``CASE WHEN k = 1 THEN
-x END``.
+NULL, or a text such as 'suppressed', for the others. ``SUM(x - 100)`` is ``SUM(x) - 100 * COUNT(x)``. A
+subquery that is one number is a release of its own, with which the others are computed. ``CASE k WHEN 1 THEN
+x END`` is ``CASE WHEN k = 1 THEN x END``.
 """
 
 from __future__ import annotations
@@ -89,12 +89,26 @@ def _suppressed(node: exp.Expr) -> tuple[exp.Expr, exp.Expr] | None:
     condition, value = branch.this, branch.args["true"]
     if condition.find(exp.AggFunc) is None:
         return None
-    if otherwise is None or isinstance(otherwise.unnest(), exp.Null):
-        return condition.copy(), value.copy()
-    if isinstance(value.unnest(), exp.Null):
+    if otherwise is None or _says_nothing(otherwise):
+        return condition.copy(), _number(value)
+    if _says_nothing(value):
         opposite = exp.Not(this=exp.paren(exp.Coalesce(this=condition.copy(), expressions=[exp.false()])))
-        return opposite, otherwise.copy()
+        return opposite, _number(otherwise)
     return None
+
+
+def _says_nothing(node: exp.Expr) -> bool:
+    """Whether it is what a suppressed group shows: NULL, or a text such as 'suppressed'."""
+    plain = node.unnest()
+    return isinstance(plain, exp.Null) or (isinstance(plain, exp.Literal) and plain.is_string)
+
+
+def _number(value: exp.Expr) -> exp.Expr:
+    """A number that is written as text, so that a column can also hold 'suppressed', is that number."""
+    plain = value.unnest()
+    if isinstance(plain, exp.Cast) and plain.to.is_type(*exp.DataType.TEXT_TYPES):
+        plain = plain.this.unnest()
+    return plain.copy()
 
 
 def _take_constant_out(call: exp.Expr) -> None:
