@@ -28,8 +28,8 @@ from sightline.auditing.running import is_strategy_file
 from sightline.errors import InvalidPlan, SightlineError, require
 from sightline.tables.engines.address import DIALECTS, dialect_of
 from sightline.tables.small_files import file_bytes
+from sightline.tables.sql.edited_releases import uses
 from sightline.tables.sql.grammar import parse_query
-from sightline.tables.sql.one_secret import uses
 
 FORMAT, VERSION = "sightline.release", 1
 DELTA, _LIMIT = 1e-6, 0.5  # where nobody says another, as in the plans that ``init`` writes

@@ -23,7 +23,7 @@ from sightline.noise.strategies import Strategy
 from sightline.privacy.accountant import Budget, NoiseLaw
 from sightline.privacy.registry import ACCOUNTANTS, accountant_named
 from sightline.tables.membership import YES_OR_NO, Feature, Membership, Statistic
-from sightline.tables.steps import Steps
+from sightline.tables.published import Steps
 from sightline.tables.subject import SecretKind
 
 _ANY_DELTA = 1e-6  # for a pure epsilon, whose rules do not use it

@@ -12,10 +12,10 @@ from sightline.auditing.streamed_sums import StreamedTotals
 from sightline.auditing.work import TimedEngine
 from sightline.errors import InvalidPlan, TooMuchWork
 from sightline.progress import Progress
-from sightline.tables.cell_numbers import cell_totals, words_totals
 from sightline.tables.collect import CountedTable, collect, membership_of, with_release_name
 from sightline.tables.membership import Membership
 from sightline.tables.persons import no_persons
+from sightline.tables.records import cell_totals, words_totals
 from sightline.tables.streamed import (
     StreamedTable,
     loaded,
@@ -114,7 +114,7 @@ def _why_not_streamed(session: Session, counted: CountedTable) -> str | None:
     """Why all signatures must be in memory; none if they may stay in the engine."""
     if not isinstance(session.engine, TimedEngine) or not session.engine.storing:
         return "only DuckDB and Spark can, where releases aggregate the rows as they are"
-    if any(one.withhold or one.suppress is not None for one in session.plan.releases):
+    if any(one.withhold for one in session.plan.releases):
         return "numbers are withheld"
     if any(one.factored for one in session.plan.releases):
         return "numbers share their noise"

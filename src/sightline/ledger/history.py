@@ -85,11 +85,10 @@ class History:
         for section, (one, column) in enumerate(self.owners):
             own, numbers = rows.codes[section][first], one.numbers[column]
             size = np.bincount(own[own >= 0], counts[own >= 0], len(numbers.groups)).astype(np.intp)
-            most = rows.most_of_one(section, size.size) if several else np.minimum(size, 1)
             for aggregate in numbers.aggregates:
                 cells += [
-                    Cell(partition=len(parts), key=(group,), rows=number, largest_share=share)
-                    for group, number, share in zip(numbers.groups, size.tolist(), most.tolist(), strict=True)
+                    Cell(partition=len(parts), key=(group,), rows=number)
+                    for group, number in zip(numbers.groups, size.tolist(), strict=True)
                 ]
                 parts.append(partition_of(aggregate, numbers, query=section, name=one.section_name(column)))
                 codes.append(own)

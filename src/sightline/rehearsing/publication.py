@@ -262,11 +262,9 @@ def secrets_by_column(session: Session, linear: Lowered, columns: IndexArray) ->
     """The keys and the secrets of the first unknown rows of some columns, sorted by key."""
     own = {int(column): linear.signatures_of(int(column)).tolist() for column in columns}
     wanted = sorted({one for signatures in own.values() for one in signatures})
-    found = secrets_of(
-        session.engine, session.queries, session.subject, signature_ids=wanted, most=MOST_NAMED
-    )
+    found = secrets_of(session.engine, session.queries, session.subject, signature_ids=wanted)
     return {
-        column: tuple(sorted(row for one in signatures for row in found[one]))
+        column: tuple(sorted(row for one in signatures for row in found[one][:MOST_NAMED]))
         for column, signatures in own.items()
     }
 

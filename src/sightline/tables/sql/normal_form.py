@@ -9,7 +9,7 @@ from sqlglot.errors import SqlglotError
 from sqlglot.optimizer.qualify import qualify
 
 from sightline.tables.engines.protocol import DATA, SOURCE, Column, ColumnKind
-from sightline.tables.sql.grammar import refuse, shown
+from sightline.tables.sql.grammar import is_plain, refuse, shown
 from sightline.tables.sql.scope import find_column
 from sightline.tables.subject import Schema
 
@@ -192,8 +192,7 @@ def _replaced(tree: exp.Expr, part: exp.CTE) -> int:
     ]
     for table in tables:
         alias = table.args.get("alias")
-        extra = [name for name, value in table.args.items() if value and name not in ("this", "alias")]
-        if extra or (alias is not None and alias.args.get("columns")):
+        if not is_plain(table):
             refuse("a table's plain name", got=shown(table), fix="leave out what follows its name")
         called = alias.copy() if alias is not None else exp.TableAlias(this=table.this.copy())
         table.replace(exp.Subquery(this=part.this.copy(), alias=called))
