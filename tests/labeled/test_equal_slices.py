@@ -204,6 +204,7 @@ def test_slices_are_equal_only_if_everything_is(small: pytest.MonkeyPatch) -> No
         return [] if found is None else sorted(found.summed.astype(int).tolist())
 
     assert summed(design) == [1, 1, 19]
+    assert summed(design.take(np.arange(hours))) == [1, 19]  # nothing is published beside the hours
     louder = replace(panel, stddevs=np.where(np.arange(hours + 1) == 2, 2.0, 1.0))
     assert summed(louder.design(PRIOR)[0]) == [1, 1, 1, 18]
     missing = Panel(members=members[:, 1:], person=home[1:], known=panel.known[1:], stddevs=panel.stddevs)

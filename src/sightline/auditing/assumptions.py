@@ -9,10 +9,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from sightline.auditing.budget import guaranteed_by_noise
-from sightline.auditing.declared_and_found import few_values, unequal_sums, unused_categories
+from sightline.auditing.declared_and_found import (
+    few_values,
+    how_computed,
+    needing_noise_first,
+    unequal_sums,
+    unused_categories,
+)
 from sightline.auditing.findings import Findings
 from sightline.auditing.lowering import LINEAR
-from sightline.auditing.noise_first import how_computed, needing_noise_first
 from sightline.auditing.plan import AssumptionName, Plan
 from sightline.auditing.pricing import Pricing
 from sightline.auditing.result import HomogeneousCell, Unverified

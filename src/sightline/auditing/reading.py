@@ -311,27 +311,26 @@ def _unknown_field(place: tuple[int | str, ...], sections: Mapping[str, type[Bas
     return f"expected a field that exists, got {_shown(field)}; {fix}"
 
 
+# What pydantic's findings say that was expected.
+_KINDS = {
+    "missing": "a value",
+    **dict.fromkeys(("tuple_type", "list_type"), "a list"),
+    **dict.fromkeys(("model_type", "dict_type", "model_attributes_type"), "a section"),
+    "finite_number": "a finite number",
+    **dict.fromkeys(("float_type", "float_parsing"), "a number"),
+    "int_type": "a whole number",
+    "string_type": "text in quotes",
+    "string_too_short": "text, not an empty string",
+}
+
+
 def _expected(found: dict[str, Any]) -> str:
     limits = found.get("ctx", {})
     kind = found["type"]
-    if kind == "missing":
-        return "a value"
+    if kind in _KINDS:
+        return _KINDS[kind]
     if kind in {"literal_error", "enum"}:
         return f"one of {limits['expected']}"
-    if kind in {"tuple_type", "list_type"}:
-        return "a list"
-    if kind in {"model_type", "dict_type", "model_attributes_type"}:
-        return "a section"
-    if kind == "finite_number":
-        return "a finite number"
-    if kind in {"float_type", "float_parsing"}:
-        return "a number"
-    if kind == "int_type":
-        return "a whole number"
-    if kind == "string_type":
-        return "text in quotes"
-    if kind == "string_too_short":
-        return "text, not an empty string"
     if kind in {"too_short", "too_long"}:
         count = limits.get("min_length", limits.get("max_length"))
         return f"{'at least' if kind == 'too_short' else 'at most'} {count} entries"

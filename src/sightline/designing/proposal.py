@@ -116,19 +116,30 @@ def audited_or_more(task: DesignTask, stddevs: FloatArray) -> Certified:
     raise NotEnough("expected noise that the audit passes, got less")
 
 
-def in_digits(task: DesignTask, proof: Certified, digits: int | None) -> Certified:
-    """The same noise rounded up to some digits where it was chosen, if the audit passes with it: more noise
-    may only help, and a bound of the audit that says otherwise keeps the noise as it was found.
+def in_digits(task: DesignTask, found: Solution, digits: int | None) -> Solution:
+    """The same with noise rounded up to some digits where it was chosen, if the audit passes with it.
+
+    More noise may only help; a bound of the audit that says otherwise keeps the noise as it was found. The
+    common factor's noise is rounded up, too, and is proposed where rounding makes it the cheaper one.
     """
     if digits is None:
-        return proof
-    chosen = task.free & (proof.stddevs != task.before)
-    each = [rounded_up(value, digits) for value in proof.stddevs.tolist()]
-    rounded = np.where(chosen, np.minimum(each, task.most), proof.stddevs)
+        return found
+    common = replace(found.common, stddevs=_rounded_up(task, found.common.stddevs, digits))
+    rounded = _rounded_up(task, found.proof.stddevs, digits)
+    within = bool(np.all((common.stddevs <= task.most) | ~task.free))
+    if within and task.total(common.stddevs) < task.total(rounded):
+        rounded = common.stddevs
     findings = task.audited(rounded)
     if lowest(findings) < task.limit or task.paid.cost(rounded) > task.paid.most:
-        return proof
-    return Certified(stddevs=rounded, audits=proof.audits + 1, findings=findings)
+        return found
+    proof = Certified(stddevs=rounded, audits=found.proof.audits + 1, findings=findings)
+    return replace(found, common=common, proof=proof)
+
+
+def _rounded_up(task: DesignTask, stddevs: FloatArray, digits: int) -> FloatArray:
+    """Noise that was chosen, rounded up to some digits."""
+    each = [rounded_up(value, digits) for value in stddevs.tolist()]
+    return np.where(task.free & (stddevs != task.before), np.minimum(each, task.most), stddevs)
 
 
 def by_the_audit_alone(task: DesignTask) -> Certified:

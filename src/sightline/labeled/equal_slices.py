@@ -80,7 +80,9 @@ def equal_slices(design: Design) -> EqualSlices | None:
             return found
     found = None
     for taken_out in _about_many(np.bincount(units.rows.ravel(), minlength=units.numbers + 1)[:-1]):
-        if 2 * int(np.count_nonzero(taken_out)) < units.numbers:
+        if 2 * np.count_nonzero(taken_out) < units.numbers and (
+            found is None or 8 * _sums(found) > units.numbers
+        ):
             other = slices_of(units, law, ~taken_out)
             found = min((one for one in (found, other) if one is not None), key=_sums, default=None)
     found = None if found is None or 2 * _sums(found) > units.numbers else found
@@ -167,8 +169,9 @@ class _Listed:
 
 
 def _about_many(counts: IndexArray) -> Iterator[BoolArray]:
-    """Numbers beyond each of the largest gaps between how many columns they are in; those of nobody, too."""
+    """None, or those beyond each large gap between how many columns they are in; and those of nobody."""
     levels = np.unique(counts[counts > 0])
+    yield np.asarray(counts == 0)
     for gap in np.argsort(-levels[1:] / levels[:-1], kind="stable")[:_MOST_GAPS]:
         yield np.asarray((counts == 0) | (counts >= levels[1:][gap]))
 

@@ -410,12 +410,26 @@ def _suppressed(node: exp.Expr) -> tuple[exp.Expr, exp.Expr] | None:
     condition, value = branch.this, branch.args["true"]
     if condition.find(exp.AggFunc) is None:
         return None
-    if otherwise is None or isinstance(otherwise.unnest(), exp.Null):
-        return condition.copy(), value.copy()
-    if isinstance(value.unnest(), exp.Null):
+    if otherwise is None or _says_nothing(otherwise):
+        return condition.copy(), _number(value)
+    if _says_nothing(value):
         opposite = exp.Not(this=exp.paren(exp.Coalesce(this=condition.copy(), expressions=[exp.false()])))
-        return opposite, otherwise.copy()
+        return opposite, _number(otherwise)
     return None
+
+
+def _says_nothing(node: exp.Expr) -> bool:
+    """Whether it is what a suppressed group shows: NULL, or a text such as 'suppressed'."""
+    plain = node.unnest()
+    return isinstance(plain, exp.Null) or (isinstance(plain, exp.Literal) and plain.is_string)
+
+
+def _number(value: exp.Expr) -> exp.Expr:
+    """A number that is written as text, so that a column can also hold 'suppressed', is that number."""
+    plain = value.unnest()
+    if isinstance(plain, exp.Cast) and plain.to.is_type(*exp.DataType.TEXT_TYPES):
+        plain = plain.this.unnest()
+    return plain.copy()
 
 
 def _take_constant_out(call: exp.Expr) -> None:
