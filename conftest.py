@@ -58,7 +58,6 @@ LONGEST = {
     "test_paper_run.py": 6,
     "test_html_browser.py": 5,
     "test_pairs.py": 4,
-    "test_workers.py": 4,
     "test_sql_oracle.py": 4,
     "test_census_pl94.py": 4,
 }

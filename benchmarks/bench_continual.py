@@ -18,11 +18,11 @@ import sightline as sl
 from sightline.noise.strategies import Strategy
 
 MECHANISMS = {
-    "independent": ("independent", "online"),
-    "noisy days": ("noisy-steps", "online"),
-    "tree, online": ("tree", "online"),
-    "tree, least squares": ("tree", "least-squares"),
-    "square-root Toeplitz": ("toeplitz-sqrt", "online"),
+    "independent": "independent",
+    "noisy days": "noisy-steps",
+    "tree, online": "tree",
+    "tree, least squares": "tree-least-squares",
+    "square-root Toeplitz": "toeplitz-sqrt",
 }
 
 
@@ -71,21 +71,21 @@ def dense(name: str, steps: int) -> tuple[float, float, float, int]:
 
 def audited(name: str, steps: int, day: int) -> tuple[float, float, float, float]:
     """The same from a plan with one person on that day and two on all others; and epsilon at delta = 1e-6."""
-    mechanism, decoder = MECHANISMS[name]
+    mechanism = MECHANISMS[name]
     others = np.repeat(np.delete(np.arange(1, steps + 1), day - 1), 2)
-    plan = _plan(np.concatenate([[day], others]), steps, mechanism, decoder)
+    plan = _plan(np.concatenate([[day], others]), steps, mechanism)
     (lone,) = sl.explain(plan, record="0").exposed
     result = sl.audit(plan, verdict_only=True)
-    strategy = Strategy.named(mechanism, steps, decoder)
+    strategy = Strategy.named(mechanism, steps)
     stddev = strategy.sensitivity(1).value
     largest = stddev * math.sqrt(float(strategy.published_variances.max()))
     return stddev, largest, lone.rmse or math.inf, result.budget.spent["gaussian-dp"]
 
 
-def _plan(days: np.ndarray, steps: int, mechanism: str, decoder: str) -> dict[str, object]:
+def _plan(days: np.ndarray, steps: int, mechanism: str) -> dict[str, object]:
     values = np.random.default_rng(0).random(days.size)
     people = polars.DataFrame({"person": np.arange(days.size), "day": days, "x": values})
-    noise = {"mechanism": mechanism, "decoder": decoder, "noise_multiplier": 1.0}
+    noise = {"mechanism": mechanism, "noise_multiplier": 1.0}
     release = {
         "name": "running total",
         "sql": "SELECT day, SUM(x) FROM data GROUP BY day",

@@ -27,8 +27,9 @@ from sightline.errors import Interrupted, InvalidInput, InvalidPlan, TooMuchWork
 from sightline.numerics.device import HOST, Device
 from sightline.numerics.one_thread import blas_threads_for
 from sightline.progress import Progress, report, reporting, silent
-from sightline.tables.engines.data_files import digest_later
+from sightline.tables.engines.local_tables import digest_later
 from sightline.tables.membership import Membership
+from sightline.tables.small_files import file_bytes
 from sightline.tables.streamed import StreamedTable
 
 if TYPE_CHECKING:
@@ -224,14 +225,9 @@ def _stops(result: AuditResult) -> tuple[float, ...]:
 
 def read_result(path: str | Path) -> AuditResult:
     """Read a result that ``--json`` or :meth:`AuditResult.to_json` wrote; its content is not trusted."""
-    try:
-        with Path(path).open("rb") as file:
-            text = file.read(_MOST_BYTES + 1)
-    except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        raise InvalidInput(f"expected the result of an audit, got {str(path)!r}: {reason}") from None
-    require(len(text) <= _MOST_BYTES, f"a result of at most {_MOST_BYTES:,} bytes", got="a larger file")
-    return AuditResult.from_json(text)
+    return AuditResult.from_json(
+        file_bytes(Path(path), "the result of an audit", most=_MOST_BYTES, error=InvalidInput)
+    )
 
 
 def compare(result: AuditResult, last: AuditResult) -> AuditResult:

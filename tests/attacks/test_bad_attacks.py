@@ -156,8 +156,6 @@ class TestSimulate:
             ({"trials": 1}, "trials as a whole number >= 2"),
             ({"trials": 10.5}, "trials as a whole number >= 2"),
             ({"seed": -1}, "seed as a whole number >= 0"),
-            ({"workers": 0}, "workers as a whole number >= 1"),
-            ({"workers": 1, "executor": object()}, "an executor or a number of workers, got both"),
             ({"attack": "blue"}, "expected an attack, got str"),
             ({"domain": None}, "releases that state no bound"),
             ({"domain": (1, 0)}, "low < high"),

@@ -115,7 +115,7 @@ def test_what_needs_no_labels_is_searched_as_before() -> None:
 @pytest.mark.slow
 def test_a_simulation_of_hybrid_releases_reports_both_losses() -> None:
     transcript = hybrid(2, moments=2, means=1, stddev=0.4)
-    risk = sl.simulate(transcript, attack=sl.ConstrainedMLE(), at=INTERIOR, trials=400, workers=1)
+    risk = sl.simulate(transcript, attack=sl.ConstrainedMLE(), at=INTERIOR, trials=400)
     assert risk.labeled_mse is not None
     assert risk.matching_mse is not None
     assert risk.labeled_mse.sum() == pytest.approx(risk.mse)
@@ -127,7 +127,7 @@ def test_a_simulation_of_hybrid_releases_reports_both_losses() -> None:
 
 def test_without_subset_means_labels_are_drawn_at_random() -> None:
     transcript = sl.Transcript(hybrid(2, moments=2, means=1, stddev=0.001).queries[:2], noise=[1e-3] * 2)
-    risk = sl.simulate(transcript, attack=sl.ConstrainedMLE(), at=INTERIOR, trials=200, workers=1)
+    risk = sl.simulate(transcript, attack=sl.ConstrainedMLE(), at=INTERIOR, trials=200)
     assert risk.unlabeled
     assert risk.labeled_mse is not None
     assert risk.matching_mse == pytest.approx(risk.mse)
@@ -138,7 +138,7 @@ def test_without_subset_means_labels_are_drawn_at_random() -> None:
 def test_linear_releases_have_one_loss_only() -> None:
     means = [sl.SubsetMean(members=range(2), radius=2.0), sl.SubsetMean(members=[1], radius=2.0)]
     transcript = sl.Transcript(means, noise=[0.1, 0.1])
-    risk = sl.simulate(transcript, attack=sl.Blue(), at=INTERIOR, domain=(-1, 1), trials=100, workers=1)
+    risk = sl.simulate(transcript, attack=sl.Blue(), at=INTERIOR, domain=(-1, 1), trials=100)
     assert risk.labeled_mse is None
     assert risk.matching_mse is None
     assert "labeled loss" not in str(risk)

@@ -28,7 +28,7 @@ from sightline.auditing import session
 from sightline.auditing.result import VerdictStatus
 from sightline.errors import SightlineError
 from sightline.tables.engines.duckdb_engine import DuckDBEngine
-from sightline.tables.engines.in_memory import InMemoryTable
+from sightline.tables.engines.local_tables import InMemoryTable
 from tests.auditing.crossings import ACCEPTED, BOUNDS, CATEGORIES, Asked, Crossing, Engine, drawn
 from tests.numbered_cases import check_cases
 

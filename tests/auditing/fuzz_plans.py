@@ -146,7 +146,7 @@ def draw_noise(draw: random.Random, release: dict[str, Any]) -> None:
         law = draw.choice(
             ["gaussian", "laplace", "laplace", "none", "none", "discrete-gaussian", "geometric"]
         )
-        size = draw.choice(["stddev", "noise_multiplier", "epsilon", "rho"])
+        size = draw.choice(["stddev", "noise_multiplier", "epsilon"])
         release["noise"] = {"law": law} if law == "none" else {"law": law, size: draw.choice(stddevs)}
         if draw.random() < 0.1:
             release["noise"] = [release["noise"], {**release["noise"], "label": draw.choice(["AVG(x)", "x"])}]
@@ -210,8 +210,7 @@ def draw_new_forms(draw: random.Random, plan: dict[str, Any]) -> None:
             total = f"LEAST(SUM({plan['data']['secret']}), 9) AS {plan['data']['secret']}"
             plan["data"]["sql"] = f"SELECT {keys}, {total} FROM source GROUP BY {keys}"
         case 2:
-            plan["privacy"]["periods"] = draw.choice([2, ["a", "b"], {"a": 1.0, "b": 0.5}])
-            release["period"] = draw.choice(["a", "b", "1", None])
+            plan["privacy"]["periods"] = draw.choice([2, 3, ["a", "b"]])
         case 3:
             release["suppress"] = draw.choice(
                 [

@@ -140,7 +140,7 @@ def check_values(table: pd.DataFrame, chosen: list[str], n: int, share: float, p
         if total > 0:
             expected["dominance"] += own[:n].sum() > share * total
             expected["p"] += total - own[:2].sum() < p * own[0]
-    rules = {"dominance": {"n": n, "share": share}, "p": p}
+    rules = {"dominance": [n, share], "p": p}
     exact = audited(table, chosen, rules, {"law": "none"}).rules
     assert exact is not None
     assert exact.in_all == len(exact.broken)

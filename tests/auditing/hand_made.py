@@ -56,7 +56,7 @@ def membership_of(
         for group in sorted(sizes):
             number[p][group] = len(number[p])
             key = (group,) if group else ()
-            cells.append(Cell(partition=p, key=key, rows=sizes[group], largest_share=contributions))
+            cells.append(Cell(partition=p, key=key, rows=sizes[group]))
     table = np.array(
         [[number[p].get(line[row], -1) for p, line in enumerate(groups)] for row in range(rows)],
         dtype=np.int32,

@@ -10,7 +10,7 @@ import pytest
 
 import sightline as sl
 from sightline.auditing.result import ChangeKind
-from sightline.tables.sql.coarser_keys import group_columns, grouped_by
+from sightline.tables.sql.edited_releases import group_columns, grouped_by
 
 
 def written(folder: Path) -> Path:

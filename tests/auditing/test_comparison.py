@@ -156,5 +156,5 @@ def test_a_file_that_is_missing_or_too_large(tmp_path: Path, monkeypatch: pytest
         read_result(tmp_path / "none.json")
     monkeypatch.setattr("sightline.jobs._MOST_BYTES", 10)
     (tmp_path / "large.json").write_text("{" * 11)
-    with pytest.raises(InvalidInput, match="a result of at most 10 bytes, got a larger file"):
+    with pytest.raises(InvalidInput, match="the result of an audit of at most 10 bytes, got more"):
         read_result(tmp_path / "large.json")

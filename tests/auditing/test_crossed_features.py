@@ -165,7 +165,7 @@ class TestCorrelatedNoise:
 
     def planned(self, folder: Path, values: list[float], strategy: np.ndarray) -> Any:
         np.save(folder / "C.npy", strategy)
-        noise = {"mechanism": {"file": str(folder / "C.npy")}, "stddev": 1.0}
+        noise = {"mechanism": str(folder / "C.npy"), "stddev": 1.0}
         release = {"sql": "SELECT g, SUM(x) FROM data GROUP BY g", "noise": noise}
         plan = plan_of(folder, self.COLUMNS | {"x": values}, release)
         plan["limits"] = {"remaining_uncertainty": 0.5}

@@ -138,6 +138,28 @@ def test_numbered_columns_are_proposed_as_wide_form(tmp_path: Path) -> None:
     assert main(["check", str(tmp_path / "plan.toml")]) == 0
 
 
+@pytest.mark.slow
+def test_a_thousand_columns_are_a_line(tmp_path: Path) -> None:
+    """What init writes is a plan, once what it leaves open is said; and as many numbers are audited."""
+    names = ",".join(f"h{place:04}" for place in range(1_000))
+    lines = [f"home,feeder,{names}", *(f"H{home},{home % 2}{',1.5' * 1_000}" for home in range(4))]
+    text = written(tmp_path, "\n".join(lines) + "\n")
+    made = 'UNPIVOT INCLUDE NULLS (value FOR name IN (COLUMNS(* EXCLUDE ("home", "feeder"))))'
+    assert f"# sql = 'SELECT * FROM source {made}'" in text
+    assert max(map(len, text.splitlines())) < 200
+    about = {"record": "home", "secret": "value", "bounds": [0, 2], "max_rows_per_record": 1_000}
+    release = {
+        "name": "r",
+        "sql": "SELECT feeder, name, SUM(value) FROM data WHERE name < 'h0003' GROUP BY ALL",
+    }
+    content = {
+        "data": {"source": str(tmp_path / "t.csv"), "sql": f"SELECT * FROM source {made}", **about},
+        "release": [release | {"noise_stddev": 9.0}],
+    }
+    result = sl.audit(content)
+    assert (result.rows, result.records, result.cells) == (4_000, 4, 6)
+
+
 def test_rows_that_repeat_are_said_to(tmp_path: Path) -> None:
     assert "# Several rows have the same CustomerID. SAY how many" in written(tmp_path, ORDERS)
     assert "Several rows" not in written(tmp_path, TABLE)

@@ -101,21 +101,21 @@ def test_a_file_that_is_not_the_noise_of_the_release_is_refused(
 def test_a_file_that_cannot_be_read_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = plan_in(tmp_path, GOOD)
     (tmp_path / "noise.csv").write_bytes(b"home,work,stddev\n\xff,b,1\n")
-    with pytest.raises(InvalidPlan, match="expected UTF-8, got other bytes"):
+    with pytest.raises(InvalidPlan, match="a CSV file in UTF-8, got other bytes"):
         read_plan(path)
     monkeypatch.setattr(release_noise, "_LARGEST_FILE", 10)
-    with pytest.raises(InvalidPlan, match=r"noise file 'noise\.csv': at most 10 bytes, got"):
+    with pytest.raises(InvalidPlan, match=r"noise file 'noise\.csv': a CSV file of at most 10 bytes, got"):
         read_plan(path)
     (tmp_path / "noise.csv").unlink()
-    with pytest.raises(InvalidPlan, match=r"noise file 'noise\.csv': a file, got none"):
+    with pytest.raises(InvalidPlan, match=r"noise file 'noise\.csv': a CSV file, got .*: no such file"):
         read_plan(path)
     (tmp_path / "noise.csv").mkdir()
-    with pytest.raises(InvalidPlan, match=r"noise file 'noise\.csv': a file, got none"):
+    with pytest.raises(InvalidPlan, match=r"noise file 'noise\.csv': a CSV file, got .*: is a directory"):
         read_plan(path)
 
 
 def test_a_broken_quote_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InvalidPlan, match="expected CSV, got"):
+    with pytest.raises(InvalidPlan, match="a CSV file, got a file that is no CSV"):
         read_plan(plan_in(tmp_path, 'home,work,stddev\n"a"b,a,1\n'))
 
 

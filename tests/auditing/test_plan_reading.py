@@ -299,7 +299,7 @@ def test_each_mistake_is_one_line(plan: dict[str, object], message: str) -> None
         (b"[data\n", "plan.toml: expected TOML, got a file that is not"),
         (b"\xff\xfe", "expected a plan file in UTF-8, got other bytes in 'plan.toml'"),
         (b"a = " + b"[" * 5000, "plan.toml: expected TOML, got a file that is not"),
-        (b"#" * 4_000_001, "expected a plan file of at most 4,000,000 bytes, got 4,000,001"),
+        (b"#" * 4_000_001, "expected a plan file of at most 4,000,000 bytes, got more"),
         (b"", "plan.toml: [data]: expected a value, got nothing"),
     ],
 )
@@ -313,7 +313,7 @@ def test_what_is_not_a_plan_file(content: bytes, words: str, tmp_path: Path) -> 
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(InvalidPlan, match="no such file or directory; sightline init TABLE writes one"):
         read_plan(tmp_path / "none.toml")
-    with pytest.raises(InvalidPlan, match="expected a plan file, got the directory"):
+    with pytest.raises(InvalidPlan, match=r"expected a plan file, got .*: is a directory"):
         read_plan(tmp_path)
     with pytest.raises(InvalidPlan, match="not a path"):
         read_plan("a\0b")

@@ -98,7 +98,7 @@ class TestAudit:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        (None, "expected [attacker] prior: 'population.csv': a file, got none"),
+        (None, "expected [attacker] prior: 'population.csv': a CSV file, got "),
         ("", "the columns low, high and weight, once each, got an empty file"),
         ("low,high\n0,1\n", "got a header without weight"),
         ("low,high,weight,low\n0,1,1,1\n", "got a header without low"),
@@ -118,7 +118,7 @@ class TestAudit:
             "line 2: a bin within the bounds of the secret, 0 to 100, got -1 to 50",
         ),
         ("low,high,weight\n5,5,1\n5.000001,5.000001,1\n", "values that differ by a millionth of the bounds"),
-        ('low,high,weight\n"0,50,1\n', "expected CSV, got a file that is not"),
+        ('low,high,weight\n"0,50,1\n', "a CSV file, got a file that is no CSV"),
     ],
 )
 def test_a_bad_file_is_one_clear_line(text: str | None, said: str, tmp_path: Path) -> None:

@@ -136,7 +136,10 @@ def test_a_plan_with_another_budget(folder: Path, capsys: pytest.CaptureFixture[
         (["queries/monthly.sql", "plan.toml"], "one plan, or files of SQL, got both"),
         (["plan.toml", "other.toml"], "got 2 files"),
         (["plan.toml", "--table", "homes.csv"], "got a plan, which says them itself"),
-        (["queries/none.sql", "--table", "homes.csv", "--noise", "1", *ABOUT], "'none.sql', which is none"),
+        (
+            ["queries/none.sql", "--table", "homes.csv", "--noise", "1", *ABOUT],
+            "of SQL in 'none.sql', got",
+        ),
     ],
 )
 def test_what_is_missing_is_said_in_one_line(
@@ -165,21 +168,21 @@ def test_a_file_of_several_queries_is_several_releases(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("release", "message"),
     [
-        ({"file": "none.sql"}, "release 'r': expected a file of SQL, got 'none.sql'"),
-        ({"file": "queries/monthly.sql", "sql": "SELECT 1"}, "release 'r': expected sql or file, got both"),
-        ({"file": 3}, "file, the name of a file"),
-        ({"file": "https://x/y.sql"}, "file, the name of a file"),
-        ({"file": "two.sql"}, "one SELECT in 'two.sql', got 2 statements"),
-        ({"file": "empty.sql"}, "a SELECT in 'empty.sql', got nothing"),
-        ({"file": "bytes.sql"}, "expected UTF-8 in 'bytes.sql'"),
-        ({"file": "large.sql"}, "at most 1,000,000 bytes"),
-        ({"file": "queries"}, "which is none"),
+        ({"sql": "none.sql"}, "release 'r': expected a file of SQL in 'none.sql', got"),
+        ({"file": "queries/monthly.sql", "sql": "SELECT 1"}, 'no longer have; write sql = "query.sql"'),
+        ({"sql": "https://x/y.sql"}, "or the name of a file with it, got an address"),
+        ({"sql": "two.sql"}, "one SELECT in 'two.sql', got 2 statements"),
+        ({"sql": "empty.sql"}, "a SELECT in 'empty.sql', got nothing"),
+        ({"sql": "bytes.sql"}, "expected a file of SQL in 'bytes.sql' in UTF-8"),
+        ({"sql": "large.sql"}, "at most 1,000,000 bytes"),
+        ({"sql": "folder.sql"}, "is a directory"),
         ({}, "release 'r' sql: expected a value"),
     ],
 )
 def test_a_file_that_cannot_be_read_is_refused(
     folder: Path, release: dict[str, object], message: str
 ) -> None:
+    Path("folder.sql").mkdir()
     Path("two.sql").write_text("SELECT 1; SELECT 2", encoding="utf-8")
     Path("empty.sql").write_text("-- nothing;\n;", encoding="utf-8")
     Path("bytes.sql").write_bytes(b"SELECT '\xff'")

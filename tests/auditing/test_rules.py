@@ -61,7 +61,7 @@ def test_rules_on_values_are_for_the_owner() -> None:
     table = pd.DataFrame({"firm": ["a", "b", "c"], "v": [90.0, 5.0, 1.0]})
     plan = {
         "data": {"source": table, "record": "firm", "secret": "v", "bounds": [0, 100]},
-        "rules": {"p": "10%", "dominance": {"n": 1, "share": "80%"}},
+        "rules": {"p": "10%", "dominance": [1, "80%"]},
         "release": [{"name": "turnover", "sql": "SELECT SUM(v) FROM data", "noise": {"law": "none"}}],
     }
     result = sl.audit(plan)
@@ -80,7 +80,7 @@ def test_rules_on_values_are_for_the_owner() -> None:
         ({"k": 1}, ">= 2"),
         ({"k": 2.5}, "whole number"),
         ({"p": 2}, "p: expected"),
-        ({"dominance": {"n": 0, "share": 0.8}}, ">= 1"),
+        ({"dominance": [0, 0.8]}, ">= 1"),
         ({"dominanc": {}}, "did you mean 'dominance'"),
     ],
 )

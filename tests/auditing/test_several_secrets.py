@@ -185,9 +185,8 @@ def test_a_secret_is_never_public_to_another(case: str, survey: str) -> None:
 
 def test_what_words_do_not_show_is_not_in_the_table(survey: str) -> None:
     """Each part of the plan sees a table without the other secrets: conditions, orders and stars, too."""
-    for changes in ({"attacker": {"knows": ["sick_days > 3"]}}, {"attacker": {"may_know": ["smoker"]}}):
-        with pytest.raises(InvalidPlan, match="expected a column of the table"):
-            sl.audit(plan_of(survey, **changes))
+    with pytest.raises(InvalidPlan, match="expected a column of the table"):
+        sl.audit(plan_of(survey, attacker={"knows": ["sick_days > 3"]}))
     plan = plan_of(survey)
     order = "ROW_NUMBER() OVER (PARTITION BY person ORDER BY sick_days)"
     plan["data"]["sql"] = f"SELECT * FROM source QUALIFY {order} = 1"

@@ -23,6 +23,7 @@ from sightline.labeled import assessment
 from sightline.report.figures.releases import describe_map
 from sightline.tables import streamed
 from sightline.tables.engines import duckdb_engine
+from sightline.tables.engines.duckdb_engine import DuckDBEngine
 from sightline.tables.rows import count_rows
 
 KEYS = ("a", "b", "c", "d")
@@ -248,6 +249,32 @@ def test_persons_streamed(tmp_path: Path, name: str, monkeypatch: pytest.MonkeyP
     )
 
 
+@pytest.mark.parametrize(("room_for", "stored"), [("a line a row", 1), ("every line", 2)])
+def test_persons_who_fit_the_memory_are_not_stored(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, room_for: str, stored: int
+) -> None:
+    """Few signatures of many rows: persons have at most a line a row, which is known without a store."""
+    plan = plan_of(table(tmp_path, 1, persons=8), "SELECT a, AVG(x) FROM data GROUP BY a")
+    plan["data"] |= {"max_rows_per_record": 200}
+    expected = sl.audit(plan)
+    stores: list[str] = []
+    store = DuckDBEngine.store_signatures
+
+    def counting(self: DuckDBEngine, query: str, *, columns: Any) -> Any:
+        stores.append(query)
+        return store(self, query, columns=columns)
+
+    lines = 8 * expected.signatures
+    assert 2 * lines < expected.rows
+    monkeypatch.setattr(DuckDBEngine, "store_signatures", counting)
+    monkeypatch.setattr(streamed, "_PER_SIGNATURE", 1e9)
+    monkeypatch.setattr(streamed, "_PER_LINE", 1e7)
+    room = 1e7 * (expected.rows if room_for == "a line a row" else lines)
+    got = sl.audit(plan, max_memory=1.01e9 * expected.signatures + room)
+    assert len(stores) == stored
+    assert got.to_json() == expected.to_json()
+
+
 @pytest.mark.parametrize("persons", [None, 30])
 def test_nobody_is_unknown_in_a_streamed_table(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, persons: int | None
@@ -285,7 +312,9 @@ def test_a_yes_or_no_streamed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     file = table(tmp_path, 1, secret="boolean")
     plan = plan_of(file, "SELECT d, SUM(x) FROM data GROUP BY d", QUERIES[0], boolean=True)
     assert_same(*in_memory_and_streamed(plan, monkeypatch), top=20)
-    plan["release"][0] |= {"noise": {"law": "discrete-gaussian", "rho": 0.2}}  # noise of whole numbers
+    plan["release"][0] |= {
+        "noise": {"law": "discrete-gaussian", "noise_multiplier": 2.5**0.5}
+    }  # noise of whole numbers
     assert_same(*in_memory_and_streamed(plan, monkeypatch), top=20)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import sightline as sl
-from sightline.auditing.plan import Plan
+from sightline.auditing.plan import AssumptionName, Plan
 from sightline.auditing.reading import plan_text
 from sightline.errors import InvalidPlan
 from sightline.jobs import check
@@ -61,7 +61,9 @@ def test_a_condition_suppresses_what_a_list_withholds(
     beside = [{"sql": "SELECT SUM(hours) FROM data"}] if total else []
     suppressed = sl.audit(plan_of(table, *beside, {"sql": TOWNS, "suppress": condition}))
     withheld = sl.audit(plan_of(table, *beside, {"sql": TOWNS, "withhold": [[key] for key in keys]}))
-    first, second = suppressed.model_dump(), withheld.model_dump()
+    first, second = (one.model_dump() for one in (suppressed, withheld))
+    for one in (*first["exposed"], *second["exposed"]):
+        del one["signature"], one["label"]  # rows of no number have one signature together, or one a town
     assert {name: first[name] for name in FACTS} == {name: second[name] for name in FACTS}
 
 
@@ -96,27 +98,15 @@ def test_a_group_may_be_suppressed_and_withheld(table: str) -> None:
 @pytest.mark.parametrize(
     ("release", "message"),
     [
-        ({"suppress": "AVG(hours) < 3"}, "public columns of data, got hours in AVG.hours. < 3; which groups"),
-        ({"suppress": "COUNT(HOURS) < 3"}, "public columns of data"),
-        ({"suppress": "COUNT(*) FILTER (WHERE hours > 3) < 2"}, "compared with constants"),
-        ({"suppress": "town = 'a'"}, "suppress with an aggregate"),
-        ({"suppress": "COUNT(*) < random()"}, "compared with constants"),
-        ({"suppress": "COUNT(*) < (SELECT 3)"}, "compared with constants"),
+        ({"suppress": "AVG(hours) < 3"}, "public aggregates, got the secret in AVG.hours.; which groups"),
+        ({"suppress": "COUNT(*) FILTER (WHERE hours > 3) < 2"}, "public aggregates, got the secret"),
+        ({"suppress": "town = 'a'"}, "an aggregate in HAVING"),
+        ({"suppress": "COUNT(*) < random()"}, "deterministic functions only"),
+        ({"suppress": "COUNT(*) < (SELECT 3)"}, "a subquery over data or one declared table"),
         ({"suppress": "COUNT(*) <"}, "SQL that can be parsed"),
-        ({"suppress": "SUM(zones.town) < 3"}, "name a column of data"),
+        ({"suppress": "SUM(zones.town) < 3"}, "a table of this query"),
         ({"suppress": "COUNT(other) < 3"}, 'a column of the table, got "other"'),
-        ({"suppress": "COUNT(*) < 100"}, "withhold or suppress for all of them"),
-        *(
-            (
-                {"sql": f"SELECT town, {what} FROM data GROUP BY town", "suppress": "COUNT(*) < 3"},
-                "aggregates of the secret alone, over all rows of a group",
-            )
-            for what in (
-                "SUM(hours) FILTER (WHERE job = 1)",
-                "SUM(CASE WHEN job = 1 THEN hours ELSE 0 END)",
-                "SUM(IF(job = 1, hours, 0))",
-            )
-        ),
+        ({"suppress": "COUNT(*) < 100"}, "expected rows that meet its conditions, got none"),
         (
             {"sql": TOWNS + " HAVING COUNT(*) > 1", "suppress": "COUNT(*) < 3"},
             "suppress for one plain SELECT over data",
@@ -141,8 +131,8 @@ def test_conditions_that_depend_on_more_than_public_groups_are_refused(
 @pytest.mark.parametrize(
     ("sql", "message"),
     [
-        ("SELECT town, COUNT(*) FROM data WHERE job = 1 GROUP BY town", "without the secret in WHERE"),
-        ("SELECT town, job, COUNT(*) FROM data GROUP BY town, job", "without the secret in GROUP"),
+        ("SELECT town, COUNT(*) FROM data WHERE job = 1 GROUP BY town", "with the secret in WHERE"),
+        ("SELECT town, job, COUNT(*) FROM data GROUP BY town, job", "with the secret in GROUP"),
     ],
 )
 def test_counts_that_depend_on_the_secret_suppress_nothing(table: str, sql: str, message: str) -> None:
@@ -151,12 +141,24 @@ def test_counts_that_depend_on_the_secret_suppress_nothing(table: str, sql: str,
         check(plan)
 
 
-def test_groups_that_read_alike_are_refused(tmp_path: Path) -> None:
+def test_who_has_a_secret_is_told_where_it_decides_which_groups_appear(table: str) -> None:
+    plan = plan_of(table, {"sql": TOWNS, "suppress": "COUNT(hours) < 3"})
+    unverified = [one.name for one in sl.audit(plan).unverified]
+    assert AssumptionName.DROPPED in unverified
+
+
+def test_rows_of_a_condition_are_suppressed_with_their_group(table: str) -> None:
+    """COUNT(*) is that of the group, also where an aggregate adds up some of its rows."""
+    some = "SELECT town, SUM(hours) FILTER (WHERE job = 1) FROM data GROUP BY town"
+    cells = [sl.audit(plan_of(table, {"sql": some, "suppress": f"COUNT(*) < {n}"})).cells for n in (3, 6)]
+    assert cells == [3, 1]
+
+
+def test_groups_that_read_alike_are_suppressed_apart(tmp_path: Path) -> None:
     """A town called NULL beside rows without a town."""
     path = tmp_path / "people.csv"
     path.write_text("id,town,hours\n1,NULL,2\n2,,3\n3,,4\n4,b,5\n")
-    with pytest.raises(InvalidPlan, match="two groups that read alike"):
-        sl.audit(plan_of(str(path), {"sql": TOWNS, "suppress": "COUNT(*) < 2"}))
+    assert sl.audit(plan_of(str(path), {"sql": TOWNS, "suppress": "COUNT(*) < 2"})).cells == 1
 
 
 def test_a_plan_that_suppresses_reads_back() -> None:

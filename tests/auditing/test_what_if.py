@@ -191,7 +191,6 @@ RUNNING = {
     "running": {"over": "LENGTH(feeder)", "from": 0, "to": 20},
     "noise": {"mechanism": "tree", "noise_multiplier": 1.0},
 }
-MONTHS = {"one": 1.0, "two": 2.0}
 
 
 @pytest.mark.parametrize(
@@ -200,15 +199,11 @@ MONTHS = {"one": 1.0, "two": 2.0}
         ({"release": [COUNT]}, "nothing that is published depends on the secret"),
         ({"release": [RUNNING]}, "its numbers share their noise"),
         (
-            {"release": [MEAN | {"period": "one"}], "privacy": {"delta": 1e-5, "periods": MONTHS}},
-            "its periods have different budgets",
-        ),
-        (
             {"release": [MEAN | {"noise": {"law": "laplace", "epsilon": 1.0}}]},
             "its releases have budgets of their own",
         ),
     ],
-    ids=["nothing", "correlated noise", "periods", "budgets of their own"],
+    ids=["nothing", "correlated noise", "budgets of their own"],
 )
 def test_some_plans_have_none_and_say_why(change: dict[str, Any], why: str) -> None:
     result = sl.audit(microgrid_months("January", "March") | change, what_if=True)
@@ -242,9 +237,3 @@ def test_of_a_question_it_says_which(monkeypatch: pytest.MonkeyPatch) -> None:
     assert result.least_about == "evening_watts > 900"
     assert result.what_if is not None
     assert "one record, about evening_watts > 900" in result.what_if.worst
-
-
-def test_a_condition_that_the_attacker_may_know_is_checked() -> None:
-    plan = what_if_plans.budgeted(attacker={"may_know": ["feeders = 'north'"]})
-    with pytest.raises(sl.SightlineError, match="feeders"):
-        sl.audit(plan)

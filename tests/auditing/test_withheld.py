@@ -90,7 +90,7 @@ def test_the_cells_that_are_left_keep_their_rows() -> None:
         ({"withhold": [["a", "mean"]]}, "got 'a, mean'"),
         (
             {"withhold": [[key] for key in "abc"]},
-            "got withhold or suppress for all of them; leave out the release",
+            "got withhold for all of them; leave out the release",
         ),
         ({"withhold": [["a"], ["a"]]}, "got the group 'a' twice"),
         ({"merge": [{"keys": [["a"], ["b"]]}]}, "no longer have; group by the coarser key"),

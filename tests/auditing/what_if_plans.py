@@ -39,12 +39,12 @@ def microgrid_months(*names: str) -> dict[str, Any]:
 
 
 def budgeted(**changes: Any) -> dict[str, Any]:
-    """The same months under a budget, and an attacker who may know a feeder."""
+    """The same months under a budget, and an attacker who knows a home."""
     plan = microgrid_months("January", "March")
     for release in plan["release"]:
         del release["noise_stddev"]
     plan["privacy"] = {"epsilon": 40.0, "delta": 1e-5, "accountant": "zcdp"}
-    plan["attacker"] = {"knows": ["home = 'H01'"], "may_know": ["feeder = 'north'"]}
+    plan["attacker"] = {"knows": ["home = 'H01'"]}
     return plan | changes
 
 
@@ -152,8 +152,6 @@ def changed(plan: dict[str, Any], found: WhatIf, setting: Setting) -> dict[str, 
         match switch.kind:
             case SwitchKind.LEAVE_OUT:
                 releases = [release for release in releases if release["name"] != switch.name]
-            case SwitchKind.KNOWS:
-                attacker["knows"] = [*attacker.get("knows", []), switch.name]
             case SwitchKind.DOES_NOT_KNOW:
                 attacker["knows"] = [text for text in attacker["knows"] if text != switch.name]
             case SwitchKind.PRIOR:

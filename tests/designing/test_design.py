@@ -519,6 +519,18 @@ def test_the_plan_keeps_its_comments_and_gets_noise_of_two_digits(tmp_path: Path
         assert one.stddev <= rounded.stddev <= 1.1 * one.stddev
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("digits", [1, 2])
+@pytest.mark.parametrize("grain", ["release", "cell"])
+def test_rounding_never_makes_a_design_cost_more_than_the_common_factor(
+    digits: int, grain: str, tmp_path: Path
+) -> None:
+    for limit in ("60%", "71%"):
+        found = sl.design(commented(tmp_path), limit=limit, digits=digits, grain=grain)
+        assert found.digits == digits
+        assert found.loss_designed <= found.loss_with_common_factor * (1 + 1e-12)
+
+
 @pytest.mark.parametrize(
     ("old", "new"),
     [

@@ -9,13 +9,20 @@ from collections import Counter
 
 import numpy as np
 
-from sightline.labeled import panels, row_decisions, row_solver, units
+from sightline.labeled import equal_slices, panels, row_decisions, row_solver, units
 from tests.labeled.naive_panels import random_panel
+from tests.labeled.test_equal_slices import load_curve
 from tests.labeled.test_panels import ROUTES, check
 from tests.numbered_cases import check_cases
 
 _MODULES = (units, row_solver, row_decisions)
-_SETTINGS = (*((module, "MANY_ROWS") for module in _MODULES), (panels, "_SMALL"), (panels, "_BEST"))
+_SETTINGS = (
+    *((module, "MANY_ROWS") for module in _MODULES),
+    (equal_slices, "SPARSE_FROM"),
+    (panels, "_SMALL"),
+    (panels, "_BEST"),
+)
+_SMALL = {"MANY_ROWS": 1, "SPARSE_FROM": 0}  # what is for large designs is done with small ones
 
 
 def fuzz(seed: int, seconds: float) -> dict[str, int]:
@@ -27,10 +34,11 @@ def one_panel(generator: np.random.Generator, trial: int, count: Counter[str]) -
     """No wrong decision, no number beyond its stated error."""
     kept = [(module, name, getattr(module, name)) for module, name in _SETTINGS]
     route = list(ROUTES)[trial % len(ROUTES)]
+    panel = load_curve(generator) if trial % 5 == 0 else random_panel(generator)
     try:
         for module, name, value in kept:
-            setattr(module, name, 1 if name == "MANY_ROWS" else ROUTES[route].get(name, value))
-        yes = check(random_panel(generator), proved_each=route != "one proof")
+            setattr(module, name, _SMALL.get(name, ROUTES[route].get(name, value)))
+        yes = check(panel, proved_each=route != "one proof")
     finally:
         for module, name, value in kept:
             setattr(module, name, value)

@@ -5,11 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from scipy.sparse import csr_array
 
 import sightline as sl
 from sightline.cli import main
 from sightline.ledger.decision import Decision
+from sightline.ledger.export import least_change
 from tests.ledger.test_ledger import MEANS, TOTAL, month, started
 
 
@@ -67,3 +70,15 @@ def test_every_command_reads_the_plan_of_moves_and_two_epochs(
     assert (noise["by feeder (2)"], noise["by feeder (3)"], noise["total (5)"]) == (4000.0, 4000.0, 900.0)
     assert noise["others (6)"] <= 900.0 * decision.noise_factor * (1 + 1e-9)
     assert noise["others (6)"] == pytest.approx(900.0 * decision.noise_factor, rel=0.01)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_the_least_change_is_that_of_the_pseudo_inverse(seed: int) -> None:
+    """With equal columns, empty ones, weights, and numbers that depend on each other."""
+    random = np.random.default_rng(seed)
+    kinds = random.integers(-1, 3, (7, 5)) * random.choice([1.0, 0.5], (7, 5))
+    kinds[6] = kinds[0] + kinds[1]
+    matrix = kinds[:, random.integers(0, 5, 40)] * (random.random(40) < 0.9)
+    missing = matrix @ random.uniform(-9, 9, 40) + (seed % 2) * random.standard_normal(7)
+    found = least_change(csr_array(matrix), missing)
+    np.testing.assert_allclose(found, np.linalg.pinv(matrix) @ missing, atol=1e-9)

@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -102,7 +103,7 @@ def no_sum(folder: Path) -> None:
 
 
 def shared_noise(folder: Path) -> None:
-    noise = 'noise = { stddev = 900.0, mechanism = { file = "C.npy" } }'
+    noise = 'noise = { stddev = 900.0, mechanism = "C.npy" }'
     (folder / "release.toml").write_text(TOTAL_TOML.replace("noise_stddev = 1e6", noise))
 
 
@@ -222,6 +223,45 @@ def test_what_cannot_be_written_is_refused_cleanly(case: str) -> None:
         assert found.returncode == 0, found.stderr
         assert [line.endswith("nothing was added") for line in found.stderr.splitlines()] == [True, True]
         assert snapshot(folder) == before
+
+
+FULL = """
+import shutil, subprocess, sys
+from pathlib import Path
+from sightline.cli import main
+folder = Path(sys.argv[1])
+kept = shutil.copytree(folder, folder.parent / "kept")
+subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(folder)], check=True)
+shutil.copytree(kept, folder, dirs_exist_ok=True)
+release = [str(folder), str(folder.parent / "release.toml"), "--key", str(folder.parent / "key")]
+names = sorted(one.name for one in folder.iterdir())
+fill = folder / ".draft-fill"
+try:
+    with fill.open("wb", buffering=0) as file:
+        while file.write(bytes(4096)):
+            pass
+except OSError:
+    pass
+assert main(["ledger", "add", *release]) == 1
+fill.unlink()
+assert sorted(one.name for one in folder.iterdir()) == names
+assert all((folder / one).read_bytes() == (kept / one).read_bytes() for one in names)
+assert main(["ledger", "add", *release]) == 0
+"""
+
+
+@pytest.mark.slow
+def test_a_full_file_system_adds_nothing_and_can_be_used_again() -> None:
+    """A file system of its own in memory, where the machine lets this process mount one."""
+    alone = ["unshare", "--mount"]
+    if shutil.which("unshare") is None or subprocess.run([*alone, "true"], check=False).returncode:
+        pytest.skip("this process may not mount a file system")
+    with tempfile.TemporaryDirectory() as name:
+        folder = filled(Path(name))
+        command = [*alone, sys.executable, "-c", FULL, str(folder)]
+        found = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+        assert found.returncode == 0, found.stderr
+        assert any(line.endswith("nothing was added") for line in found.stderr.splitlines())
 
 
 def test_a_disk_that_fills_up_later_and_one_without_links_add_nothing(

@@ -151,47 +151,6 @@ def test_at_small_noise_the_risk_is_the_local_bound(group: tuple[float, ...], fe
     assert risk == pytest.approx(splits.local[features], rel=4 * math.sqrt(2 / trials))
 
 
-# ------------------------------------------------------------------ the separation
-
-
-def test_the_nearest_wrong_point_need_not_be_a_permutation() -> None:
-    """Even moments do not see a sign, and the mean without the target does not change with its own value."""
-    splits = splits_of((0.95, -0.95), memberships=out(2), epsilon=300.0)
-    wrong = sl.attacks.separation(splits.transcript(2), at=[0.95, -0.95], target=0, radius=1.2)
-    assert wrong.nearest[0] < -0.5
-    assert wrong.nearest[1] < -0.9, "the other value stays: this is no exchange"
-    assert wrong.error_probability == pytest.approx(stats.norm.sf(wrong.distance / 2))
-
-
-def test_the_searched_separation_is_that_of_a_grid() -> None:
-    transcript = splits_of(PAIR, epsilon=300.0).transcript(4)
-    axis = np.linspace(-1, 1, 201)
-    points = np.stack(np.meshgrid(axis, axis), axis=-1).reshape(-1, 2)
-    points = points[np.abs(points[:, 0] - PAIR[0]) >= 0.5]
-    answers = exact_answers(transcript, points)
-    distance = np.linalg.norm((answers - transcript.answers(PAIR)) / transcript.law.scales, axis=1).min()
-    found = sl.attacks.separation(transcript, at=PAIR, target=0, radius=0.5)
-    assert found.distance <= distance
-    assert found.distance == pytest.approx(distance, rel=0.02)
-
-
-@pytest.mark.slow
-def test_the_separation_bounds_the_tail_at_every_noise_level() -> None:
-    bounds = []
-    for epsilon, features in ((100.0, 4), (1000.0, 4), (4000.0, 4)):
-        transcript = splits_of(PAIR, epsilon=epsilon).transcript(features)
-        wrong = sl.attacks.separation(transcript, at=PAIR, target=0, radius=0.6)
-        excess = max(0.0, wrong.distance / 2 - math.sqrt(8))
-        bounds.append(math.exp(-(excess**2) / 2))
-        noise = transcript.law.sample(2_000, generator=np.random.default_rng(1))
-        found = sl.ConstrainedMLE().estimate(transcript, transcript.answers(PAIR) + noise)
-        share = np.mean(np.abs(found.values[:, 0] - PAIR[0]) >= 0.6)
-        assert share <= bounds[-1] + 4 * math.sqrt(bounds[-1] / 2_000)
-        if epsilon == 100.0:  # a single wrong point wins about as often as Q(d/2) says
-            assert share == pytest.approx(wrong.error_probability, rel=0.4)
-    assert bounds[-1] < 0.02
-
-
 # ------------------------------------------------------------------ the lower bound
 
 
@@ -406,17 +365,3 @@ def test_bad_memberships_partners_and_windows() -> None:
         splits.lower(partner=1, window=1.5)
     with pytest.raises(InvalidInput, match="a split from 0 to 8"):
         splits.transcript(9)
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"target": 7}, "a target that some release depends on"),
-        ({"radius": 0.0}, "a radius > 0"),
-        ({"radius": 3.0}, "a radius > 0 that some value of the box reaches"),
-    ],
-)
-def test_bad_input_of_separation(change: dict, message: str) -> None:
-    arguments = {"at": PAIR, "target": 0, "radius": 0.5}
-    with pytest.raises(InvalidInput, match=message):
-        sl.attacks.separation(splits_of(PAIR).transcript(4), **{**arguments, **change})

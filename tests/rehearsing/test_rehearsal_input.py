@@ -79,7 +79,7 @@ class TestAnswers:
             (lambda lines: [*lines[:-1], lines[-1].rsplit(",", 1)[0] + ",1e999"], "got a larger one"),
             (lambda lines: [*lines[:-1], lines[-1].rsplit(",", 1)[0] + ",nan"], "a finite decimal number"),
             (lambda lines: [], "a header line, got an empty file"),
-            (lambda lines: [*lines[:-1], '"x"y'], "expected lines of comma-separated fields"),
+            (lambda lines: [*lines[:-1], '"x"y'], "got a file that is no CSV"),
         ],
     )
     def test_a_mismatch_is_refused(self, change: Any, complaint: str, tmp_path: Path) -> None:
@@ -95,13 +95,13 @@ class TestAnswers:
 
     def test_other_files_are_refused(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         plan, path = rehearsal_plans.number_plan(tmp_path), tmp_path / "answers.csv"
-        with pytest.raises(InvalidInput, match="expected a file to read"):
+        with pytest.raises(InvalidInput, match=r"lines of CSV, got .*: no such file"):
             rehearse(plan, answers=path)
         path.write_bytes(b"release\xff")
-        with pytest.raises(InvalidInput, match="expected text in UTF-8"):
+        with pytest.raises(InvalidInput, match="lines of CSV in UTF-8, got"):
             rehearse(plan, answers=path)
         monkeypatch.setattr(publication, "_LARGEST_FILE", 3)
-        with pytest.raises(InvalidInput, match="a file of at most"):
+        with pytest.raises(InvalidInput, match="lines of CSV of at most"):
             rehearse(plan, answers=path)
 
     @pytest.mark.parametrize("name", ["number", "laplace"])
@@ -115,7 +115,7 @@ class TestAnswers:
     def test_of_correlated_noise_the_misfit_has_its_law(self, tmp_path: Path) -> None:
         plan = rehearsal_plans.number_plan(tmp_path)
         np.save(tmp_path / "C.npy", np.linalg.inv(np.linalg.cholesky([[4.0, 3.6], [3.6, 4.0]])))
-        noise = {"mechanism": {"file": str(tmp_path / "C.npy")}, "stddev": 1.0}
+        noise = {"mechanism": str(tmp_path / "C.npy"), "stddev": 1.0}
         sql = "SELECT home = 'H7', SUM(watts) FROM data GROUP BY home = 'H7'"
         plan["release"] = [{"name": "in twos", "sql": sql, "noise": noise}]
         chances = []

@@ -1,13 +1,15 @@
-"""The page docs/first-screens.md: the first screen of five shipped tables at three amounts of noise.
+"""The page docs/first-screens.md: the first screens of five shipped tables at three amounts of noise.
 
-``python -m tests.report.first_screens`` writes it again. The three answers beside each screen are what a
-person who has never seen the tool can say from it: a test finds their words on the screen.
+``python -m tests.report.first_screens`` writes it again. The three answers of each screen are what a person
+who has never seen the tool can say from it: a test finds their words on the screen. The page prints the first
+screen of each table, and those whose answer to "publish?" it has not shown yet.
 """
 
 from __future__ import annotations
 
 import io
 import tomllib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -28,9 +30,8 @@ HEAD = """# First screens
 
 <!-- Written by python -m tests.report.first_screens: a test compares it with the code. -->
 
-What `sightline audit plan.toml --names` prints for the shipped tables, with `--epsilon 1`,
-`--epsilon 10` and `--noise` by hand. Above each are the three answers that it gives: publish? whom does it
-concern? what to change?
+What `sightline audit plan.toml --names` prints for the shipped tables, with `--epsilon 1`, `--epsilon 10`
+and `--noise` by hand, and the three answers that it gives: publish? whom does it concern? what to change?
 """
 
 
@@ -67,7 +68,8 @@ def answers(result: sl.AuditResult) -> Answers:
     open_ones = [one.name.value for one in result.unverified if not one.accepted]
     match result.verdict.status:
         case VerdictStatus.PASSED:
-            publish, change = "Yes.", "Nothing."
+            how = "guaranteed by the noise" if result.verdict.guaranteed else "on average"
+            publish, change = f"Yes, {how}.", "Nothing."
         case VerdictStatus.FAILED:
             publish = "Not yet."
             change = f"{result.reaching[0].action}." if result.reaching else "No single change is enough."
@@ -80,19 +82,39 @@ def answers(result: sl.AuditResult) -> Answers:
     return Answers(publish, whom, change[0].upper() + change[1:])
 
 
-def page() -> str:
-    """The page."""
-    parts = [HEAD]
+class Shown(NamedTuple):
+    """One table at one amount of noise."""
+
+    name: str
+    noise: str
+    answers: Answers
+    screen: str
+
+
+def screens() -> list[Shown]:
+    """All of them, in the order of the page."""
+    shown = []
     for name in TABLES:
-        parts.append(f"## {name.capitalize()}\n")
         for title, epsilon in NOISES.items():
             result = sl.audit(planned(name, epsilon), names=True)
-            said = answers(result)
             own = f" of {BY_HAND[name]:g}" if epsilon is None else ""
-            parts.append(f"**{title}{own}.** {said.publish} {said.whom} {said.change}\n")
-            parts.append(f"```text\n{screen(result)}\n```\n")
+            shown.append(Shown(name, f"{title}{own}", answers(result), screen(result)))
+    return shown
+
+
+def page(shown: Sequence[Shown]) -> str:
+    """The page."""
+    parts: list[str] = [HEAD]
+    seen: set[str] = set()
+    for one in shown:
+        if one.name not in seen:
+            parts.append(f"## {one.name.capitalize()}\n")
+        parts.append(f"**{one.noise}.** {' '.join(one.answers)}\n")
+        if not {one.name, one.answers.publish} <= seen:
+            parts.append(f"```text\n{one.screen}\n```\n")
+        seen |= {one.name, one.answers.publish}
     return "\n".join(parts)
 
 
 if __name__ == "__main__":
-    PAGE.write_text(page(), encoding="utf-8")
+    PAGE.write_text(page(screens()), encoding="utf-8")

@@ -89,7 +89,7 @@ def person_differences(engine: Engine, run: Run, seed: int, number: int) -> list
                 raise
             ours: Counter[Any] = Counter()
         else:
-            verify(engine, [query], subject, membership)
+            verify(engine, [query], membership)
             rows = row_values(engine, [query], subject)
             cell_of = membership.signatures[rows.signature, 0]
             inside = cell_of >= 0

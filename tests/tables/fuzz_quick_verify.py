@@ -22,7 +22,7 @@ def found(
 ) -> tuple[UnauditedRows, ...] | str:
     """What verification finds, or the error that it raises."""
     try:
-        return verify(engine, queries, SUBJECT, membership)
+        return verify(engine, queries, membership)
     except InvalidPlan as error:
         return str(error)
 

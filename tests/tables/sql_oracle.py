@@ -385,7 +385,7 @@ def differences(engine: Engine, run: Run, seed: int, number: int, *, together: b
     ]
     membership = collect(engine, queries, SUBJECT)
     if seed % 4 == 1:
-        verify(engine, queries, SUBJECT, membership)
+        verify(engine, queries, membership)
     # Sums need every row's secret, which takes as long as the rest: compare them for every fourth seed.
     values = row_values(engine, queries, SUBJECT) if seed % 4 == 0 else None
     if together:

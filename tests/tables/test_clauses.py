@@ -45,7 +45,7 @@ def read(engine: Engine, sql: str, subject: Subject) -> ReleaseQuery:
 def audited(engine: Engine, query: ReleaseQuery, subject: Subject) -> tuple[Membership, list[float]]:
     """The membership, compared with the engine's groups, and the exact number of every cell."""
     membership = collect(engine, [query], subject)
-    verify(engine, [query], subject, membership)
+    verify(engine, [query], membership)
     numbers = []
     for p, part in enumerate(membership.partitions):
         place = membership.positions(p)
@@ -131,7 +131,7 @@ def test_a_group_without_one_of_the_bands_tells_that_nobody_is_in_it(tmp_path: P
     query = read(opened, sql, subject)
     assert [part.label for part in query.partitions] == ["COUNT(*) by town = rich", "COUNT(*) by town = poor"]
     membership = collect(opened, [query], subject)
-    (rows,) = verify(opened, [query], subject, membership)
+    (rows,) = verify(opened, [query], membership)
     assert rows.telling_groups == 1
     opened.close()
 
@@ -155,15 +155,15 @@ def test_a_query_that_clips_to_the_bounds_publishes_nothing_outside_of_them(engi
     }.items():
         query = read(engine, sql, subject)
         membership = collect(engine, [query], subject)
-        (rows,) = verify(engine, [query], subject, membership)
+        (rows,) = verify(engine, [query], membership)
         assert (rows.clipped > 0) == outside, sql
 
 
 def test_a_mean_that_fills_gaps_divides_by_rows_that_are_not_audited(engine: Engine) -> None:
     query = read(engine, "SELECT AVG(COALESCE(income, 0)) FROM data", SUBJECTS["income"])
     membership = collect(engine, [query], SUBJECTS["income"])
-    assert verify(engine, [query], SUBJECTS["income"], membership)[0].missing == 2
-    assert verify(engine, [query], SUBJECTS["income"], membership)[0].dropped == 2
+    assert verify(engine, [query], membership)[0].missing == 2
+    assert verify(engine, [query], membership)[0].dropped == 2
 
 
 def test_weights_split_signatures_and_rows_of_weight_nought_are_in_no_sum(engine: Engine) -> None:

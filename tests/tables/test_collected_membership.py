@@ -17,13 +17,12 @@ from sightline.errors import InvalidPlan
 from sightline.progress import Progress, silent
 from sightline.tables import collect as collecting
 from sightline.tables import occurring as audited
-from sightline.tables.cells import group_rows
 from sightline.tables.collect import collect
-from sightline.tables.encoding import CodedKey, encode
+from sightline.tables.encoding import CodedKey, encode, group_rows
 from sightline.tables.engines.open import open_source
 from sightline.tables.engines.protocol import Engine
 from sightline.tables.membership import Feature, Membership
-from sightline.tables.records import members_of, row_values, signature_of, signature_totals
+from sightline.tables.records import members_of, person_of, row_values, signature_totals
 from sightline.tables.rows import audited_rows
 from sightline.tables.sql.reader import read_release
 from sightline.tables.subject import Schema, SecretKind, Subject
@@ -77,11 +76,7 @@ class TestASmallTable:
     @pytest.mark.slow
     def test_groups_of_one_and_the_null_group_are_cells(self, make: Make) -> None:
         found = asked(make(self.ROWS), "SELECT g, AVG(s) FROM data GROUP BY g")
-        assert [(cell.key, cell.rows, cell.largest_share) for cell in found.cells] == [
-            (("NULL",), 1, 1),
-            (("x",), 2, 1),
-            (("y",), 1, 1),
-        ]
+        assert [(cell.key, cell.rows) for cell in found.cells] == [(("NULL",), 1), (("x",), 2), (("y",), 1)]
         assert found.signatures.tolist() == [[0], [1], [2]]
 
     @pytest.mark.slow
@@ -267,7 +262,7 @@ class TestFindingRecords:
             subject = Subject(record=record, secret="s", kind=SecretKind.NUMBER)
             sql = "SELECT AVG(s) FROM data WHERE r >= 2"
             query = read_release(sql, name="q", subject=subject, schema=Schema.of(engine))
-            assert signature_of(engine, [query], subject, record_key=key) == (1,)
+            assert person_of(engine, [query], subject, record_key=key) == ((1, False, 1),)
             assert members_of(engine, [query], subject, signature_ids=[1])[1] == (key.removesuffix(".0"),)
             assert members_of(engine, [query], subject, signature_ids=[]) == {}
 
@@ -277,16 +272,15 @@ class TestFindingRecords:
         query = read_release("SELECT AVG(s) FROM data", name="q", subject=subject, schema=Schema.of(engine))
         subject = replace(subject, known=("r = 1", "r > 2"))
         assert members_of(engine, [query], subject, signature_ids=[0]) == {0: ("0", "2")}
-        assert signature_of(engine, [query], subject, record_key="2") == (0,)
-        assert signature_of(engine, [query], subject, record_key="3") == ()
+        assert person_of(engine, [query], subject, record_key="2") == ((0, False, 1),)
+        assert person_of(engine, [query], subject, record_key="3") == ((0, True, 1),)
+        assert person_of(engine, [query], subject, record_key="4") == ()
 
     def test_a_key_that_is_no_number_is_refused(self, make: Make) -> None:
         engine = make("SELECT 1 AS r, 1.0 AS s")
         for key in ("A7", "nan"):
             with pytest.raises(InvalidPlan, match="a number as the record's key, got something else"):
-                signature_of(
-                    engine, [], Subject(record="r", secret="s", kind=SecretKind.NUMBER), record_key=key
-                )
+                person_of(engine, [], Subject(record="r", secret="s", kind=SecretKind.NUMBER), record_key=key)
 
 
 class TestPackedWords:

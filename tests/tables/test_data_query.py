@@ -91,6 +91,11 @@ MADE = {
         "SELECT home, hour, kwh FROM source UNPIVOT INCLUDE NULLS (kwh FOR hour IN (h0, h1)) WHERE day = 1",
         [("A", "h0", 1.5), ("A", "h1", 2.5), ("B", "h0", 4.0), ("B", "h1", None)],
     ),
+    "all columns but some": (
+        "SELECT home, hour, kwh FROM source UNPIVOT INCLUDE NULLS "
+        "(kwh FOR hour IN (COLUMNS(* EXCLUDE (home, DAY, income)))) WHERE day = 1",
+        [("A", "h0", 1.5), ("A", "h1", 2.5), ("B", "h0", 4.0), ("B", "h1", None)],
+    ),
     "united": (
         "SELECT home, 'h0' AS hour, h0 AS kwh FROM source WHERE day = 1 UNION ALL "
         "SELECT home, 'h1', h1 FROM source WHERE day = 1",
@@ -283,6 +288,14 @@ BAD = {
     "a column twice in UNPIVOT": (
         "SELECT * FROM source UNPIVOT INCLUDE NULLS (v FOR hour IN (h0, H0))",
         "each column once in UNPIVOT",
+    ),
+    "an unknown column left out of UNPIVOT": (
+        "SELECT * FROM source UNPIVOT INCLUDE NULLS (v FOR hour IN (COLUMNS(* EXCLUDE (hone))))",
+        'a column of the table, got "hone"',
+    ),
+    "columns of UNPIVOT by a pattern": (
+        "SELECT * FROM source UNPIVOT INCLUDE NULLS (v FOR hour IN (COLUMNS('h.*')))",
+        "names of columns in UNPIVOT",
     ),
     "missing values left out by UNPIVOT": (
         "SELECT * FROM source UNPIVOT (v FOR hour IN (h0, h1))",

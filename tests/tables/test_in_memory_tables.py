@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import sightline as sl
 from sightline.errors import InvalidPlan
-from sightline.tables.engines.in_memory import in_memory
+from sightline.tables.engines.local_tables import in_memory
 from sightline.tables.engines.open import open_source
 
 LIBRARIES = ("pandas", "polars", "pyarrow", "duckdb", "pandas objects")

@@ -14,8 +14,8 @@ import pytest
 import sightline as sl
 from sightline.errors import InvalidPlan
 from sightline.tables.collect import collect_counted
-from sightline.tables.engines.data_files import private_folder, remove_folder
 from sightline.tables.engines.duckdb_engine import DuckDBEngine
+from sightline.tables.engines.local_tables import private_folder, remove_folder
 from sightline.tables.engines.open import open_source
 from sightline.tables.engines.protocol import Engine
 
@@ -155,7 +155,7 @@ class TestLocks:
 
     def test_also_after_a_kill(self) -> None:
         code = (
-            "import os\nfrom sightline.tables.engines.data_files import private_folder\n"
+            "import os\nfrom sightline.tables.engines.local_tables import private_folder\n"
             "print(private_folder(), flush=True)\nos.kill(os.getpid(), 9)\n"
         )
         ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)

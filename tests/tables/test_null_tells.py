@@ -19,7 +19,7 @@ import sightline as sl
 from sightline.auditing.result import VerdictStatus
 from sightline.errors import InvalidPlan
 from sightline.tables.collect import collect
-from sightline.tables.engines.in_memory import in_memory
+from sightline.tables.engines.local_tables import in_memory
 from sightline.tables.engines.open import open_source
 from sightline.tables.engines.protocol import Column, ColumnKind
 from sightline.tables.sql.reader import ReleaseQuery, read_release
@@ -78,7 +78,7 @@ def lines(rows: list[Row], sql: str, query: ReleaseQuery) -> list[str]:
 def audited(rows: list[Row], query: ReleaseQuery, subject: Subject) -> Audited:
     engine = open_source(in_memory(frame(rows)), base=Path())
     try:
-        (found,) = verify(engine, [query], subject, collect(engine, [query], subject))
+        (found,) = verify(engine, [query], collect(engine, [query], subject))
     finally:
         engine.close()
     first = any(part.computed is not None and part.computed.shows for part in query.partitions)

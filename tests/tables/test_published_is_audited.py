@@ -121,7 +121,7 @@ def test_a_key_of_any_form_makes_the_engine_s_own_groups(key: str, opened: Opene
     truth = sorted(row[0] for row in run(f"SELECT COUNT(*) FROM data GROUP BY {key}"))
     assert sorted(cell.rows for cell in membership.cells) == truth
     assert membership.counts.sum() == len(PEOPLE)
-    assert verify(engine, [query], SUBJECT, membership) == (UnauditedRows(),)
+    assert verify(engine, [query], membership) == (UnauditedRows(),)
 
 
 def test_integer_division_is_the_source_s_own(on_postgres: Opened, on_duckdb: Opened) -> None:
@@ -212,7 +212,7 @@ class TestRowsBeyondTheAudit:
 
     def unaudited(self, engine: Engine, subject: Subject, *sql: str) -> tuple[UnauditedRows, ...]:
         queries = [read_release(one, name=one, subject=subject, schema=Schema.of(engine)) for one in sql]
-        return verify(engine, queries, subject, collect(engine, queries, subject))
+        return verify(engine, queries, collect(engine, queries, subject))
 
     def test_of_a_number(self, engine: Engine) -> None:
         subject = Subject(record="r", secret="s", kind=SecretKind.NUMBER, bounds=(0, 10))
@@ -263,7 +263,7 @@ class TestADifferenceIsAnError:
         assert quickly_verified(engine, {0: own.quick}, {0: sizes_of(membership)}, least_rows=0) == {0}
         quick = changed_texts(own.quick, before.removesuffix(" AS y0"), after.removesuffix(" AS y0"))
         changed = replace(own, sql=own.sql.replace(before, after), quick=quick)
-        verify(engine, [replace(query, checks=(changed,))], SUBJECT, membership)
+        verify(engine, [replace(query, checks=(changed,))], membership)
 
     def test_other_rows(self, on_duckdb: Opened) -> None:
         with pytest.raises(InvalidPlan, match=r'release "odd": .*groups of 7 rows where the engine has .*8'):

@@ -238,8 +238,8 @@ class TestTheCheckOfAnAudit:
                 sql.replace(before, after), name="odd", subject=subject, schema=Schema.of(engine)
             )
             assert before in sql
-            verify(engine, [query], subject, collect(engine, [query], subject))
-            verify(engine, [other], subject, collect(engine, [query], subject))
+            verify(engine, [query], collect(engine, [query], subject))
+            verify(engine, [other], collect(engine, [query], subject))
         finally:
             engine.close()
 
@@ -276,7 +276,7 @@ class TestTheCheckOfAnAudit:
             assert tampered != own.sql
             changed = replace(query, checks=(replace(own, sql=tampered),))
             with pytest.raises(InvalidPlan, match="the groups that the engine's HAVING keeps"):
-                verify(engine, [changed], subject, collect(engine, [query], subject))
+                verify(engine, [changed], collect(engine, [query], subject))
         finally:
             engine.close()
 

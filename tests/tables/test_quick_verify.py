@@ -71,7 +71,7 @@ def outcome(engine: Engine, queries: list[ReleaseQuery], *, quick: bool) -> tupl
     if not quick:
         queries = without_quick(queries)
     try:
-        return verify(engine, queries, ABOUT, membership)
+        return verify(engine, queries, membership)
     except InvalidPlan as error:
         return str(error)
 
@@ -103,7 +103,7 @@ def test_it_confirms_what_has_nothing_wrong(engine: Engine) -> None:
             cells[0, query.partitions[cell.partition].aggregate][cell.rows] += 1
         least_rows = membership.contributions + 1 if membership.dropped else 0
         confirmed = quickly_verified(engine, {0: check.quick}, {0: cells}, least_rows=least_rows)
-        clean = verify(engine, [query], ABOUT, membership) == (UnauditedRows(),)
+        clean = verify(engine, [query], membership) == (UnauditedRows(),)
         assert confirmed == ({0} if clean else set())
 
 

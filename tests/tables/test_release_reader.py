@@ -11,8 +11,8 @@ import pytest
 
 from sightline.errors import InvalidPlan
 from sightline.tables.engines.protocol import Column, ColumnKind
-from sightline.tables.membership import Feature, Statistic
-from sightline.tables.sql.reader import PartitionQuery, ReleaseQuery, read_condition, read_release
+from sightline.tables.membership import Feature, Partition, Statistic
+from sightline.tables.sql.reader import ReleaseQuery, read_condition, read_release
 from sightline.tables.subject import Schema, SecretKind, Subject
 from tests.tables.table_cases import COLUMNS, awkward_rows
 
@@ -138,7 +138,7 @@ def numbers(values: list[object]) -> list[float]:
     return sorted(float(str(value)) for value in values if value is not None and float(str(value)) != 0)
 
 
-def feature(piece: PartitionQuery, secret: str) -> str:
+def feature(piece: Partition, secret: str) -> str:
     match piece.feature:
         case Feature.VALUE:
             sharp = f"CAST({secret} AS DOUBLE)"

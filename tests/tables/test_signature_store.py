@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import pickle
-from dataclasses import replace
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from sightline.auditing.exposure_scan import ExposureScan
 from sightline.auditing.lowering import UnitLowering
@@ -20,17 +22,41 @@ from sightline.labeled.bounds.priors import prior_on
 from sightline.labeled.row_products import RowProducts
 from sightline.labeled.unit_brackets import UnitBrackets
 from sightline.labeled.unit_design import Design, RowNoise, UnitPrior
-from sightline.progress import silent
-from sightline.tables import store_passes
-from sightline.tables.cell_numbers import CellNumbers, CodePlace, Layout, SignatureCells
+from sightline.progress import Progress, silent
+from sightline.tables import streamed
+from sightline.tables.encoding import CellNumbers, CodePlace, Layout, SignatureCells
 from sightline.tables.engines import duckdb_engine
 from sightline.tables.engines.duckdb_engine import DuckDBEngine
 from sightline.tables.membership import Cell, Feature, Membership, Partition, Statistic
-from sightline.tables.signature_store import ArrayStore, Reduction, SignatureBatch
-from sightline.tables.store_passes import CellSizes, Ranks
-from sightline.tables.streamed import BatchTables, loaded
+from sightline.tables.signature_store import Arrays, Reduction, SignatureBatch, run_batches
+from sightline.tables.streamed import BatchTables, CellSizes, Ranks, loaded
 
 EDGES = np.linspace(0, 1, 21)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ArrayStore:
+    """Signatures in arrays of this process."""
+
+    words: NDArray[np.int64]
+    counts: NDArray[np.int64]
+    known: NDArray[np.int64]
+    batch: int = 1000
+
+    @property
+    def signatures(self) -> int:
+        return len(self.counts)
+
+    def run(self, reduction: Reduction, stage: str, progress: Progress) -> Arrays:
+        return run_batches(self._batches(), reduction, stage, progress, signatures=self.signatures)
+
+    def close(self) -> None:
+        """Arrays are given back by the interpreter."""
+
+    def _batches(self) -> Iterator[SignatureBatch]:
+        for start in range(0, self.signatures, self.batch):
+            own = slice(start, start + self.batch)
+            yield SignatureBatch(words=self.words[:, own], counts=self.counts[own], known=self.known[own])
 
 
 class Case:
@@ -82,7 +108,7 @@ def made_of(cells: SignatureCells) -> BatchUnits:
         for place in range(len(cells.widths))
     )
     numbers = tuple(
-        Cell(partition=place, key=(str(cell),), rows=1, largest_share=1)
+        Cell(partition=place, key=(str(cell),), rows=1)
         for place, width in enumerate(cells.widths.tolist())
         for cell in range(width)
     )
@@ -255,8 +281,8 @@ def test_cells_and_their_sizes_are_counted_with_and_without_a_list(monkeypatch: 
     direct = case.store(13).run(sizes, "", silent)
     expected = [sizes.occurring(direct, place) for place in range(4)]
     table = case.cells().table(case.words)
-    monkeypatch.setattr(store_passes, "DIRECT", 0)
-    monkeypatch.setattr("sightline.tables.cell_numbers.DIRECT", 0)
+    monkeypatch.setattr(streamed, "DIRECT", 0)
+    monkeypatch.setattr("sightline.tables.encoding.DIRECT", 0)
     listed = case.store(13).run(sizes, "", silent)
     for place, (codes, rows) in enumerate(expected):
         own_codes, own_rows = sizes.occurring(listed, place)
@@ -289,16 +315,14 @@ def test_ranks_are_places_in_the_order_of_words() -> None:
 
 
 def test_too_many_sets_of_conditions_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(store_passes, "_MOST_PATTERNS", 1)
+    monkeypatch.setattr(streamed, "_MOST_PATTERNS", 1)
     case = Case(0)
     with pytest.raises(TooMuchWork, match="sets of conditions"):
         case.store(10).run(CellSizes(layouts=case.layouts), "", silent)
 
 
-def test_a_store_checks_its_arrays_and_has_signatures() -> None:
+def test_a_store_has_signatures() -> None:
     words, none = np.zeros((1, 2), dtype=np.int64), np.zeros(0, dtype=np.int64)
-    with pytest.raises(InvalidInput, match="of the same signatures"):
-        ArrayStore(words=words, counts=none, known=none)
     empty = ArrayStore(words=words[:, :0], counts=none, known=none)
     assert (empty.signatures, len(SignatureBatch(words=words, counts=none, known=none))) == (0, 0)
     with pytest.raises(InvalidInput, match="at least one signature"):

@@ -15,7 +15,7 @@ from sqlglot import exp
 from sightline.errors import InvalidPlan
 from sightline.tables.collect import collect
 from sightline.tables.declared import check_declared
-from sightline.tables.engines.data_files import csv_fault
+from sightline.tables.engines.local_tables import csv_fault
 from sightline.tables.engines.open import open_source
 from sightline.tables.engines.protocol import Column, ColumnKind, Engine
 from sightline.tables.sql.fragments import translated

@@ -11,8 +11,6 @@ from sightline.attacks.estimates import AttackStatus as AttackStatus
 from sightline.attacks.reconstruction import Reconstruction as Reconstruction
 from sightline.attacks.reconstruction import ReconstructedValue as ReconstructedValue
 from sightline.attacks.blue import MissingDirection as MissingDirection
-from sightline.attacks.wrong_points import separation as separation
-from sightline.attacks.wrong_points import Separation as Separation
 
 # Attacks
 from sightline.attacks.blue import BoxLeastSquares as BoxLeastSquares

@@ -1,17 +1,17 @@
-"""Monte Carlo: an attack's risk on simulated answers, the same for one seed whatever the number of workers.
+"""Monte Carlo: an attack's risk on simulated answers, the same for one seed wherever it runs.
 
-Trials run in chunks of a fixed size. Chunk i draws from its own stream, a child of the seed, and the results
-are joined in the order of the chunks, so the number and speed of the workers change no digit.
+Trials run in chunks of a fixed size. Chunk i draws from its own stream, a child of the seed, uses one thread
+for its linear algebra, and results are joined in the order of the chunks: an executor changes no digit.
 """
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
 from numbers import Integral
 from statistics import NormalDist
 from typing import NamedTuple, TypeVar
@@ -31,13 +31,12 @@ from sightline.attacks.estimates import (
     checked_confidence,
 )
 from sightline.attacks.model import Box, exact_answers
-from sightline.attacks.workers import run_all
 from sightline.display import Displayed
 from sightline.errors import require
 from sightline.geometry.transcript import Transcript
 from sightline.labeled.bounds.priors import UniformPrior
-from sightline.progress import Progress, reporting
-from sightline.releases.deepset import DeepSet
+from sightline.numerics.one_thread import one_blas_thread
+from sightline.progress import Progress, report, reporting
 
 CHUNK = 1000  # trials that share a stream; another size gives other numbers for the same seed
 Stratum = TypeVar("Stratum", bound=Hashable)
@@ -53,7 +52,6 @@ def simulate(  # many parameters: the settings of one experiment, each with its 
     domain: Box | None = None,
     confidence: float = 0.95,
     executor: Executor | None = None,
-    workers: int | None = None,
     progress: Progress | None = None,
 ) -> Simulation:
     r"""Run an attack on ``trials`` simulated sets of answers and report its risk.
@@ -63,11 +61,8 @@ def simulate(  # many parameters: the settings of one experiment, each with its 
     uses (default: the prior's, or the bound that the releases state). ``progress(stage, share)`` is called
     after every chunk.
 
-    Chunks of 1,000 trials run in the calling process. If the remaining chunks would take it more than about a
-    second, they run on local processes, one for each core. ``workers`` sets the number of processes; 1 is the
-    calling process alone. ``executor`` is any other executor, such as a Dask client's ``get_executor()``. The
-    result is the same to the last digit. Everything runs in the calling process if it is a worker itself, if
-    the work cannot be pickled, or if JAX already uses all cores.
+    Chunks of 1,000 trials run in the calling process, or on an ``executor``: one of ``concurrent.futures``,
+    or a Dask client's ``get_executor()``. The result is the same to the last digit.
 
     >>> from sightline import Blue, SubsetMean
     >>> whole = SubsetMean(members=range(4), radius=1.0)
@@ -86,7 +81,6 @@ def simulate(  # many parameters: the settings of one experiment, each with its 
         domain=domain,
         confidence=confidence,
         executor=executor,
-        workers=workers,
         progress=progress,
     )
     return simulations[None]
@@ -102,12 +96,11 @@ def sweep(  # many parameters: the same settings as simulate
     domain: Box | None = None,
     confidence: float = 0.95,
     executor: Executor | None = None,
-    workers: int | None = None,
     progress: Progress | None = None,
 ) -> dict[Stratum, Simulation]:
     """:func:`simulate` for several transcripts, for example one for each budget. Each draws its own noise.
 
-    The workers get all chunks of all strata together, so they are busy until the end of the sweep.
+    An executor gets all chunks of all strata together, so it is busy until the end of the sweep.
 
     >>> from sightline import ConstrainedMLE, Moment
     >>> moments = [Moment(order=order, members=range(2), bound=1.0) for order in (1, 2)]
@@ -120,11 +113,6 @@ def sweep(  # many parameters: the same settings as simulate
     require(isinstance(attack, Attack), "an attack", got=type(attack).__name__)
     _whole(trials, at_least=2, name="trials", fix="an interval needs more than one")
     _whole(seed, at_least=0, name="seed")
-    require(
-        executor is None or workers is None, "an executor or a number of workers", got="both", fix="give one"
-    )
-    if workers is not None:
-        _whole(workers, at_least=1, name="workers")
     require(
         progress is None or callable(progress),
         "progress to be a function of a stage and a share",
@@ -139,15 +127,30 @@ def sweep(  # many parameters: the same settings as simulate
     ]
     sizes = [min(CHUNK, trials - start) for start in range(0, trials, CHUNK)]
     calls = [(job, i, size) for job in jobs for i, size in enumerate(sizes)]
-    if executor is None and workers is None and any(_runs_in_parallel(job) for job in jobs):
-        workers = 1
     with reporting(progress):
-        chunks = run_all(run_chunk, calls, executor=executor, workers=workers)
+        chunks = _chunks(calls, executor)
     count = len(sizes)
     return {
         place: _summary(job, chunks[i * count : (i + 1) * count], confidence=confidence)
         for i, (place, job) in enumerate(zip(places, jobs, strict=True))
     }
+
+
+def _chunks(calls: Sequence[tuple[Job, int, int]], executor: Executor | None) -> list[Chunk]:
+    """The chunks in the order of the calls; an error, or an interrupt, cancels those that have not begun."""
+    chunks: list[Chunk] = []
+    report("simulating", 0.0)
+    with one_blas_thread():  # some libraries have one limit for all threads of a process
+        submitted = [] if executor is None else [executor.submit(run_chunk, *call) for call in calls]
+        try:
+            for make in [one.result for one in submitted] or [partial(run_chunk, *call) for call in calls]:
+                chunks.append(make())
+                report("simulating", len(chunks) / len(calls))
+        except BaseException:
+            for future in submitted:
+                future.cancel()
+            raise
+    return chunks
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -186,8 +189,12 @@ class Chunk(NamedTuple):
 
 
 def run_chunk(job: Job, index: int, trials: int) -> Chunk:
-    """Simulate one chunk. At top level, so that it can be pickled."""
-    job = _first(job)
+    """Simulate one chunk, on one thread: the last digits of a large product depend on how many there are."""
+    with one_blas_thread():
+        return _run_chunk(_first(job), index, trials)
+
+
+def _run_chunk(job: Job, index: int, trials: int) -> Chunk:
     stream = np.random.SeedSequence(job.seed, spawn_key=(*job.key, index))
     generator = np.random.default_rng(stream)
     transcript = job.transcript
@@ -266,12 +273,6 @@ def _job(
             UniformPrior(*box_of(transcript, domain)),
         )
     return Job(transcript=transcript, attack=attack, at=at, baseline=baseline, seed=seed, key=key)
-
-
-def _runs_in_parallel(job: Job) -> bool:
-    """Whether JAX already runs every chunk in parallel: more processes would compile the program again and
-    compete for the same cores."""
-    return any(isinstance(cell, DeepSet) for query in job.transcript.queries for cell in query.cells)
 
 
 def _whole(value: object, *, at_least: int, name: str, fix: str = "") -> None:

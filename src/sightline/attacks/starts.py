@@ -24,7 +24,7 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import combinations, combinations_with_replacement, islice, pairwise, permutations, product
-from typing import NamedTuple, TypeAlias, TypeGuard
+from typing import NamedTuple, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,10 +36,6 @@ from sightline.attacks.model import Box, Model, Objective, Power, SmoothStep
 _STEPS = 5  # steps between two checks of which trials are done
 _WORTHWHILE = 0.7  # below this share of open trials, continue with those only
 _STUCK = 1e12  # above this λ no step can lower the objective further
-
-
-# One interval for all unknowns, or the lower and the upper end of each.
-Boxes: TypeAlias = Box | tuple[FloatArray, FloatArray]
 
 
 class State(NamedTuple):
@@ -54,10 +50,10 @@ class State(NamedTuple):
 
 
 def minimise(
-    model: Objective, whitened: FloatArray, starts: FloatArray, *, box: Boxes, steps: int = 60
+    model: Objective, whitened: FloatArray, starts: FloatArray, *, box: Box, steps: int = 60
 ) -> State:
     """Minimise the objective from one start for every trial of whitened answers."""
-    u = np.clip(starts, *_ends(box))
+    u = np.clip(starts, *box)
     trials = u.shape[1]
     found = State(u, *model.local(u, whitened), np.full(trials, 1e-3), np.zeros(trials, dtype=np.bool_))
     chosen, state = np.arange(trials), found
@@ -74,10 +70,10 @@ def minimise(
     return found
 
 
-def advance(model: Objective, state: State, whitened: FloatArray, box: Boxes) -> State:
+def advance(model: Objective, state: State, whitened: FloatArray, box: Box) -> State:
     """One step of every trial."""
     u, objective, g, H, damping, done = state
-    low, high = _ends(box)
+    low, high = box
     free = ~(((u <= low) & (g > 0)) | ((u >= high) & (g < 0)))
     scale = np.max(np.abs(np.einsum("kkn->kn", H)), axis=0)
     digits = np.finfo(np.float64)
@@ -96,11 +92,6 @@ def advance(model: Objective, state: State, whitened: FloatArray, box: Boxes) ->
         damping=np.where(better, 0.1 * damping, 10.0 * damping + 1e-6),
         done=done | (last & (damping < 1e-2)) | (damping > _STUCK),
     )
-
-
-def _ends(box: Boxes) -> tuple[FloatArray, FloatArray]:
-    """The ends of the box as columns: one for all unknowns, or one for each."""
-    return np.reshape(box[0], (-1, 1)), np.reshape(box[1], (-1, 1))
 
 
 def solve_positive(

@@ -23,7 +23,12 @@ from sightline.auditing.pricing import Pricing, price
 from sightline.auditing.questions import coin_kept
 from sightline.auditing.record_costs import CellCosts
 from sightline.auditing.result import Alternative, BudgetReport, LossPoint, Uncertainty
-from sightline.auditing.shared_budget import as_budget, budget_of, most_own_releases, released_in
+from sightline.auditing.shared_budget import (
+    budget_of,
+    budget_of_a_period,
+    most_own_releases,
+    releases_of_a_period,
+)
 from sightline.noise.pricing import shared_unit_noise
 from sightline.noise.published import PublishedLaw
 from sightline.privacy.accountant import Accountant, NoiseLaw
@@ -50,12 +55,11 @@ def budget_report(plan: Plan, membership: Membership, pricing: Pricing) -> Budge
         asked = shared_noise(accountants(budget), membership, pricing)
         needed = {one: math.sqrt(kappa) for one, kappa in asked.items()}
     proven, note = proof_of_budget(plan, membership, pricing)
-    epsilons = {one.epsilon for one in plan.privacy.budgets}
     return BudgetReport(
         accountant=name if sharing else None,
-        epsilon=next(iter(epsilons)) if sharing and len(epsilons) == 1 else None,
+        epsilon=plan.privacy.epsilon if sharing else None,
         delta=delta,
-        delta_given=any(one.delta is not None for one in plan.privacy.budgets),
+        delta_given=plan.privacy.delta is not None,
         releases=int(pricing.multipliers.size),
         sharing=sharing,
         noise_multiplier=needed.get(name),
@@ -63,8 +67,8 @@ def budget_report(plan: Plan, membership: Membership, pricing: Pricing) -> Budge
         would_need=needed,
         proven=proven,
         note=note,
-        periods=len(plan.privacy.budgets) if sharing else 1,
-        **_total(spent, name, sharing=sharing, several=len(plan.privacy.budgets) > 1, pricing=pricing),
+        periods=plan.privacy.periods if sharing else 1,
+        **_total(spent, name, sharing=sharing, several=plan.privacy.periods > 1, pricing=pricing),
     )
 
 
@@ -94,8 +98,8 @@ def proof_of_budget(plan: Plan, membership: Membership, pricing: Pricing) -> tup
 
 
 def _delta(plan: Plan) -> float:
-    """The smallest delta of a budget; the usual one if none is given."""
-    return min((one.delta for one in plan.privacy.budgets if one.delta is not None), default=_USUAL_DELTA)
+    """The delta of the budget; the usual one if none is given."""
+    return plan.privacy.delta or _USUAL_DELTA
 
 
 def _total(
@@ -110,15 +114,9 @@ def _total(
 
 def _validity(plan: Plan, membership: Membership, pricing: Pricing) -> tuple[bool, str]:
     """Whether the noise is proven to keep to the budget, in every period; and by which theorem."""
-    notes = {}
-    for place, budget in enumerate(plan.privacy.budgets):
-        own, times = released_in(plan, membership, pricing.shared, budget.period)
-        if own:
-            count = int(sum(times[bundle[0]] for bundle in own))
-            rule = accountant_named(plan.privacy.accountant, as_budget(budget))
-            notes[place] = rule.validity(count)
-    wrong = [one for one in notes.values() if not one.ok]
-    return not wrong, (wrong or list(notes.values()))[0].note
+    rule = accountant_named(plan.privacy.accountant, budget_of_a_period(plan))
+    found = rule.validity(releases_of_a_period(plan, membership, pricing.shared)[1])
+    return found.ok, found.note
 
 
 def _spent(membership: Membership, pricing: Pricing, delta: float) -> dict[str, float]:

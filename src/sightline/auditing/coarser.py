@@ -18,7 +18,7 @@ from sightline.errors import SightlineError
 from sightline.format import count
 from sightline.progress import report
 from sightline.tables.engines.protocol import ColumnKind
-from sightline.tables.sql.coarser_keys import group_columns, grouped_by
+from sightline.tables.sql.edited_releases import group_columns, grouped_by
 
 _STEPS = (2, 5, 10, 20, 25, 50, 100, 200, 250, 500, 1_000, 2_000, 5_000, 10_000)
 _MOST_AUDITED, _FEWEST_BANDS = 4, 2

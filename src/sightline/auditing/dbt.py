@@ -20,6 +20,7 @@ from sightline.auditing.starter import relative_source
 from sightline.errors import InvalidPlan, require
 from sightline.tables.engines.address import dialect_of
 from sightline.tables.engines.protocol import DATA, SOURCE
+from sightline.tables.small_files import file_bytes
 from sightline.tables.sql.grammar import parse_query
 
 _LARGEST_FILE = 1 << 28  # bytes
@@ -61,18 +62,7 @@ def dbt_plan_text(manifest: Path, source: str, *, out: Path) -> str:
 
 
 def _read(path: Path) -> _Node:
-    try:
-        with path.open("rb") as file:
-            text = file.read(_LARGEST_FILE + 1)
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else "not a path"
-        raise InvalidPlan(f"expected dbt's manifest.json, got {str(path)!r}: {reason.lower()}") from None
-    require(
-        len(text) <= _LARGEST_FILE,
-        f"a manifest of at most {_LARGEST_FILE:,} bytes",
-        got="a larger file",
-        error=InvalidPlan,
-    )
+    text = file_bytes(path, "dbt's manifest.json", most=_LARGEST_FILE)
     try:
         content = json.loads(text)
     except (ValueError, RecursionError):

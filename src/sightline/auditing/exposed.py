@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
+from scipy import sparse
 
 from sightline.arrays import FloatArray, IndexArray
 from sightline.auditing.findings import Findings, Keys, LinearFindings
 from sightline.auditing.linear_attacks import Folded, LinearAttacks
-from sightline.auditing.named_features import named_features
+from sightline.auditing.lowering import cell_name
 from sightline.auditing.questions import question_text
 from sightline.auditing.recipes import RecipeWriter
 from sightline.auditing.result import EDGES, Distribution, Exposed
-from sightline.auditing.result_parts import SMALL_GROUP
+from sightline.auditing.result_parts import SMALL_GROUP, NamedFeature, Recipe, Uncertainty
 from sightline.auditing.signature_names import signature_names
+from sightline.labeled.feature_brackets import PersonRows
 from sightline.progress import reported
 
 _NAMED = 5  # of the most exposed with several rows, whose periods are looked at
@@ -127,10 +129,10 @@ def describe(
     named = keys_of(found, every, keys) if keys is not None else {}
     labels = signature_names(findings, found.linear.first_signatures(columns))
     return tuple(
-        _entry(findings, found, column, writer, named, folded.get(column)).model_copy(update={"label": label})
-        if alone
-        else _of_person(found, column, writer, named, folded.get(column)).model_copy(
-            update={
+        _entry(findings, found, column, writer, named, folded.get(column)).model_copy(
+            update={"label": label}
+            if alone
+            else {
                 "total": None if attacks is None else attacks.total(column),
                 "named": named_features(findings, found, column) if place < _NAMED else (),
             }
@@ -152,63 +154,38 @@ def _entry(
     named: dict[int, tuple[str, ...]],
     folded: Folded | None,
 ) -> Exposed:
-    size = int(found.counts[column])
-    recipe = writer.best(column)
-    rmse = None if recipe is None else float(found.group_rmse(np.array([column]))[0])
-    signatures, owners = found.linear.signatures_of(column), named.get(column, ())
+    """The entry of a column; of a person with several rows that of their sharpest feature, in words."""
+    linear, (unit, category) = found.linear, divmod(column, found.linear.columns_of_unit)
+    owners, rows = named.get(column, ()), int(linear.rows_of_unit[unit])
+    size, name, recipe = int(found.counts[column]), None, None
+    rmse, width = float(found.exposure.rmse.ravel()[column]), size * linear.prior.range
+    if rows == 1:
+        first, recipe = int(linear.signatures_of(column)[0]), writer.best(column)
+    else:
+        first, weights = int(linear.first_signatures(np.array([column]))[0]), writer.weights(column)
+        times = linear.units.times[linear.units.starts[unit] : linear.units.starts[unit + 1]]
+        if weights is not None:
+            feature = _least_weights(found.exposure.feature(unit, category), linear.columns_of_unit)
+            scale, name = 1 / float(np.max(np.abs(feature))), feature_name(feature, times)
+            recipe = writer.written(column, weights * scale, feature * scale)
+            rmse = float(found.exposure.rmse[unit, 0]) * scale
+            width = scale * float(np.abs(feature) @ times) * linear.prior.range
     return Exposed(
         record=", ".join(owners) if owners else None,
-        signature=findings.membership.signature_number(int(signatures[0])),
+        signature=findings.membership.signature_number(first),
         size=size,
-        category=found.linear.category(column),
+        category=linear.category(column) if rows == 1 else None,
         identifiable=recipe is not None,
         local=False,
-        rmse=rmse,
-        rmse_percent_of_range=None if rmse is None else 100 * rmse / (size * found.linear.prior.range),
+        rmse=None if recipe is None else rmse,
+        rmse_percent_of_range=None if recipe is None else 100 * rmse / width,
         remaining_uncertainty=found.bracket(column),
         releases=() if recipe is None else tuple(dict.fromkeys(step.release for step in recipe.steps)),
         recipe=recipe,
-        shortest=None if recipe is None else writer.shortest(column),
-        attack=None if folded is None else folded.named(named),
-    )
-
-
-def _of_person(
-    found: LinearFindings,
-    column: int,
-    writer: RecipeWriter,
-    named: dict[int, tuple[str, ...]],
-    folded: Folded | None,
-) -> Exposed:
-    """The entry of a person with several rows: their sharpest feature, in words, and its recipe."""
-    linear, unit = found.linear, column // found.linear.columns_of_unit
-    times = linear.units.times[linear.units.starts[unit] : linear.units.starts[unit + 1]]
-    owners, weights = named.get(column, ()), writer.weights(column)
-    name = recipe = rmse = share = None
-    if weights is not None:
-        feature = found.exposure.feature(unit, column % linear.columns_of_unit)
-        feature = _least_weights(feature, linear.columns_of_unit)
-        scale = 1 / float(np.max(np.abs(feature)))
-        name = feature_name(feature, times)
-        recipe = writer.written(column, weights * scale, feature * scale)
-        rmse = float(found.exposure.rmse[unit, 0]) * scale
-        share = 100 * rmse / (scale * float(np.abs(feature) @ times) * linear.prior.range)
-    return Exposed(
-        record=", ".join(owners) if owners else None,
-        signature=linear.membership.signature_number(int(linear.first_signatures(np.array([column]))[0])),
-        size=int(found.people[unit]),
-        category=None,
-        identifiable=recipe is not None,
-        local=False,
-        rmse=rmse,
-        rmse_percent_of_range=share,
-        remaining_uncertainty=found.bracket(column),
-        releases=() if recipe is None else tuple(dict.fromkeys(step.release for step in recipe.steps)),
-        recipe=recipe,
-        shortest=None,
+        shortest=None if recipe is None or rows > 1 else writer.shortest(column),
         feature=name,
-        rows=int(linear.rows_of_unit[unit]),
-        attack=None if folded is None else folded.attack,
+        rows=rows,
+        attack=None if folded is None else folded.named(named),
     )
 
 
@@ -253,3 +230,94 @@ def keys_of(found: LinearFindings, columns: IndexArray, keys: Keys) -> dict[int,
         column: tuple(sorted({key for one in own for key in members.get(one, ())}))
         for column, own in records.items()
     }
+
+
+# What is seen of a record's rows by the names that people have for them: a period, the whole, one row. The
+# sharpest feature of a record with many rows is some combination of them; people ask about a month, the year,
+# an hour.
+_MOST_LISTED = 400  # periods of one record, the most exposed first
+
+
+def named_features(findings: Findings, found: LinearFindings, column: int) -> tuple[NamedFeature, ...]:
+    """The features of a record with several rows that have names, the one of which least is left first.
+
+    None where the secret is a category: its features are counts of each.
+    """
+    linear = found.linear
+    if linear.columns_of_unit > 1 or linear.rows_of_unit[column] == 1:
+        return ()
+    rows = PersonRows.of(found.exposure, column)
+    named = [*_row(findings, found, rows, column), *_total(findings, found, rows, column)]
+    named += _periods(findings, found, rows, column)
+    return tuple(sorted(named, key=lambda one: one.remaining_uncertainty.upper))
+
+
+def _row(findings: Findings, found: LinearFindings, rows: PersonRows, column: int) -> Iterator[NamedFeature]:
+    """The row of which least is left."""
+    one = sparse.eye_array(rows.times.size, format="csr")[:, rows.one_by_one]
+    lower, upper = rows.brackets(one, one)
+    best = int(np.argmin(upper))
+    left = _uncertainty(findings, found, column, lower[best], upper[best])
+    yield NamedFeature(kind="row", name="one row", rows=1, remaining_uncertainty=left)
+
+
+def _total(
+    findings: Findings, found: LinearFindings, rows: PersonRows, column: int
+) -> Iterator[NamedFeature]:
+    every = rows.times[:, None]
+    (lower,), (upper,) = rows.brackets(every, every)
+    left = _uncertainty(findings, found, column, lower, upper)
+    yield NamedFeature(
+        kind="total", name="all their rows", rows=int(rows.times.sum()), remaining_uncertainty=left
+    )
+
+
+def _periods(
+    findings: Findings, found: LinearFindings, rows: PersonRows, column: int
+) -> Iterator[NamedFeature]:
+    """Of every published number that the record is in, the record's own part."""
+    lower, upper = rows.brackets(rows.times[:, None] * rows.table, rows.times[:, None] * rows.table**2)
+    writer, membership = RecipeWriter(findings=findings, found=found), findings.membership
+    order = np.lexsort((rows.published, upper))
+    for place in order[rows.published[order] >= 0][:_MOST_LISTED].tolist():
+        cell = int(found.linear.cells[rows.published[place]])
+        withheld = findings.key_columns[membership.cells[cell].partition]
+        name, public = cell_name(membership, cell), cell_name(membership, cell, withheld=withheld)
+        yield NamedFeature(
+            kind="period",
+            name=name,
+            publishable_name=public if public != name else None,
+            rows=int(rows.times[rows.table[:, place] != 0].sum()),
+            remaining_uncertainty=_uncertainty(findings, found, column, lower[place], upper[place]),
+            recipe=_alone(writer, rows, column, place),
+        )
+
+
+def _uncertainty(
+    findings: Findings, found: LinearFindings, column: int, lower: float, upper: float
+) -> Uncertainty:
+    """Other releases than linear ones may leave less: then the lower end of all features counts."""
+    least = float(found.lower[column]) if findings.has_nonlinear else float(lower)
+    return Uncertainty(lower=min(least, float(upper)), upper=float(upper))
+
+
+def _alone(writer: RecipeWriter, rows: PersonRows, column: int, place: int) -> Recipe | None:
+    """A number that is this record's part of itself, or its difference from one that the record is not in.
+
+    The difference of two rows is about one record alone iff its own part makes up all of the rows' products,
+    which are whole numbers where weights are.
+    """
+    found, i = writer.found, int(rows.published[place])
+    own: FloatArray = rows.table[:, place]
+    if found.people[column] > 1:
+        return None
+    apart = writer.products_of_differences(i)
+    starts = found.linear.units.starts
+    apart[found.linear.table[:, starts[column] : starts[column + 1]].indices] = np.inf
+    others = np.flatnonzero(apart == float(rows.times @ own**2))
+    if not others.size:
+        return None
+    variance = np.append(found.linear.design.noise.variance, 0.0)
+    weights = np.zeros(found.linear.row_count + 1)
+    weights[[i, int(others[np.argmin(variance[others])])]] = 1.0, -1.0
+    return writer.written(column, weights[:-1], own)

@@ -20,7 +20,7 @@ from sightline.labeled.units import Units
 from sightline.tables.encoding import PackedCodes
 from sightline.tables.membership import Membership
 from sightline.tables.signature_store import Arrays, SignatureBatch
-from sightline.tables.store_passes import first_in_order
+from sightline.tables.streamed import first_in_order
 
 # Of a record and of each of its signatures, what is kept: arrays over records, and over their lines.
 _OF_RECORDS = ("lower", "upper", "near", "cost", "error", "unknown", "persons", "sizes", "group", "first")

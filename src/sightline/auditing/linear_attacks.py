@@ -78,7 +78,7 @@ class LinearAttacks:
     @cached_property
     def _covariance(self) -> FloatArray:
         """C: of the numbers, with noise."""
-        own = self.found.exposure.solver.sums.take(self.rows).dense
+        own = self.found.exposure.products.take(self.rows).dense
         return np.asarray(self._scale * own + self.found.linear.design.noise.take(self.rows).matrix)
 
     @property

@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from sightline.arrays import FloatArray, IndexArray
 from sightline.auditing.plan import Plan
@@ -95,11 +94,7 @@ class Lowered:
     @cached_property
     def table(self) -> Any:
         """Rows × columns of units: what each row counts of them. A unit has a column for each of its rows."""
-        units = self.units
-        entries = np.ones(units.rows.size) if units.weights is None else units.weights.ravel()
-        ends = np.arange(len(units.times) + 1) * units.rows.shape[1]
-        shape = len(units.times), units.numbers + 1
-        return sparse.csr_array((entries, units.rows.ravel(), ends), shape=shape)[:, :-1].T.tocsc()
+        return self.units.table().T.tocsc()
 
     def image(self, column: int) -> FloatArray:
         """What one person of a column's unit adds to every row, if all their rows hold that value."""
@@ -169,14 +164,6 @@ class Lowered:
         parts = {name: getattr(self, name)[chosen] for name in ("cells", "copies", "factors", "offsets")}
         return replace(self, design=self.design.take(chosen), **parts)
 
-    def up_to(self, release: int) -> Lowered | None:
-        """The design once the plan's releases up to this one are published."""
-        return self.take(self.query_of_row <= release)
-
-    def without_release(self, release: int) -> Lowered | None:
-        """The design without one of the plan's releases."""
-        return self.take(self.query_of_row != release)
-
     def without(self, row: int) -> Lowered | None:
         """The design without one published number."""
         return self.take(np.delete(np.arange(self.row_count), row))
@@ -201,12 +188,11 @@ class Lowered:
     @cached_property
     def row_signatures(self) -> IndexArray:
         """Of every row of a kind of person, the first signature of the membership with its cells."""
-        people = self.membership.persons
-        assert people is not None  # else every row is a unit
-        column = signature_columns(self.membership, linear_partitions(self.membership)).column
+        order = linear_partitions(self.membership)
+        column = signature_columns(self.membership, order).column
         first = np.zeros(int(column.max(initial=-1)) + 1, dtype=np.intp)
         first[column[::-1]] = np.arange(column.size)[::-1]
-        return np.asarray(first[person_kinds(people, column, constant=False).columns])
+        return np.asarray(first[person_kinds(self.membership, order, constant=False).columns])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -219,13 +205,7 @@ class UnitLowering:
 
     def units(self, membership: Membership) -> tuple[Units, IndexArray]:
         """The units; and for every signature, or kind of person, its unit, -1 if it is known."""
-        return units_of_table(
-            membership,
-            signature_columns(membership, self.order),
-            self.counted,
-            np.diff(membership.starts)[list(self.order)],
-            constant=self.constant,
-        )
+        return units_of_table(membership, self.order, self.counted, constant=self.constant)
 
 
 def lower(plan: Plan, membership: Membership, pricing: Pricing) -> Lowered | None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -34,7 +35,6 @@ _SEARCHABLE = 2e9
 _MOST, _LEAST = 1e12, 1e-5
 _LARGEST_EPSILON = 1e6  # beyond this a budget says nothing
 _FEW = 256  # kinds that a search looks at, and as many of those that are told most
-_CLOSE = 2.5e-3  # how near the least factor a search ends, in its logarithm
 _HARDLY_HIDDEN = 1.6  # in the logarithm of the information: tuned on the shipped examples
 _NEAR = 0.2  # of a factor: another one that is so near tells the slope
 _FIRST_STEP = 3.0  # the most that a first guess may differ, in the factor's logarithm
@@ -205,50 +205,69 @@ def _likely_factor(findings: Findings, found: LinearFindings, now: float, limit:
     return math.exp(((told if told - seen < _HARDLY_HIDDEN else seen) - information(limit)) / 2)
 
 
+class Search(NamedTuple):
+    """Where a least factor is looked for, to how many digits, and how near it the search ends."""
+
+    least: float = _LEAST
+    most: float = _MOST
+    digits: int = 3
+    close: float = 2.5e-3  # in the factor's logarithm
+
+
+_FACTORS = Search()
+
+
 def least_factor(
-    kept: Callable[[float], float], limit: float, *, now: float, likely: float = math.nan
+    kept: Callable[[float], float],
+    limit: float,
+    *,
+    now: float,
+    likely: float = math.nan,
+    search: Search = _FACTORS,
 ) -> float | None:
     """About the least factor, to three digits and from above, with which so much is ``kept``.
 
     Above 1 if what is kept ``now``, with factor 1, is less than the limit; else a hundred-thousandth or more.
-    A ``likely`` one is tried first.
+    A ``likely`` one is tried first. None if the most is not enough.
 
     >>> least_factor(lambda factor: 1 / (1 + 3 / factor**2), 0.5, now=0.25)
     1.74
+    >>> least_factor(lambda factor: 1 / (1 + 3 / factor**2), 0.5, now=0.25, search=Search(1, 9, 9, 1e-8))
+    1.73205082
     """
-    target, holds = _odds(limit), now >= limit
-    end, step, least = math.log(_LEAST if holds else _MOST), _FIRST_STEP, _CLOSE
-    odds = {1.0: _odds(now)}  # of what is kept, for every factor that was tried
+    target, holds, close = log_odds(limit), now >= limit, search.close
+    end, step, least = math.log(search.least if holds else search.most), _FIRST_STEP, close
+    odds = {1.0: log_odds(now)}  # of what is kept, for every factor that was tried
     while True:
         below = max((factor for factor, one in odds.items() if one < target), default=0.0)
         above = min((factor for factor, one in odds.items() if one >= target), default=math.inf)
-        if above < math.inf and (above <= (1 + 2 * _CLOSE) * below or _is_least(odds, above, target)):
+        if above < math.inf and (above <= (1 + 2 * close) * below or _is_least(odds, above, target, close)):
             return above
         low, high = math.log(below) if below else -math.inf, math.log(above)
-        guess = _guess({math.log(factor): one for factor, one in odds.items()}, target)
+        guess = _guess({math.log(factor): one for factor, one in odds.items()}, target, close)
         if len(odds) == 1 and likely > 0:
             guess = math.log(likely)
-        guess += _CLOSE if math.isinf(high) else _CLOSE / 4  # rather above than below again
+        guess += close if math.isinf(high) else close / 4  # rather above than below again
         if math.isinf(low) or math.isinf(high):  # nothing on the other side yet
             last = math.log(below or above)
             guess = max(last - step, guess) if holds else min(last + step, guess)
             guess = max(end, min(guess, last - least)) if holds else min(end, max(guess, last + least))
             step, least = 2 * step, 4 * least  # a guess that falls short again and again goes further
-        elif not low + _CLOSE / 4 < guess < high - _CLOSE / 4 or len(odds) in _HALVED:
+        elif not low + close / 4 < guess < high - close / 4 or len(odds) in _HALVED:
             guess = (low + high) / 2
-        factor = rounded(math.exp(guess), up=True)
-        factor = rounded(math.exp(guess), up=False) if factor in odds else factor
-        factor = _LEAST if holds and guess <= end else factor
+        factor = rounded(math.exp(guess), up=True, digits=search.digits)
+        factor = rounded(math.exp(guess), up=False, digits=search.digits) if factor in odds else factor
+        factor = search.least if holds and guess <= end else factor
         if factor in odds:
             return above
-        odds[factor] = _odds(kept(factor))
-        if holds and odds[factor] >= target and factor <= _LEAST:
+        odds[factor] = log_odds(kept(factor))
+        if holds and odds[factor] >= target and factor <= search.least:
             return factor
-        if not holds and odds[factor] < target and factor >= _MOST:
+        if not holds and odds[factor] < target and factor >= search.most:
             return None
 
 
-def _is_least(odds: dict[float, float], above: float, target: float) -> bool:
+def _is_least(odds: dict[float, float], above: float, target: float, close: float) -> bool:
     """Whether a factor is close to the least one, by the slope to the nearest one tried."""
     tried = [factor for factor, one in odds.items() if factor != above and math.isfinite(one)]
     others = [factor for factor in tried if abs(factor / above - 1) < _NEAR]
@@ -256,10 +275,10 @@ def _is_least(odds: dict[float, float], above: float, target: float) -> bool:
         return False
     near = min(others, key=lambda factor: abs(factor - above))
     slope = (odds[above] - odds[near]) / (math.log(above) - math.log(near))
-    return odds[above] - target < _CLOSE * slope
+    return odds[above] - target < close * slope
 
 
-def _guess(points: dict[float, float], target: float) -> float:
+def _guess(points: dict[float, float], target: float, close: float) -> float:
     """Where the curve through the nearest points meets the target: x as a polynomial of y.
 
     Of one point, with the slope 2; of three, where that is no guess, through two.
@@ -277,11 +296,11 @@ def _guess(points: dict[float, float], target: float) -> float:
         for x in nearest:
             others = [one for one in nearest if one != x]
             curved += x * math.prod((target - finite[one]) / (finite[x] - finite[one]) for one in others)
-        guess = curved if abs(curved - first) < 2 * abs(guess - first) + _CLOSE else guess
+        guess = curved if abs(curved - first) < 2 * abs(guess - first) + close else guess
     return guess
 
 
-def _odds(share: float) -> float:
+def log_odds(share: float) -> float:
     """ln L/(1 - L)."""
     return math.log(share / (1 - share)) if 0 < share < 1 else math.copysign(math.inf, share - 0.5)
 
@@ -346,7 +365,7 @@ def epsilon_for(findings: Findings, factor: float) -> float | None:
     epsilon, delta = plan.privacy.epsilon, plan.privacy.delta or 1e-6
     if (
         epsilon is None
-        or plan.privacy.periods
+        or plan.privacy.periods > 1
         or pricing.releases == 0
         or pricing.releases < pricing.multipliers.size
     ):
@@ -370,16 +389,16 @@ def epsilon_for(findings: Findings, factor: float) -> float | None:
     return low
 
 
-def rounded(value: float, *, up: bool) -> float:
-    """A value to three digits, on the safe side, so that the advice holds as it is printed.
+def rounded(value: float, *, up: bool, digits: int = 3) -> float:
+    """A value to some digits, on the safe side, so that the advice holds as it is printed.
 
     >>> rounded(5.1301, up=True), rounded(0.12399, up=False)
     (5.14, 0.123)
     >>> rounded(1e-5, up=True)  # what has three digits stays as it is
     1e-05
     """
-    if float(f"{value:.3g}") == value:
+    if float(f"{value:.{digits}g}") == value:
         return value
-    step = 10.0 ** (math.floor(math.log10(value)) - 2)
+    step = 10.0 ** (math.floor(math.log10(value)) + 1 - digits)
     steps = math.ceil(value / step) if up else math.floor(value / step)
-    return float(f"{steps * step:.3g}")
+    return float(f"{steps * step:.{digits}g}")

@@ -8,9 +8,9 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable
-from typing import Annotated, Any
+from typing import Annotated
 
-from pydantic import ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from sightline.auditing.plan_fields import LARGEST as LARGEST
 from sightline.auditing.plan_fields import LARGEST_LIMIT as LARGEST_LIMIT
@@ -116,29 +116,18 @@ class Data(Section):
         return self
 
 
-def _sql_or_file(schema: dict[str, Any]) -> None:
-    """Say in the JSON Schema that a file may take the place of the SQL."""
-    about = "A file with the one SELECT, in place of sql. A relative path starts from the plan's folder."
-    fields = schema["properties"]
-    file = {"description": about, "minLength": 1, "title": "File", "type": "string"}
-    schema["properties"] = {"name": fields.pop("name"), "sql": fields.pop("sql"), "file": file, **fields}
-    schema["required"] = [name for name in schema["required"] if name != "sql"]
-
-
 class Release(Section):
     """One query, published once or several times."""
 
-    model_config = ConfigDict(json_schema_extra=_sql_or_file)
-
     name: Text = Field(description="What people call it.")
-    sql: Text = Field(description="One SELECT over the table, which is called data, or by its own name.")
+    sql: Text = Field(
+        description="One SELECT over the table, which is called data, or by its own name; or the name of a "
+        "file with it that ends in .sql. A relative path starts from the plan's folder."
+    )
     times: Annotated[int, Field(ge=1, le=MOST_COPIES)] = Field(
         default=1,
         description="How often it is published, with fresh noise and the same rows; in each period of the "
-        "budget, if there are periods.",
-    )
-    period: Text | None = Field(
-        default=None, description="The period of the budget that it is published in; all, unless given."
+        "budget, if there are several.",
     )
     noise_stddev: Positive | None = Field(
         default=None,
@@ -346,18 +335,10 @@ class Plan(Section):
             error=InvalidPlan,
         )
         self.check_known_to()
-        budgets = self.privacy.budgets
         require(
-            not priced or all(one.epsilon is not None for one in budgets),
+            not priced or self.privacy.epsilon is not None,
             "[privacy] epsilon, or noise_stddev for every release",
             got=f"neither for release {priced[0].name if priced else ''!r}",
-            error=InvalidPlan,
-        )
-        strange = [one.period for one in self.releases if one.period not in {None, *self.privacy.periods}]
-        require(
-            not strange,
-            "a release's period among those of [privacy] periods",
-            got=repr(strange[:1]),
             error=InvalidPlan,
         )
         copies = max(self.copies(one) for one in self.releases)
@@ -374,8 +355,7 @@ class Plan(Section):
             for noise in release.noise
         )
         require(
-            (not shares or self.privacy.delta is not None)
-            and (not priced or needless or all(one.delta is not None for one in budgets)),
+            self.privacy.delta is not None or (not shares and (not priced or needless)),
             "[privacy] delta",
             got="none",
             fix="give one far below one over the number of records, or use accountant = 'laplace'",
@@ -413,5 +393,5 @@ class Plan(Section):
         )
 
     def copies(self, release: Release) -> int:
-        """How often a release is published in all: ``times`` in its period, or in every one."""
-        return release.times * (len(self.privacy.budgets) if release.period is None else 1)
+        """How often a release is published in all: ``times`` in every period."""
+        return release.times * self.privacy.periods

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from sightline.auditing.plan import Plan
+from sightline.auditing.query_files import is_query_file
 from sightline.auditing.reading import plan_of_text, read_plan, toml_value, with_sources_of
 from sightline.errors import InvalidInput
 
@@ -44,8 +45,8 @@ def _rebased(text: str, base: Path) -> Mapping[str, Any]:
     """The content of a plan file; files of queries are beside it."""
     content = tomllib.loads(text)
     for release in content.get("release", ()):
-        if "file" in release:
-            release["file"] = str(base / release["file"])
+        if is_query_file(release.get("sql")):
+            release["sql"] = str(base / release["sql"])
     return content
 
 

@@ -15,7 +15,7 @@ from pydantic import (
 )
 
 from sightline.errors import InvalidPlan, require
-from sightline.tables.engines.in_memory import InMemoryTable, in_memory
+from sightline.tables.engines.local_tables import InMemoryTable, in_memory
 
 # Squares and quotients of numbers between these stay far from the ends of what a double can hold.
 SMALLEST, LARGEST = 1e-50, 1e50

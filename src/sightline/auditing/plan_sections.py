@@ -8,7 +8,6 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, TypeAlias
 
 from pydantic import (
-    BeforeValidator,
     Field,
     PlainSerializer,
     PlainValidator,
@@ -82,47 +81,6 @@ PriorName = Annotated[
 ]
 
 
-class PeriodBudget(NamedTuple):
-    """The budget that holds in a period."""
-
-    period: str | None  # its name; none if the plan has no periods
-    epsilon: float | None
-    delta: float | None
-
-
-def _written_out(value: Any) -> Any:
-    """The periods that a number of them, or their names alone, stand for.
-
-    >>> _written_out(2), _written_out(["May"]), _written_out({"May": 1.0})
-    ({'1': None, '2': None}, {'May': None}, {'May': 1.0})
-    """
-    if isinstance(value, int) and not isinstance(value, bool) and 0 < value <= MOST_PERIODS:
-        return {str(number + 1): None for number in range(value)}
-    if isinstance(value, list | tuple):
-        require(
-            all(isinstance(name, str) for name in value),
-            "the names of the periods, or their epsilons: { May = 1.0, June = 0.5 }",
-            got="another list",
-            error=InvalidPlan,
-        )
-        twice = [name for name, times in Counter(value).items() if times > 1]
-        require(not twice, "a name of its own for each period", got=f"{twice[:1]} twice", error=InvalidPlan)
-        return dict.fromkeys(value)
-    return value
-
-
-def _as_written(periods: dict[str, float | None]) -> Any:
-    return periods if any(periods.values()) else list(periods)
-
-
-Periods = Annotated[
-    dict[Text, Positive | None],
-    BeforeValidator(_written_out, json_schema_input_type=int | list[str] | dict[str, float]),
-    Field(max_length=MOST_PERIODS),
-    PlainSerializer(_as_written),
-]
-
-
 class Privacy(Section):
     """The budget that the releases without a noise of their own share."""
 
@@ -138,25 +96,14 @@ class Privacy(Section):
         description="The rule that turns the budget into noise; the default is exact for Gaussian noise; "
         "'laplace' and 'optimal' give Laplace noise.",
     )
-    periods: Periods = Field(
-        default={},
-        description="Periods that each have a budget of their own: how many, their names, or the epsilon of "
-        "each by its name. A release is published in every period, unless it names one.",
+    periods: Annotated[int, Field(ge=1, le=MOST_PERIODS)] = Field(
+        default=1, description="How often this budget is granted. Releases are published in every period."
     )
     sensitivity: Literal["memberships", "declared"] = Field(
         default="declared",
         description="Whether noise is priced for any record of max_rows_per_record rows, wherever these are, "
         "or for the rows that records have in the groups of this table, which are public.",
     )
-
-    @property
-    def budgets(self) -> tuple[PeriodBudget, ...]:
-        """The budget of every period; one without a name if there are no periods."""
-        if not self.periods:
-            return (PeriodBudget(None, self.epsilon, self.delta),)
-        return tuple(
-            PeriodBudget(name, own or self.epsilon, self.delta) for name, own in self.periods.items()
-        )
 
 
 class Attacker(Section):
@@ -174,10 +121,6 @@ class Attacker(Section):
         default=(),
         description="Whose secrets are known: conditions on public columns, for the rows that meet one, and "
         "a share such as '20%', for records drawn by a hash of their keys.",
-    )
-    may_know: Annotated[tuple[Text, ...], Field(strict=False)] = Field(
-        default=(),
-        description="More such conditions, which the audit leaves out and the report's what-if can add.",
     )
     values_within: Positive | None = Field(
         default=None,
@@ -265,11 +208,7 @@ class Limits(Section):
         return " and of ".join([*words, *([f"± {number(unit, 6)}"] if unit is not None else [])])
 
 
-class Dominance(Section):
-    """The n largest contributions may be at most this share of an exact sum."""
-
-    n: Annotated[int, Field(ge=1, le=100)] = Field(default=1, description="How many of the largest.")
-    share: Share | None = Field(default=None, description="Their largest share of the sum: 0.8 or '80%'.")
+Dominance = Annotated[tuple[Annotated[int, Field(ge=1, le=100)], Share], Field(strict=False)]
 
 
 class Rules(Section):
@@ -280,9 +219,10 @@ class Rules(Section):
         description="The fewest people behind a published number, a difference of up to three numbers, or "
         "what elimination singles out.",
     )
-    dominance: Dominance = Field(
-        default=Dominance(),
-        description="{ n = 1, share = '80%' }: the most that the n largest may be of an exact sum.",
+    dominance: Dominance | None = Field(
+        default=None,
+        description="[1, '80%']: how many of the largest contributions, and the most that they may be of an "
+        "exact sum.",
     )
     p: Share | None = Field(
         default=None,
@@ -293,7 +233,7 @@ class Rules(Section):
     @property
     def of_values(self) -> bool:
         """Whether there are rules about the values behind exact sums."""
-        return self.p is not None or self.dominance.share is not None
+        return self.p is not None or self.dominance is not None
 
     @property
     def given(self) -> bool:
@@ -303,11 +243,10 @@ class Rules(Section):
     @property
     def text(self) -> str:
         """The rules in a few words."""
-        share, p = self.dominance.share, self.p
         words = [
             *([f"k = {self.k}"] if self.k is not None else []),
-            *([f"dominance ({self.dominance.n}, {share:.4g})"] if share is not None else []),
-            *([f"p = {100 * p:.4g} %"] if p is not None else []),
+            *(["dominance ({}, {:.4g})".format(*self.dominance)] if self.dominance is not None else []),
+            *([f"p = {100 * self.p:.4g} %"] if self.p is not None else []),
         ]
         return ", ".join(words)
 

@@ -6,18 +6,16 @@ bin of values, or one value if its ends are equal; weights are counts or shares.
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
-from sightline.auditing.release_noise import text_of_file
 from sightline.errors import InvalidPlan, require
 from sightline.labeled.bounds.population import LEAST_SPREAD, MOST_BINS, Bin, PopulationPrior
-from sightline.tables.engines.address import checked_source, scheme_of
+from sightline.tables.small_files import csv_lines, named_file
 
+_LARGEST_FILE = 64_000_000  # bytes
 _COLUMNS = ("low", "high", "weight")
 
 
@@ -51,18 +49,8 @@ class Population(NamedTuple):
 def read_population(stated: Population, base: Path, bounds: tuple[float, float]) -> Population:
     """The population with its bins; relative paths start from ``base``. Bins without weight are left out."""
     where = f"[attacker] prior: {stated.name[:60]!r}"
-    source = checked_source(stated.file)
-    require(
-        scheme_of(source) is None,
-        f"{where}: a CSV file",
-        got="an address",
-        fix="download it first",
-        error=InvalidPlan,
-    )
-    try:
-        lines = list(csv.reader(io.StringIO(text_of_file(base / source, where)), strict=True))
-    except csv.Error as error:
-        raise InvalidPlan(f"{where}: expected CSV, got a file that is not: {error}") from None
+    what = f"{where}: a CSV file"
+    lines = csv_lines(named_file(stated.file, base, what), what, most=_LARGEST_FILE)
     header = [name.strip() for name in lines[0]] if lines else []
     missing = [name for name in _COLUMNS if header.count(name) != 1]
     require(

@@ -39,7 +39,7 @@ from sightline.arrays import FloatArray, IndexArray
 from sightline.auditing.plan import Plan
 from sightline.auditing.plan_fields import LARGEST, SMALLEST
 from sightline.auditing.record_costs import CellCosts, squared_norms
-from sightline.auditing.shared_budget import scales_paid_by_budgets
+from sightline.auditing.shared_budget import scales_paid_by_budget
 from sightline.auditing.stated_noise import (
     check_laws,
     stated_laws,
@@ -343,7 +343,7 @@ def price(plan: Plan, membership: Membership) -> Pricing:
     parameter = stated_parameters(plan, membership, laws, bundles, sensitivity)
     exact = np.array([law is PublishedLaw.NONE for law in laws], dtype=np.bool_)[owner]
     if count:
-        paid = scales_paid_by_budgets(plan, membership, shared, sensitivity=sensitivity, row_norms=row_norms)
+        paid = scales_paid_by_budget(plan, membership, shared, sensitivity=sensitivity, row_norms=row_norms)
         parameter = np.where(has_own[owner], parameter, paid)
     _check_sizes(
         plan,

@@ -5,10 +5,11 @@ A file holds one SELECT, or several that end with a semicolon each: then each is
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 from sqlglot import TokenType, tokenize
 from sqlglot.errors import SqlglotError
@@ -22,13 +23,15 @@ from sightline.auditing.starter import (
     starter_plan,
 )
 from sightline.errors import InvalidPlan, require
-from sightline.tables.engines.address import checked_source, scheme_of
+from sightline.tables.engines.address import scheme_of
 from sightline.tables.engines.protocol import Column, ColumnKind
+from sightline.tables.small_files import file_text, named_file
 
 _LARGEST_FILE = 1_000_000  # bytes of SQL in one file
 _DELTA = 1e-6  # where nobody says another: far below one over the number of records of most tables
 _LIMIT = 0.5  # where nobody says another, as in the plans that ``init`` writes
 SUFFIX = ".sql"
+_BEGINS = re.compile(r"\s*(\(|--|/\*|(select|with|from|pivot)\s)", re.IGNORECASE)  # a query, no file
 
 
 def with_query_files(content: Mapping[str, Any], base: Path) -> dict[str, Any]:
@@ -43,17 +46,24 @@ def with_query_files(content: Mapping[str, Any], base: Path) -> dict[str, Any]:
 
 
 def _with_file(release: Any, base: Path) -> Any:
-    if not isinstance(release, Mapping) or "file" not in release:
+    if not isinstance(release, Mapping) or not is_query_file(file := release.get("sql")):
         return release
     try:
-        require("sql" not in release, "sql or file", got="both", error=InvalidPlan)
-        file = release["file"]
-        named = isinstance(file, str) and bool(file) and scheme_of(checked_source(file)) is None
-        require(named, "file, the name of a file", got="another value", error=InvalidPlan)
-        sql = _one_statement(base / file)
+        return {
+            **release,
+            "sql": _one_statement(named_file(file, base, "sql, or the name of a file with it")),
+        }
     except InvalidPlan as error:
         raise InvalidPlan(f"release {str(release.get('name', ''))[:60]!r}: {error}") from None
-    return {name: value for name, value in release.items() if name != "file"} | {"sql": sql}
+
+
+def is_query_file(sql: object) -> TypeGuard[str]:
+    """Whether a release's sql is the name of a file that has it.
+
+    >>> is_query_file("queries/with tax.sql"), is_query_file("SELECT SUM(x) FROM data.sql")
+    (True, False)
+    """
+    return isinstance(sql, str) and sql.lower().endswith(SUFFIX) and _BEGINS.match(sql) is None
 
 
 def _one_statement(path: Path) -> str:
@@ -96,18 +106,7 @@ def _moved(source: Any, base: Path) -> Any:
 def statements(path: Path) -> list[str]:
     """The texts of the statements in a file, without their semicolons."""
     name = path.name[:60]
-    try:
-        require(path.is_file(), "a file of SQL", got=f"{name!r}, which is none", error=InvalidPlan)
-        with path.open("rb") as file:
-            content = file.read(_LARGEST_FILE + 1)
-        text = content.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        raise InvalidPlan(f"expected UTF-8 in {name!r}, got other bytes") from None
-    except OSError as error:
-        reason = (error.strerror or "an error").lower()
-        raise InvalidPlan(f"expected a file that can be read, got {name!r}: {reason}") from None
-    enough = len(content) <= _LARGEST_FILE
-    require(enough, f"at most {_LARGEST_FILE:,} bytes of SQL in {name!r}", got="more", error=InvalidPlan)
+    text = file_text(path, f"a file of SQL in {name!r}", most=_LARGEST_FILE)
     try:
         ends = [token.start for token in tokenize(text) if token.token_type is TokenType.SEMICOLON]
     except SqlglotError:
@@ -216,9 +215,15 @@ class GivenPlan:
 
     def _release(self, file: str, folder: Path) -> str:
         _one_statement(Path(file))
+        require(
+            is_query_file(relative_source(file, folder)),
+            f"a file of SQL whose name ends in {SUFFIX}",
+            got=repr(Path(file).name[:60]),
+            error=InvalidPlan,
+        )
         noise = "" if self.noise is None else f"noise_stddev = {self.noise:g}\n"
         name, path = quoted_text(Path(file).stem), quoted_text(relative_source(file, folder))
-        return f"[[release]]\nname = {name}\nfile = {path}\n{noise}"
+        return f"[[release]]\nname = {name}\nsql = {path}\n{noise}"
 
     def domain(self, secret: Column) -> dict[str, Any]:
         """What the secret can be, as a plan says it."""
@@ -242,7 +247,7 @@ class GivenPlan:
         if self.epsilon is not None or self.noise is not None:
             privacy = {name: value for name, value in privacy.items() if name not in ("epsilon", "periods")}
             for release in releases:
-                for name in ("noise", "noise_stddev", "period"):
+                for name in ("noise", "noise_stddev"):
                     release.pop(name, None)
                 if self.noise is not None:
                     release["noise_stddev"] = self.noise

@@ -95,11 +95,6 @@ def question_text(question: Partition, secret: str) -> str:
     return f"{secret} {'>=' if question.closed else '>'} {readable(float(question.parameter), 6)}"
 
 
-def row_distances(membership: Membership, pricing: Pricing, *, up_to: int | None = None) -> FloatArray:
-    """S for one row of every signature."""
-    return distances(replace(membership, persons=None, contributions=1), pricing, up_to=up_to)
-
-
 def distances(membership: Membership, pricing: Pricing, *, up_to: int | None = None) -> FloatArray:
     """S for every kind of person, or for every signature where nobody has several rows."""
     owner = np.array([cell.partition for cell in membership.cells], dtype=np.intp)

@@ -32,16 +32,16 @@ from sightline.auditing.plan import (
 from sightline.auditing.plan_fields import SMALLEST
 from sightline.auditing.plan_sections import OtherSecret
 from sightline.auditing.population import Population, read_population
-from sightline.auditing.query_files import with_query_files
+from sightline.auditing.query_files import is_query_file, with_query_files
 from sightline.auditing.release_noise import ReleaseNoise, with_file
 from sightline.errors import InvalidPlan, without_passwords
 from sightline.tables.engines.address import public_source as public_source
+from sightline.tables.small_files import file_text
 
 _Section = TypeVar("_Section", bound=BaseModel)
 PlanLike: TypeAlias = "Plan | Mapping[str, Any] | str | PathLike[str]"
 
 SCHEMA_ID = "urn:sightline:plan"
-_LARGEST_FILE = 4_000_000  # bytes; a thousand queries need a tenth of it
 _TABLES = {".csv", ".tsv", ".gz", ".parquet", ".duckdb", ".db"}
 _EXACT = '{ law = "none" }'
 # Fields that plans had once, and what to write instead.
@@ -63,17 +63,24 @@ _FORMER = {
     ("secret", "wide"): "unpivot all secrets in the sql of [data]",
     ("release", "noise_by_cell"): 'write noise = { by_cell = [["north", 12.0], …] }',
     ("release", "cells"): 'write by_cell = [["north", 12.0], …]: values of the group, label, stddev',
-    ("release", "file"): 'write by_cell = "noise.csv"',
+    ("release", "file"): 'write sql = "query.sql", and of noise by_cell = "noise.csv"',
     ("release", "key_columns"): "leave it out: the header of the noise file has the columns of GROUP BY",
     ("release", "least_noise_stddev"): "write noise_within = [least, most], with inf for no limit",
     ("release", "most_noise_stddev"): "write noise_within = [least, most], with 0 for today's noise",
     ("data", "dialect"): "leave it out: the SQL is in the dialect of the source",
     ("data", "other_secrets"): "write a section [[secret]] with the column alone for each",
     ("attacker", "knows_share"): 'write the share among what is known: knows = ["20%"]',
-    ("correlation", "correlation"): "write the strategy C of the noise: noise = { mechanism = { file = "
-    '"C.npy" }, stddev = 1.0 }, where the noise on the numbers has the covariance of C⁻¹ z',
+    ("correlation", "correlation"): "write the strategy C of the noise: noise = { mechanism = "
+    '"C.npy", stddev = 1.0 }, where the noise on the numbers has the covariance of C⁻¹ z',
     ("data", "bandwidth"): "leave it out: a count above a level is audited as the yes or no that it asks",
     ("secret", "bandwidth"): "leave it out: a count above a level is audited as the yes or no that it asks",
+    (
+        "release",
+        "period",
+    ): "write a plan for each period, or give each release its share: noise = { epsilon }",
+    ("attacker", "may_know"): "write another plan with it in knows, and compare the two",
+    ("release", "decoder"): 'write mechanism = "tree", or "tree-least-squares" for sums that fit all nodes',
+    ("release", "rho"): "write noise_multiplier = √(n / 2 rho), for n copies and aggregates together",
     ("attacker", "knows_sizes"): "leave it out: the audit is for attackers who know the sizes of groups",
 }
 _SECTIONS: dict[str, type[BaseModel]] = {
@@ -118,7 +125,7 @@ def files_read(plan: Mapping[str, Any] | str | PathLike[str]) -> tuple[Path, ...
     checked, base = read_plan(plan)
     own = () if isinstance(plan, Mapping) else (Path(plan),)
     content = plan if isinstance(plan, Mapping) else _parsed(_text(Path(plan)), "plan")
-    queries = [one["file"] for one in content.get("release", ()) if isinstance(one, dict) and "file" in one]
+    queries = [one["sql"] for one in content.get("release", ()) if is_query_file(one["sql"])]
     tables = map(_file, (checked.data.source, *checked.data.tables.values()))
     prior = checked.attacker.prior
     known = (prior.file,) if isinstance(prior, Population) else ()
@@ -195,29 +202,15 @@ def plan_schema() -> dict[str, Any]:
 
 
 def _text(path: Path) -> str:
-    try:
-        if path.is_dir():
-            raise InvalidPlan(f"expected a plan file, got the directory {str(path)!r}")
-        if path.is_file() and path.suffix.lower() in _TABLES:
-            raise InvalidPlan(
-                f"expected a plan file, got the table {str(path)!r}; "
-                f"sightline init {path} writes a plan for it"
-            )
-        if path.stat().st_size > _LARGEST_FILE:
-            raise InvalidPlan(
-                f"expected a plan file of at most {_LARGEST_FILE:,} bytes, got {path.stat().st_size:,}; "
-                "split it into several plans"
-            )
-        return path.read_bytes().decode("utf-8-sig")  # some editors begin a file with a mark
-    except UnicodeDecodeError:
-        raise InvalidPlan(f"expected a plan file in UTF-8, got other bytes in {path.name!r}") from None
-    except (OSError, ValueError) as error:
-        if isinstance(error, InvalidPlan):
-            raise
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else "not a path"
+    if path.is_file() and path.suffix.lower() in _TABLES:
         raise InvalidPlan(
-            f"expected a plan file, got {str(path)!r}: {reason.lower()}; sightline init TABLE writes one"
-        ) from None
+            f"expected a plan file, got the table {str(path)!r}; sightline init {path} writes a plan for it"
+        )
+    try:
+        return file_text(path, "a plan file")
+    except InvalidPlan as error:
+        fix = "" if path.exists() else "; sightline init TABLE writes one"
+        raise InvalidPlan(f"{error}{fix}") from None
 
 
 def _parsed(text: str, name: str) -> dict[str, Any]:
@@ -318,27 +311,26 @@ def _unknown_field(place: tuple[int | str, ...], sections: Mapping[str, type[Bas
     return f"expected a field that exists, got {_shown(field)}; {fix}"
 
 
+# What pydantic's findings say that was expected.
+_KINDS = {
+    "missing": "a value",
+    **dict.fromkeys(("tuple_type", "list_type"), "a list"),
+    **dict.fromkeys(("model_type", "dict_type", "model_attributes_type"), "a section"),
+    "finite_number": "a finite number",
+    **dict.fromkeys(("float_type", "float_parsing"), "a number"),
+    "int_type": "a whole number",
+    "string_type": "text in quotes",
+    "string_too_short": "text, not an empty string",
+}
+
+
 def _expected(found: dict[str, Any]) -> str:
     limits = found.get("ctx", {})
     kind = found["type"]
-    if kind == "missing":
-        return "a value"
+    if kind in _KINDS:
+        return _KINDS[kind]
     if kind in {"literal_error", "enum"}:
         return f"one of {limits['expected']}"
-    if kind in {"tuple_type", "list_type"}:
-        return "a list"
-    if kind in {"model_type", "dict_type", "model_attributes_type"}:
-        return "a section"
-    if kind == "finite_number":
-        return "a finite number"
-    if kind in {"float_type", "float_parsing"}:
-        return "a number"
-    if kind == "int_type":
-        return "a whole number"
-    if kind == "string_type":
-        return "text in quotes"
-    if kind == "string_too_short":
-        return "text, not an empty string"
     if kind in {"too_short", "too_long"}:
         count = limits.get("min_length", limits.get("max_length"))
         return f"{'at least' if kind == 'too_short' else 'at most'} {count} entries"
@@ -418,8 +410,8 @@ def publishable_plan_text(plan: Plan) -> str:
                 noise["by_cell"] = file_name(noise["by_cell"])
             else:
                 noise.pop("by_cell", None)
-            if isinstance(noise.get("mechanism"), dict):
-                noise["mechanism"] = {"file": file_name(noise["mechanism"]["file"])}
+            if "mechanism" in noise:
+                noise["mechanism"] = file_name(noise["mechanism"])
     _change_sources(content, lambda source: file_name(public_source(source)))
     return without_passwords(_toml(content))
 

@@ -76,19 +76,24 @@ class RecipeWriter:
         kernel, people = linear.design.prior.kernel, float(self.found.people[unit])
         first = int(linear.units.starts[unit])
         own = linear.table[:, first : first + len(kernel)].toarray()
-        M = self.found.exposure.solver.sums.matrix
-        diagonal, alone, pairs = np.asarray(M.diagonal()), [], []
+        alone, pairs = [], []
         others = [c for c in range(len(kernel)) if c != category]
         for i in np.flatnonzero(own[:, category] != 0).tolist():
-            line = M[i] if isinstance(M, np.ndarray) else M[[i]].toarray()[0]
             d = own[i] - np.vstack([own, np.zeros((1, len(kernel)))])
-            apart = np.append(diagonal[i] + diagonal - 2 * line, diagonal[i])
+            apart = self.products_of_differences(i)
             mine = (people * np.einsum("jc,cd,jd->j", d, kernel, d) == apart) & (apart > 0)
             if others:  # the category itself, and not another one
                 mine &= (d[:, category] > d[:, others].max(axis=1)) & (np.ptp(d[:, others], axis=1) == 0)
             alone += [(float(variance[i]), i)] if mine[-1] else []
             pairs += [(float(variance[i] + variance[j]), i, j) for j in np.flatnonzero(mine[:-1]).tolist()]
         return min(alone)[1:] if alone else min(pairs)[1:] if pairs else ()
+
+    def products_of_differences(self, row: int) -> FloatArray:
+        """:math:`M_{ii} + M_{jj} - 2M_{ij}` of a row with every other; at the end with no row."""
+        M = self.found.exposure.products.matrix
+        line = M[row] if isinstance(M, np.ndarray) else M[[row]].toarray()[0]
+        diagonal = np.append(np.asarray(M.diagonal()), 0.0)
+        return np.asarray(diagonal[row] + diagonal - 2 * np.append(line, 0.0))
 
     def written(self, column: int, weights: FloatArray, feature: FloatArray | None = None) -> Recipe:
         """The recipe of weights on the rows: the numbers to add, then those to subtract.

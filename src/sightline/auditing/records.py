@@ -21,16 +21,17 @@ from pydantic import AfterValidator, Field
 
 from sightline.auditing.plan import Data, Plan, Release
 from sightline.auditing.plan_fields import Section, Text
-from sightline.auditing.query_files import GivenPlan
+from sightline.auditing.query_files import GivenPlan, is_query_file
 from sightline.auditing.reading import checked_plan, checked_section, plan_schema
 from sightline.auditing.release_noise import ReleaseNoise
+from sightline.auditing.running import is_strategy_file
 from sightline.errors import InvalidPlan, SightlineError, require
 from sightline.tables.engines.address import DIALECTS, dialect_of
+from sightline.tables.small_files import file_bytes
+from sightline.tables.sql.edited_releases import uses
 from sightline.tables.sql.grammar import parse_query
-from sightline.tables.sql.one_secret import uses
 
 FORMAT, VERSION = "sightline.release", 1
-_LARGEST_FILE = 4_000_000  # bytes, as of a plan
 DELTA, _LIMIT = 1e-6, 0.5  # where nobody says another, as in the plans that ``init`` writes
 _DOMAIN = ("bounds", "categories", "kind")  # what a secret can be
 # Files that a record would make us read, and what only a table's owner decides.
@@ -139,16 +140,7 @@ class ReleaseRecord:
 def read_record(path: str | Path) -> ReleaseRecord:
     """The checked record in a file; a mistake is one line with its field."""
     path = Path(path)
-    name = path.name[:60]
-    try:
-        with path.open("rb") as file:
-            text = file.read(_LARGEST_FILE + 1)
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else "not a path"
-        raise InvalidPlan(f"expected a release record, got {name!r}: {reason.lower()}") from None
-    enough = len(text) <= _LARGEST_FILE
-    require(enough, f"{name}: at most {_LARGEST_FILE:,} bytes", got="more", error=InvalidPlan)
-    return record_of_text(text, name)
+    return record_of_text(file_bytes(path, "a release record"), path.name[:60])
 
 
 def record_of_text(text: str | bytes, name: str = "record") -> ReleaseRecord:
@@ -241,12 +233,11 @@ def _without_files(release: dict[str, Any], name: str) -> dict[str, Any]:
     noises = release.get("noise", [])
     noises = noises if isinstance(noises, list) else [noises]
     sections = [one for one in noises if isinstance(one, dict)]
-    files = [one.get(part) for one in sections for part in ("by_cell", "mechanism")]
-    inside = any(isinstance(one, str) for one in files[::2]) or any(
-        isinstance(one, dict) for one in files[1::2]
+    inside = any(
+        isinstance(one.get("by_cell"), str) or is_strategy_file(one.get("mechanism")) for one in sections
     )
     require(
-        "file" not in release and not inside,
+        not is_query_file(release.get("sql")) and not inside,
         f"{name}: release: a record that names no file",
         got="one",
         fix="write the SQL and the noise into the record",

@@ -7,8 +7,6 @@ under the names of its columns. It is read when the plan is: from then on the pl
 
 from __future__ import annotations
 
-import csv
-import io
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -27,13 +25,13 @@ from pydantic import (
 )
 
 from sightline.auditing.plan_fields import LARGEST, SMALLEST, Positive, Section, without_default
-from sightline.auditing.running import DecoderName, Mechanism, MechanismName, with_table
+from sightline.auditing.running import Mechanism, MechanismName, with_table
 from sightline.errors import InvalidPlan, require
 from sightline.noise.published import PublishedLaw, noise_stddev
-from sightline.tables.engines.address import checked_source, scheme_of
+from sightline.tables.small_files import csv_lines, named_file
 from sightline.tables.sql.reader import ReleaseQuery
 
-_SIZES = ("stddev", "noise_multiplier", "epsilon", "rho", "by_cell")
+_SIZES = ("stddev", "noise_multiplier", "epsilon", "by_cell")
 _LARGEST_FILE = 64_000_000  # bytes: about a million numbers
 _PLAIN_COLUMN = re.compile(r'"data"\."((?:[^"]|"")*)"')  # a key that is a column as it is
 _ROW = "rows of the values of a group, the label of an aggregate where there are several, and a stddev"
@@ -144,9 +142,6 @@ class ReleaseNoise(Section):
         default=None,
         description="A share of the budget of its own, for all copies and aggregates that it is on.",
     )
-    rho: Positive | None = Field(
-        default=None, description="The same as a zCDP parameter, for gaussian and discrete-gaussian noise."
-    )
     by_cell: ByCell = Field(
         default=NoiseByCell(),
         json_schema_extra=without_default,
@@ -161,10 +156,6 @@ class ReleaseNoise(Section):
         description="What draws Gaussian noise that the numbers share: by name for running sums, or by the "
         "file of its strategy, a row for each noise and a column for each number in the order of its key. "
         "Then stddev is that of each noise.",
-    )
-    decoder: DecoderName = Field(
-        default="online",
-        description="Of a tree: sums add up nodes, or are the best fit to all nodes.",
     )
 
     @model_validator(mode="before")
@@ -196,13 +187,6 @@ class ReleaseNoise(Section):
             got="by_cell" if self.by_cell else f"law = {self.law.value!r}",
             error=InvalidPlan,
         )
-        require(
-            self.decoder == "online" or self.mechanism.name == "tree",
-            "decoder with mechanism = 'tree'",
-            got="another mechanism" if self.mechanism else "no mechanism",
-            fix="leave it out",
-            error=InvalidPlan,
-        )
         return self
 
     @model_validator(mode="after")
@@ -213,13 +197,6 @@ class ReleaseNoise(Section):
             len(given) == (0 if exact else 1),
             "nothing but the law with law = 'none'" if exact else f"one of {', '.join(_SIZES)}",
             got=" and ".join(given) or "none",
-            error=InvalidPlan,
-        )
-        require(
-            self.rho is None or not self.law.pure,
-            "rho with gaussian or discrete-gaussian noise",
-            got=f"law = {self.law.value!r}",
-            fix="say epsilon",
             error=InvalidPlan,
         )
         return self
@@ -268,7 +245,7 @@ def _listed(value: Any) -> Any:
             False,
             f'noise with how much of it: noise = {{ law = "{known}"{size} }}',
             got=f"the text {value[:40]!r}",
-            fix=f"laws are {', '.join(laws)}; how much is scale, stddev, noise_multiplier, epsilon or rho",
+            fix=f"laws are {', '.join(laws)}; how much is scale, stddev, noise_multiplier or epsilon",
             error=InvalidPlan,
         )
     return (value,) if isinstance(value, dict | ReleaseNoise) else value
@@ -299,18 +276,8 @@ def with_file(noise: ReleaseNoise, release: str, base: Path) -> ReleaseNoise:
     if not noise.by_cell.file:
         return noise
     where = f"release {release[:60]!r}: noise file {Path(noise.by_cell.file).name[:60]!r}"
-    source = checked_source(noise.by_cell.file)
-    require(
-        scheme_of(source) is None,
-        f"{where}: a CSV file",
-        got="an address",
-        fix="download it first",
-        error=InvalidPlan,
-    )
-    try:
-        lines = list(csv.reader(io.StringIO(text_of_file(base / source, where)), strict=True))
-    except csv.Error as error:
-        raise InvalidPlan(f"{where}: expected CSV, got a file that is not: {error}") from None
+    what = f"{where}: a CSV file"
+    lines = csv_lines(named_file(noise.by_cell.file, base, what), what, most=_LARGEST_FILE)
     header = [name.strip() for name in lines[0]] if lines else []
     require(
         len(set(header)) == len(header) and "stddev" in header and "" not in header,
@@ -335,24 +302,6 @@ def with_file(noise: ReleaseNoise, release: str, base: Path) -> ReleaseNoise:
     require(bool(stddevs), f"{where}: a line for each published number", got="none", error=InvalidPlan)
     read = _checked(stddevs, where)
     return noise.model_copy(update={"by_cell": NoiseByCell(stddevs=read.stddevs, columns=tuple(columns))})
-
-
-def text_of_file(path: Path, where: str) -> str:
-    """The text of a small file that a plan names; ``where`` starts the messages."""
-    try:
-        require(path.is_file(), f"{where}: a file", got="none", error=InvalidPlan)
-        size = path.stat().st_size
-        require(
-            size <= _LARGEST_FILE,
-            f"{where}: at most {_LARGEST_FILE:,} bytes",
-            got=f"{size:,}",
-            error=InvalidPlan,
-        )
-        return path.read_bytes().decode("utf-8-sig")
-    except UnicodeDecodeError:
-        raise InvalidPlan(f"{where}: expected UTF-8, got other bytes") from None
-    except OSError as error:
-        raise InvalidPlan(f"{where}: expected a file that can be read, got: {error.strerror}") from None
 
 
 def _number(given: object, where: str) -> float:

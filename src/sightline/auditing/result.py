@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Self
 
 from pydantic import PrivateAttr, ValidationError
 
@@ -177,7 +177,7 @@ class Unverified(ResultPart):
     accepted: bool  # by the plan, by name
     owner_only: bool
 
-    def publishable(self) -> Unverified:
+    def publishable(self) -> Self:
         """The same to readers: what is accepted of the true values is for the owner, who knows them."""
         accepted = self.accepted and self.name is not AssumptionName.LOCAL
         return self.model_copy(update={"accepted": accepted})
@@ -240,11 +240,6 @@ class Change(ResultPart):
     def action(self) -> str:
         """What to do, without its effect."""
         return self.text.removesuffix(self.effect).rstrip(":; ")
-
-    def publishable(self) -> Change:
-        """The same without the keys of persons."""
-        text = self.publishable_text or self.text
-        return self.model_copy(update={"text": text, "publishable_text": None})
 
 
 def _without_keys(changes: tuple[Change, ...]) -> tuple[Change, ...]:
@@ -323,7 +318,7 @@ class AuditResult(Displayed, ResultPart):
         result = cls.model_construct(**facts)
         return result._with_pending(sections)
 
-    def _with_pending(self, sections: Mapping[str, Section]) -> AuditResult:
+    def _with_pending(self, sections: Mapping[str, Section]) -> Self:
         for name in sections:
             self.__dict__.pop(name, None)
         self._pending = sections
@@ -408,7 +403,7 @@ class AuditResult(Displayed, ResultPart):
             case _:
                 return f"one of {self.category_count or 'several'} categories"
 
-    def publishable(self) -> AuditResult:
+    def publishable(self) -> Self:
         """The result without what is for the owner only: keys, folders, and what depends on the secrets."""
         local = 0 if self.local is None else self.local.identifiable
         hidden = dict.fromkeys(name for name in self.owner_only if name in type(self).model_fields)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from enum import StrEnum
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, computed_field, model_validator
 
@@ -40,6 +40,25 @@ class ResultPart(BaseModel):
     def _is(cls, name: str, *annotations: Any) -> bool:
         field = cls.model_fields.get(name)
         return field is not None and field.annotation in annotations
+
+    def publishable(self) -> Self:
+        """The same without the keys of persons, and all parts likewise.
+
+        A text with keys stands beside its form without them: ``text`` beside ``publishable_text``, which is
+        none where they are the same.
+        """
+        shown: dict[str, Any] = {}
+        for name in type(self).model_fields:
+            value, plain = getattr(self, name), name.removeprefix("publishable_")
+            if isinstance(value, ResultPart):
+                shown[name] = value.publishable()
+            elif isinstance(value, tuple):
+                shown[name] = tuple(
+                    one.publishable() if isinstance(one, ResultPart) else one for one in value
+                )
+            elif plain != name:
+                shown |= {plain: value or getattr(self, plain), name: None}
+        return self.model_copy(update=shown)
 
 
 class Uncertainty(ResultPart):
@@ -115,11 +134,6 @@ class Step(ResultPart):
     weight: float
     times: int  # copies, whose mean is meant
 
-    def publishable(self) -> Step:
-        """The step without the keys of persons."""
-        cell = self.publishable_cell or self.cell
-        return self.model_copy(update={"cell": cell, "publishable_cell": None})
-
 
 class Recipe(ResultPart):
     """Weights on published numbers that give a value without bias, and the error that their noise leaves."""
@@ -132,12 +146,6 @@ class Recipe(ResultPart):
     publishable_text: str | None = None  # without the keys of persons, where that differs
     rmse: float
 
-    def publishable(self) -> Recipe:
-        """The recipe without the keys of persons."""
-        steps = tuple(step.publishable() for step in self.steps)
-        text = self.publishable_text or self.text
-        return self.model_copy(update={"steps": steps, "text": text, "publishable_text": None})
-
 
 class SeenTogether(ResultPart):
     """Other records without which this one is not seen: the sum of all their values is known more sharply."""
@@ -145,6 +153,10 @@ class SeenTogether(ResultPart):
     others: int  # records, or rows where records have several
     records: Annotated[tuple[str, ...], Many] = ()  # their keys, only when asked for
     stddev: float  # to which the best linear attack knows the sum, on average over the prior and the noise
+
+    def publishable(self) -> Self:
+        """The same without the keys of persons."""
+        return self.model_copy(update={"records": ()})
 
 
 class LinearAttack(ResultPart):
@@ -162,18 +174,6 @@ class LinearAttack(ResultPart):
     together: SeenTogether | None
     text: str
     publishable_text: str | None = None  # without the keys of persons, where that differs
-
-    def publishable(self) -> LinearAttack:
-        """The attack without the keys of persons."""
-        together = self.together
-        return self.model_copy(
-            update={
-                "steps": tuple(step.publishable() for step in self.steps),
-                "together": None if together is None else together.model_copy(update={"records": ()}),
-                "text": self.publishable_text or self.text,
-                "publishable_text": None,
-            }
-        )
 
 
 class TotalView(ResultPart):
@@ -199,12 +199,6 @@ class NamedFeature(ResultPart):
     rows: int  # that it is the sum of
     remaining_uncertainty: Uncertainty
     recipe: Recipe | None = None  # one number, or the difference of two, that is this feature
-
-    def publishable(self) -> NamedFeature:
-        """The same without the keys of persons."""
-        recipe = None if self.recipe is None else self.recipe.publishable()
-        name = self.publishable_name or self.name
-        return self.model_copy(update={"name": name, "publishable_name": None, "recipe": recipe})
 
 
 class Exposed(ResultPart):
@@ -232,13 +226,10 @@ class Exposed(ResultPart):
     total: TotalView | None = None  # of several rows that hold numbers
     named: Annotated[tuple[NamedFeature, ...], Many] = ()  # of the most exposed with several rows: periods
 
-    def publishable(self) -> Exposed:
+    def publishable(self) -> Self:
         """The same without the keys of persons."""
-        recipes = {name: getattr(self, name) for name in ("recipe", "shortest", "attack")}
-        kept = {name: None if one is None else one.publishable() for name, one in recipes.items()}
         label = self.label if self.size > SMALL_GROUP else ""
-        named = tuple(one.publishable() for one in self.named)
-        return self.model_copy(update={"record": None, "label": label, "named": named, **kept})
+        return super().publishable().model_copy(update={"record": None, "label": label})
 
 
 class SharpestView(ResultPart):
@@ -281,13 +272,9 @@ class RulesReport(ResultPart):
     in_all: int
     checked: str  # what was looked at, in words
 
-    def publishable(self) -> RulesReport:
+    def publishable(self) -> Self:
         """Without what depends on values and without the keys of persons."""
-        shown = tuple(
-            one.model_copy(update={"text": one.publishable_text or one.text, "publishable_text": None})
-            for one in self.broken
-            if not one.owner_only
-        )
+        shown = tuple(one.publishable() for one in self.broken if not one.owner_only)
         return self.model_copy(update={"broken": shown, "in_all": len(shown)})
 
 
@@ -317,7 +304,7 @@ class SinceLast(ResultPart):
     no_longer_below: Annotated[tuple[str, ...], Many]
     lines: Annotated[tuple[str, ...], Many]  # the changes in words; none if nothing changed
 
-    def publishable(self) -> SinceLast:
+    def publishable(self) -> Self:
         """The comparison without the keys of persons."""
         return self.model_copy(update={"newly_below": (), "no_longer_below": ()})
 
@@ -345,7 +332,6 @@ class SwitchKind(StrEnum):
     """What a switch changes."""
 
     LEAVE_OUT = "leave out"  # a release is not published; the budget is shared by the others
-    KNOWS = "knows"  # the attacker also knows the secrets of the rows that meet a condition
     DOES_NOT_KNOW = "does not know"  # the attacker does not, although the plan says so
     PRIOR = "prior"  # values are spread in another way, as far as the attacker knows
 

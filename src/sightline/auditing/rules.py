@@ -35,6 +35,7 @@ from sightline.tables.overlaps import Contributions, PeopleBehind, PeopleInMemor
 from sightline.tables.subject import SecretKind
 
 _MOST_BROKEN = 100  # combinations that are listed, the fewest people first
+_NOBODY = (0, 1.0)  # of whom a share of a sum is asked without a rule: it is never more
 _TOGETHER = (
     "every number (too many for differences)",
     "every number, differences of two numbers",
@@ -239,7 +240,7 @@ def _of_values(
         error=InvalidPlan,
     )
     found, numbers = sums(PeopleInMemory(membership=membership), exact)
-    largest = _Largest.of(contributions(), len(membership.counts), max(rules.dominance.n, 2))
+    largest = _Largest.of(contributions(), len(membership.counts), max((rules.dominance or _NOBODY)[0], 2))
     broken = [
         one for own in found for one in _broken(own, rules, largest, _difference(findings, own.cells)[0])
     ]
@@ -257,10 +258,10 @@ def _broken(own: Sum, rules: Rules, largest: _Largest, name: str) -> Iterator[Br
     """The rules on values that the sum over some signatures breaks."""
     total = float(largest.total[own.signatures].sum())
     values = np.sort(np.asarray(largest.each[:, own.signatures].sum(axis=1)).ravel())[::-1]
-    n, share, p = rules.dominance.n, rules.dominance.share, rules.p
+    (n, share), p = rules.dominance or _NOBODY, rules.p
     if total <= 0:
         return
-    if share is not None and float(values[:n].sum()) > share * total:
+    if float(values[:n].sum()) > share * total:
         who = "the largest is" if n == 1 else f"the {n} largest are"
         yield _of_sum("dominance", own, f"{name}: {who} more than {percent(share)} of it")
     if p is not None and total - float(values[:2].sum()) < p * float(values[0]):

@@ -12,15 +12,15 @@ import re
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any
 
 import numpy as np
 from pydantic import PlainSerializer, PlainValidator, WithJsonSchema
 
 from sightline.arrays import FloatArray
 from sightline.errors import InvalidNoise, InvalidPlan, require
-from sightline.noise.strategies import DECODERS, MECHANISMS, Strategy
-from sightline.tables.engines.address import checked_source, scheme_of
+from sightline.noise.strategies import MECHANISMS, Strategy
+from sightline.tables.small_files import named_file
 
 MOST_STEPS = 20_000  # a matrix over them takes 3 GB
 _LARGEST_FILE = 4_000_000_000  # bytes
@@ -176,11 +176,11 @@ class Mechanism:
     def __hash__(self) -> int:
         return hash((self.name, self.file))
 
-    def strategy(self, steps: int, decoder: str, *, running: bool) -> Strategy:
+    def strategy(self, steps: int, *, running: bool) -> Strategy:
         """Over so many steps; a mistake is one line."""
-        if (key := (steps, decoder, running)) not in self._made:
+        if (key := (steps, running)) not in self._made:
             self._made[key] = (
-                Strategy.named(self.name, steps, decoder)
+                Strategy.named(self.name, steps)
                 if self.table is None
                 else Strategy(table=self.table, running=running, checked=True)
             )
@@ -194,49 +194,37 @@ class Mechanism:
         return strategy
 
     @cached_property
-    def _made(self) -> dict[tuple[int, str, bool], Strategy]:
+    def _made(self) -> dict[tuple[int, bool], Strategy]:
         return {}
 
 
 def _mechanism(value: object) -> Mechanism:
     if isinstance(value, Mechanism):
         return value
-    if value == "":
-        return Mechanism()
-    file = value.get("file") if isinstance(value, dict) and set(value) == {"file"} else None
+    if is_strategy_file(value):
+        return Mechanism(file=str(value))
     require(
-        value in MECHANISMS if isinstance(value, str) else isinstance(file, str) and bool(file),
-        f'one of {", ".join(MECHANISMS)}, or {{ file = "C.npy" }} with its strategy',
+        isinstance(value, str) and value in (*MECHANISMS, ""),
+        f"one of {', '.join(MECHANISMS)}, or the .npy file of its strategy",
         got=repr(value[:40]) if isinstance(value, str) else "another value",
         error=InvalidPlan,
     )
-    return Mechanism(name=value) if isinstance(value, str) else Mechanism(file=str(file))
+    return Mechanism(name=str(value))
+
+
+def is_strategy_file(mechanism: object) -> bool:
+    """Whether a mechanism is given by the file of its strategy."""
+    return isinstance(mechanism, str) and mechanism.lower().endswith(".npy")
 
 
 MechanismName = Annotated[
     Mechanism,
     PlainValidator(_mechanism),
-    PlainSerializer(
-        lambda one: {"file": one.file} if one.file else one.name, return_type=str | dict[str, str]
-    ),
+    PlainSerializer(lambda one: one.file or one.name, return_type=str),
     WithJsonSchema(
-        {
-            "anyOf": [
-                {"enum": list(MECHANISMS)},
-                {
-                    "type": "object",
-                    "properties": {"file": {"type": "string", "minLength": 1}},
-                    "required": ["file"],
-                    "additionalProperties": False,
-                },
-            ]
-        }
+        {"anyOf": [{"enum": list(MECHANISMS)}, {"type": "string", "pattern": "\\.[nN][pP][yY]$"}]}
     ),
 ]
-if TYPE_CHECKING:
-    DecoderName: TypeAlias = str
-else:
-    DecoderName = Literal[DECODERS]
 
 
 def with_table(mechanism: Mechanism, release: str, base: Path) -> Mechanism:
@@ -244,9 +232,7 @@ def with_table(mechanism: Mechanism, release: str, base: Path) -> Mechanism:
     if not mechanism.file or mechanism.table is not None:
         return mechanism
     where = f"release {release[:60]!r}: strategy file {Path(mechanism.file).name[:60]!r}"
-    source = checked_source(mechanism.file)
-    require(scheme_of(source) is None, f"{where}: a .npy file", got="an address", error=InvalidPlan)
-    path = base / source
+    path = named_file(mechanism.file, base, f"{where}: a .npy file")
     try:
         require(path.is_file(), f"{where}: a file", got="none", error=InvalidPlan)
         require(

@@ -27,21 +27,21 @@ from sightline.tables.engines.open import open_source
 from sightline.tables.engines.protocol import Engine
 from sightline.tables.membership import YES_OR_NO, Membership, Partition, PersonTable, RowValues
 from sightline.tables.persons import person_table
-from sightline.tables.published import read_suppression, suppressed_cells
+from sightline.tables.published import with_steps
 from sightline.tables.records import (
+    adds_up_alike,
     has_rows,
     keys_of_kinds,
     members_by_words,
     members_of,
     person_of,
     row_values,
-    signature_of,
+    rows_behind,
     signature_totals,
 )
-from sightline.tables.rows_behind import adds_up_alike, rows_behind
 from sightline.tables.sql.data_query import DataQuery, read_data_query
+from sightline.tables.sql.edited_releases import without_groups
 from sightline.tables.sql.reader import ReleaseQuery, read_condition, read_release
-from sightline.tables.steps import with_steps
 from sightline.tables.subject import Schema, Subject
 from sightline.tables.verify import verify
 
@@ -103,7 +103,7 @@ class Session:
             sparse=lambda: sparse_cost(membership) if membership.others is None else None,
         )
         progress("comparing with the engine's own groups", 0.0)
-        unaudited = verify(self.engine, self.queries, self.subject, membership)
+        unaudited = verify(self.engine, self.queries, membership)
         adds_up = self.made.adds_up and not adds_up_alike(self.engine)
         derived = derived_columns(self.engine, self.queries, self.subject, rows=membership.rows)
         declared = self.plan.data.public is not None  # then no release uses another
@@ -141,21 +141,7 @@ class Session:
     def _published(self, membership: Membership) -> Membership:
         """The numbers that are really published: also of steps that nobody is in."""
         membership = with_steps(membership, steps_of(self.plan, membership))
-        suppressed = {}
-        for place, release in enumerate(self.plan.releases):
-            if release.suppress is not None:
-                try:
-                    suppressed[place] = suppressed_cells(
-                        self.engine,
-                        self.queries,
-                        self.subject,
-                        membership,
-                        release=place,
-                        condition=release.suppress,
-                    )
-                except InvalidPlan as error:
-                    raise InvalidPlan(f"release {release.name!r}: {error}") from None
-        return as_published(self.plan, membership, suppressed=suppressed)
+        return as_published(self.plan, membership)
 
     def values(self) -> RowValues:
         """The secret of every row, which only the owner may see."""
@@ -205,15 +191,15 @@ class Session:
         if membership.persons is None:
             return None
         entries = person_of(self.engine, self.queries, self.subject, record_key=record)
-        return None if entries is None else membership.persons.place(entries)
+        return membership.persons.place(entries) if entries else None
 
     def signatures_of(self, record: str) -> tuple[int, ...]:
         """The signatures of one record's rows that the attacker does not know."""
         require(
             _is_unicode(record), "a key in Unicode", got="half of a surrogate pair in it", error=InvalidPlan
         )
-        unknown = replace(self.subject, known=(), known_share=None)
-        if not signature_of(self.engine, self.queries, unknown, record_key=record):
+        entries = person_of(self.engine, self.queries, self.subject, record_key=record)
+        if not entries:
             reason = (
                 "whose rows have none; nothing that is published depends on it"
                 if has_rows(self.engine, self.subject, record_key=record)
@@ -223,7 +209,7 @@ class Session:
                 f"expected a {self.subject.record} that has a row with a secret, "
                 f"got {record[:60]!r}, {reason}"
             )
-        return signature_of(self.engine, self.queries, self.subject, record_key=record)
+        return tuple(signature for signature, known, _ in entries if not known)
 
 
 def _is_unicode(text: str) -> bool:
@@ -314,13 +300,16 @@ def opened(
             source, columns=engine.columns(), source=source, made_by=made.normal, own_names=named
         )
         check_public(schema, made.secrets)
-        for text in (*plan.attacker.conditions, *plan.attacker.may_know):
+        for text in plan.attacker.conditions:
             read_condition(text, secret=subject.secret, schema=schema)
         queries = []
         for place, release in enumerate(plan.releases):
             progress("reading the releases", place / len(plan.releases))
             try:
-                query = read_release(release.sql, name=release.name, subject=subject, schema=schema)
+                sql = release.sql
+                if release.suppress is not None:
+                    sql = without_groups(sql, release.suppress, schema.dialect)
+                query = read_release(sql, name=release.name, subject=subject, schema=schema)
                 engine.compile_own(query.sql)
             except InvalidPlan as error:
                 raise InvalidPlan(f"release {release.name!r}: {error}") from None
@@ -328,11 +317,6 @@ def opened(
             _check_public_columns(plan, query)
             check_key_columns(release.name, release.noises, query)
             queries.append(query)
-            if release.suppress is not None:
-                try:
-                    read_suppression(engine, query, subject, release.suppress)
-                except InvalidPlan as error:
-                    raise InvalidPlan(f"release {release.name!r}: {error}") from None
         yield Session(
             plan=plan,
             engine=engine,

@@ -18,7 +18,7 @@ from sightline.auditing.result import AllSecrets, AuditResult, VerdictStatus
 from sightline.errors import InvalidPlan
 from sightline.format import number, parameter
 from sightline.tables.engines.address import dialect_of
-from sightline.tables.sql.one_secret import part_about, uses
+from sightline.tables.sql.edited_releases import part_about, uses
 
 _STANDING = (VerdictStatus.FAILED, VerdictStatus.NOT_SHOWN, VerdictStatus.PASSED, None)  # the worst first
 

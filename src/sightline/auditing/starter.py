@@ -99,11 +99,8 @@ class StarterPlan:
 
 def propose(source: str, *, record: str | None = None) -> Proposal:
     """What may be the record and the secret of a table, with reasons; ``record`` is known already."""
-    facts = _facts(source)
-    key = None if record is None else find_column([one.column for one in facts], record).name
-    own = guess_record(facts)
-    sure = own.sure.name if own.sure is not None else None
-    return Proposal(record=own, secret=guess_secret(facts, record=key or sure))
+    _, _, proposal = _columns(_facts(source), record, None)
+    return proposal
 
 
 def starter_plan(  # many parameters: what is known of a plan before it is written
@@ -129,14 +126,7 @@ def starter_plan(  # many parameters: what is known of a plan before it is writt
     facts = _facts(source)
     columns = [one.column for one in facts]
     require(len(columns) > 1, "a table with a key and a secret", got="1 column", error=InvalidPlan)
-    hidden = None if secret is None else _suitable(find_column(columns, secret))
-    given = None if record is None else find_column(columns, record)
-    usable = [one for one in facts if one.column != hidden]
-    own = guess_record(usable)
-    key = given or (find_column(columns, own.sure.name) if own.sure is not None else None)
-    others = guess_secret(facts, record=None if key is None else key.name)
-    if hidden is None and others.sure is not None:
-        hidden = find_column(columns, others.sure.name)
+    key, hidden, guess = _columns(facts, record, secret)
     if key is not None and key == hidden:
         raise InvalidPlan(f'expected a record and a secret in two columns, got "{key.name}" as both')
     running = wide_columns(facts)
@@ -146,9 +136,9 @@ def starter_plan(  # many parameters: what is known of a plan before it is writt
         name=out.name,
         accountants=_alternatives(tuple(ACCOUNTANTS)),
         source=quoted_text(relative_source(source, out.parent)),
-        record=_field("record", _RECORD, key, own if given is None else None),
-        secret=_field("secret", _SECRET, hidden, others if secret is None else None)
-        + ("" if hidden is not None else "".join(map(_wide, running))),
+        record=_field("record", _RECORD, key, guess.record if record is None else None),
+        secret=_field("secret", _SECRET, hidden, guess.secret if secret is None else None)
+        + ("" if hidden is not None else "".join(_wide(own, columns) for own in running)),
         domain=stated.get("domain") or (_ANY_DOMAIN if hidden is None else _DOMAINS[hidden.kind]),
         rows=stated.get("rows") or _rows(facts, key),
         privacy=stated.get("privacy") or f"{STARTER_BUDGET}\ndelta = 1e-6",
@@ -158,8 +148,8 @@ def starter_plan(  # many parameters: what is known of a plan before it is writt
     proposed = [_release("everyone", None, hidden)]
     proposed += [_release(f"by {column.name}", column, hidden) for column in groups[:_MOST_RELEASES]]
     notes = [
-        *([] if given is not None else [_note("record", key, own)]),
-        *([] if secret is not None else [_note("secret", hidden, others)]),
+        *([] if record is not None else [_note("record", key, guess.record)]),
+        *([] if secret is not None else [_note("secret", hidden, guess.secret)]),
     ]
     closed = key is not None and hidden is not None and "domain" in stated
     return StarterPlan(text="\n".join([text, *(releases or proposed)]), notes=tuple(notes), closed=closed)
@@ -167,23 +157,30 @@ def starter_plan(  # many parameters: what is known of a plan before it is writt
 
 def columns_meant(source: str, *, record: str | None, secret: str | None) -> tuple[Column, Column]:
     """The columns of the record and the secret; one that is not given is guessed if names leave no doubt."""
-    facts = _facts(source)
-    columns = [one.column for one in facts]
-    hidden = None if secret is None else _suitable(find_column(columns, secret))
-    own = guess_record([one for one in facts if one.column != hidden])
-    key = find_column(columns, _meant("record", record, own))
-    if hidden is None:
-        hidden = find_column(columns, _meant("secret", None, guess_secret(facts, record=key.name)))
+    key, hidden, guess = _columns(_facts(source), record, secret)
+    for field, column, own in (("record", key, guess.record), ("secret", hidden, guess.secret)):
+        listed = ", ".join(one.name for one in own.candidates) or "none looks like it"
+        if column is None:
+            raise InvalidPlan(f"expected --{field} COLUMN, got none; candidates: {listed}")
+    assert key is not None
+    assert hidden is not None
     return key, hidden
 
 
-def _meant(field: str, given: str | None, guess: ColumnGuess) -> str:
-    if given is not None:
-        return given
-    if guess.sure is not None:
-        return guess.sure.name
-    listed = ", ".join(one.name for one in guess.candidates) or "none looks like it"
-    raise InvalidPlan(f"expected --{field} COLUMN, got none; candidates: {listed}")
+def _columns(
+    facts: Sequence[ColumnFacts], record: str | None, secret: str | None
+) -> tuple[Column | None, Column | None, Proposal]:
+    """The columns that are given, or that names leave no doubt of; and what was guessed."""
+    columns = [one.column for one in facts]
+    hidden = None if secret is None else _suitable(find_column(columns, secret))
+    key = None if record is None else find_column(columns, record)
+    own = guess_record([one for one in facts if one.column != hidden])
+    if key is None and own.sure is not None:
+        key = find_column(columns, own.sure.name)
+    others = guess_secret(facts, record=None if key is None else key.name)
+    if hidden is None and others.sure is not None:
+        hidden = find_column(columns, others.sure.name)
+    return key, hidden, Proposal(record=own, secret=others)
 
 
 def _facts(source: str) -> tuple[ColumnFacts, ...]:
@@ -216,10 +213,12 @@ def _field(field: str, meaning: str, column: Column | None, guess: ColumnGuess |
     return f'{field} = ""    # {_OPEN[field]}.{" Candidates:" if listed else ""}{listed}'
 
 
-def _wide(names: Sequence[str]) -> str:
-    """A comment about columns that may hold one secret in wide form."""
-    shown = [*names[:2], "…", names[-1]] if len(names) > _MOST_LISTED else names
-    listed = ", ".join(name if name == "…" else _identifier(name) for name in shown)
+def _wide(names: Sequence[str], columns: Sequence[Column]) -> str:
+    """A comment about columns that may hold one secret in wide form: a line, however many they are."""
+    listed = ", ".join(map(_identifier, names))
+    if len(names) > _MOST_LISTED:
+        others = ", ".join(_identifier(one.name) for one in columns if one.name not in names)
+        listed = f"COLUMNS(* EXCLUDE ({others}))" if others else "COLUMNS(*)"
     made = f"SELECT * FROM source UNPIVOT INCLUDE NULLS (value FOR name IN ({listed}))"
     return (
         f"\n# {len(names)} columns of numbers may hold one secret: call it value. If each column is a "

@@ -17,13 +17,13 @@ from sightline.auditing.release_noise import ReleaseNoise, names_of, noise_on, p
 from sightline.auditing.running import Running
 from sightline.errors import InvalidPlan, require
 from sightline.labeled.bounds.whole import LARGEST_WHOLE
-from sightline.noise.pricing import price, price_rho
+from sightline.noise.pricing import price
 from sightline.noise.published import LEAST_DISCRETE_STDDEV, PublishedLaw, parameter_of_stddev
 from sightline.noise.strategies import Strategy
 from sightline.privacy.accountant import Budget, NoiseLaw
 from sightline.privacy.registry import ACCOUNTANTS, accountant_named
 from sightline.tables.membership import YES_OR_NO, Feature, Membership, Statistic
-from sightline.tables.steps import Steps
+from sightline.tables.published import Steps
 from sightline.tables.subject import SecretKind
 
 _ANY_DELTA = 1e-6  # for a pure epsilon, whose rules do not use it
@@ -203,11 +203,8 @@ def _parameters(plan: Plan, noise: ReleaseNoise, sensitivity: FloatArray, count:
     """From one number: a multiple of the sensitivity, or a share of the budget."""
     if noise.noise_multiplier is not None:
         return noise.noise_multiplier * sensitivity
-    if noise.rho is not None:
-        return price_rho(noise.rho, sensitivity, releases=max(1, count))
     assert noise.epsilon is not None  # the plan was checked for one of these; files have been read
-    deltas = [one.delta for one in plan.privacy.budgets if one.delta is not None]
-    budget = Budget(epsilon=noise.epsilon, delta=min(deltas, default=_ANY_DELTA))
+    budget = Budget(epsilon=noise.epsilon, delta=plan.privacy.delta or _ANY_DELTA)
     name = plan.privacy.accountant
     if noise.law.pure:
         name = "laplace"
@@ -263,7 +260,7 @@ def strategies_of(plan: Plan, membership: Membership) -> dict[int, Strategy]:
         )
         steps = numbers if release.running is None else release.running.steps
         try:
-            found[p] = noise.mechanism.strategy(steps, noise.decoder, running=release.running is not None)
+            found[p] = noise.mechanism.strategy(steps, running=release.running is not None)
         except InvalidPlan as error:
             raise InvalidPlan(f"release {release.name[:60]!r}: {error}") from None
         _check_separation(release, membership, p)

@@ -12,10 +12,10 @@ from sightline.auditing.streamed_sums import StreamedTotals
 from sightline.auditing.work import TimedEngine
 from sightline.errors import InvalidPlan, TooMuchWork
 from sightline.progress import Progress
-from sightline.tables.cell_numbers import cell_totals, words_totals
 from sightline.tables.collect import CountedTable, collect, membership_of, with_release_name
 from sightline.tables.membership import Membership
 from sightline.tables.persons import no_persons
+from sightline.tables.records import cell_totals, words_totals
 from sightline.tables.streamed import (
     StreamedTable,
     loaded,
@@ -51,14 +51,17 @@ def table_of(session: Session, progress: Progress) -> Membership | StreamedTable
             store = store_table(session.engine, counted)
             stack.callback(store.close)
             persons = None
-            if counted.row_counts.contributions > 1:
+            fits = _fits(session, store.signatures, counted, rows * several)
+            if several and not fits:  # persons may have as many lines as rows, or fewer
                 progress("finding whose rows they are", 0.0)
                 persons = store_persons(session.engine, counted)
                 stack.callback(persons.close)
+                fits = _fits(session, store.signatures, counted, persons.signatures)
         except InvalidPlan as error:
             raise with_release_name(session.engine, counted.rows, session.queries, error) from None
-        if _fits(session, store.signatures, counted, 0 if persons is None else persons.signatures):
+        if fits:
             signatures = loaded(store, progress)
+            stack.close()
             membership = membership_of(session.engine, counted, signatures, progress=progress)
             return session.with_persons(session.verified(membership, progress), progress)
         table = streamed_table(session.engine, counted, store, progress)
@@ -111,7 +114,7 @@ def _why_not_streamed(session: Session, counted: CountedTable) -> str | None:
     """Why all signatures must be in memory; none if they may stay in the engine."""
     if not isinstance(session.engine, TimedEngine) or not session.engine.storing:
         return "only DuckDB and Spark can, where releases aggregate the rows as they are"
-    if any(one.withhold or one.suppress is not None for one in session.plan.releases):
+    if any(one.withhold for one in session.plan.releases):
         return "numbers are withheld"
     if any(one.factored for one in session.plan.releases):
         return "numbers share their noise"

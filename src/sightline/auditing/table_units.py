@@ -58,16 +58,12 @@ def _signature_columns(membership: Membership, order: list[int]) -> SignatureCol
 
 
 def units_of_table(
-    membership: Membership,
-    signatures: SignatureColumns,
-    counted: BoolArray,
-    widths: IndexArray,
-    *,
-    constant: bool,
+    membership: Membership, order: Sequence[int], counted: BoolArray, *, constant: bool
 ) -> tuple[Units, IndexArray]:
-    """The units; and for every signature, or kind of person, of the membership its unit, -1 if known."""
-    people, column, distinct = membership.persons, signatures.column, len(signatures.cells)
-    if people is None:
+    """The units over some partitions; and for every signature, or kind of person, its unit, -1 if known."""
+    signatures, widths = signature_columns(membership, order), np.diff(membership.starts)[list(order)]
+    column, distinct = signatures.column, len(signatures.cells)
+    if membership.persons is None:
         number = np.bincount(column, membership.counts - membership.known, distinct).astype(np.intp)
         kept = np.flatnonzero(number)
         unit = np.full(distinct, -1, dtype=np.intp)
@@ -76,7 +72,7 @@ def units_of_table(
         rows, weights = _rows_of(signatures, chosen, counted, widths)
         ones, starts = np.ones(kept.size, dtype=np.intp), np.arange(kept.size + 1)
         return _in_memory(rows, weights, widths, len(counted), starts, ones, number[kept], True), unit[column]
-    kinds = person_kinds(people, column, constant=constant)
+    kinds = person_kinds(membership, order, constant=constant)
     rows, weights = _rows_of(signatures, kinds.columns, counted, widths)
     units = _in_memory(rows, weights, widths, len(counted), kinds.starts, kinds.times, kinds.people, False)
     if counted.any(axis=0).all():  # then different columns are in different rows
@@ -116,7 +112,7 @@ def _in_memory(  # many parameters: the fields of units
         weights=weights,
         numbers=int(widths.sum()),
         starts=starts * each,
-        times=np.repeat(times, each),
+        times=times if each == 1 else np.repeat(times, each),
         people=people,
         each=each,
         distinct=distinct,
@@ -134,8 +130,17 @@ class PersonKinds:
     place: IndexArray  # of every kind of the table; -1 if all its rows are known
 
 
-def person_kinds(table: PersonTable, column: IndexArray, *, constant: bool) -> PersonKinds:
-    """The kinds of a table of persons. Where all rows hold one value, to know one row is to know all."""
+def person_kinds(membership: Membership, order: Sequence[int], *, constant: bool) -> PersonKinds:
+    """The kinds of a table's persons over some partitions, which may be fewer than those of the table."""
+    table, column = membership.persons, signature_columns(membership, order).column
+    assert table is not None  # else every row is a unit
+    return membership.made_once(
+        ("kinds", constant, *order), lambda: _person_kinds(table, column, constant=constant)
+    )
+
+
+def _person_kinds(table: PersonTable, column: IndexArray, *, constant: bool) -> PersonKinds:
+    """Where all rows hold one value, to know one row is to know all."""
     unknown, kind_of = ~table.known, table.kind_of
     if constant:
         unknown = ~np.logical_or.reduceat(table.known, table.starts[:-1])[kind_of]
@@ -143,8 +148,11 @@ def person_kinds(table: PersonTable, column: IndexArray, *, constant: bool) -> P
     entries, times = counted_by(
         kind_of[unknown] * width + column[table.signatures[unknown]], table.rows[unknown]
     )
-    kinds, first = np.unique(entries // width, return_index=True)
-    sizes, columns = np.diff(np.append(first, entries.size)), (entries % width).astype(np.intp)
+    owner, columns = np.divmod(entries, width)
+    del kind_of, entries  # of a panel, some hundred megabytes each
+    first = np.flatnonzero(np.append(True, owner[1:] != owner[:-1])[: owner.size])
+    kinds, sizes = owner[first], np.diff(np.append(first, owner.size))
+    del owner
     unit = np.full(len(table.persons), -1, dtype=np.intp)
     starts, chosen, total = [np.zeros(1, dtype=np.intp)], [np.zeros(0, dtype=np.intp)], 0
     for size in np.unique(sizes).tolist():  # kinds that are alike have as many columns
@@ -157,6 +165,7 @@ def person_kinds(table: PersonTable, column: IndexArray, *, constant: bool) -> P
         starts.append(starts[-1][-1] + size * np.arange(1, firsts.size + 1))
         total += firsts.size
     entry = np.concatenate(chosen)
+    del chosen
     return PersonKinds(
         starts=np.concatenate(starts),
         columns=columns[entry],

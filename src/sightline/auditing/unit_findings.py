@@ -117,7 +117,7 @@ class LinearFindings:
     @property
     def rank(self) -> int:
         """How many directions of the values the numbers see."""
-        return self.exposure.solver.rank
+        return self.exposure.rank
 
     @property
     def listed(self) -> BoolArray:

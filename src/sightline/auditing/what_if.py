@@ -15,10 +15,12 @@ A step for which there is too much work is left out; the first is always there.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import partial
 from itertools import combinations
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -38,7 +40,7 @@ from sightline.labeled.bounds.priors import NUMBER_PRIORS
 from sightline.privacy.accountant import NoiseLaw
 from sightline.privacy.registry import ACCOUNTANTS
 from sightline.progress import Progress, silent
-from sightline.tables.membership import Membership, Partition, RowValues
+from sightline.tables.membership import Membership, Partition
 from sightline.tables.published import without_queries
 from sightline.tables.subject import SecretKind
 
@@ -49,6 +51,7 @@ _PERSONS = 4  # times as much work for persons with several rows
 _MOST_NUMBERS, _MOST_ENTRIES = 1_000, 3e7  # and kinds of people × numbers: some seconds for each setting
 _MOST_ROWS = 1_000  # of a table with moments or thresholds, whose rows are factorised one by one
 
+Answer = TypeVar("Answer")
 _Key = tuple[int, tuple[int, ...]]  # a noise stop and the switches that are on
 
 
@@ -123,10 +126,8 @@ def why_no_what_if(findings: Findings) -> str | None:
         return f"it has moments or thresholds of more than {_MOST_ROWS:,} rows"
     if findings.pricing.strategies:
         return "its numbers share their noise"
-    if sharing and any(plan.privacy.periods.values()):
-        return "its periods have different budgets"
     stated = [noise for release in plan.releases for noise in release.noise]
-    if not sharing and any(one.epsilon or one.rho for one in stated):
+    if not sharing and any(one.epsilon for one in stated):
         return "its releases have budgets of their own"
     return None
 
@@ -178,12 +179,11 @@ def _switches(plan: Plan) -> tuple[Switch, ...]:
     """Every release that can be left out, every condition, and every other prior of a number."""
     releases = [Switch(kind=SwitchKind.LEAVE_OUT, name=one.name) for one in plan.releases]
     known = [Switch(kind=SwitchKind.DOES_NOT_KNOW, name=text) for text in plan.attacker.conditions]
-    more = [Switch(kind=SwitchKind.KNOWS, name=text) for text in plan.attacker.may_know]
     priors = [
         Switch(kind=SwitchKind.PRIOR, name=name) for name in NUMBER_PRIORS if name != plan.attacker.prior
     ]
     number = plan.data.secret_kind is SecretKind.NUMBER
-    return (*(releases if len(releases) > 1 else ()), *known, *more, *(priors if number else ()))
+    return (*(releases if len(releases) > 1 else ()), *known, *(priors if number else ()))
 
 
 def _noises(findings: Findings, also: tuple[float, ...]) -> tuple[tuple[NoiseStop, ...], int]:
@@ -231,7 +231,7 @@ def changed_plan(plan: Plan, noise: NoiseStop, switches: list[Switch]) -> Plan:
             case SwitchKind.LEAVE_OUT:
                 kept = tuple(one for one in plan.releases if one.name != switch.name)
                 plan = plan.model_copy(update={"releases": kept})
-            case SwitchKind.KNOWS | SwitchKind.DOES_NOT_KNOW | SwitchKind.PRIOR:
+            case SwitchKind.DOES_NOT_KNOW | SwitchKind.PRIOR:
                 plan = plan.model_copy(update={"attacker": _attacker(plan, switch)})
     return plan
 
@@ -239,13 +239,8 @@ def changed_plan(plan: Plan, noise: NoiseStop, switches: list[Switch]) -> Plan:
 def _attacker(plan: Plan, switch: Switch) -> object:
     attacker = plan.attacker
     knows = tuple(text for text in attacker.knows if text != switch.name)
-    match switch.kind:
-        case SwitchKind.PRIOR:
-            return attacker.model_copy(update={"prior": switch.name})
-        case SwitchKind.KNOWS:
-            return attacker.model_copy(update={"knows": (*attacker.knows, switch.name)})
-        case _:
-            return attacker.model_copy(update={"knows": knows})
+    changed = {"prior": switch.name} if switch.kind is SwitchKind.PRIOR else {"knows": knows}
+    return attacker.model_copy(update=changed)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -255,9 +250,7 @@ class _Variants:
     session: Session
     plan: Plan
     membership: Membership  # against the plan's own attacker
-    memberships: dict[tuple[str, ...], Membership] = field(default_factory=dict)
-    sums: dict[tuple[tuple[str, ...], Partition | None], FloatArray] = field(default_factory=dict)
-    values: dict[tuple[str, ...], RowValues] = field(default_factory=dict)
+    fetched: dict[tuple[str, tuple[str, ...], Partition | None], Any] = field(default_factory=dict)
 
     def findings(self, noise: NoiseStop, switches: list[Switch]) -> Findings:
         """The findings of one setting, as an audit has them."""
@@ -265,43 +258,36 @@ class _Variants:
         kept = {release.name for release in plan.releases}
         gone = {place for place, release in enumerate(self.plan.releases) if release.name not in kept}
         membership = without_queries(self._against(plan), gone)
-        return find(plan, membership, values=partial(self._values, plan))
+        return find(plan, membership, values=lambda: self._once("values", plan, Session.values))
 
     def totals(self, switches: list[Switch], question: Partition | None) -> FloatArray:
         """The sums of the secrets that the attacker of a setting does not know, or of the answers."""
         plan = changed_plan(self.plan, _NO_NOISE, switches)
-        knows = plan.attacker.knows
-        if (knows, question) not in self.sums:
-            self.sums[knows, question] = self._session(plan).totals(question)
-        return self.sums[knows, question]
+        return self._once("sums", plan, lambda session: session.totals(question), question)
 
     def name(self, who: _Who) -> str:
         """The keys of the most exposed."""
         attacker = self.plan.attacker.model_copy(update={"knows": who.knows})
         plan = self.plan.model_copy(update={"attacker": attacker})
-        keys = self._session(plan).keys(self._against(plan))
+        keys = replace(self.session, plan=plan).keys(self._against(plan))
         found = (keys.of_kinds if who.kind else keys.of_signatures)(who.places)
         text = ", ".join(sorted({key for own in found.values() for key in own}))
         return f"{text}, {who.category}" if who.category else text
 
     def _against(self, plan: Plan) -> Membership:
-        knows = plan.attacker.knows
-        if knows == self.plan.attacker.knows:
+        if plan.attacker.knows == self.plan.attacker.knows:
             return self.membership
-        if knows not in self.memberships:
-            everything = plan.model_copy(update={"releases": self.plan.releases})
-            self.memberships[knows] = self._session(everything).membership(silent)
-        return self.memberships[knows]
+        return self._once("membership", plan, lambda session: session.membership(silent))
 
-    def _values(self, plan: Plan) -> RowValues:
-        knows = plan.attacker.knows
-        if knows not in self.values:
+    def _once(
+        self, what: str, plan: Plan, ask: Callable[[Session], Answer], question: Partition | None = None
+    ) -> Answer:
+        """What the table says against the attacker of a plan, with all releases."""
+        if (key := (what, plan.attacker.knows, question)) not in self.fetched:
             everything = plan.model_copy(update={"releases": self.plan.releases})
-            self.values[knows] = self._session(everything).values()
-        return self.values[knows]
-
-    def _session(self, plan: Plan) -> Session:
-        return replace(self.session, plan=plan)
+            self.fetched[key] = ask(replace(self.session, plan=everything))
+        found: Answer = self.fetched[key]
+        return found
 
 
 _NO_NOISE = NoiseStop(accountant=None, epsilon=None, factor=None)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from types import MappingProxyType
 
 from sightline.auditing.plan import Plan
 from sightline.auditing.release_noise import names_of
@@ -13,28 +11,24 @@ from sightline.tables.membership import Membership
 from sightline.tables.published import published
 
 
-def as_published(
-    plan: Plan, membership: Membership, *, suppressed: Mapping[int, Sequence[int]] = MappingProxyType({})
-) -> Membership:
-    """The membership of the numbers that the plan really publishes.
-
-    ``suppressed`` has the cells that each release's ``suppress`` leaves out.
+def as_published(plan: Plan, membership: Membership) -> Membership:
+    """The membership of the numbers that the plan really publishes, without those that it withholds.
 
     Which numbers are withheld is part of the plan, which the attacker knows: it says nothing about the
     secrets, because it was chosen from who is in which group and from the noise.
     """
     withheld: list[int] = []
     for query, release in enumerate(plan.releases):
-        if not release.withhold and query not in suppressed:
+        if not release.withhold:
             continue
         where = f"release {release.name!r}: withhold"
         for name in release.withhold:
-            withheld += cells_named(membership, query, name, where)
-        withheld += sorted(set(suppressed.get(query, ())) - set(withheld))
+            if release.suppress is None or _is_listed(membership, query, name):
+                withheld += cells_named(membership, query, name, where)
         require(
             not _cells_of(membership, query) <= set(withheld),
             f"release {release.name!r}: a number that is published",
-            got="withhold or suppress for all of them",
+            got="withhold for all of them",
             fix="leave out the release",
             error=InvalidPlan,
         )
@@ -52,6 +46,12 @@ def _cells_of(membership: Membership, query: int) -> set[int]:
     """All cells of a release."""
     parts = membership.partitions
     return {c for c, cell in enumerate(membership.cells) if parts[cell.partition].query == query}
+
+
+def _is_listed(membership: Membership, query: int, name: tuple[str, ...]) -> bool:
+    """Whether a group of that name is left: ``suppress`` may leave out a group that is also withheld."""
+    keys = {membership.cells[c].key for c in _cells_of(membership, query)}
+    return name in keys or name[:-1] in keys
 
 
 def cells_named(membership: Membership, query: int, name: tuple[str, ...], where: str) -> list[int]:

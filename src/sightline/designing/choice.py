@@ -20,6 +20,7 @@ from sightline.arrays import FloatArray, IndexArray
 from sightline.designing.following import FollowingRisks, Hiders
 from sightline.designing.levels import (
     HiddenLevel,
+    feature_level,
     hidden_level,
     hidden_needed,
     hiders_of,
@@ -155,7 +156,7 @@ class _Choice:
     targets: Targets
     hidden: BoolArray
     hiders: Hiders | None = None  # for targets that are hidden, unless there are persons with several rows
-    level: HiddenLevel | None = None  # and if there are: of all targets
+    levels: tuple[HiddenLevel, ...] = ()  # and if there are: of targets that are columns, and of features
 
     def solved_with_its_own_precisions(self, task: DesignTask, start: FloatArray) -> Chosen:
         """Solve with precisions that are at least those at the optimum; else with the last that were tried.
@@ -171,9 +172,8 @@ class _Choice:
         choice, raising, tolerance, found = self, False, _ROUGHLY, None
         mixed = int(np.clip(_WORK / task.rows**3, _LEAST_MIXED, _MOST_MIXED))
         for attempt in range(mixed + _RAISED):
-            level = _level(task, choice.targets, assumed)
             near = None if found is None else found.optimum
-            choice = replace(choice, level=level)
+            choice = replace(choice, levels=_levels(task, choice.targets, assumed))
             try:
                 found = choice.solved(task, near=near, start=start, tolerance=tolerance)
             except NotEnough:
@@ -239,11 +239,10 @@ class _Choice:
             )
         ]
         if hides.any():
-            person = self.level.person if self.level is not None else None
-            assert person is not None  # the choice names the bound only with its level
-            products = _padded(task, person.products)
-            inverse = inverse_of_sum(products, variances)
-            own = targets.people.broken(inverse, np.flatnonzero(hides), tau=person.tau, needed=person.needed)
+            _, level = self.levels  # the choice names the bound only with its levels
+            inverse = inverse_of_sum(_padded(task, level.products), variances)
+            tau, needed = float(level.tau[0]), float(level.needed[0])
+            own = targets.people.broken(inverse, np.flatnonzero(hides), tau=tau, needed=needed)
             found.append((True, own))
         choice = self
         for hidden, (persons, columns) in found:
@@ -276,17 +275,10 @@ class _Choice:
             own = self.targets.record[place]
             needed = hidden_needed(task.linear.prior, task.limit, task.linear.units.alike[own])
             return FollowingRisks(columns=columns, needed=needed, hiders=self.hiders, own=own)
-        level = self.level
-        assert level is not None  # the choice names the bound only with its level
-        if self.targets.record[place[0]] < 0:  # features have one precision, and rows one for each
-            person = level.person
-            assert person is not None  # there are persons with several rows
-            one = np.ones(place.size)
-            products = _padded(task, person.products)
-            return HiddenRisks(
-                columns=columns, needed=person.needed * one, tau=person.tau * one, products=products
-            )
-        own = np.searchsorted(self.targets.rows, place)
+        of_rows, of_features = self.levels  # the choice names the bound only with its levels
+        feature = self.targets.record[place[0]] < 0  # features have one precision, and rows one for each
+        level = of_features if feature else of_rows
+        own = np.zeros_like(place) if feature else np.searchsorted(self.targets.rows, place)
         return HiddenRisks(
             columns=columns,
             needed=level.needed[own],
@@ -304,10 +296,10 @@ def _hiders(task: DesignTask, targets: Targets) -> Hiders | None:
 
 def _roomiest(task: DesignTask, choice: _Choice, variances: FloatArray) -> _Choice:
     """For each target the bound that it keeps with most room at some noise; for each person, one."""
-    targets, level = choice.targets, None
+    targets, levels = choice.targets, tuple[HiddenLevel, ...]()
     if choice.hiders is None:
-        level = _level(task, targets, precisions_at(task.linear, task.of_numbers(variances)))
-    both = replace(choice, hidden=np.ones(len(targets), dtype=np.bool_), level=level)
+        levels = _levels(task, targets, precisions_at(task.linear, task.of_numbers(variances)))
+    both = replace(choice, hidden=np.ones(len(targets), dtype=np.bool_), levels=levels)
     room = np.full((2, len(targets)), np.inf)
     for place, name in enumerate(BoundName):
         for own in (targets.rows, targets.features) if place else (np.arange(len(targets)),):
@@ -325,9 +317,12 @@ def _roomiest(task: DesignTask, choice: _Choice, variances: FloatArray) -> _Choi
     return replace(both, hidden=room[1] > room[0])
 
 
-def _level(task: DesignTask, targets: Targets, precision: FloatArray) -> HiddenLevel:
-    records = targets.record[targets.rows]
-    return hidden_level(task.linear, records, task.limit, precision, persons=len(targets.people) > 0)
+def _levels(task: DesignTask, targets: Targets, precision: FloatArray) -> tuple[HiddenLevel, ...]:
+    linear, records = task.linear, targets.record[targets.rows]
+    return (
+        hidden_level(linear, records, task.limit, precision),
+        feature_level(linear, task.limit, precision),
+    )
 
 
 def _padded(task: DesignTask, products: FloatArray) -> FloatArray:

@@ -55,7 +55,6 @@ class Equations:
     e: FloatArray  # 1 where there is no ceiling
     y: FloatArray
     finite: NDArray[np.bool_]
-    missing: FloatArray  # the curvature that earlier steps have shown to be missing
 
     @classmethod
     def of(cls, at: Iterate, gradients: list[FloatArray | csc_array], used: FloatArray) -> Equations | None:
@@ -64,10 +63,9 @@ class Equations:
         G = [one[active] if isinstance(one, np.ndarray) else one.tocsr()[active].tocsc() for one in gradients]
         e_or_one, g = np.where(finite, e, 1.0), np.concatenate(at.g)
         diagonal = at.z / at.below + at.y / e_or_one
-        missing = at.secants.missing(active)
-        solve = _factorised(_hessian(at, diagonal, missing, exact=True))
+        solve = _factorised(_hessian(at, diagonal, exact=True))
         if solve is None:  # the exact Hessian lost its definiteness to rounding: leave out its negative part
-            solve = _factorised(_hessian(at, diagonal, missing, exact=False))
+            solve = _factorised(_hessian(at, diagonal, exact=False))
         if solve is None:
             return None
         return cls(
@@ -83,7 +81,6 @@ class Equations:
             e=e_or_one,
             y=at.y,
             finite=finite,
-            missing=missing,
         )
 
     def towards(self, centre: float, before: NewtonDirection | None) -> Changes:
@@ -138,14 +135,6 @@ class Equations:
         beta = min(_longest(self.lam, step.lam), _longest(self.z, step.z), _longest(self.y[own], step.y[own]))
         return alpha, beta
 
-    def missed(self, step: NewtonDirection, alpha: float, beta: float, after: FloatArray) -> FloatArray:
-        """What the Hessian missed of a step without its correction, from the balance after the step."""
-        gained = sum(one @ part for one, part in zip(self.G, split(step.lam, self.working), strict=True))
-        balance = gained + step.z - step.y - self.dual  # the curvature times the step
-        corrected = self.missing @ (self.missing.T @ step.x)
-        found: FloatArray = after - (1 - beta) * self.dual - (alpha - beta) * balance + alpha * corrected
-        return found
-
     def unbalanced(self) -> float:
         """How far the loss is from balance with its multipliers, in the unit of the products."""
         return float(np.mean(np.abs(self.dual) * self.d))
@@ -159,7 +148,7 @@ class Equations:
         return float(total) / (self.g.size + self.d.size + int(self.finite.sum()))
 
 
-def _hessian(at: Iterate, others: FloatArray, missing: FloatArray, *, exact: bool) -> FloatArray:
+def _hessian(at: Iterate, others: FloatArray, *, exact: bool) -> FloatArray:
     lift = csc_array(at.problem.lift[:, at.active])
     own_rows = np.unique(lift.indices).size == lift.nnz == at.active.size  # a row for each variable
     rows = lift.indices if own_rows else np.unique(lift.indices)
@@ -174,7 +163,6 @@ def _hessian(at: Iterate, others: FloatArray, missing: FloatArray, *, exact: boo
     else:
         lift = csc_array(lift.tocsr()[rows])
         total = np.asarray(lift.T @ (lift.T @ curved).T)
-    total += missing @ missing.T
     total[np.diag_indices_from(total)] += others
     return total
 

@@ -228,10 +228,6 @@ class FollowingTangents:
     all_seen: FloatArray  # aᵀ X a of each hider
     seen: FloatArray  # the same without the recipes on itself
 
-    @property
-    def approximate(self) -> bool:
-        return self.seen.size > _FEW_HIDERS
-
     def add_curvature(self, total: FloatArray, rows: IndexArray, barrier: FloatArray, *, exact: bool) -> None:
         r"""With :math:`E = dM` it is :math:`2\,h^\top E (M^{-1} - q h h^\top) E h - h^\top (d^2M)\, h`."""
         at, others = self.at, self.at.others

@@ -35,25 +35,12 @@ _NEVER = 1e12  # variance over the squared width that stands for a limit that no
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class PersonLevel:
-    r"""What the bound for hidden others asks of features of persons, with one precision for all rows.
-
-    A share :math:`\ell` of the variance v remains if :math:`\varphi_u \ge \ell v \tau/(\tau - \ell v)`.
-    """
-
-    products: FloatArray
-    tau: float
-    needed: float  # infinite if the precision is too large for the limit
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class HiddenLevel:
     """What the bound for hidden others asks of some records, with the precisions at a given noise."""
 
     products: FloatArray  # Σ a aᵀ / c over the records that the attacker does not know
     tau: FloatArray  # 1/c of each of the records
     needed: FloatArray
-    person: PersonLevel | None = None  # of features of several rows of a person
 
 
 def precisions_at(linear: Lowered, variances: FloatArray) -> FloatArray:
@@ -114,25 +101,30 @@ def rows_alike(linear: Lowered) -> FloatArray:
     return np.asarray(np.repeat(units.people, np.diff(units.starts)) * units.times, dtype=np.float64)
 
 
-def hidden_level(
-    linear: Lowered, records: IndexArray, limit: float, precision: FloatArray, *, persons: bool = False
-) -> HiddenLevel:
+def hidden_level(linear: Lowered, records: IndexArray, limit: float, precision: FloatArray) -> HiddenLevel:
     """The level of some columns, if every column has a given precision."""
-    prior, rows = linear.prior.of_column, rows_alike(linear)
-    products = _products(linear, rows / precision)
-    own, alike = precision[linear.units.starts[records]], linear.units.alike[records]
-    person = None
-    if persons:
-        tau, risk = 1 / float(np.max(precision)), limit * prior.variance
-        each = _products(linear, rows * tau)
-        needed = risk * tau / (tau - risk) if tau > risk else _NEVER * prior.width**2
-        person = PersonLevel(products=each, tau=tau, needed=needed)
+    prior, own, alike = (
+        linear.prior.of_column,
+        precision[linear.units.starts[records]],
+        linear.units.alike[records],
+    )
     return HiddenLevel(
-        products=products,
+        products=_products(linear, rows_alike(linear) / precision),
         tau=1 / own,
         needed=1 / _most_information(prior, limit, alike, precision=own),
-        person=person,
     )
+
+
+def feature_level(linear: Lowered, limit: float, precision: FloatArray) -> HiddenLevel:
+    r"""The level of all features of several rows of a person, with one precision for all rows.
+
+    A share :math:`\ell` of the variance v remains if :math:`\varphi_u \ge \ell v \tau/(\tau - \ell v)`.
+    """
+    prior, tau = linear.prior.of_column, 1 / float(np.max(precision))
+    risk = limit * prior.variance
+    needed = risk * tau / (tau - risk) if tau > risk else _NEVER * prior.width**2
+    products = _products(linear, rows_alike(linear) * tau)
+    return HiddenLevel(products=products, tau=np.array([tau]), needed=np.array([needed]))
 
 
 def can_hide(prior: TargetPrior) -> bool:

@@ -19,8 +19,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.sparse import csc_array
 
-from sightline.arrays import FloatArray, IndexArray
-from sightline.designing.equations import Equations, NewtonDirection
+from sightline.arrays import FloatArray
+from sightline.designing.equations import Equations
 from sightline.designing.iterate import (
     Iterate,
     Waypoint,
@@ -43,7 +43,6 @@ _FAR, _CENTRING = 0.6, 0.3  # a prediction that goes this far is trusted; else a
 # corrected so often, unless it goes this far, as long as that makes it longer by so much.
 _STRAIGHT, _NEARLY = 1e-3, 0.1
 _CORRECTIONS, _FAR_ENOUGH, _LONGER = 4, 0.95, 0.02
-_WHOLE, _HARDLY_BENT = 0.9, 1e-2  # of a step that says what the Hessian missed: longer, and bending less
 _NEAR, _LITTLE = 0.3, 1e-3  # room of a constraint, over its level, with which it joins; the least it is given
 _PRICED = 1e-3  # a price over the largest that shows how far apart two problems are
 _BEHIND = 3.0  # a start near another optimum is at a gap of so many times the difference
@@ -85,15 +84,13 @@ def least_noise(
         return _at_the_floor(problem, floor)
     at, safe, safe_phi = _begun(problem, guess) if near is None else _continued(problem, near)
     best_x, best_upper, best_lower = safe, problem.loss(safe), -np.inf
-    best_cuts, path, rounds, taken = _no_cuts(problem, floor), [], 0, None
+    best_cuts, path, rounds = _no_cuts(problem, floor), [], 0
     for rounds in range(1, _ROUNDS + 1):
         if rounds > 1:
             _admit_constraints(at)
         at.find_recipes()
         at.find_tangents(at.lam)
         gradients, used = at.gradients(), at.used()
-        if taken is not None and any(own.approximate for own in at.tangents):
-            taken.learn(at, used)
         for prices, what in ((at.lam, used), at.affordable_prices(gradients, used)):
             lower = at.lower_bound(what, prices)
             if lower <= best_lower:
@@ -120,8 +117,7 @@ def least_noise(
             break
         if rounds > 1:
             _admit_variables(at, used)
-        taken = _newton_step(at, gradients, used)
-        if taken is None:
+        if not _newton_step(at, gradients, used):
             break
     best_x, best_upper = _repaired(problem, best_x, safe)
     return Optimum(
@@ -215,7 +211,7 @@ def _resumed(problem: NoiseProblem, point: Waypoint, *, same: bool) -> _Begun | 
     if any(np.any(now.phi <= 0) for now, one in zip(at.now, problem.risks, strict=True) if one.sign > 0):
         return None
     if same:
-        at.g, at.bent, at.secants = list(point.g), point.bent, point.secants
+        at.g, at.bent = list(point.g), point.bent
         return at, point.safe, phi
     centre = float(np.mean(at.z * at.below))
     at.g = [
@@ -275,37 +271,15 @@ def _admit_variables(at: Iterate, used: FloatArray) -> None:
     at.y = np.concatenate([at.y, np.where(np.isfinite(above), centre / above, 0.0)])
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class _Step:
-    """A step that was taken: how far its primal and its dual part went."""
-
-    equations: Equations
-    direction: NewtonDirection
-    alpha: float
-    beta: float
-    active: IndexArray
-
-    def learn(self, at: Iterate, used: FloatArray) -> None:
-        """Remember what the Hessian missed of this step, if it was nearly a whole and a straight one."""
-        if min(self.alpha, self.beta) < _WHOLE or at.bent > _HARDLY_BENT:
-            return
-        kept = self.active.size  # variables that have joined since are the last ones
-        after = at.balance(used)[:kept]
-        step, missed = np.zeros((2, at.x.size))
-        step[self.active] = self.alpha * self.direction.x
-        missed[self.active] = self.equations.missed(self.direction, self.alpha, self.beta, after)
-        at.secants.learn(step, missed)
-
-
-def _newton_step(at: Iterate, gradients: list[FloatArray | csc_array], used: FloatArray) -> _Step | None:
+def _newton_step(at: Iterate, gradients: list[FloatArray | csc_array], used: FloatArray) -> bool:
     """Take one step: Mehrotra's predictor tells how far towards the boundary the step may aim.
 
-    ``None`` if the equations have no digits left.
+    Whether it was taken: not if the equations have no digits left.
     """
     problem, active = at.problem, at.active
     equations = Equations.of(at, gradients, used)
     if equations is None:
-        return None
+        return False
     centre = at.centre()
     predicted = equations.direction(equations.towards(0.0, None))
     alpha, beta = equations.longest(predicted)
@@ -345,7 +319,7 @@ def _newton_step(at: Iterate, gradients: list[FloatArray | csc_array], used: Flo
     at.g = split(np.where(true > 0.1 * moved, true, moved), at.working)
     at.lam = split(equations.lam + beta * chosen.lam, at.working)
     at.z, at.y = at.z + beta * chosen.z, at.y + beta * chosen.y
-    return _Step(equations=equations, direction=chosen, alpha=alpha, beta=beta, active=active)
+    return True
 
 
 def _repaired(problem: NoiseProblem, x: FloatArray, safe: FloatArray) -> tuple[FloatArray, float]:

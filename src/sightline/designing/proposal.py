@@ -15,6 +15,7 @@ import numpy as np
 
 from sightline.arrays import FloatArray
 from sightline.auditing.findings import LinearFindings
+from sightline.auditing.noise_slack import Search, least_factor, log_odds
 from sightline.designing.choice import Chosen, best_noise, common_guess, quick_noise
 from sightline.designing.newton import least_noise
 from sightline.designing.problem import NoiseProblem, NotEnough, if_enough
@@ -26,7 +27,8 @@ from sightline.progress import report
 _SMALLEST = 1e-6  # how much less variance is tried, over the proposed
 _LAST = 1e12  # and how much more
 _NOTICEABLE = 1e-4  # room above the limit for which less noise is tried
-_CLOSE = 2e-8  # factors are found up to this by the estimates: noise has nine digits, and less is a plateau
+_CLOSE = 5e-9  # factors are found up to this by the estimates: noise has nine digits, and less is a plateau
+_DIGITS = 12  # of such a factor: what it multiplies is rounded later
 _ROUGHLY_CLOSE = 1e-5  # the same for plans whose estimates take long
 _FIRST = 1e-9  # how much more variance is audited first where the audit is below its estimate
 _ROOM = 1e-7  # the same where an audit takes long, and before the first one: so that it passes
@@ -35,9 +37,6 @@ _SHARE = 1e-3  # of the way up to the ceilings, up to which noise is found by au
 _LARGE = 1e6  # a factor on the variances that is tried first, for noise in proportion to sensitivity
 _SAME = 1e-6  # variance over its floor's that counts as the floor
 _RAISED_ALONE = 2.0
-_FURTHER, _LONGEST = 1.1, 8.0  # a step goes this much beyond a tangent, and up to so many times the last one
-_ASIDE = 0.2  # of a step, by which it goes beyond: enough for the kinks where another record is the least
-_SHRINKS = 0.5  # what a step must leave of a bracket, or the next one halves it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -117,19 +116,30 @@ def audited_or_more(task: DesignTask, stddevs: FloatArray) -> Certified:
     raise NotEnough("expected noise that the audit passes, got less")
 
 
-def in_digits(task: DesignTask, proof: Certified, digits: int | None) -> Certified:
-    """The same noise rounded up to some digits where it was chosen, if the audit passes with it: more noise
-    may only help, and a bound of the audit that says otherwise keeps the noise as it was found.
+def in_digits(task: DesignTask, found: Solution, digits: int | None) -> Solution:
+    """The same with noise rounded up to some digits where it was chosen, if the audit passes with it.
+
+    More noise may only help; a bound of the audit that says otherwise keeps the noise as it was found. The
+    common factor's noise is rounded up, too, and is proposed where rounding makes it the cheaper one.
     """
     if digits is None:
-        return proof
-    chosen = task.free & (proof.stddevs != task.before)
-    each = [rounded_up(value, digits) for value in proof.stddevs.tolist()]
-    rounded = np.where(chosen, np.minimum(each, task.most), proof.stddevs)
+        return found
+    common = replace(found.common, stddevs=_rounded_up(task, found.common.stddevs, digits))
+    rounded = _rounded_up(task, found.proof.stddevs, digits)
+    within = bool(np.all((common.stddevs <= task.most) | ~task.free))
+    if within and task.total(common.stddevs) < task.total(rounded):
+        rounded = common.stddevs
     findings = task.audited(rounded)
     if lowest(findings) < task.limit or task.paid.cost(rounded) > task.paid.most:
-        return proof
-    return Certified(stddevs=rounded, audits=proof.audits + 1, findings=findings)
+        return found
+    proof = Certified(stddevs=rounded, audits=found.proof.audits + 1, findings=findings)
+    return replace(found, common=common, proof=proof)
+
+
+def _rounded_up(task: DesignTask, stddevs: FloatArray, digits: int) -> FloatArray:
+    """Noise that was chosen, rounded up to some digits."""
+    each = [rounded_up(value, digits) for value in stddevs.tolist()]
+    return np.where(task.free & (stddevs != task.before), np.minimum(each, task.most), stddevs)
 
 
 def by_the_audit_alone(task: DesignTask) -> Certified:
@@ -176,71 +186,23 @@ def _by_estimates(
     least: float,
     noticeable: float = _NOTICEABLE,
 ) -> float:
-    """The least factor from ``least`` on with which the estimates keep the limit.
+    """The least factor on the variances from ``least`` on with which the estimates keep the limit.
 
     Less noise is tried where there is ``noticeable`` room above the limit.
     """
 
-    def estimate(exponent: float) -> float:
-        kept = task.estimate(noise(math.exp(exponent)))
-        if kept >= 1 or kept <= 0 or task.limit >= 1:
-            return kept / task.limit - 1
-        # Uncertainty that remains over what is lost falls about as the noise does: nearly a line.
-        return math.log(kept / (1 - kept)) - math.log(task.limit / (1 - task.limit))
+    def kept(factor: float) -> float:
+        return task.estimate(noise(factor**2))
 
-    close = _CLOSE if task.findings.repeatable else _ROUGHLY_CLOSE
-    room = estimate(0.0)
-    if room >= noticeable and least < 1:
-        return math.exp(_lowered(estimate, math.log(least), close, room))
-    return 1.0 if room >= 0 else math.exp(_raised(estimate, close, room))
-
-
-_Estimate = Callable[[float], float]
-
-
-def _lowered(estimate: _Estimate, least: float, close: float, room: float) -> float:
-    """The smallest exponent down to ``least`` that keeps the limit; ``room`` is the estimate at 0."""
-    high, above, low = 0.0, room, max(least, -_FURTHER * room)
-    while (below := estimate(low)) >= 0:
-        if low <= least:
-            return least
-        slope = (above - below) / (high - low)
-        step = _FURTHER * below / slope if slope > 0 else math.inf
-        step = min(max(step, close), _LONGEST * (high - low))
-        high, above, low = low, below, max(least, low - step)
-    return _root(estimate, (low, below), (high, above), close)
-
-
-def _raised(estimate: _Estimate, close: float, room: float) -> float:
-    """The smallest exponent that keeps the limit; ``room`` is the estimate at 0, which does not."""
-    low, below, high, most = 0.0, room, _FIRST, math.log(_LAST)
-    while (above := estimate(high)) < 0:
-        if high == most:
-            raise NotEnough("expected a factor on the noise that keeps the limit, got none")
-        low, below, high = high, above, min(30 * high, most)
-    return _root(estimate, (low, below), (high, above), close) if high > _FIRST else high
-
-
-def _root(estimate: _Estimate, start: tuple[float, float], end: tuple[float, float], close: float) -> float:
-    """Where the estimate meets the limit, from above: it keeps the limit at the end and not at the start.
-
-    Each step goes a little beyond where a line meets the limit, away from the nearer end: so it falls on the
-    other side of it, and the bracket is as small as the step. Where that fails, the next step halves it.
-    Written here because importing SciPy's root finders takes longer than a small audit.
-    """
-    (low, below), (high, above) = start, end
-    shrunk = True
-    while (width := high - low) > close:
-        share = -below / (above - below) if shrunk and below < 0 < above else 0.5
-        share += _ASIDE * share if share < 0.5 else -_ASIDE * (1 - share) if share > 0.5 else 0.0
-        middle = min(max(low + share * width, low + close / 2), high - close / 2)
-        value = estimate(middle)
-        if value >= 0:
-            high, above = middle, value
-        else:
-            low, below = middle, value
-        shrunk = high - low < _SHRINKS * width
-    return high
+    now, close = kept(1.0), _CLOSE if task.findings.repeatable else _ROUGHLY_CLOSE
+    room = log_odds(now) - log_odds(task.limit) if now != task.limit else 0.0
+    if room >= 0 and (room < noticeable or least >= 1):
+        return 1.0
+    search = Search(least=math.sqrt(least), most=math.sqrt(_LAST), digits=_DIGITS, close=close)
+    found = least_factor(kept, task.limit, now=now, search=search)
+    if found is None:
+        raise NotEnough("expected a factor on the noise that keeps the limit, got none")
+    return found**2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

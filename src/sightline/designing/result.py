@@ -6,18 +6,11 @@ import math
 from collections.abc import Iterator
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field
-
+from sightline.auditing.result_parts import Many, ResultPart
 from sightline.format import count, number, percent
 
-Many = Field(strict=False)
 
-
-class _Part(BaseModel):
-    model_config = ConfigDict(strict=True, extra="forbid", frozen=True, defer_build=True)
-
-
-class DesignedNoise(_Part):
+class DesignedNoise(ResultPart):
     """The noise of one published number."""
 
     release: str
@@ -38,7 +31,7 @@ class DesignedNoise(_Part):
         return self.stddev > self.range
 
 
-class PricedAttack(_Part):
+class PricedAttack(ResultPart):
     """An attack that the noise must hold off, and its share of the added noise. Owner-only."""
 
     record: str | None  # its key, only when asked for
@@ -49,7 +42,7 @@ class PricedAttack(_Part):
     price: float  # its share of the loss that was added; all shares sum to 1
 
 
-class WithheldNumber(_Part):
+class WithheldNumber(ResultPart):
     """A number that the proposed plan does not publish."""
 
     release: str
@@ -57,7 +50,7 @@ class WithheldNumber(_Part):
     rows: int
 
 
-class Suppressed(_Part):
+class Suppressed(ResultPart):
     """What the proposed plan withholds, because no noise below the ceilings is enough. Owner-only."""
 
     withheld: Annotated[tuple[WithheldNumber, ...], Many]
@@ -65,7 +58,7 @@ class Suppressed(_Part):
     smallest_first: int  # how many it takes if the numbers of the fewest rows are withheld first
 
 
-class DesignedBudget(_Part):
+class DesignedBudget(ResultPart):
     """What the designed noise costs of the budget, for the releases that the budget pays for."""
 
     accountant: str
@@ -75,7 +68,7 @@ class DesignedBudget(_Part):
     price: float  # the budget's share of the noise; with the prices of the attacks it sums to 1
 
 
-class TradeOff(_Part):
+class TradeOff(ResultPart):
     """The loss with which everyone keeps another limit, by a quick design and by a common factor."""
 
     limit: float
@@ -83,7 +76,7 @@ class TradeOff(_Part):
     loss_with_common_factor: float
 
 
-class DesignResult(_Part):
+class DesignResult(ResultPart):
     """The least noise with which everyone keeps the limit, and how it compares. Owner-only."""
 
     limit: float

@@ -57,10 +57,6 @@ class Tangents(Protocol):
     def total(self) -> FloatArray:
         """Their sum with the prices."""
 
-    @property
-    def approximate(self) -> bool:
-        """Whether some curvature is left out even if it is asked for exactly."""
-
     def add_curvature(self, total: FloatArray, rows: IndexArray, barrier: FloatArray, *, exact: bool) -> None:
         """Add minus the second derivative of the sum, on some rows; unless ``exact``, a little more.
 
@@ -99,7 +95,6 @@ class LinearTangents:
 
     each: Recipes
     prices: FloatArray
-    approximate: ClassVar[bool] = False
 
     @property
     def total(self) -> FloatArray:

@@ -114,10 +114,11 @@ def _about_one(checked: Plan, base: Path, grain: Grain, loss: Loss, shown: _Show
 def _designed(session: Session, task: DesignTask, grain: Grain, shown: _Shown) -> DesignResult:
     keys = session.keys(task.membership) if shown.names else None
     try:
-        found = solve(task)
+        exact = solve(task)
     except NotEnough:
         raise _infeasible(task, keys) from None
-    common, chosen, proof = found.common, found.chosen, in_digits(task, found.proof, shown.digits)
+    found = in_digits(task, exact, shown.digits)
+    common, chosen, proof = found.common, found.chosen, found.proof
     proposed = task.proposal(proof.stddevs)
     findings = find(proposed, task.membership, linear=proof.findings)
     judgement = judged(findings, totals=session.totals)
@@ -134,7 +135,7 @@ def _designed(session: Session, task: DesignTask, grain: Grain, shown: _Shown) -
         binds=_binds(task, priced.in_all),
         loss_before=task.total(task.before),
         loss_with_common_factor=task.total(common.stddevs),
-        common_factor=_factor(task, common.stddevs),
+        common_factor=_factor(task, exact.common.stddevs),
         common_factor_audited=common.audits > 0,
         loss_designed=total,
         loss_at_least=found.loss_at_least,

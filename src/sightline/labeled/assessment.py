@@ -15,11 +15,15 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from sightline.arrays import FloatArray, IndexArray
 from sightline.errors import InvalidInput
 from sightline.labeled.asked_units import AskedUnits, Decided
+from sightline.labeled.bounds.coin import logistic_upper
+from sightline.labeled.bounds.priors import TwoPointPrior
 from sightline.labeled.dense_units import TableUnits
+from sightline.labeled.equal_slices import EqualSlices, equal_slices
 from sightline.labeled.lines import with_lines
 from sightline.labeled.other_units import among_alike, swap_bounds, with_alike
 from sightline.labeled.pairs import with_pairs
@@ -30,7 +34,7 @@ from sightline.labeled.small_worlds import with_small_worlds
 from sightline.labeled.sparse_row_solver import RowPairs, SparseSolver
 from sightline.labeled.unit_brackets import RowSolver, UnitBrackets
 from sightline.labeled.unit_design import Design
-from sightline.labeled.units import BoolArray
+from sightline.labeled.units import BoolArray, Units
 from sightline.progress import report, reported
 
 _BALL_ROWS, _BALL_UNITS = 400, 2_000  # balls: of designs with so many rows, for so many units
@@ -57,7 +61,7 @@ class UnitExposure:
     near: BoolArray  # kinds that may be identifiable
     information: FloatArray
     given: BoolArray | None = None  # what exact numbers give away by themselves
-    drawn: FloatArray | None = None  # upper ends by the posterior mean, simulated where all worlds are listed
+    rounded: FloatArray | None = None  # upper ends by attacks on few values that are not linear
 
     @property
     def rank(self) -> int:
@@ -65,9 +69,14 @@ class UnitExposure:
         return self.solver.rank
 
     @property
+    def products(self) -> ProductSums:
+        """M."""
+        return self.solver.sums
+
+    @property
     def upper_of_best(self) -> FloatArray:
-        """The upper end by the best attack that is known: the linear one, or the posterior mean."""
-        return self.upper if self.drawn is None else np.minimum(self.upper, self.drawn)
+        """The upper end by the best attack that is known: the linear one, rounded, or the posterior mean."""
+        return self.upper if self.rounded is None else np.minimum(self.upper, self.rounded)
 
     @property
     def least(self) -> float:
@@ -183,12 +192,98 @@ class UnitExposure:
         return (errors if self.given is None else np.where(self.given, 0.0, errors)), worst
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class SlicedExposure(UnitExposure):
+    """That of a design with equal slices, by the design of their sums (see :class:`EqualSlices`)."""
+
+    slices: EqualSlices
+    sums: UnitExposure
+
+    @classmethod
+    def of(cls, design: Design, slices: EqualSlices, sums: UnitExposure) -> SlicedExposure:
+        """Every kind as its equal among those of the sums."""
+        own = {name: getattr(sums, name)[slices.kind_of] for name in ("lower", "upper", "error", "near")}
+        return cls(
+            **own,
+            design=design,
+            solver=sums.solver,
+            information=sums.information[slices.kind_of],
+            slices=slices,
+            sums=sums,
+        )
+
+    @property
+    def rank(self) -> int:
+        """Directions that the answers see: m − 1 slices have those of their sum, and m − 2 times those of one
+        by itself.
+        """
+        several = np.flatnonzero(self.slices.summed > 1)
+        solver = unit_brackets(self.sums.design.take(several), hidden=False).solver
+        independent = several[solver.kept]
+        return self.sums.rank + int((self.slices.summed[independent] - 1).sum())
+
+    @cached_property
+    def products(self) -> ProductSums:
+        units = self.design.units
+        assert isinstance(units, Units)
+        counts = np.repeat(units.people, np.diff(units.starts)) * units.times
+        table = units.table()
+        matrix = (table.T @ (sparse.diags_array(counts.astype(np.float64)) @ table)).tocsr()
+        return replace(self.sums.products, matrix=matrix, pairs=0, columns=counts.size)
+
+    def recipe(self, kind: int, column: int = 0, *, few: bool = False) -> FloatArray:
+        weights = self.sums.recipe(int(self.slices.kind_of[kind]), column, few=few)
+        return np.asarray(weights[self.slices.sum_of][self.slices.seen_by(kind)])
+
+    def feature(self, kind: int, column: int = 0) -> FloatArray:
+        units, same = self.design.units, int(self.slices.kind_of[kind])
+        assert isinstance(units, Units)
+        places = self.slices.column_of[units.starts[kind] : units.starts[kind + 1]]
+        return np.asarray(self.sums.feature(same, column)[places - self.slices.units.starts[same]])
+
+    @cached_property
+    def _decided(self) -> Decided:
+        """As of the equals; what is identifiable between the slices of a sum comes on top."""
+        found, summed = self.sums._decided, self.slices.summed
+        seen = np.flatnonzero(self.sums.directions > 0)
+        directions = found.directions.copy()
+        for copies in np.unique(summed[summed > 1]) if seen.size else ():
+            between = attacked(self.sums.design.take(summed == copies), seen).directions
+            directions += between * int(copies - 1)
+        own = self.slices.kind_of
+        alone = self.slices.own_slice >= 0
+        return Decided(
+            directions=np.where(alone, found.directions[own], directions[own]),
+            identifiable=found.identifiable[own],
+            undecided=found.undecided[own],
+        )
+
+    @cached_property
+    def _attacks(self) -> tuple[FloatArray, float]:
+        errors, worst = self.sums._attacks
+        errors = errors[self.slices.kind_of]
+        return (errors if self.given is None else np.where(self.given, 0.0, errors)), worst
+
+
 def assess(design: Design, *, upper: bool = True) -> UnitExposure:
     """Once. Exact numbers are known to the attacker: lower ends rely on no noise of theirs."""
     found = _with_exact(design, _assess(design, upper), upper)
     found = replace(found, lower=with_alike(design.units, design.noise, found.lower, found.upper))
     lower, high = with_small_worlds(design, with_pairs(design, found.lower, found.upper), found.upper)
-    return replace(found, lower=lower, drawn=high)
+    return replace(found, lower=lower, rounded=np.maximum(np.minimum(high, _rounded(design, found)), lower))
+
+
+def _rounded(design: Design, found: UnitExposure) -> FloatArray:
+    """Upper ends by the linear attack, rounded softly, of each yes or no that is one row."""
+    noise, units = design.noise, design.units
+    if not isinstance(design.prior.target, TwoPointPrior) or design.prior.categories > 1 or noise.share < 1:
+        return found.upper
+    law = noise.information * noise.variance  # 1 of Gaussian noise alone, 2 of Laplace noise
+    if np.any(np.abs(law - np.where(noise.laplace > 0, 2.0, 1.0)) > 1e-9):
+        return found.upper
+    most = logistic_upper(found.upper * (1 + found.error), gaussian=not noise.laplace.any())
+    single = units.single[:, None] if isinstance(units, Units) else isinstance(units, TableUnits)
+    return np.where(single, np.minimum(found.upper, most), found.upper)
 
 
 def _with_exact(design: Design, found: UnitExposure, upper: bool) -> UnitExposure:
@@ -208,8 +303,13 @@ def _with_exact(design: Design, found: UnitExposure, upper: bool) -> UnitExposur
 
 
 def _assess(design: Design, upper: bool) -> UnitExposure:
-    """The three passes, as if exact numbers had noise."""
-    return exposure_of(design, replace(unit_brackets(design), upper=upper))
+    """The three passes, as if exact numbers had noise. Equal slices are summed up before."""
+    slices = equal_slices(design)
+    if slices is None:
+        return exposure_of(design, replace(unit_brackets(design), upper=upper))
+    small = slices.design(design)
+    sums = exposure_of(small, replace(unit_brackets(small), upper=upper), alone=False)
+    return SlicedExposure.of(design, slices, sums)
 
 
 def exposure_of(design: Design, brackets: UnitBrackets, *, alone: bool = True) -> UnitExposure:

@@ -11,13 +11,13 @@ Trees' inequality for all features at once, of which the sharpest one is the lea
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from sightline.arrays import FloatArray, IndexArray
-from sightline.labeled.assessment import UnitExposure
+from sightline.labeled.assessment import SlicedExposure, UnitExposure
 from sightline.labeled.row_products import RowProducts
 from sightline.labeled.units import UnitBlock
 from sightline.numerics.residuals import gamma
@@ -28,26 +28,44 @@ class PersonRows:
     """The rows of one person of a kind: columns over the numbers that they are in, and how many of each."""
 
     exposure: UnitExposure
-    kind: int
+    least: float  # the lower end of the sharpest feature
     block: UnitBlock
     table: FloatArray  # columns × numbers that the person is in
     touched: IndexArray  # these numbers
+    published: IndexArray  # which published number each of them is; -1 for a sum of several
 
     @classmethod
     def of(cls, exposure: UnitExposure, kind: int) -> PersonRows:
         """Of a kind whose units are in memory, and hold numbers."""
+        if isinstance(exposure, SlicedExposure):
+            slices = exposure.slices
+            rows = cls.of(exposure.sums, int(slices.kind_of[kind]))
+            numbers = np.where(slices.summed > 1, -1, slices.seen_by(kind)[slices.rows])
+            return replace(rows, least=float(exposure.lower[kind, 0]), published=numbers[rows.touched])
         units = exposure.design.units.choose(np.array([kind]))
         (block,) = units.blocks()
         table = block.table(units.numbers)[:, : units.numbers].tocsc()
         table.eliminate_zeros()
         touched = np.flatnonzero(np.diff(table.indptr))
         table = np.asarray(table[:, touched].toarray())
-        return cls(exposure=exposure, kind=kind, block=block, table=table, touched=touched)
+        return cls(
+            exposure=exposure,
+            least=float(exposure.lower[kind, 0]),
+            block=block,
+            table=table,
+            touched=touched,
+            published=touched,
+        )
 
     @property
     def times(self) -> FloatArray:
         """Rows in each column."""
         return np.asarray(self.block.times[0], dtype=np.float64)
+
+    @property
+    def one_by_one(self) -> IndexArray:
+        """Columns in no sum of several numbers."""
+        return np.flatnonzero(~(self.table[:, self.published < 0] != 0).any(axis=1))
 
     def brackets(self, sums: Any, squares: Any) -> tuple[FloatArray, FloatArray]:
         """The lower and the upper end of features, one a column: Σ f and Σ f² over the rows of each column.
@@ -59,7 +77,7 @@ class PersonRows:
         prior, solver, lengths = exposure.design.prior, exposure.solver, squares.sum(axis=0)
         seen, off = self._forms(solver.linear, sums)
         upper = np.clip(1 - prior.scale * (seen - off) / lengths, 0.0, 1.0)
-        lower = np.full(lengths.size, float(exposure.lower[self.kind, 0]))
+        lower = np.full(lengths.size, self.least)
         if solver.weighted is not None and solver.hidden is not None and not solver.noise.exact.any():
             products, unit = solver.weighted
             even = products.matrix is solver.sums.matrix

@@ -268,7 +268,7 @@ def families(groups: IndexArray, kind_of: IndexArray) -> Iterator[tuple[IndexArr
     ...     np.array([5, 6, 7, 5, 7, 8]), np.array([0, 0, 0, 1, 1, 2]))]
     [([0, 1], [5, 6, 7]), ([2], [8])]
     """
-    first = np.flatnonzero(np.diff(kind_of, prepend=-1))
+    first = np.append(0, np.flatnonzero(kind_of[1:] != kind_of[:-1]) + 1)
     sizes, kinds = np.diff(first, append=kind_of.size), kind_of[first]
     label, of_column = _connected(groups, first)
     columns = np.flatnonzero(of_column < kinds.size)

@@ -117,7 +117,12 @@ class DenseSolver:
     @property
     def rank(self) -> int:
         """Directions that the answers see."""
-        return self.independent.rows.size
+        return self.kept.size
+
+    @property
+    def kept(self) -> IndexArray:
+        """Rows that are independent; the others follow from them."""
+        return self.independent.rows
 
     @property
     def leverage(self) -> RowForm:

@@ -160,7 +160,12 @@ class SparseSolver:
     @property
     def rank(self) -> int:
         """Directions that the answers see."""
-        return int(self._factor[0].kept.size)
+        return self.kept.size
+
+    @property
+    def kept(self) -> IndexArray:
+        """Rows that are independent; the others follow from them."""
+        return np.asarray(self._factor[0].kept, dtype=np.intp)
 
     @cached_property
     def leverage(self) -> PairForm:

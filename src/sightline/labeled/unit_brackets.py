@@ -140,7 +140,8 @@ class UnitBrackets:
         coin = CoinPrior(share=1 / k)
         if noise.laplace.any():  # of every row the two categories that lose most
             there = block.times > 0
-            loss = [np.where(there, block.times * own.sums(noise.loss, 1), 0.0) for own in each]
+            times = np.maximum(block.times, 1)
+            loss = [np.where(there, times * own.sums(noise.loss, 1), 0.0) for own in each]
             bound = np.exp(-np.sort(loss, axis=0)[-2:].sum(axis=(0, 2)))
         else:
             # Two categories of each row: their difference has the length √2. Numbers of one category each
@@ -241,7 +242,9 @@ def _at_least(
     if not noise.laplace.any():
         return gaussian
     there = block.times > 0
-    loss = prior.width * np.where(there, block.times * block.sums(noise.loss, 1), 0.0).sum(axis=1)
+    # The loss of Gaussian noise is infinite, also where a person has no row.
+    lost = np.where(there, np.maximum(block.times, 1) * block.sums(noise.loss, 1), 0.0)
+    loss = prior.width * lost.sum(axis=1)
     unsigned = (noise.about_columns(block) * block.times).sum(axis=1) if block.signed else most
     other = np.maximum(prior.lower_of_rows(most, unsigned=unsigned), np.exp(-loss))
     return np.where(((block.sums(noise.laplace, 0) == 0) | ~there).all(axis=1), gaussian, other)

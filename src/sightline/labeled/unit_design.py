@@ -31,6 +31,7 @@ class RowNoise:
     loss: FloatArray  # pure privacy loss per unit of the row; infinite without one
     exact: BoolArray  # published without noise: what stands for it here is very little
     share: float = 1.0  # at least the probability that no row tells more than this
+    summed: FloatArray | float = 1.0  # how many numbers a row is the sum of; a person's row is in one of them
     # Of Gaussian noise that rows share, and that is not singular: its covariance, to a relative error of its
     # forms; or a table W with W noise white, and then the covariance follows from it.
     given_covariance: FloatArray | None = None
@@ -145,7 +146,8 @@ class RowNoise:
     def about_columns(self, block: UnitColumns | PanelBlock) -> FloatArray:
         """The information about one row of a person in each column, rounded up."""
         if not self.shared:
-            return block.sums(self.information, 2) * (1 + gamma(4 * self.information.size))
+            each = self.information * self.summed
+            return block.sums(each, 2) * (1 + gamma(4 * self.information.size))
         forms, error = self.precision.read(block.by_column())
         found = (forms[:, 0, 0] + error).reshape(-1, block.times.shape[1])
         return np.broadcast_to(found, block.times.shape)
@@ -159,6 +161,7 @@ class RowNoise:
             laplace=self.laplace[rows],
             loss=self.loss[rows],
             exact=self.exact[rows],
+            summed=self.summed if isinstance(self.summed, float) else self.summed[rows],
         )
         if not self.shared:
             return own

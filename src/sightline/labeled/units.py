@@ -290,6 +290,11 @@ class Units:
         return np.asarray(self.group_rows[self.groups[self.starts[:-1] // self.each]])
 
     @cached_property
+    def single(self) -> BoolArray:
+        """Kinds of persons with one row."""
+        return np.asarray((np.diff(self.starts) == self.each) & (self.times[self.starts[:-1]] == 1))
+
+    @cached_property
     def group_rows(self) -> FloatArray:
         """By the numbers of :attr:`groups`, how many rows of all persons have these columns.
 
@@ -335,6 +340,12 @@ class Units:
         group = np.empty(len(lines), dtype=np.intp)
         group[order] = np.cumsum(new) - 1
         return group
+
+    def table(self) -> sparse.csr_array:
+        """Columns × numbers."""
+        entries = np.ones(self.rows.size) if self.weights is None else self.weights.ravel()
+        ends, shape = np.arange(len(self.rows) + 1) * self.rows.shape[1], (len(self.rows), self.numbers + 1)
+        return sparse.csr_array((entries, self.rows.ravel(), ends), shape=shape)[:, :-1]
 
     def blocks(self, most_columns: int | None = None) -> Iterator[UnitBlock]:
         """All kinds, or those with few columns: those with one row, then those with several, as many

@@ -31,7 +31,6 @@ from sightline.ledger.frozen import Found, FrozenRelease, freeze, renumbered
 from sightline.ledger.given import (
     AnyPath,
     ReleaseLike,
-    file_bytes,
     head_of,
     plan_of,
     release_of,
@@ -43,6 +42,7 @@ from sightline.ledger.rows import PastRelease
 from sightline.ledger.storage import files, read_groups, read_people, renamed, written_groups, written_people
 from sightline.progress import Progress, reporting
 from sightline.report.files import check_new, write_new
+from sightline.tables.small_files import file_bytes
 
 ONE_VALUE, BY_EPOCH = "one", "by-epoch"
 _TRIES = 10_000  # how often others may be faster
@@ -117,10 +117,10 @@ class Ledger:
         value of its own ("by-epoch").
         """
         require(values in (ONE_VALUE, BY_EPOCH), f"values {ONE_VALUE!r} or {BY_EPOCH!r}", got=repr(values))
-        given = head_of(file_bytes(Path(head), "a head"), Path(head).name)
+        given = head_of(file_bytes(Path(head), "a head", error=InvalidInput), Path(head).name)
         plan = plan_of(with_source(given, Path(head).absolute().parent))
         require(
-            not plan.privacy.periods,
+            plan.privacy.periods == 1,
             "a head without periods",
             got="another",
             fix="other months are other entries",

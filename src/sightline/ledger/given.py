@@ -14,25 +14,13 @@ from sightline.auditing.records import read_record
 from sightline.errors import InvalidInput, InvalidPlan, require
 from sightline.ledger.folder import HEAD
 from sightline.tables.engines.address import scheme_of
+from sightline.tables.small_files import file_bytes
 
 AnyPath: TypeAlias = "str | PathLike[str]"
 ReleaseLike: TypeAlias = "AnyPath | Mapping[str, Any] | Release"
 _HEAD_SECTIONS = ("data", "privacy", "attacker", "limits")
 _OF_RECORDS = ("record", "secret", "bounds", "categories", "kind")  # what a record may say of a table
 _ANY_RELEASE = {"name": "any", "sql": "SELECT COUNT(*) FROM data", "noise_stddev": 1.0}
-_MOST_BYTES = 4_000_000  # of a head or a release
-
-
-def file_bytes(path: Path, what: str) -> bytes:
-    """The bytes of a file, which is ``what``; not of one that is too large to be it."""
-    try:
-        with path.open("rb") as file:
-            text = file.read(_MOST_BYTES + 1)
-    except OSError as error:
-        reason = (error.strerror or "it cannot be read").lower()
-        raise InvalidInput(f"expected {what}, got {str(path)!r}: {reason}") from None
-    require(len(text) <= _MOST_BYTES, f"{what} of at most {_MOST_BYTES:,} bytes", got="more")
-    return text
 
 
 def _toml(text: bytes, name: str) -> dict[str, Any]:
@@ -97,7 +85,7 @@ def release_of(release: ReleaseLike, data: Mapping[str, Any]) -> Release:
                 error=InvalidPlan,
             )
         return record.release
-    content = _toml(file_bytes(path, "a release"), path.name)
+    content = _toml(file_bytes(path, "a release", error=InvalidInput), path.name)
     sections = content.get("release", [])
     require(
         set(content) == {"release"} and isinstance(sections, list) and len(sections) == 1,

@@ -85,11 +85,10 @@ class History:
         for section, (one, column) in enumerate(self.owners):
             own, numbers = rows.codes[section][first], one.numbers[column]
             size = np.bincount(own[own >= 0], counts[own >= 0], len(numbers.groups)).astype(np.intp)
-            most = rows.most_of_one(section, size.size) if several else np.minimum(size, 1)
             for aggregate in numbers.aggregates:
                 cells += [
-                    Cell(partition=len(parts), key=(group,), rows=number, largest_share=share)
-                    for group, number, share in zip(numbers.groups, size.tolist(), most.tolist(), strict=True)
+                    Cell(partition=len(parts), key=(group,), rows=number)
+                    for group, number in zip(numbers.groups, size.tolist(), strict=True)
                 ]
                 parts.append(partition_of(aggregate, numbers, query=section, name=one.section_name(column)))
                 codes.append(own)
@@ -264,7 +263,7 @@ def history(
         data["max_rows_per_record"] = most
     if epochs > 1:
         data["values"] = "independent"
-    attacker = {name: value for name, value in head.get("attacker", {}).items() if name != "may_know"}
+    attacker = dict(head.get("attacker", {}))
     if attacker.pop("knows", None):
         attacker["knows"] = [KNOWN]
     sections = [

@@ -103,14 +103,6 @@ class FrozenRows:
         first[signature[::-1]] = np.arange(signature.size)[::-1]
         return signature, first
 
-    def most_of_one(self, column: int, groups: int) -> IndexArray:
-        """The most rows that one person has in each group of a column."""
-        codes, most = self.codes[column], np.zeros(groups, dtype=np.intp)
-        inside = np.flatnonzero(codes >= 0)
-        pairs, number = np.unique(self.person[inside] * groups + codes[inside], return_counts=True)
-        np.maximum.at(most, pairs % groups, number)
-        return most
-
 
 def _placed(
     values: NDArray[Any], otherwise: float, place: IndexArray | slice, rows: NDArray[np.bool_]

@@ -20,7 +20,6 @@ from sightline.multiset.spectrum import Asymptotics as Asymptotics
 from sightline.multiset.spectrum import Regime as Regime
 from sightline.multiset.spectrum import Trend as Trend
 from sightline.multiset.planning import ReleasePlan as ReleasePlan
-from sightline.multiset.planning import budget_sweep as budget_sweep
 from sightline.multiset.planning import largest_epsilon as largest_epsilon
 
 # Hybrid transcripts

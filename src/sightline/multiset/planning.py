@@ -6,7 +6,6 @@ group of the sample.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, assert_never, get_args
 
@@ -105,35 +104,6 @@ def plan_releases(
         sample, family=family, accountant=accountant, releases=releases, progress=progress
     )
     return _plan(curves, _smallest_value_bound(curves, attacker_knows))
-
-
-def budget_sweep(
-    groups: ArrayLike,
-    *,
-    family: Family,
-    accountant: Accountant,
-    epsilons: Sequence[float],
-    releases: Counts = range(1, 41),
-    attacker_knows: Knowledge = "nothing",
-) -> tuple[ReleasePlan, ...]:
-    r"""The plan at several epsilons; the geometry is computed once.
-
-    The attacker's choice depends only on the *shape* of :math:`\kappa_L` over L. Under classical basic
-    composition, zCDP, RDP, Gaussian DP and Laplace composition :math:`\kappa_L` is a function of L times a
-    function of ε, so the choice is the same at every ε. Under the analytic calibration and advanced
-    composition it can change.
-
-    >>> from sightline import BasicComposition, Moments
-    >>> basic = BasicComposition(Budget(epsilon=1.0, delta=1e-5))
-    >>> plans = budget_sweep([0.53, 0.96], family=Moments(), accountant=basic, epsilons=[0.1, 1.0])
-    >>> [(plan.attackers_choice, round(float(plan.crb.min()), 3)) for plan in plans]
-    [(4, 82991.342), (4, 829.913)]
-    """
-    _require_knowledge(attacker_knows)
-    sample = np.atleast_2d(frozen_floats(groups, name="values"))
-    curves = release_curves(sample, family=family, accountant=accountant, releases=releases)
-    smallest = _smallest_value_bound(curves, attacker_knows)
-    return tuple(_plan(curves.under(at_epsilon(accountant, epsilon)), smallest) for epsilon in epsilons)
 
 
 def largest_epsilon(

@@ -38,19 +38,6 @@ def price(
     return noise_of_law(accountant.law, root_times(kappa, sensitivities))
 
 
-def price_rho(rho: float, sensitivities: FloatArray, *, releases: int) -> FloatArray:
-    r"""Gaussian standard deviations with which some releases are :math:`\rho`-zCDP together.
-
-    :math:`\sigma_\ell = \Delta_\ell \sqrt{L/2\rho}`, rounded up. Discrete Gaussian noise has the same cost
-    (Canonne, Kamath and Steinke 2020, Theorem 4).
-
-    >>> import numpy as np
-    >>> price_rho(0.5, np.array([1.0, 3.0]), releases=4).round(9).tolist()
-    [2.0, 6.0]
-    """
-    return root_times(math.nextafter(releases / (2 * rho), math.inf), sensitivities)
-
-
 def shared_unit_noise(accountant: Accountant, *, releases: int, own_releases: float | None = None) -> float:
     r"""The squared noise scale of an answer with sensitivity 1, by what the accountant counts.
 

@@ -33,13 +33,13 @@ from sightline.arrays import FloatArray, IndexArray, frozen_floats
 from sightline.errors import InvalidNoise, require
 from sightline.numerics.residuals import positive_inverse
 
-MECHANISMS = ("independent", "noisy-steps", "tree", "toeplitz-sqrt")
-DECODERS = ("online", "least-squares")
+# Of a tree, sums add up nodes, or are the best fit to all nodes.
+MECHANISMS = ("independent", "noisy-steps", "tree", "tree-least-squares", "toeplitz-sqrt")
 # The least squared singular value of columns of length 1: below it rounding hides whether there is any.
 _LOW_RANK = 1e-9
 
 
-def strategy_of(mechanism: str, steps: int, decoder: str = "online") -> FloatArray:
+def strategy_of(mechanism: str, steps: int) -> FloatArray:
     """The strategy of a mechanism by its name.
 
     >>> strategy_of("tree", 4).astype(int).tolist()
@@ -53,8 +53,8 @@ def strategy_of(mechanism: str, steps: int, decoder: str = "online") -> FloatArr
             return np.tri(steps)
         case "noisy-steps":
             return np.eye(steps)
-        case "tree":
-            ends, sizes = _nodes(steps, online=decoder == "online")
+        case "tree" | "tree-least-squares":
+            ends, sizes = _nodes(steps, online=mechanism == "tree")
             step = np.arange(steps)
             return ((step < ends[:, None]) & (step >= (ends - sizes)[:, None])).astype(np.float64)
         case "toeplitz-sqrt":
@@ -90,9 +90,9 @@ class Strategy:
     checked: bool = False  # whether it is known to span the steps
 
     @classmethod
-    def named(cls, mechanism: str, steps: int, decoder: str = "online") -> Strategy:
+    def named(cls, mechanism: str, steps: int) -> Strategy:
         """Of running sums, by the name of the mechanism."""
-        return cls(table=strategy_of(mechanism, steps, decoder), running=True, checked=True)
+        return cls(table=strategy_of(mechanism, steps), running=True, checked=True)
 
     def __post_init__(self) -> None:
         table = frozen_floats(self.table, name="strategy", ndim=2, error=InvalidNoise)

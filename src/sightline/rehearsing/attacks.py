@@ -115,7 +115,7 @@ def best_linear(found: LinearFindings, targets: Sequence[RowTarget]) -> AttackWe
 def _covariance_of_rows(found: LinearFindings) -> tuple[FloatArray, bool]:
     """That of the answers over prior and noise, factorised."""
     s, noise = found.linear.design.prior.scale, found.linear.design.noise.matrix
-    factor: tuple[FloatArray, bool] = cho_factor(np.asarray(s * found.exposure.solver.sums.dense + noise))
+    factor: tuple[FloatArray, bool] = cho_factor(np.asarray(s * found.exposure.products.dense + noise))
     return factor
 
 

@@ -35,6 +35,7 @@ from sightline.noise.published import PublishedLaw
 from sightline.noise.strategies import Strategy
 from sightline.tables.membership import Feature, Membership, Partition, RowValues, Statistic
 from sightline.tables.records import secrets_of, signature_totals
+from sightline.tables.small_files import csv_lines
 
 _MOST_NUMBERS = 1_000_000
 _LARGEST_FILE = 200_000_000  # bytes
@@ -142,7 +143,9 @@ def read_publication(path: Path, findings: Findings) -> Publication:
     keys = _most_keys(names)
     wanted = {_padded(name, keys): place for place, name in enumerate(names)}
     require(len(wanted) == len(names), "groups that their keys tell apart", got="two that read alike")
-    header, *lines = _lines(path)
+    found = csv_lines(path, f"{path.name}: lines of CSV", most=_LARGEST_FILE, error=InvalidInput)
+    require(len(found) > 0, f"{path.name}: a header line", got="an empty file")
+    header, *lines = found
     require(header == _header(keys), f"{path.name}: the header line {','.join(_header(keys))}", got="another")
     values = np.full(len(names), np.nan)
     for number, line in enumerate(lines, start=2):
@@ -209,24 +212,6 @@ def _header(keys: int) -> list[str]:
     return ["release", "label", "copy", *(f"key {k + 1}" for k in range(keys)), "value"]
 
 
-def _lines(path: Path) -> list[list[str]]:
-    """The fields of every line of a CSV file."""
-    try:
-        small = path.stat().st_size <= _LARGEST_FILE
-        require(small, f"{path.name}: a file of at most 200 MB", got="a larger one")
-        text = path.read_bytes().decode("utf-8-sig")
-        lines = list(csv.reader(io.StringIO(text, newline=""), strict=True))
-    except OSError as error:
-        reason = (error.strerror or "").lower()
-        raise InvalidInput(f"expected a file to read, got {str(path)!r}: {reason}") from None
-    except UnicodeDecodeError:
-        raise InvalidInput(f"{path.name}: expected text in UTF-8, got other bytes") from None
-    except csv.Error:
-        raise InvalidInput(f"{path.name}: expected lines of comma-separated fields, got others") from None
-    require(len(lines) > 0, f"{path.name}: a header line", got="an empty file")
-    return lines
-
-
 MOST_NAMED = 5  # records of a sum that are named
 # The keys and the secrets of some rows with one signature.
 Secrets = tuple[tuple[str, float | str], ...]
@@ -277,11 +262,9 @@ def secrets_by_column(session: Session, linear: Lowered, columns: IndexArray) ->
     """The keys and the secrets of the first unknown rows of some columns, sorted by key."""
     own = {int(column): linear.signatures_of(int(column)).tolist() for column in columns}
     wanted = sorted({one for signatures in own.values() for one in signatures})
-    found = secrets_of(
-        session.engine, session.queries, session.subject, signature_ids=wanted, most=MOST_NAMED
-    )
+    found = secrets_of(session.engine, session.queries, session.subject, signature_ids=wanted)
     return {
-        column: tuple(sorted(row for one in signatures for row in found[one]))
+        column: tuple(sorted(row for one in signatures for row in found[one][:MOST_NAMED]))
         for column, signatures in own.items()
     }
 

@@ -391,7 +391,6 @@ class _Attacked:
             self.session.queries,
             self.session.subject,
             signature_ids=sorted({one for own in signatures for one in own}),
-            most=_MOST_ALIKE,
         )
         values = [
             [float(value) for one in own for key, value in secrets[one] if key == people[0]]
@@ -459,7 +458,6 @@ class _Attacked:
             self.session.queries,
             self.session.subject,
             signature_ids=sorted(set(group.signatures.tolist())),
-            most=MOST_VALUES,
         )
         # Within a signature the group's values are in ascending order.
         ordered = {key: iter(sorted(own, key=lambda row: (row[1], row[0]))) for key, own in rows.items()}

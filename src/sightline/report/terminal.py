@@ -269,6 +269,10 @@ def _print_attack(attack: LinearAttack, unit: str, screen: Console) -> None:
 
 def _print_steps(title: str, recipe: Recipe, exposed: Exposed, screen: Console) -> None:
     what = "the value" if exposed.size == 1 else f"the sum of the {exposed.size} values"
+    if exposed.feature is not None:
+        what = {"row": "one row", "total": "the total of the rows"}.get(
+            exposed.feature, "a combination of the rows"
+        )
     steps = sorted(recipe.steps, key=lambda step: -abs(step.weight))
     few = len(steps) <= _MOST_STEPS
     numbers = len(steps) + recipe.more_steps

@@ -210,8 +210,6 @@ def _words(switch: Switch) -> str:
     match switch.kind:
         case SwitchKind.LEAVE_OUT:
             return f'without "{name}"'
-        case SwitchKind.KNOWS:
-            return f"the attacker also knows {name}"
         case SwitchKind.DOES_NOT_KNOW:
             return f"the attacker does not know {name}"
         case SwitchKind.PRIOR:

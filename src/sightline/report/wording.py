@@ -275,11 +275,12 @@ def budget_words(budget: BudgetReport) -> str:
     Empty if the plan has no budget.
     """
     at_delta = f"at delta = {parameter(budget.delta)}"
-    own = "epsilons of their own" if budget.epsilon is None else f"epsilon = {parameter(budget.epsilon)}"
+    if budget.epsilon is None:
+        return ""
+    own = f"epsilon = {parameter(budget.epsilon)}"
     if budget.total_epsilon is None:
-        return "" if budget.epsilon is None else f"{own} under {budget.accountant} {at_delta}"
-    each = " each" if budget.epsilon is not None else ""
-    parts = [f"{budget.periods:,} periods with {own}{each}" if budget.periods > 1 else f"a budget of {own}"]
+        return f"{own} under {budget.accountant} {at_delta}"
+    parts = [f"{budget.periods:,} periods with {own} each" if budget.periods > 1 else f"a budget of {own}"]
     if outside := budget.releases - budget.sharing:
         parts.append(f"{count(outside, 'release')} outside it")
     finite = math.isfinite(budget.total_epsilon)

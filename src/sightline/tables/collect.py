@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 from sightline.arrays import FloatArray
 from sightline.errors import InvalidPlan
 from sightline.progress import Progress, silent
-from sightline.tables.cells import RowGrouping, group_rows, largest_shares, signature_table
-from sightline.tables.encoding import Encoding, PackedCodes, encode
+from sightline.tables.encoding import Encoding, PackedCodes, RowGrouping, encode, group_rows, signature_table
 from sightline.tables.engines.protocol import DATA, Engine
 from sightline.tables.membership import Cell, Feature, Membership, Partition
 from sightline.tables.occurring import occurring
@@ -31,7 +30,7 @@ from sightline.tables.rows import (
 )
 from sightline.tables.sql.fragments import literal, quoted
 from sightline.tables.sql.grammar import refuse
-from sightline.tables.sql.reader import PartitionQuery, ReleaseQuery, read_condition
+from sightline.tables.sql.reader import ReleaseQuery, read_condition
 from sightline.tables.sql.scope import find_column
 from sightline.tables.subject import Schema, SecretKind, Subject
 
@@ -57,19 +56,12 @@ class CountedTable:
         value = clipped_secret(self.rows, self.subject)
         return f"CASE WHEN {self.known} THEN NULL ELSE {value} END" if self.known else value
 
-    def membership(
-        self,
-        groupings: Sequence[RowGrouping],
-        shares: Sequence[Sequence[int]],
-        **arrays: Any,
-    ) -> Membership:
+    def membership(self, groupings: Sequence[RowGrouping], **arrays: Any) -> Membership:
         """The membership of the cells of some groupings, with the arrays of some signatures."""
         cells = tuple(
-            Cell(partition=position, key=key, rows=int(number), largest_share=int(share))
+            Cell(partition=position, key=key, rows=int(number))
             for position, index in enumerate(self.encoding.layout_of)
-            for key, number, share in zip(
-                groupings[index].keys, groupings[index].rows, shares[index], strict=True
-            )
+            for key, number in zip(groupings[index].keys, groupings[index].rows, strict=True)
         )
         return Membership(
             partitions=self.partitions,
@@ -131,9 +123,9 @@ def count_table(
     check_lookups(engine, rows, row_counts)
 
     progress("numbering the published cells", 0.0)
-    partitions, partition_queries = expand(engine, rows, queries, subject.categories)
+    partitions = expand(engine, rows, queries, subject.categories)
     try:
-        encoding = encode(engine, partition_queries, rows=rows)
+        encoding = encode(engine, partitions, rows=rows)
     except InvalidPlan as error:
         raise with_release_name(engine, rows, queries, error) from None
     return CountedTable(
@@ -164,7 +156,6 @@ def membership_of(
     groupings = [group_rows(encoding.coded_keys, parts, words, counts) for parts in encoding.layouts]
     return counted.membership(
         groupings,
-        largest_shares(engine, encoding, groupings, counted.row_counts.contributions),
         signatures=signature_table(groupings, encoding.layout_of)
         if groupings
         else np.empty((1, 0), np.int16),
@@ -217,52 +208,37 @@ def known_condition(engine: Engine, subject: Subject) -> str:
 
 def expand(
     engine: Engine, rows: Rows, queries: Sequence[ReleaseQuery], categories: Sequence[str] | None
-) -> tuple[tuple[Partition, ...], tuple[PartitionQuery, ...]]:
-    """List the partitions and their queries in the same order, a histogram as one of each per category."""
+) -> tuple[Partition, ...]:
+    """The partitions of all releases, a histogram as one for each category."""
     if categories is None and any(
         _is_histogram(partition) for query in queries for partition in query.partitions
     ):
         categories = _categories(engine, rows)
     partitions: list[Partition] = []
-    partition_queries: list[PartitionQuery] = []
     for position, query in enumerate(queries):
-        expanded = [
-            (partition, name, parameter)
-            for partition in query.partitions
-            for name, parameter in (
-                [(f"{partition.label} = {category}", category) for category in categories or ()]
-                if _is_histogram(partition)
-                else [
-                    (
-                        partition.label if partition.above else f"{partition.label}, complement",
-                        partition.parameter,
-                    )
+        own: list[Partition] = []
+        for one in query.partitions:
+            if _is_histogram(one):
+                own += [
+                    replace(one, parameter=name, called=f"{one.label} = {name}") for name in categories or ()
                 ]
+            else:
+                own.append(replace(one, called=one.label + ("" if one.above else ", complement")))
+        several = len(own) > 1
+        partitions += [
+            replace(
+                one,
+                query=position,
+                name=f"{query.name}: {one.called}" if several else query.name,
+                label=one.called if several else "",
+                beside=query.public_counts,
             )
+            for one in own
         ]
-        for partition, name, parameter in expanded:
-            partition_queries.append(replace(partition, parameter=parameter))
-            partitions.append(
-                Partition(
-                    query=position,
-                    name=query.name if len(expanded) == 1 else f"{query.name}: {name}",
-                    statistic=partition.statistic,
-                    feature=partition.feature,
-                    parameter=parameter,
-                    above=partition.above,
-                    closed=partition.closed,
-                    weighted=partition.weight is not None,
-                    computed=partition.computed,
-                    label="" if len(expanded) == 1 else name,
-                    called=name,
-                    beside=query.public_counts,
-                    key_names=partition.key_names,
-                )
-            )
-    return tuple(partitions), tuple(partition_queries)
+    return tuple(partitions)
 
 
-def _is_histogram(partition: PartitionQuery) -> bool:
+def _is_histogram(partition: Partition) -> bool:
     return partition.feature is Feature.INDICATOR and partition.parameter is None
 
 

@@ -81,10 +81,14 @@ class Computed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Partition:
-    """Disjoint cells that are published together: one release."""
+    """Disjoint cells that are published together: one SELECT × grouping set × aggregate of a release.
 
-    query: int  # which of the plan's releases
-    name: str  # for people: the release's name, and the label if it has several partitions
+    As a release is read, a histogram of a text is one without a parameter; of a table, it has one for each
+    category.
+    """
+
+    query: int = 0  # which of the plan's releases
+    name: str = ""  # for people: the release's name, and the label if it has several partitions
     statistic: Statistic
     feature: Feature
     parameter: Parameter = None  # the power, the threshold, the band or the categories
@@ -96,6 +100,13 @@ class Partition:
     weighted: bool = False  # whether a row's feature is multiplied by a public weight
     key_names: tuple[str, ...] = ()  # of the columns of GROUP BY, for people
     computed: Computed | None = None  # none if the aggregate is published as it is
+    # How it is asked of an engine, in SQL over public columns:
+    condition: str | None = None  # on the rows that it aggregates; None for all rows
+    keys: tuple[str, ...] = ()  # of GROUP BY
+    weight: str | None = None  # of a row; None for 1
+    select: int = 0  # its position among the release's SELECTs, which UNION ALL joins
+    grouping_set: int = 0  # among the SELECT's grouping sets
+    aggregate: int = 0  # among the SELECT's aggregates
 
     @property
     def categories(self) -> tuple[str, ...]:
@@ -110,7 +121,6 @@ class Cell:
     partition: int
     key: tuple[str, ...]  # the group's public values, for people; empty without GROUP BY
     rows: int  # how many rows of the table it aggregates
-    largest_share: int  # the most rows that one record has in it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -203,9 +213,7 @@ class Occurring:
     whole: bool = False  # whether every value is a whole number
     few: int | None = None  # how many values, or clusters of them, nearly all rows take, if that is few
     unused: tuple[str, ...] = ()  # declared categories that no row has
-    repeating: str | None = (
-        None  # a column that looks like a key and repeats, where the record key never does
-    )
+    repeating: str | None = None  # a column like a key that repeats, where the record key never does
 
     def kept(self, moved: float, width: float, rows: int = 1) -> float:
         r"""At least what remains to an attacker who knows this distribution and all other records.
@@ -285,9 +293,7 @@ class Membership:
     unaudited: tuple[UnauditedRows, ...] = ()  # of each of the plan's releases, once its SQL was checked
     derived: tuple[str, ...] = ()  # columns that look like the secret, with the figure; owner-only
     alike_in_few_rows: tuple[str, ...] = ()  # that may do so by chance; owner-only
-    taken_as_public: tuple[
-        str, ...
-    ] = ()  # columns that releases take as public and the plan does not declare
+    taken_as_public: tuple[str, ...] = ()  # columns that releases use so and the plan does not declare
     persons: PersonTable | None = None  # none if every person has one row
     distinct: bool = True  # whether no two signatures have the same cells, as they are from an engine
     weights: FloatArray | None = None  # (K, partitions) of each row with that signature; none if all are 1

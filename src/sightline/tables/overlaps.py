@@ -22,7 +22,7 @@ from scipy import sparse
 
 from sightline.arrays import FloatArray, IndexArray
 from sightline.progress import Progress
-from sightline.tables.cell_numbers import SignatureCells
+from sightline.tables.encoding import SignatureCells
 from sightline.tables.engines.protocol import Engine
 from sightline.tables.membership import Membership
 from sightline.tables.records import ranked_rows

@@ -1,4 +1,4 @@
-"""The numbers that are really published: without those withheld.
+"""The numbers that are really published: without those withheld, and with those of steps that nobody is in.
 
 Rows keep their signatures' places, so that an engine still finds them. Two signatures may then have the same
 cells: ``Membership.distinct`` says so.
@@ -6,24 +6,13 @@ cells: ``Membership.distinct`` says so.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, replace
 
 import numpy as np
-from sqlglot import exp
 
 from sightline.arrays import IndexArray
-from sightline.tables.collect import expand
-from sightline.tables.encoding import key_text
-from sightline.tables.engines.protocol import DATA, Engine
 from sightline.tables.membership import Cell, Membership
-from sightline.tables.rows import Rows, audited_rows
-from sightline.tables.sql.fragments import embedded
-from sightline.tables.sql.grammar import parse_condition, parse_query, refuse, shown
-from sightline.tables.sql.grouping import has_aggregate
-from sightline.tables.sql.reader import PartitionQuery, ReleaseQuery
-from sightline.tables.sql.scope import find_column
-from sightline.tables.subject import Subject
 
 
 def published(membership: Membership, *, withheld: Collection[int] = ()) -> Membership:
@@ -87,125 +76,47 @@ def _signatures(
     return found.T
 
 
-_AGGREGATES = (exp.Count, exp.Sum, exp.Min, exp.Max, exp.Avg)
-_ALLOWED = (
-    *_AGGREGATES,
-    *(exp.Distinct, exp.Star, exp.Column, exp.Identifier, exp.Literal, exp.Paren, exp.Neg),
-    *(exp.And, exp.Or, exp.Not, exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.Between),
-)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Steps:
+    """The steps of one column of GROUP BY."""
+
+    column: int  # its place in the key
+    count: int
+    place: Callable[[str], int]  # of a value of the column; it refuses those that are no step
+    text: Callable[[int], str]  # of a step, as a value of the column
 
 
-def suppressed_cells(
-    engine: Engine,
-    queries: Sequence[ReleaseQuery],
-    subject: Subject,
-    membership: Membership,
-    *,
-    release: int,
-    condition: str,
-) -> list[int]:
-    """The positions of one release's cells whose groups meet a condition."""
-    test = read_suppression(engine, queries[release], subject, condition)
-    rows = audited_rows(queries, subject, engine.columns())
-    _, partitions = expand(engine, rows, queries, subject.categories)
-    found: list[int] = []
-    groups: dict[tuple[str | None, tuple[str, ...]], dict[tuple[str, ...], bool]] = {}
-    for p, (partition, query) in enumerate(zip(membership.partitions, partitions, strict=True)):
-        if partition.query != release:
+def with_steps(membership: Membership, steps: Mapping[int, Steps]) -> Membership:
+    """The membership with a cell for every step of some partitions, for every value of the other columns.
+
+    The cells of one value of the others lie together, in the order of the steps.
+    """
+    if not steps:
+        return membership
+    cells: list[Cell] = []
+    largest = int(np.iinfo(membership.signatures.dtype).max)
+    wide = any(len(membership.cells) * own.count > largest for own in steps.values())
+    signatures = membership.signatures.astype(np.int32 if wide else membership.signatures.dtype)
+    for p in range(len(membership.partitions)):
+        present = membership.cells[membership.starts[p] : membership.starts[p + 1]]
+        if p not in steps:
+            cells += present
             continue
-        mark = (query.condition, query.keys)
-        if mark not in groups:
-            groups[mark] = _groups(engine, rows, query, test)
-        for place in range(membership.starts[p], membership.starts[p + 1]):
-            key = membership.cells[place].key
-            if key not in groups[mark]:
-                refuse("groups that their keys tell apart", got=", ".join(key), fix="use withhold")
-            if groups[mark][key]:
-                found.append(place)
-    return found
-
-
-def _groups(engine: Engine, rows: Rows, query: PartitionQuery, test: str) -> dict[tuple[str, ...], bool]:
-    """For every group of a partition, by its key for people, whether it meets the test."""
-    names = [f"k{number}" for number in range(len(query.keys))]
-    listed = [f"{key} AS {name}" for key, name in zip(query.keys, names, strict=True)]
-    where = f" WHERE {query.condition}" if query.condition else ""
-    by = f" GROUP BY {', '.join(query.keys)}" if query.keys else ""
-    answer = engine.fetch(
-        f"SELECT {', '.join([*listed, f'CASE WHEN {test} THEN 1 ELSE 0 END AS met'])} "
-        f"FROM {rows.every_row(query.condition, *query.keys)}{where}{by}"
-    )
-    met = [bool(value) for value in answer["met"].tolist()]
-    columns = [["NULL" if v is None else key_text(v) for v in answer[name].tolist()] for name in names]
-    keys = list(zip(*columns, strict=True)) if columns else [()] * len(met)
-    if len(set(keys)) < len(keys):
-        refuse(
-            "suppress for groups that their keys tell apart",
-            got="two groups that read alike",
-            fix="use withhold, or name the groups apart",
-        )
-    return dict(zip(keys, met, strict=True))
-
-
-def read_suppression(engine: Engine, query: ReleaseQuery, subject: Subject, condition: str) -> str:
-    """The condition as SQL for our own queries; refused if it depends on the secret."""
-    dialect = engine.dialect
-    _check_release(query, dialect, subject)
-    test = exp.Paren(this=parse_condition(condition, dialect))
-    for node in test.walk():
-        if not isinstance(node, _ALLOWED):
-            refuse(
-                "suppress with COUNT(*) and other aggregates of public columns, compared with constants",
-                got=shown(node),
-                fix="for example COUNT(*) < 10",
-            )
-    if test.find(*_AGGREGATES) is None:
-        refuse("suppress with an aggregate", got=shown(test), fix="for example COUNT(*) < 10")
-    for column in list(test.find_all(exp.Column)):
-        name = find_column(engine.columns(), column.name).name
-        secret = subject.is_secret(name)
-        if secret or column.table.casefold() not in ("", DATA):
-            refuse(
-                "suppress on public columns of data",
-                got=f"{shown(column)} in {shown(test.this)}",
-                fix="which groups are missing would tell something of the secret"
-                if secret
-                else "name a column of data",
-            )
-        table = exp.to_identifier(DATA, quoted=True)
-        column.replace(exp.column(exp.to_identifier(name, quoted=True), table=table))
-    return embedded(test.this, dialect)
-
-
-def _check_release(query: ReleaseQuery, dialect: str, subject: Subject) -> None:
-    """Refuse releases in which COUNT(*) depends on the secret, or is not the count of one set of rows."""
-    select = parse_query(query.sql, dialect)
-    source = select.args.get("from_")
-    plain = isinstance(select, exp.Select) and source is not None and isinstance(source.this, exp.Table)
-    others = ("with_", "having", "limit", "offset", "fetch", "distinct", "qualify")
-    if not plain or any(select.args.get(part) for part in others):
-        refuse(
-            "suppress for one plain SELECT over data",
-            got="WITH, a subquery, UNION ALL, HAVING or LIMIT",
-            fix="write the opposite as HAVING",
-        )
-    for clause in ("where", "group"):
-        part = select.args.get(clause)
-        if part is not None and any(map(subject.is_secret, _columns(part))):
-            refuse(
-                f"suppress for a release without the secret in {clause.upper()}",
-                got=shown(part),
-                fix="how many rows a group has would depend on the secret",
-            )
-    for item in select.expressions:
-        secret = [subject.is_secret(name) for name in _columns(item)]
-        if has_aggregate(item) and any(secret) and not all(secret):
-            refuse(
-                "suppress for aggregates of the secret alone, over all rows of a group",
-                got=shown(item),
-                fix="write its condition in WHERE, or list the groups under withhold",
-            )
-
-
-def _columns(node: exp.Expr) -> set[str]:
-    return {column.name.casefold() for column in node.find_all(exp.Column)}
+        own = steps[p]
+        block: dict[tuple[str, ...], int] = {}
+        number = np.full(
+            len(present) + 1, -1, dtype=signatures.dtype
+        )  # the last entry is for rows in no cell
+        filled: dict[int, Cell] = {}
+        for place, cell in enumerate(present):
+            others = cell.key[: own.column] + cell.key[own.column + 1 :]
+            position = block.setdefault(others, len(block)) * own.count + own.place(cell.key[own.column])
+            number[place] = position
+            filled[position] = cell
+        signatures[:, p] = number[membership.signatures[:, p]]
+        for others, first in block.items():
+            for step in range(own.count):
+                key = (*others[: own.column], own.text(step), *others[own.column :])
+                empty = Cell(partition=p, key=key, rows=0)
+                cells.append(filled.get(first * own.count + step, empty))
+    return replace(membership, cells=tuple(cells), signatures=signatures, made={})

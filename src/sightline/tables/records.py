@@ -5,19 +5,21 @@ A signature's position in a ``Membership`` is its rank among all signatures, so 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sightline.arrays import FloatArray, IndexArray
-from sightline.tables.collect import SUM_OF_V, expand, known_condition
-from sightline.tables.encoding import encode, key_text
+from sightline.tables.collect import SUM_OF_V, CountedTable, expand, known_condition
+from sightline.tables.encoding import CellNumbers, SignatureCells, encode, key_text
 from sightline.tables.engines.protocol import DATA, ColumnKind, Engine
-from sightline.tables.membership import Band, Feature, Partition, PersonRows, RowValues
+from sightline.tables.membership import Feature, Partition, PersonRows, RowsBehind, RowValues
 from sightline.tables.rows import audited_rows, clipped_secret
-from sightline.tables.sql.fragments import literal, quoted
+from sightline.tables.sql.data_query import ROWS_BEHIND
+from sightline.tables.sql.fragments import answers_yes, literal, quoted
 from sightline.tables.sql.grammar import refuse
 from sightline.tables.sql.reader import ReleaseQuery
 from sightline.tables.sql.scope import find_column
@@ -36,15 +38,9 @@ def row_values(engine: Engine, queries: Sequence[ReleaseQuery], subject: Subject
             fix="its histogram is linear: no values are needed",
         )
     rows = audited_rows(queries, subject, engine.columns())
-    value = (
-        rows.secret if subject.kind is SecretKind.NUMBER else f"CASE WHEN {rows.secret} THEN 1.0 ELSE 0.0 END"
-    )
-    ranked = ranked_rows(engine, queries, subject, f"CAST({value} AS DOUBLE)")
+    ranked = ranked_rows(engine, queries, subject, f"CAST({clipped_secret(rows, subject)} AS DOUBLE)")
     answer = engine.fetch(f"SELECT s, v FROM ({ranked}) AS ranked ORDER BY s, v")
-    values = answer["v"].astype(np.float64)
-    if subject.bounds is not None:
-        values = np.clip(values, *subject.bounds)
-    return RowValues(signature=answer["s"].astype(np.int64), secret=values)
+    return RowValues(signature=answer["s"].astype(np.int64), secret=answer["v"].astype(np.float64))
 
 
 def signature_totals(
@@ -65,7 +61,8 @@ def signature_totals(
     if question is not None and question.feature is Feature.POWER:
         value = f"POWER({value}, {question.parameter!r})"
     elif question is not None:
-        value = f"CASE WHEN {_answers_yes(rows.secret, question)} THEN 1.0 ELSE 0.0 END"
+        yes = answers_yes(rows.secret, question.parameter, closed=question.closed)
+        value = f"CASE WHEN {yes} THEN 1.0 ELSE 0.0 END"
     coded, names = coded_rows(engine, queries, subject, f"CASE WHEN {known} THEN NULL ELSE {value} END")
     # In the order of the signatures, as the membership has them: no row needs its rank.
     by, order = ", ".join(names), f" ORDER BY {', '.join(names)}" if names else ""
@@ -86,38 +83,72 @@ def signature_totals(
     return totals
 
 
-def _answers_yes(secret: str, question: Partition) -> str:
-    """The condition that a secret answers a yes-or-no question with yes, as SQL."""
-    if isinstance(question.parameter, tuple):
-        return f"({secret}) IN ({', '.join(map(literal, question.parameter))})"
-    if isinstance(question.parameter, Band):
-        band = question.parameter
-        above, below = ">=" if band.low_closed else ">", "<=" if band.high_closed else "<"
-        return f"({secret}) {above} {band.low!r} AND ({secret}) {below} {band.high!r}"
-    return f"({secret}) {'>=' if question.closed else '>'} {question.parameter!r}"
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class RowRecords:
+    """Audited rows: whose they are, their signature, their secret and whether the attacker knows them."""
+
+    keys: list[str]  # of the row's record
+    person: IndexArray  # a number for each record, ascending
+    signature: IndexArray
+    secret: NDArray[np.generic]  # numbers clipped to the bounds, 1 for a yes; or categories
+    known: NDArray[np.bool_]
+
+    @property
+    def entries(self) -> dict[str, PersonRows]:
+        """Of every record, by its key, how many known and unknown rows it has with each signature."""
+        rows = zip(self.person.tolist(), self.signature.tolist(), self.known.tolist(), strict=True)
+        keys = dict(zip(self.person.tolist(), self.keys, strict=True))
+        found: dict[str, list[tuple[int, bool, int]]] = {}
+        for (person, signature, known), number in sorted(Counter(rows).items()):
+            found.setdefault(keys[person], []).append((signature, known, number))
+        return {key: tuple(own) for key, own in found.items()}
+
+
+def row_records(
+    engine: Engine, queries: Sequence[ReleaseQuery], subject: Subject, *, of: str = ""
+) -> RowRecords:
+    """Owner-only: fetch rows in the order of the records' keys, signatures and secrets.
+
+    ``of`` is a condition on the record's key ``r`` and the signature ``s``, as SQL; empty for all rows.
+    """
+    rows = audited_rows(queries, subject, engine.columns())
+    value = f"{clipped_secret(rows, subject)} AS x, {known_rows(engine, subject)}"
+    ranked = ranked_rows(engine, queries, subject, value, also="x, ")
+    where = f" WHERE {of}" if of else ""
+    answer = engine.fetch(f"SELECT r, s, x, v FROM ({ranked}) AS ranked{where} ORDER BY r, s, x")
+    key, number = answer["r"], subject.kind is not SecretKind.CATEGORY
+    return RowRecords(
+        keys=list(map(str if key.dtype.kind in "iu" else key_text, key.tolist())),
+        person=np.cumsum(np.append(False, key[1:] != key[:-1])[: key.size]),
+        signature=np.asarray(answer["s"], dtype=np.intp),
+        secret=np.asarray(answer["x"], dtype=np.float64) if number else np.asarray(answer["x"]),
+        known=np.asarray(answer["v"]) > 0,
+    )
+
+
+def secrets_of(
+    engine: Engine, queries: Sequence[ReleaseQuery], subject: Subject, *, signature_ids: Sequence[int]
+) -> dict[int, tuple[tuple[str, float | str], ...]]:
+    """The key and the secret of the rows with each of the given signatures that the attacker does not know.
+
+    They are in the order of the keys. A number is clipped to its bounds, a yes is 1 and a no is 0.
+    """
+    wanted = ", ".join(map(str, signature_ids))
+    found: dict[int, list[tuple[str, float | str]]] = {signature: [] for signature in signature_ids}
+    if signature_ids:
+        rows = row_records(engine, queries, subject, of=f"s IN ({wanted})")
+        secrets = rows.secret.tolist()
+        for place in np.flatnonzero(~rows.known).tolist():
+            found[int(rows.signature[place])].append((rows.keys[place], secrets[place]))
+    return {signature: tuple(own) for signature, own in found.items()}
 
 
 def members_of(
     engine: Engine, queries: Sequence[ReleaseQuery], subject: Subject, *, signature_ids: Sequence[int]
 ) -> dict[int, tuple[str, ...]]:
-    """List the keys of the records that have a row with each of the given signatures, sorted.
-
-    Rows that the attacker knows are left out.
-    """
-    if not signature_ids:
-        return {}
-    rows = audited_rows(queries, subject, engine.columns())
-    wanted = ", ".join(str(int(signature)) for signature in signature_ids)
-    known = known_condition(engine, subject)
-    value = f"CASE WHEN {known} THEN NULL ELSE {rows.record} END" if known else rows.record
-    ranked = ranked_rows(engine, queries, subject, value)
-    answer = engine.fetch(
-        f"SELECT DISTINCT s, v FROM ({ranked}) AS ranked WHERE s IN ({wanted}) AND v IS NOT NULL"
-    )
-    members: dict[int, list[str]] = {int(signature): [] for signature in signature_ids}
-    for signature, key in zip(answer["s"].tolist(), answer["v"].tolist(), strict=True):
-        members[int(signature)].append(key_text(key))
-    return {signature: tuple(sorted(keys)) for signature, keys in members.items()}
+    """The keys of the records with a row of each of the given signatures that the attacker does not know."""
+    rows = secrets_of(engine, queries, subject, signature_ids=signature_ids)
+    return {signature: tuple(sorted({key for key, _ in own})) for signature, own in rows.items()}
 
 
 def members_by_words(
@@ -130,90 +161,54 @@ def members_by_words(
     """The same for signatures that are given by their packed words, without a rank for every row."""
     if not words:
         return {}
-    rows = audited_rows(queries, subject, engine.columns())
-    _, partition_queries = expand(engine, rows, queries, subject.categories)
-    encoding = encode(engine, partition_queries, rows=rows)
-    names = [f"w{position}" for position in range(len(encoding.words))]
-    listed = ", ".join(f"{text} AS {name}" for text, name in zip(encoding.words, names, strict=True))
-    known = known_condition(engine, subject)
-    value = f"CASE WHEN {known} THEN NULL ELSE {rows.record} END" if known else rows.record
-    coded = f"SELECT {listed}, {value} AS v FROM {encoding.coded_source()}"
+    coded, names = coded_rows(engine, queries, subject, known_rows(engine, subject))
     wanted = " OR ".join(
         "(" + " AND ".join(f"{name} = {int(word)}" for name, word in zip(names, own, strict=True)) + ")"
         for own in words.values()
     )
     by = ", ".join(names)
-    answer = engine.fetch(
-        f"SELECT DISTINCT {by}, v FROM ({coded}) AS coded WHERE v IS NOT NULL AND ({wanted})"
-    )
+    answer = engine.fetch(f"SELECT DISTINCT {by}, r FROM ({coded}) AS coded WHERE v = 0 AND ({wanted})")
     found: dict[tuple[int, ...], list[str]] = {}
-    for *own, key in zip(*(answer[name].tolist() for name in (*names, "v")), strict=True):
+    for *own, key in zip(*(answer[name].tolist() for name in (*names, "r")), strict=True):
         found.setdefault(tuple(own), []).append(key_text(key))
     return {signature: tuple(sorted(found.get(own, ()))) for signature, own in words.items()}
 
 
-def secrets_of(
-    engine: Engine,
-    queries: Sequence[ReleaseQuery],
-    subject: Subject,
-    *,
-    signature_ids: Sequence[int],
-    most: int,
-) -> dict[int, tuple[tuple[str, float | str], ...]]:
-    """Fetch the key and the secret of the first ``most`` rows with each of the given signatures, by key.
-
-    A number is clipped to its bounds, a yes is 1 and a no is 0. Rows that the attacker knows are left out.
-    """
-    if not signature_ids:
-        return {}
-    rows = audited_rows(queries, subject, engine.columns())
-    value = rows.secret
-    if subject.kind is SecretKind.BOOLEAN:
-        value = f"CASE WHEN {value} THEN 1.0 ELSE 0.0 END"
-    if subject.kind is not SecretKind.CATEGORY:
-        value = f"CAST({value} AS DOUBLE)"
-    known = known_condition(engine, subject) or "FALSE"
-    wanted = ", ".join(str(int(signature)) for signature in signature_ids)
-    ranked = ranked_rows(engine, queries, subject, f"CASE WHEN {known} THEN NULL ELSE {value} END")
-    chosen = f"SELECT s, r, v FROM ({ranked}) AS ranked WHERE s IN ({wanted}) AND v IS NOT NULL"
-    place = "ROW_NUMBER() OVER (PARTITION BY s ORDER BY r, v)"
-    placed = f"SELECT s, r, v, {place} AS place FROM ({chosen}) AS chosen"
-    answer = engine.fetch(f"SELECT s, r, v FROM ({placed}) AS placed WHERE place <= {int(most)}")
-    found: dict[int, list[tuple[str, float | str]]] = {int(signature): [] for signature in signature_ids}
-    for signature, key, secret in zip(*(answer[name].tolist() for name in "srv"), strict=True):
-        if subject.bounds is not None:
-            secret = min(max(float(secret), subject.bounds[0]), subject.bounds[1])
-        own = secret if subject.kind is SecretKind.CATEGORY else float(secret)
-        found[int(signature)].append((key_text(key), own))
-    return {signature: tuple(sorted(rows)) for signature, rows in found.items()}
-
-
-def signature_of(
+def person_of(
     engine: Engine, queries: Sequence[ReleaseQuery], subject: Subject, *, record_key: str
-) -> tuple[int, ...]:
-    """List the signatures of one record's rows, in order; empty if it has no row with a secret.
+) -> PersonRows:
+    """Owner-only: the entries of one person; empty if they have no row with a secret."""
+    rows = row_records(engine, queries, subject, of=_is_record(engine, subject, record_key))
+    return next(iter(rows.entries.values()), ())
 
-    Rows that the attacker knows are left out.
-    """
-    is_record = is_record_condition(engine, subject, record_key)
-    known = known_condition(engine, subject) or "FALSE"
-    value = f"CASE WHEN {known} THEN 0 WHEN {is_record} THEN 1 ELSE 0 END"
-    ranked = ranked_rows(engine, queries, subject, value)
-    answer = engine.fetch(f"SELECT DISTINCT s FROM ({ranked}) AS ranked WHERE v = 1 ORDER BY s")
-    return tuple(int(signature) for signature in answer["s"])
+
+def keys_of_kinds(
+    engine: Engine, queries: Sequence[ReleaseQuery], subject: Subject, kinds: Mapping[int, PersonRows]
+) -> dict[int, tuple[str, ...]]:
+    """Owner-only: the keys of the persons of some kinds, sorted."""
+    if not kinds:
+        return {}
+    wanted = ", ".join(str(one) for one in sorted({entries[0][0] for entries in kinds.values()}))
+    ranked = ranked_rows(engine, queries, subject, "0")
+    some = f"r IN (SELECT r FROM ({ranked}) AS chosen WHERE s IN ({wanted}))"
+    found = row_records(engine, queries, subject, of=some).entries
+    return {
+        kind: tuple(sorted(key for key, own in found.items() if own == entries))
+        for kind, entries in kinds.items()
+    }
 
 
 def has_rows(engine: Engine, subject: Subject, *, record_key: str) -> bool:
     """Whether a record has a row, with or without a secret."""
-    is_record = is_record_condition(engine, subject, record_key)
+    column = find_column(engine.columns(), subject.record)
+    is_record = _is_record(engine, subject, record_key, quoted(column.name))
     answer = engine.fetch(f"SELECT COUNT(*) AS n FROM {quoted(DATA)} WHERE {is_record}")
     return bool(answer["n"][0])
 
 
-def is_record_condition(engine: Engine, subject: Subject, record_key: str) -> str:
-    """The condition that a row belongs to the record, as SQL."""
+def _is_record(engine: Engine, subject: Subject, record_key: str, key: str = "r") -> str:
+    """The condition that a row whose record's key is called ``key`` belongs to the record, as SQL."""
     column = find_column(engine.columns(), subject.record)
-    key = f"{quoted(DATA)}.{quoted(column.name)}"
     if column.kind is ColumnKind.NUMBER:
         try:
             number = float(record_key)
@@ -231,11 +226,16 @@ def is_record_condition(engine: Engine, subject: Subject, record_key: str) -> st
     return f"CAST({key} AS VARCHAR) = {literal(record_key)}"
 
 
-def ranked_rows(engine: Engine, queries: Sequence[ReleaseQuery], subject: Subject, value: str) -> str:
-    """A query for the signature ``s`` and the value ``v`` of every row."""
+def ranked_rows(
+    engine: Engine, queries: Sequence[ReleaseQuery], subject: Subject, value: str, *, also: str = ""
+) -> str:
+    """A query for the record ``r``, the signature ``s`` and the value ``v`` of every row.
+
+    ``also`` names columns that ``value`` makes besides, each with a comma.
+    """
     coded, names = coded_rows(engine, queries, subject, value)
     rank = f"DENSE_RANK() OVER (ORDER BY {', '.join(names)}) - 1" if names else "0"
-    return f"SELECT r, {rank} AS s, v FROM ({coded}) AS coded"
+    return f"SELECT r, {rank} AS s, {also}v FROM ({coded}) AS coded"
 
 
 def coded_rows(
@@ -243,53 +243,11 @@ def coded_rows(
 ) -> tuple[str, list[str]]:
     """A query for the words of every row's signature, its record ``r`` and its ``v``; the words' names."""
     rows = audited_rows(queries, subject, engine.columns())
-    _, partition_queries = expand(engine, rows, queries, subject.categories)
-    encoding = encode(engine, partition_queries, rows=rows)
+    encoding = encode(engine, expand(engine, rows, queries, subject.categories), rows=rows)
     names = [f"w{position}" for position in range(len(encoding.words))]
     listed = "".join(f"{text} AS {name}, " for text, name in zip(encoding.words, names, strict=True))
     coded = f"SELECT {listed}{rows.record} AS r, {value} AS v FROM {encoding.coded_source()}"
     return coded, names
-
-
-def keys_of_kinds(
-    engine: Engine, queries: Sequence[ReleaseQuery], subject: Subject, kinds: Mapping[int, PersonRows]
-) -> dict[int, tuple[str, ...]]:
-    """Owner-only: the keys of the persons of some kinds, sorted."""
-    if not kinds:
-        return {}
-    wanted = ", ".join(str(one) for one in sorted({entries[0][0] for entries in kinds.values()}))
-    ranked = ranked_rows(engine, queries, subject, known_rows(engine, subject))
-    some = f"SELECT r FROM ({ranked}) AS chosen WHERE s IN ({wanted})"
-    found = _persons(engine, f"SELECT r, s, v FROM ({ranked}) AS ranked WHERE r IN ({some})")
-    return {
-        kind: tuple(sorted(key_text(key) for key, own in found.items() if own == entries))
-        for kind, entries in kinds.items()
-    }
-
-
-def person_of(
-    engine: Engine, queries: Sequence[ReleaseQuery], subject: Subject, *, record_key: str
-) -> PersonRows | None:
-    """Owner-only: the entries of one person; ``None`` if they have no row with a secret."""
-    asked = is_record_condition(engine, subject, record_key)
-    value = f"CASE WHEN {asked} THEN {known_rows(engine, subject)} ELSE -1 END"
-    ranked = ranked_rows(engine, queries, subject, value)
-    found = _persons(engine, f"SELECT r, s, v FROM ({ranked}) AS ranked WHERE v >= 0")
-    return next(iter(found.values()), None)
-
-
-def _persons(engine: Engine, rows: str) -> dict[object, PersonRows]:
-    """The entries of every person in a query for (record key, signature, known)."""
-    answer = engine.fetch(
-        f"SELECT r, s, v AS k, COUNT(*) AS n FROM ({rows}) AS chosen GROUP BY r, s, v ORDER BY s, k"
-    )
-    found: dict[object, list[tuple[int, bool, int]]] = {}
-    listed: Iterable[tuple[object, int, int, int]] = zip(
-        *(answer[name].tolist() for name in ("r", "s", "k", "n")), strict=True
-    )
-    for key, signature, known, number in listed:
-        found.setdefault(key, []).append((int(signature), bool(known), int(number)))
-    return {key: tuple(entries) for key, entries in found.items()}
 
 
 def known_rows(engine: Engine, subject: Subject) -> str:
@@ -298,29 +256,89 @@ def known_rows(engine: Engine, subject: Subject) -> str:
     return f"CASE WHEN {known} THEN 1 ELSE 0 END" if known else "0"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class RowRecords:
-    """Every audited row: whose it is, its signature, its secret and whether the attacker knows it."""
-
-    keys: list[str]  # of the row's record
-    person: IndexArray  # a number for each record, ascending
-    signature: IndexArray
-    secret: NDArray[np.generic]  # numbers clipped to the bounds, 1 for a yes; or categories
-    known: NDArray[np.bool_]
+def adds_up_alike(engine: Engine) -> bool:
+    """Whether all values of ``data`` are known to add up as many rows."""
+    if ROWS_BEHIND not in {column.name for column in engine.columns()}:
+        return False
+    number = quoted(ROWS_BEHIND)
+    answer = engine.fetch(f"SELECT MIN({number}) AS least, MAX({number}) AS most FROM {quoted(DATA)}")
+    return bool(answer["least"][0] == answer["most"][0])
 
 
-def row_records(engine: Engine, queries: Sequence[ReleaseQuery], subject: Subject) -> RowRecords:
-    """Owner-only: fetch every row, in the order of the records' keys, signatures and secrets."""
-    rows = audited_rows(queries, subject, engine.columns())
-    value = f"{clipped_secret(rows, subject)} AS x, {known_rows(engine, subject)}"
-    coded, names = coded_rows(engine, queries, subject, value)
-    rank = f"DENSE_RANK() OVER (ORDER BY {', '.join(names)}) - 1" if names else "0"
-    answer = engine.fetch(f"SELECT r, {rank} AS s, x, v FROM ({coded}) AS coded ORDER BY r, s, x")
-    key, number = answer["r"], subject.kind is not SecretKind.CATEGORY
-    return RowRecords(
-        keys=list(map(str if key.dtype.kind in "iu" else key_text, key.tolist())),
-        person=np.cumsum(np.append(False, key[1:] != key[:-1])[: key.size]),
-        signature=np.asarray(answer["s"], dtype=np.intp),
-        secret=np.asarray(answer["x"], dtype=np.float64) if number else np.asarray(answer["x"]),
-        known=np.asarray(answer["v"]) > 0,
+def rows_behind(engine: Engine, queries: Sequence[ReleaseQuery], subject: Subject) -> RowsBehind | None:
+    """How many rows of the table each value of ``data`` adds up; none if that was not counted.
+
+    The number is public, as who is in which group is: a sum of few rows is spread less than a sum of many.
+    """
+    columns = engine.columns()
+    if ROWS_BEHIND not in {column.name for column in columns}:
+        return None
+    known = known_condition(engine, subject) or "FALSE"
+    number = f"CAST({quoted(DATA)}.{quoted(ROWS_BEHIND)} AS BIGINT)"
+    value = f"2 * {number} + CASE WHEN {known} THEN 1 ELSE 0 END"
+    ranked = ranked_rows(engine, queries, subject, value)
+    answer = engine.fetch(f"SELECT s, v, COUNT(*) AS n FROM ({ranked}) AS ranked GROUP BY s, v ORDER BY s, v")
+    signature, marked, count = (np.asarray(answer[name], dtype=np.int64) for name in "svn")
+    pairs, place = np.unique(np.column_stack([signature, marked // 2]), axis=0, return_inverse=True)
+    counts, known_counts = (
+        np.bincount(place.ravel(), weights, len(pairs)).astype(np.int64)
+        for weights in (count, count * (marked % 2))
     )
+    return RowsBehind(signature=pairs[:, 0], rows=pairs[:, 1], counts=counts, known=known_counts)
+
+
+_PER_QUERY = 200  # signatures
+
+
+def cell_totals(engine: Engine, counted: CountedTable, cells: SignatureCells) -> FloatArray:
+    """For every cell, partition after partition, the sum of the secrets that the attacker does not know, and
+    how many they are."""
+    each = [
+        _layout_totals(engine, counted, parts, numbers)
+        for parts, numbers in zip(counted.encoding.layouts, cells.layouts, strict=True)
+    ]
+    return np.concatenate([each[index] for index in cells.layout_of], axis=1)
+
+
+def words_totals(engine: Engine, counted: CountedTable, words: Sequence[tuple[int, ...]]) -> FloatArray:
+    """The same for every signature of some, given by their words."""
+    encoding = counted.encoding
+    names = [f"w{position}" for position in range(len(encoding.words))]
+    listed = ", ".join(f"{text} AS {name}" for text, name in zip(encoding.words, names, strict=True))
+    coded = f"SELECT {listed}, {counted.unknown_secret} AS v FROM {encoding.coded_source(*_texts(counted))}"
+    by = ", ".join(names)
+    found: dict[tuple[int, ...], float] = {}
+    for start in range(0, len(words), _PER_QUERY):
+        wanted = " OR ".join(
+            "(" + " AND ".join(f"{name} = {int(word)}" for name, word in zip(names, own, strict=True)) + ")"
+            for own in words[start : start + _PER_QUERY]
+        )
+        answer = engine.fetch(f"SELECT {by}, {SUM_OF_V} FROM ({coded}) AS coded WHERE {wanted} GROUP BY {by}")
+        listed_words = zip(*(answer[name].tolist() for name in names), strict=True)
+        found.update(zip(listed_words, answer["total"].tolist(), strict=True))
+    return np.array([found.get(own, 0.0) for own in words], dtype=np.float64)
+
+
+def _layout_totals(
+    engine: Engine, counted: CountedTable, parts: tuple[int, ...], numbers: CellNumbers
+) -> FloatArray:
+    encoding = counted.encoding
+    names = [f"a{part}" for part in parts]
+    codes = "".join(f"{encoding.coded_keys[part].code(f'd{part}')} AS a{part}, " for part in parts)
+    source = encoding.coded_source(*_texts(counted), only=parts)
+    coded = f"SELECT {codes}{counted.unknown_secret} AS v FROM {source}"
+    by = f" GROUP BY {', '.join(names)}" if names else ""
+    summed = [*names, SUM_OF_V, "COUNT(v) AS n"]
+    answer = engine.fetch(f"SELECT {', '.join(summed)} FROM ({coded}) AS coded{by}")
+    number = np.zeros(len(answer["total"]), dtype=np.int64)
+    for name, place in zip(names, numbers.layout.keys, strict=True):
+        number = number * place.size + answer[name].astype(np.int64)
+    inside = np.flatnonzero(numbers.layout.met(number))
+    where, totals = np.searchsorted(numbers.occurring, number[inside]), np.zeros((2, numbers.occurring.size))
+    totals[:, where] = np.stack([answer[name].astype(np.float64)[inside] for name in ("total", "n")])
+    return totals
+
+
+def _texts(counted: CountedTable) -> tuple[str, ...]:
+    """What the source must make visible besides the keys."""
+    return counted.rows.secret, counted.known

@@ -7,14 +7,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from sightline.tables.engines.protocol import DATA, Column, ColumnKind, Engine
-from sightline.tables.sql.fragments import literal, quoted
+from sightline.tables.sql.fragments import outside, quoted, valid_secret
 from sightline.tables.sql.grammar import refuse
 from sightline.tables.sql.grouping import WindowColumn
 from sightline.tables.sql.reader import ReleaseQuery
 from sightline.tables.sql.scope import Join, find_column
 from sightline.tables.subject import SecretKind, Subject
-
-_LARGEST = "1.7976931348623157e308"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,36 +33,19 @@ class Rows:
     def source(self, *texts: str | None) -> str:
         """The audited rows as a FROM clause, with the lookups and window columns that ``texts`` use."""
         wanted = " ".join(text for text in texts if text is not None)
-        rows = self._with_windows(self._windows(wanted))
+        rows = self._with_windows(wanted)
         if not self.complete:  # the subquery is called data too, so that conditions stay the same
             rows = f"(SELECT * FROM {rows} WHERE {self.present}) AS {quoted(DATA)}"
         return rows + self._lookups(wanted)
 
-    def every_row(self, *texts: str | None) -> str:
-        """All rows as a FROM clause, also those without a secret or a key, with what ``texts`` use."""
-        wanted = " ".join(text for text in texts if text is not None)
-        return self._with_windows(self._windows(wanted)) + self._lookups(wanted)
-
-    def _windows(self, text: str) -> list[WindowColumn]:
-        """The window columns that a text uses, each after those that it is made of."""
-        chosen: list[WindowColumn] = []
-        for window in reversed(self.windows):
-            if window.name in text:
-                chosen.append(window)
-                text += window.text
-        return chosen[::-1]
-
-    def _with_windows(self, windows: Sequence[WindowColumn]) -> str:
-        """All rows of ``data``, with window columns, each computed on the result of those before it."""
-        rows = f"{quoted(DATA)} AS {quoted(DATA)}"
-        waiting = list(windows)
-        while waiting:
-            own = [one for one in waiting if not any(other.name in one.text for other in waiting)]
-            listed = ", ".join(f"{one.text} AS {quoted(one.name)}" for one in own)
-            lookups = self._lookups(" ".join(one.text for one in own))
-            rows = f"(SELECT {quoted(DATA)}.*, {listed} FROM {rows}{lookups}) AS {quoted(DATA)}"
-            waiting = [one for one in waiting if one not in own]
-        return rows
+    def _with_windows(self, text: str) -> str:
+        """All rows of ``data``, with the window columns that a text uses."""
+        rows, own = f"{quoted(DATA)} AS {quoted(DATA)}", [one for one in self.windows if one.name in text]
+        if not own:
+            return rows
+        listed = ", ".join(f"{one.text} AS {quoted(one.name)}" for one in own)
+        lookups = self._lookups(" ".join(one.text for one in own))
+        return f"(SELECT {quoted(DATA)}.*, {listed} FROM {rows}{lookups}) AS {quoted(DATA)}"
 
     def _lookups(self, text: str) -> str:
         """LEFT JOINs of the lookups that a text uses."""
@@ -99,19 +80,10 @@ def audited_rows(queries: Sequence[ReleaseQuery], subject: Subject, columns: Seq
             refuse("a different alias for each lookup", got=f'"{join.alias}" twice')
     return Rows(
         record=f"{quoted(DATA)}.{quoted(key.name)}",
-        secret=_secret(f"{quoted(DATA)}.{quoted(column.name)}", column=column, kind=subject.kind),
+        secret=valid_secret(f"{quoted(DATA)}.{quoted(column.name)}", subject, column),
         joins=tuple(lookups.values()),
         windows=tuple({window.name: window for query in queries for window in query.windows}.values()),
     )
-
-
-def _secret(name: str, *, column: Column, kind: SecretKind) -> str:
-    if kind is SecretKind.NUMBER:
-        # NaN is larger than every number on all three engines, so only finite numbers remain.
-        return f"CASE WHEN ABS(CAST({name} AS DOUBLE)) <= {_LARGEST} THEN CAST({name} AS DOUBLE) END"
-    if kind is SecretKind.BOOLEAN and column.kind is ColumnKind.NUMBER:
-        return f"CASE WHEN {name} = 1 THEN TRUE WHEN {name} = 0 THEN FALSE END"
-    return name
 
 
 # DuckDB marks keys in one string of bits per thread; a hash table takes at least 128 bits for each key.
@@ -145,7 +117,7 @@ def count_rows(engine: Engine, rows: Rows, subject: Subject) -> RowCounts:
         name: values.tolist()[0]
         for name, values in engine.fetch(
             f"SELECT COUNT(*) AS total, {count_if.format(rows.present)} AS present, "
-            f"{count_if.format(f'({rows.present}) AND ({_outside(rows, subject)})')} AS clipped{ends} "
+            f"{count_if.format(f'({rows.present}) AND ({outside(rows.secret, subject)})')} AS clipped{ends} "
             f"FROM {quoted(DATA)}"
         ).items()
     }
@@ -198,11 +170,8 @@ def check_lookups(engine: Engine, rows: Rows, counts: RowCounts) -> None:
     Window functions and HAVING see all rows, not only those that are audited.
     """
     for join in rows.joins:
-        source, expected = (
-            (rows.every_row(join.alias), counts.total)
-            if rows.windows
-            else (rows.source(join.alias), counts.present)
-        )
+        every = replace(rows, complete=True) if rows.windows else rows
+        source, expected = every.source(join.alias), counts.total if rows.windows else counts.present
         joined = int(engine.fetch(f"SELECT COUNT(*) AS n FROM {source}")["n"][0])
         if joined != expected:
             refuse(
@@ -210,17 +179,6 @@ def check_lookups(engine: Engine, rows: Rows, counts: RowCounts) -> None:
                 got=f"{joined:,} rows where data has {expected:,}",
                 fix="make the joined columns unique in that table",
             )
-
-
-def _outside(rows: Rows, subject: Subject) -> str:
-    """The condition that a row's secret is outside the declared bounds or categories, as SQL."""
-    if subject.bounds is not None:
-        low, high = subject.bounds
-        return f"{rows.secret} < {low!r} OR {rows.secret} > {high!r}"
-    if subject.categories is not None:
-        listed = ", ".join(map(literal, subject.categories))
-        return f"{rows.secret} NOT IN ({listed})" if listed else "TRUE"
-    return "FALSE"
 
 
 def _contributions(engine: Engine, rows: Rows, present: int, *, least: Any, most: Any) -> tuple[int, int]:

@@ -1,8 +1,8 @@
 """The signatures of a table as a store that is read in passes: nothing per record is held in this process.
 
 A pass is a :class:`Reduction`. It turns each batch of signatures into a few arrays and merges the arrays of
-two batches. A store runs it where the signatures are: over arrays (:class:`ArrayStore`), over a table that an
-engine spills to disk, or on the executors of a cluster. Merging gives the same arrays in any order and with
+two batches. A store runs it where the signatures are: over a table that an engine spills to disk, or on the
+executors of a cluster. Merging gives the same arrays in any order and with
 any batches, so a store may read batches in parallel, and read one again if a machine is lost.
 
 A store of persons has a line for every signature of every kind of person, and its batches have whole persons.
@@ -129,45 +129,6 @@ class StoringEngine(Engine, Protocol):
         persons are also the kind ``p``, how many ``persons`` it has, whether these ``rows`` of each of them
         are known (``k``), and ``g``: kinds with one of these are read in one batch.
         """
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class ArrayStore:
-    """Signatures in arrays of this process.
-
-    >>> class Rows:
-    ...     def of_batch(self, batch): return {"rows": np.array([batch.counts.sum()])}
-    ...     def merged(self, first, second): return {"rows": first["rows"] + second["rows"]}
-    >>> words = np.array([[4, 1, 6]])
-    >>> store = ArrayStore(words=words, counts=np.array([2, 3, 5]), known=np.zeros(3, np.int64), batch=2)
-    >>> store.run(Rows(), "rows", lambda stage, share: None)["rows"].item()
-    10
-    """
-
-    words: NDArray[np.int64]
-    counts: NDArray[np.int64]
-    known: NDArray[np.int64]
-    batch: int = BATCH
-
-    def __post_init__(self) -> None:
-        shapes = (self.words.shape[1:], self.known.shape, (self.batch > 0,))
-        expected = (self.counts.shape, self.counts.shape, (True,))
-        require(shapes == expected, "words, counts and known of the same signatures", got=f"shapes {shapes}")
-
-    @property
-    def signatures(self) -> int:
-        return len(self.counts)
-
-    def run(self, reduction: Reduction, stage: str, progress: Progress) -> Arrays:
-        return run_batches(self._batches(), reduction, stage, progress, signatures=self.signatures)
-
-    def close(self) -> None:
-        """Arrays are given back by the interpreter."""
-
-    def _batches(self) -> Iterator[SignatureBatch]:
-        for start in range(0, self.signatures, self.batch):
-            own = slice(start, start + self.batch)
-            yield SignatureBatch(words=self.words[:, own], counts=self.counts[own], known=self.known[own])
 
 
 def run_batches(

@@ -43,9 +43,7 @@ class Schema:
     columns: Sequence[Column]  # of ``data``
     tables: Mapping[str, Sequence[Column]] = field(default_factory=dict)  # declared public tables
     dialect: str = "duckdb"  # of the source, as sqlglot calls it
-    functions: Callable[[], frozenset[str]] = (
-        frozenset  # of which the engine says that they are deterministic
-    )
+    functions: Callable[[], frozenset[str]] = frozenset  # deterministic ones, as the engine says
     own_names: frozenset[str] = frozenset()  # what else the table is called, in lower case
     source: Schema | None = None  # of the table under ``data``, where ``[data] sql`` makes it
     made_by: str | None = None  # that query in its normal form

@@ -11,7 +11,7 @@ MECHANISMS: dict[str, dict[str, Any]] = {
     "independent": {"mechanism": "independent"},
     "noisy-steps": {"mechanism": "noisy-steps"},
     "tree online": {"mechanism": "tree"},
-    "tree least squares": {"mechanism": "tree", "decoder": "least-squares"},
+    "tree least squares": {"mechanism": "tree-least-squares"},
     "toeplitz": {"mechanism": "toeplitz-sqrt"},
 }
 GOOD = {"mechanism": "tree", "noise_multiplier": 1.0}
@@ -46,7 +46,7 @@ def members_of(exposed: Any) -> list[int]:
 def decoder_of(noise: dict[str, Any], steps: int) -> tuple[np.ndarray, np.ndarray]:
     """C and B as a textbook has them: of an online tree all nodes, and those of the binary digits of t."""
     A, name = np.tri(steps), noise["mechanism"]
-    if name != "tree":
+    if not name.startswith("tree"):
         C = {"independent": A, "noisy-steps": np.eye(steps)}.get(name)
         if C is None:
             first = [math.comb(2 * k, k) / 4**k for k in range(steps)]
@@ -58,7 +58,7 @@ def decoder_of(noise: dict[str, Any], steps: int) -> tuple[np.ndarray, np.ndarra
         for start in range(0, steps - size + 1, size)
     ]
     C = np.array([[float(a <= day < b) for day in range(steps)] for a, b in nodes])
-    if noise.get("decoder") == "least-squares":
+    if name == "tree-least-squares":
         return C, A @ np.linalg.pinv(C)
     B = np.zeros((steps, len(nodes)))
     for t in range(1, steps + 1):

@@ -28,7 +28,7 @@ def test_eight_bands_from_a_file_cost_the_same_and_show_what_their_covariance_sa
     """A strategy that has no name here. A lone person's error is that of B = A C⁻¹, densely."""
     C = bands(64)
     np.save(tmp_path / "C.npy", C)
-    file = {"mechanism": {"file": str(tmp_path / "C.npy")}}
+    file = {"mechanism": str(tmp_path / "C.npy")}
     assert_costs_one(file)
     plan = plan_of(table([2, 30, 30]), 64, {**file, "stddev": 1.0})
     result = sl.audit(plan, names=True, verdict_only=True)

@@ -58,8 +58,8 @@ class TestOtherFormsOfTheSame:
     @pytest.mark.parametrize("name", MECHANISMS)
     def test_a_strategy_from_a_file_is_the_named_one(self, name: str, tmp_path: Path) -> None:
         noise = MECHANISMS[name]
-        np.save(tmp_path / "C.npy", strategy_of(noise["mechanism"], 16, noise.get("decoder", "online")))
-        file = {"mechanism": {"file": str(tmp_path / "C.npy")}, "stddev": 2.0}
+        np.save(tmp_path / "C.npy", strategy_of(noise["mechanism"], 16))
+        file = {"mechanism": str(tmp_path / "C.npy"), "stddev": 2.0}
         read = sl.audit(plan_of(table(DAYS), 16, file), verdict_only=True)
         assert [one.rmse for one in named(name).exposed] == [one.rmse for one in read.exposed]
         assert named(name).least_remaining_uncertainty == read.least_remaining_uncertainty
@@ -100,7 +100,7 @@ class TestOtherFormsOfTheSame:
     def test_a_number_that_nobody_is_in_tells_the_noise_of_the_next(self, tmp_path: Path) -> None:
         root = np.linalg.cholesky(np.array([[1.0, 0.9], [0.9, 1.0]]))
         np.save(tmp_path / "C.npy", np.linalg.inv(root))
-        noise = {"mechanism": {"file": str(tmp_path / "C.npy")}, "stddev": 1.0}
+        noise = {"mechanism": str(tmp_path / "C.npy"), "stddev": 1.0}
         result = sl.audit(plan_of(table([2]), 2, noise), verdict_only=True)
         assert result.exposed[0].rmse == pytest.approx(math.sqrt(1 - 0.81), rel=1e-9)  # 0.436, not 1
         assert result.cells == 2

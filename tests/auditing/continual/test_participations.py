@@ -72,7 +72,7 @@ class TestSensitivities:
         """Of three rows whose products are all negative, no signs attain all of them: the price says so."""
         root = np.linalg.cholesky(np.eye(3) * 1.4 - 0.4)
         np.save(tmp_path / "C.npy", root.T)
-        noise = {"mechanism": {"file": str(tmp_path / "C.npy")}, "stddev": 1.0}
+        noise = {"mechanism": str(tmp_path / "C.npy"), "stddev": 1.0}
         data, privacy = {"max_rows_per_record": rows}, {"sensitivity": "memberships"}
         source = table([1, 2, 3], people=[0, 0, 0 if rows == 3 else 1])
         result = sl.audit(plan_of(source, 3, noise, data=data, privacy=privacy), verdict_only=True)

@@ -65,7 +65,7 @@ def test_what_is_written_are_running_sums_and_they_are_read_again(times: int, tm
 @pytest.mark.parametrize("times", [1, 2])
 def test_the_misfit_has_its_law(times: int) -> None:
     """Uniform: Kolmogorov's bound for 200 draws at a false alarm rate of one in ten thousand."""
-    noise: dict[str, Any] = {"mechanism": "tree", "decoder": "least-squares", "stddev": 3.0}
+    noise: dict[str, Any] = {"mechanism": "tree-least-squares", "stddev": 3.0}
     checked, base = read_plan(plan_of(table(DAYS), 6, noise, release={"times": times}))
     with opened(checked, base) as session:
         findings = find(checked, session.membership(silent))

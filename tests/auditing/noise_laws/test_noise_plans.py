@@ -30,7 +30,6 @@ from tests.auditing.noise_laws.priced_plans import DELTA, priced, total
         ({"noise_multiplier": 0.05}, {}),
         ({"law": "laplace", "epsilon": 30.0}, {}),
         ({"epsilon": 100.0}, {}),
-        ({"rho": 100.0}, {}),
         ({"by_cell": [["big", 100.0], ["one", 0.1]]}, {}),
         ({"law": "none"}, {}),
         ({"law": "none"}, {"data": YES_OR_NO}),
@@ -133,12 +132,9 @@ def read_plan_text(text: str) -> Plan:
     ("noise", "message"),
     [
         ({"law": "none", "stddev": 1.0}, "expected nothing but the law with law = 'none', got stddev"),
-        ({"law": "laplace"}, "expected one of stddev, noise_multiplier, epsilon, rho, by_cell, got none"),
-        ({"stddev": 1.0, "rho": 1.0}, "got stddev and rho"),
-        (
-            {"law": "laplace", "rho": 1.0},
-            "expected rho with gaussian or discrete-gaussian noise, got law = 'laplace'",
-        ),
+        ({"law": "laplace"}, "expected one of stddev, noise_multiplier, epsilon, by_cell, got none"),
+        ({"stddev": 1.0, "epsilon": 1.0}, "got stddev and epsilon"),
+        ({"rho": 1.0}, "which plans no longer have; write noise_multiplier"),
         ({"law": "cauchy", "stddev": 1.0}, "expected one of"),
         ({"stddev": 0.0}, "expected noise > 0, got 0"),
         ({"by_cell": [[1.0], [2.0]]}, "each published number once in by_cell"),
@@ -271,7 +267,7 @@ def test_the_total_beside_discrete_noise_is_that_of_zcdp() -> None:
 def test_correlated_noise_is_gaussian() -> None:
     plan = plan_of(
         {"name": "a", "noise": {"law": "laplace", "stddev": 1.0}},
-        {"name": "b", "noise": {"mechanism": {"file": "C.npy"}, "stddev": 1.0}},
+        {"name": "b", "noise": {"mechanism": "C.npy", "stddev": 1.0}},
     )
     with pytest.raises(InvalidPlan, match="a mechanism with Gaussian noise on every number of the plan"):
         price(plan, membership_of([total(0), total(1)], [["", ""]] * 2))

@@ -33,7 +33,6 @@ from tests.auditing.noise_laws.priced_plans import DELTA, priced, spent, total
         ({"noise_multiplier": 0.7}, 7.0, 7.0),
         ({"law": "laplace", "noise_multiplier": 0.7}, 7.0, 7 * math.sqrt(2)),
         ({"law": "laplace", "epsilon": 0.5}, 20.0, 20 * math.sqrt(2)),
-        ({"rho": 0.125}, 20.0, 20.0),  # 10² / (2 · 20²)
         ({"by_cell": [[4.0]]}, 4.0, 4.0),
         ({"law": "laplace", "by_cell": [[4.0]]}, 4 / math.sqrt(2), 4.0),
         ({"law": "none"}, 0.0, 0.0),
@@ -58,8 +57,9 @@ def test_a_share_is_for_all_copies_and_aggregates() -> None:
     assert price(plan, membership).releases == 0  # no share of the common budget
 
 
-def test_a_share_in_rho_adds_up_to_it() -> None:
-    pricing = priced({"rho": 0.05}, times=4)[2]
+def test_a_share_in_rho_is_a_multiple_of_the_sensitivity() -> None:
+    """As the refusal of ``rho`` says: √(n / 2 rho) for n copies."""
+    pricing = priced({"noise_multiplier": math.sqrt(4 / (2 * 0.05))}, times=4)[2]
     assert np.sum(1 / (2 * pricing.multipliers**2)) == pytest.approx(0.05)
 
 

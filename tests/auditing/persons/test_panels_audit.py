@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from rich.console import Console
 
 import sightline as sl
 from sightline.auditing.lowering import lower
@@ -16,6 +18,7 @@ from sightline.auditing.reading import read_plan
 from sightline.auditing.session import opened
 from sightline.errors import InvalidPlan
 from sightline.progress import silent
+from sightline.report.terminal import print_explanation
 from sightline.report.wording import named_lines, period_alone
 from tests.auditing.persons.test_persons_audit import plan, written
 
@@ -94,6 +97,14 @@ def test_the_home_outside_the_pilot_group_is_found_by_a_difference_in_words(tmp_
     assert all(one.recipe.rmse == pytest.approx(60 * np.sqrt(2)) for one in alone if one.recipe)
     others = [one for one in result.exposed if one.record != "h0"]
     assert not any(period_alone(one) for one in others)
+    assert first.feature == "combination"
+    assert first.recipe is not None
+    steps = [(step.release, step.weight) for step in first.recipe.steps]  # of all homes, less of the pilot
+    assert all((weight > 0) == (release != "r1") for release, weight in steps)
+    printed = StringIO()
+    explained = sl.explain(plan(tmp_path, *RELEASES, max_rows_per_record=80), record="h0")
+    print_explanation(explained, Console(file=printed, width=200))
+    assert "= a combination of the rows, with an error of" in printed.getvalue()
 
 
 def test_a_record_with_more_rows_than_declared_is_refused_with_the_number_to_declare(tmp_path: Path) -> None:

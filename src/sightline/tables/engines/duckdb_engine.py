@@ -26,9 +26,10 @@ from sqlglot import exp
 
 from sightline.errors import InvalidPlan, TooMuchWork, require
 from sightline.progress import Progress
-from sightline.tables.engines.data_files import (
+from sightline.tables.engines.local_tables import (
+    Holder,
+    InMemoryTable,
     check_distinct,
-    check_names,
     csv_fault,
     csv_source,
     delimiter_of,
@@ -39,8 +40,7 @@ from sightline.tables.engines.data_files import (
     top_level,
     without_wildcards,
 )
-from sightline.tables.engines.in_memory import Holder, InMemoryTable
-from sightline.tables.engines.protocol import DATA, NO_TABLES, SOURCE, Column, ColumnKind
+from sightline.tables.engines.protocol import DATA, NO_TABLES, SOURCE, Column, ColumnKind, check_names
 from sightline.tables.signature_store import BATCH, Arrays, Reduction, batches_of, run_batches
 from sightline.tables.sql.fragments import literal, quoted, with_names
 
@@ -266,7 +266,7 @@ class DuckDBEngine:
                     fields = self._connection.execute(
                         f"SELECT name, num_children FROM parquet_schema({self._quoted(path)})"
                     )
-                    check_names(top_level(fields.fetchall()), path)
+                    check_names(top_level(fields.fetchall()), path.name)
                     self._create("VIEW", name, source)
                 case ".csv" | ".tsv":
                     # Load the text into memory: otherwise every query would parse it again.
@@ -297,19 +297,15 @@ class DuckDBEngine:
                     views = self._connection.execute(
                         "SELECT view_name FROM duckdb_views() WHERE database_name = ? AND view_name = ?",
                         [f"file of {name}", chosen],
-                    )
+                    ).fetchall()
                     require(
-                        name == DATA or not views.fetchall(),
+                        name == DATA or not views,
                         f'a table as "{name}"',
                         got=f"a view in {path.name}, which may copy the secret",
                         fix="write its rows to a table or a file",
                         error=InvalidPlan,
                     )
-                    owner = literal(f"file of {name}")
-                    views = self._connection.execute(
-                        f"SELECT view_name FROM duckdb_views() WHERE database_name = {owner}"
-                    )
-                    if (chosen,) in views.fetchall():
+                    if views:
                         self._views.add(name)
                     self._create("VIEW", name, f"{attached}.{quoted(chosen)}")
                 case other:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from sightline.errors import InvalidPlan
 from sightline.tables.engines.address import POSTGRES_SCHEMES, SPARK_SCHEMES, checked_source, scheme_of
-from sightline.tables.engines.in_memory import InMemoryTable
+from sightline.tables.engines.local_tables import InMemoryTable
 from sightline.tables.engines.protocol import DATA, NO_TABLES, SOURCE, Engine
 
 if TYPE_CHECKING:

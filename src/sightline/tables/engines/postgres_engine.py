@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-from collections import Counter
 from collections.abc import Mapping
 from typing import Any, NoReturn
 from urllib.parse import parse_qsl, urlencode, urlunsplit
@@ -15,7 +14,7 @@ from sqlglot import exp
 
 from sightline.errors import InvalidPlan, MissingExtra, require
 from sightline.tables.engines.address import split_address
-from sightline.tables.engines.protocol import DATA, NO_TABLES, SOURCE, Column, ColumnKind
+from sightline.tables.engines.protocol import DATA, NO_TABLES, SOURCE, Column, ColumnKind, check_names
 from sightline.tables.sql.fragments import as_column, translated, with_names
 
 try:
@@ -36,11 +35,8 @@ _SETTINGS = (
     "-c default_transaction_read_only=on -c TimeZone=UTC -c lock_timeout=10s -c statement_timeout=30min "
     "-c row_security=off"
 )
-_ROWS_KEPT = (
-    "r",
-    "p",
-    "m",
-)  # tables, partitioned tables and materialised views: a transaction keeps their rows
+# Of tables, partitioned tables and materialised views a transaction keeps the rows.
+_ROWS_KEPT = ("r", "p", "m")
 _VIEWS = ("v", "m")
 _BATCH = 50_000
 
@@ -79,7 +75,7 @@ class PostgresEngine:
         self._in_transaction = True  # False after a failed query has ended the transaction
         try:
             for name in self._names:
-                self._check_columns(name)
+                check_names((column.name for column in self.columns(name)), self._names[name].name)
             self._check_distinct()
             self._opened = self._digests()
         except InvalidPlan:
@@ -110,20 +106,16 @@ class PostgresEngine:
         return self._answer(with_names(query, dialect=self.dialect, names=self._relations))
 
     def restrict(self, query: str) -> None:
-        text = translated(query, dialect=self.dialect, names=self._relations)
-        self._relations[DATA] = exp.Subquery(
-            this=sqlglot.parse_one(text, read=self.dialect),
-            alias=exp.TableAlias(this=exp.to_identifier(DATA)),
-        )
+        self._set_data(translated(query, dialect=self.dialect, names=self._relations))
 
     def define(self, query: str) -> None:
         self._relations.setdefault(SOURCE, self._relations[DATA])
-        text = with_names(query, dialect=self.dialect, names=self._relations)
-        self._relations[DATA] = exp.Subquery(
-            this=sqlglot.parse_one(text, read=self.dialect),
-            alias=exp.TableAlias(this=exp.to_identifier(DATA)),
-        )
+        self._set_data(with_names(query, dialect=self.dialect, names=self._relations))
         self.columns()  # refuses a query that Postgres cannot run
+
+    def _set_data(self, text: str) -> None:
+        made = sqlglot.parse_one(text, read=self.dialect)
+        self._relations[DATA] = exp.Subquery(this=made, alias=exp.TableAlias(this=exp.to_identifier(DATA)))
 
     def compile_own(self, query: str) -> None:
         with self._cursor() as cursor:
@@ -162,19 +154,6 @@ class PostgresEngine:
                 self._execute(cursor, f"SELECT COUNT(*), {hashed} FROM {text} AS t")
                 digests[name] = tuple(cursor.fetchone() or ())
         return digests
-
-    def _check_columns(self, table: str) -> None:
-        """Refuse names that differ only in case: without quotes Postgres takes the one in lower case."""
-        names = [column.name for column in self.columns(table)]
-        folded = Counter(name.casefold() for name in names)
-        alike = [name for name in names if folded[name.casefold()] > 1]
-        require(
-            not alike,
-            "columns whose names differ in more than case",
-            got=", ".join(f'"{name}"' for name in alike),
-            fix="rename one of them, or publish from a view without it",
-            error=InvalidPlan,
-        )
 
     def _answer(self, text: str) -> dict[str, NDArray[np.generic]]:
         with self._cursor(binary=True) as cursor:

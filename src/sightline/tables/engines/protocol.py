@@ -7,7 +7,8 @@ its connection is read-only.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from types import MappingProxyType
@@ -15,6 +16,8 @@ from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+
+from sightline.errors import InvalidPlan, require
 
 DATA = "data"  # the relation that a plan's queries read
 SOURCE = "source"  # the table under it, where ``[data] sql`` makes ``data`` from it
@@ -37,6 +40,20 @@ class Column:
 
     name: str
     kind: ColumnKind
+
+
+def check_names(names: Iterable[str], table: object) -> None:
+    """Refuse names that differ only in case: engines rename one, or take one of them for the other."""
+    listed = list(names)
+    folded = Counter(name.casefold() for name in listed)
+    alike = list(dict.fromkeys(name for name in listed if folded[name.casefold()] > 1))
+    require(
+        not alike,
+        f"columns of {table} whose names differ in more than case",
+        got=", ".join(f'"{name[:60]}"' for name in alike[:4]),
+        fix="rename one of them",
+        error=InvalidPlan,
+    )
 
 
 class Engine(Protocol):

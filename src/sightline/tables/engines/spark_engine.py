@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import parse_qsl
@@ -17,7 +16,7 @@ from sqlglot import exp
 
 from sightline.errors import InvalidPlan, MissingExtra, require
 from sightline.tables.encoding import MOST_KEYS
-from sightline.tables.engines.protocol import DATA, NO_TABLES, SOURCE, Column, ColumnKind
+from sightline.tables.engines.protocol import DATA, NO_TABLES, SOURCE, Column, ColumnKind, check_names
 from sightline.tables.sql.fragments import translated, with_names
 
 try:
@@ -25,8 +24,7 @@ try:
     from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession, types
 
-    from sightline.tables.engines.spark_jobs import SparkJobs, refuse, without_pandas_warning
-    from sightline.tables.engines.spark_store import SparkStore
+    from sightline.tables.engines.spark_store import SparkJobs, SparkStore, refuse, without_pandas_warning
 except ImportError as missing:  # pragma: no cover - the tests have it
     raise MissingExtra(
         f"expected {missing.name} to read spark://, got none; pip install 'sightline[spark]'"
@@ -101,19 +99,18 @@ class SparkEngine:
             refuse(error)
 
     def restrict(self, query: str) -> None:
-        view = f"{self._jobs.tag}_bounded_{len(self._restricted)}"  # Spark has no views of themselves
-        frame = self._session.sql(translated(query, dialect=self.dialect, names=self._names))
-        frame.createOrReplaceTempView(view)
-        self._restricted, self._names[DATA] = (*self._restricted, view), exp.to_table(view)
+        self._set_data(translated(query, dialect=self.dialect, names=self._names))
 
     def define(self, query: str) -> None:
         self._names.setdefault(SOURCE, self._names[DATA])
-        view = f"{self._jobs.tag}_made_{len(self._restricted)}"
+        self._set_data(with_names(query, dialect=self.dialect, names=self._names))
+
+    def _set_data(self, text: str) -> None:
+        view = f"{self._jobs.tag}_data_{len(self._restricted)}"  # Spark has no views of themselves
         try:
-            frame = self._session.sql(with_names(query, dialect=self.dialect, names=self._names))
+            self._session.sql(text).createOrReplaceTempView(view)
         except Exception as error:
             refuse(error)
-        frame.createOrReplaceTempView(view)
         self._restricted, self._names[DATA] = (*self._restricted, view), exp.to_table(view)
 
     def check_unchanged(self) -> None:
@@ -182,21 +179,14 @@ class SparkEngine:
     def _register(self, name: str, text: str) -> None:
         try:
             frame = self._session.table(text)
-            folded = Counter(column.casefold() for column in frame.columns)
+            columns = frame.columns
         except Exception as error:
             condition = error.getCondition() if isinstance(error, PySparkException) else None
             raise InvalidPlan(
                 f'expected a table that Spark can read, got "{text}" ({condition or type(error).__name__}); '
                 "check its name, or register it as a temporary view"
             ) from None
-        alike = [column for column in frame.columns if folded[column.casefold()] > 1]
-        require(
-            not alike,
-            f"columns of {text} whose names differ in more than case",
-            got=", ".join(f'"{column}"' for column in alike),
-            fix="rename one of them",
-            error=InvalidPlan,
-        )
+        check_names(columns, text)
         frame.createOrReplaceTempView(self._views[name])
 
 

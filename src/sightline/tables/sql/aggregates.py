@@ -21,36 +21,22 @@ _PUBLIC = (exp.Avg, exp.Sum, exp.Min, exp.Max, exp.Median, exp.Stddev, exp.Stdde
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measure:
-    """One aggregate of the SELECT list, over the rows that meet the query's WHERE and ``filters``."""
+    """One number of the SELECT list, over the rows that meet the query's WHERE and ``filters``."""
 
     label: str
     aggregate: exp.Expr  # as written
-    statistic: Statistic
-    test: SecretTest  # the feature of the secret that is added up
+    test: SecretTest | None = None  # the feature of the secret that is added up; none if no secret changes it
+    statistic: Statistic = Statistic.SUM
     weight: exp.Expr | None = None  # bound: the public number that a row's feature is multiplied by; None: 1
     filters: tuple[exp.Expr, ...] = ()
+    counts_rows: bool = False  # a count of rows, which is a histogram in a query grouped by the secret
     computed: Computed | None = None  # what is computed with it before it is published
     tells: Decides = Decides.PUBLIC  # what decides whether the number that gets the noise is there, or NULL
     shared: bool = False  # whether other numbers are computed with its noisy answer
     tells_by_weight: bool = False  # whether the value of the secret decides that where its weight is NULL
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RowCount:
-    """A number that no secret changes. In a query grouped by the secret, a count of rows is a histogram."""
-
-    label: str
-    aggregate: exp.Expr  # as written
-    filters: tuple[exp.Expr, ...] = ()
-    counts_rows: bool = True  # False for public numbers that are no histogram in such a query
-    computed: Computed | None = None
-    tells: Decides = Decides.PUBLIC  # what decides on the number
-    shared: bool = False
-
-
-def read_aggregate(
-    node: exp.Expr, *, label: str, secret: Secret, where: SecretTest | None
-) -> Measure | RowCount:
+def read_aggregate(node: exp.Expr, *, label: str, secret: Secret, where: SecretTest | None) -> Measure:
     """Read one aggregate; ``where`` is the condition on the secret in the query's WHERE.
 
     A count of the rows that meet a condition on the secret is the sum of that condition's indicator, so
@@ -72,7 +58,7 @@ def read_aggregate(
     if isinstance(inner, exp.Count):
         return reader.read_count(inner)
     if reader.is_public(inner):
-        return RowCount(label=label, aggregate=node, filters=tuple(filters), counts_rows=False)
+        return Measure(label=label, aggregate=node, filters=tuple(filters))
     if type(inner) not in _STATISTIC:
         refuse_aggregate(inner)
     return reader.read_mean_or_sum(inner)
@@ -102,15 +88,15 @@ class _Reader:
             return False  # a count of rows
         return not any(map(self.secret.scope.mentions_secret, bound))
 
-    def count(self, public: list[exp.Expr], test: SecretTest | None) -> Measure | RowCount:
+    def count(self, public: list[exp.Expr], test: SecretTest | None) -> Measure:
         """A count of the rows that meet some conditions."""
         filters = (*self.filters, *public)
         test = _both(self.where, test, self.secret)
         if test is None:
-            return RowCount(label=self.label, aggregate=self.node, filters=filters)
+            return Measure(label=self.label, aggregate=self.node, filters=filters, counts_rows=True)
         return self._measure(Statistic.SUM, RowFeature(test=test), public)
 
-    def read_count(self, count: exp.Count) -> Measure | RowCount:
+    def read_count(self, count: exp.Count) -> Measure:
         argument, secret = count.this, self.secret
         if (
             isinstance(argument, exp.Star)
@@ -124,9 +110,7 @@ class _Reader:
             counted = [secret.scope.bind(expression) for expression in argument.expressions]
             if self.where is not None or any(map(secret.scope.mentions_secret, counted)):
                 refuse_distinct_secrets(self.node)
-            return RowCount(
-                label=self.label, aggregate=self.node, filters=tuple(self.filters), counts_rows=False
-            )
+            return Measure(label=self.label, aggregate=self.node, filters=tuple(self.filters))
         if argument is None:
             refuse("COUNT(*) or COUNT of a column", got=shown(self.node))
         bound = secret.scope.bind(argument).unnest()
@@ -152,7 +136,7 @@ class _Reader:
             )
         return self.count([_is_present(bound)], None)
 
-    def read_mean_or_sum(self, aggregate: exp.Expr) -> Measure | RowCount:
+    def read_mean_or_sum(self, aggregate: exp.Expr) -> Measure:
         statistic, secret = _STATISTIC[type(aggregate)], self.secret
         if aggregate.this is None or isinstance(aggregate.this, exp.Distinct | exp.Order):
             refuse(
@@ -177,7 +161,7 @@ class _Reader:
 
     def _read_case(
         self, statistic: Statistic, condition: exp.Expr, value: exp.Expr, otherwise: exp.Expr | None
-    ) -> Measure | RowCount:
+    ) -> Measure:
         """SUM or AVG of CASE WHEN condition THEN value ELSE 0 END."""
         public, test = self.secret.split(condition)
         test = _both(self.where, test, self.secret)
@@ -242,11 +226,30 @@ def _is_condition(node: exp.Expr) -> bool:
     return isinstance(node.unnest(), exp.Predicate | exp.Not)
 
 
-_SPREAD = {"VARIANCE", "VARIANCE_POP", "VAR_POP", "VAR_SAMP", "STDDEV", "STDDEV_POP", "STDDEV_SAMP"}
-_RANKS = {"MEDIAN", "PERCENTILE_CONT", "PERCENTILE_DISC", "QUANTILE", "APPROX_QUANTILE", "QUANTILE_CONT"}
-_RANKS |= {"QUANTILE_DISC", "APPROX_QUANTILES", "MODE"}
-_EXTREMES = {"MIN", "MAX", "FIRST", "LAST", "ANY_VALUE", "ARG_MIN", "ARG_MAX", "FIRST_VALUE", "LAST_VALUE"}
-_COUNTS = "counts above a few fixed levels, COUNT(*) FILTER (WHERE secret > 100) and so on"
+_LEVELS = "publish counts above a few fixed levels, COUNT(*) FILTER (WHERE secret > 100) and so on"
+# Aggregates of the secret that are no sums over records, and what to publish instead.
+_INSTEAD = (
+    (
+        "VARIANCE VARIANCE_POP VAR_POP VAR_SAMP STDDEV STDDEV_POP STDDEV_SAMP",
+        "publish AVG(secret) and AVG(POWER(secret, 2)) with noise and compute it from those; the usual "
+        "mechanism adds noise to these two sums",
+    ),
+    (
+        "MEDIAN PERCENTILE_CONT PERCENTILE_DISC QUANTILE APPROX_QUANTILE QUANTILE_CONT QUANTILE_DISC "
+        "APPROX_QUANTILES MODE",
+        f"one record can move it far: {_LEVELS}, and read it off those; the usual mechanism for it is the "
+        "exponential mechanism, which this audit does not cover",
+    ),
+    (
+        "MIN MAX FIRST LAST ANY_VALUE ARG_MIN ARG_MAX FIRST_VALUE LAST_VALUE",
+        f"it is one record's own value: {_LEVELS}, or a bound that is fixed beforehand; the usual mechanism "
+        "is report-noisy-max or the exponential mechanism over fixed levels, which this audit does not cover",
+    ),
+)
+_OTHERWISE = (
+    "publish counts in bands, such as COUNT(*) with GROUP BY FLOOR(secret / 10), or means of the secret and "
+    "of its powers, and compute it from their noisy answers"
+)
 
 
 def refuse_aggregate(node: exp.Expr) -> NoReturn:
@@ -254,38 +257,11 @@ def refuse_aggregate(node: exp.Expr) -> NoReturn:
     name = _name(node.this if isinstance(node, exp.WithinGroup) else node)
     if isinstance(node, exp.Window):
         refuse("no window function", got=shown(node), fix="use GROUP BY")
-    if name in _SPREAD:
-        refuse(
-            "AVG, SUM or COUNT",
-            got=shown(node),
-            fix=f"{name} is not a sum over records: publish AVG(secret) and AVG(POWER(secret, 2)) with noise "
-            "and compute it from those; the usual mechanism adds noise to these two sums",
-        )
-    if name in _RANKS:
-        refuse(
-            "AVG, SUM or COUNT",
-            got=shown(node),
-            fix=f"{name} is not a sum over records, and one record can move it far: publish {_COUNTS}, and "
-            "read it off those; the usual mechanism for it is the exponential mechanism, which this audit "
-            "does not cover",
-        )
-    if name in _EXTREMES:
-        refuse(
-            "AVG, SUM or COUNT",
-            got=shown(node),
-            fix=f"{name} is not a sum over records but one record's own value: publish {_COUNTS}, or a bound "
-            "that is fixed beforehand; the usual mechanism is report-noisy-max or the exponential mechanism "
-            "over fixed levels, which this audit does not cover",
-        )
-    if isinstance(node, exp.AggFunc | exp.Anonymous):
-        refuse(
-            "AVG, SUM or COUNT",
-            got=shown(node),
-            fix="it is not a sum over records: publish counts in bands, such as COUNT(*) with GROUP BY "
-            "FLOOR(secret / 10), or means of the secret and of its powers, and compute it from their noisy "
-            "answers",
-        )
-    refuse("an aggregate, and arithmetic with public numbers and its noisy answer", got=shown(node))
+    instead = next((text for names, text in _INSTEAD if name in names.split()), "")
+    if not instead and not isinstance(node, exp.AggFunc | exp.Anonymous):
+        refuse("an aggregate, and arithmetic with public numbers and its noisy answer", got=shown(node))
+    fix = f"{name} is not a sum over records: {instead or _OTHERWISE}"
+    refuse("AVG, SUM or COUNT", got=shown(node), fix=fix)
 
 
 def refuse_distinct_secrets(node: exp.Expr) -> NoReturn:

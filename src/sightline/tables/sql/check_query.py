@@ -15,9 +15,8 @@ from dataclasses import dataclass, field
 from sqlglot import exp
 
 from sightline.tables.engines.protocol import ColumnKind
-from sightline.tables.sql.aggregates import Measure, RowCount
 from sightline.tables.sql.check_texts import AggregateTexts, CheckTexts, SelectParts
-from sightline.tables.sql.grouping import aggregates_in, resolved_group
+from sightline.tables.sql.grouping import aggregates_in, key_text
 from sightline.tables.sql.nullness import Decides
 from sightline.tables.sql.scope import conjuncts
 from sightline.tables.sql.secret_conditions import Secret
@@ -62,64 +61,47 @@ class CheckQuery:
 
 def check_query(parts: SelectParts, secret: Secret, subject: Subject) -> CheckQuery | None:
     """Write the check of a SELECT; None if nothing that it publishes depends on the secret."""
-    scope = secret.scope
-    histogram = any(scope.mentions_secret(key) for keys in parts.sets for key in keys)
-    chosen = [
-        place for place, measure in enumerate(parts.measures) if isinstance(measure, Measure) or histogram
-    ]
-    group, leaves = resolved_group(parts.select, scope=scope)
-    public = {text: leaf for text, leaf in leaves.items() if not scope.mentions_secret(scope.bind(leaf))}
-    names = list(public)
+    scope, grouping = secret.scope, parts.grouping
+    public = [place for place, key in enumerate(grouping.keys) if not scope.mentions_secret(key)]
+    histogram = len(public) < len(grouping.keys)
+    chosen = [place for place, measure in enumerate(parts.measures) if measure.test is not None or histogram]
     texts = CheckTexts(parts=parts, secret=secret, subject=subject)
-    writer = _CheckWriter(texts=texts, keys=tuple(names))
+    writer = _CheckWriter(texts=texts, keys=tuple(key_text(grouping.keys[place]) for place in public))
     aggregates = [texts.aggregate(place) for place in chosen]
     tells = writer.tells(aggregates, histogram=histogram)
     if not chosen and tells is None:
         return None
-    identity = {
-        id(key): scope.identity(key) for key in {id(k): k for keys in parts.sets for k in keys}.values()
-    }
-    sets = tuple(
-        tuple(name in used for name in names)
-        for used in ({identity[id(key)] for key in keys} for keys in parts.sets)
-    )
+    sets = tuple(tuple(place in used for place in public) for used in grouping.places)
     several = len(set(sets)) > 1
     rows: dict[str, str] = {}  # the inner SELECT: what it computes for every row
-    listed = [f"GROUPING(y{j}) AS g{j}" for j in range(len(names)) if several]
-    for j, leaf in enumerate(public.values()):
-        rows[f"y{j}"] = texts.text(leaf)
-        listed.append(f"{writer.is_constant(scope.bind(leaf), f'b{j}', rows)} AS k{j}")
-    compared = [(rows[f"y{j}"], rows[f"b{j}"]) for j in range(len(names)) if sets[0][j]]
+    listed = [f"GROUPING(y{j}) AS g{j}" for j in range(len(public)) if several]
+    for j, place in enumerate(public):
+        rows[f"y{j}"] = texts.text(grouping.written[place])
+        listed.append(f"{writer.is_constant(grouping.keys[place], f'b{j}', rows)} AS k{j}")
+    compared = [(rows[f"y{j}"], rows[f"b{j}"]) for j in range(len(public)) if sets[0][j]]
     for aggregate in aggregates:
         listed += writer.counts(aggregate, rows)
     if tells is not None:
         listed += writer.occurring(tells, aggregates, rows, histogram=histogram)
     listed += writer.kept(rows)
-    if group is not None and (histogram or not several):
+    grouped = grouping.group
+    if histogram or not several:
         # List the sets one by one without the secret: in ROLLUP it would count as a level.
-        tuples = [
-            "(" + ", ".join(f"y{j}" for j, used in enumerate(keys) if used) + ")"
-            for keys in dict.fromkeys(sets)
-        ]
-        grouped = (
-            f"GROUP BY GROUPING SETS ({', '.join(tuples)})" if several else f"GROUP BY {tuples[0][1:-1]}"
-        )
-        grouped = grouped if several or any(sets[0]) else ""
-    else:
-        grouped = group.sql(scope.dialect) if group is not None else ""
+        named = [", ".join(f"y{j}" for j, used in enumerate(keys) if used) for keys in dict.fromkeys(sets)]
+        listed_sets = f"GROUPING SETS ({', '.join(f'({names})' for names in named)})"
+        grouped = f"GROUP BY {listed_sets if several else named[0]}" if any(named) else ""
     inner = ", ".join(f"{text} AS {name}" for name, text in rows.items())
     where = f" WHERE {texts.where}" if texts.where else ""
-    constant = any(not leaf.find(exp.Column) for leaf in public.values())  # GROUP BY would read a position
     hidden = tells is None or not (any(tells.lines) or tells.by_value or tells.exact)
-    plain = hidden and not (several or histogram or constant or parts.having is not None)
+    plain = hidden and not (several or histogram or parts.having.windows)
     return CheckQuery(
         sql=f"SELECT {', '.join(listed)} FROM (SELECT {inner} {texts.source}{where}) AS checked {grouped}",
-        keys=len(names),
+        keys=len(public),
         sets=sets,
         repeats=not histogram and several,
         aggregates=tuple(chosen),
         tells=tells,
-        having=parts.having is not None,
+        having=bool(parts.having.windows),
         quick=quick_check(texts, aggregates, compared, presence=tells is not None) if plain else None,
     )
 
@@ -167,17 +149,13 @@ class _CheckWriter:
     def kept(self, rows: dict[str, str]) -> list[str]:
         """Whether HAVING keeps the group: the engine's answer, and the audit's for each grouping set."""
         having = self.texts.parts.having
-        if having is None:
+        if not having.windows:
             return []
         listed = [f"CASE WHEN {self._grouped_having(having.written, rows)} THEN 1 ELSE 0 END AS kept"]
-        meaning = {window.name: window.bound for window in having.windows}
-        for place, condition in enumerate(having.conditions):
-            root = exp.Paren(this=condition.copy())
-            for column in list(root.find_all(exp.Column)):
-                if column.name in meaning:
-                    column.replace(exp.Paren(this=meaning[column.name].copy()))
-            asked = self.texts.bound_text(root)
-            rows[f"h{place}"] = f"CASE WHEN {self.texts.present} THEN CASE WHEN {asked} THEN 1 ELSE 0 END END"
+        for place, window in enumerate(having.windows):
+            rows[f"h{place}"] = (
+                f"CASE WHEN {self.texts.present} THEN {self.texts.bound_text(window.bound)} END"
+            )
             listed += [f"COALESCE(MIN(h{place}), -1) AS h{place}", f"COALESCE(MAX(h{place}), -1) AS i{place}"]
         return listed
 
@@ -197,7 +175,7 @@ class _CheckWriter:
             if any(node is one for one in inside):
                 continue
             if node.find(exp.Column) is not None and not node.find(exp.AggFunc):
-                place = {name: j for j, name in enumerate(self.keys)}.get(scope.identity(scope.bind(node)))
+                place = {name: j for j, name in enumerate(self.keys)}.get(key_text(scope.bind(node)))
                 if place is not None:
                     node.replace(exp.column(f"y{place}"))
                     continue
@@ -211,10 +189,8 @@ class _CheckWriter:
         """
         parts, scope = self.texts.parts, self.texts.secret.scope
         by = {one.place: parts.measures[one.place].tells for one in aggregates}
-        public = [one.tells for one in parts.measures if isinstance(one, RowCount)]
-        having = parts.having is not None and any(
-            scope.mentions_secret(window.bound) for window in parts.having.windows
-        )
+        public = [one.tells for one in parts.measures if one.test is None]
+        having = any(scope.mentions_secret(window.bound) for window in parts.having.windows)
         where = parts.select.args.get("where")
         unasked = where is None or not scope.mentions_secret(scope.bind(where.this))
         found = Tells(
@@ -235,21 +211,19 @@ class _CheckWriter:
         condition on the secret in WHERE lists the groups in which somebody meets it, and every line tells
         that. Without keys there is one line, whatever the secrets are.
         """
-        if not any(self.texts.parts.sets):
-            return (0,) * len(self.texts.parts.sets)
         scope, categories = self.texts.secret.scope, self.texts.subject.categories
         values = 2 if self.texts.subject.kind is SecretKind.BOOLEAN else len(categories or ())
         values = max([values, *(len(bands) for _, bands in self.texts.bands)])
         where = self.texts.parts.select.args.get("where")
         asked = [] if where is None else conjuncts(scope.bind(where.this))
-        plain = self.texts.parts.having is None  # then who has a secret is counted for every group
+        plain = not self.texts.parts.having.windows  # then who has a secret is counted for every group
         by_value = [
             one for one in asked if scope.mentions_secret(one) and not (plain and scope.asks_presence(one))
         ]
         never = 2 if by_value else 0
         return tuple(
             values if any(scope.mentions_secret(key) for key in keys) else never if keys else 0
-            for keys in self.texts.parts.sets
+            for keys in self.texts.parts.grouping.sets
         )
 
     def occurring(

@@ -10,13 +10,13 @@ from sqlglot import exp
 
 from sightline.tables.engines.protocol import DATA, ColumnKind
 from sightline.tables.membership import Band, Feature, Parameter, Statistic
-from sightline.tables.sql.aggregates import Measure, RowCount, is_within
-from sightline.tables.sql.grouping import Having, Keys, resolved_group
+from sightline.tables.sql.aggregates import Measure, is_within
+from sightline.tables.sql.fragments import answers_yes, outside, valid_secret
+from sightline.tables.sql.grouping import Grouping, Having
 from sightline.tables.sql.scope import Source, conjuncts, find_column
-from sightline.tables.sql.secret_conditions import Secret, SecretBand, SecretTest, categories_of, read_bands
+from sightline.tables.sql.secret_conditions import Secret, SecretBand, SecretTest, read_bands
 from sightline.tables.subject import SecretKind, Subject
 
-LARGEST = "1.7976931348623157e308"  # a larger number is infinite, or NaN
 _RELATIVE = "1e-9"  # two computations of a power of the secret may differ in their last digits
 
 
@@ -26,10 +26,10 @@ class SelectParts:
 
     select: exp.Select
     source: Source
-    sets: list[Keys]  # bound
-    measures: list[Measure | RowCount]  # the items of the SELECT list with an aggregate, in order
+    grouping: Grouping
+    measures: list[Measure]  # the items of the SELECT list with an aggregate, in order
     public: list[exp.Expr]  # bound conditions on public columns, of WHERE
-    having: Having | None = None
+    having: Having
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,7 +87,7 @@ class CheckTexts:
         measure = self.parts.measures[place]
         met, value = self._rows_and_value(measure.aggregate)
         feature = None
-        if isinstance(measure, Measure):
+        if measure.test is not None:
             feature = self.feature(measure.test)
             if measure.weight is not None:
                 feature = f"({feature} * {self.bound_text(measure.weight)})"
@@ -97,13 +97,13 @@ class CheckTexts:
             met=met,
             value=value,
             feature=feature,
-            mean=isinstance(measure, Measure) and measure.statistic is Statistic.MEAN,
+            mean=measure.statistic is Statistic.MEAN,
             clips=self._keeps_to_bounds(measure),
             unweighted=self._unweighted(measure),
         )
 
-    def _unweighted(self, measure: Measure | RowCount) -> str | None:
-        if isinstance(measure, RowCount) or measure.weight is None or not measure.tells_by_weight:
+    def _unweighted(self, measure: Measure) -> str | None:
+        if measure.weight is None or not measure.tells_by_weight:
             return None
         return f"{self.bound_text(measure.weight)} IS NULL"
 
@@ -127,9 +127,9 @@ class CheckTexts:
         """The condition that an audited row's secret lies outside its bounds or categories."""
         return "1 = 0" if aggregate.clips else f"{self.present} AND ({self.outside})"
 
-    def _keeps_to_bounds(self, measure: Measure | RowCount) -> bool:
+    def _keeps_to_bounds(self, measure: Measure) -> bool:
         """Whether the query itself clips the secret to its bounds, so that none lies outside of them."""
-        if not isinstance(measure, Measure) or measure.test.feature is not Feature.CLIPPED:
+        if measure.test is None or measure.test.feature is not Feature.CLIPPED:
             return False
         band = measure.test.parameter
         assert isinstance(band, Band)
@@ -140,12 +140,11 @@ class CheckTexts:
     @cached_property
     def bands(self) -> list[tuple[str, tuple[SecretBand, ...]]]:
         """The keys that are bands of the secret, as written, with their bands."""
-        scope = self.secret.scope
-        _, leaves = resolved_group(self.parts.select, scope=scope)
+        grouping = self.parts.grouping
         found = [
-            (self.text(leaf), read_bands(scope.bind(leaf), self.secret))
-            for leaf in leaves.values()
-            if scope.mentions_secret(scope.bind(leaf))
+            (self.text(written), read_bands(key, self.secret))
+            for key, written in zip(grouping.keys, grouping.written, strict=True)
+            if self.secret.scope.mentions_secret(key)
         ]
         return [(text, bands) for text, bands in found if bands is not None]
 
@@ -160,7 +159,7 @@ class CheckTexts:
         scope = self.secret.scope
         parts = conjuncts(where.this) if where is not None else []
         bound = [scope.bind(part) for part in parts]
-        kept = self.parts.having is not None
+        kept = bool(self.parts.having.windows)
         on_secret = [
             part
             for part, meant in zip(parts, bound, strict=True)
@@ -195,18 +194,13 @@ class CheckTexts:
                 return self.valid
             case Feature.VALUE:
                 yes = self.valid
-            case Feature.INDICATOR:
-                dialect = self.secret.scope.dialect
-                listed = (exp.Literal.string(name).sql(dialect) for name in categories_of(test))
-                yes = f"{self.valid} IN ({', '.join(listed)})"
             case Feature.POWER:
                 return f"POWER({self.valid}, {test.parameter!r})"
             case Feature.CLIPPED:
                 return self._clipped(test.parameter)
-            case Feature.THRESHOLD:
-                yes = f"{self.valid} {'>=' if test.closed else '>'} {test.parameter!r}"
-            case Feature.BAND:
-                yes = self._inside(test.parameter)
+            case _:
+                dialect = self.secret.scope.dialect
+                yes = answers_yes(self.valid, test.parameter, closed=test.closed, dialect=dialect)
         return f"(CASE WHEN {yes} THEN {int(test.above)} ELSE {int(not test.above)} END)"
 
     def _clipped(self, band: Parameter) -> str:
@@ -214,11 +208,6 @@ class CheckTexts:
         text = self.valid
         text = f"GREATEST({text}, {band.low!r})" if math.isfinite(band.low) else text
         return f"LEAST({text}, {band.high!r})" if math.isfinite(band.high) else text
-
-    def _inside(self, band: Parameter) -> str:
-        assert isinstance(band, Band)
-        above, below = ">=" if band.low_closed else ">", "<=" if band.high_closed else "<"
-        return f"{self.valid} {above} {band.low!r} AND {self.valid} {below} {band.high!r}"
 
     @cached_property
     def record(self) -> str:
@@ -230,14 +219,9 @@ class CheckTexts:
 
     @cached_property
     def valid(self) -> str:
-        """The secret if the audit uses it, else NULL: NaN, infinite, or a boolean other than 0 and 1."""
-        raw = self.raw
-        if self.subject.kind is SecretKind.NUMBER:
-            return f"(CASE WHEN ABS(CAST({raw} AS DOUBLE)) <= {LARGEST} THEN CAST({raw} AS DOUBLE) END)"
+        """The secret if the audit uses it, else NULL."""
         column = find_column(self.secret.scope.columns(), self.subject.secret)
-        if self.subject.kind is SecretKind.BOOLEAN and column.kind is ColumnKind.NUMBER:
-            return f"(CASE WHEN {raw} = 1 THEN TRUE WHEN {raw} = 0 THEN FALSE END)"
-        return raw
+        return valid_secret(self.raw, self.subject, column)
 
     @cached_property
     def present(self) -> str:
@@ -245,16 +229,7 @@ class CheckTexts:
 
     @cached_property
     def outside(self) -> str:
-        if self.subject.bounds is not None:
-            low, high = self.subject.bounds
-            return f"{self.valid} < {low!r} OR {self.valid} > {high!r}"
-        if self.subject.categories:
-            dialect = self.secret.scope.dialect
-            listed = ", ".join(
-                exp.Literal.string(category).sql(dialect) for category in self.subject.categories
-            )
-            return f"{self.valid} NOT IN ({listed})"
-        return "1 = 0"
+        return outside(self.valid, self.subject, self.secret.scope.dialect)
 
     def _column(self, name: str) -> str:
         column = find_column(self.secret.scope.columns(), name)

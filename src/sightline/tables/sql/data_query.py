@@ -16,11 +16,11 @@ from sqlglot import exp
 
 from sightline.errors import InvalidPlan
 from sightline.tables.engines.protocol import SOURCE, Column, ColumnKind
-from sightline.tables.sql.counted_sums import ROWS_BEHIND, adds_up, with_counts
-from sightline.tables.sql.grammar import check_public, parse_query, refuse
+from sightline.tables.sql.grammar import check_public, clauses_of, is_plain, parse_query, refuse
 from sightline.tables.sql.normal_form import (
     UNPIVOT,
     folded_name,
+    list_columns,
     normal_text,
     qualified_query,
     shown_part,
@@ -30,6 +30,7 @@ from sightline.tables.sql.nullness import ColumnFacts, Decides, NullRule
 from sightline.tables.sql.scope import find_column, suggestion
 from sightline.tables.subject import Schema
 
+ROWS_BEHIND = "sightline_rows"  # a column of data: how many rows of source a sum of a record's rows adds up
 Origin = tuple[str, str]  # a table and one of its columns
 Origins = frozenset[Origin]
 _AGGREGATES: tuple[type[exp.Expr], ...] = (exp.Sum, exp.Avg, exp.Min, exp.Max, exp.Count, exp.CountIf)
@@ -43,20 +44,14 @@ _CLAUSES = {"expressions", "from_", "joins", "where", "group", "having", "qualif
 class DataQuery:
     """How the rows of ``data`` are made, and what of them is secret."""
 
-    sql: str | None = (
-        None  # in the source's dialect, over ``source`` and the public tables; None for its rows
-    )
+    sql: str | None = None  # in the source's dialect, over ``source`` and public tables; None for its rows
     normal: str | None = None  # the same text for queries that differ in aliases, WITH and spelling only
     columns: tuple[str, ...] = ()  # of its answer
     hidden: tuple[str, ...] = ()  # columns of the answer that tell something of a secret
-    secrets: frozenset[str] = (
-        frozenset()
-    )  # names of columns, in lower case, that a public table must not have
+    secrets: frozenset[str] = frozenset()  # names, in lower case, that no public table has as a column
     ties: tuple[str, ...] = ()  # each counts rows ``n`` that tie in the order of a window function: none
     lookups: tuple[str, ...] = ()  # each has as many ``joined`` rows as ``n``: a join multiplies none
-    adds_up: bool = (
-        False  # whether the secret is a sum of rows of a record: its range follows from their number
-    )
+    adds_up: bool = False  # whether the secret is a sum of a record's rows: their number decides its range
 
 
 def read_data_query(
@@ -82,6 +77,7 @@ def read_data_query(
             secrets=frozenset(name.casefold() for name in (secret, *others)),
         )
     tree = parse_query(sql, schema.dialect)
+    list_columns(tree, schema)
     _check_written(tree, schema)
     qualified = qualified_query(tree, schema)
     lineage = _Lineage(schema=schema)
@@ -110,12 +106,20 @@ def read_data_query(
     if outputs[key].origins & all_secrets:
         refuse("a secret without the record key", got=f'"{record}" in it')
     lineage.check(all_secrets, secret_origins, record=outputs[key].copied)
-    _check_null(qualified, value, _Lineage(schema=schema, secrets=secret_origins))
+    # Who has a secret would tell of what it is made of, and a mean would divide by another number of rows.
+    nulls = dict(_Lineage(schema=schema, secrets=secret_origins).of_query(qualified))
+    if nulls[value].null is Decides.VALUE:
+        refuse(
+            "a secret that is not NULL because of what it is computed from",
+            got=f'"{value}", which may be',
+            fix="who has a value would tell that: write ELSE 0, or COALESCE(…, 0) around it, and public "
+            "conditions into WHERE",
+        )
     hidden = [name for name, one in outputs.items() if one.origins & all_secrets and name != value]
     # sqlglot writes QUALIFY as a subquery for engines without it: there * would list its helper, too.
     written = qualified if tree.find(exp.Qualify) is not None and schema.dialect != "duckdb" else tree
-    sums = [node for origins, _, node in lineage.aggregates if origins & secret_origins and adds_up(node)]
-    counted = with_counts(sums[0]) if sums else None
+    sums = [node for origins, _, node in lineage.aggregates if origins & secret_origins and _adds_up(node)]
+    counted = _with_counts(sums[0]) if sums else None
     names = {name.casefold() for _, name in all_secrets} | {secret.casefold(), *map(str.casefold, hidden)}
     return DataQuery(
         sql=(written if counted is None else counted).sql(schema.dialect, comments=False),
@@ -137,6 +141,11 @@ class _Output:
     copied: str | None = None  # the column of ``source`` that it is a copy of; a constant is a copy of none
     null: Decides = Decides.NOTHING  # what decides whether it is NULL, if no column of the tables is
 
+    def beside(self, other: _Output) -> _Output:
+        """What the column of a UNION ALL derives from."""
+        copied = self.copied if self.copied == other.copied else None
+        return _Output(self.origins | other.origins, copied, max(self.null, other.null))
+
 
 Outputs = dict[str, _Output]
 _CONSTANT = ""
@@ -152,6 +161,7 @@ class _Lineage:
     windows: list[tuple[Origins, exp.Expr]] = field(default_factory=list)
     aggregates: list[tuple[Origins, set[str | None], exp.Expr]] = field(default_factory=list)  # with the keys
     unions: list[tuple[Origins, Origins]] = field(default_factory=list)
+    tables: dict[str, Outputs] = field(default_factory=dict)  # a wide one is read once for each column
 
     def of_query(self, query: exp.Expr) -> list[tuple[str, _Output]]:
         if isinstance(query, exp.Subquery):
@@ -161,17 +171,7 @@ class _Lineage:
             if len(left) != len(right):
                 refuse("as many columns in each SELECT of UNION ALL", got=f"{len(left)} and {len(right)}")
             self.unions.append((_all_origins(left), _all_origins(right)))
-            return [
-                (
-                    name,
-                    _Output(
-                        one.origins | other.origins,
-                        one.copied if one.copied == other.copied else None,
-                        max(one.null, other.null),
-                    ),
-                )
-                for (name, one), (_, other) in zip(left, right, strict=True)
-            ]
+            return [(name, one.beside(other)) for (name, one), (_, other) in zip(left, right, strict=True)]
         if not isinstance(query, exp.Select):
             refuse("SELECT", got=shown_part(query), fix=f"for wide tables write FROM source {UNPIVOT}")
         return self._of_select(query)
@@ -222,31 +222,29 @@ class _Lineage:
 
     def _of_table(self, node: exp.Expr) -> Outputs:
         name = node.name.casefold()
-        columns = self.schema.columns if name == SOURCE else tables_of(self.schema)[name]
-        found = {}
-        for column in columns:
-            origin = (name, column.name)
-            copied = column.name if name == SOURCE else None
-            found[folded_name(column.name, self.schema)] = _Output(frozenset({origin}), copied)
-        return found
+        if name not in self.tables:
+            columns = self.schema.columns if name == SOURCE else tables_of(self.schema)[name]
+            self.tables[name] = {
+                folded_name(column.name, self.schema): _Output(
+                    frozenset({(name, column.name)}), column.name if name == SOURCE else None
+                )
+                for column in columns
+            }
+        return self.tables[name]
 
     def check(self, secrets: Origins, audited: Origins, *, record: str | None) -> None:
         """Refuse a query in which a secret chooses rows, or the audited one enters several rows."""
-        for origins, node in self.controls:
-            if origins & secrets:
-                refuse(
-                    "rows that do not depend on a secret",
-                    got=f"{_named(origins & secrets)} in {shown_part(node)}",
-                    fix="which rows there are would tell something of the secret; rows without one may stay: "
-                    "the audit counts them",
-                )
-        for origins, node in self.windows:
-            if origins & audited:
-                refuse(
-                    "window functions of public columns",
-                    got=f"{_named(origins & audited)} in {shown_part(node)}",
-                    fix="a value would enter several rows",
-                )
+        rows = (
+            "rows that do not depend on a secret",
+            "which rows there are would tell something of the secret; rows without one may stay: the audit "
+            "counts them",
+        )
+        window = ("window functions of public columns", "a value would enter several rows")
+        uses = [(rows, origins & secrets, node) for origins, node in self.controls]
+        uses += [(window, origins & audited, node) for origins, node in self.windows]
+        for (expected, fix), told, node in uses:
+            if told:
+                refuse(expected, got=f"{_named(told)} in {shown_part(node)}", fix=fix)
         for origins, keys, node in self.aggregates:
             if origins & audited and record not in keys:
                 refuse(
@@ -263,21 +261,6 @@ class _Lineage:
                 )
 
 
-def _check_null(qualified: exp.Query, value: str, lineage: _Lineage) -> None:
-    """Refuse a secret that is NULL because of the values that it is made of.
-
-    Who has one would tell these, and a mean would divide by another number of rows.
-    """
-    outputs = dict(lineage.of_query(qualified))
-    if outputs[value].null is Decides.VALUE:
-        refuse(
-            "a secret that is not NULL because of what it is computed from",
-            got=f'"{value}", which may be',
-            fix="who has a value would tell that: write ELSE 0, or COALESCE(…, 0) around it, and public "
-            "conditions into WHERE",
-        )
-
-
 def _check_written(tree: exp.Query, schema: Schema) -> None:
     """Refuse what the query must not contain, as it is written."""
     names = {SOURCE, *tables_of(schema)}
@@ -286,12 +269,8 @@ def _check_written(tree: exp.Query, schema: Schema) -> None:
             refuse("WITH at the beginning, not recursive", got=shown_part(clause.parent), fix="put it first")
         names |= {part.alias.casefold() for part in clause.expressions}
     for node in tree.find_all(exp.SetOperation):
-        extra = [
-            name
-            for name in ("by_name", "side", "kind", "on", "order", "limit", "offset")
-            if node.args.get(name)
-        ]
-        if not isinstance(node, exp.Union) or node.args.get("distinct") or extra:
+        beside = clauses_of(node) - {"this", "expression", "with_"}
+        if not isinstance(node, exp.Union) or beside:
             refuse(
                 "UNION ALL by itself",
                 got=shown_part(node),
@@ -305,19 +284,13 @@ def _check_written(tree: exp.Query, schema: Schema) -> None:
                 got=shown_part(table),
                 fix=suggestion(table.name, sorted(names), what="tables"),
             )
-        alias = table.args.get("alias")
-        extra = [
-            name for name, value in table.args.items() if value and name not in ("this", "alias", "pivots")
-        ]
-        if extra or (alias is not None and alias.args.get("columns")):
+        if not is_plain(table, "pivots"):
             refuse("a table's plain name", got=shown_part(table))
     for pivot in tree.find_all(exp.Pivot):
         if not isinstance(pivot.parent, exp.Table) or pivot.parent.name.casefold() != SOURCE:
             refuse(f"FROM source {UNPIVOT}", got=shown_part(pivot))
     for subquery in tree.find_all(exp.Subquery):
-        alias = subquery.args.get("alias")
-        extra = [name for name, value in subquery.args.items() if value and name not in ("this", "alias")]
-        if extra or (alias is not None and alias.args.get("columns")):
+        if not is_plain(subquery):
             refuse("a plain subquery", got=shown_part(subquery))
     for select in tree.find_all(exp.Select):
         _check_select(select, schema)
@@ -325,13 +298,12 @@ def _check_written(tree: exp.Query, schema: Schema) -> None:
 
 def _check_select(select: exp.Select, schema: Schema) -> None:
     public = set(tables_of(schema))
-    for clause, value in select.args.items():
-        if value and clause not in _CLAUSES:
-            refuse(
-                "SELECT, FROM, JOIN, WHERE, GROUP BY, HAVING and QUALIFY in [data] sql",
-                got=clause.strip("_").upper(),
-                fix="leave it out",
-            )
+    for clause in sorted(clauses_of(select) - _CLAUSES):
+        refuse(
+            "SELECT, FROM, JOIN, WHERE, GROUP BY, HAVING and QUALIFY in [data] sql",
+            got=clause.strip("_").upper(),
+            fix="leave it out",
+        )
     if select.args.get("from_") is None:
         refuse("FROM source", got="no FROM")
     start = select.args["from_"].this
@@ -352,8 +324,7 @@ def _check_select(select: exp.Select, schema: Schema) -> None:
             )
     group = select.args.get("group")
     if group is not None and (
-        [name for name, value in group.args.items() if value and name != "expressions"]
-        or group.find(exp.Rollup, exp.Cube, exp.GroupingSets) is not None
+        clauses_of(group) - {"expressions"} or group.find(exp.Rollup, exp.Cube, exp.GroupingSets) is not None
     ):
         refuse(
             "GROUP BY with a list of columns", got=shown_part(group), fix="a value would enter several rows"
@@ -410,6 +381,37 @@ def _check_expression(node: exp.Expr, schema: Schema) -> None:
 
 
 _WINDOW_PARTS = {"this", "partition_by", "order", "over"}
+
+
+def _adds_up(node: exp.Expr) -> bool:
+    """Whether an aggregate grows with the number of rows."""
+    return isinstance(node, exp.Sum | exp.Count | exp.CountIf)
+
+
+def _with_counts(node: exp.Expr) -> exp.Expr | None:
+    """The query with a column more: how many rows each sum adds up; none if other SELECTs change them."""
+    marked = node.copy()
+    marked.meta["counted"] = True
+    inside = node.replace(marked)
+    root = inside.root().copy()
+    found = next(one for one in root.walk() if one.meta.get("counted"))
+    inside.replace(node)
+    select = found.find_ancestor(exp.Select)
+    assert select is not None
+    count: exp.Expr = exp.Count(this=exp.Star())
+    if isinstance(found.parent, exp.Filter):
+        count = exp.Filter(this=count, expression=found.parent.expression.copy())
+    name = exp.to_identifier(ROWS_BEHIND, quoted=True)
+    select.append("expressions", exp.alias_(count, name))
+    while select is not root:
+        subquery = select.parent
+        outer = None if subquery is None else subquery.find_ancestor(exp.Select)
+        if not isinstance(subquery, exp.Subquery) or outer is None or outer.args.get("group") is not None:
+            return None
+        column = exp.column(name.copy(), table=exp.to_identifier(subquery.alias, quoted=True))
+        outer.append("expressions", exp.alias_(column, name.copy()))
+        select = outer
+    return root
 
 
 def _tie_queries(qualified: exp.Query, dialect: str) -> Iterator[str]:

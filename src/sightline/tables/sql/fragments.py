@@ -16,7 +16,10 @@ from numpy.typing import NDArray
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
+from sightline.tables.engines.protocol import Column, ColumnKind
+from sightline.tables.membership import Band, Parameter
 from sightline.tables.sql.grammar import refuse
+from sightline.tables.subject import SecretKind, Subject
 
 OWN = "SIGHTLINE_OWN"  # a plan cannot contain it: its functions come from a list
 
@@ -61,6 +64,41 @@ def literal(text: str) -> str:
     "'o''clock'"
     """
     return "'" + text.replace("'", "''") + "'"
+
+
+_LARGEST = "1.7976931348623157e308"  # a larger number is infinite, or NaN
+
+
+def valid_secret(raw: str, subject: Subject, column: Column) -> str:
+    """The secret if the audit uses it, else NULL: NaN, infinite, or a boolean other than 0 and 1."""
+    if subject.kind is SecretKind.NUMBER:
+        # NaN is larger than every number on all three engines, so only finite numbers remain.
+        return f"(CASE WHEN ABS(CAST({raw} AS DOUBLE)) <= {_LARGEST} THEN CAST({raw} AS DOUBLE) END)"
+    if subject.kind is SecretKind.BOOLEAN and column.kind is ColumnKind.NUMBER:
+        return f"(CASE WHEN {raw} = 1 THEN TRUE WHEN {raw} = 0 THEN FALSE END)"
+    return raw
+
+
+def outside(secret: str, subject: Subject, dialect: str = "duckdb") -> str:
+    """The condition that a secret is outside the declared bounds or categories."""
+    if subject.bounds is not None:
+        low, high = subject.bounds
+        return f"{secret} < {low!r} OR {secret} > {high!r}"
+    if subject.categories is not None:
+        listed = [exp.Literal.string(name).sql(dialect) for name in subject.categories]
+        return f"{secret} NOT IN ({', '.join(listed)})" if listed else "1 = 1"
+    return "1 = 0"
+
+
+def answers_yes(secret: str, parameter: Parameter, *, closed: bool = False, dialect: str = "duckdb") -> str:
+    """The condition that a secret is above a threshold, in a band, or one of some categories."""
+    if isinstance(parameter, Band):
+        above, below = ">=" if parameter.low_closed else ">", "<=" if parameter.high_closed else "<"
+        return f"{secret} {above} {parameter.low!r} AND {secret} {below} {parameter.high!r}"
+    if isinstance(parameter, float | int):
+        return f"{secret} {'>=' if closed else '>'} {parameter!r}"
+    names = parameter if isinstance(parameter, tuple) else (str(parameter),)
+    return f"{secret} IN ({', '.join(exp.Literal.string(name).sql(dialect) for name in names)})"
 
 
 def translated(query: str, *, dialect: str, names: Mapping[str, exp.Table | exp.Subquery]) -> str:

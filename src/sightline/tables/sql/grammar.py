@@ -106,9 +106,16 @@ def _query_of(sql: str, dialect: str) -> exp.Query:
     return query
 
 
-def own_text(sql: str, dialect: str) -> str:
-    """A plan's SQL as we write it from its syntax tree: an engine never gets the text of a plan."""
-    return _query_of(sql, dialect).sql(dialect, comments=False)
+def clauses_of(node: exp.Expr) -> set[str]:
+    """The parts that a SELECT or another node has."""
+    return {name for name, value in node.args.items() if value}
+
+
+def is_plain(node: exp.Expr, *allowed: str) -> bool:
+    """Whether a table or subquery has nothing but an alias without columns, and what is allowed."""
+    alias = node.args.get("alias")
+    listed = alias is not None and alias.args.get("columns")
+    return clauses_of(node) <= {"this", "alias", *allowed} and not listed
 
 
 def check_clauses(select: exp.Select) -> None:
@@ -352,19 +359,3 @@ def _position(error: Exception) -> str:
     if isinstance(error, ParseError) and error.errors and "line" in error.errors[0]:
         return f"a syntax error at line {error.errors[0]['line']}, column {error.errors[0]['col']}"
     return "a syntax error"
-
-
-def with_selects(
-    query: exp.Query, change: Callable[[exp.Select], exp.Select | None]
-) -> tuple[exp.Query, bool]:
-    """The query with other SELECTs where ``change`` gives one, and whether it gave any."""
-    found = False
-    for select in list(query.find_all(exp.Select)):
-        other = change(select)
-        if other is not None:
-            found = True
-            if select is query:
-                query = other
-            else:
-                select.replace(other)
-    return query, found

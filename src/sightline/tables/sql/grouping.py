@@ -10,73 +10,81 @@ PARTITION BY, so that the column can be computed over the whole table.
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from itertools import combinations, product
 
 from sqlglot import exp
 
-from sightline.tables.engines.protocol import DATA, Column, ColumnKind
+from sightline.tables.engines.protocol import DATA
 from sightline.tables.sql.fragments import embedded
-from sightline.tables.sql.grammar import refuse, shown
+from sightline.tables.sql.grammar import clauses_of, refuse, shown
 from sightline.tables.sql.scope import Scope, bound_column
 
 MOST_SETS = 4_096  # CUBE over 12 columns
 Keys = tuple[exp.Expr, ...]
 
 
-def read_grouping(select: exp.Select, *, scope: Scope) -> list[Keys]:
-    """Read the grouping sets of a query, bound, in the order in which SQL lists them.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grouping:
+    """The keys of GROUP BY, each once, and its grouping sets in the order in which SQL lists them.
 
     Elements of GROUP BY multiply: ``a, ROLLUP (b, c)`` is ``(a, b, c), (a, b), (a)``. A query without GROUP
     BY has the one set ``()``, a single cell.
     """
+
+    keys: Keys = ()  # bound
+    written: Keys = ()  # the same keys, as the query has them
+    places: tuple[tuple[int, ...], ...] = ((),)  # for each set, which keys it has
+    group: str = ""  # GROUP BY as written, with ``y0``, ``y1``, … for its keys
+
+    @property
+    def sets(self) -> list[Keys]:
+        """The keys of each set, bound."""
+        return [tuple(self.keys[place] for place in places) for places in self.places]
+
+
+def read_grouping(select: exp.Select, *, scope: Scope) -> Grouping:
+    """Read GROUP BY of a query."""
     group = select.args.get("group")
     if group is None:
-        return [()]
+        return Grouping()
     if group.args.get("all"):
         items = [item.unalias() for item in select.expressions if not has_aggregate(item)]
-        return [tuple(scope.bind(item) for item in items if item.find(exp.Column) is not None)]
-    extra = [part for part, value in group.args.items() if value and part != "expressions"]
-    if extra:
+        group = exp.Group(expressions=[item.copy() for item in items if item.find(exp.Column) is not None])
+    if clauses_of(group) - {"expressions"}:
         refuse(
             "GROUP BY, ROLLUP, CUBE or GROUPING SETS",
             got=shown(group),
             fix="write ROLLUP (a, b) in standard form",
         )
-    options = [_sets(element, select, scope) for element in group.expressions]
-    number = 1
-    for option in options:
-        number *= len(option)
-        if number > MOST_SETS:
-            refuse(f"at most {MOST_SETS:,} grouping sets", got="more", fix="publish fewer combinations")
-    texts = {id(key): key.sql("duckdb", comments=False) for key in _distinct_keys(options)}
-    return [tuple({texts[id(key)]: key for key in sum(chosen, ())}.values()) for chosen in product(*options)]
+    keys: dict[str, tuple[exp.Expr, exp.Expr]] = {}  # by the text of a bound key: it, and as written
 
-
-def resolved_group(select: exp.Select, *, scope: Scope) -> tuple[exp.Group | None, dict[str, exp.Expr]]:
-    """Return GROUP BY with ``y0``, ``y1``, … for its keys, and the keys as written.
-
-    The keys are stored by the identity of the bound key, in the order of their numbers.
-    """
-    group = select.args.get("group")
-    if group is None:
-        return None, {}
-    if group.args.get("all"):
-        items = [item.unalias() for item in select.expressions if not has_aggregate(item)]
-        group = exp.Group(expressions=[item.copy() for item in items])
-    leaves: dict[str, exp.Expr] = {}
-
-    def resolved(element: exp.Expr) -> exp.Expr:
+    def numbered(element: exp.Expr) -> exp.Expr:
+        """An element of GROUP BY with the names of its keys in their place."""
         if isinstance(element, exp.Rollup | exp.Cube | exp.GroupingSets | exp.Tuple):
-            parts = [resolved(part) for part in element.expressions]
-            return type(element)(expressions=parts)
-        leaf = dereferenced(element.unnest(), select, scope, of_rows=True).copy()
-        identity = scope.identity(scope.bind(leaf))
-        leaves.setdefault(identity, leaf)
-        return exp.column(f"y{list(leaves).index(identity)}")
+            return type(element)(expressions=[numbered(part) for part in element.expressions])
+        written = dereferenced(element.unnest(), select, scope, of_rows=True).copy()
+        bound = scope.bind(written)
+        if bound.find(exp.Column) is None:
+            refuse(
+                "a key made of columns", got=shown(bound), fix="leave it out: it is the same for every row"
+            )
+        text = key_text(bound)
+        keys.setdefault(text, (bound, written))
+        return exp.column(f"y{list(keys).index(text)}")
 
-    return exp.Group(expressions=[resolved(element) for element in group.expressions]), leaves
+    elements = [numbered(element) for element in group.expressions]
+    options = [_sets(element) for element in elements]
+    if math.prod(map(len, options)) > MOST_SETS:
+        refuse(f"at most {MOST_SETS:,} grouping sets", got="more", fix="publish fewer combinations")
+    return Grouping(
+        keys=tuple(bound for bound, _ in keys.values()),
+        written=tuple(written for _, written in keys.values()),
+        places=tuple(tuple(dict.fromkeys(sum(chosen, ()))) for chosen in product(*options)),
+        group=exp.Group(expressions=elements).sql(scope.dialect) if elements else "",
+    )
 
 
 def has_aggregate(node: exp.Expr) -> bool:
@@ -84,30 +92,25 @@ def has_aggregate(node: exp.Expr) -> bool:
     return any(not isinstance(call, exp.Grouping) for call in node.find_all(exp.AggFunc, exp.Window))
 
 
-def _sets(element: exp.Expr, select: exp.Select, scope: Scope) -> list[Keys]:
-    if isinstance(element, exp.Rollup):
-        parts = [_composite(part, select, scope) for part in element.expressions]
-        return [sum(parts[:length], ()) for length in range(len(parts), -1, -1)]
-    if isinstance(element, exp.Cube):
-        parts = [_composite(part, select, scope) for part in element.expressions]
-        if 2 ** len(parts) > MOST_SETS:
-            refuse(
-                f"at most {MOST_SETS:,} grouping sets", got=shown(element), fix="publish fewer combinations"
-            )
-        sizes = range(len(parts), -1, -1)
-        return [sum(chosen, ()) for size in sizes for chosen in combinations(parts, size)]
+def _sets(element: exp.Expr) -> list[tuple[int, ...]]:
+    """The grouping sets of an element whose keys are numbered."""
     if isinstance(element, exp.GroupingSets):
-        return [keys for part in element.expressions for keys in _sets(part, select, scope)]
-    return [_composite(element, select, scope)]
+        return [keys for part in element.expressions for keys in _sets(part)]
+    if not isinstance(element, exp.Rollup | exp.Cube):
+        return [_composite(element)]
+    parts = [_composite(part) for part in element.expressions]
+    sizes = range(len(parts), -1, -1)
+    if isinstance(element, exp.Rollup):
+        return [sum(parts[:size], ()) for size in sizes]
+    if 2 ** len(parts) > MOST_SETS:
+        refuse(f"at most {MOST_SETS:,} grouping sets", got="more", fix="publish fewer combinations")
+    return [sum(chosen, ()) for size in sizes for chosen in combinations(parts, size)]
 
 
-def _composite(element: exp.Expr, select: exp.Select, scope: Scope) -> Keys:
+def _composite(element: exp.Expr) -> tuple[int, ...]:
     if isinstance(element, exp.Tuple):
-        return tuple(key for part in element.expressions for key in _composite(part, select, scope))
-    key = scope.bind(dereferenced(element.unnest(), select, scope, of_rows=True))
-    if key.find(exp.Column) is None:
-        refuse("a key made of columns", got=shown(key), fix="leave it out: it is the same for every row")
-    return (key,)
+        return tuple(key for part in element.expressions for key in _composite(part))
+    return (int(element.name[1:]),)
 
 
 def dereferenced(node: exp.Expr, select: exp.Select, scope: Scope, *, of_rows: bool = False) -> exp.Expr:
@@ -169,12 +172,34 @@ def _item_expression(item: exp.Expr) -> exp.Expr:
     return item.unalias()
 
 
-def _distinct_keys(options: list[list[Keys]]) -> list[exp.Expr]:
-    """Each key once; the sets of a CUBE share them."""
-    return list({id(key): key for option in options for keys in option for key in keys}.values())
-
-
+_AGGREGATE = "aggregate"  # the number of the aggregate that a literal stands for
 _OF_A_COLUMN: tuple[type[exp.Expr], ...] = (exp.Count, exp.Min, exp.Max, exp.Sum, exp.Avg)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WindowColumn:
+    """A computed column of ``data``: 1 in the rows of the groups that HAVING keeps, else 0.
+
+    It is equal in name for equal conditions, so that releases share one.
+    """
+
+    name: str
+    bound: exp.Expr  # over the columns of ``data`` and of lookups
+    text: str  # the same, for our own queries
+
+    @classmethod
+    def of(cls, kept: exp.Expr, *, dialect: str) -> WindowColumn:
+        """Name a bound condition made of window functions."""
+        one, zero = exp.Literal.number(1), exp.Literal.number(0)
+        bound = exp.Case(ifs=[exp.If(this=kept, true=one)], default=zero)
+        text = embedded(bound, dialect)
+        name = "window_" + hashlib.sha256(text.encode()).hexdigest()[:50]
+        return cls(name=name, bound=bound, text=text)
+
+    @property
+    def met(self) -> exp.Expr:
+        """The condition on a row that its group is kept, bound."""
+        return exp.EQ(this=bound_column(self.name, DATA), expression=exp.Literal.number(1))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -182,18 +207,17 @@ class Having:
     """The groups that a query keeps."""
 
     written: exp.Expr  # the condition, with aliases replaced by what they stand for
-    conditions: tuple[exp.Expr, ...]  # for each grouping set, bound, over the window columns
-    windows: tuple[WindowColumn, ...]
+    windows: tuple[WindowColumn, ...] = ()  # for each grouping set; none without HAVING
 
 
 def read_having(
-    select: exp.Select, sets: Sequence[Keys], *, scope: Scope, conditions: Sequence[exp.Expr]
-) -> Having | None:
-    """Read HAVING of a query whose rows meet bound ``conditions``; None if it has none."""
+    select: exp.Select, grouping: Grouping, *, scope: Scope, conditions: Sequence[exp.Expr]
+) -> Having:
+    """Read HAVING of a query whose rows meet bound ``conditions``."""
     clause = select.args.get("having")
     if clause is None:
-        return None
-    histogram = any(scope.mentions_secret(key) for keys in sets for key in keys)
+        return Having(written=exp.true())
+    histogram = any(map(scope.mentions_secret, grouping.keys))
     tested = [part for part in conditions if scope.mentions_secret(part) and not scope.asks_presence(part)]
     if histogram or tested:
         refuse(
@@ -203,17 +227,23 @@ def read_having(
         )
     root = exp.Paren(this=clause.this.copy())
     for column in list(root.find_all(exp.Column)):
-        if not _inside_aggregate(column):
+        if column.find_ancestor(exp.AggFunc, exp.Filter, exp.Window) is None:
             meant = dereferenced(column, select, scope)
             if meant is not column:
                 column.replace(exp.Paren(this=meant.copy()))
     written = root.this
-    windows: list[WindowColumn] = []
-    found = [
-        _of_a_set(written, keys, scope=scope, conditions=conditions, windows=windows, alone=len(sets) == 1)
-        for keys in sets
-    ]
-    return Having(written=written, conditions=tuple(found), windows=tuple(windows))
+    if not aggregates_in(written):
+        refuse("an aggregate in HAVING", got=shown(written), fix="put conditions on columns into WHERE")
+    if written.find(exp.Grouping) is not None:
+        refuse("aggregates and keys in HAVING", got=shown(written), fix="leave GROUPING out")
+    met = exp.and_(*(exp.paren(one.copy()) for one in conditions)) if conditions else None
+    windows = []
+    for keys in grouping.sets:
+        # Rows that do not meet the conditions are a part of their own: HAVING is of the others.
+        apart = [] if met is None else [_where(exp.Literal.number(1), met)]
+        kept = _over_rows(written, [*apart, *keys], scope, keys if len(grouping.places) == 1 else ())
+        windows.append(WindowColumn.of(kept, dialect=scope.dialect))
+    return Having(written=written, windows=tuple(windows))
 
 
 def aggregates_in(node: exp.Expr) -> list[exp.Expr]:
@@ -231,35 +261,20 @@ def aggregates_in(node: exp.Expr) -> list[exp.Expr]:
     return found
 
 
-def _inside_aggregate(column: exp.Column) -> bool:
-    return column.find_ancestor(exp.AggFunc, exp.Filter, exp.Window) is not None
-
-
-def _of_a_set(
-    written: exp.Expr,
-    keys: Keys,
-    *,
-    scope: Scope,
-    conditions: Sequence[exp.Expr],
-    windows: list[WindowColumn],
-    alone: bool,
-) -> exp.Expr:
-    """The condition on a row that its group of one grouping set is kept."""
+def _over_rows(written: exp.Expr, partition: list[exp.Expr], scope: Scope, keys: Keys) -> exp.Expr:
+    """HAVING as a condition on a row, bound: window functions in place of its aggregates."""
     root = exp.Paren(this=written.copy())
-    own: list[WindowColumn] = []
+    windows: list[exp.Expr] = []
     for node in aggregates_in(root):
-        partition = [*rows_met(conditions), *(key.copy() for key in keys)]
-        window = WindowColumn.of(_over(node, scope, partition), dialect=scope.dialect)
-        own.append(window)
-        node.replace(placeholder(window))
-    if not own:
-        refuse("an aggregate in HAVING", got=shown(written), fix="put conditions on columns into WHERE")
-    if root.find(exp.Grouping) is not None:
-        refuse("aggregates and keys in HAVING", got=shown(written), fix="leave GROUPING out")
-    bound = window_scope(scope, own).bind(root.this)
-    keys_here = {key_text(key) for key in keys} if alone else set()
-    check_made_of_keys(bound, written, {*keys_here, *(key_text(one.column) for one in own)})
-    windows += [one for one in own if one.name not in {known.name for known in windows}]
+        stand_in = exp.Literal.number(1)
+        stand_in.meta[_AGGREGATE] = len(windows)
+        windows.append(_over(node, scope, [part.copy() for part in partition]))
+        node.replace(stand_in)
+    bound = exp.Paren(this=scope.bind(root.this))
+    check_made_of_keys(bound, written, {key_text(key) for key in keys})
+    for node in list(bound.find_all(exp.Literal)):
+        if _AGGREGATE in node.meta:
+            node.replace(windows[node.meta[_AGGREGATE]])
     return bound
 
 
@@ -326,51 +341,3 @@ def _public(node: exp.Expr, scope: Scope, around: exp.Expr) -> exp.Expr:
             fix="which groups appear would tell the secret: publish every group, noisy",
         )
     return bound
-
-
-_RELATION = "sightline windows"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WindowColumn:
-    """A computed column of ``data``, equal in name for equal windows, so that releases share one."""
-
-    name: str
-    bound: exp.Expr  # over the columns of ``data``, of lookups and of other window columns
-    text: str  # the same, for our own queries
-
-    @classmethod
-    def of(cls, bound: exp.Expr, *, dialect: str) -> WindowColumn:
-        """Name a bound expression made of windows."""
-        text = embedded(bound, dialect)
-        return cls(
-            name="window_" + hashlib.sha256(text.encode()).hexdigest()[:50],
-            bound=bound,
-            text=text,
-        )
-
-    @property
-    def column(self) -> exp.Column:
-        """The column, bound."""
-        return bound_column(self.name, DATA)
-
-
-def rows_met(conditions: Sequence[exp.Expr]) -> list[exp.Expr]:
-    """The key of PARTITION BY that keeps rows apart which do not meet the conditions."""
-    if not conditions:
-        return []
-    met = exp.and_(*(exp.paren(one.copy()) for one in conditions))
-    one, zero = exp.Literal.number(1), exp.Literal.number(0)
-    return [exp.Case(ifs=[exp.If(this=met, true=one)], default=zero)]
-
-
-def placeholder(window: WindowColumn) -> exp.Column:
-    """A name for a window column that ``window_scope`` resolves."""
-    return exp.column(window.name, table=exp.to_identifier(_RELATION, quoted=True))
-
-
-def window_scope(scope: Scope, windows: Sequence[WindowColumn]) -> Scope:
-    """The scope in which an expression can also name window columns."""
-    names = dict.fromkeys(window.name for window in windows)
-    columns = [Column(name, ColumnKind.OTHER) for name in names]
-    return scope.joined(exp.to_identifier(_RELATION, quoted=True), DATA, columns)

@@ -9,7 +9,7 @@ from sqlglot.errors import SqlglotError
 from sqlglot.optimizer.qualify import qualify
 
 from sightline.tables.engines.protocol import DATA, SOURCE, Column, ColumnKind
-from sightline.tables.sql.grammar import refuse, shown
+from sightline.tables.sql.grammar import is_plain, refuse, shown
 from sightline.tables.sql.scope import find_column
 from sightline.tables.subject import Schema
 
@@ -106,6 +106,7 @@ def _means(query: exp.Expr, schema: Schema) -> bool:
 def qualified_query(tree: exp.Query, schema: Schema) -> exp.Query:
     """The query with every name resolved, without WITH and UNPIVOT: what its columns derive from."""
     whole = inlined(tree, taken={SOURCE, DATA, *tables_of(schema)})
+    list_columns(whole, schema)
     for table in list(whole.find_all(exp.Table)):
         if table.args.get("pivots"):
             table.replace(_as_union(table, schema))
@@ -191,8 +192,7 @@ def _replaced(tree: exp.Expr, part: exp.CTE) -> int:
     ]
     for table in tables:
         alias = table.args.get("alias")
-        extra = [name for name, value in table.args.items() if value and name not in ("this", "alias")]
-        if extra or (alias is not None and alias.args.get("columns")):
+        if not is_plain(table):
             refuse("a table's plain name", got=shown(table), fix="leave out what follows its name")
         called = alias.copy() if alias is not None else exp.TableAlias(this=table.this.copy())
         table.replace(exp.Subquery(this=part.this.copy(), alias=called))
@@ -244,13 +244,33 @@ def _as_union(table: exp.Table, schema: Schema) -> exp.Subquery:
         )
         for each in lists
     ]
-    union: exp.Query = selects[0]
-    for select in selects[1:]:
-        union = exp.Union(this=union, expression=select, distinct=False)
     alias = (
         pivot.args.get("alias") or table.args.get("alias") or exp.TableAlias(this=exp.to_identifier(SOURCE))
     )
-    return exp.Subquery(this=union, alias=alias.copy())
+    return exp.Subquery(this=_union_of(selects), alias=alias.copy())
+
+
+def _union_of(selects: Sequence[exp.Query]) -> exp.Query:
+    """UNION ALL of two halves, and so on: a thousand SELECTs one in the other would be too deep."""
+    if len(selects) == 1:
+        return selects[0]
+    half = len(selects) // 2
+    halves = _union_of(selects[:half]), _union_of(selects[half:])
+    return exp.Union(this=halves[0], expression=halves[1], distinct=False)
+
+
+def list_columns(query: exp.Query, schema: Schema) -> None:
+    """Write the names of the columns into UNPIVOT in the place of COLUMNS(* EXCLUDE (…))."""
+    for field in [field for pivot in query.find_all(exp.Pivot) for field in pivot.args.get("fields") or []]:
+        field.set("expressions", [one for item in field.expressions for one in _listed(item, schema)])
+
+
+def _listed(item: exp.Expr, schema: Schema) -> list[exp.Expr]:
+    star = item.this if isinstance(item, exp.Columns) else None
+    if not isinstance(star, exp.Star) or any(value for key, value in star.args.items() if key != "except_"):
+        return [item]
+    left_out = {find_column(schema.columns, one.name).name for one in star.args.get("except_") or []}
+    return [exp.to_identifier(one.name, quoted=True) for one in schema.columns if one.name not in left_out]
 
 
 def _several(node: exp.Expr) -> list[exp.Identifier]:

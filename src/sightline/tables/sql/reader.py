@@ -9,8 +9,8 @@ from typing import Any
 from sqlglot import exp
 
 from sightline.tables.engines.protocol import DATA, Column, ColumnKind
-from sightline.tables.membership import Band, Computed, Feature, Parameter, Statistic
-from sightline.tables.sql.aggregates import Measure, RowCount, is_within, refuse_aggregate
+from sightline.tables.membership import Band, Feature, Partition
+from sightline.tables.sql.aggregates import Measure, is_within, refuse_aggregate
 from sightline.tables.sql.check_query import CheckQuery, check_query
 from sightline.tables.sql.check_texts import SelectParts
 from sightline.tables.sql.fragments import embedded
@@ -26,8 +26,7 @@ from sightline.tables.sql.grouping import (
 )
 from sightline.tables.sql.normal_form import with_data
 from sightline.tables.sql.nullness import SECRET_COLUMN, ColumnFacts, Decides, NullRule
-from sightline.tables.sql.pivots import with_groups
-from sightline.tables.sql.rewritten import rewritten
+from sightline.tables.sql.one_select import rewritten, with_groups
 from sightline.tables.sql.scope import Join, Scope, Source, conjuncts, find_column, read_source
 from sightline.tables.sql.secret_conditions import Secret, SecretBand, SecretTest, read_bands
 from sightline.tables.sql.select_items import (
@@ -42,36 +41,14 @@ from sightline.tables.subject import Schema, SecretKind, Subject
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PartitionQuery:
-    """One SELECT × grouping set × aggregate: a partition. A histogram of a text has one per category."""
-
-    label: str
-    statistic: Statistic
-    feature: Feature
-    parameter: Parameter  # None with INDICATOR: a histogram of every category
-    above: bool
-    closed: bool = False  # whether a threshold itself counts as above it
-    weight: str | None = None  # of a row, as SQL over public columns; None for 1
-    computed: Computed | None = None  # what is computed with it before it is published
-    condition: str | None  # on the rows that it aggregates, as SQL over public columns; None for all rows
-    keys: tuple[str, ...]  # of GROUP BY, as SQL over public columns
-    key_names: tuple[str, ...]  # of the same, for people
-    grouping_set: int  # its position among the SELECT's grouping sets
-    aggregate: int  # its position among the SELECT's aggregates
-    select: int = 0  # its position among the release's SELECTs, which UNION ALL joins
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ReleaseQuery:
     """One release: the partitions that depend on the secret, and the labels of those that do not."""
 
     name: str
     sql: str  # as it was parsed, without comments
     joins: tuple[Join, ...]
-    windows: tuple[
-        WindowColumn, ...
-    ]  # columns that its conditions and keys are made of, besides those of data
-    partitions: tuple[PartitionQuery, ...]
+    windows: tuple[WindowColumn, ...]  # columns that its conditions use, besides those of data
+    partitions: tuple[Partition, ...]
     public_counts: tuple[str, ...]  # counts and other aggregates that no value of the secret can change
     checks: tuple[CheckQuery | None, ...]  # of each SELECT against the engine; None if it has no secret
     merged: tuple[str, str] | None = None  # the release as written, and without subqueries: equal answers
@@ -152,7 +129,7 @@ def _read_select(select: exp.Select, *, subject: Subject, schema: Schema) -> Rel
         name="",
         sql="",
         joins=source.joins,
-        windows=() if parts.having is None else parts.having.windows,
+        windows=parts.having.windows,
         partitions=tuple(partitions),
         public_counts=tuple(counts),
         checks=(check_query(parts, secret, subject),),
@@ -165,9 +142,9 @@ def _taken_as_public(parts: SelectParts, scope: Scope, record: str) -> dict[str,
 
     What is made of the record key alone says whose row it is.
     """
-    whole = [key for keys in parts.sets for key in keys]
+    whole = list(parts.grouping.keys)
     whole += [*parts.public, *(one for measure in parts.measures for one in measure.filters)]
-    whole += [m.weight for m in parts.measures if isinstance(m, Measure) and m.weight is not None]
+    whole += [m.weight for m in parts.measures if m.weight is not None]
     for measure in parts.measures:
         calls = measure.aggregate.find_all(exp.AggFunc)
         whole += [
@@ -177,7 +154,7 @@ def _taken_as_public(parts: SelectParts, scope: Scope, record: str) -> dict[str,
             for part in (argument.expressions if isinstance(argument, exp.Distinct) else [argument])
             if part.find(exp.Column) is not None
         ]
-    hidden = [] if parts.having is None else [window.bound for window in parts.having.windows]
+    hidden = [window.bound for window in parts.having.windows]
     columns = {
         column.name: column
         for node in (*whole, *hidden, *(one for join in parts.source.joins for one in join.equations))
@@ -237,12 +214,12 @@ def _read(select: exp.Select, source: Source, secret: Secret) -> tuple[SelectPar
     where = select.args.get("where")
     conditions = conjuncts(scope.bind(where.this)) if where is not None else []
     public, test = secret.split(exp.and_(*conditions) if conditions else None)
-    sets = read_grouping(select, scope=scope)
-    for keys in sets:
-        if secret.kind is SecretKind.NUMBER and sum(map(scope.mentions_secret, keys)) > 1:
+    grouping = read_grouping(select, scope=scope)
+    for keys in grouping.sets if secret.kind is SecretKind.NUMBER else ():
+        if sum(map(scope.mentions_secret, keys)) > 1:
             refuse("one key of bands of the secret", got="several", fix="publish each in its own release")
-        for key in keys:
-            _check_key(key, secret)
+    for key in grouping.keys:
+        _check_key(key, secret)
     aggregates = [item for item in select.expressions if has_aggregate(item)]
     if not aggregates:
         calls = [call for item in select.expressions for call in item.find_all(exp.Anonymous)]
@@ -254,15 +231,15 @@ def _read(select: exp.Select, source: Source, secret: Secret) -> tuple[SelectPar
             got=shown(select),
             fix="for example AVG(…) with GROUP BY; rows are not published",
         )
-    texts = frozenset(key_text(key) for key in {id(key): key for keys in sets for key in keys}.values())
+    texts = frozenset(map(key_text, grouping.keys))
     for item in select.expressions:
         if item not in aggregates:
             _check_public_item(item, texts, scope)
     ranking = _check_order(select, texts, scope)
     limit = _check_limit(select)
-    having = read_having(select, sets, scope=scope, conditions=[*conditions, *source.matched])
+    having = read_having(select, grouping, scope=scope, conditions=[*conditions, *source.matched])
     rule, careful = (_null_rule(scope, where, public) for public in (Decides.NOTHING, Decides.PUBLIC))
-    listed = rule.rows if any(sets) and rule.rows is Decides.PRESENCE else Decides.PUBLIC
+    listed = rule.rows if grouping.keys and rule.rows is Decides.PRESENCE else Decides.PUBLIC
     measures = []
     for item in aggregates:
         public_one = None if test is not None else read_public_aggregate(item, scope=scope, keys=texts)
@@ -270,7 +247,7 @@ def _read(select: exp.Select, source: Source, secret: Secret) -> tuple[SelectPar
             [public_one] if public_one is not None else read_item(item, secret=secret, where=test, keys=texts)
         )
         for measure in read:
-            if isinstance(measure, RowCount):
+            if measure.test is None:
                 measure = replace(measure, tells=max(listed, rule.value(item.unalias())))
             else:
                 null, if_null = (one.null(noisy_number(measure.aggregate)) for one in (rule, careful))
@@ -278,7 +255,12 @@ def _read(select: exp.Select, source: Source, secret: Secret) -> tuple[SelectPar
                 measure = replace(measure, tells=max(listed, null), tells_by_weight=by_weight)
             measures.append(with_order(measure, ranked=item in ranking, limit=limit))
     parts = SelectParts(
-        select=select, source=source, sets=sets, measures=shared_once(measures), public=public, having=having
+        select=select,
+        source=source,
+        grouping=grouping,
+        measures=shared_once(measures),
+        public=public,
+        having=having,
     )
     return parts, test
 
@@ -297,27 +279,24 @@ def _null_rule(scope: Scope, where: exp.Where | None, public: Decides) -> NullRu
 
 def _partitions(
     parts: SelectParts, secret: Secret, test: SecretTest | None, bounds: tuple[float, float] | None
-) -> tuple[list[PartitionQuery], list[str]]:
+) -> tuple[list[Partition], list[str]]:
     scope = secret.scope
     matched = [embedded(part, scope.dialect) for part in parts.source.matched]
-    partitions: list[PartitionQuery] = []
+    partitions: list[Partition] = []
     counts: list[str] = []
     conditions = []
     for measure in parts.measures:
         public = [embedded(part, scope.dialect) for part in (*parts.public, *measure.filters)]
         conditions.append([*public, *matched])
     weights = [
-        None
-        if isinstance(measure, RowCount) or measure.weight is None
-        else embedded(measure.weight, scope.dialect)
+        None if measure.weight is None else embedded(measure.weight, scope.dialect)
         for measure in parts.measures
     ]
-    every = {id(key): key for keys in parts.sets for key in keys}
-    texts = {name: embedded(key, scope.dialect) for name, key in every.items()}
-    for place, keys in enumerate(parts.sets):
+    texts = {id(key): embedded(key, scope.dialect) for key in parts.grouping.keys}
+    for place, keys in enumerate(parts.grouping.sets):
         by = [key for key in keys if not scope.mentions_secret(key)]
         bands = [band for key in keys if key not in by for band in read_bands(key, secret) or ()]
-        kept = [] if parts.having is None else [embedded(parts.having.conditions[place], scope.dialect)]
+        kept = [embedded(one.met, scope.dialect) for one in parts.having.windows[place : place + 1]]
         for number, measure in enumerate(parts.measures):
             tests = [
                 (name, _on_bounds(one, bounds))
@@ -328,13 +307,14 @@ def _partitions(
             if not tests:
                 counts.append(measure.label)
             partitions += [
-                PartitionQuery(
+                Partition(
                     label=measure.label + _by(by) + (f" = {name}" if name else ""),
-                    statistic=measure.statistic if isinstance(measure, Measure) else Statistic.SUM,
+                    statistic=measure.statistic,
                     feature=feature_test.feature,
                     parameter=feature_test.parameter,
                     above=feature_test.above,
                     closed=feature_test.closed,
+                    weighted=weights[number] is not None,
                     weight=weights[number],
                     computed=measure.computed,
                     condition=" AND ".join([*conditions[number], *kept]) or None,
@@ -349,7 +329,7 @@ def _partitions(
 
 
 def _tests(
-    measure: Measure | RowCount,
+    measure: Measure,
     *,
     histogram: bool,
     secret: Secret,
@@ -361,8 +341,8 @@ def _tests(
     Bands have names.
     """
     if not histogram:
-        return [("", measure.test)] if isinstance(measure, Measure) else []
-    if isinstance(measure, Measure) or not measure.counts_rows or where is not None:
+        return [("", measure.test)] if measure.test is not None else []
+    if measure.test is not None or not measure.counts_rows or where is not None:
         refuse(
             "COUNT(*) in a query grouped by the secret",
             got=measure.label,

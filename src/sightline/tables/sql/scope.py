@@ -14,7 +14,7 @@ from sqlglot import exp
 
 from sightline.tables.engines.protocol import DATA, Column, ColumnKind
 from sightline.tables.sql.fragments import embedded
-from sightline.tables.sql.grammar import WHOLE_NUMBERS, check_node, check_public, refuse, shown
+from sightline.tables.sql.grammar import WHOLE_NUMBERS, check_node, check_public, is_plain, refuse, shown
 from sightline.tables.subject import Schema
 
 
@@ -136,10 +136,6 @@ class Scope:
     def kind(self, column: exp.Column) -> ColumnKind:
         """The kind of a bound column."""
         return find_column(self.columns(column.table), column.name).kind
-
-    def identity(self, bound: exp.Expr) -> str:
-        """The text that identifies a bound expression."""
-        return bound.sql(self.dialect, comments=False)
 
     def is_secret(self, node: exp.Expr | None) -> bool:
         """Whether a bound node is the secret itself."""
@@ -387,12 +383,8 @@ def _table(node: exp.Expr) -> tuple[str, str]:
             got=shown(node),
             fix="a query reads data and declared tables only: no subquery, function or file",
         )
-    extra = [part for part, value in node.args.items() if value and part not in ("this", "alias")]
-    if extra:
-        refuse("a table's plain name", got=shown(node), fix=f"leave out {', '.join(extra).upper()}")
-    alias = node.args.get("alias")
-    if alias is not None and alias.args.get("columns"):
-        refuse("a table's plain name", got=shown(node), fix="leave out the list of column names")
+    if not is_plain(node):
+        refuse("a table's plain name", got=shown(node), fix="leave out what follows its name")
     return node.name, node.alias or node.name
 
 

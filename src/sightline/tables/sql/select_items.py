@@ -15,10 +15,10 @@ from dataclasses import dataclass, replace
 from sqlglot import exp
 
 from sightline.tables.membership import Computed
-from sightline.tables.sql.aggregates import Measure, RowCount, read_aggregate, refuse_aggregate
+from sightline.tables.sql.aggregates import Measure, read_aggregate, refuse_aggregate
 from sightline.tables.sql.grammar import NUMBERS, WHOLE_NUMBERS, refuse, shown
 from sightline.tables.sql.grouping import aggregates_in, check_made_of_keys, key_text
-from sightline.tables.sql.rewritten import is_another_number
+from sightline.tables.sql.one_select import is_another_number
 from sightline.tables.sql.scope import Scope
 from sightline.tables.sql.secret_conditions import Secret, SecretTest, constant_of
 from sightline.tables.sql.unfold import label_of
@@ -33,7 +33,7 @@ _PUBLIC = (*_OPERATORS, *_ONE_NUMBER, exp.Cast, exp.DataType, exp.Paren, exp.Lit
 
 def read_item(
     item: exp.Expr, *, secret: Secret, where: SecretTest | None, keys: Collection[str]
-) -> list[Measure | RowCount]:
+) -> list[Measure]:
     """Read one item of the SELECT list; ``where`` is the condition on the secret in the query's WHERE.
 
     An item of several aggregates of the secret, or of window functions over aggregates, is computed with
@@ -41,11 +41,11 @@ def read_item(
     """
     node = item.unalias().unnest()
     label = label_of(item)
-    readings: dict[int, Measure | RowCount] = {
+    readings: dict[int, Measure] = {
         id(one): read_aggregate(one, label=label, secret=secret, where=where) for one in _innermost(node)
     }
     every = list(readings.values())
-    measures = [one for one in every if isinstance(one, Measure)]
+    measures = [one for one in every if one.test is not None]
     if not readings:
         refuse_aggregate(node)
     combined = node.find(exp.Window) is not None or any(map(is_another_number, node.walk()))
@@ -54,7 +54,7 @@ def read_item(
         return _combined(node, label, measures)
     if not measures and len(every) > 1:
         _check_public(node, readings)
-        return [RowCount(label=label, aggregate=node, counts_rows=False)]
+        return [Measure(label=label, aggregate=node)]
     noisy = measures[0] if measures else every[0]
     found = _Steps(readings=readings, noisy=noisy_number(noisy.aggregate)).before(node)
     return [replace(noisy, computed=found) if found.steps else noisy]
@@ -79,9 +79,10 @@ _WINDOW_PARTS = (
 
 
 def _check_combined(
-    node: exp.Expr, readings: dict[int, Measure | RowCount], scope: Scope, keys: Collection[str]
+    node: exp.Expr, readings: dict[int, Measure], scope: Scope, keys: Collection[str]
 ) -> None:
     """Refuse anything but keys, constants, arithmetic and window functions around aggregates."""
+    of_secret = {place for place, measure in readings.items() if measure.test is not None}
     waiting = [node]
     while waiting:
         one = waiting.pop()
@@ -98,7 +99,7 @@ def _check_combined(
             )
         else:
             inside = one.expression.walk() if isinstance(one, exp.Div) else ()
-            if any(isinstance(readings.get(id(part)), Measure) and not _is_over(part) for part in inside):
+            if any(id(part) in of_secret and not _is_over(part) for part in inside):
                 refuse(
                     "a public number as the divisor",
                     got=shown(one),
@@ -112,10 +113,10 @@ def _is_over(node: exp.Expr) -> bool:
     return node.find_ancestor(exp.Window) is not None
 
 
-def _combined(node: exp.Expr, label: str, measures: list[Measure]) -> list[Measure | RowCount]:
+def _combined(node: exp.Expr, label: str, measures: list[Measure]) -> list[Measure]:
     """The aggregates of the secret that an item is computed with, each once."""
     if not measures:
-        return [RowCount(label=label, aggregate=node, counts_rows=False)]
+        return [Measure(label=label, aggregate=node)]
     different = {key_text(one.aggregate): one for one in measures}  # whole texts: shown ones are cut
     return [
         replace(
@@ -139,7 +140,7 @@ def noisy_number(aggregate: exp.Expr) -> exp.Expr:
     return aggregate
 
 
-def with_order(measure: Measure | RowCount, *, ranked: bool, limit: str) -> Measure | RowCount:
+def with_order(measure: Measure, *, ranked: bool, limit: str) -> Measure:
     """The same aggregate in an answer whose lines are sorted by it, or of which LIMIT keeps some."""
     if not ranked and not limit:
         return measure
@@ -148,7 +149,7 @@ def with_order(measure: Measure | RowCount, *, ranked: bool, limit: str) -> Meas
     return replace(measure, computed=replace(computed, steps=(*computed.steps, *more), ranked=ranked))
 
 
-def shared_once(measures: list[Measure | RowCount]) -> list[Measure | RowCount]:
+def shared_once(measures: list[Measure]) -> list[Measure]:
     """Each noisy answer once: what is computed with an aggregate of another item takes that one's answer."""
     own = {key_text(one.aggregate) for one in measures if not one.shared}
     first = {key_text(one.aggregate): one for one in reversed(measures) if one.shared}
@@ -164,7 +165,7 @@ def shared_once(measures: list[Measure | RowCount]) -> list[Measure | RowCount]:
     return found
 
 
-def _check_public(node: exp.Expr, readings: dict[int, Measure | RowCount]) -> None:
+def _check_public(node: exp.Expr, readings: dict[int, Measure]) -> None:
     """Refuse anything but arithmetic with constants and public aggregates."""
     if id(node) in readings:
         return
@@ -182,7 +183,7 @@ def _check_public(node: exp.Expr, readings: dict[int, Measure | RowCount]) -> No
 class _Steps:
     """Lists what is computed with one noisy aggregate."""
 
-    readings: dict[int, Measure | RowCount]
+    readings: dict[int, Measure]
     noisy: exp.Expr
 
     def before(self, outer: exp.Expr) -> Computed:
@@ -241,7 +242,7 @@ class _Steps:
             return False
         if isinstance(node, exp.Div):
             counted = self.readings.get(id(_divisor(other)))
-            return not (isinstance(counted, RowCount) and counted.counts_rows)
+            return counted is None or not counted.counts_rows
         return isinstance(node, exp.Mul)
 
 
@@ -301,7 +302,7 @@ _AGGREGATES: tuple[type[exp.Expr], ...] = (
 )  # fmt: skip
 
 
-def read_public_aggregate(item: exp.Expr, *, scope: Scope, keys: Collection[str]) -> RowCount | None:
+def read_public_aggregate(item: exp.Expr, *, scope: Scope, keys: Collection[str]) -> Measure | None:
     """Read an item made of aggregates of public columns; None if it is one count or speaks of the secret.
 
     One count is left to the reader of measures: in a query grouped by the secret it is a histogram.
@@ -328,7 +329,7 @@ def read_public_aggregate(item: exp.Expr, *, scope: Scope, keys: Collection[str]
     for call in list(root.find_all(exp.Round, exp.Cast)):
         call.replace(call.this)
     check_made_of_keys(scope.bind(root.this), item, keys)
-    return RowCount(label=label_of(item), aggregate=plain, counts_rows=False)
+    return Measure(label=label_of(item), aggregate=plain)
 
 
 def check_arguments(call: exp.Expr, scope: Scope) -> None:

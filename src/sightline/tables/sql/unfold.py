@@ -15,11 +15,9 @@ from sqlglot.optimizer.merge_subqueries import merge_subqueries
 from sqlglot.optimizer.qualify import qualify
 
 from sightline.tables.engines.protocol import DATA
-from sightline.tables.sql.grammar import check_clauses, refuse, refuse_statement, shown
-from sightline.tables.sql.nested_totals import without_totals
+from sightline.tables.sql.grammar import check_clauses, is_plain, refuse, refuse_statement, shown
 from sightline.tables.sql.normal_form import inlined, tables_of, types_of
-from sightline.tables.sql.outer_selects import without_outer
-from sightline.tables.sql.pivots import without_pivots
+from sightline.tables.sql.one_select import in_one_select
 from sightline.tables.sql.scope import conjuncts, suggestion
 from sightline.tables.subject import Schema
 
@@ -41,15 +39,11 @@ def unfolded(query: exp.Query, *, schema: Schema) -> tuple[list[exp.Select], tup
     SELECT SUM("data"."a") AS "_col_0" FROM "data" AS "data"
     SELECT 2 FROM data
     """
-    whole, pivoted = without_pivots(inlined(query, taken={DATA, *tables_of(schema)}), schema)
-    whole, summed = without_totals(whole)
-    whole, moved = without_outer(whole, schema)
+    whole, changed = in_one_select(inlined(query, taken={DATA, *tables_of(schema)}), schema)
     selects = _selects(whole)
     _check_union_order(query, selects)
     plain = [_merged(select, schema) for select in selects]
-    if not (pivoted or summed or moved) and all(
-        one is other for one, other in zip(plain, selects, strict=True)
-    ):
+    if not changed and all(one is other for one, other in zip(plain, selects, strict=True)):
         return plain, None
     texts = [_unordered(query, schema.dialect)]
     texts.append(" UNION ALL ".join(_unordered(select, schema.dialect) for select in plain))
@@ -201,9 +195,7 @@ def _use_one_select(node: exp.Subquery) -> None:
 
 
 def _check_plain(node: exp.Subquery) -> None:
-    alias = node.args.get("alias")
-    extra = [part for part, value in node.args.items() if value and part not in ("this", "alias")]
-    if extra or (alias is not None and alias.args.get("columns")):
+    if not is_plain(node):
         refuse("a plain subquery", got=shown(node), fix="leave out what follows its closing bracket")
 
 

@@ -1,0 +1,167 @@
+"""A plan's release, changed: the part about one secret, by coarser groups, or without some groups."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import NoReturn
+
+import sqlglot
+from sqlglot import exp
+from sqlglot.errors import SqlglotError
+from sqlglot.tokenizer_core import TokenType
+
+from sightline.errors import InvalidPlan
+from sightline.tables.sql.grammar import clauses_of, parse_condition, parse_query, refuse
+
+_PLAIN_CLAUSES = {"expressions", "from_", "where", "group"}
+
+
+def without_groups(sql: str, condition: str, dialect: str) -> str:
+    """The release without the groups that meet a condition: HAVING keeps the others, also where it is NULL.
+
+    >>> without_groups("SELECT town, SUM(x) FROM data GROUP BY town", "COUNT(*) < 3", "duckdb")
+    'SELECT town, SUM(x) FROM data GROUP BY town HAVING NOT (COALESCE(COUNT(*) < 3, FALSE))'
+    """
+    select = parse_query(sql, dialect)
+    source = select.args.get("from_")
+    plain = isinstance(select, exp.Select) and source is not None and isinstance(source.this, exp.Table)
+    if not plain or clauses_of(select) & {"with_", "having", "limit"}:
+        refuse(
+            "suppress for one plain SELECT over data",
+            got="WITH, a subquery, UNION ALL, HAVING or LIMIT",
+            fix="write the opposite as HAVING",
+        )
+    met = exp.Coalesce(this=parse_condition(condition, dialect), expressions=[exp.false()])
+    select.set("having", exp.Having(this=exp.Not(this=exp.paren(met))))
+    return select.sql(dialect)
+
+
+def part_about(sql: str, *, secret: Collection[str], others: Collection[str], dialect: str) -> str | None:
+    """Return the release without the aggregates of ``others``, or None if it is about them alone.
+
+    ``secret`` and ``others`` are names of columns: a secret in wide form has one for the table and one that
+    the releases use. A release without any of them is returned as it is.
+
+    >>> part_about("SELECT area, AVG(income), AVG(age) FROM data GROUP BY area",
+    ...            secret=["income"], others=["age"], dialect="duckdb")
+    'SELECT area, AVG(income) FROM data GROUP BY area'
+    """
+    own, strange = _folded(secret), _folded(others)
+    met = sorted(_names(sql, dialect) & strange)
+    if not met:
+        return sql
+    if not uses(sql, secret, dialect=dialect):
+        return None
+    select = parse_query(sql, dialect)
+    if not isinstance(select, exp.Select) or clauses_of(select) - _PLAIN_CLAUSES:
+        _refuse(met)
+    listed = list(select.expressions)
+    dropped = [place for place, one in enumerate(listed) if _identifiers(one) & strange]
+    kept = [one for place, one in enumerate(listed) if place not in dropped]
+    group = select.args.get("group")
+    positions = [key.name for key in group.expressions if isinstance(key, exp.Literal)] if group else []
+    moved = [text for text in positions if not text.isdigit() or int(text) > min(dropped, default=0)]
+    if moved or any(_identifiers(listed[place]) & own for place in dropped):
+        _refuse(met)  # GROUP BY 3 would mean another column
+    select.set("expressions", kept)
+    text = select.sql(dialect)
+    if not kept or _names(text, dialect) & strange:
+        _refuse(met)
+    return text
+
+
+def uses(sql: str, names: Collection[str], *, dialect: str) -> bool:
+    """Whether a release uses any of some columns, as far as its words can tell.
+
+    >>> uses("SELECT AVG(income) FROM data", ["Income"], dialect="duckdb")
+    True
+    """
+    return bool(_names(sql, dialect) & _folded(names))
+
+
+def _refuse(met: Collection[str]) -> NoReturn:
+    listed = ", ".join(f'"{name}"' for name in met)
+    refuse(
+        "a release about one secret, or with aggregates of one secret each",
+        got=f"one that uses {listed[:120]} beside another secret",
+        fix="publish each secret in a release of its own, without conditions on others",
+    )
+
+
+def _folded(names: Collection[str]) -> set[str]:
+    return {name.casefold() for name in names}
+
+
+def _identifiers(tree: exp.Expr) -> set[str]:
+    return {identifier.name.casefold() for identifier in tree.find_all(exp.Identifier)}
+
+
+def _names(sql: str, dialect: str) -> set[str]:
+    """Every word of a query that is not a text in quotes: all its names, and more."""
+    try:
+        tokens = sqlglot.tokenize(sql, read=dialect)
+    except SqlglotError:
+        return set()  # the reader refuses it
+    return {token.text.casefold() for token in tokens if token.token_type is not TokenType.STRING}
+
+
+def group_columns(sql: str, dialect: str) -> tuple[str, ...]:
+    """The bare columns that a plain SELECT groups by; nothing of any other release.
+
+    >>> group_columns("SELECT age, AVG(bmi) FROM data WHERE age > 17 GROUP BY age", "duckdb")
+    ('age',)
+    """
+    select = _plain(sql, dialect)
+    keys = [] if select is None else [_key(select, key) for key in select.args["group"].expressions]
+    return tuple(key.name for key in keys if isinstance(key, exp.Column))
+
+
+def grouped_by(sql: str, column: str, by: str, dialect: str) -> str:
+    """The release with ``by``, a text of SQL, in place of a column among its keys.
+
+    >>> grouped_by("SELECT age, AVG(bmi) FROM data GROUP BY age", "age", "FLOOR(age / 5) * 5", "duckdb")
+    'SELECT FLOOR(age / 5) * 5 AS age, AVG(bmi) FROM data GROUP BY FLOOR(age / 5) * 5'
+    """
+    select = _plain(sql, dialect)
+    if select is None:
+        raise InvalidPlan("expected a plain SELECT, got another release")
+    coarser: exp.Expr = exp.maybe_parse(by, dialect=dialect)
+    listed = [
+        exp.alias_(coarser.copy(), one.alias_or_name, quoted=_own(one).this.quoted)
+        if isinstance(_own(one), exp.Column) and _own(one).name == column
+        else one
+        for one in select.expressions
+    ]
+    keys = [
+        coarser.copy() if isinstance(own := _key(select, key), exp.Column) and own.name == column else own
+        for key in select.args["group"].expressions
+    ]
+    select.set("expressions", listed)
+    select.set("group", exp.Group(expressions=[one.copy() for one in keys]))
+    return select.sql(dialect)
+
+
+def _plain(sql: str, dialect: str) -> exp.Select | None:
+    """A SELECT whose groups are listed one by one, without subqueries and joins; else none."""
+    select = parse_query(sql, dialect)
+    if not isinstance(select, exp.Select) or select.find(exp.Subquery, exp.Window):
+        return None
+    group = select.args.get("group")
+    plain = group is not None and clauses_of(group) == {"expressions"}
+    return select if plain and clauses_of(select) <= _PLAIN_CLAUSES else None
+
+
+def _own(listed: exp.Expr) -> exp.Expr:
+    own: exp.Expr = listed.this if isinstance(listed, exp.Alias) else listed
+    return own
+
+
+def _key(select: exp.Select, key: exp.Expr) -> exp.Expr:
+    """A key of the groups; GROUP BY 1 and an alias stand for what is listed."""
+    if isinstance(key, exp.Literal) and key.name.isdigit() and 1 <= int(key.name) <= len(select.expressions):
+        return _own(select.expressions[int(key.name) - 1])
+    if isinstance(key, exp.Column) and not key.table:
+        for one in select.expressions:
+            if isinstance(one, exp.Alias) and one.alias == key.name:
+                return _own(one)
+    return key

@@ -1,0 +1,456 @@
+"""Forms of a query that mean the same as simpler ones: it is rewritten, and the simpler form is read.
+
+Pivots, totals of totals and outer SELECTs have the answer of one SELECT with GROUP BY. The engine compares
+the answers of both, as of every release that is read in another form than it was written in.
+
+In that SELECT, ``CASE WHEN COUNT(*) > 9 THEN AVG(x) END`` publishes the groups that ``HAVING COUNT(*) > 9``
+keeps, and NULL for the others. ``SUM(x - 100)`` is ``SUM(x) - 100 * COUNT(x)``. A subquery that is one number
+is a release of its own, with which the others are computed. ``CASE k WHEN 1 THEN x END`` is ``CASE WHEN k = 1
+THEN x END``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NoReturn
+
+from sqlglot import exp
+
+from sightline.tables.engines.protocol import DATA
+from sightline.tables.sql.grammar import clauses_of, is_plain, refuse, shown
+from sightline.tables.sql.secret_conditions import constant_of
+from sightline.tables.subject import Schema
+
+_OF_TOTALS = {"expressions", "from_", "where", "group"}
+_INNER = _OF_TOTALS | {"joins", "having"}
+_OUTER = {"expressions", "from_", "where", "order", "limit"}
+_BESIDE_PIVOT = {"expressions", "from_", "order", "limit", "kind"}
+_PLAIN = (exp.Column, exp.Literal, exp.Func)
+_CONSTANT = "sightline constant"
+Change = Callable[[exp.Select, Schema], exp.Select | None]
+
+
+def in_one_select(query: exp.Query, schema: Schema) -> tuple[exp.Query, bool]:
+    """The query with one SELECT in place of every form of it, and whether it had some.
+
+    >>> from sqlglot import parse_one
+    >>> for text in (
+    ...     "SELECT * FROM (SELECT town, x FROM data) PIVOT (SUM(x) FOR town IN ('a', 'b'))",
+    ...     "SELECT AVG(t) FROM (SELECT id, SUM(x) AS t FROM data GROUP BY id)",
+    ...     "SELECT g, s AS sum FROM (SELECT g, SUM(x) AS s, COUNT(*) AS n FROM d GROUP BY 1) WHERE n > 9",
+    ... ):
+    ...     print(in_one_select(parse_one(text, read="duckdb"), Schema(columns=[]))[0].sql("duckdb"))
+    SELECT SUM(x) FILTER(WHERE town = 'a') AS a, SUM(x) FILTER(WHERE town = 'b') AS b FROM (SELECT town, ...
+    SELECT SUM(x) / COUNT(DISTINCT id) FROM data
+    SELECT g, SUM(x) AS "sum" FROM d GROUP BY g HAVING COUNT(*) > 9
+    """
+    query, pivoted = _changed(query, _without_pivot, schema)
+    query, summed = _changed(query, _without_totals, schema)
+    query, moved = _changed(query, _without_outer, schema)
+    changed = pivoted or summed or moved
+    while moved:  # an outer SELECT may have one of its own
+        query, moved = _changed(query, _without_outer, schema)
+    return query, changed
+
+
+def _changed(query: exp.Query, change: Change, schema: Schema) -> tuple[exp.Query, bool]:
+    """The query with other SELECTs where ``change`` gives one, and whether it gave any."""
+    found = False
+    for select in list(query.find_all(exp.Select)):
+        other = change(select, schema)
+        if other is not None:
+            found = True
+            if select is query:
+                query = other
+            else:
+                select.replace(other)
+    return query, found
+
+
+def _inner(select: exp.Select) -> exp.Select | None:
+    """The SELECT in FROM, if it is a plain subquery."""
+    source = select.args.get("from_")
+    if source is None or not isinstance(source.this, exp.Subquery) or not is_plain(source.this):
+        return None
+    return source.this.this if isinstance(source.this.this, exp.Select) else None
+
+
+def _without_totals(select: exp.Select, schema: Schema) -> exp.Select | None:
+    """Totals of totals: a sum of sums by person is a sum of rows. None if it is of another form.
+
+    ``SELECT g, SUM(total) FROM (SELECT id, g, SUM(x) AS total FROM data GROUP BY id, g) GROUP BY g`` is
+    ``SELECT g, SUM(x) FROM data GROUP BY g``, and the mean of the totals is that over ``COUNT(DISTINCT id)``.
+    """
+    inner = _inner(select)
+    if inner is None or select.find(exp.Window) or not inner.args.get("group"):
+        return None
+    if not clauses_of(inner) <= _OF_TOTALS or not clauses_of(select) <= _OF_TOTALS | {"order"}:
+        return None
+    table = inner.args["from_"].this if inner.args.get("from_") is not None else None
+    if not isinstance(table, exp.Table) or table.name.casefold() != DATA:
+        return None
+    keys = inner.args["group"].expressions
+    listed = clauses_of(inner.args["group"]) == {"expressions"}
+    if not listed or not all(isinstance(key, exp.Column) for key in keys):
+        return None
+    totals: dict[str, exp.Expr] = {}
+    columns: dict[str, exp.Expr] = {}
+    for item in inner.expressions:
+        own = item.unalias()
+        if isinstance(own, exp.Sum) and not own.find(exp.Distinct) and isinstance(item, exp.Alias):
+            totals[item.alias.casefold()] = own
+        elif isinstance(own, exp.Column) and own in keys:
+            columns[item.alias_or_name.casefold()] = own
+        else:
+            return None
+    written = select.copy()
+    written.set("from_", inner.args["from_"].copy())
+    group = written.args.get("group")
+    outer = group.expressions if group is not None else []
+    if not totals or not all(isinstance(key, exp.Column) and key.name.casefold() in columns for key in outer):
+        return None
+    by = [columns[key.name.casefold()] for key in outer]
+    left = [key for key in keys if key not in by]
+    for call in list(written.find_all(exp.AggFunc)):
+        rows = _over_rows(call, totals, left)
+        if rows is None:
+            return None
+        call.replace(rows)
+    for column in list(written.find_all(exp.Column)):
+        if column.find_ancestor(exp.AggFunc) is None:
+            if column.name.casefold() not in columns:
+                return None  # a total outside of an aggregate, or a name that is made outside
+            column.replace(columns[column.name.casefold()].copy())
+    conditions = [one.this.copy() for one in (inner.args.get("where"), written.args.get("where")) if one]
+    if conditions:
+        written.set("where", exp.Where(this=exp.and_(*conditions)))
+    return written
+
+
+def _over_rows(call: exp.AggFunc, totals: dict[str, exp.Expr], left: list[exp.Expr]) -> exp.Expr | None:
+    """An aggregate of totals as one of rows: SUM, AVG, and COUNT(*), whose lines are values of one column."""
+    lines = exp.Count(this=exp.Distinct(expressions=[left[0].copy()])) if len(left) == 1 else None
+    if isinstance(call.parent, exp.Filter) and not isinstance(call, exp.Sum):
+        return None
+    if isinstance(call, exp.Count) and isinstance(call.this, exp.Star):
+        return lines
+    total = totals.get(call.this.name.casefold()) if isinstance(call.this, exp.Column) else None
+    if total is None or not isinstance(call, exp.Sum | exp.Avg):
+        return None
+    if isinstance(call, exp.Sum):
+        return total.copy()
+    return None if lines is None else exp.Div(this=total.copy(), expression=lines)
+
+
+def _without_outer(select: exp.Select, schema: Schema) -> exp.Select | None:
+    """A SELECT of the lines of a grouped query is that query with other items. None if it is of another form.
+
+    ``WITH t AS (SELECT g, SUM(x) AS s, COUNT(*) AS n FROM data GROUP BY g) SELECT g, s / n FROM t``
+    is ``SELECT g, SUM(x) / COUNT(*) FROM data GROUP BY g``, and a WHERE around it is HAVING.
+    """
+    inner = _inner(select)
+    if inner is None:
+        return None
+    groups = inner.args.get("group") is not None or any(map(_aggregates, inner.expressions))
+    if not groups or not clauses_of(inner) <= _INNER or not clauses_of(select) <= _OUTER:
+        return None
+    if any(item.is_star for item in inner.expressions) or any(map(_aggregates, select.expressions)):
+        return None
+    where, order = select.args.get("where"), select.args.get("order")
+    if any(item.find(exp.Window) for item in inner.expressions) and (where or select.find(exp.Window)):
+        return None
+    named = {item.alias_or_name.casefold(): item.unalias() for item in inner.expressions}
+    items: list[exp.Expr] = []
+    for item in select.expressions:
+        if isinstance(item, exp.Star) and not any(item.args.values()):
+            items += [own.copy() for own in inner.expressions]
+        else:
+            own = _replaced(item.unalias(), named)
+            name = item.alias_or_name
+            plain = isinstance(own, exp.Column) and own.name == name
+            items.append(own if plain or not name else exp.alias_(own, name, quoted=True))
+    own_names = {item.alias_or_name.casefold() for item in items}
+    outside = [*(item.unalias() for item in select.expressions), *([where] if where else [])]
+    names = {column.name.casefold() for node in outside for column in node.find_all(exp.Column)}
+    names |= {column.name.casefold() for column in (order.find_all(exp.Column) if order else ())} - own_names
+    if not names <= set(named) or any(item.is_star for item in items):
+        return None
+    found = inner.copy()
+    real = {column.name.casefold() for column in schema.columns}
+    aliases = {name: own for name, own in named.items() if name not in real}
+    _write_keys(found, inner, aliases)
+    found.set("expressions", items)
+    conditions = [_replaced(one.this, aliases) for one in [inner.args.get("having")] if one]
+    conditions += [_replaced(one.this, named) for one in [where] if one]
+    if conditions:
+        found.set("having", exp.Having(this=exp.and_(*conditions)))
+    if order is not None:
+        left = {name: own for name, own in named.items() if name not in own_names}
+        found.set("order", _replaced(order, left))
+    found.set("limit", select.args.get("limit"))
+    return found
+
+
+def _write_keys(found: exp.Select, inner: exp.Select, aliases: dict[str, exp.Expr]) -> None:
+    """Write the keys of GROUP BY as expressions: positions, aliases and ALL are about the inner items."""
+    group = found.args.get("group")
+    if group is None:
+        return
+    if group.args.get("all"):
+        keys = [item.unalias().copy() for item in inner.expressions if not item.find(exp.AggFunc)]
+        found.set("group", exp.Group(expressions=keys))
+        return
+    for key in list(group.expressions):
+        if isinstance(key, exp.Literal) and not key.is_string:
+            key.replace(inner.expressions[int(key.name) - 1].unalias().copy())
+        else:
+            key.replace(_replaced(key, aliases))
+
+
+def _replaced(node: exp.Expr, named: dict[str, exp.Expr]) -> exp.Expr:
+    """An expression with the inner items in place of their names."""
+    root = exp.Paren(this=node.copy())
+    for column in list(root.find_all(exp.Column)):
+        own = named.get(column.name.casefold())
+        if own is not None:
+            column.replace(own.copy() if isinstance(own, _PLAIN) else exp.paren(own.copy()))
+        elif column.table:
+            column.set("table", None)
+    found: exp.Expr = root.this
+    return found
+
+
+def _aggregates(item: exp.Expr) -> bool:
+    """Whether it has an aggregate that is no window function."""
+    return any(not isinstance(call.parent, exp.Window) for call in item.find_all(exp.AggFunc))
+
+
+def with_groups(query: exp.Query, schema: Schema) -> exp.Query:
+    """The query with groups in place of every PIVOT … ON.
+
+    DuckDB's own ``PIVOT data ON town USING SUM(x) GROUP BY age`` has a column for each town that occurs, and
+    none for NULL. Its numbers are those of the groups by age and town, and NULL or 0 where they have no line.
+
+    >>> from sqlglot import parse_one
+    >>> text = "FROM (PIVOT data ON town IN ('a', 'b') USING SUM(x) GROUP BY age)"
+    >>> print(with_groups(parse_one(text, read="duckdb"), Schema(columns=[])).sql("duckdb"))
+    SELECT age, town, SUM(x) FROM data WHERE town IN ('a', 'b') GROUP BY age, town
+    """
+    return _changed(query, _with_groups, schema)[0]
+
+
+def _with_groups(select: exp.Select, schema: Schema) -> exp.Select | None:
+    source = select.args.get("from_")
+    pivot = source.this.this if source is not None and isinstance(source.this, exp.Subquery) else None
+    if not isinstance(pivot, exp.Pivot):
+        return None
+    starred = len(select.expressions) == 1 and isinstance(select.expressions[0], exp.Star)
+    listed = [one for one in pivot.expressions if isinstance(one, exp.In)]
+    if pivot.args.get("unpivot") or not starred or clauses_of(select) - {"expressions", "from_", "order"}:
+        _refuse(select, schema)
+    if not all(isinstance(value, exp.Literal | exp.Boolean) for one in listed for value in one.expressions):
+        _refuse(select, schema)
+    columns = [one.this if isinstance(one, exp.In) else one for one in pivot.expressions]
+    counted = exp.Count(this=exp.Star(), big_int=True)
+    numbers = [one.copy() for one in pivot.args.get("using") or ()] or [counted]
+    group = pivot.args.get("group")
+    left = group.expressions if group is not None else _left(pivot.this, [*numbers, *columns], schema)
+    keys = [*left, *columns]
+    found = exp.select(*(key.copy() for key in keys), *numbers).from_(pivot.this.copy())
+    for one, column in zip(pivot.expressions, columns, strict=True):
+        there = exp.Not(this=exp.Is(this=column.copy(), expression=exp.Null()))
+        found = found.where(one.copy() if isinstance(one, exp.In) else there)
+    found = found.group_by(*(key.copy() for key in keys))
+    found.set("order", select.args.get("order"))
+    return found
+
+
+def _without_pivot(select: exp.Select, schema: Schema) -> exp.Select | None:
+    """PIVOT as GROUP BY: an aggregate for each value that is listed, by the columns left. None without PIVOT.
+
+    ``SELECT * FROM data PIVOT (SUM(x) FOR town IN ('a', 'b') GROUP BY age)`` is
+    ``SELECT age, SUM(x) FILTER (WHERE town = 'a') AS a, … GROUP BY age``.
+    """
+    source = select.args.get("from_")
+    if source is None:
+        return None
+    pivots = source.this.args.get("pivots")
+    if not pivots or pivots[0].args.get("unpivot"):
+        return None
+    pivot = pivots[0]
+    starred = len(select.expressions) == 1 and isinstance(select.expressions[0], exp.Star)
+    single = len(pivots) == 1 and len(pivot.args.get("fields") or ()) == 1
+    if not single or not starred or clauses_of(select) - _BESIDE_PIVOT:
+        _refuse(select, schema)
+    (field,) = pivot.args["fields"]
+    if not isinstance(field, exp.In) or not field.expressions or not isinstance(field.this, exp.Column):
+        _refuse(select, schema)
+    group = pivot.args.get("group")
+    used = [*pivot.expressions, field.this]
+    keys = list(group.expressions) if group is not None else _left(source.this, used, schema)
+    values, names = [_value(one) for one in field.expressions], pivot.args.get("columns") or ()
+    if not all(isinstance(one, exp.Literal | exp.Boolean) for one in values):
+        _refuse(select, schema)
+    numbers: list[exp.Expr] = [
+        exp.Filter(
+            this=aggregate.unalias().copy(),
+            expression=exp.Where(this=exp.EQ(this=field.this.copy(), expression=value.copy())),
+        )
+        for value in values
+        for aggregate in pivot.expressions
+    ]
+    if len(names) == len(numbers):
+        numbers = [exp.alias_(one, name.copy()) for one, name in zip(numbers, names, strict=True)]
+    plain = select.copy()
+    inner = plain.args["from_"].this
+    inner.set("pivots", None)
+    plain.set("expressions", [*(key.copy() for key in keys), *numbers])
+    if keys:
+        plain.set("group", exp.Group(expressions=[key.copy() for key in keys]))
+    return plain
+
+
+def _left(source: exp.Expr, parts: Sequence[exp.Expr], schema: Schema) -> list[exp.Expr]:
+    """The columns that neither the aggregates nor FOR or ON use: PIVOT groups by them."""
+    used = {column.name.casefold() for part in parts for column in part.find_all(exp.Column)}
+    if isinstance(source, exp.Subquery):
+        listed = source.this.named_selects
+        if "*" in listed:
+            refuse(
+                "columns by name in the subquery of a PIVOT",
+                got="*",
+                fix="list them: PIVOT groups by the others",
+            )
+    else:
+        listed = [column.name for column in schema.columns]
+    return [exp.column(name, quoted=True) for name in listed if name.casefold() not in used]
+
+
+def _value(listed: exp.Expr) -> exp.Expr:
+    found: exp.Expr = listed.this if isinstance(listed, exp.PivotAlias) else listed
+    return found
+
+
+def _refuse(select: exp.Select, schema: Schema) -> NoReturn:
+    refuse(
+        "SELECT * FROM … PIVOT (aggregate FOR column IN (values))",
+        got=select.sql(schema.dialect)[:120],
+        fix="write the groups as GROUP BY, or each value as an aggregate with FILTER",
+    )
+
+
+def rewritten(select: exp.Select) -> list[exp.Select]:
+    """A SELECT in its simplest form, and the SELECTs whose one number its items are computed with."""
+    whole = select.copy()
+    for case in [node for item in whole.expressions for node in item.find_all(exp.Case) if node.this]:
+        for branch in case.args["ifs"]:
+            branch.set("this", exp.EQ(this=case.this.copy(), expression=branch.this))
+        case.set("this", None)
+    apart = _single_numbers(whole)
+    _suppress_by_having(whole)
+    for call in [node for item in whole.expressions for node in item.find_all(exp.Sum, exp.Avg)]:
+        _take_constant_out(call)
+    return [whole, *apart]
+
+
+def is_another_number(node: exp.Expr) -> bool:
+    """Whether a part of an item stands for the one number of another SELECT."""
+    return bool(node.meta.get(_CONSTANT))
+
+
+def _single_numbers(select: exp.Select) -> list[exp.Select]:
+    """Take the subqueries of one number out of the items."""
+    found = []
+    for item in select.expressions:
+        for subquery in list(item.find_all(exp.Subquery)):
+            inner = subquery.this
+            single = isinstance(inner, exp.Select) and len(inner.expressions) == 1
+            if not single or inner.args.get("group") or inner.find(exp.AggFunc) is None:
+                refuse(
+                    "a subquery that is one aggregate over all rows, without GROUP BY",
+                    got=shown(subquery),
+                    fix="join a declared table, or put the subquery into FROM",
+                )
+            number = exp.Literal.number(1)
+            number.meta[_CONSTANT] = True
+            subquery.replace(number)
+            found.append(inner.copy())
+    return found
+
+
+def _suppress_by_having(select: exp.Select) -> None:
+    """Write CASE around all items that depend on one condition as HAVING."""
+    conditions: dict[str, exp.Expr] = {}
+    for item in select.expressions:
+        case = item.unalias().unnest()
+        parts = _suppressed(case)
+        if parts is None:
+            continue
+        condition, value = parts
+        conditions[condition.sql()] = condition
+        value.meta.update(case.meta)
+        case.replace(value)
+    if len(conditions) > 1:
+        refuse(
+            "one CASE on public aggregates for all items",
+            got=" and ".join(shown(one) for one in list(conditions.values())[:2]),
+            fix="publish them in several releases",
+        )
+    for condition in conditions.values():
+        having = select.args.get("having")
+        both = condition if having is None else exp.and_(having.this, condition)
+        select.set("having", exp.Having(this=both.copy()))
+
+
+def _suppressed(node: exp.Expr) -> tuple[exp.Expr, exp.Expr] | None:
+    """The condition under which CASE publishes an aggregate, and the aggregate; None for another CASE."""
+    if not isinstance(node, exp.Case) or node.this is not None or len(node.args["ifs"]) != 1:
+        return None
+    branch, otherwise = node.args["ifs"][0], node.args.get("default")
+    condition, value = branch.this, branch.args["true"]
+    if condition.find(exp.AggFunc) is None:
+        return None
+    if otherwise is None or _says_nothing(otherwise):
+        return condition.copy(), _number(value)
+    if _says_nothing(value):
+        opposite = exp.Not(this=exp.paren(exp.Coalesce(this=condition.copy(), expressions=[exp.false()])))
+        return opposite, _number(otherwise)
+    return None
+
+
+def _says_nothing(node: exp.Expr) -> bool:
+    """Whether it is what a suppressed group shows: NULL, or a text such as 'suppressed'."""
+    plain = node.unnest()
+    return isinstance(plain, exp.Null) or (isinstance(plain, exp.Literal) and plain.is_string)
+
+
+def _number(value: exp.Expr) -> exp.Expr:
+    """A number that is written as text, so that a column can also hold 'suppressed', is that number."""
+    plain = value.unnest()
+    if isinstance(plain, exp.Cast) and plain.to.is_type(*exp.DataType.TEXT_TYPES):
+        plain = plain.this.unnest()
+    return plain.copy()
+
+
+def _take_constant_out(call: exp.Expr) -> None:
+    """Write SUM(x - c) as SUM(x) - c * COUNT(x), and AVG(x - c) as AVG(x) - c."""
+    sides = call.this.unnest() if call.this is not None else None
+    if not isinstance(sides, exp.Add | exp.Sub) or call.find_ancestor(exp.Window) is not None:
+        return
+    constant = sides.expression.unnest()
+    if constant_of(constant) is None or sides.find(exp.Column) is None:
+        return
+    outer = call.parent if isinstance(call.parent, exp.Filter) else call
+    rest = outer.copy()
+    inner = rest.this if isinstance(rest, exp.Filter) else rest
+    inner.set("this", sides.this.copy())
+    added: exp.Expr = constant.copy()
+    if isinstance(call, exp.Sum):
+        counted = outer.copy()
+        counting = exp.Count(this=sides.this.copy(), big_int=True)
+        if isinstance(counted, exp.Filter):
+            counted.set("this", counting)
+        added = exp.Mul(
+            this=constant.copy(), expression=counted if isinstance(counted, exp.Filter) else counting
+        )
+    outer.replace(exp.paren(type(sides)(this=rest, expression=added)))
