@@ -7,9 +7,9 @@ told" is the lower end that holds whatever the others' values are.
 ``python -m benchmarks.bench_bracket worlds 50`` compares yes or no and categories with their exact risks, by
 listing all worlds of so many random designs for each noise and law; ``tables`` measures large tables of yes
 or no. Both run on any version that has units, so that they print before and after. ``persons 20`` compares
-persons with one to three rows with the risk of an attack that is nearly the best. ``plans 5`` draws so many
-of each of 72 kinds of plans, and counts those that are below the limit by the lower end alone. ``law 20``
-counts lower ends that fall with more noise, or with one number fewer, and by how much.
+numbers, and persons with one to three rows, with the risk of an attack that is nearly the best. ``plans 5``
+draws so many of each of 72 kinds of plans, and counts those that are below the limit by the lower end alone.
+``law 20`` counts lower ends that fall with more noise, or with one number fewer, and by how much.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from __future__ import annotations
 import sys
 import time
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from typing import Any
 from unittest import mock
 
@@ -209,36 +210,52 @@ def yes_or_no(
     )
 
 
-def of_persons(designs: int) -> None:
-    """Lower ends over the risk of a good attack, of persons with two or three rows.
+NUMBERS = {"one row": 1, "rows": 3, "one value": 3, "weighted": 1}  # the most rows that a person has
+
+
+def of_persons(designs: int, classes: tuple[str, ...]) -> None:
+    """Lower ends over the risk of a good attack: of numbers, and of persons with two or three rows.
 
     Of numbers the attack is the better one of a Gibbs sampler and the linear one; of few values the best one.
     """
     print("lower end over the risk: median, 5 %; ends that do not hold")
-    for values in (None, 2, 3):
+    for name in classes or (*NUMBERS, "2 values", "3 values"):
         for law in ("gaussian", "laplace", "mixed"):
             for noise in (0.05, 0.1, 0.3, 1.0, 3.0):
-                generator = np.random.default_rng([values or 0, int(1000 * noise), len(law)])
+                generator = np.random.default_rng([*name.encode(), int(1000 * noise), len(law)])
                 below, wrong, draws = [], 0, 2_000
                 for _ in range(designs):
-                    owner = np.repeat(np.arange(4), generator.integers(1, 4, 4))[: 10 if values == 2 else 6]
-                    if values is None:
-                        one = persons(generator, noise=noise, law=law)
+                    if name in NUMBERS:
+                        one = numbers_of(name, noise, law, generator)
                         owner, found = one.owner, assess(one.design())
-                        mean, error = one.sharpest(*one.guesses(draws, 200, generator))
+                        mean, error = one.sharpest(*one.guesses(draws, 60, generator))
                         risk, off = mean[:, None], 6 * error[:, None] + 48 / draws
+                        least = np.minimum(risk, found.upper_of_best)
                     else:
-                        drawn = few(generator, rows=owner.size, values=values, noise=noise, law=law)
+                        k = int(name[0])
+                        owner = np.repeat(np.arange(4), generator.integers(1, 4, 4))[: 10 if k == 2 else 6]
+                        drawn = few(generator, rows=owner.size, values=k, noise=noise, law=law)
                         found = assess(drawn.of_persons(owner))
-                        risk = drawn.sharpest(owner, draws, generator)[:, 1 if values == 2 else 0 :]
-                        off = 6 * np.sqrt(risk / draws) + 48 / draws
+                        risk = drawn.sharpest(owner, draws, generator)[:, 1 if k == 2 else 0 :]
+                        off, least = 6 * np.sqrt(risk / draws) + 48 / draws, risk
                     wrong += int(np.sum(found.lower > risk + off))
-                    least = risk if values else np.minimum(risk, found.upper_of_best)
-                    kept = (np.bincount(owner) > 1)[:, None] & (least > 1e-3)
+                    asked = (np.bincount(owner) > 1) | (name not in ("rows", "2 values", "3 values"))
+                    kept = asked[:, None] & (least > 1e-3)
                     below += (found.lower[kept] / least[kept]).tolist()
                 shown = " ".join(f"{one:8.3f}" for one in np.quantile(below, (0.5, 0.05)))
-                name = f"{values or 'number'}, {law}, noise {noise:g}"
-                print(f"{name:<34}{shown}  of {len(below)} in {designs} designs, wrong {wrong}", flush=True)
+                line = f"{name}, {law}, noise {noise:g}"
+                print(f"{line:<34}{shown}  of {len(below)} in {designs} designs, wrong {wrong}", flush=True)
+
+
+def numbers_of(name: str, noise: float, law: str, generator: np.random.Generator) -> Persons:
+    """Five persons with numbers: in rows of their own, with one value in all rows, or with weights."""
+    one = persons(generator, noise=noise, law=law, rows=NUMBERS[name])
+    if name == "weighted":
+        return replace(one, table=one.table * generator.integers(1, 6, one.owner.size))
+    if name == "one value":
+        whose = np.arange(5)[:, None] == one.owner
+        return replace(one, table=one.table @ whose.T, owner=np.arange(5))
+    return one
 
 
 SECRETS = ("number", "yes or no", "category", "person", "one value", "weighted")
@@ -351,7 +368,7 @@ if __name__ == "__main__":
     if sys.argv[1:2] == ["worlds"]:
         of_worlds(int(sys.argv[2]))
     elif sys.argv[1:2] == ["persons"]:
-        of_persons(int(sys.argv[2]))
+        of_persons(int(sys.argv[2]), tuple(sys.argv[3:]))
     elif sys.argv[1:2] == ["plans"]:
         of_plans(int(sys.argv[2]))
     elif sys.argv[1:2] == ["law"]:

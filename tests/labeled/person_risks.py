@@ -61,31 +61,48 @@ class Persons:
     ) -> tuple[np.ndarray, np.ndarray]:
         """True rows, and what a Gibbs sampler guesses from the answers alone: draws × rows."""
         numbers, rows = self.table.shape
-        truth = generator.random((draws, rows))
+        truth = generator.random((rows, draws))
         noise = np.where(
-            self.laplace,
-            generator.laplace(size=(draws, numbers)),
-            generator.standard_normal((draws, numbers)),
+            self.laplace[:, None],
+            generator.laplace(size=(numbers, draws)),
+            generator.standard_normal((numbers, draws)),
         )
-        answers = truth @ self.table.T + noise * self.scales
-        values, total = np.full((draws, rows), 0.5), np.zeros((draws, rows))
-        precision = np.repeat(self.scales[None] ** -2.0, draws, axis=0)
+        answers = self.table @ truth + noise * self.scales[:, None]
+        values, total = np.full((rows, draws), 0.5), np.zeros((rows, draws))
+        precision = np.repeat(self.scales[:, None] ** -2.0, draws, axis=1)
+        cells = [np.flatnonzero(column) for column in self.table.T]
+        # Directions along which the answers hardly change: one row after the other would take long.
+        spread = np.linalg.cholesky(
+            np.linalg.inv(12 * np.eye(rows) + (self.table.T / self.scales**2) @ self.table)
+        )
         for sweep in range(sweeps):
-            left = answers - values @ self.table.T
+            left = answers - self.table @ values
             if self.laplace.any():  # Gaussian noise whose variance is exponential
-                away = np.maximum(np.abs(left[:, self.laplace]), 1e-9)
-                scale = self.scales[self.laplace]
-                precision[:, self.laplace] = generator.wald(1 / (scale * away), scale**-2.0)
+                away = np.maximum(np.abs(left[self.laplace]), 1e-9)
+                scale = self.scales[self.laplace, None]
+                precision[self.laplace] = generator.wald(1 / (scale * away), scale**-2.0)
             for row in generator.permutation(rows):
-                column = self.table[:, row]
-                seen = precision @ column**2
-                left += values[:, row, None] * column
-                middle = np.where(seen > 0, (precision * left) @ column / np.maximum(seen, 1e-12), 0.5)
-                values[:, row], mean = _truncated(middle, 1 / np.sqrt(np.maximum(seen, 1e-4)), generator)
-                left -= values[:, row, None] * column
+                own, weights = cells[row], self.table[cells[row], row]
+                seen = weights**2 @ precision[own]
+                rest = left[own] + weights[:, None] * values[row]
+                middle = weights @ (precision[own] * rest) / np.maximum(seen, 1e-12)
+                middle = np.where(seen > 0, middle, 0.5)
+                values[row], mean = _truncated(middle, 1 / np.sqrt(np.maximum(seen, 1e-4)), generator)
+                left[own] = rest - weights[:, None] * values[row]
                 if sweep >= sweeps // 6:
-                    total[:, row] += mean
-        return truth, total / (sweeps - sweeps // 6)
+                    total[row] += mean
+            for direction in (spread @ generator.standard_normal((rows, rows // 2))).T[:, :, None]:
+                weights = self.table @ direction
+                seen = (weights**2 * precision).sum(axis=0)
+                middle = (weights * precision * left).sum(axis=0) / np.maximum(seen, 1e-12)
+                ends = -values / direction, (1 - values) / direction
+                low, high = np.minimum(*ends).max(axis=0), np.maximum(*ends).min(axis=0)
+                size = np.maximum(high - low, 1e-12)
+                deviation = 1 / (size * np.sqrt(np.maximum(seen, 1e-4 / size**2)))
+                step = low + size * _truncated((middle - low) / size, deviation, generator)[0]
+                values = np.clip(values + step * direction, 0.0, 1.0)
+                left = left - weights * step
+        return truth.T, total.T / (sweeps - sweeps // 6)
 
     def sharpest(self, truth: np.ndarray, guess: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Of every person the share that is left of the feature that is seen best, and its error."""

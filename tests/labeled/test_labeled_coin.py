@@ -10,10 +10,13 @@ import pytest
 
 import sightline as sl
 from sightline.errors import InvalidInput
-from sightline.labeled.bounds.coin import CoinPrior, coin_risk
+from sightline.labeled.assessment import assess
+from sightline.labeled.bounds.coin import CoinPrior, coin_risk, logistic_upper
+from sightline.labeled.bounds.priors import TwoPointPrior
 from sightline.labeled.bounds.target import Seen
 from sightline.labeled.description import Known
 from sightline.labeled.design import MembershipDesign
+from tests.labeled.unit_designs import design_of
 
 SHARES = [0.5, 0.25, 0.9, 0.01]
 
@@ -130,3 +133,43 @@ def test_weights_of_either_sign_under_laplace_noise() -> None:
     assert np.all(found.remaining_lower <= risks + 5 * errors)
     assert np.all(risks - 5 * errors <= found.remaining_upper)
     assert np.all(found.remaining_lower > 0)
+
+
+@pytest.mark.parametrize("coins", [0, 1, 4])
+@pytest.mark.parametrize("laplace", [False, True])
+@pytest.mark.parametrize("rho", [0.02, 0.08, 0.2, 0.28])
+def test_rounding_softly_leaves_no_more_than_stated(rho: float, laplace: bool, coins: int) -> None:
+    """The attack itself, by quadrature over the noise and all values of other coins, each as wide."""
+    m2 = (1 - rho) / rho
+    spread = 1 / (4 * m2)  # the variance of the error, shared by the coins and the noise
+    width, left = np.sqrt(4 * spread / (coins + 1)), spread / (coins + 1)
+    at = np.linspace(-60, 60, 240_001) * np.sqrt(left)
+    scale = np.sqrt(left / 2)
+    density = np.exp(-np.abs(at) / scale) if laplace else np.exp(-(at**2) / (2 * left))
+    density /= density.sum()
+    rate = (np.sqrt(1 + 2 * m2) - 1) / np.sqrt(m2) / np.sqrt(spread) if laplace else 1 / (2 * spread)
+    risk = 0.0
+    for others in itertools.product((-0.5, 0.5), repeat=coins):
+        error = at + width * sum(others)
+        for value in (0, 1):
+            guess = 1 / (1 + np.exp(-rate * (value + error - 0.5)))
+            risk += 4 * float(density @ (value - guess) ** 2) / 2 ** (coins + 1)
+    stated = float(logistic_upper(np.array([rho]), gaussian=not laplace)[0])
+    assert risk <= stated
+    assert stated <= (1.0 if laplace else 0.28)
+
+
+def test_an_upper_end_by_rounding_is_above_the_exact_risk_and_below_the_linear_one() -> None:
+    """Eighty in two counts, more than are listed, and one of them alone in a third: a coin in its noise."""
+    table = np.ones((3, 80))
+    table[1, 1:], table[2] = 0.0, np.arange(80) % 2
+    design = design_of(table, np.array([1.0, 0.2, 1.0]), TwoPointPrior(0.0, 1.0))
+    found, first = assess(design), design.place[0]
+    best = found.upper_of_best[first, 0]
+    # The other two numbers tell hardly more of the first.
+    assert found.upper[first, 0] == pytest.approx(1 / (1 + 25 / 4), rel=0.02)
+    assert best == pytest.approx(np.exp(-25 / 8), rel=0.05)
+    assert coin_risk(25.0) < best < found.upper[first, 0] / 3
+    assert found.lower[first, 0] <= best
+    others = np.arange(3) != first
+    assert np.array_equal(found.upper_of_best[others], found.upper[others])

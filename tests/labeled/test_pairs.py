@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import optimize, special
 
-from sightline.labeled import pairs, small_worlds
+from sightline.labeled import pairs, rectangles, small_worlds
 from sightline.labeled.assessment import assess
 from sightline.labeled.bounds.coin import coin_risk
 from sightline.labeled.bounds.priors import TwoPointPrior
@@ -207,7 +207,7 @@ def test_a_flow_finds_the_most_rectangles_that_are_disjoint() -> None:
         keys = np.unique(generator.integers(0, 3, (int(generator.integers(4, 20)), width)), axis=0)
         counts, place = generator.integers(1, 3, len(keys)), {tuple(key): n for n, key in enumerate(keys)}
         for x, y in itertools.combinations(range(width), 2):
-            found = pairs._disjoint_rectangles(keys, counts * 1.0, np.arange(len(keys)), (x, y))
+            found = rectangles._disjoint_rectangles(keys, counts * 1.0, np.arange(len(keys)), (x, y))
             for target, own in enumerate(keys):
                 uses = []
                 for one, other in itertools.product(range(3), repeat=2):
@@ -274,6 +274,42 @@ def test_noise_that_numbers_share_hides_as_its_precision_says() -> None:
     apart = float(d @ np.linalg.solve(covariance, d))
     assert found.ravel() == pytest.approx(np.full(2, coin_risk(apart) / 2), rel=1e-3)
     assert np.all(found <= assess(design).lower)
+
+
+@pytest.mark.parametrize("compared", [1_000, 0])
+def test_a_category_behind_noise_that_numbers_share(compared: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The difference of two numbers shows a row to 0.2; large designs once took its noise to be 1."""
+    monkeypatch.setattr(pairs, "_MOST_COMPARED", compared)
+    counted = np.zeros((2, 2, 3))
+    counted[0, 0, 1] = counted[0, 1, 1] = counted[1, 1, 1] = 1.0
+    none = np.zeros(2, bool)
+    design = Few(counted=counted, scales=np.ones(2), laplace=none, exact=none).design()
+    design = design.with_noise(RowNoise.correlated(np.array([[1.0, 0.98], [0.98, 1.0]])))
+    found = assess(design).lower[design.place[0]]
+    assert found[1] <= coin_risk(0.2**-2, share=1 / 3)
+    assert found[0] > 0.3
+
+
+@pytest.mark.parametrize(("values", "law"), [(2, "laplace"), (3, "gaussian")])
+def test_persons_keep_what_pairs_of_their_rows_and_others_leave(
+    values: int, law: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without listed worlds; against the least eigenvalue of the posterior covariance of a person's rows."""
+    monkeypatch.setattr(small_worlds, "_MOST_KINDS", 0)
+    generator, draws, gains = np.random.default_rng([5, values]), 1_500, []
+    for _ in range(12):
+        owner = np.repeat(np.arange(4), generator.integers(1, 4, 4))[: 9 if values == 2 else 6]
+        one = few(generator, rows=owner.size, values=values, noise=0.3, law=law)
+        design = one.of_persons(owner)
+        found = assess(design).lower
+        risk = one.sharpest(owner, draws, generator)[:, 1 if values == 2 else 0 :]
+        assert np.all(found <= risk + 6 * np.sqrt(risk / draws) + 48 / draws)
+        with monkeypatch.context() as without:
+            without.setattr(pairs, "_MOST_ROWS", 0)
+            gains.append((found - assess(design).lower)[np.bincount(owner) > 1].ravel())
+    gain = np.concatenate(gains)
+    assert gain.min() >= 0
+    assert gain.max() > 0.05
 
 
 def test_four_hundred_in_three_crossed_counts_keep_no_less_without_an_exact_total() -> None:

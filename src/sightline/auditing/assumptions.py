@@ -449,7 +449,8 @@ def assumptions(findings: Findings) -> tuple[str, ...]:
             "There are few values, so attackers can round; the lower end allows for that. It counts on "
             "records that hide each other: where the attacker knows the others, state them in [attacker] "
             "knows. Where few records share numbers, both ends may come from simulated answers over all "
-            "their values; the chance that one is wrong is below 1e-10."
+            "their values; the chance that one is wrong is below 1e-10. Other upper ends are those of the "
+            "best linear attack, or of its guess rounded softly, by a proved bound."
         )
     lines += _about_noise(pricing)
     if any(plan.copies(release) > 1 for release in plan.releases):

@@ -20,6 +20,8 @@ from scipy import sparse
 from sightline.arrays import FloatArray, IndexArray
 from sightline.errors import InvalidInput
 from sightline.labeled.asked_units import AskedUnits, Decided
+from sightline.labeled.bounds.coin import logistic_upper
+from sightline.labeled.bounds.priors import TwoPointPrior
 from sightline.labeled.dense_units import TableUnits
 from sightline.labeled.equal_slices import EqualSlices, equal_slices
 from sightline.labeled.lines import with_lines
@@ -59,7 +61,7 @@ class UnitExposure:
     near: BoolArray  # kinds that may be identifiable
     information: FloatArray
     given: BoolArray | None = None  # what exact numbers give away by themselves
-    drawn: FloatArray | None = None  # upper ends by the posterior mean, simulated where all worlds are listed
+    rounded: FloatArray | None = None  # upper ends by attacks on few values that are not linear
 
     @property
     def rank(self) -> int:
@@ -73,8 +75,8 @@ class UnitExposure:
 
     @property
     def upper_of_best(self) -> FloatArray:
-        """The upper end by the best attack that is known: the linear one, or the posterior mean."""
-        return self.upper if self.drawn is None else np.minimum(self.upper, self.drawn)
+        """The upper end by the best attack that is known: the linear one, rounded, or the posterior mean."""
+        return self.upper if self.rounded is None else np.minimum(self.upper, self.rounded)
 
     @property
     def least(self) -> float:
@@ -268,7 +270,20 @@ def assess(design: Design, *, upper: bool = True) -> UnitExposure:
     found = _with_exact(design, _assess(design, upper), upper)
     found = replace(found, lower=with_alike(design.units, design.noise, found.lower, found.upper))
     lower, high = with_small_worlds(design, with_pairs(design, found.lower, found.upper), found.upper)
-    return replace(found, lower=lower, drawn=high)
+    return replace(found, lower=lower, rounded=np.maximum(np.minimum(high, _rounded(design, found)), lower))
+
+
+def _rounded(design: Design, found: UnitExposure) -> FloatArray:
+    """Upper ends by the linear attack, rounded softly, of each yes or no that is one row."""
+    noise, units = design.noise, design.units
+    if not isinstance(design.prior.target, TwoPointPrior) or design.prior.categories > 1 or noise.share < 1:
+        return found.upper
+    law = noise.information * noise.variance  # 1 of Gaussian noise alone, 2 of Laplace noise
+    if np.any(np.abs(law - np.where(noise.laplace > 0, 2.0, 1.0)) > 1e-9):
+        return found.upper
+    most = logistic_upper(found.upper * (1 + found.error), gaussian=not noise.laplace.any())
+    single = units.single[:, None] if isinstance(units, Units) else isinstance(units, TableUnits)
+    return np.where(single, np.minimum(found.upper, most), found.upper)
 
 
 def _with_exact(design: Design, found: UnitExposure, upper: bool) -> UnitExposure:

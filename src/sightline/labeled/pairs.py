@@ -18,6 +18,10 @@ would lower the bound is left out. Two kinds of sets are looked for:
   differs in both. No number changes: :math:`g = 0`, whatever the noise.
 
 A number without noise is one with infinite information: f vanishes where a direction changes it.
+
+**Persons with a few rows.** A pair that moves row i of a person and no other row of theirs shows that the
+covariance of the rows is at least :math:`v \rho_i e_i e_i^\top`; by the best mean of these every feature
+keeps :math:`1/\sum_i \rho_i^{-1}`.
 """
 
 from __future__ import annotations
@@ -29,12 +33,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from sightline.arrays import FloatArray, IndexArray, distinct_lines
 from sightline.labeled.bounds.coin import CoinPrior
 from sightline.labeled.bounds.priors import TwoPointPrior
 from sightline.labeled.bounds.scalar_risk import MARGIN, two_point_table
+from sightline.labeled.rectangles import MOST_RECTANGLES, groups_without, mixed_keys, rectangles
 from sightline.labeled.unit_design import Design, RowNoise
 from sightline.labeled.units import BoolArray, Units, WholeArray
 from sightline.numerics.residuals import gamma
@@ -49,16 +53,15 @@ _NEAREST = 64  # sets of one row that are looked at: with more, 1/(1 + A) hardly
 # In larger ones so many kinds are sorted, for each set of slots again: 4 million take a second. Pairs of
 # slots are chosen by comparing so many kinds with so many.
 _MOST_SORTED, _SAMPLED = 4e6, (200, 2_000)
-# Rectangles that are looked for of one kind of row, in designs of so many kinds × pairs of slots. In those
-# with so many pairs of kinds × pairs of slots none is missed, which takes up to 0.3 s; in larger ones those
-# that are met first count.
-_MOST_RECTANGLES, _MOST_CROSSED, _MOST_FLOWS = 12, 100_000, 2_000_000
+_LEAST_RISK = 0.01  # rows of another kind that leave less are not looked for there
+_MOST_CROSSED = 100_000  # kinds × pairs of slots of designs in which rectangles are looked for
 _MOST_TABLE = 1 << 16  # kinds that are listed for this if they are columns of a dense table
+_MOST_ROWS = 8  # of a person with several rows
 _ROUNDING = 1e-9  # of the sums below: far more than they lose
 
 
 def with_pairs(design: Design, lower: FloatArray, upper: FloatArray) -> FloatArray:
-    """Lower ends of units of one row, improved where brackets are wide."""
+    """Lower ends of units with one row or a few, improved where brackets are wide."""
     prior, units = design.prior, design.units
     fair = prior.categories > 1 or isinstance(prior.target, TwoPointPrior)
     if not fair or not len(units) or not np.any(upper > _WIDE * lower):
@@ -68,29 +71,67 @@ def with_pairs(design: Design, lower: FloatArray, upper: FloatArray) -> FloatArr
             return lower
         units = units.choose(np.arange(len(units)))
     rows = RowKinds.of(units)
-    wide = np.any(upper > _WIDE * lower, axis=1) & rows.single
-    targets = np.flatnonzero(np.bincount(rows.kind[wide], minlength=rows.counts.size))
-    if not targets.size:
-        return lower
+    wide = np.any(upper > _WIDE * lower, axis=1)
+    single = wide & units.single
+    targets = np.flatnonzero(np.bincount(rows.kind[single], minlength=rows.counts.size))
+    several = _SeveralRows.of(units, rows, wide & ~units.single)
+    least = np.full(rows.counts.size, np.inf)
+    np.minimum.at(least, rows.kind[single], lower[single].min(axis=1) / design.noise.share)
+    # Of a row that is not of category a tell which category b it has, else a b that is drawn.
     k = prior.categories
-    best = np.zeros((rows.counts.size, max(k, 1)))
-    if k == 1:
-        least = np.full(rows.counts.size, np.inf)
-        np.minimum.at(least, rows.kind[wide], lower[wide, 0] / design.noise.share)
-        coins = _Coins(rows=rows, noise=design.noise, width=prior.target.width)
-        best[targets, 0] = coins.bounds(targets, least[targets])
-    else:
-        # Of a row that is not of category a tell which category b it has, else a b that is drawn.
-        two = list(itertools.combinations(range(k), 2))
-        for a, b in reported(two, "telling one category from another"):
-            groups = design.made.setdefault("groups", {})
-            coins = _Coins(rows=rows, noise=design.noise, categories=k, two=(a, b), groups=groups)
-            nothing = np.zeros(targets.size)
-            found = np.maximum(coins.bounds(targets, nothing), coins.alone(targets)) / (k - 1)
-            best[targets, a] += found
-            best[targets, b] += found
-    improved = np.minimum(best[rows.kind] * design.noise.share, upper / _WIDE)
-    return np.where(rows.single[:, None], np.maximum(lower, improved), lower)
+    two = list(itertools.combinations(range(k), 2)) if k > 1 else [None]
+    best, of_rows = np.zeros((rows.counts.size, k)), np.zeros((len(several), k))
+    for pair in reported(two, "telling one value from another"):
+        groups = design.made.setdefault("groups", {})
+        width = prior.target.width if k == 1 else 1.0
+        coins = _Coins(
+            rows=rows, noise=design.noise, width=width, categories=max(k, 2), two=pair, groups=groups
+        )
+        values = list(pair or (0,))
+        if targets.size:
+            found = coins.bounds(targets, least[targets] if pair is None else np.zeros(targets.size))
+            found = found if pair is None else np.maximum(found, coins.alone(targets)) / (k - 1)
+            best[targets[:, None], values] += found[:, None]
+        if len(several):
+            of_rows[:, values] += coins.of_persons(several)[:, None] / max(k - 1, 1)
+    found = np.where(units.single[:, None], best[rows.kind], several.least(of_rows, len(units)))
+    return np.maximum(lower, np.minimum(found * design.noise.share, upper / _WIDE))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _SeveralRows:
+    """The different rows of persons with a few rows."""
+
+    unit: IndexArray
+    kind: IndexArray  # of row
+    times: IndexArray  # how often the person has it
+
+    @classmethod
+    def of(cls, units: Units, rows: RowKinds, asked: BoolArray) -> _SeveralRows:
+        unit = np.repeat(np.arange(len(units)), np.diff(units.starts) // units.each)
+        times = units.times[:: units.each]
+        seen = np.any(rows.rows < rows.numbers, axis=(1, 2))[rows.of_row]  # the others keep everything
+        few = asked & (np.bincount(unit, times * seen, minlength=len(units)) <= _MOST_ROWS)
+        chosen = np.flatnonzero(few[unit] & seen)
+        if chosen.size * rows.counts.size > _MOST_ENTRIES:
+            chosen = chosen[:0]
+        return cls(unit=unit[chosen], kind=rows.of_row[chosen], times=times[chosen])
+
+    def __len__(self) -> int:
+        return self.unit.size
+
+    def own(self, kinds: int) -> FloatArray:
+        """Lines × kinds: how many rows of a kind the person has."""
+        person = np.unique(self.unit, return_inverse=True)[1].ravel()
+        held = np.zeros((int(person.max()) + 1, kinds))
+        np.add.at(held, (person, self.kind), self.times)
+        return held[person]
+
+    def least(self, of_rows: FloatArray, units: int) -> FloatArray:
+        r"""Of every unit :math:`1/\sum_i \rho_i^{-1}`: at most what remains of any feature of the rows."""
+        total = np.zeros((units, of_rows.shape[1]))
+        np.add.at(total, self.unit, self.times[:, None] / np.maximum(of_rows, 1e-300))
+        return np.where(total > 0, 1 / np.maximum(total, 1e-300), 0.0)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -103,7 +144,6 @@ class RowKinds:
     numbers: int
     of_row: IndexArray  # the kind of every row of every unit
     kind: IndexArray  # of the first row of every unit
-    single: BoolArray  # units that are one row
 
     @classmethod
     def of(cls, units: Units) -> RowKinds:
@@ -124,7 +164,6 @@ class RowKinds:
             numbers=units.numbers,
             of_row=kind,
             kind=kind[units.starts[:-1] // each],
-            single=(np.diff(units.starts) == each) & (units.times[units.starts[:-1]] == 1),
         )
 
 
@@ -155,35 +194,50 @@ class _Coins:
         entries = self.rows.numbers * self.rows.counts.size
         return self.rows.counts.size <= _MOST_COMPARED and entries <= _MOST_ENTRIES
 
+    @cached_property
+    def _crossed(self) -> bool:
+        """Whether rectangles are looked for."""
+        kinds, _, width = self.rows.rows.shape
+        few = width > 1 and kinds * width**2 <= 2 * _MOST_CROSSED
+        return few and (self._small or not self.noise.shared)
+
     def bounds(self, targets: IndexArray, known: FloatArray) -> FloatArray:
         """At most the share that remains of a row of each of some kinds, where more may than is known."""
         others = self.rows.counts[targets] - 1
+        found = self._alike(targets)
         if self._small:
-            found = self._compared(targets)
+            found = self._compared(targets, known)
         elif not self.noise.shared:
             # A bound is below a mean of what rows alike leave, which is known, and of the risks of its sets.
             information = self._sizes(np.arange(self.rows.counts.size))
             apart = (information[targets] + information.min(axis=0)).min(axis=1)
-            more = np.flatnonzero(_risk(apart) > known)
-            found = np.zeros(targets.size)
+            more = np.flatnonzero(_risk(apart) > np.maximum(known, _LEAST_RISK))
             if more.size:
                 found[more] = self._by_sorting(targets[more], information)
-        else:
-            found = others * self.active / (2 + (others - 1) * self.active)
-        if not self.noise.shared or self._small:
-            hidden = np.stack([others, np.full(targets.size, float(_MOST_RECTANGLES))], axis=1)
+        if self._crossed:
+            hidden = np.stack([others, np.full(targets.size, float(MOST_RECTANGLES))], axis=1)
             chances = np.array([self.active, 2.0 * self.categories**-3.0])
             chances = np.broadcast_to(chances, hidden.shape)
-            some = np.flatnonzero(_best(np.ones_like(hidden), hidden, chances) > known)
-            hidden[:, 1] = 0.0
+            some = np.flatnonzero(_best(np.ones_like(hidden), hidden, chances) > np.maximum(known, found))
             if some.size:
-                hidden[some, 1] = self._rectangles(targets[some])
-            found = np.maximum(found, _best(np.ones_like(hidden), hidden, chances))
+                hidden[some, 1] = rectangles(self._keys, self.rows.counts, targets[some])
+                best = _best(np.ones((some.size, 2)), hidden[some], chances[some])
+                found[some] = np.maximum(found[some], best)
         return found * (1 - MARGIN - _ROUNDING)
+
+    def of_persons(self, several: _SeveralRows) -> FloatArray:
+        """The same of rows of persons with several, by pairs that move no other row of the person."""
+        alone = self.alone(several.kind)
+        if not self._small:
+            return alone
+        found = self._compared(several.kind, alone, several.own(self.rows.counts.size))
+        return np.maximum(alone, found * (1 - MARGIN - _ROUNDING))
 
     def alone(self, targets: IndexArray) -> FloatArray:
         """The share that remains of a category if all others are known."""
-        apart = self._sizes(targets).sum(axis=1)
+        apart = np.full(targets.size, np.inf)
+        if not self.noise.shared:
+            apart = self._sizes(targets).sum(axis=1)
         if self._small:
             changed = np.any(self._columns[self.noise.exact][:, targets] != 0, axis=0)
             _, own, error = self._whitened
@@ -204,38 +258,59 @@ class _Coins:
     @cached_property
     def _whitened(self) -> tuple[FloatArray, FloatArray, float]:
         """The Gram matrix of the columns over the noise; its diagonal, rounded up; the error of its forms."""
-        A, exact = self._columns, self.noise.exact
+        A, exact = self._columns * self.width, self.noise.exact
         if not self.noise.shared:
             white = A[~exact] * np.sqrt(self.noise.information[~exact, None])
             gram, error = white.T @ white, 0.0
-            sizes = np.einsum("ij,ij->j", white, white)
+            sizes = np.diagonal(gram)
         else:
             form = self.noise.precision
             gram, error = A.T @ (form.matrix[:-1, :-1] @ A), form.error
             sizes = (form.root[:-1] @ np.abs(A)) ** 2
-        own = np.diagonal(gram) * self.width**2
-        return gram * self.width**2, own + gamma(8 * len(A)) * sizes * self.width**2, error
+        return gram, np.diagonal(gram) + gamma(8 * len(A) + 8) * sizes, error
 
-    def _compared(self, targets: IndexArray) -> FloatArray:
-        """Sets of one row of any kind, by how far noise tells them from the target."""
+    def _alike(self, targets: IndexArray, own: FloatArray | float = 1.0) -> FloatArray:
+        """Sets of one row of the target's own kind, of which some are not others."""
+        others = self.rows.counts[targets] - own
+        return np.asarray(others * self.active / (2 + (others - 1) * self.active))
+
+    def _compared(
+        self, targets: IndexArray, known: FloatArray, own_rows: FloatArray | None = None
+    ) -> FloatArray:
+        """Sets of one row of any kind, by how far noise tells them from the target.
+
+        Not in them are the target, or targets × kinds of rows of its person.
+        """
         gram, own, error = self._whitened
         if not error < 1:
             return np.zeros(targets.size)
-        counts = np.repeat(self.rows.counts[None], targets.size, axis=0)
-        counts[np.arange(targets.size), targets] -= 1
-        both = own[targets, None] + own
-        apart = both - 2 * gram[targets] + gamma(8 * self.rows.numbers) * both
-        apart = np.maximum(apart, 0.0) / (1 - error)
+        # Of two rows over the noise: |a|² + |b|² − 2ab, here without |a|² of the target.
+        rounding = gamma(8 * self.rows.numbers)
+        apart = gram[targets]
+        apart *= -2
+        apart += (1 + rounding) * own
         if self.noise.exact.any():
-            _, group = np.unique(self._columns[self.noise.exact], axis=1, return_inverse=True)
-            group = group.ravel()
-            apart = np.where(group[targets, None] == group, apart, np.inf)
-        apart[np.arange(targets.size), targets] = 0.0
-        apart = np.where(counts > 0, apart, np.inf)
-        if apart.shape[1] > _NEAREST:
-            near = np.argpartition(apart, _NEAREST, axis=1)[:, :_NEAREST]
-            apart, counts = np.take_along_axis(apart, near, axis=1), np.take_along_axis(counts, near, axis=1)
-        return _best(_risk(apart), counts, np.full(counts.shape, self.active))
+            group = distinct_lines(self._columns[self.noise.exact].T)[1]
+            apart[group[targets, None] != group] = np.inf
+        line = np.arange(targets.size)
+        apart[line, targets] = np.inf
+        nearest = np.maximum(apart.min(axis=1) + (1 + rounding) * own[targets], 0.0) / (1 - error)
+        found = self._alike(targets, 1.0 if own_rows is None else own_rows[line, targets])
+        # A bound is below a mean of what rows alike leave and of the risks of its sets.
+        more = np.flatnonzero(_risk(nearest) > np.maximum(known, found))
+        if more.size:
+            apart, counts = apart[more], np.repeat(self.rows.counts[None], more.size, axis=0)
+            apart = np.maximum(apart + (1 + rounding) * own[targets[more], None], 0.0) / (1 - error)
+            apart[np.arange(more.size), targets[more]] = 0.0
+            if own_rows is None:
+                counts[np.arange(more.size), targets[more]] -= 1
+            else:
+                counts -= own_rows[more]
+            if apart.shape[1] > _NEAREST:
+                near = np.argpartition(np.where(counts > 0, apart, np.inf), _NEAREST, axis=1)[:, :_NEAREST]
+                apart, counts = (np.take_along_axis(one, near, axis=1) for one in (apart, counts))
+            found[more] = _best(_risk(apart), counts, np.full(counts.shape, self.active))
+        return found
 
     @cached_property
     def _keys(self) -> WholeArray:
@@ -288,16 +363,18 @@ class _Coins:
         keys, counts = self._keys, self.rows.counts
         agreeing: dict[frozenset[int], FloatArray] = {frozenset(): counts[targets]}
         risks, numbers = [np.ones(targets.size)], [counts[targets] - 1]
-        hashed = _mixed(keys)
+        mixed = mixed_keys(keys)
         many = len(self.groups) * len(keys) > 2 * _MOST_SORTED
         if many or not np.array_equal(self.groups.get(None, ()), keys):
             self.groups.clear()
             self.groups[None] = keys
         for different in self._different_slots(information):
             if different not in self.groups:
-                self.groups[different] = _groups(keys, hashed, different)
+                self.groups[different] = groups_without(keys, mixed, different)
             group = self.groups[different]
             agreeing[different] = np.asarray(np.bincount(group, counts)[group[targets]], dtype=np.float64)
+            if not np.any(agreeing[different] > counts[targets]):
+                continue
             # All but those that differ in fewer slots: sets of one slot come first.
             fewer = [one for one in agreeing if one < different]
             exactly = agreeing[different] + sum(
@@ -328,38 +405,6 @@ class _Coins:
         best = pairs[np.argsort(-served, kind="stable")][:left]
         return single + [frozenset(np.flatnonzero(pair).tolist()) for pair in best]
 
-    def _rectangles(self, targets: IndexArray) -> FloatArray:
-        """How many disjoint rectangles a row of each kind is in: three other rows that change no number."""
-        keys, counts = self._keys, self.rows.counts
-        kinds, width = keys.shape
-        found = np.zeros(targets.size)
-        if width < 2 or kinds * width**2 > 2 * _MOST_CROSSED or not _MOST_RECTANGLES:
-            return found
-        if kinds**2 * width**2 <= 2 * _MOST_FLOWS:
-            pairs = itertools.combinations(range(width), 2)
-            flows = [_disjoint_rectangles(keys, counts, targets, pair) for pair in pairs]
-            return np.asarray(np.max(flows, axis=0))
-        whole = _mixed(keys).sum(axis=1)
-        order = np.argsort(whole, kind="stable")
-        for x, y in itertools.combinations(range(width), 2):
-            first, second = (_partners(keys, counts, targets, slot) for slot in (x, y))
-            number = np.zeros(targets.size)
-            used: dict[int, tuple[IndexArray, BoolArray]] = {}
-            for p, q in zip(first.T, second.T, strict=True):
-                corner = keys[targets].copy()
-                both = (p >= 0) & (q >= 0)
-                corner[both, x], corner[both, y] = keys[p[both], x], keys[q[both], y]
-                place = np.minimum(np.searchsorted(whole[order], _mixed(corner).sum(axis=1)), kinds - 1)
-                opposite = order[place]
-                there = both & np.all(keys[opposite] == corner, axis=1)
-                # A corner kind may serve as often as it has rows.
-                times = sum((earlier == opposite) & was for earlier, was in used.values()) if used else 0
-                there &= times < counts[opposite]
-                used[len(used)] = opposite, there
-                number += there
-            found = np.maximum(found, number)
-        return found
-
 
 def _risk(information: FloatArray) -> FloatArray:
     """f over its value without information: of a fair coin."""
@@ -389,88 +434,3 @@ def _largest(group: IndexArray, values: FloatArray) -> FloatArray:
         return np.asarray(most + values[0])
     np.maximum.at(most, group, values)
     return most
-
-
-def _mixed(keys: WholeArray) -> WholeArray:
-    """A number for every entry; the sums of lines that are equal are equal."""
-    factors = np.random.default_rng(1).integers(1, 1 << 62, size=keys.shape[1]) | 1
-    mixed = (keys.astype(np.int64) + 1) * np.int64(0x9E3779B97F4A7C1)
-    return np.asarray((mixed ^ (mixed >> np.int64(31))) * factors)
-
-
-def _groups(keys: WholeArray, mixed: WholeArray, without: frozenset[int]) -> IndexArray:
-    """For every line a number that lines share which are equal but for some slots."""
-    kept = [slot for slot in range(keys.shape[1]) if slot not in without]
-    hashed = mixed[:, kept].sum(axis=1)
-    order = np.argsort(hashed)
-    ordered, lines = hashed[order], keys[order]
-    new = ordered[1:] != ordered[:-1]
-    same = np.flatnonzero(~new)
-    if np.any(lines[same + 1][:, kept] != lines[same][:, kept]):  # two lines with one hash
-        return distinct_lines(keys[:, kept])[1]
-    group = np.empty(len(keys), dtype=np.intp)
-    group[order] = np.concatenate([[0], np.cumsum(new)])
-    return group
-
-
-def _disjoint_rectangles(
-    keys: WholeArray, counts: FloatArray, targets: IndexArray, slots: tuple[int, int]
-) -> FloatArray:
-    """How many disjoint rectangles every target is in, up to a limit: the most there are.
-
-    A flow from the cells X' of rows (X', Y) to the cells Y' of rows (X, Y') through the corners (X', Y'), as
-    much as there are rows of each. Cells that are merged, as those that no number is told from, lower no
-    flow but that of rows which become the target's own kind.
-    """
-    x, y = slots
-    group = _groups(keys, _mixed(keys), frozenset(slots))
-    order = np.argsort(group, kind="stable")
-    starts = np.searchsorted(group[order], np.arange(int(group.max()) + 2))
-    own = group[targets]
-    sizes = starts[own + 1] - starts[own]
-    target = np.repeat(np.arange(targets.size), sizes)
-    within = np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-    other = order[starts[own][target] + within]
-    same_x, same_y = (keys[other, slot] == keys[targets[target], slot] for slot in (x, y))
-    size = int(keys.max()) + 1
-    # Nodes: a source, the targets, their cells X', their cells Y', a sink.
-    left = 1 + targets.size + target * size + keys[other, x]
-    right = 1 + targets.size + (targets.size + target) * size + keys[other, y]
-    used, sink = counts[other], 1 + targets.size * (1 + 2 * size)
-    first, second, corner = same_y & ~same_x, same_x & ~same_y, ~same_x & ~same_y
-    every = np.arange(targets.size)
-    ends = [
-        (0 * every, 1 + every, np.full(targets.size, float(_MOST_RECTANGLES))),
-        (1 + target[first], left[first], used[first]),
-        (left[corner], right[corner], used[corner]),
-        (right[second], np.full(int(second.sum()), sink), used[second]),
-    ]
-    start, end, most = (np.concatenate(parts) for parts in zip(*ends, strict=True))
-    _, place = np.unique(np.concatenate([[0, sink], start, end]), return_inverse=True)
-    start, end = place[2 : 2 + start.size], place[2 + start.size :]
-    capacity = np.minimum(most, _MOST_RECTANGLES).astype(np.int32)
-    nodes = int(place.max()) + 1
-    graph = sparse.csr_array((capacity, (start, end)), shape=(nodes, nodes))
-    flow = sparse.csgraph.maximum_flow(graph, int(place[0]), int(place[1])).flow
-    return np.asarray(flow[[int(place[0])]].toarray()[0, end[: targets.size]], dtype=np.float64)
-
-
-def _partners(keys: WholeArray, counts: FloatArray, targets: IndexArray, slot: int) -> IndexArray:
-    """Targets × some: kinds that differ in one slot alone, each as often as it has rows; -1 for none."""
-    group = _groups(keys, _mixed(keys), frozenset((slot,)))
-    order = np.argsort(group, kind="stable")
-    starts = np.searchsorted(group[order], np.arange(int(group.max()) + 2))
-    listed = np.repeat(order, np.minimum(counts[order], _MOST_RECTANGLES).astype(np.intp))
-    ends = np.concatenate([[0], np.cumsum(np.minimum(counts[order], _MOST_RECTANGLES).astype(np.intp))])
-    first, last = ends[starts[group[targets]]], ends[starts[group[targets] + 1]]
-    # Every member in turn, without those of the target's own kind.
-    found = np.full((targets.size, _MOST_RECTANGLES), -1, dtype=np.intp)
-    filled = np.zeros(targets.size, dtype=np.intp)
-    for step in range(int(min(4 * _MOST_RECTANGLES, (last - first).max(initial=0)))):
-        place = first + step
-        inside = place < last
-        member = listed[np.where(inside, place, 0)]
-        use = inside & (member != targets) & (filled < _MOST_RECTANGLES)
-        found[np.flatnonzero(use), filled[use]] = member[use]
-        filled[use] += 1
-    return found

@@ -74,7 +74,8 @@ def with_small_worlds(design: Design, lower: FloatArray, upper: FloatArray) -> t
     if not isinstance(units, Units):
         units = units.choose(np.arange(len(units)))
     listed = _Listed.of(RowKinds.of(units), design)
-    wide = np.flatnonzero(np.any(upper > _WIDE * lower, axis=1))
+    small = np.logical_and.reduceat(listed.small[listed.rows.of_row], units.starts[:-1] // units.each)
+    wide = np.flatnonzero(np.any(upper > _WIDE * lower, axis=1) & small)
     blocks = {unit: block for unit in wide.tolist() if (block := listed.block(units, unit))}
     if not blocks:
         return lower, upper
@@ -113,8 +114,13 @@ class _Listed:
         return max(2, self.design.prior.categories)
 
     @cached_property
+    def seen(self) -> BoolArray:
+        """Kinds of rows that are in some number."""
+        return np.asarray(np.any(self.rows.rows < self.rows.numbers, axis=(1, 2)))
+
+    @cached_property
     def small(self) -> BoolArray:
-        """Kinds of rows in components with few worlds, or few rows and states."""
+        """Kinds of rows in no number, or in components with few worlds, or few rows and states."""
         counts, k = self.rows.counts, self.values
         people = np.bincount(self.component, counts)
         logs, number = _log_factorials(_MOST_MEMBERS + k), np.minimum(counts, _MOST_MEMBERS).astype(np.intp)
@@ -122,15 +128,14 @@ class _Listed:
         states = np.bincount(self.component, ways)
         few = people * math.log(k) <= math.log(_MOST_WORLDS) + 1e-9
         few |= (people <= _MOST_MEMBERS) & (states <= math.log(_MOST_STATES) + 1e-9)
-        return np.asarray(few[self.component])
+        return np.asarray(few[self.component] | ~self.seen)
 
     def block(self, units: Units, unit: int) -> Block:
-        """The kinds of a unit's rows that are in some number; none where there are many, or many worlds."""
+        """The kinds of a unit's rows that are in some number; none where there are many."""
         own = slice(*(units.starts[unit : unit + 2] // units.each))
         kinds, times = self.rows.of_row[own], units.times[:: units.each][own]
-        seen = np.any(self.rows.rows[kinds] < self.rows.numbers, axis=(1, 2))
-        kinds, times = kinds[seen], times[seen]
-        if times.sum() > _MOST_ROWS or not self.small[kinds].all():
+        kinds, times = kinds[self.seen[kinds]], times[self.seen[kinds]]
+        if times.sum() > _MOST_ROWS:
             return ()
         return tuple(np.sort(np.repeat(kinds, times)).tolist())
 

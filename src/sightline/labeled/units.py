@@ -290,6 +290,11 @@ class Units:
         return np.asarray(self.group_rows[self.groups[self.starts[:-1] // self.each]])
 
     @cached_property
+    def single(self) -> BoolArray:
+        """Kinds of persons with one row."""
+        return np.asarray((np.diff(self.starts) == self.each) & (self.times[self.starts[:-1]] == 1))
+
+    @cached_property
     def group_rows(self) -> FloatArray:
         """By the numbers of :attr:`groups`, how many rows of all persons have these columns.
 

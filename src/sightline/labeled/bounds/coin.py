@@ -119,3 +119,25 @@ def coin_risk(information: float, *, share: float = 0.5) -> float:
     half = (tilt + g * u) / 2
     weights = np.exp(-(u**2) / 2 - g**2 / 8 + tilt / 2 - np.logaddexp(half, -half))
     return float((1 - share) * step * np.sum(weights) / math.sqrt(2 * math.pi) / (share * (1 - share)))
+
+
+def logistic_upper(remaining: FloatArray, *, gaussian: bool) -> FloatArray:
+    r"""At least what a soft rounding of the best linear attack leaves, whose own share is :math:`\rho`.
+
+    The linear guess over its weight on the value is :math:`t = x + e` with e of variance
+    :math:`V = \tfrac14 \rho/(1 - \rho)`, made of other fair coins and of noise. The attack guesses
+    :math:`\sigma(\lambda(t - \tfrac12))`. Since :math:`\sigma(z)^2 \le \tfrac14 e^z`, its share is at most
+    :math:`e^{-\lambda/2}\, \mathbb E\, e^{\lambda e}`, and that mean is at most :math:`e^{\lambda^2 V/2}`
+    under Gaussian noise, :math:`1/(1 - \lambda^2 V/2)` beside Laplace noise. With the best :math:`\lambda`:
+
+    .. math:: e^{-m^2/2}, \qquad \frac{e^{-cm}}{1 - c^2/2}, \qquad m^2 = \frac{1 - \rho}{\rho}, \quad
+        c = \frac{\sqrt{1 + 2m^2} - 1}{m} .
+
+    >>> logistic_upper(np.array([0.0, 0.1, 1.0]), gaussian=True).round(4).tolist()
+    [0.0, 0.0111, 1.0]
+    """
+    share = np.clip(remaining, 1e-9, 1 - 1e-9)
+    m = np.sqrt((1 - share) / share)
+    c = (np.sqrt(1 + 2 * m**2) - 1) / m
+    found = np.exp(-(m**2) / 2) if gaussian else np.exp(-c * m) / (1 - c**2 / 2)
+    return np.minimum(found * (1 + 1e-9), 1.0)
