@@ -377,6 +377,12 @@ def _equalities(node: exp.Join, scope: Scope) -> list[exp.EQ]:
 
 def _table(node: exp.Expr) -> tuple[str, str]:
     """Return a relation's name and the name by which the query calls it."""
+    if isinstance(node, exp.Values):
+        refuse(
+            "a table's name",
+            got=shown(node),
+            fix="write it as CASE key WHEN 'a' THEN 'b' … END, or declare a table of these lines",
+        )
     if not isinstance(node, exp.Table) or not isinstance(node.this, exp.Identifier):
         refuse(
             "a table's name",
