@@ -180,7 +180,9 @@ def _components(units: Units, inside: BoolArray) -> tuple[IndexArray, IndexArray
     """The slice of every number, and that of every column: -1 for none."""
     table = units.table()[:, inside]
     table.eliminate_zeros()
-    label = sparse.csgraph.connected_components(table.T @ table, directed=False)[1]
+    # Numbers and columns as one graph: products of all numbers would take longer than an assessment.
+    both = sparse.block_array([[None, table.T], [table, None]], format="csr")
+    label = sparse.csgraph.connected_components(both, directed=False)[1][: table.shape[1]]
     slice_of = np.full(inside.size, -1)
     slice_of[inside] = label
     of_column = np.full(len(units.rows), -1)
