@@ -59,7 +59,8 @@ _WITHOUT_LIMIT = 0.5  # what is reported if the plan sets no limit
 _TELLING = 4.0  # noise over rows up to which a posterior is computed
 _BLOCK = 20_000  # posteriors that are computed at once
 # r, in units of the noise: with a table this near, D + rs ≥ λΣ|v| for every combination. One that leaves less
-# than λ has φ/Φ < r at D/s, so that it leaves at least λ(1 − max (r − φ/Φ)/(D/s)), which is 0.9997 λ.
+# than λ has φ/Φ < r at D/s, so that it leaves at least λ(1 − max (r − φ/Φ)/(D/s)), which is 0.9997 λ. So
+# the margin that is looked for is r λ more, and none below the limit is missed.
 _NEAR = 1e-3
 _ROUNDS = 12  # combinations that are looked for
 _MATTERS = 0.01  # of the largest weight of a combination: what is named, and whose rows are counted
@@ -234,7 +235,8 @@ def _best(sums: KnownSums, ends: Ends, limit: float, told: NDArray[np.bool_]) ->
     It is the residual of the nearest table in the box. A smaller margin, that of what was found, finds a
     sharper one.
     """
-    margin, best = ends.margin(limit), (np.zeros(len(sums)), np.inf)
+    margin = min((1 + _NEAR) * ends.margin(limit), ends.width / 2)
+    best = np.zeros(len(sums)), np.inf
     for _ in range(3):
         low = np.where(told, ends.low, ends.low + margin) * sums.counts - sums.totals
         high = np.where(told, ends.high, ends.high - margin) * sums.counts - sums.totals
