@@ -397,6 +397,7 @@ def test_no_file_names_a_machine_or_a_package_index() -> None:
         "a package index": r"https?://\S*(?:py" + r"pi|pythonhosted|/simple\b)",
         "an index option": r"--(?:extra-)?index" + r"-url|--find" + r"-links",
         "a local address": r"file" + r"://|https?://(?:localhost|127\.|10\.|192\.168\.)",
+        "an unfinished merge": r"(?m)^(?:<{7}|>{7}) ",
     }
     found = [
         (name_of(path), what, match.group())
