@@ -222,7 +222,7 @@ REFUSED = {
     "SELECT AVG(load) FROM read_csv('/etc/passwd')": "a table's name",
     "SELECT AVG(load) FROM main.data": "plain name",
     "SELECT AVG(load) FROM data TABLESAMPLE 10%": "SAMPLE",
-    "SELECT AVG(load) FROM data AS d(load)": "list of column names",
+    "SELECT AVG(load) FROM data AS d(load)": "got data AS d(load); leave out what follows its name",
     "SELECT AVG(load) FROM data, areas": "ON or USING",
     "SELECT AVG(load) FROM data JOIN area USING (region)": 'Did you mean "areas"?',
     "SELECT AVG(load) FROM data JOIN areas ON TRUE": "equations",
