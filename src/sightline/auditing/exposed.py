@@ -312,8 +312,9 @@ def _alone(writer: RecipeWriter, rows: PersonRows, column: int, place: int) -> R
     if found.people[column] > 1:
         return None
     apart = writer.products_of_differences(i)
-    starts = found.linear.units.starts
-    apart[found.linear.table[:, starts[column] : starts[column + 1]].indices] = np.inf
+    units = found.linear.units
+    numbers = units.rows[units.starts[column] : units.starts[column + 1]]  # a table of all takes gigabytes
+    apart[numbers[numbers < units.numbers]] = np.inf
     others = np.flatnonzero(apart == float(rows.times @ own**2))
     if not others.size:
         return None
