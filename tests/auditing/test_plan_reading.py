@@ -141,6 +141,17 @@ def test_the_kind_of_secret_follows_from_its_domain(
             "max_rows_per_record = 3",
         ),
         (
+            changed("rules", dominance={"n": 1, "share": "80%"}),
+            'plan: [rules] dominance: expected a list, got a section; write [1, "80%"]: how many of the '
+            "largest, and their largest share",
+        ),
+        (
+            changed("privacy", periods={"May": 1.0}),
+            "plan: [privacy] periods: expected a whole number, got a section; it is how often the budget is "
+            "granted: periods with budgets of their own are plans of their own, or releases with noise = { "
+            "epsilon }",
+        ),
+        (
             changed("data", total_by=["feeder"]),
             "plan: [data] total_by: expected no field 'total_by', which plans no longer have; write sql = "
             '"SELECT record, area, LEAST(GREATEST(SUM(secret), low), high) AS secret FROM source GROUP BY '

@@ -83,6 +83,12 @@ _FORMER = {
     ("release", "rho"): "write noise_multiplier = √(n / 2 rho), for n copies and aggregates together",
     ("attacker", "knows_sizes"): "leave it out: the audit is for attackers who know the sizes of groups",
 }
+# Fields that had other values once, and how to write these now.
+_FORMER_VALUES = {
+    ("rules", "dominance"): '; write [1, "80%"]: how many of the largest, and their largest share',
+    ("privacy", "periods"): "; it is how often the budget is granted: periods with budgets of their own are "
+    "plans of their own, or releases with noise = { epsilon }",
+}
 _SECTIONS: dict[str, type[BaseModel]] = {
     "data": Data,
     "privacy": Privacy,
@@ -266,7 +272,7 @@ def _one_line(
         return "expected at least one release, got none; add a section [[release]] with its name and sql"
     if found.get("ctx", {}).get("le") == LARGEST_LIMIT:
         return f"{before}{_too_large_a_limit(found['input'])}"
-    return f"{before}expected {_expected(found)}, got {got}"
+    return f"{before}expected {_expected(found)}, got {got}{_FORMER_VALUES.get(place[:2], '')}"
 
 
 def _too_large_a_limit(limit: float | str) -> str:
