@@ -40,8 +40,19 @@ from sightline.tables.engines.local_tables import (
     top_level,
     without_wildcards,
 )
-from sightline.tables.engines.protocol import DATA, NO_TABLES, SOURCE, Column, ColumnKind, check_names
-from sightline.tables.signature_store import BATCH, Arrays, Reduction, batches_of, run_batches
+from sightline.tables.engines.protocol import (
+    BATCH,
+    DATA,
+    NO_TABLES,
+    SOURCE,
+    Arrays,
+    Column,
+    ColumnKind,
+    Reduction,
+    batches_of,
+    check_names,
+    run_batches,
+)
 from sightline.tables.sql.fragments import literal, quoted, with_names
 
 _NUMBERS = "TINYINT SMALLINT INTEGER BIGINT UTINYINT USMALLINT UINTEGER UBIGINT FLOAT DOUBLE"
