@@ -237,9 +237,6 @@ class TimedEngine:
         """Whether the engine can keep signatures."""
         return isinstance(self.engine, StoringEngine)
 
-    def restrict(self, query: str) -> None:
-        self.engine.restrict(query)
-
     def define(self, query: str) -> None:
         self.engine.define(query)
 

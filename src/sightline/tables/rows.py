@@ -12,7 +12,7 @@ from typing import Any
 from sqlglot import exp
 
 from sightline.errors import InvalidPlan
-from sightline.tables.engines.protocol import DATA, Column, ColumnKind, Engine
+from sightline.tables.engines.protocol import DATA, SOURCE, Column, ColumnKind, Engine
 from sightline.tables.sql.data_query import DataQuery
 from sightline.tables.sql.fragments import outside, quoted, valid_secret
 from sightline.tables.sql.grammar import parse_condition, refuse
@@ -208,7 +208,9 @@ def _contributions(engine: Engine, rows: Rows, present: int, *, least: Any, most
 
 def make_data(engine: Engine, made: DataQuery) -> None:
     """Let ``data`` be what ``[data] sql`` makes, without columns that tell of a secret. No row is read."""
+    rows = SOURCE
     if made.sql is not None:
+        rows = f"({made.sql}) AS {DATA}"
         engine.define(made.sql)
         names = sorted(column.name.casefold() for column in engine.columns())
         if names != sorted(map(str.casefold, made.columns)):
@@ -219,8 +221,8 @@ def make_data(engine: Engine, made: DataQuery) -> None:
             )
     if made.hidden:
         hidden = [find_column(engine.columns(), name) for name in made.hidden]
-        kept = ", ".join(quoted(column.name) for column in engine.columns() if column not in hidden)
-        engine.restrict(f"SELECT {kept} FROM {quoted(DATA)}")
+        kept = [exp.to_identifier(one.name, quoted=True) for one in engine.columns() if one not in hidden]
+        engine.define(f"SELECT {', '.join(name.sql(engine.dialect) for name in kept)} FROM {rows}")
 
 
 def check_made(engine: Engine, made: DataQuery) -> None:

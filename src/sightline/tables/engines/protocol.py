@@ -28,7 +28,7 @@ from sightline.errors import InvalidPlan, require
 from sightline.progress import Progress
 
 DATA = "data"  # the relation that a plan's queries read
-SOURCE = "source"  # the table under it, where ``[data] sql`` makes ``data`` from it
+SOURCE = "source"  # the table under it, from which ``[data] sql`` makes ``data``
 NO_TABLES: Mapping[str, str] = MappingProxyType({})
 
 
@@ -86,13 +86,10 @@ class Engine(Protocol):
     def compile_own(self, query: str) -> None:
         """Raise ``InvalidPlan`` if the engine cannot run a SELECT in its own dialect; read no row."""
 
-    def restrict(self, query: str) -> None:
-        """From now on ``data`` is the answer to one SELECT over it, in DuckDB's dialect. No row is read."""
-
     def define(self, query: str) -> None:
         """From now on ``data`` is the answer to one SELECT in the engine's own dialect, over ``source``.
 
-        ``source`` is what ``data`` was. No row is read.
+        ``source`` is the table, which ``data`` is at first. No row is read.
         """
 
     def check_unchanged(self) -> None:
