@@ -49,7 +49,7 @@ from sightline.ledger.storage import (
 )
 from sightline.progress import Progress, reporting
 from sightline.report.files import check_new, write_new
-from sightline.tables.small_files import file_bytes
+from sightline.tables.engines.address import file_bytes
 
 ONE_VALUE, BY_EPOCH = "one", "by-epoch"
 _TRIES = 10_000  # how often others may be faster

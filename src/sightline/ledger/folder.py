@@ -25,8 +25,7 @@ from sightline.auditing.records import read_record
 from sightline.errors import DamagedLedger, InvalidInput, InvalidPlan, require
 from sightline.ledger.entries import NO_ENTRY, Entry, StoredFile
 from sightline.report.files import begun
-from sightline.tables.engines.address import scheme_of
-from sightline.tables.small_files import file_bytes
+from sightline.tables.engines.address import file_bytes, scheme_of
 
 HEAD = "head.toml"
 _ENTRY = re.compile(r"(\d{6})\.json")
