@@ -240,7 +240,7 @@ class LoweredRecords:
         """Records of each kind."""
         return np.asarray(self.design.units.people)
 
-    def over_records(
+    def over_records(  # many parameters: of the design, and of its kinds
         self,
         found: UnitExposure,
         *,
