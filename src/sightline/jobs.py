@@ -27,9 +27,9 @@ from sightline.errors import Interrupted, InvalidInput, InvalidPlan, TooMuchWork
 from sightline.numerics.device import HOST, Device
 from sightline.numerics.one_thread import blas_threads_for
 from sightline.progress import Progress, report, reporting, silent
+from sightline.tables.engines.address import file_bytes
 from sightline.tables.engines.local_tables import digest_later
 from sightline.tables.membership import Membership
-from sightline.tables.small_files import file_bytes
 from sightline.tables.streamed import StreamedTable
 
 if TYPE_CHECKING:

@@ -33,9 +33,9 @@ from sightline.auditing.session import Session
 from sightline.errors import InvalidInput, TooMuchWork, require
 from sightline.noise.published import PublishedLaw
 from sightline.noise.strategies import Strategy
+from sightline.tables.engines.address import csv_lines
 from sightline.tables.membership import Statistic
 from sightline.tables.records import secrets_of, signature_totals
-from sightline.tables.small_files import csv_lines
 
 _MOST_NUMBERS = 1_000_000
 _LARGEST_FILE = 200_000_000  # bytes
