@@ -233,7 +233,7 @@ def _checked_shape(shape: tuple[int, ...]) -> None:
 
 
 def _of_table(given: ArrayLike) -> MemberRows:
-    """Check and copy a dense table, as small as its numbers allow, some rows at a time: no temporary of its size."""
+    """Check and copy a dense table, as small as its numbers allow, some rows at a time."""
     try:
         table = np.asarray(given)
     except ValueError:
