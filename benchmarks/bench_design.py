@@ -24,7 +24,6 @@ from sightline.auditing.session import opened
 from sightline.designing.proposal import proportional
 from sightline.designing.task import Grain, Loss, task_of
 from sightline.examples.shipped import example_plan
-from sightline.progress import silent
 
 LIMIT = 0.5
 EPSILONS = (1.0, 10.0, 30.0, 100.0)
@@ -81,7 +80,7 @@ def in_proportion_to_sensitivity(plan: dict[str, Any], grain: str) -> float:
     """The loss with noise in proportion to sensitivity, as little as keeps the limit (and the budget)."""
     checked, base = read_plan(plan)
     with opened(checked, base) as session:
-        membership = session.membership(silent)
+        membership = session.membership()
         task = task_of(checked, membership, limit=LIMIT, grain=Grain(grain), loss=Loss.VARIANCE)
         (found,) = proportional(task)  # enough noise keeps every limit
         return float(task.total(found))
@@ -159,7 +158,7 @@ def size(cells: int) -> None:
         start = time.perf_counter()
         checked, base = read_plan(plan)
         with opened(checked, base) as session:
-            session.membership(silent)
+            session.membership()
         reading = time.perf_counter() - start
         start, cpu = time.perf_counter(), time.process_time()
         found = sl.design(plan, limit=LIMIT)

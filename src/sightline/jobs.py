@@ -85,9 +85,9 @@ def audit(  # many parameters: the options of the command of the same name
             with ExitStack() as stack:
                 with limits.enforced():
                     report("opening the table", 0.0)
-                    session = stack.enter_context(opened(part, base, limits=limits, progress=report))
+                    session = stack.enter_context(opened(part, base, limits=limits))
                     report("reading the table", 0.0)
-                    table = table_of(session, report)
+                    table = table_of(session)
                     if isinstance(table, StreamedTable):
                         result = _audit_streamed(session, table, top, names)
                         reason = {"no_what_if": "the table is streamed"} if what_if else {}
@@ -146,7 +146,7 @@ def _audit_streamed(session: Session, table: StreamedTable, top: int, names: boo
     from sightline.auditing.streamed_findings import MOST_KEPT, find_streamed
 
     with closing(table):
-        findings = find_streamed(session.plan, table, report, most=max(MOST_KEPT, top))
+        findings = find_streamed(session.plan, table, most=max(MOST_KEPT, top))
         rules = _rules(session, findings, table)
         report("describing what is exposed", 0.0)
         membership = findings.membership
@@ -187,7 +187,7 @@ def _rules(session: Session, findings: Findings, table: StreamedTable | None = N
     from sightline.auditing.rules import rules_report
     from sightline.tables.overlaps import PeopleInStore
 
-    behind = None if table is None else PeopleInStore(table=table, progress=report)
+    behind = None if table is None else PeopleInStore(table=table)
     return rules_report(findings, session.contributions, behind)
 
 
@@ -247,9 +247,9 @@ def explain_cost(
     limits = WorkLimits.of(max_memory, max_seconds)
     with (
         reporting(limits.watched(progress or silent)),
-        opened(checked, base, limits=limits, progress=report) as session,
+        opened(checked, base, limits=limits) as session,
     ):
-        table = table_of(session, report)
+        table = table_of(session)
         with closing(table) if isinstance(table, StreamedTable) else nullcontext():
             return expected_cost(table)
 
@@ -298,7 +298,7 @@ def _explained(plan: Plan, base: Path, record: str) -> Explanation | InvalidPlan
             signatures = session.signatures_of(record)
         except InvalidPlan as error:
             return error
-        membership = session.membership(report)
+        membership = session.membership()
         stack.enter_context(blas_threads_for(rows=len(membership.cells), columns=membership.signature_count))
         findings = _find(session, membership)
         kind = session.kind_of(record, findings.membership)

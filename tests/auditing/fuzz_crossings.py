@@ -26,7 +26,6 @@ from sightline.auditing.reading import read_plan
 from sightline.auditing.result import Exposed, VerdictStatus
 from sightline.auditing.session import opened
 from sightline.errors import SightlineError
-from sightline.progress import silent
 from tests.auditing.crossing_truth import Share, Truth
 from tests.auditing.crossings import Crossing, Engine, NotAdditive, drawn, effects, with_other_noise
 from tests.numbered_cases import check_cases
@@ -73,7 +72,7 @@ def audit_of(crossing: Crossing, stack: ExitStack) -> Audit:
     """The same of plans about one table, which is read once; without what assesses a plan again."""
     try:
         session = stack.enter_context(opened(*read_plan(crossing.complete())))
-        membership = session.membership(silent)
+        membership = session.membership()
     except SightlineError as refusal:
         return partial(_refuse, refusal)
     keys = session.keys(membership)

@@ -15,7 +15,6 @@ from sightline.auditing.pricing import price
 from sightline.auditing.reading import read_plan
 from sightline.auditing.session import opened
 from sightline.privacy.gaussian_dp import largest_mu_squared
-from sightline.progress import silent
 
 ROWS = (  # person, town, job, hours
     ("a", "t1", "j1", 1.0),
@@ -87,7 +86,7 @@ def test_the_worst_record_is_exactly_at_the_budget(
 ) -> None:
     plan, base = read_plan(plan_of(tmp_path, rows, limit))
     with opened(plan, base) as session:
-        membership = session.membership(silent)
+        membership = session.membership()
     pricing = price(plan, membership)
     names = [plan.releases[membership.partitions[cell.partition].query].name for cell in membership.cells]
     stddevs = {
@@ -135,7 +134,7 @@ def test_a_histogram_costs_the_two_categories_with_the_least_noise(tmp_path: Pat
     data = {"source": str(path), "record": "id", "secret": "party", "categories": list(noise)}
     plan, base = read_plan({"data": data, "release": [{**release, "noise_stddev": 1.0}]})
     with opened(plan, base) as session:
-        membership = session.membership(silent)
+        membership = session.membership()
     parts = [str(membership.partitions[cell.partition].parameter) for cell in membership.cells]
     cells = [
         [membership.partitions[cell.partition].label, noise[part]]

@@ -14,7 +14,6 @@ from sightline.auditing.pricing import price
 from sightline.auditing.reading import read_plan
 from sightline.auditing.session import opened
 from sightline.designing.task import plan_with_noise
-from sightline.progress import silent
 
 
 def write_table(folder: Path, *, people: int = 40, seed: int = 0) -> Path:
@@ -69,7 +68,7 @@ def least_loss_on_a_grid(content: dict[str, Any], grid: FloatArray, *, limit: fl
     """The least sum of variances with which the audit passes, of all noise on a grid for two numbers."""
     plan, base = read_plan(content)
     with opened(plan, base) as session:
-        membership = session.membership(silent)
+        membership = session.membership()
     passing = []
     for noise in itertools.product(grid, grid):
         proposed = plan_with_noise(plan, membership, np.array(noise))

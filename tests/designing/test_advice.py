@@ -18,7 +18,6 @@ from sightline.designing import advice
 from sightline.designing.risks import inverse_of_sum
 from sightline.designing.task import plan_with_noise
 from sightline.errors import InvalidNoise
-from sightline.progress import silent
 from tests.designing.tables import COUNTS, MEANS, NUMBER, YES_OR_NO, plan_for, write_table
 
 LIMIT = {"limits": {"remaining_uncertainty": 0.5, "accept": ["homogeneous"]}}
@@ -41,7 +40,7 @@ def test_the_designed_noise_passes_and_costs_what_it_says(
     content = plan_for(write_table(tmp_path), releases, noise=noise, data=data, **LIMIT)
     plan, base = read_plan(content)
     with opened(plan, base) as session:
-        membership = session.membership(silent)
+        membership = session.membership()
     findings = find(plan, membership)
     found = advice.quick_design(findings, 0.5)
     assert found is not None
@@ -134,7 +133,7 @@ def test_a_design_beyond_what_a_plan_can_state_is_no_advice(tmp_path: Path) -> N
     assert sl.audit({**plan, "limits": {"remaining_uncertainty": 0.5}}).verdict.passed is False
     checked, base = read_plan(plan)
     with opened(checked, base) as session:
-        membership = session.membership(silent)
+        membership = session.membership()
     with pytest.raises(InvalidNoise, match="start from less noise"):
         plan_with_noise(checked, membership, np.full(len(membership.cells), 1e51))
 

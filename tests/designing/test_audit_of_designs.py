@@ -11,7 +11,6 @@ from sightline.auditing.assemble import assemble, judged
 from sightline.auditing.findings import find
 from sightline.auditing.reading import read_plan
 from sightline.auditing.session import opened
-from sightline.progress import silent
 from tests.designing.tables import (
     CATEGORY,
     COUNTS,
@@ -35,7 +34,7 @@ def test_the_verdict_alone_is_that_of_the_whole_audit(
     sections = {"limits": {"remaining_uncertainty": 0.5, **limits}}
     plan, base = read_plan(plan_for(write_table(tmp_path), releases, noise=noise, data=data, **sections))
     with opened(plan, base) as session:
-        membership = session.membership(silent)
+        membership = session.membership()
         findings = find(session.plan, membership)
         whole = assemble(findings, totals=session.totals).verdict
         assert judged(findings, totals=session.totals) == whole

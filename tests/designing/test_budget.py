@@ -19,7 +19,6 @@ from sightline.designing.result import lines
 from sightline.designing.task import plan_with_noise
 from sightline.errors import InvalidPlan
 from sightline.privacy.registry import accountant_named
-from sightline.progress import silent
 from tests.designing.tables import HISTOGRAMS, MEANS, NUMBER, plan_for, write_table
 
 LINEAR = ("gaussian-dp", "zcdp", "renyi", "per-record")
@@ -76,7 +75,7 @@ def test_the_best_way_to_share_a_budget(tmp_path: Path, accountant: str) -> None
     found = sl.design(content, limit=0.5, loss="variance")
     plan, base = read_plan(content)
     with opened(plan, base) as session:
-        membership = session.membership(silent)
+        membership = session.membership()
     pricing = price(plan, membership)
     owner = np.array([cell.partition for cell in membership.cells])
     assert plan.privacy.epsilon is not None
@@ -161,7 +160,7 @@ def test_a_histogram_shares_one_level(tmp_path: Path) -> None:
     assert found.budget.epsilon_spent == pytest.approx(1.0, rel=1e-6)
     plan, base = read_plan(content)
     with opened(plan, base) as session:
-        membership = session.membership(silent)
+        membership = session.membership()
     noise = np.array([one.stddev for one in found.noise])
     again = price(plan_with_noise(plan, membership, noise), membership)
     cost = sum(float(times) for times in again.multipliers**-2.0)

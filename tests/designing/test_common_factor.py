@@ -18,7 +18,6 @@ from sightline.designing.choice import common_guess
 from sightline.designing.proposal import certified_common
 from sightline.designing.targets import targets_of
 from sightline.designing.task import DesignTask, Grain, Loss, task_of
-from sightline.progress import silent
 from tests.designing.tables import COUNTS, MEANS, NUMBER, YES_OR_NO, plan_for, write_table
 
 CASES: dict[str, tuple[Any, dict[str, Any], float, float]] = {
@@ -39,7 +38,7 @@ def task_for(folder: Path, name: str, *, seed: int = 0) -> DesignTask:
     table = write_table(folder, people=60, seed=seed)
     plan, base = read_plan(plan_for(table, releases, noise=noise, data=data))
     with opened(plan, base) as session:
-        membership = session.membership(silent)
+        membership = session.membership()
     return task_of(plan, membership, limit=limit, grain=Grain.CELL, loss=Loss.VARIANCE)
 
 

@@ -30,7 +30,6 @@ from sightline.designing.suppression import (
 from sightline.designing.targets import targets_of
 from sightline.designing.task import DesignTask, Grain, Loss, task_of
 from sightline.errors import InvalidPlan
-from sightline.progress import silent
 from tests.designing.tables import (
     CATEGORY,
     COUNTS,
@@ -65,7 +64,7 @@ def task_for(content: dict[str, Any], limit: float) -> DesignTask:
     plan, base = read_plan(content)
     plan = with_limit(plan, limit)
     with opened(plan, base) as session:
-        membership = session.membership(silent)
+        membership = session.membership()
     return task_of(plan, membership, limit=limit, grain=Grain.CELL, loss=Loss.VARIANCE)
 
 

@@ -16,7 +16,6 @@ from sightline.labeled import pairs as pairs_of_rows
 from sightline.labeled import panels, row_decisions, row_solver, units
 from sightline.labeled.bounds.coin import CoinPrior
 from sightline.labeled.bounds.target import Seen
-from sightline.progress import silent
 
 BY_CATEGORY = "SELECT {0}, x, COUNT(*) FROM data GROUP BY {0}, x"
 SEVERAL = "SELECT {0}, COUNT(*) FILTER (WHERE x IN ('a', 'b')) FROM data GROUP BY {0}"
@@ -43,7 +42,7 @@ def findings(
     }
     checked, base = read_plan(plan)
     with opened(checked, base) as session:
-        membership = session.membership(silent)
+        membership = session.membership()
         found = linear_findings(checked, membership, price(checked, membership))
     assert found is not None
     assert found.exposure.directions.size  # decided as long as so many are many

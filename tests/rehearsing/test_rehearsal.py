@@ -17,7 +17,6 @@ from sightline.auditing.findings import find
 from sightline.auditing.reading import read_plan
 from sightline.auditing.session import opened
 from sightline.examples.shipped import example_plan
-from sightline.progress import silent
 from sightline.rehearsing.attacks import RowTarget, best_linear, errors_of
 from sightline.rehearsing.publication import Truth
 from sightline.rehearsing.result import AttackKind, Coverage
@@ -30,7 +29,7 @@ def published_truth(plan: dict[str, Any]) -> tuple[list[float], list[float]]:
     """The exact answers as a rehearsal has them, and as the engine itself computes each release's SQL."""
     checked, base = read_plan(plan)
     with opened(checked, base) as session:
-        findings = find(checked, session.membership(silent))
+        findings = find(checked, session.membership())
         mine = Truth.of(session, findings).answers
     con = duckdb.connect()
     con.sql(f"CREATE TABLE data AS FROM read_csv('{checked.data.source}')")
@@ -111,7 +110,7 @@ def test_the_best_linear_attack_is_that_of_the_joint_covariance(name: str, tmp_p
     """Against all records' values, or indicators, written out one by one, with their covariance."""
     checked, base = read_plan(PLANS[name](tmp_path))
     with opened(checked, base) as session:
-        findings = find(checked, session.membership(silent))
+        findings = find(checked, session.membership())
     assert findings.linear is not None
     linear, people = findings.linear.linear, findings.linear.people
     columns = np.arange(findings.linear.lower.size)
@@ -145,7 +144,7 @@ def test_numbers_that_are_withheld_are_not_published(tmp_path: Path) -> None:
     assert made.rehearsal.surprises == ()
     checked, base = read_plan(plan)
     with opened(checked, base) as session:
-        findings = find(checked, session.membership(silent))
+        findings = find(checked, session.membership())
         truth = Truth.of(session, findings).answers
     assert made.publication.misfit(findings, truth) > 1e-4
 
@@ -177,7 +176,7 @@ def test_drawing_from_the_prior_has_its_moments(tmp_path: Path) -> None:
     for name, variance in (("number", 100**2 / 12), ("category", 2 / 9), ("yes or no", 0.25)):
         checked, base = read_plan(PLANS[name](tmp_path))
         with opened(checked, base) as session:
-            findings = find(checked, session.membership(silent))
+            findings = find(checked, session.membership())
         assert findings.linear is not None
         columns = range(findings.linear.lower.size)
         targets = [RowTarget.of_column(findings.linear, column) for column in columns]

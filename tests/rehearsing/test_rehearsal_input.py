@@ -18,7 +18,6 @@ from sightline.auditing.session import opened
 from sightline.cli import main
 from sightline.errors import InvalidInput, InvalidPlan, TooMuchWork
 from sightline.examples.shipped import example_plan
-from sightline.progress import silent
 from sightline.rehearsing import publication, run
 from sightline.rehearsing.publication import Truth
 from sightline.rehearsing.result import AttackKind, Coverage, Guess, Rehearsal
@@ -125,7 +124,7 @@ class TestAnswers:
             checked, base = read_plan(plan)
             if not seed:
                 with opened(checked, base) as session:
-                    findings = find(checked, session.membership(silent))
+                    findings = find(checked, session.membership())
                     truth = Truth.of(session, findings).answers
             made = publication.simulate_publication(findings, truth, np.random.default_rng(seed))
             chances.append(made.misfit(findings, truth))

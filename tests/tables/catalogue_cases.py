@@ -24,7 +24,7 @@ import numpy as np
 import sqlglot
 
 from sightline.arrays import FloatArray
-from sightline.tables.collect import collect
+from sightline.tables.collect import collect, count_table
 from sightline.tables.engines.open import open_source
 from sightline.tables.engines.protocol import Engine
 from sightline.tables.membership import Membership, RowValues
@@ -238,7 +238,11 @@ def _answers(
     unaudited = verify(engine, queries, membership)
     if engine.dialect == "duckdb":  # where a quick check comes first
         assert verify(engine, without_quick(queries), membership) == unaudited
-    values = None if subject.kind is SecretKind.CATEGORY else row_values(engine, queries, subject)
+    values = (
+        None
+        if subject.kind is SecretKind.CATEGORY
+        else row_values(engine, count_table(engine, queries, subject))
+    )
     return [_answer(membership, values, place) for place in range(len(queries))]
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from sightline.errors import InvalidPlan
-from sightline.tables.collect import collect
+from sightline.tables.collect import collect, count_table
 from sightline.tables.engines.protocol import Engine
 from sightline.tables.records import row_values
 from sightline.tables.rows import make_data
@@ -90,7 +90,7 @@ def person_differences(engine: Engine, run: Run, seed: int, number: int) -> list
             ours: Counter[Any] = Counter()
         else:
             verify(engine, [query], membership)
-            rows = row_values(engine, [query], subject)
+            rows = row_values(engine, count_table(engine, [query], subject))
             cell_of = membership.signatures[rows.signature, 0]
             inside = cell_of >= 0
             sums = np.bincount(cell_of[inside], rows.secret[inside], minlength=len(membership.cells))

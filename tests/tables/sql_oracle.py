@@ -17,7 +17,7 @@ from typing import Any
 import duckdb
 import numpy as np
 
-from sightline.tables.collect import collect
+from sightline.tables.collect import collect, count_table
 from sightline.tables.encoding import key_text
 from sightline.tables.engines.open import open_source
 from sightline.tables.engines.protocol import Engine
@@ -387,7 +387,7 @@ def differences(engine: Engine, run: Run, seed: int, number: int, *, together: b
     if seed % 4 == 1:
         verify(engine, queries, membership)
     # Sums need every row's secret, which takes as long as the rest: compare them for every fourth seed.
-    values = row_values(engine, queries, SUBJECT) if seed % 4 == 0 else None
+    values = row_values(engine, count_table(engine, queries, SUBJECT)) if seed % 4 == 0 else None
     if together:
         answers = _answers_together([raw_queries(release) for release in releases], run)
     else:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from sightline.errors import InvalidPlan
-from sightline.tables.collect import collect
+from sightline.tables.collect import collect, count_table
 from sightline.tables.engines.open import open_source
 from sightline.tables.engines.protocol import Engine
 from sightline.tables.membership import Feature, Membership, Statistic
@@ -51,13 +51,13 @@ def audited(engine: Engine, query: ReleaseQuery, subject: Subject) -> tuple[Memb
         place = membership.positions(p)
         weights = membership.weights_in(p)
         if subject.kind is SecretKind.CATEGORY:
-            totals = signature_totals(engine, [query], subject)
+            totals = signature_totals(engine, count_table(engine, [query], subject))
             chosen = [(subject.categories or ()).index(name) for name in part.categories]
             each = totals[:, chosen].sum(axis=1)
             each = each if part.above else membership.counts - each
             signature = np.arange(len(each))
         else:
-            found = row_values(engine, [query], subject)
+            found = row_values(engine, count_table(engine, [query], subject))
             each, signature = feature_of(part, found.secret), found.signature
         for c in range(membership.starts[p], membership.starts[p + 1]):
             inside = place[signature] == c

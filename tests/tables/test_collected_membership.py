@@ -14,10 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sightline.errors import InvalidPlan
-from sightline.progress import Progress, silent
+from sightline.progress import reporting
 from sightline.tables import collect as collecting
 from sightline.tables import occurring as audited
-from sightline.tables.collect import collect
+from sightline.tables.collect import collect, count_table
 from sightline.tables.encoding import CodedKey, encode, group_rows
 from sightline.tables.engines.open import open_source
 from sightline.tables.engines.protocol import Engine
@@ -55,7 +55,6 @@ def asked(
     secret: str = "s",
     kind: SecretKind = SecretKind.NUMBER,
     tables: Sequence[str] = (),
-    progress: Progress = silent,
     **declared: object,
 ) -> Membership:
     subject = Subject(record="r", secret=secret, kind=kind, **declared)
@@ -64,7 +63,7 @@ def asked(
         read_release(text, name=f"q{position}", subject=subject, schema=schema)
         for position, text in enumerate(sql)
     ]
-    return collect(engine, queries, subject, progress=progress)
+    return collect(engine, queries, subject)
 
 
 class TestASmallTable:
@@ -105,7 +104,8 @@ class TestASmallTable:
 
     def test_progress_is_told(self, make: Make) -> None:
         steps: list[str] = []
-        asked(make(self.ROWS), "SELECT AVG(s) FROM data", progress=lambda stage, share: steps.append(stage))
+        with reporting(lambda stage, share: steps.append(stage)):
+            asked(make(self.ROWS), "SELECT AVG(s) FROM data")
         assert "listing signatures" in steps
 
 
@@ -159,9 +159,9 @@ class TestSecretsOfOtherKinds:
         subject = Subject(record="r", secret="kind", kind=SecretKind.CATEGORY, categories=("x", "y"))
         sql = "SELECT kind, COUNT(*) FROM data GROUP BY kind"
         query = read_release(sql, name="q", subject=subject, schema=Schema.of(engine))
-        assert signature_totals(engine, [query], subject).tolist() == [[2, 1]]
+        assert signature_totals(engine, count_table(engine, [query], subject)).tolist() == [[2, 1]]
         known = replace(subject, known=("r = 'a'",))
-        assert signature_totals(engine, [query], known).tolist() == [[1, 1]]
+        assert signature_totals(engine, count_table(engine, [query], known)).tolist() == [[1, 1]]
 
     def test_a_category_that_is_not_declared_is_refused(self, make: Make) -> None:
         with pytest.raises(InvalidPlan, match="a category that the plan declares, got 'z'"):
@@ -195,7 +195,7 @@ class TestSecretsOfOtherKinds:
         subject = Subject(record="r", secret="ill", kind=SecretKind.BOOLEAN)
         sql = "SELECT AVG(ill::INT) FROM data"
         query = read_release(sql, name="q", subject=subject, schema=Schema.of(engine))
-        values = row_values(engine, [query], subject)
+        values = row_values(engine, count_table(engine, [query], subject))
         assert values.secret.tolist() == [0.0, 1.0, 1.0]
 
     def test_a_number_declared_boolean_is_missing_unless_it_is_0_or_1(self, make: Make) -> None:
@@ -204,7 +204,12 @@ class TestSecretsOfOtherKinds:
 
     def test_a_text_has_no_row_values(self, make: Make) -> None:
         with pytest.raises(InvalidPlan, match="no values are needed"):
-            row_values(make(self.ROWS), [], Subject(record="r", secret="kind", kind=SecretKind.CATEGORY))
+            row_values(
+                make(self.ROWS),
+                count_table(
+                    make(self.ROWS), [], Subject(record="r", secret="kind", kind=SecretKind.CATEGORY)
+                ),
+            )
 
 
 class TestRefusedData:
@@ -262,25 +267,33 @@ class TestFindingRecords:
             subject = Subject(record=record, secret="s", kind=SecretKind.NUMBER)
             sql = "SELECT AVG(s) FROM data WHERE r >= 2"
             query = read_release(sql, name="q", subject=subject, schema=Schema.of(engine))
-            assert person_of(engine, [query], subject, record_key=key) == ((1, False, 1),)
-            assert members_of(engine, [query], subject, signature_ids=[1])[1] == (key.removesuffix(".0"),)
-            assert members_of(engine, [query], subject, signature_ids=[]) == {}
+            assert person_of(engine, count_table(engine, [query], subject), record_key=key) == (
+                (1, False, 1),
+            )
+            assert members_of(engine, count_table(engine, [query], subject), signature_ids=[1])[1] == (
+                key.removesuffix(".0"),
+            )
+            assert members_of(engine, count_table(engine, [query], subject), signature_ids=[]) == {}
 
     def test_rows_that_the_attacker_knows_are_left_out(self, make: Make) -> None:
         engine = make("SELECT i AS r, 1.0 AS s FROM range(4) AS t(i)")
         subject = Subject(record="r", secret="s", kind=SecretKind.NUMBER)
         query = read_release("SELECT AVG(s) FROM data", name="q", subject=subject, schema=Schema.of(engine))
         subject = replace(subject, known=("r = 1", "r > 2"))
-        assert members_of(engine, [query], subject, signature_ids=[0]) == {0: ("0", "2")}
-        assert person_of(engine, [query], subject, record_key="2") == ((0, False, 1),)
-        assert person_of(engine, [query], subject, record_key="3") == ((0, True, 1),)
-        assert person_of(engine, [query], subject, record_key="4") == ()
+        assert members_of(engine, count_table(engine, [query], subject), signature_ids=[0]) == {0: ("0", "2")}
+        assert person_of(engine, count_table(engine, [query], subject), record_key="2") == ((0, False, 1),)
+        assert person_of(engine, count_table(engine, [query], subject), record_key="3") == ((0, True, 1),)
+        assert person_of(engine, count_table(engine, [query], subject), record_key="4") == ()
 
     def test_a_key_that_is_no_number_is_refused(self, make: Make) -> None:
         engine = make("SELECT 1 AS r, 1.0 AS s")
         for key in ("A7", "nan"):
             with pytest.raises(InvalidPlan, match="a number as the record's key, got something else"):
-                person_of(engine, [], Subject(record="r", secret="s", kind=SecretKind.NUMBER), record_key=key)
+                person_of(
+                    engine,
+                    count_table(engine, [], Subject(record="r", secret="s", kind=SecretKind.NUMBER)),
+                    record_key=key,
+                )
 
 
 class TestPackedWords:

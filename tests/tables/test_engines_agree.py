@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from sightline.tables.collect import collect
+from sightline.tables.collect import collect, count_table
 from sightline.tables.engines.protocol import Engine
 from sightline.tables.membership import Membership
 from sightline.tables.records import members_of, person_of, row_values, signature_totals
@@ -81,19 +81,21 @@ class TestEveryEngine:
     def test_rows_and_records_are_found_again(self, engine: Engine) -> None:
         queries = read_all(engine)[2:5]
         membership = collect(engine, queries, SUBJECT)
-        values = row_values(engine, queries, BOUNDED)
+        values = row_values(engine, count_table(engine, queries, BOUNDED))
         assert np.array_equal(np.bincount(values.signature), membership.counts)
         kept = [row for row in awkward_rows() if _has_load(row) and row["home"] is not None]
         assert sorted(values.secret.tolist()) == sorted(min(max(row["load"], 0), 9000) for row in kept)
-        totals = signature_totals(engine, queries, replace(BOUNDED, known=()))
+        totals = signature_totals(engine, count_table(engine, queries, replace(BOUNDED, known=())))
         assert totals[:, 0] == pytest.approx(np.bincount(values.signature, values.secret), rel=1e-12)
-        everyone = members_of(engine, queries, SUBJECT, signature_ids=range(len(membership.counts)))
+        everyone = members_of(
+            engine, count_table(engine, queries, SUBJECT), signature_ids=range(len(membership.counts))
+        )
         home = next(row["home"] for row in kept)
-        entries = person_of(engine, queries, SUBJECT, record_key=home)
+        entries = person_of(engine, count_table(engine, queries, SUBJECT), record_key=home)
         mine = tuple(signature for signature, known, _ in entries if not known)
         assert mine == tuple(signature for signature, keys in everyone.items() if home in keys)
         assert sum(home == row["home"] for row in kept) >= len(mine) > 0
-        assert person_of(engine, queries, SUBJECT, record_key="nobody") == ()
+        assert person_of(engine, count_table(engine, queries, SUBJECT), record_key="nobody") == ()
 
 
 def _has_load(row: dict[str, object]) -> bool:

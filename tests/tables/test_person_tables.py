@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from sightline.tables.collect import collect
+from sightline.tables.collect import collect, count_table
 from sightline.tables.engines.protocol import Engine
 from sightline.tables.membership import Membership, PersonTable
 from sightline.tables.persons import person_table
@@ -36,7 +36,7 @@ def membership(engine: Engine) -> Membership:
 
 @pytest.fixture(scope="module")
 def table(engine: Engine, membership: Membership) -> PersonTable:
-    return person_table(engine, read_all(engine), KNOWN, membership)
+    return person_table(engine, count_table(engine, read_all(engine), KNOWN), membership)
 
 
 def expected_persons(membership: Membership) -> dict[str, tuple[tuple[int, bool, int], ...]]:
@@ -86,7 +86,7 @@ class TestEveryEngine:
     ) -> None:
         expected = expected_persons(membership)
         kinds = {kind: table.entries(kind) for kind in range(len(table.persons))}
-        named = keys_of_kinds(engine, read_all(engine), KNOWN, kinds)
+        named = keys_of_kinds(engine, count_table(engine, read_all(engine), KNOWN), kinds)
         for kind, entries in kinds.items():
             assert named[kind] == tuple(sorted(home for home, own in expected.items() if own == entries))
 
@@ -96,6 +96,6 @@ class TestEveryEngine:
     ) -> None:
         expected = expected_persons(membership)
         for home in ("h0", "h3", "h7"):
-            entries = person_of(engine, read_all(engine), KNOWN, record_key=home)
+            entries = person_of(engine, count_table(engine, read_all(engine), KNOWN), record_key=home)
             assert entries == expected.get(home, ())
             assert not entries or table.entries(table.place(entries) or 0) == entries

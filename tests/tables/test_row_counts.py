@@ -92,7 +92,7 @@ SQL = ["SELECT town, AVG(watts) FROM data GROUP BY town", "SELECT SUM(watts) FRO
 
 def collected(engine: DuckDBEngine, subject: Subject) -> tuple[Membership, np.ndarray]:
     queries = [read_release(sql, name=sql, subject=subject, schema=Schema.of(engine)) for sql in SQL]
-    return collect(engine, queries, subject), signature_totals(engine, queries, subject)
+    return collect(engine, queries, subject), signature_totals(engine, count_table(engine, queries, subject))
 
 
 @pytest.mark.parametrize("known", [(), ("who < 4",)])

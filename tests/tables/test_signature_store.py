@@ -22,7 +22,7 @@ from sightline.labeled.bounds.priors import prior_on
 from sightline.labeled.row_products import RowProducts
 from sightline.labeled.unit_brackets import UnitBrackets
 from sightline.labeled.unit_design import Design, RowNoise, UnitPrior
-from sightline.progress import Progress, silent
+from sightline.progress import reporting
 from sightline.tables import streamed
 from sightline.tables.encoding import CellNumbers, CodePlace, Layout, SignatureCells
 from sightline.tables.engines import duckdb_engine
@@ -47,8 +47,8 @@ class ArrayStore:
     def signatures(self) -> int:
         return len(self.counts)
 
-    def run(self, reduction: Reduction, stage: str, progress: Progress) -> Arrays:
-        return run_batches(self._batches(), reduction, stage, progress, signatures=self.signatures)
+    def run(self, reduction: Reduction, stage: str) -> Arrays:
+        return run_batches(self._batches(), reduction, stage, signatures=self.signatures)
 
     def close(self) -> None:
         """Arrays are given back by the interpreter."""
@@ -90,7 +90,7 @@ class Case:
 
     def cells(self) -> SignatureCells:
         sizes = CellSizes(layouts=self.layouts)
-        found = self.store(7).run(sizes, "cells", silent)
+        found = self.store(7).run(sizes, "cells")
         numbers = [sizes.occurring(found, place)[0] for place in range(len(self.layouts))]
         return SignatureCells(
             layouts=tuple(
@@ -169,7 +169,7 @@ def design_of(
 
 def brackets_of(case: Case, cells: SignatureCells, law: str, prior: str, batch: int) -> UnitBrackets:
     """The brackets by passes over the store."""
-    units: Any = StreamedUnits(store=case.store(batch), made=made_of(cells), progress=silent)
+    units: Any = StreamedUnits(store=case.store(batch), made=made_of(cells))
     design = design_of(cells, case, law, prior)
     return SolvedForms.of(unit_brackets(replace(design, units=units, made={})))
 
@@ -202,7 +202,7 @@ def compare_with_memory(case: Case, law: str, prior: str, *, batch: int, most: i
         moves=costs_of(cells, np.full(int(cells.widths.sum()), np.inf)),
         always=case.words[:, -1:],
     )
-    found = case.store(9).run(scan, "scan", silent)
+    found = case.store(9).run(scan, "scan")
     places = placed(case, found["words"])
     got = exposure_of(design_of(cells, case, law, prior, places), memory, alone=False)
     assert brackets.solver.numbers == solver.numbers
@@ -262,7 +262,7 @@ def test_batches_in_any_order_give_the_same_bits(seed: int) -> None:
         words=case.words[:, order], counts=case.counts[order], known=case.known[order], batch=11
     )
     for one in passes:
-        expected, got = case.store(1000).run(one, "", silent), shuffled.run(one, "", silent)
+        expected, got = case.store(1000).run(one, ""), shuffled.run(one, "")
         sides = []
         for arrays in (expected, got):
             lined = np.lexsort(arrays["words"]) if "words" in arrays else slice(None)
@@ -278,12 +278,12 @@ def test_batches_in_any_order_give_the_same_bits(seed: int) -> None:
 def test_cells_and_their_sizes_are_counted_with_and_without_a_list(monkeypatch: pytest.MonkeyPatch) -> None:
     case = Case(5)
     sizes = CellSizes(layouts=case.layouts)
-    direct = case.store(13).run(sizes, "", silent)
+    direct = case.store(13).run(sizes, "")
     expected = [sizes.occurring(direct, place) for place in range(4)]
     table = case.cells().table(case.words)
     monkeypatch.setattr(streamed, "DIRECT", 0)
     monkeypatch.setattr("sightline.tables.encoding.DIRECT", 0)
-    listed = case.store(13).run(sizes, "", silent)
+    listed = case.store(13).run(sizes, "")
     for place, (codes, rows) in enumerate(expected):
         own_codes, own_rows = sizes.occurring(listed, place)
         assert np.array_equal(codes, own_codes)
@@ -310,7 +310,7 @@ def test_cells_and_their_sizes_are_counted_with_and_without_a_list(monkeypatch: 
 def test_ranks_are_places_in_the_order_of_words() -> None:
     case = Case(2)
     places = np.array([0, 3, 4, 17, case.counts.size - 1])
-    found = case.store(10).run(Ranks(words=case.words[:, places]), "", silent)
+    found = case.store(10).run(Ranks(words=case.words[:, places]), "")
     assert found["before"].tolist() == places.tolist()
 
 
@@ -318,7 +318,7 @@ def test_too_many_sets_of_conditions_are_refused(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(streamed, "_MOST_PATTERNS", 1)
     case = Case(0)
     with pytest.raises(TooMuchWork, match="sets of conditions"):
-        case.store(10).run(CellSizes(layouts=case.layouts), "", silent)
+        case.store(10).run(CellSizes(layouts=case.layouts), "")
 
 
 def test_a_store_has_signatures() -> None:
@@ -326,7 +326,7 @@ def test_a_store_has_signatures() -> None:
     empty = ArrayStore(words=words[:, :0], counts=none, known=none)
     assert (empty.signatures, len(SignatureBatch(words=words, counts=none, known=none))) == (0, 0)
     with pytest.raises(InvalidInput, match="at least one signature"):
-        empty.run(Ranks(words=words), "", silent)
+        empty.run(Ranks(words=words), "")
 
 
 def test_a_pass_can_travel() -> None:
@@ -346,7 +346,7 @@ def test_a_pass_can_travel() -> None:
         always=case.words[:, :2],
     )
     copied = pickle.loads(pickle.dumps(scan))
-    expected, got = case.store(20).run(scan, "", silent), case.store(20).run(copied, "", silent)
+    expected, got = case.store(20).run(scan, ""), case.store(20).run(copied, "")
     assert all(np.array_equal(expected[name], got[name]) for name in expected)
     assert all(isinstance(values, np.ndarray) and values.dtype != object for values in got.values())
 
@@ -365,7 +365,8 @@ def test_signatures_in_duckdb_are_those_in_arrays(tmp_path: Path, monkeypatch: p
     )
     assert store.signatures == case.counts.size
     stages: list[float] = []
-    words, counts, known = loaded(store, lambda stage, share: stages.append(share))
+    with reporting(lambda stage, share: stages.append(share)):
+        words, counts, known = loaded(store)
     assert np.array_equal(words, case.words)
     assert np.array_equal(counts, case.counts)
     assert np.array_equal(known, case.known)
@@ -373,11 +374,11 @@ def test_signatures_in_duckdb_are_those_in_arrays(tmp_path: Path, monkeypatch: p
     assert stages == sorted(stages)
     assert stages[-1] == 1.0
     with pytest.raises(InvalidInput, match=f"a pass over {case.counts.size + 1} signatures"):
-        loaded(replace(store, signatures=case.counts.size + 1), silent)
+        loaded(replace(store, signatures=case.counts.size + 1))
     store.close()
     store.close()
     with pytest.raises(InvalidPlan, match="a query that DuckDB can run"):
-        loaded(store, silent)
+        loaded(store)
     with pytest.raises(InvalidPlan, match="one SELECT, got SELECT and DROP"):
         engine.store_signatures("SELECT 1; DROP TABLE data", columns=())
     with pytest.raises(InvalidPlan, match="a query that DuckDB can run"):

@@ -18,7 +18,7 @@ from sightline.auditing import streamed_findings
 from sightline.auditing.exposure_scan import ExposureScan
 from sightline.auditing.streamed_units import UnitPass
 from sightline.errors import InvalidInput, InvalidPlan, TooMuchWork
-from sightline.progress import silent
+from sightline.progress import reporting
 from sightline.tables import streamed
 from sightline.tables.engines import spark_store
 from sightline.tables.engines.open import open_source
@@ -99,7 +99,7 @@ def test_passes_give_the_bits_of_one_process_and_collect_no_signature(
     ]
     assert store.signatures == case.counts.size
     for one in passes:
-        expected, got = in_order(case.store(1000).run(one, "", silent)), in_order(store.run(one, "", silent))
+        expected, got = in_order(case.store(1000).run(one, "")), in_order(store.run(one, ""))
         assert expected.keys() == got.keys()
         for name, values in expected.items():
             assert np.array_equal(values, got[name]), name
@@ -141,7 +141,7 @@ def test_a_worker_that_dies_in_a_pass_changes_nothing(
         def merged(self, first: Arrays, second: Arrays) -> Arrays:
             return {"rows": first["rows"] + second["rows"]}
 
-    found = store.run(DiesOnce(), "", silent)
+    found = store.run(DiesOnce(), "")
     assert int(Path(marker).read_text()) != os.getpid()
     assert found["rows"].tolist() == [case.counts.size, case.counts.sum()]
 
@@ -157,14 +157,14 @@ def test_errors_of_a_pass_come_back_as_they_are(store: SignatureStore) -> None:
             raise NotImplementedError
 
     with pytest.raises(TooMuchWork, match=r"^expected less, got more$"):
-        store.run(Refuses(), "", silent)
+        store.run(Refuses(), "")
 
     class Fails(Refuses):
         def of_batch(self, batch: SignatureBatch) -> Arrays:
             raise ValueError(f"a value of the table: {batch.counts[0]}")
 
     with pytest.raises(InvalidPlan, match="expected a query that Spark can run") as raised:
-        store.run(Fails(), "", silent)
+        store.run(Fails(), "")
     assert "a value of the table" not in str(raised.value)
 
 
@@ -187,10 +187,11 @@ def test_a_pass_ends_when_progress_raises(store: SignatureStore) -> None:
         if len(seen) > 2:
             raise TooMuchWork("the time is over")
 
-    with pytest.raises(TooMuchWork, match="the time is over"):
-        store.run(Sleeps(), "reading", impatient)
+    with reporting(impatient), pytest.raises(TooMuchWork, match="the time is over"):
+        store.run(Sleeps(), "reading")
     shares: list[float] = []
-    store.run(CellSizes(layouts=()), "cells", lambda _, share: shares.append(share))
+    with reporting(lambda _, share: shares.append(share)):
+        store.run(CellSizes(layouts=()), "cells")
     assert shares == sorted(shares)
     assert (shares[0], shares[-1]) == (0.0, 1.0)
 
@@ -202,10 +203,10 @@ def test_a_pass_must_read_every_signature_once(
     with pytest.raises(
         InvalidPlan, match=r"expected a pass over \d+ signatures, got one over \d+; the table"
     ):
-        store.run(CellSizes(layouts=()), "", silent)
+        store.run(CellSizes(layouts=()), "")
     monkeypatch.setattr(store, "_signatures", 0)
     with pytest.raises(InvalidInput, match="at least one signature"):
-        store.run(CellSizes(layouts=()), "", silent)
+        store.run(CellSizes(layouts=()), "")
 
 
 def test_workers_merge_batches_of_any_size(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:

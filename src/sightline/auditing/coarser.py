@@ -41,7 +41,7 @@ def coarser_groups(session: Session, findings: Findings) -> tuple[Change, ...]:
         report("trying coarser groups", audited / _MOST_AUDITED)
         try:
             with opened(coarser.plan, session.base, limits=session.limits) as other:
-                after = find(coarser.plan, other.membership(report), values=other.values)
+                after = find(coarser.plan, other.membership(), values=other.values)
         except SightlineError:  # noise by number, or another field that names the groups as they were
             continue
         if after.not_shown == 0:

@@ -18,7 +18,6 @@ from sightline.auditing.starter import StarterPlan, relative_source
 from sightline.errors import SightlineError
 from sightline.format import number, parameter
 from sightline.privacy.concentrated import tight_epsilon_of_rho
-from sightline.progress import report
 
 
 def records_plan(files: Sequence[str | Path], *, out: Path, given: GivenPlan) -> StarterPlan:
@@ -75,7 +74,7 @@ def _both_counts(records: Sequence[ReleaseRecord], plan: Plan, base: Path) -> li
     try:
         for part in plans_by_secret(plan):
             with opened(part, base) as session:
-                membership = session.membership(report)
+                membership = session.membership()
             costs = budget_report(part, membership, price(part, membership)).spent
             cost, accountant = min((cost, name) for name, cost in (costs or {"none": math.inf}).items())
             spent += cost

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,7 +18,7 @@ from sightline.auditing.stated_noise import steps_of
 from sightline.auditing.withheld import as_published
 from sightline.auditing.work import TimedEngine, WorkLimits
 from sightline.errors import InvalidPlan, SightlineError, require
-from sightline.progress import Progress, silent
+from sightline.progress import report
 from sightline.tables.collect import CountedTable, collect_counted, count_table
 from sightline.tables.engines.address import own_names
 from sightline.tables.engines.open import open_source
@@ -59,29 +59,27 @@ class Session:
     limits: WorkLimits
     base: Path  # the folder that relative paths start from
     made: DataQuery  # how the rows of ``data`` are made
+    once: list[CountedTable] = field(default_factory=list)  # the table, as it was first counted
 
     @property
     def subject(self) -> Subject:
         """What the audit is about."""
         return subject_of(self.plan)
 
-    def membership(self, progress: Progress) -> Membership:
+    @property
+    def counted(self) -> CountedTable:
+        """The rows and records of the table, and the published cells: counted once for all attackers."""
+        if not self.once:
+            check_made(self.engine, self.made)
+            self.once.append(count_table(self.engine, self.queries, self.subject))
+        return self.once[0].against(self.engine, self.subject)
+
+    def membership(self) -> Membership:
         """Who is in which cell, compared with what the engine itself makes of every release's SQL."""
-        return self.in_memory(self.counted(progress), progress)
+        found = collect_counted(self.engine, self.counted, check_size=self.limits.check_signatures)
+        return self.with_persons(self.verified(found))
 
-    def in_memory(self, counted: CountedTable, progress: Progress) -> Membership:
-        """The same of a table that was counted."""
-        membership = collect_counted(
-            self.engine, counted, progress=progress, check_size=self.limits.check_signatures
-        )
-        return self.with_persons(self.verified(membership, progress), progress)
-
-    def counted(self, progress: Progress) -> CountedTable:
-        """The rows and records of the table, and the cells that are published."""
-        check_made(self.engine, self.made)
-        return count_table(self.engine, self.queries, self.subject, progress=progress)
-
-    def verified(self, membership: Membership, progress: Progress) -> Membership:
+    def verified(self, membership: Membership) -> Membership:
         """The membership after checks, and with what the engine itself makes of every release's SQL."""
         empty = [self.queries[place].name for place in membership.empty]
         if empty and AssumptionName.EMPTY not in self.plan.limits.accept:
@@ -102,7 +100,7 @@ class Session:
             designs=1,
             sparse=lambda: sparse_cost(membership) if membership.others is None else None,
         )
-        progress("comparing with the engine's own groups", 0.0)
+        report("comparing with the engine's own groups", 0.0)
         unaudited = verify(self.engine, self.queries, membership)
         adds_up = self.made.adds_up and not adds_up_alike(self.engine)
         derived = derived_columns(self.engine, self.queries, self.subject, rows=membership.rows)
@@ -118,19 +116,18 @@ class Session:
             ),
         )
 
-    def with_persons(self, membership: Membership, progress: Progress) -> Membership:
+    def with_persons(self, membership: Membership) -> Membership:
         """The published numbers, with whose rows they are where records have several."""
         if membership.contributions <= 1:
             if membership.adds_up:
-                behind = rows_behind(self.engine, self.queries, self.subject)
-                membership = replace(membership, rows_behind=behind)
+                membership = replace(membership, rows_behind=rows_behind(self.engine, self.counted))
             return self._published(membership)
-        progress("finding whose rows they are", 0.0)
+        report("finding whose rows they are", 0.0)
         return self._published(replace(membership, persons=self.persons(membership, person_table)))
 
     def persons(self, membership: Membership, table: Callable[..., PersonTable]) -> PersonTable:
         """Whose rows they are, as the plan says that they are."""
-        people = table(self.engine, self.queries, self.subject, membership)
+        people = table(self.engine, self.counted, membership)
         if self.plan.data.values == "constant" and people.varying:
             raise InvalidPlan(
                 '[data] values: expected one value in all rows of a record, as values = "constant" says, '
@@ -145,13 +142,13 @@ class Session:
 
     def values(self) -> RowValues:
         """The secret of every row, which only the owner may see."""
-        return row_values(self.engine, self.queries, self.subject)
+        return row_values(self.engine, self.counted)
 
     def contributions(self) -> Contributions:
         """What each person adds to the sums over signatures, which only the owner may see."""
         from sightline.tables.overlaps import contributions  # rules alone need it
 
-        return contributions(self.engine, self.queries, self.subject)
+        return contributions(self.engine, self.counted)
 
     def totals(
         self, question: Partition | None = None, *, membership: Membership | None = None
@@ -163,7 +160,7 @@ class Session:
         """
         if question is None and membership is not None and membership.sums is not None:
             return membership.sums[:, None]
-        return signature_totals(self.engine, self.queries, self.subject, question=question)
+        return signature_totals(self.engine, self.counted, question=question)
 
     def keys(self, membership: Membership) -> Keys:
         """How to name the records of a membership."""
@@ -171,8 +168,8 @@ class Session:
         def of_signatures(signatures: Sequence[int]) -> dict[int, tuple[str, ...]]:
             if membership.others is not None:
                 words = {place: tuple(membership.others.words[:, place].tolist()) for place in signatures}
-                return members_by_words(self.engine, self.queries, self.subject, words=words)
-            return members_of(self.engine, self.queries, self.subject, signature_ids=signatures)
+                return members_by_words(self.engine, self.counted, words=words)
+            return members_of(self.engine, self.counted, signature_ids=signatures)
 
         def of_kinds(kinds: Sequence[int]) -> dict[int, tuple[str, ...]]:
             table = membership.persons
@@ -182,7 +179,7 @@ class Session:
                 kind: tuple((number(signature), known, rows) for signature, known, rows in own)
                 for kind, own in entries.items()
             }
-            return keys_of_kinds(self.engine, self.queries, self.subject, wanted)
+            return keys_of_kinds(self.engine, self.counted, wanted)
 
         return Keys(of_signatures=of_signatures, of_kinds=of_kinds)
 
@@ -190,7 +187,7 @@ class Session:
         """The place of one record's kind in the table of persons; none if every record has one row."""
         if membership.persons is None:
             return None
-        entries = person_of(self.engine, self.queries, self.subject, record_key=record)
+        entries = person_of(self.engine, self.counted, record_key=record)
         return membership.persons.place(entries) if entries else None
 
     def signatures_of(self, record: str) -> tuple[int, ...]:
@@ -198,7 +195,7 @@ class Session:
         require(
             _is_unicode(record), "a key in Unicode", got="half of a surrogate pair in it", error=InvalidPlan
         )
-        entries = person_of(self.engine, self.queries, self.subject, record_key=record)
+        entries = person_of(self.engine, self.counted, record_key=record)
         if not entries:
             reason = (
                 "whose rows have none; nothing that is published depends on it"
@@ -263,9 +260,7 @@ def subject_of(plan: Plan) -> Subject:
 
 
 @contextmanager
-def opened(
-    plan: Plan, base: Path, *, limits: WorkLimits | None = None, progress: Progress = silent
-) -> Iterator[Session]:
+def opened(plan: Plan, base: Path, *, limits: WorkLimits | None = None) -> Iterator[Session]:
     """Open the plan's table and read its releases.
 
     Without ``limits``, memory is bounded by what is free. At the end the table must still be as it was, and
@@ -304,7 +299,7 @@ def opened(
             read_condition(text, secret=subject.secret, schema=schema)
         queries = []
         for place, release in enumerate(plan.releases):
-            progress("reading the releases", place / len(plan.releases))
+            report("reading the releases", place / len(plan.releases))
             try:
                 sql = release.sql
                 if release.suppress is not None:

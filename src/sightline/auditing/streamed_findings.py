@@ -23,7 +23,7 @@ from sightline.auditing.result import EDGES
 from sightline.auditing.streamed_units import BatchUnits, SolvedForms, StreamedUnits
 from sightline.errors import TooMuchWork
 from sightline.labeled.assessment import unit_brackets
-from sightline.progress import Progress
+from sightline.progress import report
 from sightline.tables.engines.protocol import Arrays
 from sightline.tables.streamed import Largest, StreamedTable
 
@@ -33,7 +33,7 @@ PASSES, PASSES_OF_PERSONS = 6, 10
 MOST_KEPT = 10_000  # signatures that are kept for how little remains of them
 
 
-def find_streamed(plan: Plan, table: StreamedTable, progress: Progress, *, most: int = MOST_KEPT) -> Findings:
+def find_streamed(plan: Plan, table: StreamedTable, *, most: int = MOST_KEPT) -> Findings:
     """Price a plan and assess its design by passes over all signatures; keep the ``most`` worst of them."""
     pricing = price(plan, table.membership)
     if pricing.strategies or pricing.exact.any():
@@ -45,10 +45,10 @@ def find_streamed(plan: Plan, table: StreamedTable, progress: Progress, *, most:
     lowered = _lowered(plan, table, pricing)
     made = BatchUnits(batches=table.batches, lowering=lowered.lowering)
     findings = Findings(plan=plan, membership=table.membership, pricing=pricing, linear=None)
-    if table.membership.known_rows and not _anyone(table, made, progress):
+    if table.membership.known_rows and not _anyone(table, made):
         return findings
     # Passes are all that is asked of units that stay in the engine.
-    units: Any = StreamedUnits(store=table.records, made=made, progress=progress)
+    units: Any = StreamedUnits(store=table.records, made=made)
     brackets = unit_brackets(replace(lowered.design, units=units, made={}))
     if not brackets.solver.leverage.error < 1:  # everyone might be identifiable, and would be kept
         raise TooMuchWork(
@@ -69,9 +69,9 @@ def find_streamed(plan: Plan, table: StreamedTable, progress: Progress, *, most:
         moves=pricing.moves,
         always=others.words,
     )
-    found = table.records.run(scan, "assessing every record", progress)
-    kept = table.listing(found, _rows(table, scan, lowered, progress), progress)
-    progress("assessing the most exposed", 0.0)
+    found = table.records.run(scan, "assessing every record")
+    kept = table.listing(found, _rows(table, scan, lowered))
+    report("assessing the most exposed", 0.0)
     rest = OtherRecords(
         below=int(found["below"][1]),
         signatures_below=int(found["below"][0]),
@@ -90,13 +90,13 @@ def find_streamed(plan: Plan, table: StreamedTable, progress: Progress, *, most:
     return findings
 
 
-def _anyone(table: StreamedTable, made: BatchUnits, progress: Progress) -> bool:
+def _anyone(table: StreamedTable, made: BatchUnits) -> bool:
     """Whether there is a record that the attacker does not know."""
     units = Largest(batches=made.batches, of=lambda batch: np.array(len(made.lowering.units(batch)[0])))
-    return bool(table.records.run(units, "reading every record", progress)["largest"])
+    return bool(table.records.run(units, "reading every record")["largest"])
 
 
-def _rows(table: StreamedTable, scan: ExposureScan, lowered: Lowered, progress: Progress) -> Arrays:
+def _rows(table: StreamedTable, scan: ExposureScan, lowered: Lowered) -> Arrays:
     """Rows of several persons, or of one, whose sum may be identifiable: a pass over signatures."""
     others = table.membership.others
     assert others is not None  # a streamed table has others
@@ -105,7 +105,7 @@ def _rows(table: StreamedTable, scan: ExposureScan, lowered: Lowered, progress: 
         return {"words": others.words[:, :0], "counts": none, "known": none}
     rows = replace(table, persons=None, membership=replace(table.membership, persons=None, contributions=1))
     by_row = replace(scan, made=replace(scan.made, batches=rows.batches), most=0)
-    return table.store.run(by_row, "assessing every row", progress)
+    return table.store.run(by_row, "assessing every row")
 
 
 def _lowered(plan: Plan, table: StreamedTable, pricing: Pricing) -> Lowered:

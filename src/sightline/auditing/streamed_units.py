@@ -20,7 +20,6 @@ from sightline.labeled.row_forms import RowForm
 from sightline.labeled.unit_brackets import UnitBrackets
 from sightline.labeled.unit_design import RowNoise, UnitPrior
 from sightline.labeled.units import Arrays, UnitReduction, Units
-from sightline.progress import Progress
 from sightline.tables.encoding import PackedCodes
 from sightline.tables.engines.protocol import SignatureBatch, SignatureStore
 from sightline.tables.membership import Membership
@@ -49,7 +48,6 @@ class StreamedUnits:
 
     store: SignatureStore
     made: BatchUnits
-    progress: Progress
 
     @property
     def numbers(self) -> int:
@@ -63,7 +61,7 @@ class StreamedUnits:
     def run(self, reduction: UnitReduction) -> Arrays:
         """One pass over all units."""
         unit_pass = UnitPass(made=self.made, reduction=reduction)
-        return _unpacked(self.store.run(unit_pass, "reading every record", self.progress))
+        return _unpacked(self.store.run(unit_pass, "reading every record"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

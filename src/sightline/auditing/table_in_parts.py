@@ -11,7 +11,7 @@ from sightline.auditing.session import Session
 from sightline.auditing.streamed_sums import StreamedTotals
 from sightline.auditing.work import TimedEngine
 from sightline.errors import InvalidPlan, TooMuchWork
-from sightline.progress import Progress
+from sightline.progress import report
 from sightline.tables.collect import CountedTable, collect, membership_of, with_release_name
 from sightline.tables.membership import Membership
 from sightline.tables.persons import no_persons
@@ -29,23 +29,23 @@ from sightline.tables.streamed import (
 _MOST_COARSE = 200_000  # signatures that the coarsest releases of a streamed table may have together
 
 
-def table_of(session: Session, progress: Progress) -> Membership | StreamedTable:
+def table_of(session: Session) -> Membership | StreamedTable:
     """Who is in which cell, compared with what the engine itself makes of every release's SQL.
 
     A table whose signatures would not fit the memory allowed is streamed, if it can be.
     """
-    counted = session.counted(progress)
+    counted = session.counted
     rows, several = counted.row_counts.present, counted.row_counts.contributions > 1
     if _fits(session, rows, counted, rows * several):
-        return session.in_memory(counted, progress)
+        return session.membership()
     reason = _why_not_streamed(session, counted)
     if reason is not None:
         try:
-            return session.in_memory(counted, progress)
+            return session.membership()
         except TooMuchWork as error:
             raise TooMuchWork(f"{error}; the table is not streamed, because {reason}") from None
     assert isinstance(session.engine, TimedEngine)
-    progress("listing signatures", 0.0)
+    report("listing signatures", 0.0)
     with ExitStack() as stack:  # what is stored is given back if anything fails
         try:
             store = store_table(session.engine, counted)
@@ -53,22 +53,22 @@ def table_of(session: Session, progress: Progress) -> Membership | StreamedTable
             persons = None
             fits = _fits(session, store.signatures, counted, rows * several)
             if several and not fits:  # persons may have as many lines as rows, or fewer
-                progress("finding whose rows they are", 0.0)
+                report("finding whose rows they are", 0.0)
                 persons = store_persons(session.engine, counted)
                 stack.callback(persons.close)
                 fits = _fits(session, store.signatures, counted, persons.signatures)
         except InvalidPlan as error:
             raise with_release_name(session.engine, counted.rows, session.queries, error) from None
         if fits:
-            signatures = loaded(store, progress)
+            signatures = loaded(store)
             stack.close()
-            membership = membership_of(session.engine, counted, signatures, progress=progress)
-            return session.with_persons(session.verified(membership, progress), progress)
-        table = streamed_table(session.engine, counted, store, progress)
-        table = replace(table, membership=session.verified(table.membership, progress))
+            membership = membership_of(session.engine, counted, signatures)
+            return session.with_persons(session.verified(membership))
+        table = streamed_table(session.engine, counted, store)
+        table = replace(table, membership=session.verified(table.membership))
         if persons is not None:
             none = session.persons(table.membership, no_persons)
-            table = table.with_persons(persons, none, progress)
+            table = table.with_persons(persons, none)
         stack.pop_all()
         return table
 

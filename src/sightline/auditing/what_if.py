@@ -277,7 +277,7 @@ class _Variants:
     def _against(self, plan: Plan) -> Membership:
         if plan.attacker.knows == self.plan.attacker.knows:
             return self.membership
-        return self._once("membership", plan, lambda session: session.membership(silent))
+        return self._once("membership", plan, Session.membership)
 
     def _once(
         self, what: str, plan: Plan, ask: Callable[[Session], Answer], question: Partition | None = None

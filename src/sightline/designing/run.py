@@ -95,7 +95,7 @@ def _about_one(checked: Plan, base: Path, grain: Grain, loss: Loss, shown: _Show
         report("opening the table", 0.0)
         session = stack.enter_context(opened(checked, base))
         checked = session.plan
-        membership = session.membership(report)
+        membership = session.membership()
         stack.enter_context(blas_threads_for(rows=len(membership.cells), columns=membership.signature_count))
         share = SecretPrior.of(checked, membership).limit(checked.limits)
         assert share is not None  # design asks for one

@@ -334,10 +334,10 @@ def freeze(plan: Plan, base: Path, release: Release, *, number: int, key: People
     alone = plan.model_copy(update={"releases": (release,)})
     with opened(alone, base) as session:
         report("reading the table", 0.0)
-        membership = session.membership(report)
+        membership = session.membership()
         where = f"release {release.name[:60]!r}"
         require(bool(membership.cells), f"{where}: numbers about the secret", got="none", error=InvalidPlan)
-        rows = row_records(session.engine, session.queries, session.subject)
+        rows = row_records(session.engine, session.counted)
         numbers, columns = _numbers(membership, price(alone, membership), number)
         own = [find_column(session.engine.columns(), name) for name in (plan.data.record, plan.data.secret)]
     parts = [column[0] for column in columns]

@@ -231,8 +231,7 @@ class Truth:
         linear, totals = rehearsed(findings).linear, session.totals(None)
         everyone = totals
         if findings.membership.known_rows:
-            nobody_known = replace(session.subject, known=(), known_share=None)
-            everyone = signature_totals(session.engine, session.queries, nobody_known)
+            everyone = signature_totals(session.engine, replace(session.counted, known=""))
         unknown = _column_sums(session.plan, linear, totals)
         answers = np.empty(len(findings.membership.cells))
         answers[linear.cells] = _linear_answers(session.plan, linear, everyone)
@@ -257,7 +256,7 @@ def secrets_by_column(session: Session, linear: Lowered, columns: IndexArray) ->
     """The keys and the secrets of the first unknown rows of some columns, sorted by key."""
     own = {int(column): linear.signatures_of(int(column)).tolist() for column in columns}
     wanted = sorted({one for signatures in own.values() for one in signatures})
-    found = secrets_of(session.engine, session.queries, session.subject, signature_ids=wanted)
+    found = secrets_of(session.engine, session.counted, signature_ids=wanted)
     return {
         column: tuple(sorted(row for one in signatures for row in found[one][:MOST_NAMED]))
         for column, signatures in own.items()

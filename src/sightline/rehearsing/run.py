@@ -116,8 +116,8 @@ def _publish_and_rehearse(
     checked: Plan, base: Path, seed: int, repetitions: int, top: int, answers: str | PathLike[str] | None
 ) -> Publishing:
     report("opening the table", 0.0)
-    with opened(checked, base, progress=report) as session:
-        findings = find(session.plan, session.membership(report))
+    with opened(checked, base) as session:
+        findings = find(session.plan, session.membership())
         _check(findings)
         report("asking for the true values", 0.0)
         truth = Truth.of(session, findings)
@@ -376,8 +376,7 @@ class _Attacked:
             return
         secrets = secrets_of(
             self.session.engine,
-            self.session.queries,
-            self.session.subject,
+            self.session.counted,
             signature_ids=sorted({one for own in signatures for one in own}),
         )
         values = [

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from sightline.arrays import FloatArray
 from sightline.errors import InvalidPlan
-from sightline.progress import Progress, silent
+from sightline.progress import report
 from sightline.tables.encoding import Encoding, PackedCodes, RowGrouping, encode, group_rows, signature_table
 from sightline.tables.engines.protocol import DATA, Engine
 from sightline.tables.membership import Cell, Feature, Membership, Partition
@@ -51,10 +51,43 @@ class CountedTable:
     known: str  # the condition that the attacker knows a row, as SQL; empty if they know none
 
     @property
-    def unknown_secret(self) -> str:
-        """The secret as SQL, clipped to its bounds; NULL where the attacker knows the row."""
-        value = clipped_secret(self.rows, self.subject)
+    def value(self) -> str:
+        """The secret as SQL: a number clipped to its bounds, 1 for a yes and 0 for a no, or a category."""
+        return clipped_secret(self.rows, self.subject)
+
+    def unknown(self, value: str) -> str:
+        """A value as SQL, NULL where the attacker knows the row."""
         return f"CASE WHEN {self.known} THEN NULL ELSE {value} END" if self.known else value
+
+    @property
+    def is_known(self) -> str:
+        """Whether the attacker knows a row, as SQL: 1 or 0."""
+        return f"CASE WHEN {self.known} THEN 1 ELSE 0 END" if self.known else "0"
+
+    @property
+    def names(self) -> list[str]:
+        """The names of a signature's words."""
+        return [f"w{place}" for place in range(len(self.encoding.words))]
+
+    def coded(self, *columns: str) -> str:
+        """A query for the words of every row's signature and some columns, as SQL."""
+        words = zip(self.encoding.words, self.names, strict=True)
+        listed = [*(f"{text} AS {name}" for text, name in words), *columns]
+        return f"SELECT {', '.join(listed) or '1'} FROM {self.encoding.coded_source()}"
+
+    def ranked(self, *columns: str) -> str:
+        """A query for the rank ``s`` of every row's signature among all, its record ``r`` and some columns.
+
+        A column is written as ``text AS name``.
+        """
+        own = [f"{self.rows.record} AS r", *columns]
+        rank = f"DENSE_RANK() OVER (ORDER BY {', '.join(self.names)}) - 1" if self.names else "0"
+        listed = ", ".join(text.rpartition(" AS ")[2] for text in own)
+        return f"SELECT {rank} AS s, {listed} FROM ({self.coded(*own)}) AS coded"
+
+    def against(self, engine: Engine, subject: Subject) -> CountedTable:
+        """The same table before another attacker."""
+        return replace(self, subject=subject, known=known_condition(engine, subject))
 
     def membership(self, groupings: Sequence[RowGrouping], **arrays: Any) -> Membership:
         """The membership of the cells of some groupings, with the arrays of some signatures."""
@@ -80,8 +113,7 @@ def collect(
     queries: Sequence[ReleaseQuery],
     subject: Subject,
     *,
-    progress: Progress = silent,
-    check_size: Callable[[int, int], None] | None = None,
+    check_size: Callable[[int, int], None] = lambda signatures, partitions: None,
 ) -> Membership:
     """Collect the signatures of all rows with a secret, their counts, and the cells of the queries.
 
@@ -89,40 +121,33 @@ def collect(
     with more rows than ``most_rows`` is refused. ``check_size`` is called with the numbers of signatures and
     of partitions before their table is made.
     """
-    counted = count_table(engine, queries, subject, progress=progress)
-    return collect_counted(engine, counted, progress=progress, check_size=check_size)
+    return collect_counted(engine, count_table(engine, queries, subject), check_size=check_size)
 
 
 def collect_counted(
-    engine: Engine,
-    counted: CountedTable,
-    *,
-    progress: Progress = silent,
-    check_size: Callable[[int, int], None] | None = None,
+    engine: Engine, counted: CountedTable, *, check_size: Callable[[int, int], None]
 ) -> Membership:
     """Collect the signatures of a table that is counted, as :func:`collect` does."""
-    progress("listing signatures", 0.0)
+    report("listing signatures", 0.0)
     try:
         signatures, sums = _signatures(engine, counted)
     except InvalidPlan as error:
         raise with_release_name(engine, counted.rows, counted.queries, error) from None
-    membership = membership_of(engine, counted, signatures, progress=progress, check_size=check_size)
-    return replace(membership, sums=sums)
+    check_size(len(signatures[1]), len(counted.partitions))
+    return replace(membership_of(engine, counted, signatures), sums=sums)
 
 
-def count_table(
-    engine: Engine, queries: Sequence[ReleaseQuery], subject: Subject, *, progress: Progress = silent
-) -> CountedTable:
+def count_table(engine: Engine, queries: Sequence[ReleaseQuery], subject: Subject) -> CountedTable:
     """Count the rows and records of a table, and number the cells that its queries publish."""
     rows = audited_rows(queries, subject, engine.columns())
     known = known_condition(engine, subject)
 
-    progress("counting rows and records", 0.0)
+    report("counting rows and records", 0.0)
     row_counts = count_rows(engine, rows, subject)
     rows = counted_rows(engine, rows, subject, row_counts)
     check_lookups(engine, rows, row_counts)
 
-    progress("numbering the published cells", 0.0)
+    report("numbering the published cells", 0.0)
     partitions = expand(engine, rows, queries, subject.categories)
     try:
         encoding = encode(engine, partitions, rows=rows)
@@ -143,16 +168,11 @@ def membership_of(
     engine: Engine,
     counted: CountedTable,
     signatures: tuple[PackedCodes, NDArray[np.int64], NDArray[np.int64]],
-    *,
-    progress: Progress = silent,
-    check_size: Callable[[int, int], None] | None = None,
 ) -> Membership:
     """The membership of all signatures: their words in order, their counts, and how many are known."""
     words, counts, known_counts = signatures
     encoding = counted.encoding
-    if check_size is not None:
-        check_size(len(counts), len(counted.partitions))
-    progress("naming the cells", 0.0)
+    report("naming the cells", 0.0)
     groupings = [group_rows(encoding.coded_keys, parts, words, counts) for parts in encoding.layouts]
     return counted.membership(
         groupings,
@@ -263,22 +283,18 @@ def signature_query(counted: CountedTable, *, in_order: bool, sums: bool = False
 
     With ``sums``, also the ``total`` of the secrets that the attacker does not know.
     """
-    encoding, known = counted.encoding, counted.known
-    names = [f"w{position}" for position in range(len(encoding.words))]
-    listed = [f"{text} AS {name}" for text, name in zip(encoding.words, names, strict=True)]
-    numbers = ["COUNT(*) AS n"]
-    if known:
-        listed.append(f"CASE WHEN {known} THEN 1 ELSE 0 END AS known")
+    names, listed, numbers = counted.names, [], ["COUNT(*) AS n"]
+    if counted.known:
+        listed.append(f"{counted.is_known} AS known")
         numbers.append("CAST(SUM(known) AS BIGINT) AS known")
     elif not in_order:
         numbers.append("CAST(0 AS BIGINT) AS known")
     if sums:
-        listed.append(f"{counted.unknown_secret} AS v")
+        listed.append(f"{counted.unknown(counted.value)} AS v")
         numbers.append(SUM_OF_V)
-    coded = f"SELECT {', '.join(listed) or '1'} FROM {encoding.coded_source()}"
     by = ", ".join(names)
     grouped = f" GROUP BY {by}" + (f" ORDER BY {by}" if in_order else "") if by else ""
-    return f"SELECT {', '.join([*names, *numbers])} FROM ({coded}) AS coded{grouped}"
+    return f"SELECT {', '.join([*names, *numbers])} FROM ({counted.coded(*listed)}) AS coded{grouped}"
 
 
 def _signatures(
@@ -288,7 +304,7 @@ def _signatures(
 
     There are no sums of categories.
     """
-    names = [f"w{position}" for position in range(len(counted.encoding.words))]
+    names = counted.names
     summed = counted.subject.kind is not SecretKind.CATEGORY
     answer = engine.fetch(signature_query(counted, in_order=True, sums=summed))
     counts = _whole(answer["n"])

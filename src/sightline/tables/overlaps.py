@@ -11,7 +11,7 @@ without a list of their signatures.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol
@@ -21,15 +21,11 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from sightline.arrays import FloatArray, IndexArray
-from sightline.progress import Progress
+from sightline.tables.collect import CountedTable
 from sightline.tables.encoding import SignatureCells
 from sightline.tables.engines.protocol import Arrays, Engine, SignatureBatch
 from sightline.tables.membership import Membership
-from sightline.tables.records import ranked_rows
-from sightline.tables.rows import audited_rows, clipped_secret
-from sightline.tables.sql.reader import ReleaseQuery
 from sightline.tables.streamed import StreamedTable
-from sightline.tables.subject import Subject
 
 Marks = NDArray[np.uint64]
 MOST_COMPARED = 4_000  # cells: a table of all pairs of them takes 128 MB
@@ -144,12 +140,11 @@ class PeopleInStore:
     """The same of a table that is streamed: everyone has one row, and passes count the people in cells."""
 
     table: StreamedTable
-    progress: Progress
 
     @cached_property
     def _passed(self) -> Arrays:
         reduction = _Overlaps(cells=self.table.cells)
-        return self.table.store.run(reduction, "comparing the numbers", self.progress)
+        return self.table.store.run(reduction, "comparing the numbers")
 
     @cached_property
     def together(self) -> FloatArray:
@@ -170,7 +165,7 @@ class PeopleInStore:
         found = n[a, a] + sum(n[b, b] - 2 * n[a, b] for b in others)
         if len(others) == 2 and len(combinations):
             reduction = _InThree(cells=self.table.cells, wanted=np.sort(combinations, axis=1))
-            three = self.table.store.run(reduction, "comparing three numbers", self.progress)["rows"]
+            three = self.table.store.run(reduction, "comparing three numbers")["rows"]
             found = found - n[others[0], others[1]] + 3 * three
         return np.asarray(found, dtype=np.intp)
 
@@ -184,10 +179,9 @@ class Contributions:
     value: FloatArray
 
 
-def contributions(engine: Engine, queries: Sequence[ReleaseQuery], subject: Subject) -> Contributions:
+def contributions(engine: Engine, counted: CountedTable) -> Contributions:
     """Fetch the sum of every person's secrets, clipped to the bounds, over their rows with each signature."""
-    rows = audited_rows(queries, subject, engine.columns())
-    ranked = ranked_rows(engine, queries, subject, f"CAST({clipped_secret(rows, subject)} AS DOUBLE)")
+    ranked = counted.ranked(f"CAST({counted.value} AS DOUBLE) AS v")
     person = "DENSE_RANK() OVER (ORDER BY r) - 1"
     answer = engine.fetch(f"SELECT {person} AS p, s, SUM(v) AS v FROM ({ranked}) AS ranked GROUP BY r, s")
     return Contributions(

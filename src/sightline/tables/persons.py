@@ -12,14 +12,13 @@ from numpy.typing import NDArray
 
 from sightline.arrays import IndexArray, distinct_lines
 from sightline.errors import InvalidPlan
+from sightline.tables.collect import CountedTable
 from sightline.tables.engines.protocol import DATA, ColumnKind, Engine
 from sightline.tables.membership import Membership, PersonTable
-from sightline.tables.records import coded_rows, known_rows
-from sightline.tables.rows import audited_rows
+from sightline.tables.rows import Rows
 from sightline.tables.sql.fragments import quoted
 from sightline.tables.sql.grammar import refuse
-from sightline.tables.sql.reader import ReleaseQuery
-from sightline.tables.subject import SecretKind, Subject
+from sightline.tables.subject import SecretKind
 
 # Pairs of a kind of person and a signature: they are sorted in memory.
 _MOST_PAIRS = 100_000_000
@@ -31,15 +30,13 @@ _MOST_TIMED, _FEW_AGAIN = 5_000_000, 0.05
 _PRIMES, _SQUARED = (2_147_483_647, 2_147_483_629) * 2, 4
 
 
-def person_table(
-    engine: Engine, queries: Sequence[ReleaseQuery], subject: Subject, membership: Membership
-) -> PersonTable:
+def person_table(engine: Engine, counted: CountedTable, membership: Membership) -> PersonTable:
     """Every kind of person. The rows must add up to those of the membership.
 
     The engine finds persons with the same rows by sums of marks, and lists the rows of one of each kind: a
     panel has many rows and few kinds.
     """
-    coded, names = coded_rows(engine, queries, subject, known_rows(engine, subject))
+    coded, names = _coded(counted), counted.names
     kinds_of_persons = _alike(coded, names)
     by = "".join(f"c.{name}, " for name in names)
     numbered = f"SELECT DISTINCT {', '.join(names)} FROM ({coded}) AS every" if names else "SELECT 0 AS w"
@@ -66,7 +63,7 @@ def person_table(
     del answer, person, persons, lists
     entries = np.concatenate(kinds)
     table = replace(
-        no_persons(engine, queries, subject, membership),
+        no_persons(engine, counted, membership),
         starts=np.cumsum([0, *(len(kind) for kind in kinds)]),
         signatures=entries[:, 0].astype(np.intp),
         known=entries[:, 1] > 0,
@@ -83,12 +80,15 @@ def person_table(
     return table
 
 
-def no_persons(
-    engine: Engine, queries: Sequence[ReleaseQuery], subject: Subject, membership: Membership
-) -> PersonTable:
+def _coded(counted: CountedTable) -> str:
+    """A query for the words, the record ``r`` and whether the attacker knows it, ``v``, of every row."""
+    return counted.coded(f"{counted.rows.record} AS r", f"{counted.is_known} AS v")
+
+
+def no_persons(engine: Engine, counted: CountedTable, membership: Membership) -> PersonTable:
     """A table of no kind of person, with what the engine counts of all of them."""
     none = np.zeros(0, dtype=np.intp)
-    several, varying, by_chance, by_rows = _values(engine, queries, subject)
+    several, varying, by_chance, by_rows = _values(engine, counted)
     return PersonTable(
         starts=np.zeros(1, dtype=np.intp),
         signatures=none,
@@ -99,16 +99,16 @@ def no_persons(
         varying=varying,
         by_chance=by_chance,
         by_rows=by_rows,
-        repeated=_repeated(engine, queries, subject, membership.rows),
+        repeated=_repeated(engine, counted.rows, membership.rows),
     )
 
 
-def person_lines(engine: Engine, queries: Sequence[ReleaseQuery], subject: Subject) -> str:
+def person_lines(counted: CountedTable) -> str:
     """One SELECT for the signatures of every kind of person: the columns of a store of persons."""
-    coded, names = coded_rows(engine, queries, subject, known_rows(engine, subject))
+    coded, names = _coded(counted), counted.names
     words, of_rows = ", ".join(names), ", ".join(f"c.{name}" for name in names)
-    counted = "COUNT(*) AS n, CAST(SUM(v) AS BIGINT) AS known"
-    every = f"SELECT {words}, {counted} FROM ({coded}) AS every GROUP BY {words}"
+    numbers = "COUNT(*) AS n, CAST(SUM(v) AS BIGINT) AS known"
+    every = f"SELECT {words}, {numbers} FROM ({coded}) AS every GROUP BY {words}"
     kind = "kind.g, kind.p, kind.persons"
     listed = (
         f"SELECT {kind}, {of_rows}, c.v AS k, COUNT(*) AS rows FROM ({coded}) AS c "
@@ -118,11 +118,8 @@ def person_lines(engine: Engine, queries: Sequence[ReleaseQuery], subject: Subje
     return f"SELECT own.*, every.n, every.known FROM ({listed}) AS own JOIN ({every}) AS every ON {same}"
 
 
-def _repeated(
-    engine: Engine, queries: Sequence[ReleaseQuery], subject: Subject, number: int
-) -> tuple[str, int] | None:
+def _repeated(engine: Engine, rows: Rows, number: int) -> tuple[str, int] | None:
     """A column of times that nearly every row of a person has another one of, and how often one has not."""
-    rows = audited_rows(queries, subject, engine.columns())
     times = [column.name for column in engine.columns() if column.kind is ColumnKind.TIME]
     for name in times if number <= _MOST_TIMED else ():
         by = f"{rows.record}, {quoted(DATA)}.{quoted(name)}"
@@ -193,19 +190,15 @@ def grouped(
     return kinds, np.array(persons, dtype=np.intp)
 
 
-def _values(
-    engine: Engine, queries: Sequence[ReleaseQuery], subject: Subject
-) -> tuple[int, int, float, dict[int, int]]:
+def _values(engine: Engine, counted: CountedTable) -> tuple[int, int, float, dict[int, int]]:
     r"""Persons with several rows, how many of those hold different values, how many hold one by chance, and
     persons by how many rows they have.
 
     Independent rows with the table's frequencies :math:`p_v` hold one value in all n rows with probability
     :math:`\sum_v p_v^n \le (\sum_v p_v^2)^{n/2}`.
     """
-    rows = audited_rows(queries, subject, engine.columns())
-    value = (
-        f"CASE WHEN {rows.secret} THEN 1 ELSE 0 END" if subject.kind is SecretKind.BOOLEAN else rows.secret
-    )
+    rows, boolean = counted.rows, counted.subject.kind is SecretKind.BOOLEAN
+    value = f"CASE WHEN {rows.secret} THEN 1 ELSE 0 END" if boolean else rows.secret
     each = (
         f"SELECT COUNT(*) AS n, MIN({value}) AS low, MAX({value}) AS high "
         f"FROM {rows.source()} GROUP BY {rows.record}"
@@ -218,8 +211,8 @@ def _values(
     number, persons, varying = (
         np.asarray(answer[name], dtype=np.float64) for name in ("n", "persons", "varying")
     )
-    counted = f"SELECT CAST(COUNT(*) AS DOUBLE) AS c FROM {rows.source()} GROUP BY {value}"
-    squares = engine.fetch(f"SELECT SUM(c) AS rows, SUM(c * c) AS squares FROM ({counted}) AS counted")
+    by_value = f"SELECT CAST(COUNT(*) AS DOUBLE) AS c FROM {rows.source()} GROUP BY {value}"
+    squares = engine.fetch(f"SELECT SUM(c) AS rows, SUM(c * c) AS squares FROM ({by_value}) AS counted")
     collision = float(squares["squares"][0]) / float(squares["rows"][0]) ** 2
     several = number > 1
     by_chance = float(persons[several] @ collision ** (number[several] / 2))

@@ -6,64 +6,55 @@ A signature's position in a ``Membership`` is its rank among all signatures, so 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sightline.arrays import FloatArray, IndexArray
-from sightline.tables.collect import SUM_OF_V, CountedTable, expand, known_condition
-from sightline.tables.encoding import CellNumbers, SignatureCells, encode, key_text
+from sightline.tables.collect import SUM_OF_V, CountedTable
+from sightline.tables.encoding import CellNumbers, SignatureCells, key_text
 from sightline.tables.engines.protocol import DATA, ColumnKind, Engine
 from sightline.tables.membership import Feature, Partition, PersonRows, RowsBehind, RowValues
-from sightline.tables.rows import audited_rows, clipped_secret
 from sightline.tables.sql.data_query import ROWS_BEHIND
 from sightline.tables.sql.fragments import answers_yes, literal, quoted
 from sightline.tables.sql.grammar import refuse
-from sightline.tables.sql.reader import ReleaseQuery
 from sightline.tables.sql.scope import find_column
 from sightline.tables.subject import SecretKind, Subject
 
 
-def row_values(engine: Engine, queries: Sequence[ReleaseQuery], subject: Subject) -> RowValues:
+def row_values(engine: Engine, counted: CountedTable) -> RowValues:
     """Fetch every row's signature and its secret, clipped to the bounds, for releases that are not linear.
 
     Rows are sorted by signature, then by value, so their order does not identify records.
     """
-    if subject.kind is SecretKind.CATEGORY:
+    if counted.subject.kind is SecretKind.CATEGORY:
         refuse(
             "a numeric or boolean secret",
             got="a text secret",
             fix="its histogram is linear: no values are needed",
         )
-    rows = audited_rows(queries, subject, engine.columns())
-    ranked = ranked_rows(engine, queries, subject, f"CAST({clipped_secret(rows, subject)} AS DOUBLE)")
+    ranked = counted.ranked(f"CAST({counted.value} AS DOUBLE) AS v")
     answer = engine.fetch(f"SELECT s, v FROM ({ranked}) AS ranked ORDER BY s, v")
     return RowValues(signature=answer["s"].astype(np.int64), secret=answer["v"].astype(np.float64))
 
 
 def signature_totals(
-    engine: Engine,
-    queries: Sequence[ReleaseQuery],
-    subject: Subject,
-    *,
-    question: Partition | None = None,
+    engine: Engine, counted: CountedTable, *, question: Partition | None = None
 ) -> FloatArray:
     """Sum the secret over the rows with each signature: one column, or one per declared category.
 
     Values are clipped to the bounds. Rows that the attacker knows are left out. With a yes-or-no question
     about a number, count the rows that answer yes instead; with a power, sum that.
     """
-    rows = audited_rows(queries, subject, engine.columns())
-    known = known_condition(engine, subject) or "FALSE"
-    value = clipped_secret(rows, subject)
+    subject, value = counted.subject, counted.value
     if question is not None and question.feature is Feature.POWER:
         value = f"POWER({value}, {question.parameter!r})"
     elif question is not None:
-        yes = answers_yes(rows.secret, question.parameter, closed=question.closed)
+        yes = answers_yes(counted.rows.secret, question.parameter, closed=question.closed)
         value = f"CASE WHEN {yes} THEN 1.0 ELSE 0.0 END"
-    coded, names = coded_rows(engine, queries, subject, f"CASE WHEN {known} THEN NULL ELSE {value} END")
+    coded, names = counted.coded(f"{counted.unknown(value)} AS v"), counted.names
     # In the order of the signatures, as the membership has them: no row needs its rank.
     by, order = ", ".join(names), f" ORDER BY {', '.join(names)}" if names else ""
     if subject.kind is not SecretKind.CATEGORY or question is not None:
@@ -104,19 +95,15 @@ class RowRecords:
         return {key: tuple(own) for key, own in found.items()}
 
 
-def row_records(
-    engine: Engine, queries: Sequence[ReleaseQuery], subject: Subject, *, of: str = ""
-) -> RowRecords:
+def row_records(engine: Engine, counted: CountedTable, *, of: str = "") -> RowRecords:
     """Owner-only: fetch rows in the order of the records' keys, signatures and secrets.
 
     ``of`` is a condition on the record's key ``r`` and the signature ``s``, as SQL; empty for all rows.
     """
-    rows = audited_rows(queries, subject, engine.columns())
-    value = f"{clipped_secret(rows, subject)} AS x, {known_rows(engine, subject)}"
-    ranked = ranked_rows(engine, queries, subject, value, also="x, ")
+    ranked = counted.ranked(f"{counted.value} AS x", f"{counted.is_known} AS v")
     where = f" WHERE {of}" if of else ""
     answer = engine.fetch(f"SELECT r, s, x, v FROM ({ranked}) AS ranked{where} ORDER BY r, s, x")
-    key, number = answer["r"], subject.kind is not SecretKind.CATEGORY
+    key, number = answer["r"], counted.subject.kind is not SecretKind.CATEGORY
     return RowRecords(
         keys=list(map(str if key.dtype.kind in "iu" else key_text, key.tolist())),
         person=np.cumsum(np.append(False, key[1:] != key[:-1])[: key.size]),
@@ -127,7 +114,7 @@ def row_records(
 
 
 def secrets_of(
-    engine: Engine, queries: Sequence[ReleaseQuery], subject: Subject, *, signature_ids: Sequence[int]
+    engine: Engine, counted: CountedTable, *, signature_ids: Sequence[int]
 ) -> dict[int, tuple[tuple[str, float | str], ...]]:
     """The key and the secret of the rows with each of the given signatures that the attacker does not know.
 
@@ -136,7 +123,7 @@ def secrets_of(
     wanted = ", ".join(map(str, signature_ids))
     found: dict[int, list[tuple[str, float | str]]] = {signature: [] for signature in signature_ids}
     if signature_ids:
-        rows = row_records(engine, queries, subject, of=f"s IN ({wanted})")
+        rows = row_records(engine, counted, of=f"s IN ({wanted})")
         secrets = rows.secret.tolist()
         for place in np.flatnonzero(~rows.known).tolist():
             found[int(rows.signature[place])].append((rows.keys[place], secrets[place]))
@@ -144,54 +131,43 @@ def secrets_of(
 
 
 def members_of(
-    engine: Engine, queries: Sequence[ReleaseQuery], subject: Subject, *, signature_ids: Sequence[int]
+    engine: Engine, counted: CountedTable, *, signature_ids: Sequence[int]
 ) -> dict[int, tuple[str, ...]]:
     """The keys of the records with a row of each of the given signatures that the attacker does not know."""
-    rows = secrets_of(engine, queries, subject, signature_ids=signature_ids)
+    rows = secrets_of(engine, counted, signature_ids=signature_ids)
     return {signature: tuple(sorted({key for key, _ in own})) for signature, own in rows.items()}
 
 
 def members_by_words(
-    engine: Engine,
-    queries: Sequence[ReleaseQuery],
-    subject: Subject,
-    *,
-    words: Mapping[int, tuple[int, ...]],
+    engine: Engine, counted: CountedTable, *, words: Mapping[int, tuple[int, ...]]
 ) -> dict[int, tuple[str, ...]]:
     """The same for signatures that are given by their packed words, without a rank for every row."""
     if not words:
         return {}
-    coded, names = coded_rows(engine, queries, subject, known_rows(engine, subject))
-    wanted = " OR ".join(
-        "(" + " AND ".join(f"{name} = {int(word)}" for name, word in zip(names, own, strict=True)) + ")"
-        for own in words.values()
-    )
-    by = ", ".join(names)
-    answer = engine.fetch(f"SELECT DISTINCT {by}, r FROM ({coded}) AS coded WHERE v = 0 AND ({wanted})")
+    names, coded = counted.names, counted.coded(f"{counted.rows.record} AS r", f"{counted.is_known} AS v")
+    wanted = f"v = 0 AND ({_is_any(counted, words.values())})"
+    answer = engine.fetch(f"SELECT DISTINCT {', '.join(names)}, r FROM ({coded}) AS coded WHERE {wanted}")
     found: dict[tuple[int, ...], list[str]] = {}
     for *own, key in zip(*(answer[name].tolist() for name in (*names, "r")), strict=True):
         found.setdefault(tuple(own), []).append(key_text(key))
     return {signature: tuple(sorted(found.get(own, ()))) for signature, own in words.items()}
 
 
-def person_of(
-    engine: Engine, queries: Sequence[ReleaseQuery], subject: Subject, *, record_key: str
-) -> PersonRows:
+def person_of(engine: Engine, counted: CountedTable, *, record_key: str) -> PersonRows:
     """Owner-only: the entries of one person; empty if they have no row with a secret."""
-    rows = row_records(engine, queries, subject, of=_is_record(engine, subject, record_key))
+    rows = row_records(engine, counted, of=_is_record(engine, counted.subject, record_key))
     return next(iter(rows.entries.values()), ())
 
 
 def keys_of_kinds(
-    engine: Engine, queries: Sequence[ReleaseQuery], subject: Subject, kinds: Mapping[int, PersonRows]
+    engine: Engine, counted: CountedTable, kinds: Mapping[int, PersonRows]
 ) -> dict[int, tuple[str, ...]]:
     """Owner-only: the keys of the persons of some kinds, sorted."""
     if not kinds:
         return {}
     wanted = ", ".join(str(one) for one in sorted({entries[0][0] for entries in kinds.values()}))
-    ranked = ranked_rows(engine, queries, subject, "0")
-    some = f"r IN (SELECT r FROM ({ranked}) AS chosen WHERE s IN ({wanted}))"
-    found = row_records(engine, queries, subject, of=some).entries
+    some = f"r IN (SELECT r FROM ({counted.ranked()}) AS chosen WHERE s IN ({wanted}))"
+    found = row_records(engine, counted, of=some).entries
     return {
         kind: tuple(sorted(key for key, own in found.items() if own == entries))
         for kind, entries in kinds.items()
@@ -226,36 +202,6 @@ def _is_record(engine: Engine, subject: Subject, record_key: str, key: str = "r"
     return f"CAST({key} AS VARCHAR) = {literal(record_key)}"
 
 
-def ranked_rows(
-    engine: Engine, queries: Sequence[ReleaseQuery], subject: Subject, value: str, *, also: str = ""
-) -> str:
-    """A query for the record ``r``, the signature ``s`` and the value ``v`` of every row.
-
-    ``also`` names columns that ``value`` makes besides, each with a comma.
-    """
-    coded, names = coded_rows(engine, queries, subject, value)
-    rank = f"DENSE_RANK() OVER (ORDER BY {', '.join(names)}) - 1" if names else "0"
-    return f"SELECT r, {rank} AS s, {also}v FROM ({coded}) AS coded"
-
-
-def coded_rows(
-    engine: Engine, queries: Sequence[ReleaseQuery], subject: Subject, value: str
-) -> tuple[str, list[str]]:
-    """A query for the words of every row's signature, its record ``r`` and its ``v``; the words' names."""
-    rows = audited_rows(queries, subject, engine.columns())
-    encoding = encode(engine, expand(engine, rows, queries, subject.categories), rows=rows)
-    names = [f"w{position}" for position in range(len(encoding.words))]
-    listed = "".join(f"{text} AS {name}, " for text, name in zip(encoding.words, names, strict=True))
-    coded = f"SELECT {listed}{rows.record} AS r, {value} AS v FROM {encoding.coded_source()}"
-    return coded, names
-
-
-def known_rows(engine: Engine, subject: Subject) -> str:
-    """Whether the attacker knows a row, as SQL: 1 or 0."""
-    known = known_condition(engine, subject)
-    return f"CASE WHEN {known} THEN 1 ELSE 0 END" if known else "0"
-
-
 def adds_up_alike(engine: Engine) -> bool:
     """Whether all values of ``data`` are known to add up as many rows."""
     if ROWS_BEHIND not in {column.name for column in engine.columns()}:
@@ -265,18 +211,15 @@ def adds_up_alike(engine: Engine) -> bool:
     return bool(answer["least"][0] == answer["most"][0])
 
 
-def rows_behind(engine: Engine, queries: Sequence[ReleaseQuery], subject: Subject) -> RowsBehind | None:
+def rows_behind(engine: Engine, counted: CountedTable) -> RowsBehind | None:
     """How many rows of the table each value of ``data`` adds up; none if that was not counted.
 
     The number is public, as who is in which group is: a sum of few rows is spread less than a sum of many.
     """
-    columns = engine.columns()
-    if ROWS_BEHIND not in {column.name for column in columns}:
+    if ROWS_BEHIND not in {column.name for column in engine.columns()}:
         return None
-    known = known_condition(engine, subject) or "FALSE"
     number = f"CAST({quoted(DATA)}.{quoted(ROWS_BEHIND)} AS BIGINT)"
-    value = f"2 * {number} + CASE WHEN {known} THEN 1 ELSE 0 END"
-    ranked = ranked_rows(engine, queries, subject, value)
+    ranked = counted.ranked(f"2 * {number} + {counted.is_known} AS v")
     answer = engine.fetch(f"SELECT s, v, COUNT(*) AS n FROM ({ranked}) AS ranked GROUP BY s, v ORDER BY s, v")
     signature, marked, count = (np.asarray(answer[name], dtype=np.int64) for name in "svn")
     pairs, place = np.unique(np.column_stack([signature, marked // 2]), axis=0, return_inverse=True)
@@ -302,17 +245,11 @@ def cell_totals(engine: Engine, counted: CountedTable, cells: SignatureCells) ->
 
 def words_totals(engine: Engine, counted: CountedTable, words: Sequence[tuple[int, ...]]) -> FloatArray:
     """The same for every signature of some, given by their words."""
-    encoding = counted.encoding
-    names = [f"w{position}" for position in range(len(encoding.words))]
-    listed = ", ".join(f"{text} AS {name}" for text, name in zip(encoding.words, names, strict=True))
-    coded = f"SELECT {listed}, {counted.unknown_secret} AS v FROM {encoding.coded_source(*_texts(counted))}"
+    names, coded = counted.names, counted.coded(f"{counted.unknown(counted.value)} AS v")
     by = ", ".join(names)
     found: dict[tuple[int, ...], float] = {}
     for start in range(0, len(words), _PER_QUERY):
-        wanted = " OR ".join(
-            "(" + " AND ".join(f"{name} = {int(word)}" for name, word in zip(names, own, strict=True)) + ")"
-            for own in words[start : start + _PER_QUERY]
-        )
+        wanted = _is_any(counted, words[start : start + _PER_QUERY])
         answer = engine.fetch(f"SELECT {by}, {SUM_OF_V} FROM ({coded}) AS coded WHERE {wanted} GROUP BY {by}")
         listed_words = zip(*(answer[name].tolist() for name in names), strict=True)
         found.update(zip(listed_words, answer["total"].tolist(), strict=True))
@@ -325,8 +262,8 @@ def _layout_totals(
     encoding = counted.encoding
     names = [f"a{part}" for part in parts]
     codes = "".join(f"{encoding.coded_keys[part].code(f'd{part}')} AS a{part}, " for part in parts)
-    source = encoding.coded_source(*_texts(counted), only=parts)
-    coded = f"SELECT {codes}{counted.unknown_secret} AS v FROM {source}"
+    source = encoding.coded_source(only=parts)
+    coded = f"SELECT {codes}{counted.unknown(counted.value)} AS v FROM {source}"
     by = f" GROUP BY {', '.join(names)}" if names else ""
     summed = [*names, SUM_OF_V, "COUNT(v) AS n"]
     answer = engine.fetch(f"SELECT {', '.join(summed)} FROM ({coded}) AS coded{by}")
@@ -339,6 +276,10 @@ def _layout_totals(
     return totals
 
 
-def _texts(counted: CountedTable) -> tuple[str, ...]:
-    """What the source must make visible besides the keys."""
-    return counted.rows.secret, counted.known
+def _is_any(counted: CountedTable, words: Iterable[Sequence[int]]) -> str:
+    """The condition that a signature is one of some, as SQL."""
+    each = [
+        " AND ".join(f"{name} = {int(word)}" for name, word in zip(counted.names, own, strict=True))
+        for own in words
+    ]
+    return " OR ".join(f"({one})" for one in each)

@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 
 from sightline.arrays import FloatArray, IndexArray
 from sightline.errors import InvalidPlan, TooMuchWork, require
-from sightline.progress import Progress
 from sightline.tables.collect import CountedTable, signature_query
 from sightline.tables.encoding import (
     DIRECT,
@@ -126,7 +125,7 @@ class StreamedTable:
         if self.persons is not None:
             self.persons.close()
 
-    def with_persons(self, store: SignatureStore, none: PersonTable, progress: Progress) -> StreamedTable:
+    def with_persons(self, store: SignatureStore, none: PersonTable) -> StreamedTable:
         """The same table with whose rows they are: a store of persons, and what is counted of all of them."""
         others = self.membership.others
         assert others is not None  # a streamed table has others
@@ -134,12 +133,12 @@ class StreamedTable:
         batches = found.batches
 
         def largest(of: OfRecords) -> FloatArray:
-            return store.run(Largest(batches=batches, of=of), "reading every record", progress)["largest"]
+            return store.run(Largest(batches=batches, of=of), "reading every record")["largest"]
 
         membership = replace(found.membership, others=replace(others, largest=largest))
         return replace(found, membership=membership)
 
-    def listing(self, found: Arrays, rows: Arrays, progress: Progress) -> StreamedTable:
+    def listing(self, found: Arrays, rows: Arrays) -> StreamedTable:
         """The same table with the records that a pass kept, and with the ``rows`` that another one did."""
         words = np.concatenate([found["words"], rows["words"]], axis=1)
         first, place = in_order(words)
@@ -147,7 +146,7 @@ class StreamedTable:
         words, persons = words[:, first], self.membership.persons
         others = self.membership.others
         assert others is not None  # a streamed table has others
-        ranks = self.store.run(Ranks(words=words), "numbering the most exposed", progress)
+        ranks = self.store.run(Ranks(words=words), "numbering the most exposed")
         others = replace(others, listed=ranks["before"], words=words)
         if persons is not None and self.persons is not None:
             persons = replace(
@@ -158,7 +157,7 @@ class StreamedTable:
                 rows=found["line_rows"],
                 persons=found["persons"],
             )
-            owners = self.persons.run(Owners(words=words), "counting whose rows they are", progress)
+            owners = self.persons.run(Owners(words=words), "counting whose rows they are")
             others = replace(others, owners=owners["owners"])
         membership = replace(
             self.membership,
@@ -214,15 +213,13 @@ def why_not_streamed(counted: CountedTable) -> str | None:
 
 def store_table(engine: StoringEngine, counted: CountedTable) -> SignatureStore:
     """The signatures of a table, kept by its engine."""
-    words = [f"w{position}" for position in range(len(counted.encoding.words))]
-    return engine.store_signatures(signature_query(counted, in_order=False), columns=[*words, *SIGNATURES])
+    query = signature_query(counted, in_order=False)
+    return engine.store_signatures(query, columns=[*counted.names, *SIGNATURES])
 
 
 def store_persons(engine: StoringEngine, counted: CountedTable) -> SignatureStore:
     """The signatures of every kind of person, kept by the engine of a table."""
-    words = [f"w{position}" for position in range(len(counted.encoding.words))]
-    query = person_lines(engine, counted.queries, counted.subject)
-    return engine.store_signatures(query, columns=[*words, *PERSONS])
+    return engine.store_signatures(person_lines(counted), columns=[*counted.names, *PERSONS])
 
 
 class Loading:
@@ -235,21 +232,19 @@ class Loading:
         return {name: np.concatenate([first[name], second[name]], axis=-1) for name in first}
 
 
-def loaded(store: SignatureStore, progress: Progress) -> tuple[PackedCodes, PackedCodes, PackedCodes]:
+def loaded(store: SignatureStore) -> tuple[PackedCodes, PackedCodes, PackedCodes]:
     """All signatures in the order of their words, where they turned out to be few."""
-    found = store.run(Loading(), "listing signatures", progress)
+    found = store.run(Loading(), "listing signatures")
     order = np.lexsort(found["words"][::-1])
     return found["words"][:, order], found["counts"][order], found["known"][order]
 
 
-def streamed_table(
-    engine: Engine, counted: CountedTable, store: SignatureStore, progress: Progress
-) -> StreamedTable:
+def streamed_table(engine: Engine, counted: CountedTable, store: SignatureStore) -> StreamedTable:
     """The cells of a table whose signatures are in a store."""
     encoding = counted.encoding
     keys = [[encoding.coded_keys[key] for key in parts] for parts in encoding.layouts]
     sizes = CellSizes(layouts=tuple(map(Layout.of, keys)))
-    found = store.run(sizes, "counting the rows of each cell", progress)
+    found = store.run(sizes, "counting the rows of each cell")
     require(
         int(found["rows"][0]) == counted.row_counts.present,
         f"signatures of {counted.row_counts.present:,} rows",

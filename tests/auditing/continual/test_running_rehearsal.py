@@ -14,7 +14,6 @@ import pytest
 from sightline.auditing.findings import find
 from sightline.auditing.reading import read_plan
 from sightline.auditing.session import opened
-from sightline.progress import silent
 from sightline.rehearsing import publication
 from sightline.rehearsing.publication import Truth
 from sightline.rehearsing.result import AttackKind
@@ -68,7 +67,7 @@ def test_the_misfit_has_its_law(times: int) -> None:
     noise: dict[str, Any] = {"mechanism": "tree-least-squares", "stddev": 3.0}
     checked, base = read_plan(plan_of(table(DAYS), 6, noise, release={"times": times}))
     with opened(checked, base) as session:
-        findings = find(checked, session.membership(silent))
+        findings = find(checked, session.membership())
         truth = Truth.of(session, findings).answers
     chances = []
     for seed in range(200):

@@ -17,7 +17,6 @@ from sightline.auditing.pricing import price
 from sightline.auditing.reading import read_plan
 from sightline.auditing.session import opened
 from sightline.errors import InvalidPlan
-from sightline.progress import silent
 from sightline.report.terminal import print_explanation
 from sightline.report.wording import named_lines, period_alone
 from tests.auditing.persons.test_persons_audit import plan, written
@@ -145,7 +144,7 @@ def test_rows_that_nothing_tells_apart_are_known_from_reading_the_table(tmp_path
     written(tmp_path, HEADER, homes(5, 4, 6, 0.2))
     checked, base = read_plan(plan(tmp_path, *RELEASES, max_rows_per_record=80))
     with opened(checked, base) as session:
-        membership = session.membership(silent)
+        membership = session.membership()
     lowered = lower(checked, membership, price(checked, membership))
     assert lowered is not None
     units = lowered.units

@@ -24,7 +24,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sightline.errors import InvalidPlan, TooMuchWork, require
-from sightline.progress import Progress
 from sightline.tables.engines.local_tables import (
     Holder,
     InMemoryTable,
@@ -469,9 +468,8 @@ class DuckDBStore:
     columns: tuple[str, ...]
     signatures: int
 
-    def run(self, reduction: Reduction, stage: str, progress: Progress) -> Arrays:
-        batches = batches_of(self._chunks())
-        return run_batches(batches, reduction, stage, progress, signatures=self.signatures)
+    def run(self, reduction: Reduction, stage: str) -> Arrays:
+        return run_batches(batches_of(self._chunks()), reduction, stage, signatures=self.signatures)
 
     def close(self) -> None:
         self.drop()

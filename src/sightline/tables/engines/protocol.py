@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sightline.errors import InvalidPlan, require
-from sightline.progress import Progress
+from sightline.progress import report
 
 DATA = "data"  # the relation that a plan's queries read
 SOURCE = "source"  # the table under it, from which ``[data] sql`` makes ``data``
@@ -191,8 +191,8 @@ class SignatureStore(Protocol):
     def signatures(self) -> int:
         """How many there are."""
 
-    def run(self, reduction: Reduction, stage: str, progress: Progress) -> Arrays:
-        """One pass over all signatures. ``progress`` is called with the stage and the share that is done."""
+    def run(self, reduction: Reduction, stage: str) -> Arrays:
+        """One pass over all signatures, which reports the stage and the share that is done."""
 
     def close(self) -> None:
         """Give back what the store holds. A store may be closed twice."""
@@ -213,25 +213,20 @@ class StoringEngine(Engine, Protocol):
 
 
 def run_batches(
-    batches: Iterator[SignatureBatch],
-    reduction: Reduction,
-    stage: str,
-    progress: Progress,
-    *,
-    signatures: int,
+    batches: Iterator[SignatureBatch], reduction: Reduction, stage: str, *, signatures: int
 ) -> Arrays:
     """One pass over batches, one after the other, of a store with so many signatures.
 
     A pass that misses a signature is refused: it might be the exposed one.
     """
-    progress(stage, 0.0)
+    report(stage, 0.0)
     found: Arrays | None = None
     done = 0
     for batch in batches:
         own = reduction.of_batch(batch)
         found = own if found is None else reduction.merged(found, own)
         done += len(batch)
-        progress(stage, done / signatures)
+        report(stage, done / signatures)
     require(found is not None, "at least one signature", got="none")
     require(done == signatures, f"a pass over {signatures:,} signatures", got=f"one over {done:,}")
     assert found is not None

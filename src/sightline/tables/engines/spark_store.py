@@ -24,7 +24,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 import sightline.errors as errors
 from sightline.errors import InvalidPlan, SightlineError, TooMuchWork, require
-from sightline.progress import Progress, silent
+from sightline.progress import report
 from sightline.tables.engines.protocol import BATCH, Arrays, Reduction, batches_of
 
 _LOOK = 0.2  # seconds between two looks at a job
@@ -100,10 +100,10 @@ class SparkJobs:
         else:
             self.session.sparkContext.cancelJobsWithTag(self.tag)
 
-    def watched(self, job: Callable[[], Answer], stage: str, progress: Progress) -> Answer:
+    def watched(self, job: Callable[[], Answer], stage: str) -> Answer:
         """Run a job on a thread of its own, and report meanwhile which share of its tasks is done.
 
-        If ``progress`` raises, for example because the time is over, the job is ended.
+        If a report raises, for example because the time is over, the job is ended.
         """
         self._watched += 1
         group = f"{self.tag}_{self._watched}"
@@ -119,7 +119,7 @@ class SparkJobs:
             except Exception as error:
                 errors.append(error)
 
-        progress(stage, 0.0)
+        report(stage, 0.0)
         thread = InheritableThread(
             target=run, daemon=True, **({"session": self.session} if self.remote else {})
         )
@@ -129,7 +129,7 @@ class SparkJobs:
             while thread.is_alive():
                 thread.join(_LOOK)
                 done = max(done, self._share(group))
-                progress(stage, done)
+                report(stage, done)
         except BaseException:
             for _ in range(_ATTEMPTS):
                 if thread.is_alive():
@@ -139,7 +139,7 @@ class SparkJobs:
             raise
         for error in errors:
             refuse(error)
-        progress(stage, 1.0)
+        report(stage, 1.0)
         return answers[0]
 
     def _share(self, group: str) -> float:
@@ -193,7 +193,7 @@ class SparkStore:
             frame = frame.repartition("g").sortWithinPartitions("g", "p")
         self._frame = frame.select(*columns).persist(StorageLevel.DISK_ONLY)
         try:
-            self._signatures = int(jobs.watched(self._frame.count, "listing signatures", silent))
+            self._signatures = int(jobs.watched(self._frame.count, "listing signatures"))
         except BaseException:
             self.close()
             raise
@@ -202,7 +202,7 @@ class SparkStore:
     def signatures(self) -> int:
         return self._signatures
 
-    def run(self, reduction: Reduction, stage: str, progress: Progress) -> Arrays:
+    def run(self, reduction: Reduction, stage: str) -> Arrays:
         require(self._signatures > 0, "at least one signature", got="none")
         try:
             with without_pandas_warning():
@@ -214,7 +214,7 @@ class SparkStore:
                 )
         except Exception as error:
             refuse(error)
-        table = self._jobs.watched(merged.toArrow, stage, progress)
+        table = self._jobs.watched(merged.toArrow, stage)
         found = merged_parts(reduction, table.to_batches())
         read = 0 if found is None else found[0]
         require(
