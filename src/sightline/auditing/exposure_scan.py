@@ -18,8 +18,8 @@ from sightline.labeled.other_units import with_alike
 from sightline.labeled.unit_brackets import UnitBrackets
 from sightline.labeled.units import Units
 from sightline.tables.encoding import PackedCodes
+from sightline.tables.engines.protocol import Arrays, SignatureBatch
 from sightline.tables.membership import Membership
-from sightline.tables.signature_store import Arrays, SignatureBatch
 from sightline.tables.streamed import first_in_order
 
 # Of a record and of each of its signatures, what is kept: arrays over records, and over their lines.

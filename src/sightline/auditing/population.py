@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from sightline.errors import InvalidPlan, require
 from sightline.labeled.bounds.population import LEAST_SPREAD, MOST_BINS, Bin, PopulationPrior
-from sightline.tables.small_files import csv_lines, named_file
+from sightline.tables.engines.address import csv_lines, named_file
 
 _LARGEST_FILE = 64_000_000  # bytes
 _COLUMNS = ("low", "high", "weight")

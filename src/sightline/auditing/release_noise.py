@@ -28,7 +28,7 @@ from sightline.auditing.plan_fields import LARGEST, SMALLEST, Positive, Section,
 from sightline.auditing.running import Mechanism, MechanismName, with_table
 from sightline.errors import InvalidPlan, require
 from sightline.noise.published import PublishedLaw, noise_stddev
-from sightline.tables.small_files import csv_lines, named_file
+from sightline.tables.engines.address import csv_lines, named_file
 from sightline.tables.sql.reader import ReleaseQuery
 
 _SIZES = ("stddev", "noise_multiplier", "epsilon", "by_cell")

@@ -20,12 +20,11 @@ from sightline.auditing.work import TimedEngine, WorkLimits
 from sightline.errors import InvalidPlan, SightlineError, require
 from sightline.progress import Progress, silent
 from sightline.tables.collect import CountedTable, collect_counted, count_table
-from sightline.tables.declared import check_declared, check_made, check_public, make_data
-from sightline.tables.derived import derived_columns
 from sightline.tables.engines.address import own_names
 from sightline.tables.engines.open import open_source
 from sightline.tables.engines.protocol import Engine
 from sightline.tables.membership import YES_OR_NO, Membership, Partition, PersonTable, RowValues
+from sightline.tables.occurring import derived_columns
 from sightline.tables.persons import person_table
 from sightline.tables.published import with_steps
 from sightline.tables.records import (
@@ -39,6 +38,7 @@ from sightline.tables.records import (
     rows_behind,
     signature_totals,
 )
+from sightline.tables.rows import check_declared, check_made, check_public, make_data
 from sightline.tables.sql.data_query import DataQuery, read_data_query
 from sightline.tables.sql.edited_releases import without_groups
 from sightline.tables.sql.reader import ReleaseQuery, read_condition, read_release

@@ -24,7 +24,7 @@ from sightline.auditing.streamed_units import BatchUnits, SolvedForms, StreamedU
 from sightline.errors import TooMuchWork
 from sightline.labeled.assessment import unit_brackets
 from sightline.progress import Progress
-from sightline.tables.signature_store import Arrays
+from sightline.tables.engines.protocol import Arrays
 from sightline.tables.streamed import Largest, StreamedTable
 
 # Sizes of cells, products, information, weighted products, records, and numbers of those kept; where records

@@ -22,8 +22,8 @@ from sightline.labeled.unit_design import RowNoise, UnitPrior
 from sightline.labeled.units import Arrays, UnitReduction, Units
 from sightline.progress import Progress
 from sightline.tables.encoding import PackedCodes
+from sightline.tables.engines.protocol import SignatureBatch, SignatureStore
 from sightline.tables.membership import Membership
-from sightline.tables.signature_store import SignatureBatch, SignatureStore
 from sightline.tables.streamed import BatchTables
 
 Packed = Mapping[str, NDArray[Any]]

@@ -24,8 +24,7 @@ from sightline.errors import TooMuchWork, require
 from sightline.format import shown_memory
 from sightline.labeled.route_cost import RouteCost
 from sightline.progress import Progress
-from sightline.tables.engines.protocol import DATA, Column, Engine
-from sightline.tables.signature_store import SignatureStore, StoringEngine
+from sightline.tables.engines.protocol import DATA, Column, Engine, SignatureStore, StoringEngine
 
 Answer = TypeVar("Answer")
 
@@ -237,9 +236,6 @@ class TimedEngine:
     def storing(self) -> bool:
         """Whether the engine can keep signatures."""
         return isinstance(self.engine, StoringEngine)
-
-    def restrict(self, query: str) -> None:
-        self.engine.restrict(query)
 
     def define(self, query: str) -> None:
         self.engine.define(query)
