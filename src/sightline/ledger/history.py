@@ -326,19 +326,23 @@ def _off(matrix: Any, goal: FloatArray, solution: FloatArray) -> NDArray[np.bool
 def _fitting(matrix: Any, goal: FloatArray, start: FloatArray, people: FloatArray) -> FloatArray:
     r"""A solution of :math:`A t = s` near a start, or the nearest to one if there is none.
 
-    :math:`t = t_0 + D A^\top y` with :math:`(A D A^\top + \varepsilon) y = s - A t_0`, and again for what is
-    left; D is how many people a signature has. What that does not fit is left to many small steps.
+    :math:`t = t_0 + D A^\top y` where D is how many people a signature has: by steps of conjugate gradients,
+    and again for what is left. What they do not fit is solved by one factorisation of
+    :math:`A D A^\top + \varepsilon`, where that is small.
     """
-    if len(goal) <= _MOST_DENSE:
-        weighted = matrix @ diags_array(people) @ matrix.T
-        products = weighted.toarray()
+    root = np.sqrt(people)
+    scaled, fitted = matrix @ diags_array(root), start
+    for _ in range(_REFINED):
+        fitted = fitted + root * lsqr(scaled, goal - matrix @ fitted, atol=1e-12, btol=1e-12)[0]
+    if len(goal) <= _MOST_DENSE and _off(matrix, goal, fitted).any():
+        products = (scaled @ scaled.T).toarray()
         products[np.diag_indices(len(goal))] += _RIDGE * max(1.0, float(np.diagonal(products).max()))
         factor = cho_factor(products, overwrite_a=True, check_finite=False)
         for _ in range(_REFINED):
-            start = start + people * (matrix.T @ cho_solve(factor, goal - matrix @ start, check_finite=False))
-        if not _off(matrix, goal, start).any():
-            return start
-    return np.asarray(start + lsqr(matrix, goal - matrix @ start, atol=1e-12, btol=1e-12)[0])
+            fitted = fitted + people * (
+                matrix.T @ cho_solve(factor, goal - matrix @ fitted, check_finite=False)
+            )
+    return np.asarray(fitted)
 
 
 def history(
