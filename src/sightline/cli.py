@@ -44,7 +44,6 @@ try:
         plan_argument,
         plan_given,
         rehearse,
-        tour,
     )
 except KeyboardInterrupt:
     print("Interrupted: nothing was written.", file=sys.stderr)
@@ -124,8 +123,8 @@ _publishable = click.option(
 @click.option(
     "--format",
     "shown",
-    type=click.Choice(["text", "json", "github", "junit", "sarif", "markdown"]),
-    help="Print for a pipeline: annotations, a test report, a code scan, a comment. They name nobody.",
+    type=click.Choice(["text", "json", "junit", "markdown"]),
+    help="Print for a pipeline: a test report, or a comment. They name nobody.",
 )
 @click.option(
     "--write", multiple=True, metavar="FORMAT=FILE", help="Also write a format to a file; repeatable."
@@ -133,7 +132,7 @@ _publishable = click.option(
 @click.option(
     "--exposures",
     type=click.Path(path_type=Path),
-    help="Also write the most exposed to this .csv or .xlsx file.",
+    help="Also write the most exposed to this .csv file.",
 )
 @click.option("--full", is_flag=True, help="Also print the budget, each release, and every change.")
 @click.option("--verdict-only", is_flag=True, help="Leave out what each release adds and what to change.")
@@ -269,7 +268,7 @@ def audit(  # many parameters: one for each option
 def figures(plan: str, out: Path, limit: str | None, names: bool, publishable: bool, force: bool) -> int:
     """Write every figure of a plan's report as SVG and PDF, for print."""
     from sightline import jobs
-    from sightline.report.figures.catalogue import export_figures
+    from sightline.report.figures import export_figures
     from sightline.report.streams import Ticker
 
     with Ticker() as progress:
@@ -429,7 +428,7 @@ def _print_result(result: AuditResult, as_json: bool) -> None:
     print_result(result, console())
 
 
-for command in (check, design, rehearse, ledger, exporter, tour, paper):
+for command in (check, design, rehearse, ledger, exporter, paper):
     commands.add_command(command)
 
 

@@ -29,10 +29,10 @@ LIBRARIES = ("opendp", "smartnoise", "tumult", "dp_accounting")
 @click.option(
     "--format",
     "shown",
-    type=click.Choice(["text", "github", "junit", "sarif", "markdown"]),
+    type=click.Choice(["text", "junit", "markdown"]),
     default="text",
     show_default=True,
-    help="Print for a pipeline: annotations, a test report, a code scan, a comment.",
+    help="Print for a pipeline: a test report, or a comment.",
 )
 def check(plans: tuple[str, ...], schema: bool, record_schema: bool, registry: bool, shown: str) -> int:
     """Check plans: their fields, the columns of their tables, and their SQL. No row is read.
@@ -72,10 +72,8 @@ def check(plans: tuple[str, ...], schema: bool, record_schema: bool, registry: b
                 print(f"{plan}: {good}")
     if shown != "text":
         from sightline.report.pipelines import PipelineFormat, checked_text
-        from sightline.report.problems import PlanLines
 
-        found = [(PlanLines.of(plan), error) for plan, error in zip(plans, errors, strict=True)]
-        print(checked_text(found, PipelineFormat(shown)))
+        print(checked_text(list(zip(plans, errors, strict=True)), PipelineFormat(shown)))
     return 1 if any(errors) else 0
 
 

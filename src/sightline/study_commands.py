@@ -1,4 +1,4 @@
-"""Commands that study a plan or the theory: ``design``, ``rehearse``, ``tour`` and ``paper``.
+"""Commands that study a plan or the theory: ``design``, ``rehearse`` and ``paper``.
 
 Options that other commands have, too, are defined here.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, fields
+from dataclasses import fields
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -228,21 +228,6 @@ def rehearse(  # many parameters: one for each option
 
         style.save(style.specification(draw_rehearsal(made.rehearsal)), figure, force=force, owner_only=True)
         print(f"Wrote {figure}", file=sys.stderr)
-
-
-@click.command("tour", epilog="Example:  sightline tour --json")
-@json_option
-def tour(as_json: bool) -> None:
-    """Show the idea with one record, a mean with it, a mean without it, and three accountants."""
-    from sightline import demo
-
-    result = demo.tour()
-    if as_json:
-        print_json(asdict(result))
-        return
-    from sightline.report.streams import console
-
-    demo.print_tour(result, console())
 
 
 @click.command(epilog="Example:  sightline paper fig:mle --fast --out figures")

@@ -20,7 +20,6 @@ from sightline.auditing.result import AuditResult, VerdictStatus
 from sightline.errors import InvalidPlan, TooMuchWork
 from sightline.examples.shipped import example_plan
 from sightline.labeled import assessment
-from sightline.report.figures.releases import describe_map
 from sightline.tables import streamed
 from sightline.tables.engines import duckdb_engine
 from sightline.tables.engines.duckdb_engine import DuckDBEngine
@@ -39,7 +38,7 @@ SAME: tuple[str, ...] = (
     "budget",
 )
 SAME += ("identifiable_records", "identifiable_groups", "exposed_in_all", "distribution", "prior", "bounds")
-LEFT_OUT = ("timeline", "losses", "alternatives", "what_to_change")
+LEFT_OUT = ("timeline", "alternatives", "what_to_change")
 
 
 @pytest.fixture
@@ -109,17 +108,10 @@ def assert_same(expected: AuditResult, got: AuditResult, *, top: int, ties: bool
             assert other.recipe is not None
             steps = {(step.release, step.cell): step.weight for step in one.recipe.steps}
             assert close(steps, {(step.release, step.cell): step.weight for step in other.recipe.steps})
-    for column, own_column in zip(expected.release_map[:top], got.release_map[:top], strict=True):
-        assert ties or (column.signature, column.size, column.label) == (
-            own_column.signature,
-            own_column.size,
-            own_column.label,
-        )
     assert bool(got.homogeneous) == bool(expected.homogeneous)
     assert_homogeneous(expected, got)
     for name in LEFT_OUT:
         assert getattr(got, name) == (), name
-    assert "would not hide anyone" not in describe_map(got) or not got.identifiable_records
     assert got.slack is None
     assert all(one.newly_exposes is None and one.copy_of is None for one in got.releases)
 

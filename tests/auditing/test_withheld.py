@@ -22,7 +22,7 @@ BY_TOWN = "SELECT town, AVG(hours) FROM data GROUP BY town"
 # Numbers of the result that the form of the plan may not change.
 FACTS = (
     *("records", "rows", "cells", "signatures", "rank", "identifiable_records", "identifiable_groups"),
-    *("least_remaining_uncertainty", "exposed_in_all", "releases", "budget", "distribution", "losses"),
+    *("least_remaining_uncertainty", "exposed_in_all", "releases", "budget", "distribution"),
     *("verdict", "what_to_change", "assumptions", "homogeneous", "guaranteed_by_noise"),
 )
 

@@ -7,7 +7,7 @@ from functools import cache, partial
 from importlib.metadata import version
 
 from sightline.auditing.assumptions import assumptions, unverified
-from sightline.auditing.budget import alternatives, budget_report, guaranteed_by_noise, losses
+from sightline.auditing.budget import alternatives, budget_report, guaranteed_by_noise
 from sightline.auditing.declared_and_found import looks_odd
 from sightline.auditing.exposed import distribution, exposed_section
 from sightline.auditing.findings import Findings, Keys
@@ -16,7 +16,7 @@ from sightline.auditing.noise_slack import noise_slack, slack_under
 from sightline.auditing.plan_size import left_out
 from sightline.auditing.questions import question_text
 from sightline.auditing.reading import plan_text, public_source, publishable_plan_text
-from sightline.auditing.releases import release_accuracies, release_map, release_reports, timeline
+from sightline.auditing.releases import release_accuracies, release_reports, timeline
 from sightline.auditing.remedies import fewer_numbers, more_noise, reaching
 from sightline.auditing.result import (
     NOT_ALL,
@@ -124,9 +124,7 @@ def assemble(  # many parameters: what a table and its session give
         "more_to_change": lambda: fewer()[1],
         # What each release does, and what would be seen otherwise.
         "releases": releases,
-        "release_map": lambda: release_map(findings),
         "timeline": lambda: timeline(findings),
-        "losses": lambda: losses(findings, delta=budget().delta),
         "alternatives": lambda: alternatives(findings),
         "plan": lambda: plan_text(findings.plan),
         "publishable_plan": lambda: publishable_plan_text(findings.plan),
@@ -146,7 +144,7 @@ def without_the_rest(
         "what_to_change": reached,
         "more_to_change": f"{NOT_ALL}: {reason}.",
         "releases": release_reports(findings, compared=False),
-        **dict.fromkeys(("timeline", "release_map", "losses", "alternatives"), ()),
+        **dict.fromkeys(("timeline", "alternatives"), ()),
     }
     return result.given(stand_ins)
 

@@ -453,7 +453,7 @@ def assumptions(findings: Findings) -> tuple[str, ...]:
             "best linear attack, or of its guess rounded softly, by a proved bound."
         )
     lines += _about_noise(pricing)
-    if any(plan.copies(release) > 1 for release in plan.releases):
+    if any(release.times > 1 for release in plan.releases):
         lines.append("Copies of a release have fresh noise and the same rows; a recipe takes their mean.")
     lines += how_computed(findings)
     if any(part.weighted for part in membership.partitions):

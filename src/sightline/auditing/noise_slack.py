@@ -363,12 +363,7 @@ def epsilon_for(findings: Findings, factor: float) -> float | None:
     """The largest epsilon, up to 0.1 %, with which the accountant asks for that many times the noise."""
     plan, pricing = findings.plan, findings.pricing
     epsilon, delta = plan.privacy.epsilon, plan.privacy.delta or 1e-6
-    if (
-        epsilon is None
-        or plan.privacy.periods > 1
-        or pricing.releases == 0
-        or pricing.releases < pricing.multipliers.size
-    ):
+    if epsilon is None or pricing.releases == 0 or pricing.releases < pricing.multipliers.size:
         return None
     name, count = plan.privacy.accountant, pricing.releases
 

@@ -126,8 +126,7 @@ class Release(Section):
     )
     times: Annotated[int, Field(ge=1, le=MOST_COPIES)] = Field(
         default=1,
-        description="How often it is published, with fresh noise and the same rows; in each period of the "
-        "budget, if there are several.",
+        description="How often it is published, with fresh noise and the same rows.",
     )
     noise_stddev: Positive | None = Field(
         default=None,
@@ -341,13 +340,6 @@ class Plan(Section):
             got=f"neither for release {priced[0].name if priced else ''!r}",
             error=InvalidPlan,
         )
-        copies = max(self.copies(one) for one in self.releases)
-        require(
-            copies <= MOST_COPIES,
-            f"at most {MOST_COPIES:,} copies of a release over all periods",
-            got=f"{copies:,}",
-            error=InvalidPlan,
-        )
         needless = not ACCOUNTANTS[self.privacy.accountant].uses_delta
         shares = any(
             noise.epsilon is not None and not noise.law.pure
@@ -391,7 +383,3 @@ class Plan(Section):
             fix="attackers know a value nearly so closely beforehand, by the bounds and the prior",
             error=InvalidPlan,
         )
-
-    def copies(self, release: Release) -> int:
-        """How often a release is published in all: ``times`` in every period."""
-        return release.times * self.privacy.periods

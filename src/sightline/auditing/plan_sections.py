@@ -20,9 +20,10 @@ from sightline.auditing.population import Population
 from sightline.errors import InvalidPlan, require
 from sightline.format import number
 from sightline.labeled.bounds.priors import NUMBER_PRIORS
+from sightline.privacy.accountant import Budget
 from sightline.privacy.registry import ACCOUNTANTS
 
-MOST_PERIODS = 10_000
+USUAL_DELTA = 1e-6  # where none is given: of rules that do not use one, and for the cost of noise
 _SHARE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*%\s*")  # an entry of knows that is no condition
 
 if TYPE_CHECKING:
@@ -84,26 +85,26 @@ PriorName = Annotated[
 class Privacy(Section):
     """The budget that the releases without a noise of their own share."""
 
-    epsilon: Positive | None = Field(
-        default=None, description="The total epsilon of the plan; with periods, that of each."
-    )
+    epsilon: Positive | None = Field(default=None, description="The total epsilon of the plan.")
     delta: Annotated[float, Field(gt=0, lt=1)] | None = Field(
         default=None,
-        description="The total delta; with periods, that of each. The accountant 'laplace' needs none.",
+        description="The total delta. The accountant 'laplace' needs none.",
     )
     accountant: AccountantName = Field(
         default="gaussian-dp",
         description="The rule that turns the budget into noise; the default is exact for Gaussian noise; "
         "'laplace' and 'optimal' give Laplace noise.",
     )
-    periods: Annotated[int, Field(ge=1, le=MOST_PERIODS)] = Field(
-        default=1, description="How often this budget is granted. Releases are published in every period."
-    )
     sensitivity: Literal["memberships", "declared"] = Field(
         default="declared",
         description="Whether noise is priced for any record of max_rows_per_record rows, wherever these are, "
         "or for the rows that records have in the groups of this table, which are public.",
     )
+
+    @property
+    def budget(self) -> Budget | None:
+        """The budget; none if the plan names none. A Laplace budget needs no delta."""
+        return None if self.epsilon is None else Budget(epsilon=self.epsilon, delta=self.delta or USUAL_DELTA)
 
 
 class Attacker(Section):

@@ -9,7 +9,6 @@ import numpy as np
 from sightline.auditing.findings import Findings
 from sightline.auditing.lowering import linear_partitions
 from sightline.auditing.releases import stage_count
-from sightline.auditing.shared_budget import budget_of
 from sightline.auditing.table_units import signature_columns
 from sightline.format import count, shown_memory
 from sightline.labeled.route_cost import Route, RouteCost, cost_of_units
@@ -96,7 +95,7 @@ def left_out(findings: Findings) -> tuple[str, ...]:
             f"The table has {findings.membership.signature_count:,} signatures and is streamed: minima and "
             "counts are over all records. Left out, since it would take more passes: the timeline; what each "
             "release adds; copies among the releases; other accountants; changes and slack of the noise; "
-            "each record's own loss; accuracy; with whom a record is seen; short recipes; pairs of records "
+            "accuracy; with whom a record is seen; short recipes; pairs of records "
             "that hide a yes or no or a category.",
         )
     parts = []
@@ -107,7 +106,7 @@ def left_out(findings: Findings) -> tuple[str, ...]:
         shown = "the last one" if stages == 1 else f"{stages} of them"
         parts.append(f"the exposure after each release but {shown}")
     if not found.repeatable:
-        if budget_of(findings.plan) is not None and findings.pricing.releases:
+        if findings.pricing.releases:
             parts.append("other accountants")
         if findings.not_shown or found.limit is None:
             parts.append("what it would help to leave a release out")

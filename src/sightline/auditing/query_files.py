@@ -245,7 +245,7 @@ class GivenPlan:
         if self.delta is not None:
             privacy["delta"] = self.delta
         if self.epsilon is not None or self.noise is not None:
-            privacy = {name: value for name, value in privacy.items() if name not in ("epsilon", "periods")}
+            privacy.pop("epsilon", None)
             for release in releases:
                 for name in ("noise", "noise_stddev"):
                     release.pop(name, None)

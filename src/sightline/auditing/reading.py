@@ -78,6 +78,7 @@ _FORMER = {
         "release",
         "period",
     ): "write a plan for each period, or give each release its share: noise = { epsilon }",
+    ("privacy", "periods"): "write times = n in each release, and the epsilon of all periods",
     ("attacker", "may_know"): "write another plan with it in knows, and compare the two",
     ("release", "decoder"): 'write mechanism = "tree", or "tree-least-squares" for sums that fit all nodes',
     ("release", "rho"): "write noise_multiplier = √(n / 2 rho), for n copies and aggregates together",
@@ -86,8 +87,6 @@ _FORMER = {
 # Fields that had other values once, and how to write these now.
 _FORMER_VALUES = {
     ("rules", "dominance"): '; write [1, "80%"]: how many of the largest, and their largest share',
-    ("privacy", "periods"): "; it is how often the budget is granted: periods with budgets of their own are "
-    "plans of their own, or releases with noise = { epsilon }",
 }
 _SECTIONS: dict[str, type[BaseModel]] = {
     "data": Data,

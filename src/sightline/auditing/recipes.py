@@ -178,7 +178,7 @@ class RecipeWriter:
             cell=name,
             publishable_cell=publishable if publishable != name else None,
             weight=weight,
-            times=self.findings.plan.copies(release),
+            times=release.times,
         )
 
     def text(

@@ -18,8 +18,8 @@ from sightline.auditing.exposed import ExposedSection
 from sightline.auditing.findings import Findings, LinearFindings, findings_with
 from sightline.auditing.lowering import BoolArray, Lowered, cell_name
 from sightline.auditing.recipes import RecipeWriter
+from sightline.auditing.record_costs import most_own_releases
 from sightline.auditing.result import Change, ChangeKind, NoiseSlack, ReleaseReport
-from sightline.auditing.shared_budget import budget_of, most_own_releases
 from sightline.format import count, percent_at_least
 from sightline.noise.pricing import shared_unit_noise
 from sightline.privacy.registry import accountant_named
@@ -263,7 +263,7 @@ def _fewer_numbers(findings: Findings, fewer: int) -> str:
 
 def _with_fewer_releases(findings: Findings, query: int) -> str | None:
     """How much less noise the budget asks for if one release does not share it."""
-    pricing, membership, budget = findings.pricing, findings.membership, budget_of(findings.plan)
+    pricing, membership, budget = findings.pricing, findings.membership, findings.plan.privacy.budget
     left = tuple(one for one in pricing.shared if membership.partitions[one[0]].query != query)
     if budget is None or not left:
         return None

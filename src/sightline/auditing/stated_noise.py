@@ -13,6 +13,7 @@ import numpy as np
 
 from sightline.arrays import FloatArray
 from sightline.auditing.plan import Plan, Release
+from sightline.auditing.plan_sections import USUAL_DELTA
 from sightline.auditing.release_noise import ReleaseNoise, names_of, noise_on, popped
 from sightline.auditing.running import Running
 from sightline.errors import InvalidPlan, require
@@ -25,8 +26,6 @@ from sightline.privacy.registry import ACCOUNTANTS, accountant_named
 from sightline.tables.membership import YES_OR_NO, Feature, Membership, Statistic
 from sightline.tables.published import Steps
 from sightline.tables.subject import SecretKind
-
-_ANY_DELTA = 1e-6  # for a pure epsilon, whose rules do not use it
 
 Laws = tuple[PublishedLaw, ...]
 Bundles = tuple[tuple[int, ...], ...]
@@ -184,7 +183,7 @@ def stated_parameters(
         if noise.stddev is not None:
             found[own] = parameter_of_stddev(law, noise.stddev / factor)
             continue
-        count = sum(plan.copies(release) for bundle in bundles if any(noises[q] is noise for q in bundle))
+        count = sum(release.times for bundle in bundles if any(noises[q] is noise for q in bundle))
         found[own] = _parameters(plan, noise, sensitivity[own], count)
     for noise, part in zip(noises, membership.partitions, strict=True):
         idle = next(iter(left[id(noise)]), None) if noise is not None else None
@@ -204,7 +203,7 @@ def _parameters(plan: Plan, noise: ReleaseNoise, sensitivity: FloatArray, count:
     if noise.noise_multiplier is not None:
         return noise.noise_multiplier * sensitivity
     assert noise.epsilon is not None  # the plan was checked for one of these; files have been read
-    budget = Budget(epsilon=noise.epsilon, delta=plan.privacy.delta or _ANY_DELTA)
+    budget = Budget(epsilon=noise.epsilon, delta=plan.privacy.delta or USUAL_DELTA)
     name = plan.privacy.accountant
     if noise.law.pure:
         name = "laplace"

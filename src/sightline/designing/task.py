@@ -325,7 +325,7 @@ def task_of(plan: Plan, membership: Membership, *, limit: float, grain: Grain, l
     findings = _assessed(starting, membership)
     linear = findings.linear
     factors = linear.factors
-    times = np.array([plan.copies(release) for release in releases], dtype=np.float64)
+    times = np.array([release.times for release in releases], dtype=np.float64)
     weight = np.array([release.weight for release in releases])
     match loss:
         case Loss.VARIANCE:
