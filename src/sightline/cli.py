@@ -28,12 +28,13 @@ try:
         require,
     )
     from sightline.ledger_commands import ledger
-    from sightline.record_commands import check, exporter, plan_from_records
     from sightline.report.streams import accept_any_encoding, discard_output, print_json, print_lines
     from sightline.study_commands import (
         about_a_secret,
         about_a_table,
+        check,
         design,
+        exporter,
         force_option,
         given_plan,
         html_option,
@@ -42,6 +43,7 @@ try:
         names_option,
         paper,
         plan_argument,
+        plan_from_records,
         plan_given,
         rehearse,
     )
@@ -157,11 +159,6 @@ _publishable = click.option(
     help="Also say what changed since this result of --json.",
 )
 @click.option("--device", metavar="NAME", help="An accelerator for dense matrices, as cuda.")
-@click.option(
-    "--explain-cost",
-    is_flag=True,
-    help="Print which route the audit would take, why, and its memory and time, and stop.",
-)
 def audit(  # many parameters: one for each option
     plan: tuple[str, ...],
     given: GivenPlan,
@@ -183,7 +180,6 @@ def audit(  # many parameters: one for each option
     what_if: bool,
     against: Path | None,
     device: str | None,
-    explain_cost: bool,
 ) -> int:
     """Audit a plan, or the queries in some files: who is exposed, how sharply, and what to change."""
     from sightline import jobs
@@ -192,13 +188,6 @@ def audit(  # many parameters: one for each option
     from sightline.report.files import check_apart, check_new
     from sightline.report.streams import Ticker
 
-    if explain_cost:
-        with Ticker() as progress:
-            cost = jobs.explain_cost(
-                plan_given(plan, given), progress=progress, max_memory=max_memory, max_seconds=max_seconds
-            )
-        print(cost)
-        return 0
     outputs = AuditOutputs.of(
         plan[0],
         shown=shown or ("json" if as_json else "text"),

@@ -12,11 +12,11 @@ from sightline.auditing.declared_and_found import looks_odd
 from sightline.auditing.exposed import distribution, exposed_section
 from sightline.auditing.findings import Findings, Keys
 from sightline.auditing.homogeneous import Totals, homogeneous_cells, streamed_cells
+from sightline.auditing.known_sums import StreamedTotals
 from sightline.auditing.noise_slack import noise_slack, slack_under
-from sightline.auditing.plan_size import left_out
-from sightline.auditing.questions import question_text
+from sightline.auditing.nonlinear import question_text
 from sightline.auditing.reading import plan_text, public_source, publishable_plan_text
-from sightline.auditing.releases import release_accuracies, release_reports, timeline
+from sightline.auditing.releases import left_out, release_accuracies, release_reports, timeline
 from sightline.auditing.remedies import fewer_numbers, more_noise, reaching
 from sightline.auditing.result import (
     NOT_ALL,
@@ -32,7 +32,6 @@ from sightline.auditing.result import (
     Unverified,
     Verdict,
 )
-from sightline.auditing.streamed_sums import StreamedTotals
 from sightline.auditing.verdict import sharpest_view, verdict
 from sightline.numerics.one_thread import blas_threads_for
 

@@ -17,16 +17,19 @@ from sightline.auditing.lowering import BoolArray, Lowered, lower, sums_over_per
 from sightline.auditing.nonlinear import (
     MOST_ROWS,
     NonlinearFindings,
+    asking,
+    coin_kept,
+    distances,
     features_kept,
     has_moments,
     is_nonlinear,
     kept_with_nonlinear,
     nonlinear_findings,
     nonlinear_information,
+    questions_of,
 )
 from sightline.auditing.plan import Plan
 from sightline.auditing.pricing import Pricing, at_least_by_noise, kept_of_anything, price
-from sightline.auditing.questions import asking, coin_kept, distances, questions_of
 from sightline.auditing.result_parts import Uncertainty
 from sightline.auditing.secret_prior import SecretPrior
 from sightline.auditing.table_units import key_columns

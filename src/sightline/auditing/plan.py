@@ -17,6 +17,7 @@ from sightline.auditing.plan_fields import LARGEST_LIMIT as LARGEST_LIMIT
 from sightline.auditing.plan_fields import SMALLEST as SMALLEST
 from sightline.auditing.plan_fields import (
     NumberName,
+    Population,
     Positive,
     RowValuesKind,
     Section,
@@ -37,7 +38,6 @@ from sightline.auditing.plan_sections import (
 from sightline.auditing.plan_sections import Limits as Limits
 from sightline.auditing.plan_sections import Privacy as Privacy
 from sightline.auditing.plan_sections import Rules as Rules
-from sightline.auditing.population import Population
 from sightline.auditing.release_noise import ReleaseNoise, ReleaseNoises, number_name, require_labels
 from sightline.auditing.running import RunningSums
 from sightline.errors import InvalidPlan, require

@@ -15,8 +15,16 @@ from pydantic import (
     model_validator,
 )
 
-from sightline.auditing.plan_fields import LARGEST_LIMIT, SMALLEST, Number, Positive, Section, Share, Text
-from sightline.auditing.population import Population
+from sightline.auditing.plan_fields import (
+    LARGEST_LIMIT,
+    SMALLEST,
+    Number,
+    Population,
+    Positive,
+    Section,
+    Share,
+    Text,
+)
 from sightline.errors import InvalidPlan, require
 from sightline.format import number
 from sightline.labeled.bounds.priors import NUMBER_PRIORS

@@ -29,9 +29,8 @@ from sightline.auditing.plan import (
     Release,
     Rules,
 )
-from sightline.auditing.plan_fields import SMALLEST
+from sightline.auditing.plan_fields import SMALLEST, Population, read_population
 from sightline.auditing.plan_sections import OtherSecret
-from sightline.auditing.population import Population, read_population
 from sightline.auditing.query_files import is_query_file, with_query_files
 from sightline.auditing.release_noise import ReleaseNoise, with_file
 from sightline.errors import InvalidPlan, without_passwords

@@ -286,3 +286,42 @@ def _ends(count: int, most: int) -> IndexArray:
 
 def _signatures(found: LinearFindings, columns: IndexArray) -> tuple[int, ...]:
     return tuple(dict.fromkeys(found.linear.first_signatures(columns)[:_SHOWN].tolist()))
+
+
+def left_out(findings: Findings) -> tuple[str, ...]:
+    """One line about what was not computed, and why; none if all was."""
+    found, releases = findings.linear, len(findings.plan.releases)
+    if found is None:
+        return ()
+    if findings.streamed:
+        return (
+            f"The table has {findings.membership.signature_count:,} signatures and is streamed: minima and "
+            "counts are over all records. Left out, since it would take more passes: the timeline; what each "
+            "release adds; copies among the releases; other accountants; changes and slack of the noise; "
+            "accuracy; with whom a record is seen; short recipes; pairs of records "
+            "that hide a yes or no or a category.",
+        )
+    parts = []
+    if not found.comparable and findings.question is None and np.any(found.visible):
+        parts.append("what each release adds to the exposure of identifiable records")
+    stages = stage_count(findings)
+    if stages < releases:
+        shown = "the last one" if stages == 1 else f"{stages} of them"
+        parts.append(f"the exposure after each release but {shown}")
+    if not found.repeatable:
+        if findings.pricing.releases:
+            parts.append("other accountants")
+        if findings.not_shown or found.limit is None:
+            parts.append("what it would help to leave a release out")
+    several = found.linear.rows_of_unit > 1
+    if (number := int(found.people[several & found.exposure.undecided].sum())) > 0:
+        parts.append(
+            f"whether more combinations of the rows of {number:,} records with several rows are identifiable"
+        )
+    if not parts:
+        return ()
+    numbers = found.linear.row_count
+    return (
+        f"The plan publishes {numbers:,} numbers about {len(found.people):,} kinds of rows, too many "
+        f"to be assessed again and again. Left out: {'; '.join(parts)}.",
+    )

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from sightline.auditing.plan import Plan
+from sightline.auditing.plan_fields import Population
 from sightline.auditing.plan_sections import Limits, YesShare
-from sightline.auditing.population import Population
 from sightline.auditing.stated_noise import sums_are_whole
 from sightline.format import number as readable
 from sightline.format import percent

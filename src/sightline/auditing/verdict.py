@@ -9,10 +9,9 @@ import numpy as np
 from sightline.auditing.budget import guaranteed_by_noise
 from sightline.auditing.exposed import ExposedSection
 from sightline.auditing.findings import Findings, LinearFindings
-from sightline.auditing.linear_attacks import LinearAttacks
-from sightline.auditing.nonlinear import has_moments
+from sightline.auditing.nonlinear import has_moments, question_text
 from sightline.auditing.plan import AssumptionName
-from sightline.auditing.questions import question_text
+from sightline.auditing.recipes import LinearAttacks
 from sightline.auditing.result import Exposed, LocalReport, Uncertainty, Unverified, Verdict, VerdictStatus
 from sightline.auditing.result_parts import RulesReport, SharpestView, TotalView
 from sightline.format import count as counted

@@ -21,8 +21,8 @@ from sightline.auditing.budget import proof_of_budget
 from sightline.auditing.exposed import ExposedSection
 from sightline.auditing.findings import Findings, LinearFindings, find
 from sightline.auditing.homogeneous import Totals, homogeneous_cells
+from sightline.auditing.nonlinear import question_text
 from sightline.auditing.plan import Plan, Release
-from sightline.auditing.questions import question_text
 from sightline.auditing.result_parts import Setting, SettingKind, WhatIf
 from sightline.auditing.session import Session
 from sightline.auditing.verdict import verdict
