@@ -1,4 +1,4 @@
-"""Commands beside ``audit``: ``design``, ``rehearse``, ``paper``, ``check`` and ``exporter``; plans of records.
+"""Commands beside ``audit``: ``design``, ``rehearse``, ``paper``, ``check``, ``exporter``; plans of records.
 
 Options that other commands have, too, are defined here.
 """

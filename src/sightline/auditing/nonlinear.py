@@ -41,7 +41,7 @@ from sightline.auditing.pricing import SMALLEST_SIZE, Pricing, noise_on_rows
 from sightline.auditing.record_costs import CellCosts
 from sightline.auditing.result import Exposed, LocalReport
 from sightline.auditing.secret_prior import SecretPrior
-from sightline.errors import InvalidPlan, require
+from sightline.errors import require_plan
 from sightline.format import number as readable
 from sightline.labeled.bounds.priors import TwoPointPrior
 from sightline.labeled.bounds.target import NumberPrior, Seen
@@ -187,12 +187,11 @@ def nonlinear_findings(
     """Linearise all releases at the true values; ``None`` if all slopes vanish there."""
     rows = values.secret.size
     some = (membership.known > 0) & (membership.known < membership.counts)
-    require(
+    require_plan(
         not bool(some.any()),
         "an attacker who knows all rows with a signature or none, with moments or thresholds of the secret",
         got=f"{int(some.sum())} signature(s) of which some rows are known",
         fix="audit without [attacker] knows, or without these releases",
-        error=InvalidPlan,
     )
     signature = values.signature.astype(np.intp)
     table = np.zeros((len(membership.cells), rows))
@@ -206,12 +205,11 @@ def nonlinear_findings(
     table[np.abs(table) * width < NEGLIGIBLE * pricing.scale[:, None]] = 0.0
     seen = np.flatnonzero(table.any(axis=1))
     small = seen.size and float(np.abs(table[seen]).max(axis=1).min()) < SMALLEST_SIZE
-    require(
+    require_plan(
         not small,
         f"slopes of moments and thresholds of at least {SMALLEST_SIZE:g}",
         got="smaller ones",
         fix="state the secret in another unit",
-        error=InvalidPlan,
     )
     if seen.size == 0:
         return None

@@ -23,7 +23,7 @@ from pydantic import (
     WithJsonSchema,
 )
 
-from sightline.errors import InvalidPlan, require
+from sightline.errors import require_plan
 from sightline.labeled.bounds.population import LEAST_SPREAD, MOST_BINS, Bin, PopulationPrior
 from sightline.tables.engines.local_tables import InMemoryTable, in_memory
 from sightline.tables.small_files import csv_lines, named_file
@@ -58,7 +58,7 @@ Share = Annotated[
 
 def _row_values(value: Any) -> Any:
     """How the values of one record's rows hang together."""
-    require(
+    require_plan(
         value != "drifting",
         'values = "constant" or "independent"',
         got='"drifting"',
@@ -66,7 +66,6 @@ def _row_values(value: Any) -> Any:
         "on the change from one row to the next, and features that compare rows would still keep nothing "
         'against an attacker who is told every change. "constant" is for that one, of one value a record; '
         '"independent" is for one who does not use that neighbours are alike',
-        error=InvalidPlan,
     )
     return value
 
@@ -80,10 +79,10 @@ def _source(value: object) -> str | InMemoryTable:
         return value
     if isinstance(value, int | float | dict):  # what TOML can hold
         got = "a section" if isinstance(value, dict) else value
-        require(False, "text in quotes", got=got, error=InvalidPlan)
+        require_plan(False, "text in quotes", got=got)
     if not isinstance(value, str):
         return in_memory(value)
-    require(bool(value), "text, not an empty string", got="''", error=InvalidPlan)
+    require_plan(bool(value), "text, not an empty string", got="''")
     return value
 
 
@@ -97,11 +96,10 @@ Source = Annotated[
 
 def _number_name(value: Any) -> Any:
     """One text is a name of one part."""
-    require(
+    require_plan(
         not isinstance(value, dict),
         'the values of the group, and the label where there are several aggregates: ["north", "total"]',
         got="a section",
-        error=InvalidPlan,
     )
     return (value,) if isinstance(value, str) else value
 
@@ -165,11 +163,10 @@ def read_population(stated: Population, base: Path, bounds: tuple[float, float])
     lines = csv_lines(named_file(stated.file, base, what), what, most=_LARGEST_FILE)
     header = [name.strip() for name in lines[0]] if lines else []
     missing = [name for name in _COLUMNS if header.count(name) != 1]
-    require(
+    require_plan(
         not missing,
         f"{where}: the columns low, high and weight, once each",
         got=f"a header without {' and '.join(missing)}" if header else "an empty file",
-        error=InvalidPlan,
     )
     places = [header.index(name) for name in _COLUMNS]
     found = [
@@ -179,43 +176,39 @@ def read_population(stated: Population, base: Path, bounds: tuple[float, float])
     ]
     bins = sorted((low, high, weight, number) for number, low, high, weight in found)
     for (low, high, _, first), (after, end, _, second) in pairwise(bins):
-        require(
+        require_plan(
             high <= after and (low, high) != (after, end),
             f"{where}: bins that do not overlap",
             got=f"those of lines {min(first, second)} and {max(first, second)}",
-            error=InvalidPlan,
         )
     kept = tuple((low, high, weight) for low, high, weight, _ in bins if weight > 0)
-    require(
+    require_plan(
         1 < len(kept) <= MOST_BINS,
         f"{where}: 2 to {MOST_BINS:,} bins of a weight above 0",
         got=f"{len(kept):,}",
-        error=InvalidPlan,
     )
     read = stated._replace(bins=kept)
-    require(
+    require_plan(
         math.sqrt(read.prior(bounds).variance) >= LEAST_SPREAD * (bounds[1] - bounds[0]),
         f"{where}: values that differ by a millionth of the bounds or more",
         got="values that are all alike",
         fix="state narrower bounds",
-        error=InvalidPlan,
     )
     return read
 
 
 def _bin(line: list[str], places: list[int], where: str, bounds: tuple[float, float]) -> Bin:
     """The bin of one line."""
-    require(max(places) < len(line), f"{where}: a low, a high and a weight", got="fewer", error=InvalidPlan)
+    require_plan(max(places) < len(line), f"{where}: a low, a high and a weight", got="fewer")
     low, high, weight = (_number(line[place], where) for place in places)
-    require(low <= high, f"{where}: low <= high", got=f"{low:g} and {high:g}", error=InvalidPlan)
-    require(
+    require_plan(low <= high, f"{where}: low <= high", got=f"{low:g} and {high:g}")
+    require_plan(
         bounds[0] <= low and high <= bounds[1],
         f"{where}: a bin within the bounds of the secret, {bounds[0]:g} to {bounds[1]:g}",
         got=f"{low:g} to {high:g}",
         fix="cut the bin, or state wider bounds",
-        error=InvalidPlan,
     )
-    require(weight >= 0, f"{where}: a weight >= 0", got=f"{weight:g}", error=InvalidPlan)
+    require_plan(weight >= 0, f"{where}: a weight >= 0", got=f"{weight:g}")
     return low, high, weight
 
 
@@ -224,5 +217,5 @@ def _number(text: str, where: str) -> float:
         value = float(text)
     except ValueError:
         value = math.nan
-    require(math.isfinite(value), f"{where}: finite numbers", got=f"{text[:20]!r}", error=InvalidPlan)
+    require_plan(math.isfinite(value), f"{where}: finite numbers", got=f"{text[:20]!r}")
     return value

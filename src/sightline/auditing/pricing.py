@@ -45,7 +45,7 @@ from sightline.auditing.stated_noise import (
     stated_parameters,
     strategies_of,
 )
-from sightline.errors import InvalidPlan, require
+from sightline.errors import InvalidPlan, require_plan
 from sightline.noise.laws import CorrelatedNoise, GaussianNoise, LaplaceNoise, Noise
 from sightline.noise.mixed import MixedNoise
 from sightline.noise.pricing import price as price_releases
@@ -297,12 +297,11 @@ def at_least_by_noise(lower: FloatArray, upper: FloatArray, moved: FloatArray) -
 def price(plan: Plan, membership: Membership) -> Pricing:
     """Sensitivities and noise of all cells."""
     limit = plan.data.max_rows_per_record
-    require(
+    require_plan(
         membership.contributions <= limit,
         f"at most {limit} row(s) a record",
         got=f"a record with {membership.contributions}",
         fix=f"set max_rows_per_record = {membership.contributions} in [data], or aggregate the rows first",
-        error=InvalidPlan,
     )
     laws = stated_laws(plan, membership)
     owner = np.array([cell.partition for cell in membership.cells], dtype=np.intp)

@@ -32,7 +32,8 @@ from sightline.auditing.plan import (
 from sightline.auditing.plan_fields import SMALLEST, Population, read_population
 from sightline.auditing.plan_sections import OtherSecret
 from sightline.auditing.query_files import is_query_file, with_query_files
-from sightline.auditing.release_noise import ReleaseNoise, with_file
+from sightline.auditing.release_noise import ReleaseNoise
+from sightline.auditing.running import with_table
 from sightline.errors import InvalidPlan, without_passwords
 from sightline.tables.engines.address import public_source as public_source
 from sightline.tables.small_files import file_text
@@ -62,7 +63,7 @@ _FORMER = {
     ("secret", "wide"): "unpivot all secrets in the sql of [data]",
     ("release", "noise_by_cell"): 'write noise = { by_cell = [["north", 12.0], …] }',
     ("release", "cells"): 'write by_cell = [["north", 12.0], …]: values of the group, label, stddev',
-    ("release", "file"): 'write sql = "query.sql", and of noise by_cell = "noise.csv"',
+    ("release", "file"): 'write sql = "query.sql", and of noise by_cell = [["north", 12.0], …]',
     ("release", "key_columns"): "leave it out: the header of the noise file has the columns of GROUP BY",
     ("release", "least_noise_stddev"): "write noise_within = [least, most], with inf for no limit",
     ("release", "most_noise_stddev"): "write noise_within = [least, most], with 0 for today's noise",
@@ -147,7 +148,7 @@ def plan_of_text(text: str, name: str) -> Plan:
 
 
 def with_files(plan: Plan, base: Path) -> Plan:
-    """The plan with the contents of its files of noise and population; relative paths start from ``base``."""
+    """The plan with the contents of its files of strategies and population; paths start from ``base``."""
     population = plan.attacker.prior
     if isinstance(population, Population) and not population.bins:
         read = read_population(population, base, plan.data.domain)
@@ -155,15 +156,19 @@ def with_files(plan: Plan, base: Path) -> Plan:
         plan = plan.model_copy(update={"attacker": attacker})
         plan.check_known_to()
     noises = [noise for release in plan.releases for noise in release.noise]
-    if not any(noise.by_cell.file or noise.mechanism.file for noise in noises):
+    if not any(noise.mechanism.file for noise in noises):
         return plan
     releases = tuple(
         release.model_copy(
-            update={"noise": tuple(with_file(one, release.name, base) for one in release.noise)}
+            update={"noise": tuple(_with_strategy(one, release.name, base) for one in release.noise)}
         )
         for release in plan.releases
     )
     return plan.model_copy(update={"releases": releases})
+
+
+def _with_strategy(noise: ReleaseNoise, release: str, base: Path) -> ReleaseNoise:
+    return noise.model_copy(update={"mechanism": with_table(noise.mechanism, release, base)})
 
 
 def with_limit(plan: Plan, limit: float | str) -> Plan:
@@ -410,10 +415,7 @@ def publishable_plan_text(plan: Plan) -> str:
     for release in content["release"]:
         release.pop("withhold", None)
         for noise in release.get("noise", ()):
-            if isinstance(noise.get("by_cell"), str):
-                noise["by_cell"] = file_name(noise["by_cell"])
-            else:
-                noise.pop("by_cell", None)
+            noise.pop("by_cell", None)
             if "mechanism" in noise:
                 noise["mechanism"] = file_name(noise["mechanism"])
     _change_sources(content, lambda source: file_name(public_source(source)))

@@ -41,7 +41,7 @@ from sightline.auditing.lowering import LINEAR, cell_name
 from sightline.auditing.plan_sections import Rules
 from sightline.auditing.recipes import RecipeWriter
 from sightline.auditing.result_parts import BrokenRule, RulesReport
-from sightline.errors import InvalidPlan, require
+from sightline.errors import require_plan
 from sightline.format import count, percent
 from sightline.progress import reported
 from sightline.tables.membership import Membership
@@ -78,12 +78,11 @@ def rules_report(
     if not rules.given:
         return None
     membership, broken, in_all, reach = findings.membership, list[BrokenRule](), 0, 3
-    require(
+    require_plan(
         not findings.streamed or membership.contributions == 1,
         "[rules] with one row a record in a table that is streamed",
         got=f"up to {membership.contributions:,} rows a record",
         fix="allow more --max-memory",
-        error=InvalidPlan,
     )
     if rules.k is not None:
         in_memory = PeopleInMemory(membership=membership)
@@ -253,12 +252,11 @@ def _of_values(
     data, membership, exact = findings.plan.data, findings.membership, findings.pricing.exact
     if not exact.any():
         return [], 3, True
-    require(
+    require_plan(
         data.secret_kind is SecretKind.NUMBER and data.domain[0] >= 0,
         "dominance and p for sums of numbers from 0 on",
         got=f"{data.secret_kind.value}s from {data.domain[0]:g}",
         fix="a share of a sum is none where numbers cancel",
-        error=InvalidPlan,
     )
     found, numbers = sums(PeopleInMemory(membership=membership), exact)
     largest = _Largest.of(contributions(), len(membership.counts), max((rules.dominance or _NOBODY)[0], 2))

@@ -18,7 +18,7 @@ import numpy as np
 from pydantic import PlainSerializer, PlainValidator, WithJsonSchema
 
 from sightline.arrays import FloatArray
-from sightline.errors import InvalidNoise, InvalidPlan, require
+from sightline.errors import InvalidNoise, InvalidPlan, require_plan
 from sightline.noise.strategies import MECHANISMS, Strategy
 from sightline.tables.small_files import named_file
 
@@ -81,12 +81,11 @@ def _step(value: object, name: str) -> _Step:
         except ValueError:
             value = None
     good = isinstance(value, int | datetime.date) and not isinstance(value, bool | datetime.datetime)
-    require(
+    require_plan(
         good and (not isinstance(value, int) or abs(value) < 10**15),
         f"{name}: a whole number or a day, such as 1 or 2026-01-31",
         got="another value",
         fix="steps need an order without gaps; number them in the table",
-        error=InvalidPlan,
     )
     assert isinstance(value, int | datetime.date)
     return value
@@ -98,36 +97,30 @@ def _running(value: object) -> Running:
         return value
     names = {"over", "from", "to", "min_separation"}
     given = set(value) if isinstance(value, dict) else set()
-    require(
+    require_plan(
         isinstance(value, dict) and given <= names and {"over", "from", "to"} <= given,
         'over, from and to, such as { over = "day", from = 1, to = 365 }, and perhaps min_separation',
         got=", ".join(sorted(map(str, given)))[:80] or "another value",
-        error=InvalidPlan,
     )
     assert isinstance(value, dict)
     over, separation = value["over"], value.get("min_separation", 0)
-    require(
-        isinstance(over, str) and bool(over), "over: a column of GROUP BY", got="another", error=InvalidPlan
-    )
+    require_plan(isinstance(over, str) and bool(over), "over: a column of GROUP BY", got="another")
     first, last = _step(value["from"], "from"), _step(value["to"], "to")
-    require(
+    require_plan(
         isinstance(first, int) == isinstance(last, int),
         "from and to of one kind",
         got="a whole number and a day",
-        error=InvalidPlan,
     )
-    require(
+    require_plan(
         isinstance(separation, int) and not isinstance(separation, bool) and 0 <= separation <= 10**9,
         "min_separation: a whole number of steps",
         got="another value",
-        error=InvalidPlan,
     )
     found = Running(over=over, first=first, last=last, min_separation=separation)
-    require(
+    require_plan(
         1 <= found.steps <= MOST_STEPS,
         f"from one to {MOST_STEPS:,} steps",
         got=f"{found.steps:,}",
-        error=InvalidPlan,
     )
     return found
 
@@ -185,11 +178,10 @@ class Mechanism:
                 else Strategy(table=self.table, running=running, checked=True)
             )
         strategy = self._made[key]
-        require(
+        require_plan(
             strategy.steps == steps,
             f"a strategy with a column for each of {steps:,} numbers, also of those that nobody is in",
             got=f"{strategy.steps:,} columns",
-            error=InvalidPlan,
         )
         return strategy
 
@@ -203,11 +195,10 @@ def _mechanism(value: object) -> Mechanism:
         return value
     if is_strategy_file(value):
         return Mechanism(file=str(value))
-    require(
+    require_plan(
         isinstance(value, str) and value in (*MECHANISMS, ""),
         f"one of {', '.join(MECHANISMS)}, or the .npy file of its strategy",
         got=repr(value[:40]) if isinstance(value, str) else "another value",
-        error=InvalidPlan,
     )
     return Mechanism(name=str(value))
 
@@ -234,12 +225,11 @@ def with_table(mechanism: Mechanism, release: str, base: Path) -> Mechanism:
     where = f"release {release[:60]!r}: strategy file {Path(mechanism.file).name[:60]!r}"
     path = named_file(mechanism.file, base, f"{where}: a .npy file")
     try:
-        require(path.is_file(), f"{where}: a file", got="none", error=InvalidPlan)
-        require(
+        require_plan(path.is_file(), f"{where}: a file", got="none")
+        require_plan(
             path.stat().st_size <= _LARGEST_FILE,
             f"{where}: at most {_LARGEST_FILE:,} bytes",
             got=f"{path.stat().st_size:,}",
-            error=InvalidPlan,
         )
         table = np.load(path, allow_pickle=False, mmap_mode=None)
     except InvalidPlan:
@@ -249,7 +239,7 @@ def with_table(mechanism: Mechanism, release: str, base: Path) -> Mechanism:
     except (ValueError, EOFError, OverflowError, MemoryError):
         raise InvalidPlan(f"{where}: expected an array as numpy.save writes it, got another file") from None
     good = isinstance(table, np.ndarray) and table.ndim == 2 and table.dtype.kind in "fiub"
-    require(good, f"{where}: a table of numbers", got="another array", error=InvalidPlan)
+    require_plan(good, f"{where}: a table of numbers", got="another array")
     try:
         read = Strategy(table=np.asarray(table, dtype=np.float64)).table
     except (InvalidNoise, ValueError, np.linalg.LinAlgError) as error:

@@ -16,11 +16,10 @@ from sightline.auditing.findings import Keys
 from sightline.auditing.known_sums import StreamedTotals
 from sightline.auditing.lowering import LINEAR, linear_partitions
 from sightline.auditing.plan import AssumptionName, Plan
-from sightline.auditing.release_noise import check_key_columns
 from sightline.auditing.stated_noise import as_published, steps_of
 from sightline.auditing.table_units import signature_columns
 from sightline.auditing.work import WorkLimits
-from sightline.errors import InvalidPlan, SightlineError, TooMuchWork, require
+from sightline.errors import InvalidPlan, SightlineError, TooMuchWork, require_plan
 from sightline.labeled.route_cost import Route, RouteCost, cost_of_units
 from sightline.labeled.units import Units
 from sightline.progress import Progress, silent
@@ -219,9 +218,7 @@ class Session:
 
     def signatures_of(self, record: str) -> tuple[int, ...]:
         """The signatures of one record's rows that the attacker does not know."""
-        require(
-            _is_unicode(record), "a key in Unicode", got="half of a surrogate pair in it", error=InvalidPlan
-        )
+        require_plan(_is_unicode(record), "a key in Unicode", got="half of a surrogate pair in it")
         entries = person_of(self.engine, self.queries, self.subject, record_key=record)
         if not entries:
             reason = (
@@ -251,22 +248,20 @@ def _check_public_columns(plan: Plan, query: ReleaseQuery) -> None:
         return
     declared = {name.casefold() for name in plan.data.public}
     strange = [name for name in query.columns if name.casefold() not in declared]
-    require(
+    require_plan(
         not strange,
         f"release {query.name!r}: columns that [data] public lists",
         got=", ".join(f'"{name}"' for name in strange[:3]),
         fix="add it if everybody may know it of everyone; otherwise it is a secret, too",
-        error=InvalidPlan,
     )
 
 
 def _check_knowledge(plan: Plan, query: ReleaseQuery) -> None:
     """Refuse releases that do not go with what the plan says that the attacker knows."""
-    require(
+    require_plan(
         plan.attacker.values_within is None or all(part.feature in LINEAR for part in query.partitions),
         "[attacker] values_within beside means, sums and counts",
         got=f"a moment or threshold in release {query.name!r}",
-        error=InvalidPlan,
     )
 
 
@@ -295,13 +290,12 @@ def opened(
     Without ``limits``, memory is bounded by what is free. At the end the table must still be as it was, and
     is closed.
     """
-    require(
+    require_plan(
         all(not one.audited for one in plan.secrets),
         "a plan about one secret",
         got=f"{1 + sum(one.audited for one in plan.secrets)} of them",
         fix="an audit takes them one by one; otherwise leave the releases about the others out, and give "
         "their sections [[secret]] a column alone",
-        error=InvalidPlan,
     )
     limits = limits or WorkLimits.of(None, None)
     engine = open_source(plan.data.source, base=base, tables=plan.data.tables, memory=limits.engine_memory)
@@ -337,7 +331,6 @@ def opened(
                 raise InvalidPlan(f"release {release.name!r}: {error}") from None
             _check_knowledge(plan, query)
             _check_public_columns(plan, query)
-            check_key_columns(release.name, release.noises, query)
             queries.append(query)
         yield Session(
             plan=plan,

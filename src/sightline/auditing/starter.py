@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
-from sightline.errors import InvalidPlan, require
+from sightline.errors import InvalidPlan, require_plan
 from sightline.privacy.registry import ACCOUNTANTS
 from sightline.tables.engines.open import open_source
 from sightline.tables.engines.protocol import DATA, Column, ColumnKind, Engine
@@ -125,7 +125,7 @@ def starter_plan(  # many parameters: what is known of a plan before it is writt
     """
     facts = _facts(source)
     columns = [one.column for one in facts]
-    require(len(columns) > 1, "a table with a key and a secret", got="1 column", error=InvalidPlan)
+    require_plan(len(columns) > 1, "a table with a key and a secret", got="1 column")
     key, hidden, guess = _columns(facts, record, secret)
     if key is not None and key == hidden:
         raise InvalidPlan(f'expected a record and a secret in two columns, got "{key.name}" as both')
@@ -192,12 +192,11 @@ def _facts(source: str) -> tuple[ColumnFacts, ...]:
 
 
 def _suitable(column: Column) -> Column:
-    require(
+    require_plan(
         column.kind in _DOMAINS,
         "a secret of numbers, text, or yes and no",
         got=f'"{column.name}", which holds something else',
         fix="name another column",
-        error=InvalidPlan,
     )
     return column
 
