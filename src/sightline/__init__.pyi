@@ -42,7 +42,6 @@ from sightline.labeled.design import MembershipDesign as MembershipDesign
 from sightline.multiset.moments import Moments as Moments
 from sightline.multiset.thresholds import Thresholds as Thresholds
 from sightline.multiset.curve import release_curve as release_curve
-from sightline.multiset.planning import plan_releases as plan_releases
 
 # Attack it
 from sightline.attacks.monte_carlo import simulate as simulate

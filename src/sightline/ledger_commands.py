@@ -71,8 +71,7 @@ def check(  # many parameters: one for each option
     folder: Path, release: Path, key: Path | None, epoch: str, table: str | None, full: bool, as_json: bool
 ) -> int:
     """Say what a release would do after all others. Nothing is written. For the table's owner only."""
-    from sightline.ledger.decision import LISTED
-    from sightline.ledger.wording import lines
+    from sightline.ledger.decision import LISTED, lines
     from sightline.report.streams import Ticker
 
     with Ticker() as progress:
@@ -96,7 +95,7 @@ def add(  # many parameters: one for each option
     folder: Path, release: Path, key: Path | None, epoch: str, table: str | None, despite: str, as_json: bool
 ) -> int:
     """Decide again, and add the release. Only then may its numbers go out."""
-    from sightline.ledger.wording import lines
+    from sightline.ledger.decision import lines
     from sightline.report.streams import Ticker
 
     with Ticker() as progress:

@@ -92,16 +92,11 @@ def noisy(transcript: sl.Transcript, records: Any, trials: int, *, seed: int = 0
 
 LINEAR_ATTACKS = (
     sl.Blue(),
-    sl.attacks.BoxLeastSquares(box=(-1.0, 1.0)),
     sl.attacks.LinearBayes(prior=sl.labeled.CosineSquaredPrior(-1.0, 1.0)),
-    sl.attacks.PosteriorMean(prior=sl.labeled.CosineSquaredPrior(-1.0, 1.0)),
-    sl.attacks.Trivial(prior=sl.labeled.UniformPrior(-1.0, 1.0)),
 )
 MULTISET_ATTACKS = (
     sl.attacks.MomentInversion(),
     sl.ConstrainedMLE(),
-    sl.attacks.PosteriorMean(prior=sl.labeled.UniformPrior(-1.0, 1.0)),
-    sl.attacks.Trivial(prior=sl.labeled.UniformPrior(-1.0, 1.0)),
 )
 EVERY_ATTACK = [(attack, triangle(), (0.3, -0.2, 0.6)) for attack in LINEAR_ATTACKS] + [
     (attack, moments(5.0), INTERIOR) for attack in MULTISET_ATTACKS

@@ -38,11 +38,10 @@ class TestEveryAttackChecksItsAnswers:
 
 
 class TestSettings:
-    @pytest.mark.parametrize("kind", [sl.ConstrainedMLE, sl.attacks.BoxLeastSquares])
     @pytest.mark.parametrize("box", [(1.0, 1.0), (2.0, 1.0), (0.0, np.inf), (np.nan, 1.0)])
-    def test_a_box_without_an_inside(self, kind, box) -> None:
+    def test_a_box_without_an_inside(self, box) -> None:
         with pytest.raises(InvalidInput, match=r"a box \(low, high\) with low < high"):
-            kind(box=box)
+            sl.ConstrainedMLE(box=box)
 
     @pytest.mark.parametrize("box", [5.0, (1.0, 2.0, 3.0), ("a", "b")])
     def test_not_a_box(self, box) -> None:
@@ -57,7 +56,7 @@ class TestSettings:
 
     def test_releases_that_state_no_bound_need_a_box(self) -> None:
         with pytest.raises(InvalidInput, match="releases that state no bound"):
-            sl.attacks.BoxLeastSquares().estimate(triangle(), [0.0, 0.0, 0.0])
+            sl.ConstrainedMLE().estimate(triangle(), [0.0, 0.0, 0.0])
 
     @pytest.mark.parametrize("confidence", [0.0, 1.0, np.nan])
     def test_confidence(self, confidence) -> None:
@@ -66,7 +65,6 @@ class TestSettings:
             lambda: sl.Blue(confidence=confidence),
             lambda: sl.ConstrainedMLE(confidence=confidence),
             lambda: sl.attacks.LinearBayes(prior=prior, confidence=confidence),
-            lambda: sl.attacks.PosteriorMean(prior=prior, confidence=confidence),
             lambda: sl.reconstruct(triangle(), [0.0] * 3, confidence=confidence),
             lambda: sl.simulate(
                 triangle(), attack=sl.Blue(), at=[0.0] * 3, domain=(0, 1), confidence=confidence
@@ -82,11 +80,6 @@ class TestSettings:
             (lambda: sl.ConstrainedMLE(random_starts=-1), "random_starts >= 0"),
             (lambda: sl.ConstrainedMLE(grid_starts=0, random_starts=0), "at least one grid start"),
             (lambda: sl.ConstrainedMLE(steps=0), "steps >= 1"),
-            (lambda: sl.attacks.BoxLeastSquares(steps=0), "steps >= 1"),
-            (
-                lambda: sl.attacks.PosteriorMean(prior=sl.labeled.UniformPrior(0.0, 1.0), points=99),
-                "points >= 100",
-            ),
         ],
     )
     def test_counts(self, build, expected) -> None:
@@ -99,7 +92,6 @@ class TestTranscripts:
         "attack",
         [
             sl.Blue(),
-            sl.attacks.BoxLeastSquares(),
             sl.attacks.LinearBayes(prior=sl.labeled.UniformPrior(-1.0, 1.0)),
         ],
     )
@@ -109,7 +101,7 @@ class TestTranscripts:
 
     def test_likelihood_of_laplace_noise(self) -> None:
         noise = sl.LaplaceNoise(scales=[1.0, 1.0])
-        with pytest.raises(InvalidNoise, match="use PosteriorMean"):
+        with pytest.raises(InvalidNoise, match="got Laplace noise"):
             sl.ConstrainedMLE().estimate(sl.Transcript(moments(1.0).queries, noise=noise), [0.0, 0.0])
 
     def test_inversion_needs_the_first_moments(self) -> None:

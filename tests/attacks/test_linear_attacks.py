@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.optimize import lsq_linear
 
 import sightline as sl
 from sightline.attacks.blue import missing_direction
@@ -163,65 +162,6 @@ class TestReconstruct:
         errors = [value.standard_error for value in found.exposed]
         assert errors == pytest.approx(np.sqrt(np.diag(crb)), rel=1e-6)
         assert all(value.recipe is None for value in found.exposed)
-
-
-class TestBoxLeastSquares:
-    @pytest.mark.parametrize("name", NOISES)
-    def test_no_other_feasible_records_are_nearer(self, name) -> None:
-        transcript = triangle(NOISES[name])
-        answers = noisy(transcript, (0.9, -0.9, 0.5), 60)
-        found = sl.attacks.BoxLeastSquares(box=(-1, 1)).estimate(transcript, answers)
-        root = np.linalg.inv(np.linalg.cholesky(transcript.law.covariance))
-        A = root @ dense_rows(transcript)
-        for y, values in zip(answers, found.values, strict=True):
-            other = lsq_linear(A, root @ y, bounds=(-1, 1), tol=1e-14, lsmr_tol="auto")
-            residual = root @ y - A @ values
-            assert residual @ residual <= 2 * other.cost + 1e-10
-            assert values == pytest.approx(other.x, abs=1e-5)
-
-    @pytest.mark.slow
-    @pytest.mark.parametrize("records", [12, 13, 25])
-    def test_many_unknowns_are_solved_too(self, records) -> None:
-        """On both sides of the size where the method changes, against SciPy's interior method."""
-        generator = np.random.default_rng(records)
-        rows = [np.flatnonzero(row) for row in generator.random((records + 5, records)) < 0.5]
-        transcript = sl.Transcript(
-            [sl.SubsetSum(members=row, radius=1.0) for row in rows], noise=[2.0] * len(rows)
-        )
-        answers = noisy(transcript, generator.random(records), 8)
-        found = sl.attacks.BoxLeastSquares(box=(0, 1)).estimate(transcript, answers)
-        assert set(found.status.tolist()) == {sl.attacks.AttackStatus.SOLVED}
-        for y, values, objective in zip(answers, found.values, found.objective, strict=True):
-            other = lsq_linear(dense_rows(transcript) / 2, y / 2, bounds=(0, 1), method="trf", tol=1e-13)
-            assert objective == pytest.approx(2 * other.cost, abs=1e-8)
-            assert objective == pytest.approx(
-                np.sum((y - dense_rows(transcript) @ values) ** 2) / 4, rel=1e-9
-            )
-            assert values.min() >= 0
-            assert values.max() <= 1
-
-    def test_inside_the_box_it_is_blue(self) -> None:
-        transcript = triangle([1e-3] * 3)
-        answers = noisy(transcript, RECORDS, 10)
-        box = sl.attacks.BoxLeastSquares(box=(-1, 1)).estimate(transcript, answers)
-        assert box.values == pytest.approx(sl.Blue().estimate(transcript, answers).values, abs=1e-10)
-
-    def test_records_alike_are_one_unknown(self) -> None:
-        transcript = in_out(60)
-        records = np.linspace(0, 1, 61)
-        answers = noisy(transcript, records, 30)
-        found = sl.attacks.BoxLeastSquares(box=(0, 1)).estimate(transcript, answers)
-        whole, without = answers.T
-        # Two unknowns, the target t and the mean b of the others: least squares over the unit square.
-        t, b = np.meshgrid(np.linspace(0, 1, 201), np.linspace(0, 1, 2001))
-        for i in range(30):
-            grid = ((whole[i] - (t + 60 * b) / 61) / 0.05) ** 2 + ((without[i] - b) / 0.05) ** 2
-            assert found.objective[i] <= grid.min() + 1e-9
-        assert found.targets == (0,)
-
-    def test_a_target_that_is_not_identifiable_is_refused(self) -> None:
-        with pytest.raises(sl.SightlineError, match="got record 2: moving the records along − x1 \\+ x2"):
-            sl.attacks.BoxLeastSquares(box=(0, 1), target=2).estimate(in_out(), [0.5, 0.5])
 
 
 class TestLinearBayes:

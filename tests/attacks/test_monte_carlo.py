@@ -85,17 +85,6 @@ class TestReport:
         settings = {"attack": sl.Blue(), "at": RECORDS, "domain": (-1, 1), "trials": 300}
         assert same(sl.attacks.sweep({"a": triangle()}, **settings)["a"], sl.simulate(triangle(), **settings))
 
-    @pytest.mark.slow
-    def test_records_drawn_from_a_prior_see_other_queries_too(self) -> None:
-        jax_numpy = pytest.importorskip("jax.numpy")
-        custom = sl.DeepSet(feature=jax_numpy.sin, readout=lambda s: s, members=range(2), sensitivity=2.0)
-        transcript = sl.Transcript([custom], noise=[1.0])
-        prior = sl.labeled.UniformPrior(-1.0, 1.0)
-        found = sl.simulate(
-            transcript, attack=sl.attacks.PosteriorMean(prior=prior, points=150), at=prior, trials=20
-        )
-        assert found.targets == (0, 1)
-
     def test_copies_average(self) -> None:
         once, often = (
             sl.simulate(in_out(copies=n), attack=sl.Blue(), at=[0.1, 0.2, 0.3, 0.4], domain=(0, 1))

@@ -14,7 +14,7 @@ from sightline.cli import main
 from sightline.errors import DamagedLedger, InvalidInput, SightlineError
 from sightline.jobs import compare
 from sightline.ledger.book import Ledger
-from sightline.ledger.wording import lines
+from sightline.ledger.decision import lines
 
 HEAD = """[data]
 source = "now.parquet"

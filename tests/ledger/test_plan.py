@@ -12,7 +12,7 @@ from scipy.sparse import csr_array
 import sightline as sl
 from sightline.cli import main
 from sightline.ledger.decision import Decision
-from sightline.ledger.export import least_change
+from sightline.ledger.storage import least_change
 from tests.ledger.test_ledger import MEANS, TOTAL, month, started
 
 

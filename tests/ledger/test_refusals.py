@@ -22,8 +22,7 @@ from sightline.auditing.records import About, ReleaseRecord
 from sightline.cli import main
 from sightline.errors import InvalidInput
 from sightline.ledger.book import Ledger
-from sightline.ledger.folder import LedgerFolder
-from sightline.ledger.given import release_of
+from sightline.ledger.folder import LedgerFolder, release_of
 from tests.ledger.test_ledger import TOTAL, month, started, written
 
 TOTAL_TOML = '[[release]]\nname = "total"\nsql = "SELECT SUM(watts) FROM data"\nnoise_stddev = 1e6\n'

@@ -13,7 +13,7 @@ import sightline as sl
 from sightline.auditing.plan import AssumptionName
 from sightline.auditing.result import VerdictStatus
 from sightline.ledger.book import Ledger
-from sightline.ledger.wording import lines
+from sightline.ledger.decision import lines
 from tests.ledger.test_ledger import HEAD, TOTAL, month, started, written
 
 _HOMES = 400

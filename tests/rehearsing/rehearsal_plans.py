@@ -1,4 +1,4 @@
-"""Small plans to rehearse: a number, a yes or no, a category, copies, known records, moments."""
+"""Small plans to rehearse: a number, a yes or no, a category, copies, known records."""
 
 from __future__ import annotations
 
@@ -127,31 +127,6 @@ def weighted_category_plan(folder: Path) -> dict[str, Any]:
     return plan
 
 
-def weighted_moments_plan(folder: Path) -> dict[str, Any]:
-    """Three moments of three values with weights 1, 2 and 3, and a weighted count below a threshold."""
-    plan = moments_plan(folder)
-    weight = "(1 + CASE WHEN home = 'H1' THEN 1 WHEN home = 'H2' THEN 2 ELSE 0 END)"
-    for release in plan["release"]:
-        release["sql"] = release["sql"].replace("AVG(", f"AVG({weight} * ")
-    sql = f"SELECT SUM({weight}) FROM data WHERE watts < 60"
-    plan["release"].append({"name": "low", "sql": sql, "noise_stddev": 0.5})
-    return plan
-
-
-def moments_plan(folder: Path) -> dict[str, Any]:
-    """Three moments of three values, and one home's own mean beside them: a set with names."""
-    path = folder / "three.csv"
-    path.write_text("home,feeder,watts\nH0,A,12.5\nH1,A,45.0\nH2,A,88.0\n")
-    return {
-        "data": {"source": str(path), "record": "home", "secret": "watts", "bounds": [0, 100]},
-        "release": [
-            {"name": "mean", "sql": "SELECT AVG(watts) FROM data", "noise_stddev": 0.5},
-            {"name": "square", "sql": "SELECT AVG(watts * watts) FROM data", "noise_stddev": 40.0},
-            {"name": "cube", "sql": "SELECT AVG(watts * watts * watts) FROM data", "noise_stddev": 4000.0},
-        ],
-    }
-
-
 PLANS: dict[str, Callable[[Path], dict[str, Any]]] = {
     "number": number_plan,
     "known": known_plan,
@@ -160,8 +135,6 @@ PLANS: dict[str, Callable[[Path], dict[str, Any]]] = {
     "mixed": mixed_plan,
     "yes or no": yes_or_no_plan,
     "category": category_plan,
-    "moments": moments_plan,
     "weighted": weighted_plan,
     "weighted category": weighted_category_plan,
-    "weighted moments": weighted_moments_plan,
 }

@@ -28,14 +28,16 @@ from tests.rehearsing.rehearsal_plans import PLANS
 
 
 class TestAnswers:
-    def test_bands_and_clipped_sums_are_not_rehearsed(self, tmp_path: Path) -> None:
+    def test_what_is_not_linear_in_the_secret_is_not_rehearsed(self, tmp_path: Path) -> None:
         plan = PLANS["number"](tmp_path)
         for sql in (
             "SELECT COUNT(*) FROM data WHERE watts BETWEEN 20 AND 50",
             "SELECT SUM(LEAST(watts, 50)) FROM data",
+            "SELECT AVG(watts * watts) FROM data",
+            "SELECT COUNT(*) FROM data WHERE watts > 50",
         ):
             plan["release"][0]["sql"] = sql
-            with pytest.raises(InvalidPlan, match="got a band or a clipped sum in"):
+            with pytest.raises(InvalidPlan, match="a band or a clipped sum in"):
                 rehearse(plan, seed=2, repetitions=20)
 
     def test_a_plan_that_computes_with_its_numbers_has_no_file_of_them(self, tmp_path: Path) -> None:
@@ -281,7 +283,6 @@ class TestSurprises:
     def test_what_agrees_is_none(self) -> None:
         assert self.surprises() == 0
         assert self.surprises(coverage=Coverage.AT_LEAST, covered=2000) == 0
-        assert self.surprises(coverage=Coverage.UNKNOWN, covered=0, stated_mse=None) == 0
         assert self.surprises(coverage=Coverage.AT_LEAST, covered=2000, repetitions=500, mse=2.0) == 0
 
     def test_what_differs_is_one(self) -> None:

@@ -25,11 +25,11 @@ import sqlglot
 
 from sightline.arrays import FloatArray
 from sightline.tables.collect import collect
-from sightline.tables.declared import check_made, make_data
 from sightline.tables.engines.open import open_source
 from sightline.tables.engines.protocol import Engine
 from sightline.tables.membership import Membership, RowValues
 from sightline.tables.records import row_values
+from sightline.tables.rows import check_made, make_data
 from sightline.tables.sql.data_query import read_data_query
 from sightline.tables.sql.reader import read_release
 from sightline.tables.subject import Schema, SecretKind, Subject

@@ -14,9 +14,9 @@ import numpy as np
 
 from sightline.errors import InvalidPlan
 from sightline.tables.collect import collect
-from sightline.tables.declared import make_data
 from sightline.tables.engines.protocol import Engine
 from sightline.tables.records import row_values
+from sightline.tables.rows import make_data
 from sightline.tables.sql.data_query import read_data_query
 from sightline.tables.sql.reader import read_release
 from sightline.tables.subject import Schema

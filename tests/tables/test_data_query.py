@@ -13,9 +13,9 @@ import pytest
 
 import sightline as sl
 from sightline.errors import InvalidPlan
-from sightline.tables.declared import check_made, make_data
 from sightline.tables.engines.open import open_source
 from sightline.tables.engines.protocol import Column, ColumnKind, Engine
+from sightline.tables.rows import check_made, make_data
 from sightline.tables.sql.data_query import DataQuery, read_data_query
 from sightline.tables.sql.reader import read_release
 from sightline.tables.subject import Schema, SecretKind, Subject

@@ -16,7 +16,8 @@ import sightline as sl
 from sightline.auditing.result import VerdictStatus
 from sightline.errors import InvalidPlan
 from sightline.report.first_screen import first_screen
-from sightline.tables.derived import (
+from sightline.tables.engines.open import open_source
+from sightline.tables.occurring import (
     DerivedColumn,
     copies,
     decides,
@@ -24,7 +25,6 @@ from sightline.tables.derived import (
     is_ranges,
     rank_correlation,
 )
-from sightline.tables.engines.open import open_source
 from sightline.tables.sql.reader import read_release
 from sightline.tables.subject import Schema, SecretKind, Subject
 

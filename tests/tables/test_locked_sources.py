@@ -138,9 +138,10 @@ class TestLocks:
     ) -> None:
         (tmp_path / "t.csv").write_text("who,x\na,1\n")
 
-        def locked(self: Any, *_: object) -> None:
+        def locked(self: Any, name: str, *_: object) -> None:
             with pytest.raises(duckdb.Error, match="locked"):
                 self._connection.execute("SET enable_external_access = true")
+            self._connection.execute(f"CREATE TABLE {name} AS SELECT 1 AS x")
 
         monkeypatch.setattr(DuckDBEngine, "_register", locked)
         open_source("t.csv", base=tmp_path).close()

@@ -32,8 +32,8 @@ from sightline.tables import streamed
 from sightline.tables.encoding import CellNumbers, CodePlace, Layout, SignatureCells
 from sightline.tables.engines import duckdb_engine
 from sightline.tables.engines.duckdb_engine import DuckDBEngine
+from sightline.tables.engines.protocol import Arrays, Reduction, SignatureBatch, run_batches
 from sightline.tables.membership import Cell, Feature, Membership, Partition, Statistic
-from sightline.tables.signature_store import Arrays, Reduction, SignatureBatch, run_batches
 from sightline.tables.streamed import BatchTables, CellSizes, Ranks, loaded
 
 EDGES = np.linspace(0, 1, 21)

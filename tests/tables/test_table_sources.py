@@ -14,10 +14,10 @@ from sqlglot import exp
 
 from sightline.errors import InvalidPlan
 from sightline.tables.collect import collect
-from sightline.tables.declared import check_declared
 from sightline.tables.engines.local_tables import csv_fault
 from sightline.tables.engines.open import open_source
 from sightline.tables.engines.protocol import Column, ColumnKind, Engine
+from sightline.tables.rows import check_declared
 from sightline.tables.sql.fragments import translated
 from sightline.tables.sql.reader import read_release
 from sightline.tables.subject import Schema, SecretKind, Subject

@@ -13,13 +13,10 @@ from sightline.attacks.reconstruction import ReconstructedValue as Reconstructed
 from sightline.attacks.blue import MissingDirection as MissingDirection
 
 # Attacks
-from sightline.attacks.blue import BoxLeastSquares as BoxLeastSquares
 from sightline.attacks.bayes import LinearBayes as LinearBayes
 from sightline.attacks.bayes import BayesBracket as BayesBracket
 from sightline.attacks.bayes import bayes_bracket as bayes_bracket
 from sightline.attacks.inversion import MomentInversion as MomentInversion
-from sightline.attacks.bayes import PosteriorMean as PosteriorMean
-from sightline.attacks.bayes import Trivial as Trivial
 
 # Priors
 from sightline.attacks.bayes import PriorDensity as PriorDensity

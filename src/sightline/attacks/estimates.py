@@ -24,7 +24,6 @@ class AttackStatus(IntEnum):
     SOLVED = 0
     NO_REAL_SOLUTION = 1
     STEP_LIMIT = 2
-    FEW_POINTS = 3
 
     def __str__(self) -> str:
         return _MEANING[self]
@@ -34,7 +33,6 @@ _MEANING = {
     AttackStatus.SOLVED: "solved",
     AttackStatus.NO_REAL_SOLUTION: "no real values have these answers: the real parts of the roots are given",
     AttackStatus.STEP_LIMIT: "the search reached its step limit before it converged",
-    AttackStatus.FEW_POINTS: "the posterior is too narrow for the number of points",
 }
 
 

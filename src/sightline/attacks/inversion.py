@@ -13,14 +13,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, TypeGuard
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sightline.arrays import FloatArray
 from sightline.attacks.estimates import AttackStatus, Estimates, checked_answers
-from sightline.attacks.model import Box, Model, Objective, Power
+from sightline.attacks.model import Box, Model, Power
 from sightline.errors import require
 from sightline.geometry.transcript import Transcript
 from sightline.releases.feature_mean import Moment
@@ -141,10 +141,8 @@ def cubic_roots(coefficients: Sequence[FloatArray], leading: float) -> list[Floa
     return roots
 
 
-def two_moments_of_two(model: Objective) -> TypeGuard[Model]:
+def two_moments_of_two(model: Model) -> bool:
     """Whether the model is the first two moments of two values."""
-    if not isinstance(model, Model):
-        return False
     orders = sorted(row.curve.order for row in model.rows if isinstance(row.curve, Power))
     return model.unknowns == 2 and model.outputs == 2 and orders == [1, 2] and model.exchangeable
 

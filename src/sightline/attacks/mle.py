@@ -22,7 +22,7 @@ from sightline.attacks.estimates import (
     gaussian_factor,
 )
 from sightline.attacks.inversion import exact_optimum, two_moments_of_two
-from sightline.attacks.model import Box, Model, Objective, model_of
+from sightline.attacks.model import Box, Model, model_of
 from sightline.attacks.starts import minimise, solve_positive
 from sightline.errors import require
 from sightline.geometry.transcript import Transcript
@@ -38,10 +38,10 @@ class ConstrainedMLE:
 
     .. math:: \hat u = \arg\min_{u \in [\text{low}, \text{high}]^m} (y - p(u))^\top \Sigma^{-1} (y - p(u))
 
-    for linear releases, moments, smooth thresholds and, through JAX, any ``DeepSet`` of scalars. The
-    objective has several local minima. The search starts from the algebraic inverse if there is one
-    (the first m moments of m values), from the best points of ``grid_starts`` regions of a feasible grid and
-    from ``random_starts`` fixed random points, takes Newton steps in the box from each, and keeps the best.
+    for linear releases, moments and smooth thresholds. The objective has several local minima. The search
+    starts from the algebraic inverse if there is one (the first m moments of m values), from the best points
+    of ``grid_starts`` regions of a feasible grid and from ``random_starts`` fixed random points, takes Newton
+    steps in the box from each, and keeps the best.
     With ``wide``, trials whose optimum is not certified are searched again from the best points of a dense
     grid: 16 starts, or 128 with compact thresholds. By default ``box`` is the domain that the releases state.
 
@@ -94,14 +94,14 @@ class ConstrainedMLE:
         model = model_of(transcript.queries, transcript.law)
         return self.fit(model, checked, box=box_of(transcript, self.box))
 
-    def fit(self, model: Objective, answers: Any, *, box: Box) -> Estimates:
+    def fit(self, model: Model, answers: Any, *, box: Box) -> Estimates:
         """The same from a model and checked (trials × outputs) answers, without a transcript."""
         count = self.grid_starts + self.random_starts + 1
         size = max(1, _BLOCK // count)
         blocks = [self._fit_block(model, answers[i : i + size].T, box) for i in range(0, len(answers), size)]
         return _joined(blocks)
 
-    def begin(self, model: Objective, answers: FloatArray, *, box: Box) -> list[FloatArray]:
+    def begin(self, model: Model, answers: FloatArray, *, box: Box) -> list[FloatArray]:
         """All starts for every trial: unknowns × trials each."""
         points = [*starts.screened(model, model.whiten(answers), box=box, count=self.grid_starts)]
         inverse = starts.algebraic(model, answers)
@@ -111,9 +111,7 @@ class ConstrainedMLE:
         points += [np.tile(point[:, None], answers.shape[1]) for point in drawn]
         return [starts.apart(start, box=box) for start in points]
 
-    def _search(
-        self, model: Objective, whitened: FloatArray, begins: Sequence[FloatArray], box: Box
-    ) -> _Found:
+    def _search(self, model: Model, whitened: FloatArray, begins: Sequence[FloatArray], box: Box) -> _Found:
         """The best unknowns from all starts."""
         state = minimise(
             model,
@@ -159,13 +157,13 @@ class ConstrainedMLE:
             )
         return best
 
-    def _fit_block(self, model: Objective, answers: FloatArray, box: Box) -> Estimates:
+    def _fit_block(self, model: Model, answers: FloatArray, box: Box) -> Estimates:
         whitened = model.whiten(answers)
         begins = self.begin(model, answers, box=box)
         if starts.needs_labels(model):
             begins += self._labelings(model, answers, whitened, box)
         best = self._search(model, whitened, begins, box)
-        if self.wide and isinstance(model, Model) and not model.linear:
+        if self.wide and not model.linear:
             open_ = ~_certified(model, answers, best.objective, box)
             if bool(np.any(open_)):
                 self._widen(model, whitened, best, open_, box)
@@ -203,14 +201,14 @@ class _Found(NamedTuple):
         return _Found._make(np.where(better, new, old) for new, old in zip(other, self, strict=True))
 
 
-def _certified(model: Objective, answers: FloatArray, objective: FloatArray, box: Box) -> NDArray[np.bool_]:
+def _certified(model: Model, answers: FloatArray, objective: FloatArray, box: Box) -> NDArray[np.bool_]:
     """Whether the objective is optimal: 0 is, and for two values under two moments the optimum is known."""
     if not two_moments_of_two(model):
         return objective <= OPTIMAL
     return np.asarray(objective <= exact_optimum(model, answers, box=box) * (1.0 + 1e-12) + OPTIMAL)
 
 
-def _standard_errors(model: Objective, u: FloatArray, *, limit: float) -> FloatArray:
+def _standard_errors(model: Model, u: FloatArray, *, limit: float) -> FloatArray:
     """Square roots of the diagonal of the inverse information; infinite where it is singular."""
     information = model.information(u)
     free, digits = np.ones(u.shape, dtype=np.bool_), np.finfo(np.float64)

@@ -8,29 +8,21 @@ over different members. Every summand depends on one record, so the second deriv
 diagonal, and Newton's method costs little more than Gauss–Newton.
 
 Trials are the last axis of every array: unknowns × trials, answers × trials.
-
-The model of a transcript that an attack fits: its releases as weighted sums of curves, and its noise.
-
-JAX differentiates the releases that a user wrote: gradient and Hessian of :math:`\rho(\sum_k \phi(u_k))`.
-Batches are padded to a power of two, so that the search compiles a few programs, not one for each number of
-trials.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
 from sightline.arrays import FloatArray, IndexArray, coordinates, namespace
-from sightline.errors import InvalidInput, InvalidNoise, require
+from sightline.errors import InvalidInput, InvalidNoise
 from sightline.geometry.transcript import Transcript
 from sightline.noise.laws import GaussianNoise, Noise
 from sightline.privacy.accountant import NoiseLaw
-from sightline.releases.deepset import DeepSet, load_jax
 from sightline.releases.feature_mean import Moment, SmoothThreshold
 from sightline.releases.features import Kernel, Powers, smooth_step_derivatives
 from sightline.releases.query import Query
@@ -88,36 +80,6 @@ class Row:
     def symmetric(self) -> bool:
         """Whether the number does not depend on the order of the unknowns."""
         return bool(np.all(self.weights == self.weights[0]))
-
-
-class Objective(Protocol):
-    """A least-squares objective of unknowns, with its derivatives."""
-
-    @property
-    def records(self) -> tuple[int, ...]:
-        """The coordinate (record · dimension + place in it) of every unknown."""
-
-    @property
-    def unknowns(self) -> int: ...
-
-    @property
-    def exchangeable(self) -> bool:
-        """Whether no answer depends on the order of the unknowns: only their multiset is identifiable."""
-
-    @property
-    def linear(self) -> bool: ...
-
-    def whiten(self, answers: FloatArray) -> FloatArray:
-        """Answers divided by their noise."""
-
-    def expected(self, u: FloatArray) -> FloatArray:
-        """The exact answers."""
-
-    def local(self, u: FloatArray, whitened: FloatArray) -> Local:
-        """The objective, its gradient and its Hessian."""
-
-    def information(self, u: FloatArray) -> FloatArray:
-        """The Fisher information, unknowns × unknowns × trials."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -186,34 +148,12 @@ class Model:
         return answers, slopes, bends
 
 
-def model_of(queries: Sequence[Query], noise: Noise) -> Objective:
+def model_of(queries: Sequence[Query], noise: Noise) -> Model:
     """The model of releases with Gaussian noise, over every coordinate that some release depends on."""
     cells = tuple(cell for query in queries for cell in query.cells)
-    if any(isinstance(cell, DeepSet) for cell in cells):
-        return _autodiff(cells, noise)
-    unknowns = _all_coordinates(cells)
+    unknowns = np.unique(np.concatenate([coordinates(cell.members, cell.dimension) for cell in cells]))
     rows = [row for cell in cells for row in _rows_of(cell, unknowns)]
     return Model(rows=tuple(rows), records=tuple(unknowns.tolist()), whitening=_whitening(noise))
-
-
-def _all_coordinates(cells: Sequence[Query]) -> IndexArray:
-    return np.unique(np.concatenate([coordinates(cell.members, cell.dimension) for cell in cells]))
-
-
-@lru_cache(maxsize=8)  # a model holds compiled programs; releases and noise are immutable
-def _autodiff(cells: tuple[Query, ...], noise: Noise) -> Objective:
-    unknowns = _all_coordinates(cells)
-    require(
-        cells[0].dimension == 1, "scalar records for a search in a box", got=f"dimension {cells[0].dimension}"
-    )
-    parts: list[Row | Block] = []
-    for cell in cells:
-        if isinstance(cell, DeepSet):
-            parts.append(Block(query=cell, places=np.searchsorted(unknowns, cell.members)))
-        else:
-            parts += _rows_of(cell, unknowns)
-    _whitening(noise)  # refuses noise for which least squares is not the likelihood
-    return AutodiffModel(parts=tuple(parts), records=tuple(unknowns.tolist()), whitening=noise.whitener)
 
 
 def _rows_of(query: Query, unknowns: IndexArray) -> list[Row]:
@@ -228,8 +168,8 @@ def _rows_of(query: Query, unknowns: IndexArray) -> list[Row]:
             curve = SmoothStep(at=query.at, bandwidth=query.bandwidth, kernel=query.kernel)
         case _:
             raise InvalidInput(
-                "expected linear releases, moments, smooth thresholds and DeepSets, got "
-                f"{type(query).__name__}; write it as a DeepSet"
+                "expected linear releases, moments and smooth thresholds, got "
+                f"{type(query).__name__}; an attack on others is yours to write"
             )
     share = np.full(len(places), 1.0 / len(query.members))
     return [Row(curve=curve, weights=_spread(share, places, unknowns.size))]
@@ -245,7 +185,7 @@ def _whitening(noise: Noise) -> FloatArray:
     if noise.law is not NoiseLaw.GAUSSIAN:
         raise InvalidNoise(
             "expected Gaussian noise, for which least squares is maximum likelihood, got "
-            f"{noise.law.value.title()} noise; use PosteriorMean, whose likelihood is the noise's own"
+            f"{noise.law.value.title()} noise"
         )
     return noise.whitener if noise.correlated else 1.0 / noise.scales
 
@@ -256,18 +196,12 @@ def touched(transcript: Transcript) -> tuple[int, ...]:
     return tuple(coordinates(members, transcript.dimension).tolist())
 
 
-def separable(transcript: Transcript) -> Objective | None:
+def separable(transcript: Transcript) -> Model | None:
     """The transcript's answers as sums of curves, without noise; ``None`` for queries of another form."""
     try:
         return model_of(transcript.queries, GaussianNoise(stddevs=np.ones(transcript.outputs)))
     except InvalidInput:
         return None
-
-
-def one_group(transcript: Transcript) -> bool:
-    """Whether no answer depends on the order of the values, so that only their multiset is identifiable."""
-    model = separable(transcript)
-    return model is not None and model.exchangeable and not model.linear
 
 
 def exact_answers(transcript: Transcript, records: FloatArray) -> FloatArray:
@@ -277,93 +211,3 @@ def exact_answers(transcript: Transcript, records: FloatArray) -> FloatArray:
         p = transcript.dimension
         return np.stack([transcript.answers(draw.reshape(-1, p)) for draw in records])
     return model.expected(records[:, list(model.records)].T).T
-
-
-_SMALLEST_BATCH = 1024  # compiling for a smaller batch takes longer than running this one
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Block:
-    """A user's release, and the places of its members among the unknowns."""
-
-    query: DeepSet
-    places: IndexArray
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class AutodiffModel:
-    """Rows and users' releases over scalar unknowns, whitened by a matrix."""
-
-    parts: tuple[Row | Block, ...]
-    records: tuple[int, ...]
-    whitening: FloatArray
-
-    @property
-    def unknowns(self) -> int:
-        return len(self.records)
-
-    @property
-    def exchangeable(self) -> bool:
-        """Whether all parts have the same members: no such release depends on their order."""
-        symmetric = [
-            len(part.places) == self.unknowns if isinstance(part, Block) else part.symmetric
-            for part in self.parts
-        ]
-        return self.unknowns > 1 and all(symmetric)
-
-    @property
-    def linear(self) -> bool:
-        """False: a program cannot tell whether a function is linear."""
-        return False
-
-    def whiten(self, answers: FloatArray) -> FloatArray:
-        """Answers divided by their noise."""
-        return np.asarray(self.whitening @ answers)
-
-    def expected(self, u: FloatArray) -> FloatArray:
-        """The exact answers at the unknowns."""
-        return self._batched("answers", u)[0]
-
-    def local(self, u: FloatArray, whitened: FloatArray) -> Local:
-        """The objective with its gradient and Hessian."""
-        return Local(*self._batched("local", u, whitened))
-
-    def information(self, u: FloatArray) -> FloatArray:
-        """The Fisher information."""
-        J = np.tensordot(self.whitening, self._batched("slopes", u)[0], axes=1)
-        return np.asarray(np.einsum("lkn,ljn->kjn", J, J))
-
-    @cached_property
-    def _programs(self) -> dict[str, Any]:
-        jax = load_jax()
-
-        def answers(u: Any) -> Any:
-            found = []
-            for part in self.parts:
-                if isinstance(part, Block):
-                    features = jax.vmap(part.query.feature)(u[part.places])
-                    found.append(part.query.readout(features.sum(axis=0)).reshape(part.query.outputs))
-                else:
-                    found.append(part.weights[None] @ part.curve.derivatives(u, Powers(u))[0])
-            return jax.numpy.concatenate(found)
-
-        def objective(u: Any, z: Any) -> Any:
-            residual = z - self.whitening @ answers(u)
-            return residual @ residual
-
-        def local(u: Any, z: Any) -> Any:
-            return objective(u, z), jax.grad(objective)(u, z), jax.hessian(objective)(u, z)
-
-        each = {
-            "answers": lambda u: (answers(u),),
-            "local": local,
-            "slopes": lambda u: (jax.jacfwd(answers)(u),),
-        }
-        return {name: jax.jit(jax.vmap(one, in_axes=-1, out_axes=-1)) for name, one in each.items()}
-
-    def _batched(self, program: str, *tables: FloatArray) -> list[FloatArray]:
-        count = tables[0].shape[1]
-        size = max(_SMALLEST_BATCH, 1 << (count - 1).bit_length())
-        padded = [np.concatenate([t, np.repeat(t[:, :1], size - count, axis=1)], axis=1) for t in tables]
-        with load_jax().enable_x64(True):
-            return [np.array(result)[..., :count] for result in self._programs[program](*padded)]

@@ -24,14 +24,14 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import combinations, combinations_with_replacement, islice, pairwise, permutations, product
-from typing import NamedTuple, TypeGuard
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sightline.arrays import FloatArray, IndexArray
 from sightline.attacks.inversion import invert_moments
-from sightline.attacks.model import Box, Model, Objective, Power, SmoothStep
+from sightline.attacks.model import Box, Model, Power, SmoothStep
 
 _STEPS = 5  # steps between two checks of which trials are done
 _WORTHWHILE = 0.7  # below this share of open trials, continue with those only
@@ -49,9 +49,7 @@ class State(NamedTuple):
     done: NDArray[np.bool_]  # whether no further step can lower the objective
 
 
-def minimise(
-    model: Objective, whitened: FloatArray, starts: FloatArray, *, box: Box, steps: int = 60
-) -> State:
+def minimise(model: Model, whitened: FloatArray, starts: FloatArray, *, box: Box, steps: int = 60) -> State:
     """Minimise the objective from one start for every trial of whitened answers."""
     u = np.clip(starts, *box)
     trials = u.shape[1]
@@ -70,7 +68,7 @@ def minimise(
     return found
 
 
-def advance(model: Objective, state: State, whitened: FloatArray, box: Box) -> State:
+def advance(model: Model, state: State, whitened: FloatArray, box: Box) -> State:
     """One step of every trial."""
     u, objective, g, H, damping, done = state
     low, high = box
@@ -171,7 +169,7 @@ def regions(points: FloatArray, count: int) -> IndexArray:
     return nearest
 
 
-def screened(model: Objective, whitened: FloatArray, *, box: Box, count: int) -> Iterator[FloatArray]:
+def screened(model: Model, whitened: FloatArray, *, box: Box, count: int) -> Iterator[FloatArray]:
     """For every trial's answers the best grid point of each of ``count`` regions."""
     return _best_of_regions(model, whitened, box, (_GRID, count, _LONGEST)) if count else iter(())
 
@@ -184,7 +182,7 @@ def wide(model: Model, whitened: FloatArray, *, box: Box) -> Iterator[FloatArray
 
 
 def _best_of_regions(
-    model: Objective, whitened: FloatArray, box: Box, size: tuple[int, int, int]
+    model: Model, whitened: FloatArray, box: Box, size: tuple[int, int, int]
 ) -> Iterator[FloatArray]:
     points, ends = _grid_by_region(model.unknowns, box, model.exchangeable, size)
     answers = model.whiten(model.expected(points))
@@ -208,19 +206,19 @@ def _grid_by_region(
     return np.ascontiguousarray(points[order].T), tuple(dict.fromkeys(ends.tolist()))
 
 
-def random_points(model: Objective, *, box: Box, count: int, seed: int) -> FloatArray:
+def random_points(model: Model, *, box: Box, count: int, seed: int) -> FloatArray:
     """Uniform points, the same for every trial, so that an estimate is a function of its answers alone."""
     low, high = box
     points = np.random.default_rng(seed).uniform(low, high, (count, model.unknowns))
     return np.sort(points, axis=1) if model.exchangeable else points
 
 
-def algebraic(model: Objective, answers: FloatArray) -> FloatArray | None:
+def algebraic(model: Model, answers: FloatArray) -> FloatArray | None:
     """The values with exactly the answered moments 1, …, m; ``None`` without these moments.
 
     If no real values have them, the real parts of the roots.
     """
-    if not isinstance(model, Model) or not (model.exchangeable or model.unknowns == 1):
+    if not (model.exchangeable or model.unknowns == 1):
         return None
     orders = [row.curve.order if isinstance(row.curve, Power) else 0 for row in model.rows]
     wanted = range(1, model.unknowns + 1)
@@ -245,9 +243,9 @@ ROUNDS = 3  # of exchanges, for more values
 _KEPT = 8  # orders that become starts
 
 
-def needs_labels(model: Objective) -> TypeGuard[Model]:
+def needs_labels(model: Model) -> bool:
     """Whether the releases are of both kinds: symmetric and nonlinear, and over subsets."""
-    if not isinstance(model, Model) or model.exchangeable or model.linear:
+    if model.exchangeable or model.linear:
         return False
     return model.unknowns > 1 and symmetric_part(model) is not None
 

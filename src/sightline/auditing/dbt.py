@@ -18,9 +18,8 @@ from sightline.auditing.plan import Plan
 from sightline.auditing.reading import plan_file_text, read_plan
 from sightline.auditing.starter import relative_source
 from sightline.errors import InvalidPlan, require_plan
-from sightline.tables.engines.address import dialect_of
+from sightline.tables.engines.address import dialect_of, file_bytes
 from sightline.tables.engines.protocol import DATA, SOURCE
-from sightline.tables.small_files import file_bytes
 from sightline.tables.sql.grammar import parse_query
 
 _LARGEST_FILE = 1 << 28  # bytes

@@ -25,8 +25,8 @@ from pydantic import (
 
 from sightline.errors import require_plan
 from sightline.labeled.bounds.population import LEAST_SPREAD, MOST_BINS, Bin, PopulationPrior
+from sightline.tables.engines.address import csv_lines, named_file
 from sightline.tables.engines.local_tables import InMemoryTable, in_memory
-from sightline.tables.small_files import csv_lines, named_file
 
 # Squares and quotients of numbers between these stay far from the ends of what a double can hold.
 SMALLEST, LARGEST = 1e-50, 1e50

@@ -23,9 +23,8 @@ from sightline.auditing.starter import (
     starter_plan,
 )
 from sightline.errors import InvalidPlan, require_plan
-from sightline.tables.engines.address import scheme_of
+from sightline.tables.engines.address import file_text, named_file, scheme_of
 from sightline.tables.engines.protocol import Column, ColumnKind
-from sightline.tables.small_files import file_text, named_file
 
 _LARGEST_FILE = 1_000_000  # bytes of SQL in one file
 _DELTA = 1e-6  # where nobody says another: far below one over the number of records of most tables

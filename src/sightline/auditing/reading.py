@@ -35,8 +35,8 @@ from sightline.auditing.query_files import is_query_file, with_query_files
 from sightline.auditing.release_noise import ReleaseNoise
 from sightline.auditing.running import with_table
 from sightline.errors import InvalidPlan, without_passwords
+from sightline.tables.engines.address import file_text
 from sightline.tables.engines.address import public_source as public_source
-from sightline.tables.small_files import file_text
 
 _Section = TypeVar("_Section", bound=BaseModel)
 PlanLike: TypeAlias = "Plan | Mapping[str, Any] | str | PathLike[str]"

@@ -26,8 +26,7 @@ from sightline.auditing.reading import checked_plan, checked_section, plan_schem
 from sightline.auditing.release_noise import ReleaseNoise
 from sightline.auditing.running import is_strategy_file
 from sightline.errors import InvalidPlan, SightlineError, require_plan
-from sightline.tables.engines.address import DIALECTS, dialect_of
-from sightline.tables.small_files import file_bytes
+from sightline.tables.engines.address import DIALECTS, dialect_of, file_bytes
 from sightline.tables.sql.edited_releases import uses
 from sightline.tables.sql.grammar import parse_query
 

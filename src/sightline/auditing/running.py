@@ -20,7 +20,7 @@ from pydantic import PlainSerializer, PlainValidator, WithJsonSchema
 from sightline.arrays import FloatArray
 from sightline.errors import InvalidNoise, InvalidPlan, require_plan
 from sightline.noise.strategies import MECHANISMS, Strategy
-from sightline.tables.small_files import named_file
+from sightline.tables.engines.address import named_file
 
 MOST_STEPS = 20_000  # a matrix over them takes 3 GB
 _LARGEST_FILE = 4_000_000_000  # bytes

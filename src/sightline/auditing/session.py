@@ -31,12 +31,11 @@ from sightline.tables.collect import (
     membership_of,
     with_release_name,
 )
-from sightline.tables.declared import check_declared, check_made, check_public, make_data
-from sightline.tables.derived import derived_columns
 from sightline.tables.engines.address import own_names
 from sightline.tables.engines.open import open_source
-from sightline.tables.engines.protocol import Engine
+from sightline.tables.engines.protocol import Engine, StoringEngine
 from sightline.tables.membership import YES_OR_NO, Membership, Partition, PersonTable, RowValues
+from sightline.tables.occurring import derived_columns
 from sightline.tables.persons import no_persons, person_table
 from sightline.tables.published import with_steps
 from sightline.tables.records import (
@@ -52,7 +51,7 @@ from sightline.tables.records import (
     signature_totals,
     words_totals,
 )
-from sightline.tables.signature_store import StoringEngine
+from sightline.tables.rows import check_declared, check_made, check_public, make_data
 from sightline.tables.sql.data_query import DataQuery, read_data_query
 from sightline.tables.sql.edited_releases import without_groups
 from sightline.tables.sql.reader import ReleaseQuery, read_condition, read_release

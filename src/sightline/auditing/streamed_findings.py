@@ -35,8 +35,8 @@ from sightline.labeled.units import Arrays as UnitArrays
 from sightline.labeled.units import UnitReduction, Units
 from sightline.progress import Progress
 from sightline.tables.encoding import PackedCodes
+from sightline.tables.engines.protocol import Arrays, SignatureBatch, SignatureStore
 from sightline.tables.membership import Membership
-from sightline.tables.signature_store import Arrays, SignatureBatch, SignatureStore
 from sightline.tables.streamed import BatchTables, Largest, StreamedTable, first_in_order
 
 MOST_KEPT = 10_000  # signatures that are kept for how little remains of them

@@ -25,24 +25,31 @@ from sightline.errors import DamagedLedger, InvalidInput, InvalidPlan, require
 from sightline.ledger.decision import LISTED, Decision, decide
 from sightline.ledger.entries import Entry
 from sightline.ledger.entries import Membership as StoredMembership
-from sightline.ledger.export import write_table
-from sightline.ledger.folder import HEAD, Chain, LedgerFolder
-from sightline.ledger.frozen import Found, FrozenRelease, freeze, renumbered
-from sightline.ledger.given import (
+from sightline.ledger.folder import (
+    HEAD,
     AnyPath,
+    Chain,
+    LedgerFolder,
     ReleaseLike,
     head_of,
     plan_of,
     release_of,
     with_source,
 )
-from sightline.ledger.history import History, history
-from sightline.ledger.people import Hashes, PeopleKey, numbered
-from sightline.ledger.rows import PastRelease
-from sightline.ledger.storage import files, read_groups, read_people, renamed, written_groups, written_people
+from sightline.ledger.frozen import Found, FrozenRelease, Hashes, PeopleKey, freeze, numbered, renumbered
+from sightline.ledger.history import History, PastRelease, history
+from sightline.ledger.storage import (
+    files,
+    read_groups,
+    read_people,
+    renamed,
+    write_table,
+    written_groups,
+    written_people,
+)
 from sightline.progress import Progress, reporting
 from sightline.report.files import check_new, write_new
-from sightline.tables.small_files import file_bytes
+from sightline.tables.engines.address import file_bytes
 
 ONE_VALUE, BY_EPOCH = "one", "by-epoch"
 _TRIES = 10_000  # how often others may be faster

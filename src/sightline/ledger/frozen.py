@@ -2,18 +2,21 @@
 
 The table changes from month to month. What a release said about somebody is decided by the groups they were
 in when it was made, so these are kept: for every person the group of each of the release's numbers. Their
-values are not kept. Of those only the true sums of the groups stay, in a file for the owner.
+values are not kept. Of those only the true sums of the groups stay, in a file for the owner. People are known
+again by a keyed hash, and have numbers in the order in which the ledger first saw them.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
 from itertools import compress
+from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,15 +25,203 @@ from sightline.arrays import FloatArray, IndexArray
 from sightline.auditing.plan import Plan, Release
 from sightline.auditing.pricing import Pricing, price
 from sightline.auditing.session import opened
-from sightline.errors import InvalidPlan, require
-from sightline.ledger.aggregates import aggregate_of, aggregated
-from sightline.ledger.entries import FrozenNumbers
-from sightline.ledger.people import Hashes, PeopleKey
+from sightline.errors import InvalidInput, InvalidPlan, require
+from sightline.ledger.entries import Aggregate, FrozenNumbers
 from sightline.noise.published import PublishedLaw
 from sightline.progress import report
-from sightline.tables.membership import Cell, Membership, Occurring
+from sightline.tables.membership import (
+    Band,
+    Cell,
+    Feature,
+    Membership,
+    Occurring,
+    Parameter,
+    Partition,
+    Statistic,
+)
 from sightline.tables.records import RowRecords, row_records
+from sightline.tables.sql.fragments import literal, quoted
 from sightline.tables.sql.scope import find_column
+from sightline.tables.subject import SecretKind
+
+Hashes: TypeAlias = NDArray[np.uint64]  # people × two halves
+_CHECKED = b"a ledger of sightline"
+_LEAST_KEY, _LARGEST_KEY = 16, 64  # bytes; the largest that the hash takes
+
+
+@dataclass(frozen=True, slots=True)
+class PeopleKey:
+    """The secret key of the hashes; empty where keys are stored in clear."""
+
+    key: bytes
+
+    @classmethod
+    def read(cls, path: str | PathLike[str] | None) -> PeopleKey:
+        """The key in a file; without a file, keys are in clear."""
+        if path is None:
+            return cls(b"")
+        try:
+            key = Path(path).read_bytes().strip()
+        except OSError as error:
+            reason = (error.strerror or "it cannot be read").lower()
+            raise InvalidInput(f"expected the ledger's key, got {str(path)!r}: {reason}") from None
+        require(
+            _LEAST_KEY <= len(key) <= _LARGEST_KEY,
+            f"a key of {_LEAST_KEY} to {_LARGEST_KEY} bytes",
+            got=f"{len(key)}",
+        )
+        return cls(key)
+
+    @property
+    def check(self) -> str:
+        """A hash by which a wrong key is noticed; empty without a key."""
+        return self.digest(_CHECKED).hex() if self.key else ""
+
+    def digest(self, text: bytes) -> bytes:
+        """The keyed hash of a text."""
+        return hashlib.blake2b(text, key=self.key, digest_size=16).digest()
+
+    def hashes(self, keys: Sequence[str]) -> Hashes:
+        """The keyed hash of each of some records' keys; without a key, hashes by which they are found."""
+        keyed, digests = hashlib.blake2b(key=self.key, digest_size=16), []
+        for key in keys:  # a loop, not a function a key: a tenth of the time for a million people
+            own = keyed.copy()
+            own.update(key.encode())
+            digests.append(own.digest())
+        return np.frombuffer(b"".join(digests), dtype="<u8").reshape(-1, 2)
+
+
+def numbered(people: Hashes, hashes: Hashes) -> tuple[IndexArray, IndexArray]:
+    """The number of each of some hashes among people, and the places of new ones, which get the next numbers.
+
+    >>> one, two, three = ([1, 5], [2, 5], [2, 6])
+    >>> numbered(np.array([one, two], dtype="<u8"), np.array([three, two], dtype="<u8"))
+    (array([2, 1]), array([0]))
+    """
+    number = np.full(len(hashes), -1, dtype=np.intp)
+    if len(people):
+        order, asked = np.argsort(people[:, 0]), np.argsort(hashes[:, 0])
+        first, place = people[order, 0], np.empty_like(asked)
+        place[asked] = np.searchsorted(first, hashes[asked, 0])  # in order, memory is read in order
+        place = np.minimum(place, len(people) - 1)
+        alike = first[place] == hashes[:, 0]
+        whole = alike & (people[order[place], 1] == hashes[:, 1])
+        number[whole] = order[place[whole]]
+        for one in np.flatnonzero(alike & ~whole).tolist():  # the first halves agree once in 10¹⁹ pairs
+            number[one] = next(iter(np.flatnonzero((people == hashes[one]).all(axis=1))), -1)
+    new = np.flatnonzero(number < 0)
+    number[new] = len(people) + np.arange(new.size)
+    return number, new
+
+
+def aggregate_of(part: Partition, *, label: str, law: str, sizes: Sequence[float]) -> Aggregate:
+    """The aggregate of a partition, with its noise."""
+    levels: tuple[float | None, ...] = ()
+    closed: tuple[bool, ...] = ()
+    own = part.parameter
+    if isinstance(own, Band):
+        levels = tuple(end if math.isfinite(end) else None for end in (own.low, own.high))
+        closed = (own.low_closed, own.high_closed)
+    elif isinstance(own, int | float):
+        levels, closed = (float(own),), (part.closed,)
+    return Aggregate(
+        statistic=part.statistic.value,
+        feature=part.feature.value,
+        law=law,
+        sizes=tuple(sizes),
+        label=label,
+        above=part.above,
+        levels=levels,
+        closed=closed,
+        categories=part.categories if part.feature is Feature.INDICATOR else (),
+    )
+
+
+def partition_of(aggregate: Aggregate, numbers: FrozenNumbers, *, query: int, name: str) -> Partition:
+    """The partition of an aggregate, in a section of a plan with a name."""
+    return Partition(
+        query=query,
+        name=f"{name}: {aggregate.label}" if aggregate.label else name,
+        statistic=Statistic(aggregate.statistic),
+        feature=Feature(aggregate.feature),
+        parameter=_parameter(aggregate),
+        above=aggregate.above,
+        label=aggregate.label,
+        closed=aggregate.closed[:1] == (True,) and len(aggregate.levels) == 1,
+        weighted=bool(numbers.weight),
+        key_names=(numbers.column,),
+    )
+
+
+def _parameter(aggregate: Aggregate) -> Parameter:
+    if aggregate.categories:
+        return aggregate.categories if len(aggregate.categories) > 1 else aggregate.categories[0]
+    if len(aggregate.levels) < 2:
+        return aggregate.levels[0] if aggregate.levels else None
+    low, high = aggregate.levels
+    return Band(
+        low=-math.inf if low is None else low,
+        high=math.inf if high is None else high,
+        low_closed=aggregate.closed[0],
+        high_closed=aggregate.closed[1],
+    )
+
+
+def sql_of(aggregate: Aggregate, *, secret: str, kind: SecretKind, weight: str) -> str:
+    """An aggregate as SQL over the ledger's table."""
+    column, factor = quoted(secret), quoted(weight) if weight else "1"
+    function = "AVG" if aggregate.statistic == "mean" else "SUM"
+    condition = _condition(aggregate, column, kind)
+    if condition:
+        negation = "" if aggregate.above else "NOT "
+        return f"{function}(CASE WHEN {negation}({condition}) THEN {factor} ELSE 0 END)"
+    value = column
+    if aggregate.feature == "power":
+        value = f"POWER({column}, {aggregate.levels[0]!r})"
+    elif aggregate.feature == "clipped":
+        low, high = aggregate.levels
+        value = value if low is None else f"GREATEST({value}, {low!r})"
+        value = value if high is None else f"LEAST({value}, {high!r})"
+    return f"{function}({factor} * {value})" if weight else f"{function}({value})"
+
+
+def _condition(aggregate: Aggregate, column: str, kind: SecretKind) -> str:
+    """What is counted, as SQL; empty if a number is added up."""
+    match aggregate.feature:
+        case "indicator":
+            return f"{column} IN ({', '.join(map(literal, aggregate.categories))})"
+        case "threshold":
+            return f"{column} {'>=' if aggregate.closed[0] else '>'} {aggregate.levels[0]!r}"
+        case "band":
+            signs = zip(aggregate.levels, aggregate.closed, "><", strict=True)
+            ends = [
+                f"{column} {sign}{'=' if closed else ''} {level!r}"
+                for level, closed, sign in signs
+                if level is not None
+            ]
+            return " AND ".join(ends)
+        case "value" if kind is SecretKind.BOOLEAN:
+            return column
+    return ""
+
+
+def aggregated(part: Partition, secrets: NDArray[np.generic]) -> FloatArray:
+    """What a partition adds up of each row with some secrets, before its weight."""
+    own = part.parameter
+    if part.feature is Feature.INDICATOR:
+        return np.asarray(np.isin(secrets, list(part.categories)) == part.above, dtype=np.float64)
+    values = np.asarray(secrets, dtype=np.float64)
+    if isinstance(own, Band) and part.feature is Feature.CLIPPED:
+        values = np.clip(values, own.low, own.high)
+    elif isinstance(own, Band):
+        low = values >= own.low if own.low_closed else values > own.low
+        high = values <= own.high if own.high_closed else values < own.high
+        values = np.asarray(low & high, dtype=np.float64)
+    elif isinstance(own, int | float):
+        above = values >= own if part.closed else values > own
+        values = values**own if part.feature is Feature.POWER else above.astype(np.float64)
+    return values if part.above else 1.0 - values
+
 
 IN_NO_GROUP = -1
 _SPREAD = tuple(field.name for field in fields(Occurring))

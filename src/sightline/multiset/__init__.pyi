@@ -19,8 +19,6 @@ from sightline.multiset.spectrum import Growth as Growth
 from sightline.multiset.spectrum import Asymptotics as Asymptotics
 from sightline.multiset.spectrum import Regime as Regime
 from sightline.multiset.spectrum import Trend as Trend
-from sightline.multiset.planning import ReleasePlan as ReleasePlan
-from sightline.multiset.planning import largest_epsilon as largest_epsilon
 
 # Hybrid transcripts
 from sightline.multiset.hybrid_splits import hybrid as hybrid

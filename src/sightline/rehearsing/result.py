@@ -25,7 +25,6 @@ class AttackKind(StrEnum):
     UNBIASED = "best unbiased"  # the recipe; the true values stay, the noise is drawn
     LINEAR = "best linear"  # least error on average over the prior; values and noise are drawn
     TOGETHER = "best linear, rows together"  # the same, on the combination of a record's rows seen best
-    LIKELIHOOD = "constrained likelihood"  # the likeliest values in the bounds; the noise is drawn
 
 
 class Coverage(StrEnum):
@@ -33,7 +32,6 @@ class Coverage(StrEnum):
 
     EXACT = "exactly"  # as often as it says, but for the chance of finitely many repetitions
     AT_LEAST = "at least"
-    UNKNOWN = "not known"  # an approximation: the repetitions measure it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +51,7 @@ class Guess:
     covered: int  # repetitions whose interval held the truth
     mse: float  # over the repetitions
     mse_error: float  # the standard error of that mean, an estimate
-    stated_mse: float | None  # what theory says that it is; none for the constrained likelihood
+    stated_mse: float  # what theory says that it is
     bracket: tuple[float, float] | None  # of the audit: of the best attack, on average over the prior
 
     @property
@@ -71,8 +69,6 @@ class Guess:
                 return min(1.0, 2 * min(few, many))
             case Coverage.AT_LEAST:
                 return few
-            case Coverage.UNKNOWN:
-                return 1.0
 
     @property
     def mse_chance(self) -> float:
@@ -81,8 +77,6 @@ class Guess:
         Exact for Gaussian errors: a chi-squared law. For others a normal law is an estimate, from enough
         repetitions on.
         """
-        if self.stated_mse is None:
-            return 1.0
         if self.coverage is Coverage.EXACT:
             law = chi2(self.repetitions)
             sum_of_squares = self.repetitions * self.mse / self.stated_mse
@@ -114,8 +108,7 @@ class Rehearsal(Displayed):
     @property
     def checks(self) -> int:
         """How many statements the repetitions check."""
-        coverage = sum(guess.coverage is not Coverage.UNKNOWN for guess in self.guesses)
-        return coverage + sum(guess.stated_mse is not None for guess in self.guesses)
+        return 2 * len(self.guesses)
 
     @property
     def surprises(self) -> tuple[Guess, ...]:

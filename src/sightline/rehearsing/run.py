@@ -16,6 +16,7 @@ from sightline.arrays import FloatArray, IndexArray
 from sightline.attacks.estimates import any_law_factor, gaussian_factor, unimodal_factor
 from sightline.auditing.exposed import feature_name
 from sightline.auditing.findings import Findings, LinearFindings, find
+from sightline.auditing.lowering import LINEAR
 from sightline.auditing.plan import Plan
 from sightline.auditing.reading import PlanLike, public_source, read_plan
 from sightline.auditing.session import Session, opened
@@ -24,16 +25,13 @@ from sightline.errors import InvalidPlan, TooMuchWork, require
 from sightline.noise.published import PublishedLaw
 from sightline.progress import Progress, report, reporting
 from sightline.rehearsing.attacks import (
-    MOST_VALUES,
     AttackWeights,
     RowTarget,
-    SmallGroup,
     best_linear,
     best_unbiased,
     errors_of,
     errors_with_fresh_noise,
     sharpest_targets,
-    small_groups,
 )
 from sightline.rehearsing.publication import (
     MOST_NAMED,
@@ -47,7 +45,6 @@ from sightline.rehearsing.publication import (
     simulate_publication,
 )
 from sightline.rehearsing.result import CONFIDENCE, AttackKind, Coverage, Guess, Rehearsal
-from sightline.tables.membership import Feature
 from sightline.tables.records import secrets_of
 from sightline.tables.subject import SecretKind
 
@@ -77,9 +74,9 @@ def rehearse(
     """Publish a plan once with simulated noise, attack it, and compare the guesses with the truth.
 
     The ``top`` most exposed are attacked by the best unbiased attack, where there is one, and by the best
-    linear attack; small groups under moments and thresholds by constrained maximum likelihood. Then
-    everything is repeated ``repetitions`` times, to measure how often the intervals hold the truth. With
-    ``answers``, a CSV file of what was really published, that is attacked in place of simulated numbers.
+    linear attack. Then everything is repeated ``repetitions`` times, to measure how often the intervals hold
+    the truth. With ``answers``, a CSV file of what was really published, that is attacked in place of
+    simulated numbers.
     Equal seeds give equal rehearsals. The result holds true values: it is for the owner of the table only.
     """
     with reporting(progress):
@@ -186,15 +183,15 @@ def _check(findings: Findings) -> None:
     def refuse(wrong: bool, wanted: str, *, got: str, fix: str) -> None:
         require(not wrong, wanted, got=got, fix=fix, error=InvalidPlan)
 
-    membership, pricing, found = findings.membership, findings.pricing, findings.linear
+    membership, pricing = findings.membership, findings.pricing
     others_out = "leave these releases out to rehearse the others"
     cells = len(membership.cells)
     refuse(cells == 0, "a published number that depends on the secret", got="none", fix="publish one")
-    bands = [part.name for part in membership.partitions if part.feature in (Feature.BAND, Feature.CLIPPED)]
+    others = [part.name for part in membership.partitions if part.feature not in LINEAR]
     refuse(
-        bool(bands),
-        "numbers, moments, thresholds and categories",
-        got=f"a band or a clipped sum in {', '.join(bands[:3])!r}",
+        bool(others),
+        "numbers that are linear in the secret",
+        got=f"a moment, a count above a level, a band or a clipped sum in {', '.join(others[:3])!r}",
         fix=others_out,
     )
     refuse(
@@ -212,15 +209,16 @@ def _check(findings: Findings) -> None:
         fix=others_out,
     )
     refuse(
-        found is not None and membership.persons is not None and findings.one_value,
+        membership.persons is not None and findings.one_value,
         "records with one row, or rows with values of their own",
         got='values = "constant"',
         fix="rehearse a table with one row a record",
     )
-    if found is not None and found.linear.row_count > _MOST_ROWS:
+    rows = rehearsed(findings).linear.row_count
+    if rows > _MOST_ROWS:
         raise TooMuchWork(
             f"expected at most {_MOST_ROWS:,} published numbers to rehearse, "
-            f"got {found.linear.row_count:,}; rehearse some of the releases"
+            f"got {rows:,}; rehearse some of the releases"
         )
 
 
@@ -240,26 +238,16 @@ class _Attacked:
         guesses: list[Guess] = []
         notes = self._remarks()
         found = rehearsed(self.findings)
-        if found is not None:
-            columns = found.most_exposed(np.arange(found.lower.size), top)
-            secrets = secrets_by_column(self.session, found.linear, columns)
-            report("repeating the best unbiased attack", 0.0)
-            guesses += self._unbiased(found, columns[found.visible[columns]], secrets)
-            report("repeating the best linear attack", 0.0)
-            repetitions = max(20, min(self.repetitions, _MOST_DRAWS // int(found.people.sum())))
-            if repetitions < self.repetitions:
-                notes.append(f"The best linear attack is repeated {repetitions:,} times: the table is large.")
-            guesses += self._linear(found, columns, secrets, repetitions)
-            guesses += self._persons(found, top, repetitions)
-        groups = small_groups(self.findings, self.truth)
-        for group in groups:
-            report("repeating the constrained likelihood attack", 0.0)
-            guesses += self._likelihood(group)
-        if self.findings.has_nonlinear and not groups:
-            notes.append(
-                f"No group of up to {MOST_VALUES} records has its values determined by its own numbers: "
-                "there is no constrained likelihood attack."
-            )
+        columns = found.most_exposed(np.arange(found.lower.size), top)
+        secrets = secrets_by_column(self.session, found.linear, columns)
+        report("repeating the best unbiased attack", 0.0)
+        guesses += self._unbiased(found, columns[found.visible[columns]], secrets)
+        report("repeating the best linear attack", 0.0)
+        repetitions = max(20, min(self.repetitions, _MOST_DRAWS // int(found.people.sum())))
+        if repetitions < self.repetitions:
+            notes.append(f"The best linear attack is repeated {repetitions:,} times: the table is large.")
+        guesses += self._linear(found, columns, secrets, repetitions)
+        guesses += self._persons(found, top, repetitions)
         return guesses, notes
 
     def _remarks(self) -> list[str]:
@@ -409,9 +397,8 @@ class _Attacked:
         factor: float,
     ) -> list[dict[str, Any]]:
         """What linear attacks guess, whose mean squared errors are known, and what repetitions showed."""
-        found = rehearsed(self.findings)
-        assert found is not None  # linear attacks are on linear findings
-        guesses = attack.guesses(seen_rows(found.linear, self.truth, self.numbers))
+        linear = rehearsed(self.findings).linear
+        guesses = attack.guesses(seen_rows(linear, self.truth, self.numbers))
         return [
             {
                 "attack": kind,
@@ -424,41 +411,3 @@ class _Attacked:
             }
             for guess, mse, own in zip(guesses, attack.mse, errors.T, strict=True)
         ]
-
-    def _likelihood(self, group: SmallGroup) -> Iterator[Guess]:
-        """The guesses at one small group's values."""
-        once = group.attack(self.numbers[None])
-        again = group.repeated(self.truth.answers, self.repetitions, self.generator)
-        for place, (name, truth) in enumerate(zip(self._names_of(group), group.truth.tolist(), strict=True)):
-            yield Guess(
-                attack=AttackKind.LIKELIHOOD,
-                record=name,
-                what=self.findings.plan.data.secret,
-                alike=1,
-                truth=truth,
-                guess=float(once.values[0, place]),
-                standard_error=float(once.standard_errors[0, place]),
-                interval=(float(once.lower[0, place]), float(once.upper[0, place])),
-                coverage=Coverage.UNKNOWN,
-                stated_mse=None,
-                bracket=None,
-                **_repeated(
-                    again.values[:, place] - truth,
-                    (again.lower[:, place] <= truth) & (truth <= again.upper[:, place]),
-                ),
-            )
-
-    def _names_of(self, group: SmallGroup) -> list[str]:
-        """Whose values they are; of values that are seen as a set, their places in it."""
-        size = group.values.size
-        if not group.labeled:
-            return [f"value {place} of {size}, from below" for place in range(1, size + 1)]
-        rows = secrets_of(
-            self.session.engine,
-            self.session.queries,
-            self.session.subject,
-            signature_ids=sorted(set(group.signatures.tolist())),
-        )
-        # Within a signature the group's values are in ascending order.
-        ordered = {key: iter(sorted(own, key=lambda row: (row[1], row[0]))) for key, own in rows.items()}
-        return [next(ordered[key])[0] for key in group.signatures.tolist()]

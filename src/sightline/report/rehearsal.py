@@ -19,8 +19,6 @@ _MEANING = {
     AttackKind.UNBIASED: "The best unbiased attack, repeated with the true values and fresh noise.",
     AttackKind.LINEAR: "The best linear attack, repeated with {prior} and fresh noise.",
     AttackKind.TOGETHER: "The best linear attack on a record's rows together, with {prior} and fresh noise.",
-    AttackKind.LIKELIHOOD: "The constrained likelihood attack on small groups, repeated with the true "
-    "values and fresh noise.",
 }
 
 
@@ -147,8 +145,6 @@ def _stated(guess: Guess) -> str:
             return f"Its intervals hold the truth in {share} of all repetitions."
         case Coverage.AT_LEAST:
             return f"Its intervals hold the truth in at least {share} of all repetitions."
-        case Coverage.UNKNOWN:
-            return f"Its intervals are approximations, meant to hold the truth in {share}."
 
 
 _MARK = "For the owner of the table only"

@@ -1,22 +1,32 @@
-"""The values that a secret takes in the table, where they are few or odd: what an attacker may round to.
+"""What the values of the table show: those that the secret takes, and columns that are the secret renamed.
 
 Brackets spread a number over its bounds, and a category over those that are declared. Whoever knows that the
 number takes few values, lies in a few clusters or on a lattice, or that a category never occurs, knows more.
-All of it is for the owner only.
+
+The tax on an income, its logarithm and its bracket are functions of it. A sum of them without noise, or a
+group by them, publishes the secret. The table shows it: one of the two decides on the other, each value of
+one is a range of the other, or their ranks agree. What chance explains is no alarm. A column that agrees with
+the secret in too few rows to tell is returned as such. All of it is for the owner only.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from math import inf, lgamma, log
 
 import numpy as np
+from numpy.typing import NDArray
 
-from sightline.arrays import FloatArray, IndexArray
+from sightline.arrays import FloatArray, IndexArray, distinct_lines
 from sightline.tables.engines.protocol import Engine
 from sightline.tables.membership import Occurring
-from sightline.tables.rows import RowCounts, Rows, clipped_secret
+from sightline.tables.rows import RowCounts, Rows, audited_rows, clipped_secret
 from sightline.tables.sql.fragments import literal, quoted
-from sightline.tables.subject import Subject
+from sightline.tables.sql.reader import ReleaseQuery
+from sightline.tables.subject import SecretKind, Subject
 
 _FEW_VALUES = 20  # distinct values of a number that an attacker can round to
 _NEARLY_ALL = 0.9  # of the rows
@@ -171,3 +181,202 @@ def _within(engine: Engine, rows: Rows, within: float) -> int | None:
     if least is None:
         return 1
     return int(2 * within / float(least)) + 1 if 2 * within < _FEW_VALUES * float(least) else None
+
+
+_MOST_ROWS = 20_000  # that are looked at: drawn by a hash of the key, so that each audit sees the same
+_MOST_VALUES = 400_000  # that are fetched
+_MOST_COLUMNS = 100
+_FEWEST_ROWS = 8  # two orders of eight agree by chance once in twenty thousand
+_NEARLY_ONE = 0.98  # rank correlation; heights and weights, prices and sales stay below it
+_FALSE_ALARMS = 1e-3  # of tables in which no column depends on the secret, the share with an alarm, at most
+_FALSE_COPIES = 1e-2  # the same for exact copies: most that are seen in small tables are copies
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DerivedColumn:
+    """A public column or expression that looks like the secret, and by which figure."""
+
+    name: str
+    figure: str
+    by_chance: bool = False  # the rows are too few to tell it from chance
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.figure}"
+
+
+def derived_columns(
+    engine: Engine, queries: Sequence[ReleaseQuery], subject: Subject, *, rows: int
+) -> tuple[DerivedColumn, ...]:
+    """The columns and expressions of some releases that look like the secret of a table with some rows."""
+    columns = {name for query in queries for name in query.columns}
+    used = sorted({pair for query in queries for pair in query.public}, key=lambda one: one[0] not in columns)
+    if not used:
+        return ()
+    audited = audited_rows(queries, subject, engine.columns())
+    texts = dict(used[:_MOST_COLUMNS])
+    most = min(_MOST_ROWS, _MOST_VALUES // len(texts))
+    listed = [f"{audited.secret} AS secret", f"{audited.record} AS record"]
+    listed += [f"{text} AS c{place}" for place, text in enumerate(texts.values())]
+    drawn = ""
+    if rows > most:
+        below = int(most / rows * 16**8)
+        hashed = f"SUBSTRING(MD5(CAST({audited.record} AS VARCHAR)), 1, 8)"
+        drawn = f" WHERE {hashed} < {literal(f'{below:08x}')}"
+    answer = engine.fetch(f"SELECT {', '.join(listed)} FROM {audited.source(*texts.values())}{drawn}")
+    ordered, secret = subject.kind is SecretKind.NUMBER, answer["secret"]
+    codes, record = _codes(secret), _codes(answer["record"])
+    found = []
+    for place, name in enumerate(texts):
+        column = answer[f"c{place}"]
+        there = _there(column)
+        values = secret[there], column[there], _codes(codes[there]), record[there]
+        patterns = _patterns(*values, ordered=ordered) if there.any() else []
+        shown = [one for one in patterns if one.chance < log(one.alarm / len(texts))]
+        alike = [one for one in patterns if one.exact and one.chance < log(0.9)]  # not by any column
+        if shown or alike:
+            figure = (shown or alike)[0].figure
+            found.append(DerivedColumn(name=name, figure=figure, by_chance=not shown))
+    return tuple(found)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Pattern:
+    """One way in which a column and the secret agree."""
+
+    figure: str
+    chance: float  # its log-probability in a table where they are independent; 0 if they do not agree
+    exact: bool = False  # whether each value of the one is a value of the other
+
+    @property
+    def alarm(self) -> float:
+        """The chance below which it is an alarm; three patterns that are not exact are looked for."""
+        return _FALSE_COPIES if self.exact else _FALSE_ALARMS / 3
+
+
+def _patterns(
+    secret: NDArray[np.generic],
+    column: NDArray[np.generic],
+    codes: IndexArray,
+    record: IndexArray,
+    *,
+    ordered: bool,
+) -> list[_Pattern]:
+    """How a column and the secret, whose values have codes, agree."""
+    classes = _codes(column)
+    if codes.max() == 0 or classes.max() == 0:
+        return []
+    found = []
+    numbers = {type(value) for value in column.tolist()} <= {int, float, Decimal}  # truth values are classes
+    if ordered and numbers:
+        correlation = rank_correlation(secret.astype(np.float64), column.astype(np.float64))
+        chance = 0.0
+        if abs(correlation) >= _NEARLY_ONE and len(secret) >= _FEWEST_ROWS:
+            chance = -inf
+        elif abs(correlation) == 1:
+            chance = min(0.0, log(2) + copies(codes, classes, record, in_order=True))
+        figure = f"rank correlation {correlation:.3f} with the secret"
+        found.append(_Pattern(figure=figure, chance=chance, exact=True))
+    if ordered:
+        chance = is_ranges(secret.astype(np.float64), classes)
+        found.append(_Pattern(figure="each of its values is a range of the secret", chance=chance))
+    found.append(_Pattern(figure="the secret decides on it", chance=decides(codes, classes, record)))
+    found.append(_Pattern(figure="it decides on the secret", chance=decides(classes, codes, record)))
+    chance = copies(codes, classes, record)
+    figure = "each of its values stands for one of the secret"
+    return [*found, _Pattern(figure=figure, chance=chance, exact=True)]
+
+
+def _there(values: NDArray[np.generic]) -> NDArray[np.bool_]:
+    """Where there is a value: neither NULL nor not a number."""
+    if values.dtype != np.object_:
+        return np.asarray(np.equal(values, values), dtype=np.bool_)
+    return np.array([value is not None and value == value for value in values.tolist()], dtype=np.bool_)
+
+
+def _codes(values: NDArray[np.generic]) -> IndexArray:
+    """Equal values by equal whole numbers from 0 on, without gaps."""
+    if values.dtype != np.object_:
+        return np.asarray(np.unique(values, return_inverse=True, equal_nan=False)[1].ravel(), dtype=np.intp)
+    numbers: dict[object, int] = {}
+    return np.array([numbers.setdefault(value, len(numbers)) for value in values.tolist()], dtype=np.intp)
+
+
+def rank_correlation(one: FloatArray, other: FloatArray) -> float:
+    """Spearman's rank correlation; values that tie share their mean rank.
+
+    >>> rank_correlation(np.array([1.0, 2.0, 3.0]), np.array([1.0, 8.0, 27.0]))
+    1.0
+    """
+    ranks = [_mean_ranks(values) for values in (one, other)]
+    spread = [float(np.std(rank)) for rank in ranks]
+    if min(spread) == 0:
+        return 0.0
+    moment = float(np.mean((ranks[0] - ranks[0].mean()) * (ranks[1] - ranks[1].mean())))
+    return round(moment / (spread[0] * spread[1]), 9)
+
+
+def _mean_ranks(values: FloatArray) -> FloatArray:
+    """The rank of each value; importing scipy.stats would take longer than a small audit."""
+    _, place, times = np.unique(values, return_inverse=True, return_counts=True)
+    return np.asarray((np.cumsum(times) - (times - 1) / 2)[place])
+
+
+def is_ranges(secret: FloatArray, classes: IndexArray) -> float:
+    r"""The log-probability by which each class holds the numbers of a range by chance; 0 if one does not.
+
+    Of the n! / Π nᵢ! orders of n values in k classes of sizes nᵢ, k! have every class in one piece. A class
+    of one number is no range: children, whose income is 0, are no bracket of incomes.
+    """
+    sizes = np.bincount(classes)
+    low, high = np.full(len(sizes), np.inf), np.full(len(sizes), -np.inf)
+    np.minimum.at(low, classes, secret)
+    np.maximum.at(high, classes, secret)
+    ranges = (low < high) | (sizes == 1)
+    sizes, low, high = sizes[ranges], low[ranges], high[ranges]
+    order = np.argsort(low)
+    if (high[order][:-1] >= low[order][1:]).any():
+        return 0.0
+    return lgamma(len(sizes) + 1) + sum(lgamma(size + 1) for size in sizes) - lgamma(sizes.sum() + 1)
+
+
+def decides(one: IndexArray, other: IndexArray, record: IndexArray) -> float:
+    r"""The log-probability by which rows that agree in ``one`` agree in ``other``; 0 if some do not.
+
+    Rows of one record do not count twice. Groups of sizes m agree in values of shares p by chance with
+    probability Π Σ pᵐ.
+    """
+    groups, values = _counted_once(one, other, record)
+    sizes = np.bincount(groups)
+    shared = sizes[groups] > 1
+    if not shared.any():
+        return 0.0
+    groups, values = groups[shared], values[shared]
+    first = np.full(len(sizes), -1, dtype=np.intp)
+    first[groups[::-1]] = values[::-1]
+    if (values != first[groups]).any():
+        return 0.0
+    shares = np.bincount(values) / len(values)
+    return sum(log(float(np.sum(shares**size))) for size in sizes[sizes > 1].tolist())
+
+
+def _counted_once(one: IndexArray, other: IndexArray, record: IndexArray) -> tuple[IndexArray, IndexArray]:
+    """Two columns without rows of one record that agree in both."""
+    rows, _ = distinct_lines(np.stack([one, record, other], axis=1))
+    return one[rows], other[rows]
+
+
+def copies(one: IndexArray, other: IndexArray, record: IndexArray, *, in_order: bool = False) -> float:
+    r"""The log-probability by which two columns have the same classes of rows; 0 if they do not.
+
+    Rows of one record that agree count once. Of the n! / Π nᵢ! orders of one column's values, with classes of
+    sizes nᵢ, Π mₛ! have the classes of the other, where mₛ classes have the size s: any of these may stand
+    for any other. ``in_order`` counts one of them. Columns without a value twice have the same classes.
+    """
+    classes = _counted_once(one, other, record)
+    together = len(distinct_lines(np.stack(classes, axis=1))[0])
+    if any(len(np.unique(codes)) != together for codes in classes):
+        return 0.0
+    sizes = np.bincount(classes[0])
+    alike = [] if in_order else np.bincount(sizes[sizes > 0]).tolist()
+    ways = sum(lgamma(number + 1) for number in (*sizes.tolist(), *alike))
+    return min(0.0, ways - lgamma(sizes.sum() + 1))

@@ -23,11 +23,10 @@ from scipy import sparse
 from sightline.arrays import FloatArray, IndexArray
 from sightline.progress import Progress
 from sightline.tables.encoding import SignatureCells
-from sightline.tables.engines.protocol import Engine
+from sightline.tables.engines.protocol import Arrays, Engine, SignatureBatch
 from sightline.tables.membership import Membership
 from sightline.tables.records import ranked_rows
 from sightline.tables.rows import audited_rows, clipped_secret
-from sightline.tables.signature_store import Arrays, SignatureBatch
 from sightline.tables.sql.reader import ReleaseQuery
 from sightline.tables.streamed import StreamedTable
 from sightline.tables.subject import Subject

@@ -1,18 +1,25 @@
-"""The audited rows, those with a secret and a record key, with their lookups; and how many there are."""
+"""The rows of ``data``, as the plan makes and declares them, and the audited ones with their lookups.
+
+Audited are the rows with a secret and a record key.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from sightline.tables.engines.protocol import DATA, Column, ColumnKind, Engine
+from sqlglot import exp
+
+from sightline.errors import InvalidPlan
+from sightline.tables.engines.protocol import DATA, SOURCE, Column, ColumnKind, Engine
+from sightline.tables.sql.data_query import DataQuery
 from sightline.tables.sql.fragments import outside, quoted, valid_secret
-from sightline.tables.sql.grammar import refuse
+from sightline.tables.sql.grammar import parse_condition, refuse
 from sightline.tables.sql.grouping import WindowColumn
 from sightline.tables.sql.reader import ReleaseQuery
 from sightline.tables.sql.scope import Join, find_column
-from sightline.tables.subject import SecretKind, Subject
+from sightline.tables.subject import Schema, SecretKind, Subject
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -197,3 +204,115 @@ def _contributions(engine: Engine, rows: Rows, present: int, *, least: Any, most
     per_record = f"SELECT {rows.record} AS r, COUNT(*) AS n FROM {rows.source()} GROUP BY {rows.record}"
     answer = engine.fetch(f"SELECT COUNT(*) AS records, MAX(n) AS most FROM ({per_record}) AS counted")
     return int(answer["records"][0]), int(answer["most"][0])
+
+
+def make_data(engine: Engine, made: DataQuery) -> None:
+    """Let ``data`` be what ``[data] sql`` makes, without columns that tell of a secret. No row is read."""
+    rows = SOURCE
+    if made.sql is not None:
+        rows = f"({made.sql}) AS {DATA}"
+        engine.define(made.sql)
+        names = sorted(column.name.casefold() for column in engine.columns())
+        if names != sorted(map(str.casefold, made.columns)):
+            refuse(
+                "[data] sql: the columns that it lists",
+                got="others from the engine",
+                fix="list the columns by their names, not by *",
+            )
+    if made.hidden:
+        hidden = [find_column(engine.columns(), name) for name in made.hidden]
+        kept = [exp.to_identifier(one.name, quoted=True) for one in engine.columns() if one not in hidden]
+        engine.define(f"SELECT {', '.join(name.sql(engine.dialect) for name in kept)} FROM {rows}")
+
+
+def check_made(engine: Engine, made: DataQuery) -> None:
+    """Refuse rows that are not the same each time, or that a join makes several of."""
+    for text in made.ties:
+        if int(engine.fetch_own(text)["n"][0]):
+            refuse(
+                "[data] sql: an order without ties in its window functions",
+                got="rows that tie, so that each run may make other rows",
+                fix="order by more columns, such as a number of the row, or use RANK",
+            )
+    for text in made.lookups:
+        answer = engine.fetch_own(text)
+        if int(answer["n"][0]) != int(answer["joined"][0]):
+            refuse(
+                "[data] sql: at most one row of a joined table for each row",
+                got=f"{int(answer['joined'][0]):,} rows from {int(answer['n'][0]):,}",
+                fix="make the joined columns unique in that table",
+            )
+
+
+def check_declared(engine: Engine, subject: Subject) -> None:
+    """Refuse a record or secret that is not a suitable column; the message names the field of ``[data]``."""
+    columns = engine.columns()
+    known = {column.name.casefold() for column in columns}
+    if not known & {subject.record.casefold(), subject.secret.casefold()}:
+        # Without a header line the first row would be read as names: the message must not quote them.
+        raise InvalidPlan(
+            f'[data] record: expected a column of the table, got neither "{subject.record[:60]}" nor '
+            f'"{subject.secret[:60]}" among its {len(columns)}; check the names, and that a CSV has a header '
+            "line"
+        )
+    try:
+        key = find_column(columns, subject.record)
+    except InvalidPlan as error:
+        raise InvalidPlan(f"[data] record: {error}") from None
+    try:
+        _refuse_expression(engine, subject.secret, known)
+        column = find_column(columns, subject.secret)
+        if column == key:
+            refuse(
+                "a secret that is not the record key",
+                got=f'"{subject.secret}" as both',
+                fix="name two columns",
+            )
+        if subject.kind is SecretKind.NUMBER and column.kind is ColumnKind.TEXT:
+            refuse(
+                "a column of numbers",
+                got=_text_column(engine, column),
+                fix="repair them, or declare categories",
+            )
+    except InvalidPlan as error:
+        raise InvalidPlan(f"[data] secret: {error}") from None
+
+
+def _refuse_expression(engine: Engine, secret: str, known: Collection[str]) -> None:
+    """Say how to write a secret that is an expression of columns."""
+    if secret.casefold() in known:
+        return
+    try:
+        node = parse_condition(secret, engine.dialect)
+    except InvalidPlan:
+        return
+    if not isinstance(node.unnest(), exp.Column) and node.find(exp.Column) is not None:
+        refuse(
+            "a column",
+            got="an expression",
+            fix=f'compute it in [data]: sql = "SELECT *, {secret} AS value FROM source", secret = "value"',
+        )
+
+
+def check_public(schema: Schema, secrets: Collection[str]) -> None:
+    """Refuse a declared public table with a column of a secret's name: a join could publish the secret."""
+    for name, columns in schema.tables.items():
+        same = [column.name for column in columns if column.name.casefold() in secrets]
+        if same:
+            raise InvalidPlan(
+                f'[data] tables: expected public tables, got "{name}" with a column "{same[0]}", '
+                "which is the secret's name; leave the column out, or rename it if it is public"
+            )
+
+
+def _text_column(engine: Engine, column: Column) -> str:
+    """Describe a column of text; on DuckDB, with the number of its values that are not numbers."""
+    if engine.dialect != "duckdb":
+        return f'"{column.name}", a text column'
+    name = quoted(column.name)
+    answer = engine.fetch(
+        f"SELECT COUNT({name}) AS n, COUNT(TRY_CAST({name} AS DOUBLE)) AS numbers FROM {quoted(DATA)}"
+    )
+    count, numbers = int(answer["n"][0]), int(answer["numbers"][0])
+    verb = "is not a number" if count - numbers == 1 else "are not numbers"
+    return f'"{column.name}", a text column: {count - numbers:,} of its {count:,} values {verb}'

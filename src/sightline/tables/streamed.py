@@ -27,7 +27,15 @@ from sightline.tables.encoding import (
     SignatureCells,
     names_of_cells,
 )
-from sightline.tables.engines.protocol import Engine
+from sightline.tables.engines.protocol import (
+    PERSONS,
+    SIGNATURES,
+    Arrays,
+    Engine,
+    SignatureBatch,
+    SignatureStore,
+    StoringEngine,
+)
 from sightline.tables.membership import (
     CellTable,
     Feature,
@@ -38,14 +46,6 @@ from sightline.tables.membership import (
 )
 from sightline.tables.occurring import occurring as occurring_values
 from sightline.tables.persons import person_lines
-from sightline.tables.signature_store import (
-    PERSONS,
-    SIGNATURES,
-    Arrays,
-    SignatureBatch,
-    SignatureStore,
-    StoringEngine,
-)
 from sightline.tables.subject import SecretKind
 
 MOST_CONDITIONS, _MOST_PATTERNS = 62, 10_000

@@ -22,7 +22,6 @@ from uuid import uuid4
 import duckdb
 import numpy as np
 from numpy.typing import NDArray
-from sqlglot import exp
 
 from sightline.errors import InvalidPlan, TooMuchWork, require
 from sightline.progress import Progress
@@ -40,9 +39,20 @@ from sightline.tables.engines.local_tables import (
     top_level,
     without_wildcards,
 )
-from sightline.tables.engines.protocol import DATA, NO_TABLES, SOURCE, Column, ColumnKind, check_names
-from sightline.tables.signature_store import BATCH, Arrays, Reduction, batches_of, run_batches
-from sightline.tables.sql.fragments import literal, quoted, with_names
+from sightline.tables.engines.protocol import (
+    BATCH,
+    DATA,
+    NO_TABLES,
+    SOURCE,
+    Arrays,
+    Column,
+    ColumnKind,
+    Reduction,
+    batches_of,
+    check_names,
+    run_batches,
+)
+from sightline.tables.sql.fragments import literal, quoted
 
 _NUMBERS = "TINYINT SMALLINT INTEGER BIGINT UTINYINT USMALLINT UINTEGER UBIGINT FLOAT DOUBLE"
 _PLAIN = {
@@ -111,13 +121,12 @@ class DuckDBEngine:
         memory: float | None = None,
     ) -> None:
         held = source if isinstance(source, InMemoryTable) else None
-        sources = {**({DATA: source} if isinstance(source, str) else {}), **tables}
+        sources = {**({SOURCE: source} if isinstance(source, str) else {}), **tables}
         paths = {name: existing_file(text, base) for name, text in sources.items()}
         check_distinct(sources, paths)
         self._states = {path: file_state(path) for path in paths.values()}
         self._spill = private_folder()
         self._views: set[str] = set()
-        self._has_source = False  # whether ``data`` is made of ``source``
         self._names = {path: without_wildcards(path, self._spill) for path in paths.values()}
         self._connection = duckdb.connect(":memory:", config=_CONFIG)
         try:
@@ -136,6 +145,7 @@ class DuckDBEngine:
                 self._register_held(held)
             for name, text in sources.items():
                 self._register(name, paths[name], text.partition("::")[2])
+            self.define(f"SELECT * FROM {quoted(SOURCE)}")
             self._opened = self._digests()
         except BaseException:
             self.close()
@@ -195,33 +205,11 @@ class DuckDBEngine:
             signatures=int(self.fetch(f"SELECT COUNT(*) AS n FROM {name}")["n"][0]),
         )
 
-    def restrict(self, query: str) -> None:
-        self._rename(name := uuid4().hex)  # no plan can name it
-        own = exp.to_table(quoted(name))
-        text = with_names(query, dialect=self.dialect, names={DATA: own})
-        self._connection.execute(f"CREATE VIEW {quoted(DATA)} AS {text}")
-
     def define(self, query: str) -> None:
-        if self._has_source:
-            self._connection.execute(f"DROP VIEW {quoted(DATA)}")
-        else:
-            self._rename(SOURCE)
-            self._has_source = True
         try:
-            self._connection.execute(f"CREATE VIEW {quoted(DATA)} AS {query}")
+            self._connection.execute(f"CREATE OR REPLACE VIEW {quoted(DATA)} AS {query}")
         except duckdb.Error as error:
             _refuse_query(error)
-
-    def _rename(self, name: str) -> None:
-        """Call the relation ``data`` something else."""
-        views = (
-            "SELECT COUNT(*) FROM duckdb_views() WHERE database_name = current_database() AND view_name = ?"
-        )
-        is_view = bool(self._connection.execute(views, [DATA]).fetchall()[0][0])
-        kind = "VIEW" if is_view else "TABLE"
-        self._connection.execute(f"ALTER {kind} {quoted(DATA)} RENAME TO {quoted(name)}")
-        if DATA in self._views:
-            self._views = self._views - {DATA} | {name}
 
     def check_unchanged(self) -> None:
         for path, state in self._states.items():
@@ -283,7 +271,7 @@ class DuckDBEngine:
                     # Without rows the types of the columns are unknown.
                     (row,) = self._connection.execute(f"SELECT COUNT(*) FROM {quoted(name)}").fetchall()
                     require(
-                        name != DATA or row[0] > 0,
+                        name != SOURCE or row[0] > 0,
                         f"rows in {path.name}",
                         got="an empty table",
                         fix="check the data source",
@@ -299,7 +287,7 @@ class DuckDBEngine:
                         [f"file of {name}", chosen],
                     ).fetchall()
                     require(
-                        name == DATA or not views,
+                        name == SOURCE or not views,
                         f'a table as "{name}"',
                         got=f"a view in {path.name}, which may copy the secret",
                         fix="write its rows to a table or a file",
@@ -338,13 +326,13 @@ class DuckDBEngine:
         )
 
     def _register_held(self, held: InMemoryTable) -> None:
-        """Show a table in memory as ``data``: in place, or for a relation the answer to it."""
+        """Show a table in memory as ``source``: in place, or for a relation the answer to it."""
         name = uuid4().hex  # no plan can name it
         try:
             self._connection.register(name, held.readable())
             kind = "TABLE" if held.holder is Holder.DUCKDB else "VIEW"
-            self._create(kind, DATA, quoted(name))
-            (row,) = self._connection.execute(f"SELECT COUNT(*) FROM {quoted(DATA)}").fetchall()
+            self._create(kind, SOURCE, quoted(name))
+            (row,) = self._connection.execute(f"SELECT COUNT(*) FROM {quoted(SOURCE)}").fetchall()
         except duckdb.Error as error:
             if isinstance(error, duckdb.OutOfMemoryException):
                 _refuse_query(error)
@@ -354,7 +342,7 @@ class DuckDBEngine:
             ) from None
         require(row[0] > 0, f"rows in {held}", got="an empty table", error=InvalidPlan)
         if kind == "VIEW":
-            self._views.add(DATA)  # its owner may change it
+            self._views.add(SOURCE)  # its owner may change it
 
     def _create(self, kind: str, name: str, source: str) -> None:
         """Create a view or table of ``source``; times with a zone become plain times in UTC."""

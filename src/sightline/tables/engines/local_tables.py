@@ -26,7 +26,7 @@ from typing import Any, BinaryIO, cast
 
 from sightline.errors import InvalidPlan, require
 from sightline.tables.engines.address import public_source, scheme_of
-from sightline.tables.engines.protocol import DATA, check_names
+from sightline.tables.engines.protocol import SOURCE, check_names
 from sightline.tables.sql.fragments import literal
 
 
@@ -79,11 +79,11 @@ def file_state(path: Path) -> tuple[int, ...]:
 
 def check_distinct(sources: Mapping[str, str], paths: Mapping[str, Path]) -> None:
     """Refuse the data as a declared public table: its columns would count as public."""
-    for name, path in paths.items() if DATA in paths else ():
-        tables = [sources[relation].partition("::")[2].casefold() for relation in (DATA, name)]
-        same = path.samefile(paths[DATA]) and (tables[0] == tables[1] or not all(tables))
+    for name, path in paths.items() if SOURCE in paths else ():
+        tables = [sources[relation].partition("::")[2].casefold() for relation in (SOURCE, name)]
+        same = path.samefile(paths[SOURCE]) and (tables[0] == tables[1] or not all(tables))
         require(
-            name == DATA or not same,
+            name == SOURCE or not same,
             f'a public table as "{name}"',
             got="the data source itself",
             fix="declare a table without the secret",

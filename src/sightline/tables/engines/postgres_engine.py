@@ -60,8 +60,8 @@ class PostgresEngine:
             fix="end it with ?table=homes or ?table=schema.homes",
             error=InvalidPlan,
         )
-        self._names = {name: _table(text) for name, text in {DATA: str(chosen), **tables}.items()}
-        self._relations: dict[str, exp.Table | exp.Subquery] = dict(self._names)
+        self._names = {name: _table(text) for name, text in {SOURCE: str(chosen), **tables}.items()}
+        self._relations: dict[str, exp.Table | exp.Subquery] = {DATA: self._names[SOURCE], **self._names}
         try:
             self._connection = psycopg.connect(address, options=_SETTINGS, connect_timeout=10)
         except (psycopg.Error, UnicodeError) as error:
@@ -105,17 +105,11 @@ class PostgresEngine:
     def fetch_own(self, query: str) -> dict[str, NDArray[np.generic]]:
         return self._answer(with_names(query, dialect=self.dialect, names=self._relations))
 
-    def restrict(self, query: str) -> None:
-        self._set_data(translated(query, dialect=self.dialect, names=self._relations))
-
     def define(self, query: str) -> None:
-        self._relations.setdefault(SOURCE, self._relations[DATA])
-        self._set_data(with_names(query, dialect=self.dialect, names=self._relations))
-        self.columns()  # refuses a query that Postgres cannot run
-
-    def _set_data(self, text: str) -> None:
+        text = with_names(query, dialect=self.dialect, names=self._relations)
         made = sqlglot.parse_one(text, read=self.dialect)
         self._relations[DATA] = exp.Subquery(this=made, alias=exp.TableAlias(this=exp.to_identifier(DATA)))
+        self.columns()  # refuses a query that Postgres cannot run
 
     def compile_own(self, query: str) -> None:
         with self._cursor() as cursor:
@@ -201,9 +195,9 @@ class PostgresEngine:
 
     def _check_distinct(self) -> None:
         """Refuse the data as a declared public table, and views: their columns would count as public."""
-        data = self._regclass(DATA)
+        data = self._regclass(SOURCE)
         for name in self._names:
-            if name == DATA:
+            if name == SOURCE:
                 continue
             own = self._regclass(name)
             with self._cursor() as cursor:

@@ -56,15 +56,18 @@ class SparkEngine:
         self._session = session
         self._owned = owned
         self._jobs = SparkJobs(session)
-        self._views = {name: f"{self._jobs.tag}_{position}" for position, name in enumerate([DATA, *tables])}
+        self._views = {
+            name: f"{self._jobs.tag}_{position}" for position, name in enumerate([SOURCE, *tables])
+        }
         self._names = {name: exp.to_table(view) for name, view in self._views.items()}
+        self._names[DATA] = self._names[SOURCE]
         self._lookups = SparkLookups(session, prefix=self._jobs.tag)
         self._stores: list[SparkStore] = []
-        self._restricted: tuple[str, ...] = ()  # views in the place of data, the latest last
+        self._defined: tuple[str, ...] = ()  # views in the place of data, the latest last
         try:
-            for name, text in {DATA: table, **tables}.items():
+            for name, text in {SOURCE: table, **tables}.items():
                 require(
-                    name == DATA or text.casefold() != table.casefold(),
+                    name == SOURCE or text.casefold() != table.casefold(),
                     f'a public table as "{name}"',
                     got="the data source itself",
                     fix="declare a table without the secret",
@@ -98,20 +101,15 @@ class SparkEngine:
         except Exception as error:
             refuse(error)
 
-    def restrict(self, query: str) -> None:
-        self._set_data(translated(query, dialect=self.dialect, names=self._names))
-
     def define(self, query: str) -> None:
-        self._names.setdefault(SOURCE, self._names[DATA])
-        self._set_data(with_names(query, dialect=self.dialect, names=self._names))
-
-    def _set_data(self, text: str) -> None:
-        view = f"{self._jobs.tag}_data_{len(self._restricted)}"  # Spark has no views of themselves
+        view = f"{self._jobs.tag}_data_{len(self._defined)}"  # Spark has no views of themselves
         try:
-            self._session.sql(text).createOrReplaceTempView(view)
+            self._session.sql(
+                with_names(query, dialect=self.dialect, names=self._names)
+            ).createOrReplaceTempView(view)
         except Exception as error:
             refuse(error)
-        self._restricted, self._names[DATA] = (*self._restricted, view), exp.to_table(view)
+        self._defined, self._names[DATA] = (*self._defined, view), exp.to_table(view)
 
     def check_unchanged(self) -> None:
         require(
@@ -169,9 +167,9 @@ class SparkEngine:
         for store in self._stores:
             store.close()
         self._lookups.close()
-        for view in (*self._restricted, *self._views.values()):
+        for view in (*self._defined, *self._views.values()):
             self._session.catalog.dropTempView(view)
-        self._views, self._restricted = {}, ()
+        self._views, self._defined = {}, ()
         if self._owned:
             self._session.stop()
             self._owned = False

@@ -25,7 +25,7 @@ from pyspark.sql import DataFrame, SparkSession
 import sightline.errors as errors
 from sightline.errors import InvalidPlan, SightlineError, TooMuchWork, require
 from sightline.progress import Progress, silent
-from sightline.tables.signature_store import BATCH, Arrays, Reduction, batches_of
+from sightline.tables.engines.protocol import BATCH, Arrays, Reduction, batches_of
 
 _LOOK = 0.2  # seconds between two looks at a job
 _AGAIN, _ATTEMPTS = 0.5, 20  # seconds between two attempts to end it, and how many there are
