@@ -212,14 +212,3 @@ def test_a_name_has_no_key_of_a_person() -> None:
     labels = set(signature_names(find(plan, membership_of(parts, groups)), np.arange(12)))
     assert len(labels) == 12
     assert all(label.startswith(("town x, #", "town y, #")) for label in labels)
-
-
-def test_what_was_not_looked_at_is_said() -> None:
-    parts, names = [partition(i, f"r{i}") for i in range(2)], [f"p{i}" for i in range(12)]
-    plan = plan_of({"name": "r0", "noise_stddev": 0.1}, {"name": "r1", "noise_stddev": 0.1})
-    result = assemble(find(plan, membership_of(parts, [names, [""] * 12])))
-    shown = sum(change.kind == "drop" for change in result.what_to_change)
-    assert 0 < shown < 12
-    left = int(result.more_to_change.partition("looked for ")[2].split()[0])
-    assert 12 - 8 <= left < 12
-    assert "more records or groups that can be singled out" in result.more_to_change

@@ -32,7 +32,6 @@ CHOSEN = {
     "cell",
     "text",
     "plan",
-    "copy_of",
     "note",
 }
 

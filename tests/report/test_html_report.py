@@ -190,7 +190,7 @@ def test_the_order_of_the_sections() -> None:
     assert Outline(page("microgrid")).texts["h2"] == [one for one in headings if one not in optional]
     assert headings == [
         "Below the limit",
-        "Every change that was looked for",
+        "Every change that reaches the limit",
         "In full",
         "What was audited",
         "How much uncertainty remains",

@@ -17,7 +17,7 @@ from sightline.auditing.noise_slack import noise_slack, slack_under
 from sightline.auditing.nonlinear import question_text
 from sightline.auditing.reading import plan_text, public_source, publishable_plan_text
 from sightline.auditing.releases import left_out, release_accuracies, release_reports, timeline
-from sightline.auditing.remedies import fewer_numbers, more_noise, reaching
+from sightline.auditing.remedies import more_noise, reaching
 from sightline.auditing.result import (
     NOT_ALL,
     SCHEMA_VERSION,
@@ -85,7 +85,6 @@ def assemble(  # many parameters: what a table and its session give
     budget = cache(lambda: budget_report(findings.plan, findings.membership, findings.pricing))
     slack = cache(lambda: noise_slack(findings))
     releases = cache(lambda: _with_accuracy(release_reports(findings), release_accuracies(findings, sums)))
-    fewer = cache(lambda: fewer_numbers(findings, releases(), listed))
     enough = cache(lambda: reaching(findings, slack(), coarser))
     facts = {
         **_facts(findings),
@@ -116,11 +115,10 @@ def assemble(  # many parameters: what a table and its session give
         "slack": lambda: slack_under(judgement(), slack()),
         "reaching": enough,
         "what_to_change": lambda: (
-            *fewer()[0],
-            *_others(enough(), fewer()[0]),
+            *(one for one in enough() if one.kind is not ChangeKind.NOISE),
             *_noise_changes(findings, more_noise(findings, slack()), design_noise),
         ),
-        "more_to_change": lambda: fewer()[1],
+        "more_to_change": lambda: "",
         # What each release does, and what would be seen otherwise.
         "releases": releases,
         "timeline": lambda: timeline(findings),
@@ -201,16 +199,6 @@ def _with_accuracy(
     return tuple(
         report.model_copy(update={"accuracy": accuracy})
         for report, accuracy in zip(reports, accuracies, strict=True)
-    )
-
-
-def _others(enough: tuple[Change, ...], found: tuple[Change, ...]) -> tuple[Change, ...]:
-    """Of what reaches the limit, coarser groups, and numbers to leave out that are not among the changes."""
-    told = {change.release for change in found if change.reaches_limit}
-    return tuple(
-        one
-        for one in enough
-        if one.kind is ChangeKind.COARSER or (one.release is not None and one.release not in told)
     )
 
 

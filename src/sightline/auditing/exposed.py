@@ -38,7 +38,6 @@ class ExposedSection:
     """The list of the most exposed, and the numbers that belong to it."""
 
     exposed: tuple[Exposed, ...]
-    columns: IndexArray  # of the linear design, for those of the list that are seen through it
     exposed_in_all: int  # the length of the whole list
     identifiable_records: int
 
@@ -46,7 +45,6 @@ class ExposedSection:
 def exposed_section(findings: Findings, *, top: int, keys: Keys | None) -> ExposedSection:
     """The ``top`` most exposed; ``keys`` fetches their names."""
     exposed = _about_question(findings.worst, top, keys)
-    columns = np.zeros(0, dtype=np.intp)
     in_all, identifiable = len(exposed), 0
     if (found := findings.linear) is not None:
         identifiable = found.identifiable_records
@@ -65,9 +63,7 @@ def exposed_section(findings: Findings, *, top: int, keys: Keys | None) -> Expos
     if findings.nonlinear is not None:
         exposed += findings.nonlinear.worst(top - len(exposed))
         in_all += findings.nonlinear.report().identifiable
-    return ExposedSection(
-        exposed=exposed, columns=columns, exposed_in_all=in_all, identifiable_records=identifiable
-    )
+    return ExposedSection(exposed=exposed, exposed_in_all=in_all, identifiable_records=identifiable)
 
 
 def _about_question(worst: Findings, top: int, keys: Keys | None) -> tuple[Exposed, ...]:

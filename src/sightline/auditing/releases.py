@@ -14,12 +14,11 @@ from numpy.typing import NDArray
 from sightline.arrays import FloatArray, IndexArray
 from sightline.auditing.findings import Findings, LinearFindings
 from sightline.auditing.lowering import LINEAR
-from sightline.auditing.plan import Plan
 from sightline.auditing.pricing import feature_range
 from sightline.auditing.result import ReleaseReport, Stage
 from sightline.auditing.result_parts import NoiseOfRange, ReleaseAccuracy
 from sightline.progress import report
-from sightline.tables.membership import Feature, Membership, Parameter, Partition, Statistic
+from sightline.tables.membership import Feature, Partition, Statistic
 
 # A release sharpens a record if its error would be larger by this share without it.
 _SHARPER = 0.01
@@ -30,7 +29,6 @@ def release_reports(findings: Findings, *, compared: bool = True) -> tuple[Relea
     plan, membership, pricing = findings.plan, findings.membership, findings.pricing
     queries = np.array([membership.partitions[c.partition].query for c in membership.cells], dtype=np.intp)
     linear = set() if findings.linear is None else set(findings.linear.linear.queries.tolist())
-    copies = copied(plan, membership)
     noise = pricing.published_stddev
     counted = np.zeros(len(plan.releases), dtype=np.intp)
     for bundle in pricing.bundles:
@@ -59,7 +57,6 @@ def release_reports(findings: Findings, *, compared: bool = True) -> tuple[Relea
                 largest_noise_stddev=float(mine.max()) if mine.size else None,
                 noise_given=release.noise_given,
                 noise_of_range=noise_of_range(findings, query),
-                copy_of=copies.get(query),
                 note=note,
                 accuracy=None,
                 **effects,
@@ -95,44 +92,6 @@ def _seen(seen: LinearFindings | None, of: LinearFindings) -> NDArray[np.bool_]:
     if seen is None:
         return np.zeros(len(of.people), dtype=np.bool_)
     return np.asarray(seen.per_unit(seen.identifiable).any(axis=1))
-
-
-def copied(plan: Plan, membership: Membership) -> dict[int, str]:
-    """Releases all of whose numbers aggregate the rows of an earlier release's numbers in the same way."""
-    if membership.others is not None:  # the rows of a streamed table are not compared
-        return {}
-    sizes = np.array([cell.rows for cell in membership.cells], dtype=np.uint64)
-    alike = _covered(membership, sizes, set(range(len(plan.releases))))
-    # The row counts agree; compare the rows. Equal rows have equal sums of random marks, modulo 2^64.
-    concerned = {*alike, *(home for homes in alike.values() for home in homes)}
-    marks = np.zeros(len(membership.cells) + 1, dtype=np.uint64)  # the last entry takes rows in no cell
-    drawn = np.random.default_rng(0).integers(1 << 63, size=len(membership.signatures), dtype=np.uint64)
-    for p, partition in enumerate(membership.partitions):
-        if partition.query in concerned:
-            weights = membership.weights_in(p)
-            np.add.at(
-                marks,
-                membership.positions(p),
-                drawn * weights.view(np.uint64) if partition.weighted else drawn,
-            )
-    found = _covered(membership, marks, concerned)
-    return {query: plan.releases[homes[0]].name for query, homes in found.items()}
-
-
-def _covered(membership: Membership, marks: NDArray[np.uint64], queries: set[int]) -> dict[int, list[int]]:
-    """Queries all of whose cells are marked like some of an earlier one's, with all such earlier ones."""
-    rows: dict[int, set[tuple[int, Feature, Parameter, bool, bool]]] = {}
-    for cell, mark in zip(membership.cells, marks.tolist(), strict=False):
-        part = membership.partitions[cell.partition]
-        if part.query in queries:
-            kind = (part.feature, part.parameter, part.above, part.closed)
-            rows.setdefault(part.query, set()).add((mark, *kind))
-    found = {}
-    for query, mine in rows.items():
-        homes = [earlier for earlier, theirs in rows.items() if earlier < query and mine <= theirs]
-        if homes:
-            found[query] = sorted(homes)
-    return found
 
 
 def noise_of_range(findings: Findings, query: int) -> NoiseOfRange | None:
@@ -297,7 +256,7 @@ def left_out(findings: Findings) -> tuple[str, ...]:
         return (
             f"The table has {findings.membership.signature_count:,} signatures and is streamed: minima and "
             "counts are over all records. Left out, since it would take more passes: the timeline; what each "
-            "release adds; copies among the releases; other accountants; changes and slack of the noise; "
+            "release adds; other accountants; changes and slack of the noise; "
             "accuracy; with whom a record is seen; short recipes; pairs of records "
             "that hide a yes or no or a category.",
         )

@@ -62,7 +62,6 @@ class ReleaseReport(ResultPart):
     newly_exposes: int | None  # records that became identifiable when it was published, in the plan's order
     exposes_alone: int | None  # records that would not be identifiable without it
     sharpens: int | None  # records whose error would be larger by 1 % or more without it
-    copy_of: str | None
     note: str
     accuracy: ReleaseAccuracy | None = None  # owner-only
 
@@ -183,7 +182,6 @@ class ChangeKind(StrEnum):
     """What a change does."""
 
     DROP = "drop"  # leave a release out
-    MERGE = "merge"  # publish one of two releases or numbers
     NOISE = "noise"  # multiply all noise
     DESIGN = "design"  # change the noise of some numbers
     COARSER = "coarser"  # group by something coarser
@@ -256,7 +254,7 @@ class AuditResult(Displayed, ResultPart):
     verdict: Verdict
     publishable_verdict: Verdict | None  # without what is owner-only, if that says something else
     what_to_change: Annotated[tuple[Change, ...], Many]
-    more_to_change: str = ""  # for whom no change was looked for, since there are too many
+    more_to_change: str = ""  # why sections were left out, if some were
     assumptions: Annotated[tuple[str, ...], Many]
     owner_only: Annotated[tuple[str, ...], Many]
     relative_error: float  # a bound for the errors of unbiased attacks and the upper ends

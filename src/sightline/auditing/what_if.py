@@ -227,7 +227,6 @@ def _setting(
     found = findings.linear
     section = ExposedSection(
         exposed=(),
-        columns=np.zeros(0, dtype=np.intp),
         exposed_in_all=0,
         identifiable_records=0 if found is None else found.identifiable_records,
     )
