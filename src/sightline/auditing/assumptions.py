@@ -274,7 +274,7 @@ def _drawn(findings: Findings) -> int:
         return 0
     kept = guaranteed_by_noise(findings)
     one_row = findings.membership.persons is None
-    if one_row and kept is not None and limit is not None and kept >= limit:
+    if one_row and kept is not None and 0 < limit <= kept:
         return 0
     return max(1, round(100 * share))
 

@@ -51,7 +51,7 @@ def noise_slack(findings: Findings) -> NoiseSlack | None:
     at. Nor has one whose table is streamed: it is assessed once, with the noise as it is.
     """
     found, limit = findings.linear, findings.limit
-    if limit is None or findings.streamed or any(one.published for one in findings.plan.releases):
+    if not limit or findings.streamed or any(one.published for one in findings.plan.releases):
         return None
     if found is None or found.least is None:
         return _by_the_noise_alone(findings, limit)

@@ -65,7 +65,7 @@ class NonlinearFindings:
     exposures: Exposures
     signature: IndexArray  # of every row
     fixed_group: bool
-    limit: float | None
+    limit: float
 
     def report(self) -> LocalReport:
         """The section of the result."""
@@ -90,8 +90,6 @@ class NonlinearFindings:
 
     def _below(self) -> FloatArray:
         """Rows of which a locally unbiased attack leaves less than the limit."""
-        if self.limit is None:
-            return np.zeros(len(self.exposures))
         v = self.exposures.prior.variance
         with np.errstate(invalid="ignore"):
             return np.asarray(self.exposures.rmse**2 < self.limit * v, dtype=np.float64)

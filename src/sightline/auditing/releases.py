@@ -270,7 +270,7 @@ def left_out(findings: Findings) -> tuple[str, ...]:
     if not found.repeatable:
         if findings.pricing.releases:
             parts.append("other accountants")
-        if findings.not_shown or found.limit is None:
+        if findings.not_shown or not found.limit:
             parts.append("what it would help to leave a release out")
     several = found.linear.rows_of_unit > 1
     if (number := int(found.people[several & found.exposure.undecided].sum())) > 0:

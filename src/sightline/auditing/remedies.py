@@ -24,7 +24,7 @@ def more_noise(findings: Findings, slack: NoiseSlack | None) -> Change | None:
     found = findings.linear
     if slack is None or slack.holds or _is_out(findings).any():
         return None
-    if found is not None and (found.limit is None or not (found.below_limit or findings.not_shown)):
+    if found is not None and not (found.below_limit or findings.not_shown):
         return None
     return _more_noise(slack, findings.plan.limits.text)
 
@@ -90,7 +90,7 @@ def may_suffice(findings: Findings, found: LinearFindings) -> Iterator[IndexArra
     wholes = [chosen for chosen in by_release if 1 < chosen.size < rows]
     singles = list(_droppable(findings, found)[:, None]) if rows > 1 else []
     for chosen in (*singles, *wholes):
-        if least_without(chosen) >= (found.limit or 0.0):
+        if least_without(chosen) >= found.limit:
             yield chosen
 
 

@@ -8,7 +8,6 @@ pass; what would take more passes is left out.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -73,7 +72,7 @@ def find_streamed(plan: Plan, table: StreamedTable, progress: Progress, *, most:
         most=most,
         edges=np.array(EDGES),
         # Nobody is below a limit that the noise alone keeps.
-        limit=-math.inf if limit is None or findings.kept_by_noise >= limit else limit,
+        limit=0.0 if findings.kept_by_noise >= limit else limit,
         costs=costs_without_pure(pricing),
         moves=pricing.moves,
         always=others.words,
@@ -253,7 +252,7 @@ class ExposureScan:
     brackets: UnitBrackets
     most: int
     edges: FloatArray  # of the histogram of lower ends
-    limit: float  # of the remaining uncertainty; minus infinity without one
+    limit: float  # of the remaining uncertainty; 0 without one
     costs: CellCosts  # of the budget
     moves: CellCosts  # how far one row in a cell moves its number, in squared units of the noise
     always: PackedCodes  # (words × signatures) that are kept whatever they are
