@@ -85,7 +85,7 @@ class _Who(NamedTuple):
 
     places: tuple[int, ...]  # of their signatures, or of their kind in the table of persons
     kind: bool
-    count: int
+    people: int
     category: str
     knows: tuple[str, ...]  # the attacker's conditions: whom they know is not among them
 
@@ -260,7 +260,7 @@ def _worst(found: LinearFindings, knows: tuple[str, ...]) -> _Who:
     return _Who(
         places=tuple(found.linear.records_of(column).tolist()),
         kind=found.linear.by_kind,
-        count=int(found.counts[column]),
+        people=int(found.counts[column]),
         category=found.linear.category(column) or "",
         knows=knows,
     )
@@ -271,7 +271,7 @@ def _words(who: _Who, named_by: _Variants | None) -> str:
 
     Of persons, where a release is left out, more may be alike than are of one kind.
     """
-    alone = who.count == 1 or who.kind
-    text = "one record" if alone else f"one of {who.count:,} records that nothing tells apart"
+    alone = who.people == 1 or who.kind
+    text = "one record" if alone else f"one of {who.people:,} records that nothing tells apart"
     text = text if named_by is None else named_by.name(who)
     return f"{text}, {who.category}" if who.category else text
