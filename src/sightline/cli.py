@@ -12,7 +12,6 @@ import sys
 
 try:
     from collections.abc import Sequence
-    from dataclasses import replace
     from functools import partial
     from pathlib import Path
     from typing import TYPE_CHECKING
@@ -54,7 +53,6 @@ except KeyboardInterrupt:
 if TYPE_CHECKING:
     from sightline.auditing.query_files import GivenPlan
     from sightline.auditing.result import AuditResult
-    from sightline.auditing.starter import ColumnGuess
 
 _DAMAGED = 3
 _INTERRUPTED = 128 + 2  # what a shell reports of a program that a signal has ended: INT
@@ -319,11 +317,10 @@ def init(  # many parameters: one for each option
     """Write a commented plan for a table, with the queries in some files or of a dbt project, or of what was
     published.
 
-    A column that is not given is guessed where names leave no doubt. Otherwise a terminal is asked, and
-    without one the plan leaves it open, with candidates.
+    A column that is not given is guessed where names leave no doubt. Otherwise the plan leaves it open, with
+    candidates.
     """
     from sightline.auditing.dbt import dbt_plan_text
-    from sightline.auditing.starter import propose
     from sightline.report.files import check_apart, check_new, write_new
 
     table = given.table or ""
@@ -339,29 +336,12 @@ def init(  # many parameters: one for each option
     if from_records is not None:
         plan_from_records(from_records, given, out=out, force=force, alone=not queries)
         return
-    if sys.stdin.isatty() and sys.stderr.isatty():
-        record = given.record or _asked("says whose row it is", propose(table).record)
-        secret = given.secret or _asked("is to be protected", propose(table, record=record).secret)
-        given = replace(given, record=record, secret=secret)
     plan = given.starter(queries, out=out)
     # It may hold a password.
     write_new(out, plan.text.encode("utf-8"), force=force, owner_only="://" in table)
     print_lines(plan.notes, sys.stderr)
     todo = "Check it" if plan.closed else "Say in it what the secret can be, change what is wrong"
     print(f"Wrote {out}. {todo}, then:  sightline audit {out}")
-
-
-def _asked(what: str, guess: ColumnGuess) -> str | None:
-    """Ask for a column on a terminal, unless one alone can be meant; None if it is left open."""
-    if guess.sure is not None:
-        return None
-    for place, one in enumerate(guess.candidates, start=1):
-        print_lines([f"  {place}. {one.name}: {one.reasons}"], sys.stderr)
-    question = f"Which column {what}? A name{' or a number' if guess.candidates else ''}, or nothing"
-    answer = str(click.prompt(question, default="", show_default=False, err=True)).strip()
-    if answer.isdigit() and 1 <= int(answer) <= len(guess.candidates):
-        return guess.candidates[int(answer) - 1].name
-    return answer or None
 
 
 @commands.command(epilog="Example:  sightline demo --json")

@@ -176,7 +176,6 @@ def test_releases_are_told_by_what_they_add() -> None:
     all_, some, again, free = examined(plan, membership).releases
     assert (all_.newly_exposes, some.newly_exposes, again.newly_exposes) == (0, 1, 0)
     assert (all_.exposes_alone, some.exposes_alone, again.exposes_alone) == (0, 1, 0)
-    assert all_.sharpens == again.sharpens == 1
     assert free.note == "depends on no secret: costs nothing and reveals nothing"
     assert free.counted == 0
     assert free.smallest_noise_stddev is None

@@ -20,9 +20,6 @@ from sightline.auditing.result_parts import NoiseOfRange, ReleaseAccuracy
 from sightline.progress import report
 from sightline.tables.membership import Feature, Partition, Statistic
 
-# A release sharpens a record if its error would be larger by this share without it.
-_SHARPER = 0.01
-
 
 def release_reports(findings: Findings, *, compared: bool = True) -> tuple[ReleaseReport, ...]:
     """One report for each release of the plan, in its order; ``compared`` with the plan without it."""
@@ -37,7 +34,7 @@ def release_reports(findings: Findings, *, compared: bool = True) -> tuple[Relea
     for query, release in enumerate(plan.releases):
         mine: FloatArray = noise[queries == query]
         parts = [p for p in membership.partitions if p.query == query]
-        effects: dict[str, int | None] = {"newly_exposes": None, "exposes_alone": None, "sharpens": None}
+        effects: dict[str, int | None] = {"newly_exposes": None, "exposes_alone": None}
         note = ""
         if not parts:
             note = "depends on no secret: costs nothing and reveals nothing"
@@ -66,24 +63,18 @@ def release_reports(findings: Findings, *, compared: bool = True) -> tuple[Relea
 
 
 def _effects(findings: Findings, found: LinearFindings, query: int) -> dict[str, int | None]:
-    """How many records a release exposes or sharpens; none where that costs too much."""
+    """How many records a release exposes; none where that costs too much."""
     persons = findings.membership.persons is not None and not findings.one_value
     affordable = found.repeatable if persons else found.comparable and bool(found.visible.any())
     if not affordable:
-        return {"newly_exposes": None, "exposes_alone": None, "sharpens": None}
+        return {"newly_exposes": None, "exposes_alone": None}
     if not found.identifiable.any():  # nor is anybody with fewer releases
-        return {"newly_exposes": 0, "exposes_alone": 0, "sharpens": None if persons else 0}
+        return {"newly_exposes": 0, "exposes_alone": 0}
     now, before = _seen(findings.up_to(query), found), _seen(findings.up_to(query - 1), found)
-    others = findings.without(query)
-    kept = _seen(others, found)
-    sharper = np.zeros(len(found.visible), dtype=np.bool_)
-    if others is not None:
-        both = np.flatnonzero(found.identifiable & others.identifiable)
-        sharper[both] = others.group_rmse(both) > (1 + _SHARPER) * found.group_rmse(both)
+    kept = _seen(findings.without(query), found)
     return {
         "newly_exposes": int(np.count_nonzero(now & ~before)),
         "exposes_alone": int(np.count_nonzero(_seen(found, found) & ~kept)),
-        "sharpens": None if persons else int(np.count_nonzero(found.per_unit(sharper).any(axis=1))),
     }
 
 

@@ -61,7 +61,6 @@ class ReleaseReport(ResultPart):
     noise_of_range: NoiseOfRange | None = None  # none if it publishes no number that depends on a secret
     newly_exposes: int | None  # records that became identifiable when it was published, in the plan's order
     exposes_alone: int | None  # records that would not be identifiable without it
-    sharpens: int | None  # records whose error would be larger by 1 % or more without it
     note: str
     accuracy: ReleaseAccuracy | None = None  # owner-only
 

@@ -152,11 +152,11 @@ def print_releases(result: AuditResult, screen: Console) -> None:
     table.add_column("name", overflow="fold")
     owner = any(release.accuracy is not None for release in result.releases)
     names = ["times", "numbers", "noise", "noise/range", *(["noise/true"] if owner else [])]
-    for name in (*names, "newly exposes", "needed for", "sharpens"):
+    for name in (*names, "newly exposes", "needed for"):
         table.add_column(name, justify="right", no_wrap=name.startswith("noise"))
     table.add_column("", overflow="fold", min_width=17)
     for release in result.releases:
-        counts = (release.newly_exposes, release.exposes_alone, release.sharpens)
+        counts = (release.newly_exposes, release.exposes_alone)
         table.add_row(
             Text(release.name),
             str(release.times),
