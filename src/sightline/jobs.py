@@ -171,7 +171,7 @@ def _result(
 
 
 def _coarser(session: Session, findings: Findings) -> tuple[Change, ...]:
-    from sightline.auditing.coarser import coarser_groups
+    from sightline.auditing.remedies import coarser_groups
 
     return coarser_groups(session, findings)
 

@@ -38,8 +38,13 @@ from sightline.auditing.plan_sections import (
 from sightline.auditing.plan_sections import Limits as Limits
 from sightline.auditing.plan_sections import Privacy as Privacy
 from sightline.auditing.plan_sections import Rules as Rules
-from sightline.auditing.release_noise import ReleaseNoise, ReleaseNoises, number_name, require_labels
-from sightline.auditing.running import RunningSums
+from sightline.auditing.release_noise import (
+    ReleaseNoise,
+    ReleaseNoises,
+    RunningSums,
+    number_name,
+    require_labels,
+)
 from sightline.errors import require_plan
 from sightline.labeled.bounds.priors import number_prior
 from sightline.privacy.registry import ACCOUNTANTS

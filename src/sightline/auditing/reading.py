@@ -32,8 +32,7 @@ from sightline.auditing.plan import (
 from sightline.auditing.plan_fields import SMALLEST, Population, read_population
 from sightline.auditing.plan_sections import OtherSecret
 from sightline.auditing.query_files import is_query_file, with_query_files
-from sightline.auditing.release_noise import ReleaseNoise
-from sightline.auditing.running import with_table
+from sightline.auditing.release_noise import ReleaseNoise, with_table
 from sightline.errors import InvalidPlan, without_passwords
 from sightline.tables.engines.address import file_text
 from sightline.tables.engines.address import public_source as public_source

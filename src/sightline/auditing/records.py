@@ -23,8 +23,7 @@ from sightline.auditing.plan import Data, Plan, Release
 from sightline.auditing.plan_fields import Section, Text
 from sightline.auditing.query_files import GivenPlan, is_query_file
 from sightline.auditing.reading import checked_plan, checked_section, plan_schema
-from sightline.auditing.release_noise import ReleaseNoise
-from sightline.auditing.running import is_strategy_file
+from sightline.auditing.release_noise import ReleaseNoise, is_strategy_file
 from sightline.errors import InvalidPlan, SightlineError, require_plan
 from sightline.tables.engines.address import DIALECTS, dialect_of, file_bytes
 from sightline.tables.sql.edited_releases import uses

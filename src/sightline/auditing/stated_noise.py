@@ -15,8 +15,7 @@ import numpy as np
 from sightline.arrays import FloatArray
 from sightline.auditing.plan import Plan, Release
 from sightline.auditing.plan_sections import USUAL_DELTA
-from sightline.auditing.release_noise import ReleaseNoise, names_of, noise_on, popped
-from sightline.auditing.running import Running
+from sightline.auditing.release_noise import ReleaseNoise, Running, names_of, noise_on, popped
 from sightline.errors import InvalidPlan, require_plan
 from sightline.labeled.bounds.whole import LARGEST_WHOLE
 from sightline.noise.pricing import price
