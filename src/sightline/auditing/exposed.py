@@ -184,6 +184,7 @@ def _entry(
         rmse=None if recipe is None else rmse,
         rmse_percent_of_range=None if recipe is None else 100 * rmse / width,
         remaining_uncertainty=found.bracket(column),
+        upper_by=found.upper_by(column),
         releases=() if recipe is None else tuple(dict.fromkeys(step.release for step in recipe.steps)),
         recipe=recipe,
         shortest=None if recipe is None or rows > 1 else writer.shortest(column),

@@ -342,7 +342,10 @@ def findings_with(
     """
     if findings.linear is None or lowered is None:
         return None
-    exposure = _assessed(lowered, findings.pricing)
+    exposure, whole = _assessed(lowered, findings.pricing), findings.linear
+    if lowered.design.place is whole.linear.design.place:  # what all numbers leave, some of them leave, too
+        lower = np.maximum(exposure.lower, np.minimum(whole.exposure.lower, exposure.upper_of_best))
+        exposure = replace(exposure, lower=lower)
     lower_ends = _lower(lowered, exposure, findings.pricing, up_to)
     return replace(findings.linear, linear=lowered, exposure=exposure, lower=lower_ends)
 

@@ -216,6 +216,7 @@ class Exposed(ResultPart):
     )  # of the best unbiased linear attack on that value or sum; none if there is no such attack
     rmse_percent_of_range: float | None
     remaining_uncertainty: Uncertainty | None  # of one record's value
+    upper_by: str = "linear"  # whose risk its upper end is: linear, rounded or posterior
     releases: Annotated[tuple[str, ...], Many]  # that the recipe uses, the heaviest first
     recipe: Recipe | None  # of the best unbiased attack
     shortest: Recipe | None  # a difference of two numbers that does it, if there is one

@@ -13,7 +13,7 @@ from sightline.arrays import FloatArray, IndexArray
 from sightline.auditing.lowering import BoolArray, Lowered
 from sightline.auditing.pricing import Pricing, at_least_by_noise
 from sightline.auditing.result_parts import SMALL_GROUP, Uncertainty
-from sightline.labeled.assessment import UnitExposure, exposure_of
+from sightline.labeled.assessment import ATTACKS, UnitExposure, exposure_of
 from sightline.labeled.other_units import with_alike
 from sightline.labeled.unit_brackets import UnitBrackets
 
@@ -220,6 +220,13 @@ class LinearFindings:
     def bracket(self, column: int) -> Uncertainty:
         """The bracket of a column's remaining uncertainty."""
         return Uncertainty(lower=float(self.lower[column]), upper=float(self.upper[column]))
+
+    def upper_by(self, column: int) -> str:
+        """The attack whose risk the upper end of a column is: the linear one, if it is as good."""
+        unit, category = divmod(column, self._k)
+        ends = self.exposure.upper_by_attack[:, unit]
+        own = ends.min(axis=1) if self.linear.rows_of_unit[unit] > 1 else ends[:, category]
+        return ATTACKS[int(np.argmin(own))]
 
     def records(self, columns: BoolArray) -> int:
         """How many records have at least one of some columns."""

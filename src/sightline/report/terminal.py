@@ -29,6 +29,10 @@ from sightline.report.wording import (
 )
 
 _MOST_EXPLAINED = 3  # signatures of a record that are explained, the sharpest first
+_OTHER_ATTACKS = {  # whose risk an upper end is, where it is not the linear one's
+    "rounded": "The upper end is proved for the best linear attack's guess, rounded softly.",
+    "posterior": "The upper end is that of the best attack, simulated with all who share its numbers.",
+}
 _MOST_STEPS = 8  # of an unbiased attack that are printed; the folded attack has those that matter
 
 
@@ -232,6 +236,8 @@ def print_explanation(explanation: Explanation, screen: Console, *, full: bool =
             feature = "" if exposed.feature is None else f", their {exposed.feature}"
             what = f"All {exposed.rows:,} rows together{feature}"
         screen.print(f"[bold]{what}[/]{about}, {group}{remains}")
+        if exposed.upper_by in _OTHER_ATTACKS:
+            screen.print(f"  {_OTHER_ATTACKS[exposed.upper_by]}", soft_wrap=True)
         for line in named_lines(exposed):
             screen.print("  ", one_line(line), sep="", markup=False, soft_wrap=True)
         if exposed.attack is not None:
