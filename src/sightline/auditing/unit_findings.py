@@ -56,7 +56,7 @@ class LinearFindings:
     linear: Lowered
     exposure: UnitExposure  # through the linear releases alone
     lower: FloatArray  # the lower end of remaining uncertainty, through all releases
-    limit: float | None
+    limit: float  # 0 without one: nobody keeps less
     others: OtherRecords | None = None  # records without a unit, of a table that is streamed
 
     @cached_property
@@ -93,7 +93,7 @@ class LinearFindings:
         return self._less_than_limit(self.lower)
 
     def _less_than_limit(self, lower: FloatArray) -> BoolArray:
-        return np.asarray(lower < (-np.inf if self.limit is None else self.limit))
+        return np.asarray(lower < self.limit)
 
     @cached_property
     def visible(self) -> BoolArray:
