@@ -17,18 +17,18 @@ least eigenvalue is at least :math:`1/\sum_i \rho_i^{-1}`.
 
 **The risk itself**, for independent Gaussian and Laplace noise: the mean over drawn answers of the posterior
 variance, which is computed from all states: how many rows of each kind have each value. Rows of a kind are
-alike, so that a state stands for all its worlds. The risk lies between the mean less and plus a margin that
-is wrong with a chance below :data:`WRONG` (empirical Bernstein: A. Maurer and M. Pontil, 2009). Of several
-rows the least eigenvalue of the mean matrix is at most its value at the true sharpest feature, which is one
-number, whatever it is: Bernstein's margin for one number below, with a variance of at most the range times
-the mean. The draws have a fixed seed.
+alike, so that a state stands for all its worlds; and states with the same exact numbers are one to noise. The
+risk lies between the mean less and plus a margin that is wrong with a chance below :data:`WRONG` (empirical
+Bernstein: A. Maurer and M. Pontil, 2009). Of several rows the least eigenvalue of the mean matrix is at most
+its value at the true sharpest feature, which is one number, whatever it is: Bernstein's margin for one number
+below, with a variance of at most the range times the mean. The draws have a fixed seed.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -50,12 +50,11 @@ Places = list[int]  # rows of a component
 Ends = tuple[FloatArray, FloatArray]  # from below and from above, of every value that is asked
 WRONG = 1e-10  # the chance that a simulated margin is too small, for all of a design
 _MOST_KINDS = 20_000  # of rows in a design whose components are looked for
-# Worlds of components that are matched, rows and states of those whose answers are drawn. Half a million
-# draws × states take 0.01 s: with more states the draws that are left say little.
-_MOST_WORLDS, _MOST_MEMBERS, _MOST_STATES = 1 << 14, 64, 6_000
-# Pairs of worlds that are compared in a design, and worlds × draws: each takes about 0.1 s.
-_MOST_PAIRED, _MOST_DRAWN = 2e7, 6e6
-_MOST_DRAWS, _FEWEST_DRAWS = 20_000, 1_000
+# Worlds of components that are matched, rows and states of those whose answers are drawn.
+_MOST_WORLDS, _MOST_MEMBERS, _MOST_STATES = 1 << 14, 64, 1 << 16
+# Pairs of worlds that are compared in a design, and different answers × draws: each takes about 0.1 s.
+_MOST_PAIRED, _MOST_DRAWN = 2e7, 8.2e6
+_MOST_DRAWS, _FEWEST_DRAWS = 20_000, 500
 # A square of 1,000 units of noise loses 1e-10 in a product; 1e100 units apart is as far as any.
 _MOST_UNITS, _FAR = 1e3, 1e100
 _MOST_MOVED = (0, 3, 2)  # other rows in which two worlds differ, for one, two, and more values a row
@@ -220,7 +219,7 @@ class _Worlds:
 
     @cached_property
     def states(self) -> tuple[FloatArray, FloatArray, list[FloatArray]]:
-        """The exact numbers of every state, the logarithm of its chance, and how many of each kind hold what.
+        """The exact numbers of every state, its chance, and how many of each kind hold what.
 
         A state says how many rows of each kind have each value.
         """
@@ -234,7 +233,19 @@ class _Worlds:
             total = (total[:, None, :] + ways @ self.table[row]).reshape(-1, total.shape[1])
             held = [np.repeat(one, len(ways), axis=0) for one in held] + [np.tile(ways, (len(chance), 1))]
             chance = (chance[:, None] + own).ravel()
-        return total, chance, held
+        return total, np.exp(chance), held
+
+    @cached_property
+    def told(self) -> tuple[FloatArray, FloatArray, Callable[[FloatArray], FloatArray]]:
+        """The different numbers of all states, their chances, and the mean over the states that have them."""
+        total, chance, _ = self.states
+        first, place = distinct_lines(total)
+        chances = np.bincount(place, chance)
+
+        def mean(values: FloatArray) -> FloatArray:
+            return np.stack([np.bincount(place, chance * one) for one in values.T]) / chances
+
+        return total[first], chances, mean
 
     @cached_property
     def answers(self) -> FloatArray:
@@ -387,7 +398,7 @@ class _Worlds:
         """What is left of every value of some rows, in the feature that is seen best, by simulation."""
         k = self.table.shape[1]
         asked = k if k > 2 else 1
-        (answers, _, counts), kind = self.states, self.kinds[1]
+        counts, kind, (answers, _, met) = self.states[2], self.kinds[1], self.told
         draws = min(_MOST_DRAWS, int(work / len(answers)))
         laws = np.all(self.noise.laplace <= 1) and self.noise.share == 1
         exactly = self.table[:, :, self.noise.exact]
@@ -398,18 +409,20 @@ class _Worlds:
         # for the least feature from below.
         level = math.log(6 * asked * sum(len(rows) ** 2 for rows in targets) / wrong)
         number = np.bincount(kind)
-        held = [counts[own].T[:asked] / number[own] for own in kind]
+        held = [counts[own][:, :asked] / number[own] for own in kind]  # states × values
+        means = {own: met(held[own]) for rows in targets for own in rows}
+        both_of: dict[tuple[int, int], FloatArray] = {}
+        for one, other in {pair for rows in targets for pair in itertools.permutations(rows, 2)}:
+            # Of two rows of a kind the second one is among the others.
+            alike = kind[one] == kind[other]
+            second = (held[other] * number[kind[other]] - alike) / (number[kind[other]] - alike)
+            both_of[one, other] = met(held[one] * second)
         sums = [np.zeros((2, asked, len(rows), len(rows))) for rows in targets]
         for posterior in self._posteriors(draws):
-            mean = [posterior @ own.T for own in held]
+            mean = {own: posterior @ table.T for own, table in means.items()}
             for total, rows in zip(sums, targets, strict=True):
                 for (i, one), (j, other) in itertools.product(enumerate(rows), repeat=2):
-                    if i == j:
-                        both = mean[one]
-                    else:  # of two rows of a kind the second one is among the others
-                        alike = kind[one] == kind[other]
-                        second = (held[other] * number[kind[other]] - alike) / (number[kind[other]] - alike)
-                        both = posterior @ (held[one] * second).T
+                    both = mean[one] if i == j else posterior @ both_of[one, other].T
                     left = (both - mean[one] * mean[other]) * (k**2 / (k - 1))
                     total[:, :, i, j] += left.sum(axis=0), (left**2).sum(axis=0)
         found, most = [], k**2 / (k - 1) / 4
@@ -424,11 +437,12 @@ class _Worlds:
         return found
 
     def _posteriors(self, draws: int) -> Iterator[FloatArray]:
-        """The chances of all worlds after each of some drawn answers, a few at a time."""
+        """The chances of all different numbers after each of some drawn answers, a few at a time."""
         generator = np.random.default_rng(0)
         scales = np.where(self.noise.exact, np.inf, self.noise.information) ** -0.5
         laplace = self.noise.laplace > 0
-        every, chance, _ = self.states
+        every, chances, _ = self.told
+        chance = np.log(chances)
         exact = np.unique(every[:, self.noise.exact], axis=0, return_inverse=True)[1].ravel()
         noisy = ~self.noise.exact
         seen = every[:, noisy] / scales[noisy]
@@ -438,7 +452,7 @@ class _Worlds:
         others = seen[:, ~single]
         size = np.sum(others**2, axis=1) / 2 - chance
         together = max(1, (1 << 20) // max(1, len(seen) * (1 + int(single.sum()))))
-        below = np.cumsum(np.exp(chance))[:-1]
+        below = np.cumsum(chances)[:-1]
         for start in range(0, draws, together):
             number = min(together, draws - start)
             truth = np.searchsorted(below, generator.random(number))
@@ -453,9 +467,9 @@ class _Worlds:
                 fit -= apart if laplace[noisy][column] else np.minimum(apart, _FAR) ** 2 / 2
             fit = np.where(exact[truth][:, None] == exact, fit, -np.inf)
             fit -= fit.max(axis=1, keepdims=True)
-            chances = np.exp(fit)
-            chances /= chances.sum(axis=1, keepdims=True)
-            yield chances
+            np.exp(fit, out=fit)
+            fit /= fit.sum(axis=1, keepdims=True)
+            yield fit
 
 
 def _log_factorials(most: int) -> FloatArray:
