@@ -12,7 +12,7 @@ from sightline.auditing.releases import stage_count
 from sightline.auditing.shared_budget import budget_of
 from sightline.auditing.table_units import signature_columns
 from sightline.format import count, shown_memory
-from sightline.labeled.route_cost import Route, RouteCost, cost_of_units
+from sightline.labeled.sparse_row_solver import Route, RouteCost, cost_of_units
 from sightline.labeled.units import Units
 from sightline.tables.membership import Membership
 from sightline.tables.streamed import StreamedTable, memory_in_arrays

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from sightline.errors import TooMuchWork, require
 from sightline.format import shown_memory
-from sightline.labeled.route_cost import RouteCost
+from sightline.labeled.sparse_row_solver import RouteCost
 from sightline.progress import Progress
 from sightline.tables.engines.protocol import DATA, Column, Engine, SignatureStore, StoringEngine
 

@@ -26,12 +26,11 @@ from sightline.labeled.equal_slices import EqualSlices, equal_slices
 from sightline.labeled.lines import with_lines
 from sightline.labeled.other_units import among_alike, swap_bounds, with_alike
 from sightline.labeled.pairs import with_pairs
-from sightline.labeled.route_cost import chosen_route
 from sightline.labeled.row_decisions import AskedUnits, Decided
 from sightline.labeled.row_products import InformationRange, ProductSums, RowProducts
 from sightline.labeled.row_solver import DenseSolver, coarse_units
 from sightline.labeled.small_worlds import with_small_worlds
-from sightline.labeled.sparse_row_solver import RowPairs, SparseSolver
+from sightline.labeled.sparse_row_solver import RowPairs, SparseSolver, chosen_route
 from sightline.labeled.unit_brackets import RowSolver, UnitBrackets
 from sightline.labeled.unit_design import Design
 from sightline.labeled.units import BoolArray, Units

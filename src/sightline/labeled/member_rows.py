@@ -83,15 +83,6 @@ class MemberRows:
         some = self.stored[:, records]
         return np.asarray(some.toarray() if sparse.issparse(some) else some, dtype=np.float64)
 
-    def images(self, keys: FloatArray) -> FloatArray:
-        """Sums of whole numbers over every row, a line of them for each line of keys: exact below 2^53."""
-        if sparse.issparse(self.stored):
-            return np.asarray((self.stored.astype(np.float64) @ keys.T).T)
-        images = np.zeros((len(keys), self.row_count))
-        for block in parts(self.records, each=self.row_count):
-            images += keys[:, block] @ self.stored[:, block].astype(np.float64).T
-        return images
-
     def members(self, row: int) -> IndexArray:
         """The members of one row."""
         if sparse.issparse(self.stored):
