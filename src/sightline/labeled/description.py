@@ -179,8 +179,8 @@ class LinearReleases:
             return self._with(rows=self.incidence.on(place))
 
     def _with(self, **changed: Any) -> Self:
-        own = {"rows": self.incidence, "noise": self.law, "readout": self.readout, "radius": self.radius}
-        own |= {"releases": self.releases, "names": self.names, "factors": self.scale}
+        own: dict[str, Any] = {"rows": self.incidence, "noise": self.law, "factors": self.scale}
+        own |= {name: getattr(self, name) for name in ("readout", "radius", "releases", "names")}
         return type(self)(**(own | changed))
 
     def _require_members(self, *, correlated: bool) -> None:
