@@ -10,7 +10,7 @@ of their rows.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -59,8 +59,9 @@ class UnitExposure:
     error: FloatArray  # of the upper end, relatively
     near: BoolArray  # kinds that may be identifiable
     information: FloatArray
-    given: BoolArray | None = None  # what exact numbers give away by themselves
-    rounded: FloatArray | None = None  # upper ends by attacks on few values that are not linear
+    # What exact numbers give away by themselves, and upper ends by attacks on few values that are not linear.
+    given: BoolArray = field(default_factory=lambda: np.zeros((1, 1), dtype=np.bool_))
+    rounded: FloatArray = field(default_factory=lambda: np.ones((1, 1)))
 
     @property
     def rank(self) -> int:
@@ -75,7 +76,7 @@ class UnitExposure:
     @property
     def upper_of_best(self) -> FloatArray:
         """The upper end by the best attack that is known: the linear one, rounded, or the posterior mean."""
-        return self.upper if self.rounded is None else np.minimum(self.upper, self.rounded)
+        return np.minimum(self.upper, self.rounded)
 
     @property
     def least(self) -> float:
@@ -188,7 +189,7 @@ class UnitExposure:
                 attacks = solver.weights(asked, functionals)
                 errors[asked.kinds[unit], column] = attacks.rmse
                 worst = max(worst, float(attacks.relative_error.max()))
-        return (errors if self.given is None else np.where(self.given, 0.0, errors)), worst
+        return np.where(self.given, 0.0, errors), worst
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -261,7 +262,7 @@ class SlicedExposure(UnitExposure):
     def _attacks(self) -> tuple[FloatArray, float]:
         errors, worst = self.sums._attacks
         errors = errors[self.slices.kind_of]
-        return (errors if self.given is None else np.where(self.given, 0.0, errors)), worst
+        return np.where(self.given, 0.0, errors), worst
 
 
 def assess(design: Design, *, upper: bool = True) -> UnitExposure:

@@ -21,7 +21,14 @@ from sightline.arrays import FloatArray, IndexArray
 from sightline.errors import TooMuchWork
 from sightline.format import shown_memory, shown_seconds
 from sightline.labeled.bounds.coin import CoinPrior
-from sightline.labeled.row_decisions import NEAR_ONE, AnswerWeights, AskedUnits, Decided, seen_at_most
+from sightline.labeled.row_decisions import (
+    NEAR_ONE,
+    TRUSTED,
+    AnswerWeights,
+    AskedUnits,
+    Decided,
+    seen_at_most,
+)
 from sightline.labeled.row_forms import RowForm
 from sightline.labeled.row_products import SPARSE_FROM, ProductSums, RowProducts
 from sightline.labeled.sparse_attacks import FEW_RECIPES, Dependencies, components_of, packed_solutions
@@ -30,8 +37,6 @@ from sightline.labeled.units import BoolArray, UnitBlock, UnitColumns, UnitStore
 from sightline.numerics.integers import proved, rounded
 from sightline.numerics.sparse_cholesky import SelectedInverse, SparseCholesky, factorise, selected_inverse
 from sightline.numerics.sparse_symbolic import SymbolicFactor, analyse
-
-_TRUSTED = 0.1  # the error of an inverse whose trace is a bound
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -226,7 +231,7 @@ class SparseSolver:
     def _refuted(self, asked: AskedUnits, units: IndexArray) -> BoolArray:
         """Units of one column that are not identifiable: see :func:`seen_at_most`."""
         factor, inverse, _ = self._factor
-        if not (self.sums.exact and inverse.relative_error < _TRUSTED):
+        if not (self.sums.exact and inverse.relative_error < TRUSTED):
             return np.zeros(units.size, dtype=np.bool_)
         kept, images = factor.kept, sparse.csc_array(asked.images)[:, units]
         weights = np.zeros(images.shape)

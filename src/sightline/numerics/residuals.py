@@ -39,7 +39,7 @@ from sightline.arrays import FloatArray, like, namespace, parts, to_numpy
 
 UNIT = float(np.finfo(np.float64).eps)
 _PROBES, _SHARE = 48, 0.5  # the chance that all are below the share: 0.3829 ** 48
-_TINY = float(np.finfo(np.float64).tiny)
+TINY = float(np.finfo(np.float64).tiny)
 
 
 def gamma(terms: int) -> float:
@@ -125,7 +125,7 @@ def eigenvalues_at_most(blocks: FloatArray) -> FloatArray:
     if count == 0 or size == 0:
         return np.zeros(count)
     largest = np.linalg.eigvalsh(blocks)[:, -1]
-    scale = np.linalg.norm(blocks, axis=(1, 2)) + _TINY
+    scale = np.linalg.norm(blocks, axis=(1, 2)) + TINY
     diagonal = np.arange(size)
     room = 8 * size * UNIT
     while True:
