@@ -19,6 +19,7 @@ from scipy import sparse
 
 from sightline.arrays import FloatArray, IndexArray
 from sightline.errors import InvalidInput
+from sightline.format import shown_seconds
 from sightline.labeled.bounds.coin import logistic_upper
 from sightline.labeled.bounds.priors import TwoPointPrior
 from sightline.labeled.dense_units import TableUnits
@@ -374,6 +375,8 @@ def unit_brackets(design: Design, hidden: bool = True) -> UnitBrackets:
     if "pairs" not in made:
         cost, made["pairs"] = chosen_route(sums)
         cost.require_memory()
+        if cost.seconds > 30:  # say so before: nothing that comes after can
+            report(f"factorising {cost.rows:,} numbers, about {shown_seconds(cost.seconds)}", 0.0)
     pairs: RowPairs | None = None if noise.shared else made["pairs"]
     solver: RowSolver
     if pairs is not None:
