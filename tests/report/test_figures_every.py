@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import struct
 import xml.etree.ElementTree as ElementTree
@@ -82,6 +83,17 @@ def test_the_distribution_draws_every_record() -> None:
 
 
 @pytest.mark.slow
+def test_numbers_on_bars_do_not_collide() -> None:
+    crowded = microgrid().distribution.model_copy(
+        update={"edges": tuple(k / 20 for k in range(21)), "records": (12_345,) * 20}
+    )
+    drawn = data_of(exposed.draw_distribution(microgrid().model_copy(update={"distribution": crowded})))
+    drawn = [row for row in drawn if "low" in row and row["text"]]
+    places = sorted({row["low"] for row in drawn})
+    assert {row["text"] for row in drawn} == {"12,345"}
+    assert min(high - low for low, high in itertools.pairwise(places)) >= 0.15
+
+
 @pytest.mark.slow
 def test_the_map_of_persons_counts_persons() -> None:
     result = sl.audit(example_plan("stays"))

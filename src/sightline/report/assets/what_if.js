@@ -27,12 +27,16 @@
     find("budget").textContent = words[5];
     find("missing").hidden = Boolean(setting);
     const records = new Map(setting ? setting[7] : []);
+    let free = 0; // from where on the next number has room
     bars.forEach((bar, place) => {
       const height = 110 * Math.log1p(records.get(place) ?? 0) / Math.log1p(highest);
       bar.setAttribute("y", 130 - height);
       bar.setAttribute("height", height);
       counts[place].setAttribute("y", 126 - height);
-      counts[place].textContent = records.has(place) ? records.get(place).toLocaleString("en") : "";
+      const text = records.has(place) ? records.get(place).toLocaleString("en") : "";
+      const middle = Number(counts[place].getAttribute("x")), half = 3 * text.length;
+      counts[place].textContent = middle - half < free ? "" : text;
+      if (text && middle - half >= free) free = middle + half;
     });
     const said = [...records].map(([place, number]) => `${data.edges[place]} to ${data.edges[place + 1]}: ${number.toLocaleString("en")}`);
     find("histogram").setAttribute("aria-label", said.length ? `Records by what they keep. ${said.join("; ")}.` : "Nothing to show.");
