@@ -41,11 +41,16 @@ from numpy.typing import NDArray
 
 from sightline.arrays import FloatArray, IndexArray
 from sightline.auditing.findings import Findings
-from sightline.auditing.known_sums import KnownSums, known_sums
+from sightline.auditing.known_sums import (
+    KnownSums,
+    StreamedTotals,
+    coarse_findings,
+    known_sums,
+    nearest_in_box,
+    separate_sums,
+)
 from sightline.auditing.lowering import cell_name
-from sightline.auditing.nearest_table import nearest_in_box
 from sightline.auditing.result import HomogeneousCell
-from sightline.auditing.streamed_sums import StreamedTotals, coarse_findings, separate_sums
 from sightline.format import count, number
 from sightline.tables.membership import Feature, Partition, Statistic
 from sightline.tables.subject import SecretKind

@@ -248,7 +248,7 @@ def change_lines(result: AuditResult) -> list[str]:
         return [_said(one) for one in changes]
     if result.verdict.status is VerdictStatus.FAILED and not result.cut_short:
         reason = "" if result.slack is None else f" {result.slack.text}"
-        return [f"Nothing that was tried is enough by itself.{reason} --full lists it."]
+        return [f"Nothing that was tried is enough by itself.{reason}"]
     return []
 
 
