@@ -47,7 +47,7 @@ def draw_before_after(result: AuditResult) -> Any:
         axis = alt.Axis(labelExpr="format(datum.value, ',.4~r')", tickCount=5)
     across = alt.X("from:Q").title(_title_of_bars(result)).scale(domain=[low, high], nice=False).axis(axis)
     down = alt.Y("row:N").title(None).sort(["before", "after"]).axis(None)
-    bars = [
+    bars: list[dict[str, Any]] = [
         alt.Chart(rows([{"row": row, "from": span[0], "to": span[1]}]))
         .mark_bar(height=18, clip=True, color=colour, opacity=opacity)
         .encode(x=across, x2="to:Q", y=down)
@@ -104,7 +104,7 @@ def draw_distribution(result: AuditResult) -> Any:
     alt = altair()
     edges, counts = result.distribution.edges, result.distribution.records
     limit = result.verdict.limit
-    bars = [
+    bars: list[dict[str, Any]] = [
         {
             "low": low,
             "high": high,
@@ -305,7 +305,7 @@ def draw_accountants(result: AuditResult) -> Any:
 def _alternatives(result: AuditResult) -> Any:
     alt = altair()
     own = result.budget.accountant
-    bars = [
+    bars: list[dict[str, Any]] = [
         {
             "accountant": alternative.accountant,
             "lower": alternative.least_remaining_uncertainty.lower,
@@ -357,7 +357,7 @@ def _alternatives(result: AuditResult) -> Any:
 
 def _spent(result: AuditResult) -> Any:
     alt = altair()
-    bars = [
+    bars: list[dict[str, Any]] = [
         {"accountant": name, "epsilon": epsilon, "text": number(epsilon)}
         for name, epsilon in spent_by_accountant(result.budget).items()
     ]
