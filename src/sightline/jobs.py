@@ -6,11 +6,10 @@ some audits need is imported where it is used, so that a small plan is answered 
 
 from __future__ import annotations
 
-from contextlib import ExitStack, closing, nullcontext
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from sightline.auditing.assemble import assemble, without_the_rest
 from sightline.auditing.exposed import about_person, about_signatures
@@ -19,9 +18,8 @@ from sightline.auditing.noise_slack import rounded
 from sightline.auditing.plan import Plan
 from sightline.auditing.reading import PlanLike, read_plan, with_limit
 from sightline.auditing.result import AuditResult, Change, ChangeKind, Exposed, RulesReport
-from sightline.auditing.session import Session, opened
+from sightline.auditing.session import Session, opened, streamed_totals, table_of
 from sightline.auditing.several_secrets import plans_by_secret, together
-from sightline.auditing.table_in_parts import streamed_totals, table_of
 from sightline.auditing.work import WorkLimits
 from sightline.errors import Interrupted, InvalidInput, InvalidPlan, TooMuchWork, require
 from sightline.numerics.device import blas_threads_for
@@ -30,9 +28,6 @@ from sightline.tables.engines.address import file_bytes
 from sightline.tables.engines.local_tables import digest_later
 from sightline.tables.membership import Membership
 from sightline.tables.streamed import StreamedTable
-
-if TYPE_CHECKING:
-    from sightline.auditing.plan_size import ExpectedCost
 
 _MOST_BYTES = 1 << 28  # of a result that is read
 
@@ -176,7 +171,7 @@ def _result(
 
 
 def _coarser(session: Session, findings: Findings) -> tuple[Change, ...]:
-    from sightline.auditing.coarser import coarser_groups
+    from sightline.auditing.remedies import coarser_groups
 
     return coarser_groups(session, findings)
 
@@ -228,30 +223,6 @@ def compare(result: AuditResult, last: AuditResult) -> AuditResult:
     from sightline.auditing.comparison import with_comparison
 
     return with_comparison(result, last)
-
-
-def explain_cost(
-    plan: PlanLike,
-    *,
-    progress: Progress | None = None,
-    max_memory: int | float | str | None = None,
-    max_seconds: float | None = None,
-) -> ExpectedCost:
-    """Which route an audit of a plan would take, why, and the memory and time that it is expected to take.
-
-    The table is read and grouped by signatures. Nothing is assessed.
-    """
-    from sightline.auditing.plan_size import expected_cost
-
-    checked, base = read_plan(plan)
-    limits = WorkLimits.of(max_memory, max_seconds)
-    with (
-        reporting(limits.watched(progress or silent)),
-        opened(checked, base, limits=limits, progress=report) as session,
-    ):
-        table = table_of(session, report)
-        with closing(table) if isinstance(table, StreamedTable) else nullcontext():
-            return expected_cost(table)
 
 
 def check(plan: PlanLike) -> Plan:

@@ -274,7 +274,7 @@ def _drawn(findings: Findings) -> int:
         return 0
     kept = guaranteed_by_noise(findings)
     one_row = findings.membership.persons is None
-    if one_row and kept is not None and limit is not None and kept >= limit:
+    if one_row and kept is not None and 0 < limit <= kept:
         return 0
     return max(1, round(100 * share))
 
@@ -453,7 +453,7 @@ def assumptions(findings: Findings) -> tuple[str, ...]:
             "best linear attack, or of its guess rounded softly, by a proved bound."
         )
     lines += _about_noise(pricing)
-    if any(plan.copies(release) > 1 for release in plan.releases):
+    if any(release.times > 1 for release in plan.releases):
         lines.append("Copies of a release have fresh noise and the same rows; a recipe takes their mean.")
     lines += how_computed(findings)
     if any(part.weighted for part in membership.partitions):

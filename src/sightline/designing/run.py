@@ -98,7 +98,7 @@ def _about_one(checked: Plan, base: Path, grain: Grain, loss: Loss, shown: _Show
         membership = session.membership(report)
         stack.enter_context(blas_threads_for(rows=len(membership.cells), columns=membership.signature_count))
         share = SecretPrior.of(checked, membership).limit(checked.limits)
-        assert share is not None  # design asks for one
+        assert share  # design asks for one
         task = task_of(checked, membership, limit=share, grain=grain, loss=loss)
         gone = smallest_suppression(task)
         kept = task if gone is None else replaced_task(task, gone.withheld, grain)

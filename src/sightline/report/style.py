@@ -213,12 +213,6 @@ def rows(values: Sequence[dict[str, Any]]) -> Any:
     return altair().Data(values=text, format={"type": "json"})
 
 
-def lists(values: Sequence[dict[str, Any]]) -> Any:
-    """Return data as one list for each name, a quarter as long as rows; the chart flattens the lists."""
-    names = values[0] if values else {}
-    return rows([{name: [row[name] for row in values] for name in names}])
-
-
 def zoom(*encodings: Literal["x", "y"]) -> Any:
     """Drag to move, hold Ctrl or Shift and turn the wheel to zoom, double-click to reset."""
     return altair().selection_interval(

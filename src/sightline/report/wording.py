@@ -280,13 +280,11 @@ def budget_words(budget: BudgetReport) -> str:
     own = f"epsilon = {parameter(budget.epsilon)}"
     if budget.total_epsilon is None:
         return f"{own} under {budget.accountant} {at_delta}"
-    parts = [f"{budget.periods:,} periods with {own} each" if budget.periods > 1 else f"a budget of {own}"]
-    if outside := budget.releases - budget.sharing:
-        parts.append(f"{count(outside, 'release')} outside it")
+    outside = f"{count(budget.releases - budget.sharing, 'release')} outside it"
     finite = math.isfinite(budget.total_epsilon)
     epsilon = f"epsilon = {number(budget.total_epsilon)}" if finite else "epsilon is infinite"
     total = f"{epsilon} in all under {budget.total_accountant}"
-    return f"{total} {at_delta} ({', and '.join(parts)})"
+    return f"{total} {at_delta} (a budget of {own}, and {outside})"
 
 
 def spent_by_accountant(budget: BudgetReport) -> dict[str, float]:
@@ -306,9 +304,9 @@ def unverified_line(one: Unverified) -> str:
 _WIDTH = 50  # characters of a picture in the terminal
 
 
-def status_words(result: AuditResult) -> str:
+def status_words(status: VerdictStatus | None) -> str:
     """The verdict in a few words."""
-    match result.verdict.status:
+    match status:
         case VerdictStatus.PASSED:
             return "The limit holds"
         case VerdictStatus.FAILED:
@@ -336,7 +334,7 @@ def secret_line(result: AuditResult) -> str:
     """One of several secrets, its verdict and what remains of it."""
     least = result.least_remaining_uncertainty
     remains = "" if least is None else f"; {least} remains of the most exposed record's uncertainty"
-    return f"{one_line(result.secret)}: {status_words(result)}{remains}."
+    return f"{one_line(result.secret)}: {status_words(result.verdict.status)}{remains}."
 
 
 def limit_line(result: AuditResult) -> str:
@@ -359,12 +357,16 @@ def _line(result: AuditResult) -> str:
         told = f"{result.identifiable_records:,} of {everyone} can be told apart from everything else"
         return f"{told}. No limit was set: --limit 50% judges it."
     share = f"{_limit(verdict.limit)} of the variance ({percent(math.sqrt(verdict.limit))} of the ±)"
+    if result.kind != "number":  # what is left of it is a share of a variance, too, but nobody's ±
+        share = f"{_limit(verdict.limit)} of the uncertainty"
     if verdict.known_to is not None:
         share = f"± {number(verdict.known_to, 6)}"
     asked = "" if result.least_about is None else f", or of whether {one_line(result.least_about)}"
     asked = "" if verdict.known_to is not None else asked  # a yes or no has no unit
     share = f"{share} of {one_line(result.secret)}{asked}"
     match verdict.status:
+        case VerdictStatus.PASSED if not result.cells:
+            return f"You can publish this. No number in it is made of {one_line(result.secret)}."
         case VerdictStatus.PASSED if verdict.guaranteed:
             return (
                 f"You can publish this. The noise alone guarantees that all {everyone} keep at least "

@@ -7,6 +7,7 @@ from typing import Any
 
 from sightline.designing.result import DesignResult, who
 from sightline.format import count, number, percent
+from sightline.report.figures import ReportFigure
 from sightline.report.style import EXPOSED, HEIGHT, INK, NEUTRAL, WIDTH, altair, labelled_line, rows, zoom
 from sightline.report.wording import isolated, one_line, short
 
@@ -212,3 +213,28 @@ def describe_prices(result: DesignResult) -> str:
         f"The added noise holds off {count(result.attacks_in_all, 'attack')}. The dearest, "
         f"{percent(first.price)} of it, is on {short(who(first))}, by {recipe}."
     )
+
+
+DESIGN_FIGURES: tuple[ReportFigure[DesignResult], ...] = (
+    ReportFigure(
+        name="noise-by-release",
+        title="Noise before and after",
+        draw=draw_noise,
+        describe=describe_noise,
+        drawable=lambda result: bool(result.noise),
+    ),
+    ReportFigure(
+        name="trade-off",
+        title="What each limit costs",
+        draw=draw_trade_off,
+        describe=describe_trade_off,
+        drawable=lambda result: len(result.trade_off) > 1,
+    ),
+    ReportFigure(
+        name="prices",
+        title="What the added noise is for",
+        draw=draw_prices,
+        describe=describe_prices,
+        drawable=lambda result: bool(result.attacks),
+    ),
+)
