@@ -317,13 +317,23 @@ def status_words(status: VerdictStatus | None) -> str:
             return "No limit was set"
 
 
+def verdict_words(result: AuditResult) -> str:
+    """The verdict of a result in a few words."""
+    return "A rule is broken" if _only_a_rule(result) else status_words(result.verdict.status)
+
+
+def _only_a_rule(result: AuditResult) -> bool:
+    """Whether a rule of the plan is broken, and nobody is found below the limit."""
+    return result.rules is not None and result.rules.in_all > 0 and not result.verdict.below_limit
+
+
 def status_word(result: AuditResult) -> str:
     """The verdict as the terminal prints it."""
     match result.verdict.status:
         case VerdictStatus.PASSED:
             return "PASSED"
         case VerdictStatus.FAILED:
-            return "BELOW THE LIMIT"
+            return "A RULE IS BROKEN" if _only_a_rule(result) else "BELOW THE LIMIT"
         case VerdictStatus.NOT_SHOWN:
             return "NOT SHOWN TO HOLD"
         case None:
@@ -334,7 +344,7 @@ def secret_line(result: AuditResult) -> str:
     """One of several secrets, its verdict and what remains of it."""
     least = result.least_remaining_uncertainty
     remains = "" if least is None else f"; {least} remains of the most exposed record's uncertainty"
-    return f"{one_line(result.secret)}: {status_words(result.verdict.status)}{remains}."
+    return f"{one_line(result.secret)}: {verdict_words(result)}{remains}."
 
 
 def limit_line(result: AuditResult) -> str:
@@ -349,7 +359,7 @@ def _line(result: AuditResult) -> str:
         everyone = (
             f"{records(verdict.judged, result)} whose {one_line(result.secret)} is not known beforehand"
         )
-    if result.rules is not None and result.rules.in_all and not verdict.below_limit:
+    if result.rules is not None and _only_a_rule(result):
         broken = count(result.rules.in_all, "combination of numbers breaks", "combinations of numbers break")
         limit = "" if verdict.limit is None else " Nobody is found below the limit."
         return f"Do not publish this yet. {broken} a rule ({one_line(result.rules.checked)}).{limit}"
