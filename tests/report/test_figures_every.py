@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
@@ -67,6 +68,18 @@ def test_the_distribution_draws_every_record() -> None:
         for low, count in zip(microgrid().distribution.edges, microgrid().distribution.records, strict=False)
         if count
     }
+
+
+@pytest.mark.slow
+def test_numbers_on_bars_do_not_collide() -> None:
+    crowded = microgrid().distribution.model_copy(
+        update={"edges": tuple(k / 20 for k in range(21)), "records": (12_345,) * 20}
+    )
+    drawn = data_of(draw_distribution(microgrid().model_copy(update={"distribution": crowded})))
+    drawn = [row for row in drawn if "low" in row and row["text"]]
+    places = sorted({row["low"] for row in drawn})
+    assert {row["text"] for row in drawn} == {"12,345"}
+    assert min(high - low for low, high in itertools.pairwise(places)) >= 0.15
 
 
 def test_a_lower_bound_is_never_rounded_up() -> None:

@@ -19,7 +19,8 @@ from scipy import sparse
 
 from sightline.arrays import FloatArray, IndexArray
 from sightline.errors import InvalidInput
-from sightline.labeled.dense_units import TableUnits
+from sightline.format import shown_seconds
+from sightline.labeled.dense_units import TableUnits, tabled
 from sightline.labeled.equal_slices import EqualSlices, equal_slices
 from sightline.labeled.lines import with_lines
 from sightline.labeled.other_units import among_alike, swap_bounds, with_alike
@@ -312,7 +313,7 @@ def _assess(design: Design, upper: bool) -> UnitExposure:
 
 def exposure_of(design: Design, brackets: UnitBrackets, *, alone: bool = True) -> UnitExposure:
     """The last pass over a design's units; if not ``alone``, some of those that the brackets are for."""
-    passed, solver = design.units.run(brackets), brackets.solver
+    passed, solver = _as_read(design).units.run(brackets), brackets.solver
     kinds = len(passed["lower"])
     if brackets.upper:
         coarse = coarse_units(np.maximum(passed["error"].max(axis=1), passed["loose"]), solver.numbers)
@@ -336,6 +337,15 @@ def exposure_of(design: Design, brackets: UnitBrackets, *, alone: bool = True) -
         near=passed.get("near", np.ones(kinds, dtype=np.bool_)),
         information=passed.get("information", np.full(kinds, np.nan)),
     )
+
+
+def _as_read(design: Design) -> Design:
+    """With its units as passes read them."""
+    units, table = design.made.get("table", (None, None))
+    if units is not design.units:
+        table = tabled(design.units)
+        design.made["table"] = design.units, table
+    return replace(design, units=table)
 
 
 def lower_of_some(design: Design, kinds: IndexArray) -> FloatArray:
@@ -364,6 +374,7 @@ def attacked(design: Design, kinds: IndexArray) -> UnitExposure:
 
 def unit_brackets(design: Design, hidden: bool = True) -> UnitBrackets:
     """The third pass, from the first two. The products do not depend on the noise: they are made once."""
+    design = _as_read(design)
     prior, noise, made = design.prior, design.noise, design.made
     if "products" not in made:
         made["products"] = RowProducts.unweighted(design.units, prior, noise).of(design.units)
@@ -372,6 +383,8 @@ def unit_brackets(design: Design, hidden: bool = True) -> UnitBrackets:
     if "pairs" not in made:
         cost, made["pairs"] = chosen_route(sums)
         cost.require_memory()
+        if cost.seconds > 30:  # say so before: nothing that comes after can
+            report(f"factorising {cost.rows:,} numbers, about {shown_seconds(cost.seconds)}", 0.0)
     pairs: RowPairs | None = None if noise.shared else made["pairs"]
     solver: RowSolver
     if pairs is not None:

@@ -94,6 +94,7 @@ def _title_of_bars(result: AuditResult) -> str:
 
 # A line beyond this place has its name to its left. The first of two lines uses _LEFT, so names do not meet.
 _LEFT, _RIGHT = 0.3, 0.7
+_LETTER = 0.029  # the share of a narrow page's axis that a digit takes
 
 
 def draw_distribution(result: AuditResult) -> Any:
@@ -112,6 +113,12 @@ def draw_distribution(result: AuditResult) -> Any:
         for low, high, count in zip(edges, edges[1:], counts, strict=False)
         if count
     ]
+    free = 0.0  # from where on the next number has room on a narrow page
+    for bar in bars:
+        text = f"{bar['records']:,d}"
+        middle, half = (bar["low"] + bar["high"]) / 2, _LETTER * len(text) / 2
+        bar["text"] = text if middle - half >= free else ""
+        free = middle + half if bar["text"] else free
     powers = [10**power for power in range(len(str(max(counts))))]
     # Logarithmic, so that two exposed records are visible beside a hundred thousand others.
     height = (
@@ -141,7 +148,7 @@ def draw_distribution(result: AuditResult) -> Any:
         base.transform_filter(condition)
         .transform_calculate(at=at)
         .mark_text(dy=-6, color=INK, align=align)
-        .encode(x="at:Q", y="records:Q", text=alt.Text("records:Q", format=",d"))
+        .encode(x="at:Q", y="records:Q", text="text:N")
         for align, (condition, at) in places.items()
     ]
     layers = [shown.properties(name="distribution").add_params(zoom("x")), *numbers]

@@ -357,12 +357,16 @@ def _line(result: AuditResult) -> str:
         told = f"{result.identifiable_records:,} of {everyone} can be told apart from everything else"
         return f"{told}. No limit was set: --limit 50% judges it."
     share = f"{_limit(verdict.limit)} of the variance ({percent(math.sqrt(verdict.limit))} of the ±)"
+    if result.kind != "number":  # what is left of it is a share of a variance, too, but nobody's ±
+        share = f"{_limit(verdict.limit)} of the uncertainty"
     if verdict.known_to is not None:
         share = f"± {number(verdict.known_to, 6)}"
     asked = "" if result.least_about is None else f", or of whether {one_line(result.least_about)}"
     asked = "" if verdict.known_to is not None else asked  # a yes or no has no unit
     share = f"{share} of {one_line(result.secret)}{asked}"
     match verdict.status:
+        case VerdictStatus.PASSED if not result.cells:
+            return f"You can publish this. No number in it is made of {one_line(result.secret)}."
         case VerdictStatus.PASSED if verdict.guaranteed:
             return (
                 f"You can publish this. The noise alone guarantees that all {everyone} keep at least "
