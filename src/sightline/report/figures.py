@@ -45,7 +45,7 @@ def draw_before_after(result: AuditResult) -> Any:
         axis = alt.Axis(labelExpr="format(datum.value, ',.4~r')", tickCount=5)
     across = alt.X("from:Q").title(_title_of_bars(result)).scale(domain=[low, high], nice=False).axis(axis)
     down = alt.Y("row:N").title(None).sort(["before", "after"]).axis(None)
-    bars = [
+    bars: list[dict[str, Any]] = [
         alt.Chart(rows([{"row": row, "from": span[0], "to": span[1]}]))
         .mark_bar(height=18, clip=True, color=colour, opacity=opacity)
         .encode(x=across, x2="to:Q", y=down)
@@ -102,7 +102,7 @@ def draw_distribution(result: AuditResult) -> Any:
     alt = altair()
     edges, counts = result.distribution.edges, result.distribution.records
     limit = result.verdict.limit
-    bars = [
+    bars: list[dict[str, Any]] = [
         {
             "low": low,
             "high": high,
@@ -299,7 +299,7 @@ def draw_accountants(result: AuditResult) -> Any:
     """Draw what the most exposed record keeps under each accountant."""
     alt = altair()
     own = result.budget.accountant
-    bars = [
+    bars: list[dict[str, Any]] = [
         {
             "accountant": alternative.accountant,
             "lower": alternative.least_remaining_uncertainty.lower,
