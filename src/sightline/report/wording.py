@@ -329,15 +329,10 @@ def _only_a_rule(result: AuditResult) -> bool:
 
 def status_word(result: AuditResult) -> str:
     """The verdict as the terminal prints it."""
-    match result.verdict.status:
-        case VerdictStatus.PASSED:
-            return "PASSED"
-        case VerdictStatus.FAILED:
-            return "A RULE IS BROKEN" if _only_a_rule(result) else "BELOW THE LIMIT"
-        case VerdictStatus.NOT_SHOWN:
-            return "NOT SHOWN TO HOLD"
-        case None:
-            return "VERDICT"
+    if result.verdict.status is VerdictStatus.FAILED:
+        return verdict_words(result).upper()
+    words = {VerdictStatus.PASSED: "PASSED", VerdictStatus.NOT_SHOWN: "NOT SHOWN TO HOLD"}
+    return "VERDICT" if result.verdict.status is None else words[result.verdict.status]
 
 
 def secret_line(result: AuditResult) -> str:
@@ -366,9 +361,8 @@ def _line(result: AuditResult) -> str:
     if verdict.limit is None:
         told = f"{result.identifiable_records:,} of {everyone} can be told apart from everything else"
         return f"{told}. No limit was set: --limit 50% judges it."
-    share = f"{_limit(verdict.limit)} of the variance ({percent(math.sqrt(verdict.limit))} of the ±)"
-    if result.kind != "number":  # what is left of it is a share of a variance, too, but nobody's ±
-        share = f"{_limit(verdict.limit)} of the uncertainty"
+    variance = f"variance ({percent(math.sqrt(verdict.limit))} of the ±)"
+    share = f"{_limit(verdict.limit)} of the {variance if result.kind == 'number' else 'uncertainty'}"
     if verdict.known_to is not None:
         share = f"± {number(verdict.known_to, 6)}"
     asked = "" if result.least_about is None else f", or of whether {one_line(result.least_about)}"
