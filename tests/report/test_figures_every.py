@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
-import struct
 import xml.etree.ElementTree as ElementTree
-import zlib
 from pathlib import Path
 
 import numpy as np
@@ -40,7 +38,7 @@ class TestEveryFigure:
     def test_it_is_the_same_each_time_and_small(self, name: str, figure: object) -> None:
         result = RESULTS[name]()
         if not figure.drawable(result):
-            assert name == "nothing"
+            assert name == "nothing" or (figure.name == "accountants" and result.budget.epsilon is None)
             return
         first, second = (style.specification(figure.draw(result)) for _ in range(2))
         assert first == second
@@ -90,29 +88,14 @@ def test_a_lower_bound_is_never_rounded_up() -> None:
     assert percent(0.5) == "50 %"
 
 
-def test_a_smaller_png_has_the_same_pixels() -> None:
-    def chunk(kind: bytes, content: bytes) -> bytes:
-        checksum = zlib.crc32(kind + content)
-        return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", checksum)
-
-    head, pixels = struct.pack(">IIBBBBB", 40, 40, 8, 0, 0, 0, 0), bytes(41 * 40)
-    loose = zlib.compress(pixels, 0)
-    image = b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head)
-    image += chunk(b"IDAT", loose[:700]) + chunk(b"IDAT", loose[700:]) + chunk(b"IEND", b"")
-    packed = style.smaller_png(image)
-    tight = zlib.compress(pixels, 9)
-    assert packed == image[:33] + chunk(b"IDAT", tight) + chunk(b"IEND", b"")
-    assert len(packed) < len(image) / 10
-    assert style.smaller_png(packed) == packed
-
-
 class TestExport:
     @pytest.mark.thorough
     @pytest.mark.slow
     def test_every_figure_as_svg_and_pdf(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         out = tmp_path / "new" / "figures"
         assert main(["figures", str(example_plan("microgrid")), "--out", str(out)]) == 2
-        names = {f"{figure.name}{suffix}" for figure in FIGURES for suffix in (".svg", ".pdf")}
+        drawn = [figure for figure in FIGURES if figure.drawable(microgrid())]
+        names = {f"{figure.name}{suffix}" for figure in drawn for suffix in (".svg", ".pdf")}
         assert {path.name for path in out.iterdir()} == names
         assert {Path(line).name for line in capsys.readouterr().out.splitlines()} == names
         assert all(path.read_bytes().startswith(b"%PDF") for path in out.glob("*.pdf"))

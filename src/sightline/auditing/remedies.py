@@ -40,8 +40,7 @@ def more_noise(findings: Findings, slack: NoiseSlack | None) -> Change | None:
     return _more_noise(slack, findings.plan.limits.text)
 
 
-# Numbers, and units × numbers, of designs in which leaving some of them out is tried.
-_MOST_NUMBERS, _MOST_ENTRIES = 600, 3e7
+_MOST_NUMBERS = 600  # of designs in which leaving some of them out is tried
 
 
 def reaching(
@@ -72,8 +71,11 @@ def may_suffice(findings: Findings, found: LinearFindings) -> Iterator[IndexArra
     are not published. Where that is less than the limit no audit is needed; elsewhere the audit decides.
     """
     linear, rows = found.linear, found.linear.row_count
-    small = rows <= _MOST_NUMBERS and rows * len(found.people) <= _MOST_ENTRIES and found.others is None
-    if not (small and found.below_limit) or linear.columns_of_unit > 1 or findings.questions:
+    if (
+        not (found.has_at_most(_MOST_NUMBERS) and found.below_limit)
+        or linear.columns_of_unit > 1
+        or findings.questions
+    ):
         return
     if findings.pricing.exact.any():
         return

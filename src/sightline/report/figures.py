@@ -5,7 +5,6 @@ They compute no results.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +22,6 @@ from sightline.report.wording import (
     short,
     span_ends,
     spans,
-    spent_by_accountant,
     wrapped,
 )
 
@@ -298,11 +296,7 @@ def describe_timeline(result: AuditResult) -> str:
 
 
 def draw_accountants(result: AuditResult) -> Any:
-    """Draw what the most exposed record keeps under each accountant; without a budget, the epsilon spent."""
-    return _alternatives(result) if result.alternatives else _spent(result)
-
-
-def _alternatives(result: AuditResult) -> Any:
+    """Draw what the most exposed record keeps under each accountant."""
     alt = altair()
     own = result.budget.accountant
     bars: list[dict[str, Any]] = [
@@ -355,42 +349,9 @@ def _alternatives(result: AuditResult) -> Any:
     )
 
 
-def _spent(result: AuditResult) -> Any:
-    alt = altair()
-    bars: list[dict[str, Any]] = [
-        {"accountant": name, "epsilon": epsilon, "text": number(epsilon)}
-        for name, epsilon in spent_by_accountant(result.budget).items()
-    ]
-    order = [bar["accountant"] for bar in sorted(bars, key=lambda bar: (bar["epsilon"], bar["accountant"]))]
-    most = max(result.budget.spent.values())
-    base = alt.Chart(rows(bars)).encode(
-        y=alt.Y("accountant:N").title(None).sort(order),
-        x=alt.X("epsilon:Q")
-        .title(f"epsilon at delta = {parameter(result.budget.delta)}")
-        .axis(tickCount=4)
-        .scale(domain=[0, 1.5 * most], nice=False),
-    )
-    bar = base.mark_bar(color=NEUTRAL, height=14).encode(
-        tooltip=["accountant:N", alt.Tooltip("epsilon:Q", format=".6g")]
-    )
-    text = base.mark_text(align="left", dx=6, color=INK).encode(text="text:N")
-    return alt.layer(bar.properties(name="accountants").add_params(zoom("x")), text).properties(
-        width=WIDTH, height=30 * len(bars) + 10, description=describe_accountants(result)
-    )
-
-
 def describe_accountants(result: AuditResult) -> str:
     """The figure in words."""
     budget = result.budget
-    if not result.alternatives:
-        if not budget.spent:
-            return "Nothing that is published costs any budget."
-        low, high = min(budget.spent.values()), max(budget.spent.values())
-        return (
-            f"The noise amounts to epsilon = {number(low)} under the accountant that counts least and to "
-            f"{number(high)} under the one that counts most, at delta = {parameter(budget.delta)}. "
-            "The accountant changes what the noise is said to cost, not what an attacker sees."
-        )
     assert budget.epsilon is not None  # there are no alternatives without a budget
     proven = [alternative for alternative in result.alternatives if alternative.proven] or list(
         result.alternatives
@@ -404,12 +365,6 @@ def describe_accountants(result: AuditResult) -> str:
         f"{number(most.noise_multiplier, 3)} and leaves {most.least_remaining_uncertainty}. "
         "A tighter accountant asks for less noise, and so the attacker sees more."
     )
-
-
-def accountants_drawable(result: AuditResult) -> bool:
-    """Whether there is anything to draw_accountants."""
-    spent = result.budget.spent.values()
-    return bool(result.alternatives or (spent and math.isfinite(max(spent))))
 
 
 Result = TypeVar("Result", AuditResult, DesignResult)
@@ -453,7 +408,7 @@ FIGURES: tuple[ReportFigure[AuditResult], ...] = (
         title="The same plan under each accountant",
         draw=draw_accountants,
         describe=describe_accountants,
-        drawable=accountants_drawable,
+        drawable=lambda result: bool(result.alternatives),
     ),
 )
 
