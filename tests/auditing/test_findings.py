@@ -177,18 +177,9 @@ def test_releases_are_told_by_what_they_add() -> None:
     all_, some, again, free = examined(plan, membership).releases
     assert (all_.newly_exposes, some.newly_exposes, again.newly_exposes) == (0, 1, 0)
     assert (all_.exposes_alone, some.exposes_alone, again.exposes_alone) == (0, 1, 0)
-    assert (all_.copy_of, some.copy_of, again.copy_of) == (None, None, "all")
-    assert all_.sharpens == again.sharpens == 1
     assert free.note == "depends on no secret: costs nothing and reveals nothing"
     assert free.counted == 0
     assert free.smallest_noise_stddev is None
-
-
-def test_a_copy_aggregates_the_same_rows_in_the_same_way() -> None:
-    plan = plan_of({"name": "mean"}, {"name": "squares"}, data={**NUMBERS, "bounds": [0, 1]})
-    parts = [partition(0), partition(1, feature=Feature.POWER, parameter=2)]
-    membership = membership_of(parts, [[""] * 5] * 2)
-    assert [r.copy_of for r in examined(plan, membership).releases] == [None, None]
 
 
 NUMBERS = {"source": "t.csv", "record": "id", "secret": "x"}

@@ -92,7 +92,7 @@ def _print_sections(result: AuditResult, screen: Console) -> None:
 def _print_changes(result: AuditResult, screen: Console) -> None:
     """Print every change that was looked for, with its audited effect and its cost."""
     if result.what_to_change or result.more_to_change:
-        screen.print("\n[bold]Every change that was looked for[/]")
+        screen.print("\n[bold]Every change that reaches the limit[/]")
     for place, change in enumerate(result.what_to_change, start=1):
         cost = f" (cost: {change.cost})" if change.cost else ""
         screen.print(f"  {place}. ", change.text, cost, sep="", markup=False, soft_wrap=True)
@@ -156,12 +156,11 @@ def print_releases(result: AuditResult, screen: Console) -> None:
     table.add_column("name", overflow="fold")
     owner = any(release.accuracy is not None for release in result.releases)
     names = ["times", "numbers", "noise", "noise/range", *(["noise/true"] if owner else [])]
-    for name in (*names, "newly exposes", "needed for", "sharpens"):
+    for name in (*names, "newly exposes", "needed for"):
         table.add_column(name, justify="right", no_wrap=name.startswith("noise"))
     table.add_column("", overflow="fold", min_width=17)
     for release in result.releases:
-        note = f'copy of "{release.copy_of}"' if release.copy_of is not None else release.note
-        counts = (release.newly_exposes, release.exposes_alone, release.sharpens)
+        counts = (release.newly_exposes, release.exposes_alone)
         table.add_row(
             Text(release.name),
             str(release.times),
@@ -170,7 +169,7 @@ def print_releases(result: AuditResult, screen: Console) -> None:
             accuracy_words(release),
             *([relative_error_words(release.accuracy)] if owner else []),
             *("" if count is None else f"{count:,}" for count in counts),
-            Text(note),
+            Text(release.note),
         )
     screen.print(table)
     screen.print("  [dim]noise/range: over the range of the number, at the median number and the worst[/]")
