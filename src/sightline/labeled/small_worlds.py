@@ -37,7 +37,7 @@ import numpy as np
 from scipy import sparse
 
 from sightline.arrays import FloatArray, IndexArray, distinct_lines
-from sightline.labeled.bounds.coin import CoinPrior
+from sightline.labeled.bounds.coin import CoinPrior, risk_between
 from sightline.labeled.bounds.priors import TwoPointPrior
 from sightline.labeled.bounds.scalar_risk import MARGIN, two_point_table
 from sightline.labeled.pairs import RowKinds
@@ -345,42 +345,13 @@ class _Worlds:
         else:
             risks = CoinPrior(share=1 / k).lower_bounds(seen, np.ones(near.size), False)[0]
         if self.noise.laplace.any():  # answers far apart tell much less than their information says
-            risks = np.maximum(risks, self._coin_risks(totals, 1 / k) * (1 - 1e-9))
+            noise = np.where(self.noise.exact, 0.0, self.noise.information)
+            apart_by = np.abs(totals) * np.sqrt(noise)
+            risks = np.maximum(risks, risk_between(apart_by, self.noise.laplace == 1, 1 / k) * (1 - 1e-9))
         risks = np.where(np.isfinite(information[near]), risks, 0.0)
         order = np.argsort(-risks, kind="stable")
         order = order[risks[order] > _LEAST_RISK]
         return [moves[place] for place in near[order].tolist()], risks[order]
-
-    def _coin_risks(self, change: FloatArray, share: float) -> FloatArray:
-        r"""The risk of a coin over its variance, if its sides change the answers by so much: from below.
-
-        With :math:`P, Q` for the laws of the answers and :math:`\Lambda = \log P/Q`, whose characteristic
-        function under :math:`\sqrt{PQ}` over its mass H is :math:`\varphi`, and with a for the log-odds,
-
-        .. math:: \int \frac{PQ}{pP + (1 - p)Q} = \frac{H}{2\sqrt{p(1 - p)}}
-            \int \varphi(t) \cos(at) \operatorname{sech}(\pi t)\, dt .
-
-        The trapezoidal rule errs upwards, by at most what is taken off.
-        """
-        noise = np.where(self.noise.exact, 0.0, self.noise.information)
-        shift = np.sort(np.abs(change) * np.sqrt(noise) + 1j * (self.noise.laplace == 1), axis=1)
-        shift, place = np.unique(shift, axis=0, return_inverse=True)
-        s, one = shift.real, shift.imag > 0
-        mass = np.exp(np.where(one, np.log1p(s / 2) - s / 2, -(s**2) / 8).sum(axis=1))
-        used, odds = np.flatnonzero(mass > _LEAST_RISK), math.log(share / (1 - share))
-        found = np.zeros(len(s))
-        if used.size:
-            s, one = s[used], one[used]
-            wide = np.where(one, s, 0.0).sum(axis=1) + 9 * np.sqrt(np.where(one, 0.0, s**2).sum(axis=1))
-            step = 2 * math.pi / (2 * float(wide.max()) + 2 * abs(odds) + 120)
-            t = np.arange(1, int(9 / step) + 1) * step
-            total = np.ones((used.size, t.size))
-            for column, flag in zip(s.T[:, :, None], one.T[:, :, None], strict=True):
-                within = np.cos(t * column) + np.sin(t * column) / (2 * t)
-                total *= np.where(flag, within / (1 + column / 2), np.exp(-((t * column) ** 2) / 2))
-            sums = step * (1 + 2 * total @ (np.cos(odds * t) / np.cosh(math.pi * t)))
-            found[used] = mass[used] * (sums - 1e-10) / (2 * math.sqrt(share * (1 - share)))
-        return np.maximum(found, 0.0)[place.ravel()]
 
     @cached_property
     def _changes(self) -> dict[tuple[int, int, int], FloatArray]:
