@@ -293,12 +293,6 @@ class SinceLast(ResultPart):
     """What changed since the last audit. Only what is publishable is compared, apart from the keys."""
 
     comparable: bool  # whether both audits ask the same question: the same secret, record, domain and prior
-    status_before: str | None  # of the verdict; none without a limit
-    status_after: str | None
-    below_before: int
-    below_after: int
-    least_before: Uncertainty | None
-    least_after: Uncertainty | None
     newly_below: Annotated[tuple[str, ...], Many]  # keys, if both audits name and list everyone: owner-only
     no_longer_below: Annotated[tuple[str, ...], Many]
     lines: Annotated[tuple[str, ...], Many]  # the changes in words; none if nothing changed
