@@ -25,7 +25,7 @@ from sightline.report.first_screen import (
     open_lines,
     print_first_screen,
 )
-from sightline.report.wording import after_words, picture, records, spans, view_line
+from sightline.report.wording import after_words, picture, records, spans, verdict_words, view_line
 
 NOISES: dict[str, dict[str, Any]] = {"1": {"epsilon": 1.0}, "10": {"epsilon": 10.0}, "hand": {}}
 BY_HAND = {"census": 200.0, "meters": 0.2, "orders": 2.0, "stays": 0.5, "salaries": 500.0, "microgrid": 10.0}
@@ -257,3 +257,14 @@ def test_a_category_is_asked_about_as_yes_or_no_and_lists_each_person_once() -> 
     assert len(shown) == len(set(shown)) == 5
     judged = sl.audit({**plan, "limits": {"remaining_uncertainty": 0.5}})
     assert " of 6 records may keep less than 50 % of the uncertainty of state." in screen(judged, 200)
+
+
+def test_a_plan_that_only_breaks_a_rule_is_not_said_to_be_below_the_limit() -> None:
+    plan = planned("salaries", "hand")
+    plan["release"] = [{**one, "noise_stddev": 1e6} for one in plan["release"] if "salary" in one["sql"]]
+    result = sl.audit({**plan, "limits": {"remaining_uncertainty": 0.5}, "rules": {"k": 50}})
+    text = screen(result)
+    assert result.verdict.below_limit == 0
+    assert text.startswith("A RULE IS BROKEN  Of 2 secrets, salary fares worst. Do not publish this yet. ")
+    assert "Nobody is found below the limit." in " ".join(text.split())
+    assert verdict_words(result) == "A rule is broken"

@@ -138,7 +138,7 @@ def first_lists(result: AuditResult, *, rules: int = _MOST_RULES) -> list[FirstL
     return [
         FirstList(exposed_title(result), exposed_lines(result), table=True),
         FirstList(rules_title(result), rule_lines(result, rules), table=True),
-        FirstList(f"What to change{audited}", change_lines(result), ordered=True),
+        FirstList(f"What to change{audited}", change_lines(result), ordered=bool(result.reaching)),
         FirstList("Not verified, and needed for a pass", open_lines(result)),
         FirstList("Looks odd (for the owner only)", odd_lines(result)),
     ]

@@ -44,6 +44,7 @@ from sightline.report.wording import (
     still_known,
     unbroken,
     unverified_line,
+    verdict_words,
     view_line,
     who,
 )
@@ -176,7 +177,7 @@ def report_html(result: AuditResult, *, publishable: bool = False, date: str | N
         "publishable": publishable,
         "date": date,
         "headline": headline(shown),
-        "status": status_words(shown.verdict.status),
+        "status": verdict_words(shown),
         "limit_line": limit_line(shown),
         "first": first_lists(shown),
         "what_if": what_if_tables(shown),
