@@ -23,7 +23,7 @@ from sightline.auditing.session import Session, opened, streamed_totals, table_o
 from sightline.auditing.several_secrets import plans_by_secret, together
 from sightline.auditing.work import WorkLimits
 from sightline.errors import Interrupted, InvalidInput, InvalidPlan, TooMuchWork, require
-from sightline.numerics.one_thread import blas_threads_for
+from sightline.numerics.device import blas_threads_for
 from sightline.progress import Progress, report, reporting, silent
 from sightline.tables.engines.address import file_bytes
 from sightline.tables.engines.local_tables import digest_later

@@ -26,7 +26,7 @@ from sightline.designing.result import DesignedBudget, DesignedNoise, DesignResu
 from sightline.designing.suppression import replaced_task, smallest_suppression, suppressed_numbers
 from sightline.designing.task import DesignTask, Grain, Loss, task_of
 from sightline.errors import InvalidPlan, require
-from sightline.numerics.one_thread import blas_threads_for
+from sightline.numerics.device import blas_threads_for
 from sightline.progress import Progress, report, reporting
 
 _USUAL_DELTA = 1e-6
