@@ -17,12 +17,13 @@ from sightline.auditing.findings import Findings, find
 from sightline.auditing.noise_slack import rounded
 from sightline.auditing.plan import Plan
 from sightline.auditing.reading import PlanLike, read_plan, with_limit
+from sightline.auditing.remedies import coarser_groups
 from sightline.auditing.result import AuditResult, Change, ChangeKind, Exposed, RulesReport
 from sightline.auditing.session import Session, opened, streamed_totals, table_of
 from sightline.auditing.several_secrets import plans_by_secret, together
 from sightline.auditing.work import WorkLimits
 from sightline.errors import Interrupted, InvalidInput, InvalidPlan, TooMuchWork, require
-from sightline.numerics.one_thread import blas_threads_for
+from sightline.numerics.device import blas_threads_for
 from sightline.progress import Progress, report, reporting, silent
 from sightline.tables.engines.address import file_bytes
 from sightline.tables.engines.local_tables import digest_later
@@ -166,14 +167,8 @@ def _result(
         design_noise=_design_noise,
         digest=digest_later(session.plan.data.source, session.base),
         rules=_rules(session, findings),
-        coarser=partial(_coarser, session, findings) if coarser else tuple,
+        coarser=partial(coarser_groups, session, findings) if coarser else tuple,
     )
-
-
-def _coarser(session: Session, findings: Findings) -> tuple[Change, ...]:
-    from sightline.auditing.remedies import coarser_groups
-
-    return coarser_groups(session, findings)
 
 
 def _rules(session: Session, findings: Findings, table: StreamedTable | None = None) -> RulesReport | None:
@@ -201,7 +196,7 @@ def _with_settings(result: AuditResult, session: Session, findings: Findings, na
 
 
 def _stops(result: AuditResult) -> tuple[float, ...]:
-    """The noise that the advice asks for, in the unit of the what-if's slider."""
+    """The noise that the advice asks for, in the unit of the what-if's noise."""
     priced = result.budget.epsilon is not None
     advised = [
         rounded(one.epsilon, up=False) if priced and one.epsilon is not None else one.noise_factor

@@ -83,6 +83,10 @@ def plan_given(paths: Sequence[str], given: GivenPlan) -> dict[str, Any] | str:
         return given.of_queries(queries)
     if len(paths) > 1:
         raise InvalidInput(f"expected one plan, or files that end in {SUFFIX}, got {len(paths)} files")
+    if Path(paths[0]).is_dir():
+        raise InvalidInput(
+            f"expected a plan, or files that end in {SUFFIX}, got a folder; write {paths[0]}/*{SUFFIX}"
+        )
     if given.describes_a_table:
         raise InvalidInput(
             "expected --table, --record, --secret, --bounds, --categories and --max-rows with files of SQL, "
@@ -144,7 +148,6 @@ def design(  # many parameters: one for each option
             loss=loss,
             digits=digits,
             names=names,
-            other_limits=html is not None,
             progress=progress,
         )
     if as_json:

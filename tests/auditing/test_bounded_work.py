@@ -18,7 +18,7 @@ from sightline.auditing.work import WorkLimits, memory_of
 from sightline.cli import main
 from sightline.errors import InvalidInput, TooMuchWork
 from sightline.examples.shipped import example_plan
-from sightline.labeled.route_cost import Route, RouteCost
+from sightline.labeled.sparse_row_solver import Route, RouteCost
 from sightline.privacy.registry import account
 from sightline.tables.engines.open import open_source
 

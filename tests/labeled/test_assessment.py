@@ -10,7 +10,7 @@ import pytest
 from flint import ctx
 
 import tests.labeled.exact_designs as drawn
-from sightline.labeled import dense_units, route_cost, row_products
+from sightline.labeled import dense_units, row_products, sparse_row_solver
 from sightline.labeled.assessment import assess
 from sightline.labeled.bounds.coin import CoinPrior
 from sightline.labeled.bounds.priors import prior_on
@@ -112,7 +112,7 @@ def test_the_sparse_solver_says_the_same(monkeypatch: pytest.MonkeyPatch) -> Non
         dense = assess(design)
         with monkeypatch.context() as patch:
             patch.setattr(row_products, "SPARSE_FROM", 0)
-            patch.setattr(route_cost, "_PER_DENSE", 1.0)
+            patch.setattr(sparse_row_solver, "_PER_DENSE", 1.0)
             sparse = assess(replace(design, made={}))
         decided = ~sparse.undecided
         assert np.array_equal(dense.identifiable[decided], sparse.identifiable[decided])

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import json
-import struct
 import xml.etree.ElementTree as ElementTree
-import zlib
 from pathlib import Path
 
 import numpy as np
@@ -39,7 +38,7 @@ class TestEveryFigure:
     def test_it_is_the_same_each_time_and_small(self, name: str, figure: object) -> None:
         result = RESULTS[name]()
         if not figure.drawable(result):
-            assert name == "nothing"
+            assert name == "nothing" or (figure.name == "accountants" and result.budget.epsilon is None)
             return
         first, second = (style.specification(figure.draw(result)) for _ in range(2))
         assert first == second
@@ -71,26 +70,22 @@ def test_the_distribution_draws_every_record() -> None:
     }
 
 
+@pytest.mark.slow
+def test_numbers_on_bars_do_not_collide() -> None:
+    crowded = microgrid().distribution.model_copy(
+        update={"edges": tuple(k / 20 for k in range(21)), "records": (12_345,) * 20}
+    )
+    drawn = data_of(draw_distribution(microgrid().model_copy(update={"distribution": crowded})))
+    drawn = [row for row in drawn if "low" in row and row["text"]]
+    places = sorted({row["low"] for row in drawn})
+    assert {row["text"] for row in drawn} == {"12,345"}
+    assert min(high - low for low, high in itertools.pairwise(places)) >= 0.15
+
+
 def test_a_lower_bound_is_never_rounded_up() -> None:
     for share in [0.0, 1e-9, 0.00999, 0.0999999, 0.12999, 0.5, 0.999, 1.0]:
         assert float(percent_at_least(share).removesuffix(" %")) / 100 <= share * (1 + 1e-12)
     assert percent(0.5) == "50 %"
-
-
-def test_a_smaller_png_has_the_same_pixels() -> None:
-    def chunk(kind: bytes, content: bytes) -> bytes:
-        checksum = zlib.crc32(kind + content)
-        return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", checksum)
-
-    head, pixels = struct.pack(">IIBBBBB", 40, 40, 8, 0, 0, 0, 0), bytes(41 * 40)
-    loose = zlib.compress(pixels, 0)
-    image = b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head)
-    image += chunk(b"IDAT", loose[:700]) + chunk(b"IDAT", loose[700:]) + chunk(b"IEND", b"")
-    packed = style.smaller_png(image)
-    tight = zlib.compress(pixels, 9)
-    assert packed == image[:33] + chunk(b"IDAT", tight) + chunk(b"IEND", b"")
-    assert len(packed) < len(image) / 10
-    assert style.smaller_png(packed) == packed
 
 
 class TestExport:
@@ -99,7 +94,8 @@ class TestExport:
     def test_every_figure_as_svg_and_pdf(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         out = tmp_path / "new" / "figures"
         assert main(["figures", str(example_plan("microgrid")), "--out", str(out)]) == 2
-        names = {f"{figure.name}{suffix}" for figure in FIGURES for suffix in (".svg", ".pdf")}
+        drawn = [figure for figure in FIGURES if figure.drawable(microgrid())]
+        names = {f"{figure.name}{suffix}" for figure in drawn for suffix in (".svg", ".pdf")}
         assert {path.name for path in out.iterdir()} == names
         assert {Path(line).name for line in capsys.readouterr().out.splitlines()} == names
         assert all(path.read_bytes().startswith(b"%PDF") for path in out.glob("*.pdf"))

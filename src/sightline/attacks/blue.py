@@ -18,9 +18,8 @@ from sightline.attacks.estimates import (
     width_factor,
 )
 from sightline.errors import InvalidInput, Undecided, require
-from sightline.geometry.fisher import Geometry
 from sightline.geometry.frame import dense
-from sightline.geometry.transcript import Transcript
+from sightline.geometry.transcript import Geometry, Transcript
 from sightline.noise.laws import Noise
 from sightline.numerics.integers import ExactRecipe, certificate
 from sightline.numerics.rank import Decision, balance

@@ -18,8 +18,7 @@ from sightline.attacks.estimates import AttackStatus, Estimates, checked_answers
 from sightline.attacks.mle import ConstrainedMLE
 from sightline.attacks.model import Box, touched
 from sightline.errors import require
-from sightline.geometry.fisher import Geometry
-from sightline.geometry.transcript import Transcript
+from sightline.geometry.transcript import Geometry, Transcript
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

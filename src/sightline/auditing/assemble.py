@@ -33,7 +33,7 @@ from sightline.auditing.result import (
     Verdict,
 )
 from sightline.auditing.verdict import sharpest_view, verdict
-from sightline.numerics.one_thread import blas_threads_for
+from sightline.numerics.device import blas_threads_for
 
 _TOP = 20  # exposed that are listed, unless another number is asked for
 _MOST_HOMOGENEOUS = 100  # cells that are listed

@@ -116,6 +116,9 @@ def unverified(findings: Findings, homogeneous: tuple[HomogeneousCell, ...]) -> 
     advice = 'say values = "constant" in [data] if they always do' if always else "are rows repeated?"
     figures = "; ".join(membership.derived[:3])
     few = f"all or nearly all that {data.secret} takes in the table, so that attackers can round"
+    found = membership.occurring
+    if found is not None and found.few is None:  # a step
+        few = f"all multiples of {found.step or 1:g} in the bounds, and the noise does not hide which it is"
     if (within := findings.plan.attacker.values_within) is not None:
         few = f"all that fit into ± {within:g}, by the least gap in the table, so that attackers can round"
     cases = (

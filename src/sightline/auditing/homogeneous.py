@@ -383,7 +383,10 @@ def _described(
     elif lines.size > 1:
         name = f"{lines.size:,} numbers together, such as {' and '.join(names[:2])},"
     one_weight = np.ptp(weights[weights > 0]) <= 1e-9 * weights.max()
-    alike = _ALIKE if one_weight else "each is near one end of the bounds"
+    is_number = findings.plan.data.secret_kind is SecretKind.NUMBER
+    alike = (
+        _ALIKE if one_weight else f"each is {'near one end of the bounds' if is_number else 'nearly certain'}"
+    )
     return _cell(findings, int(sums.cells[lines[0]]), rows, remaining, name, alike)
 
 

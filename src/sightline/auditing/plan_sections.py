@@ -250,9 +250,10 @@ class Rules(Section):
     @property
     def text(self) -> str:
         """The rules in a few words."""
+        n, share = self.dominance or (0, 1.0)
         words = [
             *([f"k = {self.k}"] if self.k is not None else []),
-            *(["dominance ({}, {:.4g})".format(*self.dominance)] if self.dominance is not None else []),
+            *([f"dominance ({n}, {100 * share:.4g} %)"] if self.dominance is not None else []),
             *([f"p = {100 * self.p:.4g} %"] if self.p is not None else []),
         ]
         return ", ".join(words)

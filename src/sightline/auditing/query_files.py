@@ -224,11 +224,14 @@ class GivenPlan:
         """What the secret can be, as a plan says it."""
         if self.bounds is not None:
             return {"bounds": [float(end) for end in self.bounds]}
+        if secret.kind is ColumnKind.NUMBER and set(self.categories or ()) == {"0", "1"}:
+            return {"kind": "boolean"}
         if self.categories:
             return {"categories": list(self.categories)}
         if secret.kind is ColumnKind.BOOLEAN:
             return {"kind": "boolean"}
-        option = "--bounds LOW HIGH" if secret.kind is ColumnKind.NUMBER else "--categories A,B,…"
+        number = secret.kind is ColumnKind.NUMBER
+        option = "--bounds LOW HIGH (or --categories 0,1)" if number else "--categories A,B,…"
         raise InvalidPlan(
             f"expected {option}, what {secret.name!r} can be, got none; a guess from the data would reveal it"
         )

@@ -63,7 +63,10 @@ _FORMER = {
     ("release", "noise_by_cell"): 'write noise = { by_cell = [["north", 12.0], …] }',
     ("release", "cells"): 'write by_cell = [["north", 12.0], …]: values of the group, label, stddev',
     ("release", "file"): 'write sql = "query.sql", and of noise by_cell = [["north", 12.0], …]',
-    ("release", "key_columns"): "leave it out: the header of the noise file has the columns of GROUP BY",
+    (
+        "release",
+        "key_columns",
+    ): "leave it out: rows of by_cell have the values of the group, in the order of GROUP BY",
     ("release", "least_noise_stddev"): "write noise_within = [least, most], with inf for no limit",
     ("release", "most_noise_stddev"): "write noise_within = [least, most], with 0 for today's noise",
     ("data", "dialect"): "leave it out: the SQL is in the dialect of the source",

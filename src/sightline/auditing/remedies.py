@@ -40,8 +40,7 @@ def more_noise(findings: Findings, slack: NoiseSlack | None) -> Change | None:
     return _more_noise(slack, findings.plan.limits.text)
 
 
-# Numbers, and units × numbers, of designs in which leaving some of them out is tried.
-_MOST_NUMBERS, _MOST_ENTRIES = 600, 3e7
+_MOST_NUMBERS = 600  # of designs in which leaving some of them out is tried
 
 
 def reaching(
@@ -72,8 +71,11 @@ def may_suffice(findings: Findings, found: LinearFindings) -> Iterator[IndexArra
     are not published. Where that is less than the limit no audit is needed; elsewhere the audit decides.
     """
     linear, rows = found.linear, found.linear.row_count
-    small = rows <= _MOST_NUMBERS and rows * len(found.people) <= _MOST_ENTRIES and found.others is None
-    if not (small and found.below_limit) or linear.columns_of_unit > 1 or findings.questions:
+    if (
+        not (found.has_at_most(_MOST_NUMBERS) and found.below_limit)
+        or linear.columns_of_unit > 1
+        or findings.questions
+    ):
         return
     if findings.pricing.exact.any():
         return
@@ -141,8 +143,6 @@ def _left_out(findings: Findings, found: LinearFindings, rows: IndexArray) -> It
     yield Change(
         kind=ChangeKind.DROP,
         release=release,
-        noise_factor=None,
-        epsilon=None,
         reaches_limit=True,
         text=text,
         effect=effect,
@@ -170,13 +170,12 @@ def _more_noise(slack: NoiseSlack, limit: str) -> Change:
     factor = slack.noise_factor
     if factor is None:
         text = slack.text[0].lower() + slack.text[1:].rstrip(".")
-        return Change(kind=ChangeKind.NOISE, release=None, noise_factor=None, epsilon=None, text=text)
+        return Change(kind=ChangeKind.NOISE, text=text)
     budget = "" if slack.epsilon is None else f", which is a budget of epsilon = {slack.epsilon:.3g}"
     effect = f"then everyone keeps at least {limit}"
     text = f"multiply all noise by {factor:.3g}{budget}: {effect}"
     return Change(
         kind=ChangeKind.NOISE,
-        release=None,
         noise_factor=factor,
         epsilon=slack.epsilon,
         variance_factor=factor**2,
@@ -218,8 +217,6 @@ def coarser_groups(session: Session, findings: Findings) -> tuple[Change, ...]:
                 Change(
                     kind=ChangeKind.COARSER,
                     release=coarser.releases[0] if len(coarser.releases) == 1 else None,
-                    noise_factor=None,
-                    epsilon=None,
                     reaches_limit=True,
                     text=f"{coarser.text}: {effect}",
                     effect=effect,

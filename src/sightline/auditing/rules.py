@@ -51,7 +51,6 @@ from sightline.tables.overlaps import (
     PeopleBehind,
     PeopleInMemory,
     marks_of,
-    people_in_cells,
 )
 from sightline.tables.subject import SecretKind
 
@@ -78,23 +77,25 @@ def rules_report(
     if not rules.given:
         return None
     membership, broken, in_all, reach = findings.membership, list[BrokenRule](), 0, 3
+    # Of persons in a store few are listed, and what tells them apart is decided among all.
+    listed = not findings.streamed or membership.contributions == 1
     require_plan(
-        not findings.streamed or membership.contributions == 1,
-        "[rules] with one row a record in a table that is streamed",
-        got=f"up to {membership.contributions:,} rows a record",
+        listed or not rules.of_values,
+        "dominance and p of records with one row, or of a table that fits the memory",
+        got=f"up to {membership.contributions:,} rows a record in a table that is streamed",
         fix="allow more --max-memory",
     )
     if rules.k is not None:
         in_memory = PeopleInMemory(membership=membership)
         found = with_few_people(membership, behind or in_memory, rules.k)
-        groups = _singled_out(findings, found, rules.k, in_memory)
+        groups = _singled_out(findings, found, rules.k, in_memory) if listed else []
         order = sorted(range(len(found.cells)), key=lambda one: (found.people[one], found.cells[one]))
         first = [(found.people[one], _difference(findings, found.cells[one])) for one in order[:_MOST_BROKEN]]
         first += [(group.people, group.names(findings)) for group in groups[:_MOST_BROKEN]]
         broken += [_too_few(people, names, rules.k) for people, names in first]
         in_all, reach = len(found.cells) + len(groups), found.numbers
     of_values, numbers, eliminated = (
-        _of_values(findings, contributions, rules) if rules.of_values else ([], 3, True)
+        _of_values(findings, contributions, rules) if rules.of_values else ([], 3, listed)
     )
     broken = sorted([*broken, *of_values], key=lambda one: (one.people, one.rule))
     and_more = ", and what elimination singles out" if eliminated else "; too many for elimination"
@@ -328,7 +329,7 @@ class FewPeople:
 def with_few_people(membership: Membership, behind: PeopleBehind, most: int) -> FewPeople:
     """Every number, and every difference of two or three that overlap, with fewer than ``most`` people."""
     found = FewPeople(cells=[], people=[], numbers=3 if len(membership.cells) <= MOST_COMPARED else 1)
-    sizes, marks = people_in_cells(membership), behind.marks
+    sizes, marks = behind.sizes, behind.marks
     for cells in comparable(membership, np.ones(len(membership.cells), dtype=np.bool_)):
         asked = [cells[:, None]]
         if found.numbers > 1:

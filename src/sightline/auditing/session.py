@@ -20,7 +20,7 @@ from sightline.auditing.stated_noise import as_published, steps_of
 from sightline.auditing.table_units import signature_columns
 from sightline.auditing.work import WorkLimits
 from sightline.errors import InvalidPlan, SightlineError, TooMuchWork, require_plan
-from sightline.labeled.route_cost import Route, RouteCost, cost_of_units
+from sightline.labeled.sparse_row_solver import Route, RouteCost, cost_of_units
 from sightline.labeled.units import Units
 from sightline.progress import report
 from sightline.tables.collect import (

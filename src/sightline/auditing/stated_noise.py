@@ -97,7 +97,8 @@ def check_laws(plan: Plan, membership: Membership, laws: Laws, bundles: Bundles)
         PublishedLaw.NONE not in used or one_row or plan.data.values == "constant",
         "law = 'none' with one row a record, or values = 'constant'",
         got=f"max_rows_per_record = {plan.data.max_rows_per_record}",
-        fix="no bound is proved for several rows behind an exact number; give it noise",
+        fix="no bound is proved for several rows behind an exact number, and no rule decided on it: give it "
+        'noise, or make one row of each record in [data]: sql = "SELECT …, SUM(…) FROM source GROUP BY …"',
     )
     for bundle in bundles:
         for p in bundle:

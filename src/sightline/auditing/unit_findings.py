@@ -192,8 +192,12 @@ class LinearFindings:
     @property
     def repeatable(self) -> bool:
         """Whether the design is small enough to be assessed again for each release and each accountant."""
-        rows = self.linear.row_count
-        return rows <= _MOST_ROWS and len(self.people) * rows <= _MOST_ENTRIES and self.others is None
+        return self.has_at_most(_MOST_ROWS)
+
+    def has_at_most(self, rows: int) -> bool:
+        """Whether the design has at most so many rows, and units in memory that are not too many for them."""
+        own = self.linear.row_count
+        return own <= rows and len(self.people) * own <= _MOST_ENTRIES and self.others is None
 
     @property
     def comparable(self) -> bool:

@@ -38,7 +38,7 @@ _STOPS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0)  # of epsilon, or of t
 # Operations for one setting besides those of its factorisations, and for all: some seconds.
 _EACH, _PER_COLUMN, _MOST = 2e7, 2.3e4, 5e9
 _PERSONS = 4  # times as much work for persons with several rows
-_MOST_NUMBERS, _MOST_ENTRIES = 1_000, 3e7  # and kinds of people × numbers: some seconds for each setting
+_MOST_NUMBERS = 1_000  # of a design: some seconds for each setting
 _MOST_ROWS = 1_000  # of a table with moments or thresholds, whose rows are factorised one by one
 
 Answer = TypeVar("Answer")
@@ -126,8 +126,7 @@ def why_no_what_if(findings: Findings) -> str | None:
     parts = [one.linear for one in (findings, *findings.questions) if one.linear is not None]
     if not parts and not findings.has_nonlinear:
         return "nothing that is published depends on the secret"
-    sizes = [(part.linear.row_count, len(part.people), part.others is None) for part in parts]
-    if not all(n <= _MOST_NUMBERS and n * kinds <= _MOST_ENTRIES and whole for n, kinds, whole in sizes):
+    if not all(part.has_at_most(_MOST_NUMBERS) for part in parts):
         return f"it has more than {_MOST_NUMBERS:,} numbers, or too many people for so many of them"
     if findings.has_nonlinear and findings.membership.rows > _MOST_ROWS:
         return f"it has moments or thresholds of more than {_MOST_ROWS:,} rows"

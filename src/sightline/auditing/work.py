@@ -19,7 +19,7 @@ from typing import TypeVar
 
 from sightline.errors import TooMuchWork, require
 from sightline.format import shown_memory
-from sightline.labeled.route_cost import RouteCost
+from sightline.labeled.sparse_row_solver import RouteCost
 from sightline.progress import Progress
 
 Answer = TypeVar("Answer")

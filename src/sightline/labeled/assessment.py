@@ -10,7 +10,7 @@ of their rows.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -19,18 +19,18 @@ from scipy import sparse
 
 from sightline.arrays import FloatArray, IndexArray
 from sightline.errors import InvalidInput
+from sightline.format import shown_seconds
 from sightline.labeled.dense_units import TableUnits, tabled
 from sightline.labeled.equal_slices import EqualSlices, equal_slices
 from sightline.labeled.lines import with_lines
 from sightline.labeled.other_units import among_alike, swap_bounds, with_alike
 from sightline.labeled.pairs import with_pairs
 from sightline.labeled.rounded_guesses import rounded_guesses
-from sightline.labeled.route_cost import chosen_route
 from sightline.labeled.row_decisions import AskedUnits, Decided
 from sightline.labeled.row_products import InformationRange, ProductSums, RowProducts
 from sightline.labeled.row_solver import DenseSolver, coarse_units
 from sightline.labeled.small_worlds import with_small_worlds
-from sightline.labeled.sparse_row_solver import RowPairs, SparseSolver
+from sightline.labeled.sparse_row_solver import RowPairs, SparseSolver, chosen_route
 from sightline.labeled.unit_brackets import RowSolver, UnitBrackets
 from sightline.labeled.unit_design import Design
 from sightline.labeled.units import BoolArray, Units
@@ -47,6 +47,10 @@ ATTACKS = ("linear", "rounded", "posterior")  # whose risk an upper end is
 _MOST_ELIMINATED = 6_000
 
 
+def _nothing() -> BoolArray:
+    return np.zeros((1, 1), dtype=np.bool_)
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class UnitExposure:
     """What is exposed: arrays over kinds × what is asked. Decisions and attacks are made when they are
@@ -60,7 +64,7 @@ class UnitExposure:
     error: FloatArray  # of the upper end, relatively
     near: BoolArray  # kinds that may be identifiable
     information: FloatArray
-    given: BoolArray | None = None  # what exact numbers give away by themselves
+    given: BoolArray = field(default_factory=_nothing)  # what exact numbers give away by themselves
     # Upper ends by attacks on few values that are not linear: rounded softly, and the posterior mean.
     rounded: FloatArray | None = None
     posterior: FloatArray | None = None
@@ -197,7 +201,7 @@ class UnitExposure:
                 attacks = solver.weights(asked, functionals)
                 errors[asked.kinds[unit], column] = attacks.rmse
                 worst = max(worst, float(attacks.relative_error.max()))
-        return (errors if self.given is None else np.where(self.given, 0.0, errors)), worst
+        return np.where(self.given, 0.0, errors), worst
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -270,7 +274,7 @@ class SlicedExposure(UnitExposure):
     def _attacks(self) -> tuple[FloatArray, float]:
         errors, worst = self.sums._attacks
         errors = errors[self.slices.kind_of]
-        return (errors if self.given is None else np.where(self.given, 0.0, errors)), worst
+        return np.where(self.given, 0.0, errors), worst
 
 
 def assess(design: Design, *, upper: bool = True) -> UnitExposure:
@@ -382,6 +386,8 @@ def unit_brackets(design: Design, hidden: bool = True) -> UnitBrackets:
     if "pairs" not in made:
         cost, made["pairs"] = chosen_route(sums)
         cost.require_memory()
+        if cost.seconds > 30:  # say so before: nothing that comes after can
+            report(f"factorising {cost.rows:,} numbers, about {shown_seconds(cost.seconds)}", 0.0)
     pairs: RowPairs | None = None if noise.shared else made["pairs"]
     solver: RowSolver
     if pairs is not None:

@@ -8,13 +8,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+import flint
 import numpy as np
 from scipy import sparse
 
 from sightline.arrays import FloatArray, IndexArray
 from sightline.labeled.row_integers import RowIntegers, modular
 from sightline.labeled.units import MANY_ROWS, BoolArray, UnitBlock, WholeArray
-from sightline.numerics import exact_library as flint
 from sightline.numerics import integers as exact
 from sightline.numerics.residuals import gamma
 
@@ -116,6 +116,7 @@ class AnswerWeights:
     on_all: dict[int, FloatArray] = field(default_factory=dict)  # columns with weights on all rows, in balls
 
 
+TRUSTED = 0.1  # the error of an inverse with which weights are bounded, and whose trace is a bound
 NEAR_ONE = 1 - 1e-9  # a leverage that may be 1; what is below it by more than its error is refuted
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from sightline.arrays import FloatArray
 from sightline.paper.comparison import Claim, Effort, Line, Table, claim
 from sightline.paper.drawing import panel
-from sightline.releases.feature_mean import Moment, SmoothThreshold
+from sightline.releases.features import Moment, SmoothThreshold
 from sightline.releases.linear import SubsetMean
 from sightline.releases.query import Convention, Query
 

@@ -24,7 +24,7 @@ from sightline.privacy.accountant import Budget
 from sightline.privacy.composition import BasicComposition, Calibration
 from sightline.privacy.gaussian_dp import gaussian_delta
 from sightline.progress import reported
-from sightline.releases.feature_mean import Moment
+from sightline.releases.features import Moment
 
 LABEL = "fig:mle"
 Pair = tuple[float, float]

@@ -5,7 +5,6 @@ They compute no results.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +22,6 @@ from sightline.report.wording import (
     short,
     span_ends,
     spans,
-    spent_by_accountant,
     wrapped,
 )
 
@@ -47,7 +45,7 @@ def draw_before_after(result: AuditResult) -> Any:
         axis = alt.Axis(labelExpr="format(datum.value, ',.4~r')", tickCount=5)
     across = alt.X("from:Q").title(_title_of_bars(result)).scale(domain=[low, high], nice=False).axis(axis)
     down = alt.Y("row:N").title(None).sort(["before", "after"]).axis(None)
-    bars = [
+    bars: list[dict[str, Any]] = [
         alt.Chart(rows([{"row": row, "from": span[0], "to": span[1]}]))
         .mark_bar(height=18, clip=True, color=colour, opacity=opacity)
         .encode(x=across, x2="to:Q", y=down)
@@ -96,6 +94,7 @@ def _title_of_bars(result: AuditResult) -> str:
 
 # A line beyond this place has its name to its left. The first of two lines uses _LEFT, so names do not meet.
 _LEFT, _RIGHT = 0.3, 0.7
+_LETTER = 0.029  # the share of a narrow page's axis that a digit takes
 
 
 def draw_distribution(result: AuditResult) -> Any:
@@ -103,7 +102,7 @@ def draw_distribution(result: AuditResult) -> Any:
     alt = altair()
     edges, counts = result.distribution.edges, result.distribution.records
     limit = result.verdict.limit
-    bars = [
+    bars: list[dict[str, Any]] = [
         {
             "low": low,
             "high": high,
@@ -114,6 +113,12 @@ def draw_distribution(result: AuditResult) -> Any:
         for low, high, count in zip(edges, edges[1:], counts, strict=False)
         if count
     ]
+    free = 0.0  # from where on the next number has room on a narrow page
+    for bar in bars:
+        text = f"{bar['records']:,d}"
+        middle, half = (bar["low"] + bar["high"]) / 2, _LETTER * len(text) / 2
+        bar["text"] = text if middle - half >= free else ""
+        free = middle + half if bar["text"] else free
     powers = [10**power for power in range(len(str(max(counts))))]
     # Logarithmic, so that two exposed records are visible beside a hundred thousand others.
     height = (
@@ -143,7 +148,7 @@ def draw_distribution(result: AuditResult) -> Any:
         base.transform_filter(condition)
         .transform_calculate(at=at)
         .mark_text(dy=-6, color=INK, align=align)
-        .encode(x="at:Q", y="records:Q", text=alt.Text("records:Q", format=",d"))
+        .encode(x="at:Q", y="records:Q", text="text:N")
         for align, (condition, at) in places.items()
     ]
     layers = [shown.properties(name="distribution").add_params(zoom("x")), *numbers]
@@ -291,14 +296,10 @@ def describe_timeline(result: AuditResult) -> str:
 
 
 def draw_accountants(result: AuditResult) -> Any:
-    """Draw what the most exposed record keeps under each accountant; without a budget, the epsilon spent."""
-    return _alternatives(result) if result.alternatives else _spent(result)
-
-
-def _alternatives(result: AuditResult) -> Any:
+    """Draw what the most exposed record keeps under each accountant."""
     alt = altair()
     own = result.budget.accountant
-    bars = [
+    bars: list[dict[str, Any]] = [
         {
             "accountant": alternative.accountant,
             "lower": alternative.least_remaining_uncertainty.lower,
@@ -348,42 +349,9 @@ def _alternatives(result: AuditResult) -> Any:
     )
 
 
-def _spent(result: AuditResult) -> Any:
-    alt = altair()
-    bars = [
-        {"accountant": name, "epsilon": epsilon, "text": number(epsilon)}
-        for name, epsilon in spent_by_accountant(result.budget).items()
-    ]
-    order = [bar["accountant"] for bar in sorted(bars, key=lambda bar: (bar["epsilon"], bar["accountant"]))]
-    most = max(result.budget.spent.values())
-    base = alt.Chart(rows(bars)).encode(
-        y=alt.Y("accountant:N").title(None).sort(order),
-        x=alt.X("epsilon:Q")
-        .title(f"epsilon at delta = {parameter(result.budget.delta)}")
-        .axis(tickCount=4)
-        .scale(domain=[0, 1.5 * most], nice=False),
-    )
-    bar = base.mark_bar(color=NEUTRAL, height=14).encode(
-        tooltip=["accountant:N", alt.Tooltip("epsilon:Q", format=".6g")]
-    )
-    text = base.mark_text(align="left", dx=6, color=INK).encode(text="text:N")
-    return alt.layer(bar.properties(name="accountants").add_params(zoom("x")), text).properties(
-        width=WIDTH, height=30 * len(bars) + 10, description=describe_accountants(result)
-    )
-
-
 def describe_accountants(result: AuditResult) -> str:
     """The figure in words."""
     budget = result.budget
-    if not result.alternatives:
-        if not budget.spent:
-            return "Nothing that is published costs any budget."
-        low, high = min(budget.spent.values()), max(budget.spent.values())
-        return (
-            f"The noise amounts to epsilon = {number(low)} under the accountant that counts least and to "
-            f"{number(high)} under the one that counts most, at delta = {parameter(budget.delta)}. "
-            "The accountant changes what the noise is said to cost, not what an attacker sees."
-        )
     assert budget.epsilon is not None  # there are no alternatives without a budget
     proven = [alternative for alternative in result.alternatives if alternative.proven] or list(
         result.alternatives
@@ -397,12 +365,6 @@ def describe_accountants(result: AuditResult) -> str:
         f"{number(most.noise_multiplier, 3)} and leaves {most.least_remaining_uncertainty}. "
         "A tighter accountant asks for less noise, and so the attacker sees more."
     )
-
-
-def accountants_drawable(result: AuditResult) -> bool:
-    """Whether there is anything to draw_accountants."""
-    spent = result.budget.spent.values()
-    return bool(result.alternatives or (spent and math.isfinite(max(spent))))
 
 
 Result = TypeVar("Result", AuditResult, DesignResult)
@@ -446,7 +408,7 @@ FIGURES: tuple[ReportFigure[AuditResult], ...] = (
         title="The same plan under each accountant",
         draw=draw_accountants,
         describe=describe_accountants,
-        drawable=accountants_drawable,
+        drawable=lambda result: bool(result.alternatives),
     ),
 )
 

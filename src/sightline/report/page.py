@@ -39,17 +39,17 @@ from sightline.report.wording import (
     sharpest_numbers,
     short,
     short_recipe,
+    spent_by_accountant,
     status_words,
     still_known,
     unbroken,
     unverified_line,
+    verdict_words,
     view_line,
     who,
 )
 
 _ASSETS = Path(__file__).parent / "assets"
-# A drawing that is longer than this as a text is smaller as a bitmap and faster on a canvas.
-_MOST_CHARACTERS = 150_000
 # With these limits the largest page that was tried has just under two megabytes; it says what it leaves out.
 _MOST_RELEASES, _MOST_OF_THE_PLAN, _MOST_OF_A_RECIPE, _MOST_OF_A_TITLE = 200, 100_000, 600, 400
 
@@ -90,16 +90,11 @@ def page_html(
 
 def _figure(figure: ReportFigure[Result], result: Result) -> dict[str, Any]:
     chart = style.specification(figure.draw(result))
-    still = style.svg_source(style.svg(chart))
-    large = len(still) > _MOST_CHARACTERS
-    if large:
-        still = "data:image/png;base64," + base64.b64encode(style.png(chart, scale=1.0)).decode()
     page = {**chart, "width": "container", "autosize": {"type": "fit-x", "contains": "padding"}}
-    page["usermeta"] = {"renderer": "canvas" if large else "svg"}
     return {
         "title": figure.title,
         "description": figure.describe(result),
-        "still": still,
+        "still": style.svg_source(style.svg(chart)),
         "chart": page,
     }
 
@@ -161,6 +156,7 @@ def _environment() -> Any:
         shown_recipe=short_recipe,
         how=how,
         still_known=still_known,
+        spent=spent_by_accountant,
         secret_line=secret_line,
         accuracy_words=accuracy_words,
         relative_error_words=relative_error_words,
@@ -181,7 +177,7 @@ def report_html(result: AuditResult, *, publishable: bool = False, date: str | N
         "publishable": publishable,
         "date": date,
         "headline": headline(shown),
-        "status": status_words(shown.verdict.status),
+        "status": verdict_words(shown),
         "limit_line": limit_line(shown),
         "first": first_lists(shown),
         "what_if": what_if_tables(shown),

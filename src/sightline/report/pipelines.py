@@ -22,8 +22,8 @@ from sightline.report.wording import (
     picture,
     secret_line,
     short,
-    status_words,
     unverified_line,
+    verdict_words,
     who,
 )
 
@@ -127,7 +127,7 @@ def summary(result: AuditResult) -> str:
     each = " ".join(map(secret_line, (result, *result.other_secrets))) if result.other_secrets else ""
     sharpest = "" if result.sharpest is None else result.sharpest.text
     slack = "" if result.slack is None else result.slack.text
-    verdict = f"{status_words(result.verdict.status)}. {limit_line(result)}"
+    verdict = f"{verdict_words(result)}. {limit_line(result)}"
     return _cut(" ".join(filter(None, (each, verdict, sharpest, slack))))
 
 
@@ -214,13 +214,13 @@ _LONGEST = 2_000  # characters of a text, and of a cell a tenth of it
 
 def result_markdown(result: AuditResult, file: str) -> str:
     """The first screen of a publishable result, the most exposed, and the releases; for each secret."""
-    parts = [f"## Sightline: {status_words(result.verdict.status)}", f"Plan {escaped(file)}"]
+    parts = [f"## Sightline: {verdict_words(result)}", f"Plan {escaped(file)}"]
     if result.all_secrets is not None:
         parts.append(escaped(result.all_secrets.text))
         parts.append("\n".join(f"- {escaped(secret_line(one))}" for one in (result, *result.other_secrets)))
     for one in (result, *result.other_secrets):
         if result.other_secrets:
-            parts.append(f"## Secret {escaped(one.secret)}: {status_words(one.verdict.status)}")
+            parts.append(f"## Secret {escaped(one.secret)}: {verdict_words(one)}")
         parts += _markdown_parts(one)
     return "\n\n".join(parts)
 

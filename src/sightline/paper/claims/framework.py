@@ -10,13 +10,12 @@ from flint import fmpq, fmpq_mat
 from numpy.typing import NDArray
 
 from sightline.arrays import FloatArray
-from sightline.geometry.fisher import Form, Geometry, lift, profiled_information
-from sightline.geometry.transcript import Transcript
+from sightline.geometry.transcript import Form, Geometry, Transcript, lift, profiled_information
 from sightline.labeled.inout import InOut
 from sightline.noise.laws import GaussianNoise, LaplaceNoise
 from sightline.numerics.rank import Decision
 from sightline.paper.comparison import Check, Claim, claim
-from sightline.releases.feature_mean import Moment, SmoothThreshold
+from sightline.releases.features import Moment, SmoothThreshold
 from sightline.releases.linear import SubsetMean, SubsetSum
 from sightline.releases.query import Query
 

@@ -25,7 +25,7 @@ from sightline.multiset.moments import (
 from sightline.multiset.thresholds import Thresholds, dense_grid_matrix, threshold_trace_bound
 from sightline.paper.comparison import Check, Claim, claim
 from sightline.paper.published import BASIC, UNIFORM, ZCDP
-from sightline.releases.feature_mean import Moment
+from sightline.releases.features import Moment
 
 
 def sorted_chart(cases: int, generator: np.random.Generator) -> Claim:
