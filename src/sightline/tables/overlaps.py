@@ -30,6 +30,7 @@ from sightline.tables.streamed import BatchTables, StreamedTable
 Marks = NDArray[np.uint64]
 MOST_COMPARED = 4_000  # cells: a table of all pairs of them takes 128 MB
 _ENTRIES = 1 << 22  # of combinations that are counted at a time
+_DIGITS = 9  # of a sum of shares: the order in which people are added up must not change which is largest
 
 
 def people_in_cells(membership: Membership) -> IndexArray:
@@ -109,7 +110,8 @@ class PeopleInMemory:
         for own, line in zip(weights, cells, strict=True):
             place = np.unique(kind * (np.intp(line.max(initial=0)) + 2) + line + 1, return_inverse=True)[1]
             own[:] = persons[kind] * rows / np.bincount(place.ravel(), rows)[place.ravel()]
-        return np.asarray((incidence(cells, widths, weights).T @ incidence(cells, widths)).toarray())
+        found = (incidence(cells, widths, weights).T @ incidence(cells, widths)).toarray()
+        return np.round(found, _DIGITS)
 
     @cached_property
     def marks(self) -> Marks:
@@ -157,7 +159,7 @@ class PeopleInStore:
     @cached_property
     def together(self) -> FloatArray:
         if self.table.persons is not None:
-            return np.asarray(self._of_persons(None)["together"])
+            return np.round(self._of_persons(None)["together"], _DIGITS)
         return self._passed["together"].astype(np.float64)
 
     def _of_persons(self, combinations: IndexArray | None) -> Arrays:
