@@ -37,10 +37,9 @@ from tests.multiset.hybrid_cases import (
         (TRIPLE, {"target": 1}),
         (FOUR, {"memberships": SUBSETS}),
         (TRIPLE, {"family": STEPS}),
-        (TRIPLE, {"family": sl.multiset.Mixture(families=(sl.Moments(), STEPS))}),
         (TRIPLE, {"family": sl.multiset.QueryFamily(queries=sl.Moments().queries_of(3, 8))}),
     ],
-    ids=["pair", "middle of three", "subsets", "thresholds", "mixture", "queries"],
+    ids=["pair", "middle of three", "subsets", "thresholds", "queries"],
 )
 def test_the_local_bound_is_that_of_the_rows(group: tuple[float, ...], changes: dict) -> None:
     splits = splits_of(group, **changes)
@@ -334,7 +333,6 @@ def test_a_family_with_few_releases_limits_the_splits() -> None:
         ({"family": "moments"}, "a family of releases"),
         ({"memberships": [[0]]}, "Memberships"),
         ({"family": sl.Moments(bound=2.0)}, "releases with the bound 1"),
-        ({"family": sl.multiset.Mixture(families=(sl.Moments(bound=3.0), STEPS))}, "got bounds"),
         ({"memberships": sl.multiset.Memberships(sets=[[5]])}, "subsets of the 2 records"),
         ({"accountant": sl.LaplaceComposition(sl.Budget(epsilon=1.0, delta=1e-5))}, "Gaussian noise"),
         ({"accountant": 3}, "Gaussian noise"),

@@ -277,7 +277,7 @@ def hybrid(
     require(whole and releases >= 1, "releases >= 1, a whole number", got=releases)
     family.check(values[None])
     in_domain(values[None], memberships.bound)
-    stated = {part.bound for part in getattr(family, "families", (family,)) if hasattr(part, "bound")}
+    stated = {family.bound} if hasattr(family, "bound") else set()
     require(
         stated <= {memberships.bound},
         f"releases with the bound {memberships.bound:g} of the subset means",

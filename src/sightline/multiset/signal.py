@@ -70,7 +70,7 @@ class CurveStatus(IntEnum):
 _MEANING = {
     CurveStatus.ACCURATE: "accurate",
     CurveStatus.ILL_CONDITIONED: "ill-conditioned: see the estimated error",
-    CurveStatus.UNRELIABLE: "so ill-conditioned that no digit is reliable: use certified_curve",
+    CurveStatus.UNRELIABLE: "so ill-conditioned that no digit is reliable",
     CurveStatus.TOO_FEW_RELEASES: "not identifiable: fewer releases than values",
     CurveStatus.UNSEEN: "not identifiable: no release depends on some combination of the values",
     CurveStatus.COLLISION: "not identifiable: equal values",
