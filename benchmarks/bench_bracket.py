@@ -30,7 +30,7 @@ from sightline.labeled.assessment import assess
 from sightline.labeled.bounds.priors import TwoPointPrior, number_prior
 from sightline.labeled.bounds.target import Seen
 from sightline.labeled.description import Known
-from sightline.labeled.exposures import Exposures
+from sightline.labeled.design import Exposures
 from sightline.labeled.unit_design import Design, RowNoise, UnitPrior
 from sightline.labeled.units import Units
 from tests.labeled.enumerated_worlds import Few, few

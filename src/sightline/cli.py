@@ -157,7 +157,6 @@ _publishable = click.option(
     metavar="RESULT",
     help="Also say what changed since this result of --json.",
 )
-@click.option("--device", metavar="NAME", help="An accelerator for dense matrices, as cuda.")
 @click.option(
     "--explain-cost",
     is_flag=True,
@@ -183,7 +182,6 @@ def audit(  # many parameters: one for each option
     max_seconds: float | None,
     what_if: bool,
     against: Path | None,
-    device: str | None,
     explain_cost: bool,
 ) -> int:
     """Audit a plan, or the queries in some files: who is exposed, how sharply, and what to change."""
@@ -234,7 +232,6 @@ def audit(  # many parameters: one for each option
             what_if=what_if and html is not None and not publishable,
             full=html is not None or outputs.every_section,
             verdict_only=verdict_only,
-            device=device,
         )
         try:
             result, interrupted = audited(), False

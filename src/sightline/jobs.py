@@ -24,7 +24,6 @@ from sightline.auditing.several_secrets import plans_by_secret, together
 from sightline.auditing.table_in_parts import streamed_totals, table_of
 from sightline.auditing.work import WorkLimits
 from sightline.errors import Interrupted, InvalidInput, InvalidPlan, TooMuchWork, require
-from sightline.numerics.device import HOST, Device
 from sightline.numerics.one_thread import blas_threads_for
 from sightline.progress import Progress, report, reporting, silent
 from sightline.tables.engines.address import file_bytes
@@ -56,7 +55,6 @@ def audit(  # many parameters: the options of the command of the same name
     what_if: bool = False,
     full: bool = False,
     verdict_only: bool = False,
-    device: str | None = None,
 ) -> AuditResult:
     """Audit a plan: a path to its TOML file, a mapping with the same sections, or a ``Plan``.
 
@@ -66,8 +64,7 @@ def audit(  # many parameters: the options of the command of the same name
     than ``max_memory`` (bytes, or "4GB"; by default most of what is free) is streamed if it can be. Otherwise
     an audit that needs more is refused, and one that takes longer than ``max_seconds`` ends: with the verdict
     if there is one by then, else with :class:`sightline.errors.TooMuchWork`. ``what_if`` adds audits of other
-    settings, for the report's page. ``device`` names an accelerator for dense matrices over the published
-    numbers, such as "cuda".
+    settings, for the report's page.
 
     The verdict, who is below the limit, what is seen of them, the budget and what reaches the limit are
     computed at once. Every other section is computed when it is first read, or at once with ``full``. With
@@ -75,7 +72,6 @@ def audit(  # many parameters: the options of the command of the same name
     change. Ctrl-C after the verdict leaves them out, too: :class:`sightline.errors.Interrupted` has the
     result as ``result``. It is a ``KeyboardInterrupt``.
     """
-    accelerator = HOST if device is None else Device.named(device)
     require(top >= 1, "top >= 1", got=top)
     _check_progress(progress)
     checked, base = read_plan(plan)
@@ -93,13 +89,13 @@ def audit(  # many parameters: the options of the command of the same name
                     report("reading the table", 0.0)
                     table = table_of(session, report)
                     if isinstance(table, StreamedTable):
-                        result = _audit_streamed(session, table, accelerator, top, names)
+                        result = _audit_streamed(session, table, top, names)
                         reason = {"no_what_if": "the table is streamed"} if what_if else {}
                         results.append(result.model_copy(update=reason))
                         continue
                     threads = blas_threads_for(rows=len(table.cells), columns=table.signature_count)
                     stack.enter_context(threads)
-                    findings = _find(session, table, accelerator)
+                    findings = _find(session, table)
                     result = _result(session, findings, top=top, names=names, coarser=True)
                     for section in _FIRST:
                         getattr(result, section)
@@ -145,14 +141,11 @@ def _completed(  # many parameters: options of the audit
         raise Interrupted(rest) from None
 
 
-def _audit_streamed(
-    session: Session, table: StreamedTable, device: Device, top: int, names: bool
-) -> AuditResult:
+def _audit_streamed(session: Session, table: StreamedTable, top: int, names: bool) -> AuditResult:
     """The result for a table whose signatures stay in the engine."""
     from sightline.auditing.streamed_findings import MOST_KEPT, find_streamed
 
     with closing(table):
-        table = replace(table, membership=replace(table.membership, device=device))
         findings = find_streamed(session.plan, table, report, most=max(MOST_KEPT, top))
         rules = _rules(session, findings, table)
         report("describing what is exposed", 0.0)
@@ -307,7 +300,7 @@ def _explained(plan: Plan, base: Path, record: str) -> Explanation | InvalidPlan
             return error
         membership = session.membership(report)
         stack.enter_context(blas_threads_for(rows=len(membership.cells), columns=membership.signature_count))
-        findings = _find(session, membership, HOST)
+        findings = _find(session, membership)
         kind = session.kind_of(record, findings.membership)
         together = () if kind is None else about_person(findings, kind)
         return Explanation(
@@ -317,9 +310,9 @@ def _explained(plan: Plan, base: Path, record: str) -> Explanation | InvalidPlan
         )
 
 
-def _find(session: Session, membership: Membership, device: Device) -> Findings:
+def _find(session: Session, membership: Membership) -> Findings:
     report("finding who is exposed", 0.0)
-    findings = find(session.plan, replace(membership, device=device), values=session.values)
+    findings = find(session.plan, membership, values=session.values)
     report("describing what is exposed", 0.0)
     return findings
 

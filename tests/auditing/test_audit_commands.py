@@ -343,23 +343,3 @@ def test_the_function_is_not_hidden_by_its_room() -> None:
     import sightline.auditing.plan  # noqa: F401
 
     assert callable(sl.audit)
-
-
-@pytest.mark.thorough
-@pytest.mark.slow
-def test_an_accelerator_changes_no_digit_that_is_printed(capsys: Captured) -> None:
-    """NumPy as the library of an accelerator; the numbers of others are compared in the labeled room."""
-    printed = []
-    for more in ([], ["--device", "numpy:cpu"]):
-        assert main(["audit", SURVEY, "--limit", "0.94", *more]) == 2
-        printed.append(capsys.readouterr().out)
-    assert printed[0] == printed[1]
-
-
-def test_a_device_that_is_not_there_is_refused_before_the_table_is_read(
-    tmp_path: Path, capsys: Captured
-) -> None:
-    path = plan(tmp_path)
-    (tmp_path / "t.csv").unlink()
-    assert main(["audit", path, "--device", "numpy:abacus"]) == 1
-    assert "expected a device that numpy has, numpy:cpu, got numpy:abacus" in capsys.readouterr().err

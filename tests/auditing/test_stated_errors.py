@@ -11,8 +11,7 @@ import pytest
 
 import sightline as sl
 from sightline.labeled.design import MembershipDesign
-from sightline.noise.laws import GaussianNoise, LaplaceNoise
-from sightline.noise.mixed import MixedNoise
+from sightline.noise.laws import GaussianNoise, LaplaceNoise, MixedNoise
 
 
 def least_deviation(rows: np.ndarray, variances: np.ndarray, target: np.ndarray) -> float:

@@ -26,8 +26,7 @@ from sightline.errors import MissingExtra
 from sightline.labeled.bounds.priors import number_prior
 from sightline.labeled.bounds.target import TargetPrior
 from sightline.labeled.description import Known, Readout
-from sightline.labeled.design import MembershipDesign
-from sightline.labeled.exposures import Exposures, exposures
+from sightline.labeled.design import Exposures, MembershipDesign
 from sightline.numerics.device import HOST, Device
 
 SAME = 1e-10
@@ -149,8 +148,8 @@ def known_to(generator: np.random.Generator, size: int) -> Any:
 
 def compare(case: Case, device: Device) -> float:
     """The largest relative difference of two numbers; an error where decisions or evidence differ."""
-    host = exposures(case.design, prior=case.prior, known=case.known)
-    there = exposures(case.design.on(device), prior=case.prior, known=case.known)
+    host = case.design.exposures(prior=case.prior, known=case.known)
+    there = case.design.on(device).exposures(prior=case.prior, known=case.known)
     same_decisions(case.kind, host, there)
     limit = max(SAME, host.relative_error)
     lower = np.abs(host.remaining_lower - there.remaining_lower)[~host.known]

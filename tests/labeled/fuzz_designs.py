@@ -24,10 +24,8 @@ from scipy import sparse
 
 import tests.labeled.exact_designs as drawn
 from sightline import MembershipDesign
-from sightline.labeled.contributions import Contributions
 from sightline.labeled.description import Readout
-from sightline.labeled.design import SmallestCombination
-from sightline.labeled.exposures import Exposures
+from sightline.labeled.design import Exposures
 from sightline.noise.laws import CorrelatedNoise, GaussianNoise, LaplaceNoise
 from tests.labeled.exact_answers import BITS, ExactDesign, relative_error, root
 from tests.numbered_cases import check_cases
@@ -132,57 +130,25 @@ def cell_design(generator: np.random.Generator, count: Counter[str]) -> None:
 
 
 def parts_of_a_design(generator: np.random.Generator, count: Counter[str]) -> None:
-    """What each release adds, and the smallest identifiable combinations, of integer rows."""
+    """The same design with the releases up to one of them, and without it, of integer rows."""
     case = with_noise(nasty_integers(generator, largest=8), generator)
-    rows = case.rows
+    lines = len(case.rows)
     count["designs in parts"] += 1
-    design = MembershipDesign(rows, noise=case.noise, readout=Readout.SUM)
-    if not design.incidence.whole:
-        return
-    table = design.contributions(known=case.known)
-    assert table.records.tolist() == case.unknown[case.exact.identifiable].tolist()
-    places = np.searchsorted(case.unknown, table.records)
-    for release in range(len(rows)):
-        for kept, errors in (
-            (np.arange(len(rows)) <= release, table.rmse_in_order[release]),
-            (np.arange(len(rows)) != release, table.rmse_without[release]),
-        ):
+    design = MembershipDesign(case.rows, noise=case.noise, readout=Readout.SUM)
+    for release in range(lines):
+        for kept in (np.arange(lines) <= release, np.arange(lines) != release):
             part = part_of(case.exact, kept)
-            for place, error in zip(places, errors, strict=True):
-                count["contributions"] += 1
-                mse = part.mean_squared_errors.get(int(place)) if part is not None else None
-                assert (mse is None) == math.isinf(error), (release, kept.tolist(), error)
-                if mse is not None:
-                    assert relative_error(error, root(mse)) <= stated(table), (error, float(mse) ** 0.5)
-    for record in generator.permutation(case.unknown)[:2].tolist():
-        if rows[:, record].any():
-            combination_of(design, case, record, count)
-
-
-def combination_of(design: MembershipDesign, case: Case, record: int, count: Counter[str]) -> None:
-    found = design.combination(record, known=case.known)
-    count["combinations"] += 1
-    coefficients = dict(zip(found.records.tolist(), found.coefficients, strict=True))
-    assert coefficients[record] == 1
-    wanted = [coefficients.get(int(j), Fraction(0)) for j in case.unknown]
-    mse = case.exact.functional_mse(wanted)
-    assert mse is not None, "a combination that the answers do not show"
-    assert relative_error(found.rmse, root(mse)) <= stated(found), (found.rmse, float(mse) ** 0.5)
-    # None of fewer of its groups: on its support the row space has one dimension.
-    columns = case.rows[:, case.unknown]
-    kinds = {tuple(columns[:, k].tolist()) for k in np.flatnonzero([entry != 0 for entry in wanted])}
-    others = [k for k in range(columns.shape[1]) if tuple(columns[:, k].tolist()) not in kinds]
-    rank = len(case.exact.reduced[1])
-    assert (
-        len(ExactDesign(rows=columns[:, others], covariance=case.exact.covariance).reduced[1]) == rank - 1
-        if others
-        else rank == 1
-    )
-
-
-def stated(found: Contributions | SmallestCombination) -> float:
-    """The error that a result states, with the rounding of its last digit."""
-    return float(found.relative_error) + 4 * UNIT
+            if part is None or not design.incidence.take(np.flatnonzero(kept)).sizes.all():
+                continue
+            found = design.take(np.flatnonzero(kept)).exposures(domain=(0.0, 1.0), known=case.known)
+            for place, record in enumerate(case.unknown.tolist()):
+                count["records in parts"] += 1
+                mse = part.mean_squared_errors.get(place)
+                if not found.undecided[record]:
+                    assert (mse is not None) == bool(found.identifiable[record]), (release, kept.tolist())
+                if mse is not None and found.identifiable[record]:
+                    error, stated = float(found.rmse[record]), found.relative_error + 4 * UNIT
+                    assert relative_error(error, root(mse)) <= stated, (error, float(mse) ** 0.5)
 
 
 # ------------------------------------------------------------------ drawing

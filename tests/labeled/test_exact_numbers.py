@@ -149,19 +149,6 @@ def test_what_is_too_large_for_balls_is_admitted(monkeypatch: pytest.MonkeyPatch
     assert found.relative_error == np.inf
 
 
-def test_what_each_release_adds_to_a_ladder() -> None:
-    size = 9
-    rows = exact.ladder(size, 1000)
-    table = MembershipDesign(rows, noise=np.ones(size), readout="sum").contributions()
-    truth = exact.mean_squared_errors(rows, np.ones(size))
-    assert table.rmse == pytest.approx([float(truth[target]) ** 0.5 for target in table.records], rel=1e-12)
-    for release in range(size):
-        kept = np.delete(rows, release, axis=0)
-        left = exact.mean_squared_errors(kept, np.ones(size - 1))
-        expected = [float(left[target]) ** 0.5 if target in left else np.inf for target in table.records]
-        assert table.rmse_without[release] == pytest.approx(expected, rel=1e-9)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["cells", "dense", "uneven noise", "chain"])
 def test_designs_with_more_rows_than_balls_are_used_for(kind: str) -> None:

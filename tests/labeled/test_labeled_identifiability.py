@@ -11,7 +11,7 @@ from scipy import sparse
 import tests.labeled.naive_labeled as naive
 from sightline import MembershipDesign
 from sightline.geometry import Decision, Evidence
-from sightline.numerics import residues
+from sightline.numerics import integers
 
 
 def noise_levels(generator: np.random.Generator, lines: int) -> np.ndarray:
@@ -175,12 +175,6 @@ class TestRealWeights:
 class TestResidues:
     PRIME = (1 << 61) + 15
 
-    @given(st.lists(st.integers(0, (1 << 62) - 1), min_size=1, max_size=5), st.integers(8, 40))
-    def test_limbs_join_to_the_value(self, values: list[int], bits: int) -> None:
-        array = np.array(values, dtype=np.int64)
-        joined = residues.join(residues.limbs(array, bits=bits), bits=bits, prime=self.PRIME)
-        assert joined.tolist() == [value % self.PRIME for value in values]
-
     @given(
         st.integers(0, (1 << 61) - 1),
         st.integers(-(1 << 52), 1 << 52),
@@ -189,12 +183,7 @@ class TestResidues:
     )
     def test_shift_add_and_times_are_exact(self, value: int, add: int, bits: int, factor: int) -> None:
         one = np.array([value], dtype=np.int64)
-        shifted = residues.shift_add(one, np.array([add], dtype=np.int64), bits=bits, prime=self.PRIME)
+        shifted = integers.shift_add(one, np.array([add], dtype=np.int64), bits=bits, prime=self.PRIME)
         assert shifted.item() == (value * 2**bits + add) % self.PRIME
-        product = residues.times(one, np.array([factor], dtype=np.int64), prime=self.PRIME)
+        product = integers.times(one, np.array([factor], dtype=np.int64), prime=self.PRIME)
         assert product.item() == value * factor % self.PRIME
-
-    def test_a_prime_that_divides_a_minor_is_noticed(self) -> None:
-        matrix, right = np.array([[5]]), np.array([[3]])
-        with pytest.raises(residues.BadPrime, match="draw another"):
-            residues.echelon(matrix, right, prime=5)

@@ -9,8 +9,7 @@ from sightline.errors import InvalidNoise
 from sightline.labeled.bounds.target import TargetPrior
 from sightline.labeled.description import Known
 from sightline.labeled.design import MembershipDesign
-from sightline.noise.laws import GaussianNoise, LaplaceNoise
-from sightline.noise.mixed import MixedNoise
+from sightline.noise.laws import GaussianNoise, LaplaceNoise, MixedNoise
 from tests.labeled.bounds import brute_force
 from tests.labeled.bounds.brute_force import PRIORS, Small, exact_share, law
 

@@ -14,7 +14,7 @@ from sightline import MembershipDesign
 from sightline.labeled import row_decisions, row_solver
 from sightline.labeled.assessment import assess
 from sightline.labeled.bounds.priors import prior_on
-from sightline.labeled.exposures import LoweredRecords
+from sightline.labeled.design import LoweredRecords
 from sightline.labeled.row_decisions import seen_at_most
 from sightline.labeled.row_integers import RowIntegers
 from sightline.labeled.row_solver import DenseSolver

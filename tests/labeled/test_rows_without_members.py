@@ -58,14 +58,6 @@ def test_against_dense_formulas() -> None:
     assert identifiable > 40
 
 
-def test_contributions_count_them() -> None:
-    covariance = np.array([[1.0, 0.9], [0.9, 1.0]])
-    table = MembershipDesign([[0], []], records=2, noise=covariance).contributions()
-    assert table.records.tolist() == [0]
-    assert table.rmse_in_order[:, 0] == pytest.approx([1.0, 0.19**0.5])
-    assert table.rmse_without[:, 0] == pytest.approx([np.inf, 1.0])
-
-
 def test_cells_without_members() -> None:
     cells = sparse.csr_array(np.array([[1, 1], [0, 0]]))
     with pytest.raises(InvalidRelease, match="at least one member in every row"):

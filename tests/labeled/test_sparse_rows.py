@@ -12,7 +12,7 @@ from sightline import MembershipDesign
 from sightline.labeled import route_cost, row_products
 from sightline.labeled.assessment import assess
 from sightline.labeled.bounds.priors import prior_on
-from sightline.labeled.exposures import LoweredRecords
+from sightline.labeled.design import LoweredRecords
 from sightline.labeled.sparse_row_solver import SparseSolver
 from sightline.labeled.unit_design import RowNoise
 

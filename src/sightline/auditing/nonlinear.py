@@ -31,7 +31,7 @@ from sightline.releases.features import power_slope
 from sightline.tables.membership import YES_OR_NO, Band, Feature, Membership, Partition, RowValues, Statistic
 
 if TYPE_CHECKING:
-    from sightline.labeled.exposures import Exposures
+    from sightline.labeled.design import Exposures
 
 # Real-valued rows are factorised as they are: cells × rows of the table, dense.
 MOST_ROWS = 5_000

@@ -47,8 +47,7 @@ from sightline.auditing.stated_noise import (
     strategies_of,
 )
 from sightline.errors import InvalidPlan, require
-from sightline.noise.laws import CorrelatedNoise, GaussianNoise, LaplaceNoise, Noise
-from sightline.noise.mixed import MixedNoise
+from sightline.noise.laws import CorrelatedNoise, GaussianNoise, LaplaceNoise, MixedNoise, Noise
 from sightline.noise.published import (
     LATTICE_SHARE,
     PublishedLaw,

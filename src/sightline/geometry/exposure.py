@@ -24,8 +24,8 @@ from sightline.geometry.projection import (
     exact_information,
 )
 from sightline.noise.laws import GaussianNoise
+from sightline.numerics.integers import decide_columns
 from sightline.numerics.rank import Decision, Evidence, Rank
-from sightline.numerics.residues import decide_columns
 from sightline.releases.query import Query
 
 # Above this bound on the relative error, ball arithmetic replaces double precision.

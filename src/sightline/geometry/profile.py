@@ -22,7 +22,7 @@ from sightline.arrays import FloatArray, IndexArray
 from sightline.geometry.frame import Frame, WhitenedRows, dense
 from sightline.geometry.projection import Projection, project
 from sightline.numerics import integers as exact
-from sightline.numerics.integers import reduced_rows
+from sightline.numerics.integers import decide_columns, reduced_rows
 from sightline.numerics.rank import (
     Decision,
     Evidence,
@@ -34,7 +34,6 @@ from sightline.numerics.rank import (
     present,
     proves_independent,
 )
-from sightline.numerics.residues import decide_columns
 
 Combination = tuple[Fraction | float, ...]
 """Coefficients of a combination of the target's coordinates: fractions are exact, floats are rounded."""

@@ -16,8 +16,7 @@ from sightline.geometry.fisher import Geometry
 from sightline.geometry.frame import place, place_integers, stack
 from sightline.labeled.bounds.target import TargetPrior
 from sightline.labeled.description import Known, Readout
-from sightline.labeled.design import MembershipDesign
-from sightline.labeled.exposures import Exposures
+from sightline.labeled.design import Exposures, MembershipDesign
 from sightline.noise.laws import Noise, as_noise
 from sightline.noise.pricing import price
 from sightline.privacy.accountant import Accountant, NoiseLaw

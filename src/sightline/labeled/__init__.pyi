@@ -3,9 +3,8 @@
 # ruff: isort: skip_file
 
 from sightline.labeled.description import Known as Known
-from sightline.labeled.exposures import Exposures as Exposures
-from sightline.labeled.exposures import RecordExposure as RecordExposure
-from sightline.labeled.contributions import Contributions as Contributions
+from sightline.labeled.design import Exposures as Exposures
+from sightline.labeled.design import RecordExposure as RecordExposure
 from sightline.labeled.bounds.priors import UniformPrior as UniformPrior
 from sightline.labeled.bounds.priors import CosineSquaredPrior as CosineSquaredPrior
 from sightline.labeled.bounds.priors import TwoPointPrior as TwoPointPrior

@@ -19,7 +19,6 @@ from scipy import sparse
 
 from sightline.arrays import FloatArray, IndexArray
 from sightline.errors import InvalidInput
-from sightline.labeled.asked_units import AskedUnits, Decided
 from sightline.labeled.bounds.coin import logistic_upper
 from sightline.labeled.bounds.priors import TwoPointPrior
 from sightline.labeled.dense_units import TableUnits
@@ -28,6 +27,7 @@ from sightline.labeled.lines import with_lines
 from sightline.labeled.other_units import among_alike, swap_bounds, with_alike
 from sightline.labeled.pairs import with_pairs
 from sightline.labeled.route_cost import chosen_route
+from sightline.labeled.row_decisions import AskedUnits, Decided
 from sightline.labeled.row_products import InformationRange, ProductSums, RowProducts
 from sightline.labeled.row_solver import DenseSolver, coarse_units
 from sightline.labeled.small_worlds import with_small_worlds

@@ -15,7 +15,6 @@ from sightline.errors import InvalidNoise, InvalidRelease, require
 from sightline.labeled.member_rows import MemberRows, RowsLike
 from sightline.labeled.units import BoolArray
 from sightline.noise.laws import BOUNDED_LAWS, Noise, as_noise, require_noise
-from sightline.noise.mixed import MixedNoise
 from sightline.noise.pricing import price
 from sightline.numerics.device import Device
 from sightline.privacy.accountant import Accountant
@@ -117,7 +116,7 @@ class LinearReleases:
             error=InvalidNoise,
         )
         require(
-            isinstance(law, (*BOUNDED_LAWS, MixedNoise)),
+            isinstance(law, BOUNDED_LAWS),
             "Gaussian, correlated Gaussian or Laplace noise",
             got=type(law).__name__,
             fix="no lower end is proved for other laws; use transcript.geometry(...)",

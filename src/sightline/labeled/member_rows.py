@@ -232,10 +232,10 @@ def _checked_shape(shape: tuple[int, ...]) -> None:
     )
 
 
-def _of_table(rows: ArrayLike) -> MemberRows:
-    """Check and copy a dense table, as small as its numbers allow, row by row: no temporary of its size."""
+def _of_table(given: ArrayLike) -> MemberRows:
+    """Check and copy a dense table, as small as its numbers allow, some rows at a time."""
     try:
-        table = np.asarray(rows)
+        table = np.asarray(given)
     except ValueError:
         raise InvalidRelease(
             "expected rows of one length, got rows of different lengths; lists of members need records=N"
@@ -249,21 +249,25 @@ def _of_table(rows: ArrayLike) -> MemberRows:
     _checked_shape(table.shape)
     count = len(table)
     sizes, peaks, binary, integral = np.empty(count, dtype=np.intp), np.empty(count), True, True
-    for i, row in enumerate(table):
-        sizes[i] = np.count_nonzero(row)
+    for own in parts(count, each=table.shape[1]):
+        rows = table[own]
+        sizes[own] = np.count_nonzero(rows, axis=1)
+        if table.dtype.kind == "b":
+            peaks[own] = 1.0
+            continue
         # The least integer has no absolute value.
-        peak = 1.0 if row.dtype.kind == "b" else max(float(np.max(row)), -float(np.min(row)))
+        peaks[own] = np.maximum(rows.max(axis=1).astype(np.float64), -rows.min(axis=1).astype(np.float64))
+        bad = own.start + np.flatnonzero(~np.isfinite(peaks[own]))
         require(
-            bool(np.isfinite(peak)),
+            bad.size == 0,
             "finite weights",
-            got=f"NaN or infinity in row {i}",
+            got=f"NaN or infinity in row {next(iter(bad.tolist()), None)}",
             fix="drop or impute them first",
             error=InvalidRelease,
         )
-        peaks[i] = peak
-        if row.dtype.kind != "b" and np.count_nonzero(row == 1) != sizes[i]:
+        if np.count_nonzero(rows == 1) != int(sizes[own].sum()):
             binary = False
-            integral = integral and bool(np.all(row == np.rint(row)))
+            integral = integral and bool(np.all(rows == np.rint(rows)))
     largest = float(peaks.max())
     widths = (np.int8, np.int16, np.int32)
     width = next((one for one in widths if largest <= np.iinfo(one).max), None)

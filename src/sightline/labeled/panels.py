@@ -9,6 +9,11 @@ each. For a form Y of the published numbers the sharpest feature of the rows of 
 over the columns or over the numbers that the persons are in, whichever are fewer. A home that is read every
 hour of a year has thousands of columns and is in some dozen numbers.
 
+**Its bounds.** From below any vector will do: :math:`x^\top S x / x^\top x` is at most the eigenvalue. Krylov
+spaces of all persons are built side by side, so that each step is a product of matrices. From above a
+Cholesky factorisation of :math:`\tau I - S` is the proof, as in
+:func:`~sightline.numerics.residuals.eigenvalues_at_most`.
+
 **A family** are persons in nearly the same columns. Rows that are missing only take away:
 :math:`T_p \le \bar T` means :math:`\lambda_p \le \bar\lambda`, so that one proof holds for all of them, and
 those that are seen best get a proof of their own.
@@ -20,7 +25,7 @@ the columns :math:`\sum_d K_{cd} a_d` (:meth:`PanelBlock.mixed`), with :math:`K 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -30,8 +35,80 @@ import scipy
 from scipy import sparse
 
 from sightline.arrays import FloatArray, IndexArray
-from sightline.numerics.extreme_eigenvalues import at_most, krylov_vectors, quotients
 from sightline.numerics.residuals import eigenvalues_at_most, gamma
+
+# S x of every matrix, one a column; a product with all of them at once.
+Product = Callable[[FloatArray], FloatArray]
+_UNIT = float(np.finfo(np.float64).eps)
+
+
+def krylov_vectors(product: Product, start: FloatArray, steps: int) -> FloatArray:
+    """Vectors whose quotients are near the largest eigenvalues: the best of the Krylov spaces, one a column.
+
+    >>> S = np.diag([1.0, 2.0, 5.0])
+    >>> x = krylov_vectors(lambda x: S @ x, np.ones((3, 1)), 3)[:, 0]
+    >>> round(float(x @ S @ x / (x @ x)), 9)
+    5.0
+    """
+    steps = min(steps, len(start))
+    basis = [start / _lengths(start)]
+    images = []
+    for step in range(steps):
+        images.append(product(basis[-1]))
+        if step + 1 == steps:
+            break
+        rest = images[-1]
+        for _ in range(2):  # once is not enough where the space is nearly invariant
+            V = np.stack(basis)
+            rest = rest - np.einsum("kdn,kn->dn", V, np.einsum("kdn,dn->kn", V, rest))
+        # Where a space is exhausted, only rounding is left: no direction.
+        left, before = np.linalg.norm(rest, axis=0), np.linalg.norm(images[-1], axis=0)
+        basis.append(np.where(left > 1e-10 * before, rest / _lengths(rest), 0.0))
+    V, SV = np.stack(basis), np.stack(images)
+    inner = np.einsum("kdn,ldn->nkl", V, SV, optimize=True)
+    inner = (inner + inner.transpose(0, 2, 1)) / 2
+    best = np.linalg.eigh(inner)[1][:, :, -1]
+    found = np.einsum("kdn,nk->dn", V, best)
+    return np.asarray(found / _lengths(found))
+
+
+def quotients(product: Product, vectors: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """At most the largest eigenvalues, up to the rounding of a product; and how far they may be off.
+
+    Quotients are off by about the square of the residual over their distance to other eigenvalues, for which
+    a tenth of the quotient stands here: a first guess for a proof.
+    """
+    images = product(vectors)
+    found = np.sum(vectors * images, axis=0) / np.sum(vectors**2, axis=0)
+    squares = np.sum((images - found * vectors) ** 2, axis=0)
+    return np.asarray(found), np.asarray(10 * squares / np.where(found > 0, found, 1.0))
+
+
+def at_most(matrix: FloatArray, near: float, off: float = 0.0) -> float:
+    """At least the largest eigenvalue of one matrix, and little more if it is ``near`` + ``off`` or less.
+
+    >>> bool(3 <= at_most(np.array([[2.0, 1.0], [1.0, 2.0]]), 2.9, 0.2) < 3.3)
+    True
+    """
+    size, scale = len(matrix), float(np.linalg.norm(matrix)) + float(np.finfo(np.float64).tiny)
+    room = max(8 * size * _UNIT * scale, 1e-9 * near, off)
+    while True:
+        tau = near + room
+        shifted = -matrix
+        shifted[np.diag_indices(size)] += tau
+        traces = float(np.sum(np.abs(np.diagonal(shifted))))
+        try:
+            scipy.linalg.cholesky(shifted, lower=True, overwrite_a=True, check_finite=False)
+        except np.linalg.LinAlgError:
+            room *= 16
+            continue
+        return tau + gamma(size + 4) * (traces + scale)
+
+
+def _lengths(vectors: FloatArray) -> FloatArray:
+    lengths = np.linalg.norm(vectors, axis=0)
+    return np.where(lengths > 0, lengths, 1.0)
+
 
 # Matrices up to this size are decomposed one by one: a thousand take some seconds. Of larger ones, so many
 # persons of a family get proofs of their own: each takes 0.03 s for 1,200 numbers.

@@ -25,12 +25,17 @@ import scipy
 from scipy import sparse
 
 from sightline.arrays import FloatArray, IndexArray
-from sightline.labeled.asked_units import AnswerWeights, AskedUnits, Decided
 from sightline.labeled.dense_units import TableUnits
-from sightline.labeled.independent_rows import PROOF, IndependentRows, eliminated, guessed
-from sightline.labeled.row_decisions import NEAR_ONE, decided, seen_at_most
+from sightline.labeled.row_decisions import (
+    NEAR_ONE,
+    AnswerWeights,
+    AskedUnits,
+    Decided,
+    decided,
+    seen_at_most,
+)
 from sightline.labeled.row_forms import BallForm, RowForm, dot
-from sightline.labeled.row_integers import RowIntegers
+from sightline.labeled.row_integers import PROOF, IndependentRows, RowIntegers, eliminated, guessed
 from sightline.labeled.row_products import ProductSums
 from sightline.labeled.unit_design import RowNoise, UnitPrior
 from sightline.labeled.units import MANY_ROWS, BoolArray, UnitStore, WholeArray

@@ -16,8 +16,7 @@ import numpy as np
 from scipy import sparse
 
 from sightline.arrays import FloatArray, IndexArray
-from sightline.labeled.asked_units import AnswerWeights, AskedUnits, Decided
-from sightline.labeled.row_decisions import NEAR_ONE, seen_at_most
+from sightline.labeled.row_decisions import NEAR_ONE, AnswerWeights, AskedUnits, Decided, seen_at_most
 from sightline.labeled.row_forms import RowForm
 from sightline.labeled.row_products import ProductSums
 from sightline.labeled.sparse_attacks import FEW_RECIPES, Dependencies, components_of, packed_solutions

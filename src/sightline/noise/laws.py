@@ -14,8 +14,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, TypeAlias, cast
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, ClassVar, Self, TypeAlias, cast
 
 import numpy as np
 import scipy
@@ -45,6 +45,10 @@ class Noise(ABC):
         @property
         def scales(self) -> FloatArray:
             """The scale of independent noise on each answer: a standard deviation, or a Laplace scale."""
+
+        @property
+        def laplace_answers(self) -> FloatArray:
+            """For each answer how many Laplace answers it counts as: see :class:`MixedNoise`."""
 
     @property
     def outputs(self) -> int:
@@ -97,13 +101,17 @@ class Noise(ABC):
     def append(self, stddevs: FloatArray) -> Noise:
         """The noise extended by independent Gaussian noise on further answers."""
 
-    @abstractmethod
-    def take(self, answers: IndexArray) -> Noise:
+    def take(self, answers: IndexArray) -> Self:
         """The noise on some of the answers."""
+        return self._with({one.name: getattr(self, one.name)[answers] for one in fields(self)})  # type: ignore[arg-type]
 
-    @abstractmethod
-    def scaled(self, factors: FloatArray | float) -> Noise:
+    def scaled(self, factors: FloatArray | float) -> Self:
         """The noise times a positive factor: one for all answers, or one for each."""
+        sizes = {"scales", "stddevs"} & {one.name for one in fields(self)}  # type: ignore[arg-type]
+        return self._with({name: getattr(self, name) * factors for name in sizes})
+
+    def _with(self, values: dict[str, FloatArray]) -> Self:
+        return replace(self, **values)  # type: ignore[type-var]
 
     @abstractmethod
     def sample(self, trials: int, *, generator: np.random.Generator) -> FloatArray:
@@ -129,14 +137,12 @@ class GaussianNoise(Noise):
     def scales(self) -> FloatArray:
         return self.stddevs
 
+    @property
+    def laplace_answers(self) -> FloatArray:
+        return np.zeros(self.outputs)
+
     def append(self, stddevs: FloatArray) -> GaussianNoise:
         return GaussianNoise(stddevs=np.concatenate([self.stddevs, stddevs]))
-
-    def take(self, answers: IndexArray) -> GaussianNoise:
-        return GaussianNoise(stddevs=self.stddevs[answers])
-
-    def scaled(self, factors: FloatArray | float) -> GaussianNoise:
-        return GaussianNoise(stddevs=self.stddevs * factors)
 
     def sample(self, trials: int, *, generator: np.random.Generator) -> FloatArray:
         return generator.standard_normal((trials, self.outputs)) * self.stddevs
@@ -161,17 +167,105 @@ class LaplaceNoise(Noise):
     def __post_init__(self) -> None:
         object.__setattr__(self, "scales", positive_scales(self.scales, "Laplace scales"))
 
+    @property
+    def laplace_answers(self) -> FloatArray:
+        return np.ones(self.outputs)
+
     def append(self, stddevs: FloatArray) -> Noise:
         raise InvalidNoise("expected Gaussian noise to append Gaussian noise to, got Laplace noise")
 
-    def take(self, answers: IndexArray) -> LaplaceNoise:
-        return LaplaceNoise(scales=self.scales[answers])
-
-    def scaled(self, factors: FloatArray | float) -> LaplaceNoise:
-        return LaplaceNoise(scales=self.scales * factors)
-
     def sample(self, trials: int, *, generator: np.random.Generator) -> FloatArray:
         return generator.laplace(size=(trials, self.outputs)) * self.scales
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class MixedNoise(Noise):
+    r"""For each answer one over the root of its information, its standard deviation, and its kind.
+
+    ``laplace_answers`` is 0 for an answer that tells no more than a Gaussian one with its information, 1 for
+    one with Laplace noise, and 2 for another one, for which bounds on several Laplace answers hold.
+    ``scales`` are :math:`\sigma` or b, ``stddevs`` are :math:`\sigma` or :math:`\sqrt2\, b`.
+
+    >>> noise = MixedNoise(scales=[2.0, 1.0], stddevs=[2.0, 2**0.5], laplace_answers=[0, 1])
+    >>> round(noise.excess, 12), noise.variances.round(12).tolist()
+    (2.0, [4.0, 2.0])
+    """
+
+    scales: FloatArray
+    stddevs: FloatArray
+    laplace_answers: FloatArray
+
+    if TYPE_CHECKING:  # the constructor accepts wider types than the fields have
+
+        def __init__(self, *, scales: ArrayLike, stddevs: ArrayLike, laplace_answers: ArrayLike) -> None: ...
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "scales", positive_scales(self.scales, "noise scales"))
+        object.__setattr__(self, "stddevs", positive_scales(self.stddevs, "noise stddevs"))
+        answers = frozen_floats(
+            self.laplace_answers, name="counts of Laplace answers", ndim=1, error=InvalidNoise
+        )
+        object.__setattr__(self, "laplace_answers", answers)
+        require(
+            self.scales.size == self.stddevs.size == answers.size,
+            "a scale, a stddev and a kind for each answer",
+            got=f"{self.scales.size}, {self.stddevs.size} and {answers.size}",
+            error=InvalidNoise,
+        )
+        require(
+            bool(np.all(np.isin(answers, (0.0, 1.0, 2.0)))),
+            "0, 1 or 2 Laplace answers",
+            got="another number",
+            error=InvalidNoise,
+        )
+
+    @classmethod
+    def of(cls, parts: list[GaussianNoise | LaplaceNoise]) -> MixedNoise:
+        """Gaussian and Laplace noise on answers that follow each other.
+
+        >>> MixedNoise.of([GaussianNoise(stddevs=[3.0]), LaplaceNoise(scales=[2.0])]).scales.tolist()
+        [3.0, 2.0]
+        """
+        return cls(
+            scales=np.concatenate([part.scales for part in parts]),
+            stddevs=np.concatenate([np.sqrt(part.variances) for part in parts]),
+            laplace_answers=np.concatenate([part.laplace_answers for part in parts]),
+        )
+
+    @property
+    def law(self) -> NoiseLaw:  # type: ignore[override]
+        raise InvalidNoise("expected noise of one law, got several; an accountant counts each by itself")
+
+    @property
+    def excess(self) -> float:  # type: ignore[override]  # of the laws of one kind it is a constant
+        """The largest variance over the inverse of the information, and at least 1."""
+        return max(1.0, float(np.max((self.stddevs / self.scales) ** 2)))
+
+    @property
+    def variances(self) -> FloatArray:
+        return np.asarray(self.stddevs**2)
+
+    @property
+    def gaussian(self) -> GaussianNoise:
+        return GaussianNoise(stddevs=self.stddevs)
+
+    def append(self, stddevs: FloatArray) -> Noise:
+        extra = GaussianNoise(stddevs=stddevs)
+        names = ("scales", "stddevs", "laplace_answers")
+        both = {name: np.concatenate([getattr(self, name), getattr(extra, name)]) for name in names}
+        return MixedNoise(**both)
+
+    def sample(self, trials: int, *, generator: np.random.Generator) -> FloatArray:
+        laplace = self.laplace_answers == 1
+        drawable = np.isclose(self.stddevs, self.scales * np.where(laplace, np.sqrt(2), 1.0))
+        require(
+            bool(np.all(drawable & (self.laplace_answers < 2))),
+            "Gaussian and Laplace noise to draw",
+            got="answers whose noise is another",
+            error=InvalidNoise,
+        )
+        white = generator.standard_normal((trials, self.outputs))
+        return np.where(laplace, generator.laplace(size=white.shape), white) * self.scales
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -284,8 +378,8 @@ class CorrelatedNoise(Noise):
         return np.split(rows, np.cumsum([len(block) for block in self.blocks])[:-1])
 
 
-# The laws for which both ends of remaining uncertainty are proved (labeled/exposures.py).
-BOUNDED_LAWS = (GaussianNoise, LaplaceNoise, CorrelatedNoise)
+# The laws for which both ends of remaining uncertainty are proved (labeled/unit_brackets.py).
+BOUNDED_LAWS = (GaussianNoise, LaplaceNoise, MixedNoise, CorrelatedNoise)
 
 
 def as_noise(noise: Noise | ArrayLike) -> Noise:

@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from sightline.arrays import IndexArray
+from sightline.arrays import FloatArray, IndexArray
 from sightline.errors import require
 from sightline.numerics import exact_library as flint
 
@@ -350,3 +350,69 @@ def _whole_matrix(rows: IntegerRows) -> flint.fmpz_mat:
 
 def _table(matrix: Any) -> list[list[Fraction]]:
     return [[Fraction(int(entry.p), int(entry.q)) for entry in row] for row in matrix.table()]
+
+
+def shift_add(residue: IntegerRows, add: IntegerRows, *, bits: int, prime: int) -> IntegerRows:
+    r""":math:`2^{bits}\,residue + add` modulo ``prime``, for at most 40 bits and :math:`|add| < 2^{53}`.
+
+    The quotient comes from floating point and is off by at most one. The remainder comes from 64-bit
+    arithmetic that wraps around, and is correct because it fits into 64 bits.
+    """
+    quotient = np.floor((residue * 2.0**bits + add) / prime).astype(np.int64)
+    wide = (residue.astype(np.uint64) << np.uint64(bits)) + add.astype(np.uint64)
+    remainder: IntegerRows = (wide - quotient.astype(np.uint64) * np.uint64(prime)).astype(np.int64)
+    remainder[remainder < 0] += prime
+    remainder[remainder >= prime] -= prime
+    return remainder
+
+
+def times(residue: IntegerRows, factor: IntegerRows, *, prime: int) -> IntegerRows:
+    """IntegerRows times whole numbers below :math:`2^{53}`, modulo ``prime``."""
+    low, high = residue & np.int64((1 << 31) - 1), residue >> np.int64(31)
+    shifted = shift_add(np.mod(high * factor, prime), np.zeros_like(residue), bits=31, prime=prime)
+    product: IntegerRows = np.mod(shifted + np.mod(low * factor, prime), prime)
+    return product
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ColumnDecisions:
+    """What an elimination of the distinct columns says."""
+
+    rank: int
+    pivots: IndexArray  # columns that are independent of the earlier ones
+    identifiable: NDArray[np.bool_]
+
+
+def decide_columns(columns: FloatArray) -> ColumnDecisions:
+    """Rank, pivots and identifiable groups of a table of different columns (rows × groups).
+
+    >>> decide_columns(np.array([[1.0, 1e-8, 0.0], [0.0, 0.0, 3.0]])).identifiable.tolist()
+    [False, False, True]
+    """
+    row_count, count = columns.shape
+    prime = prime_of(np.ascontiguousarray(columns + 0.0).view(np.int64))
+    table = residues_of_doubles(columns, prime)
+    reduced, rank = flint.nmod_mat(row_count, count, table.ravel().tolist(), prime).rref()
+    entries = [int(entry) for entry in reduced.entries()[: int(rank) * count]]
+    nonzero = np.array(entries, dtype=np.int64).reshape(int(rank), count) != 0
+    pivots: IndexArray = np.argmax(nonzero, axis=1) if int(rank) else np.zeros(0, dtype=np.intp)
+    identifiable = np.zeros(count, dtype=np.bool_)
+    identifiable[pivots] = np.count_nonzero(nonzero, axis=1) == 1
+    return ColumnDecisions(rank=int(rank), pivots=pivots, identifiable=identifiable)
+
+
+def residues_of_doubles(columns: FloatArray, prime: int) -> IntegerRows:
+    """Every row times the power of two that makes it integers, modulo a prime."""
+    fractions, exponents = np.frexp(columns)
+    mantissas = np.ldexp(fractions, 53).astype(np.int64)
+    used = np.where(mantissas != 0, exponents, np.iinfo(np.int32).max)
+    shifts = np.where(mantissas != 0, exponents - used.min(axis=1, keepdims=True), 0)
+    table: IntegerRows = np.mod(mantissas, np.int64(prime))
+    while np.any(shifts > 0):
+        steps = np.minimum(shifts, 40)
+        for bits in np.unique(steps[steps > 0]).tolist():
+            chosen = steps == bits
+            none = np.zeros(int(np.count_nonzero(chosen)), dtype=np.int64)
+            table[chosen] = shift_add(table[chosen], none, bits=bits, prime=prime)
+        shifts = shifts - steps
+    return table

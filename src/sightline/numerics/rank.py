@@ -214,6 +214,12 @@ def first_independent(products: FloatArray) -> NDArray[np.bool_]:
     [True, False, True]
     """
     size, kept = len(products), np.zeros(len(products), dtype=np.bool_)
+    try:  # mostly all are
+        pivots = np.diagonal(np.linalg.cholesky(products)) ** 2
+    except np.linalg.LinAlgError:
+        pivots = np.zeros(size)
+    if np.all(pivots > _GUESSED * np.diagonal(products)):
+        return ~kept
     factor, rank = np.zeros((size, size)), 0
     for start in range(0, size, _PANEL):
         end = min(size, start + _PANEL)

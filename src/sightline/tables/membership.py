@@ -19,7 +19,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sightline.arrays import FloatArray, IndexArray, counted_by
-from sightline.numerics.device import HOST, Device
 
 Made = TypeVar("Made")
 PersonRows = tuple[tuple[int, bool, int], ...]  # of one person: a signature, whether it is known, rows
@@ -297,7 +296,6 @@ class Membership:
     persons: PersonTable | None = None  # none if every person has one row
     distinct: bool = True  # whether no two signatures have the same cells, as they are from an engine
     weights: FloatArray | None = None  # (K, partitions) of each row with that signature; none if all are 1
-    device: Device = HOST  # where matrices over the cells are factorised
     others: OtherSignatures | None = None  # of a table that is streamed; none if all signatures are listed
     adds_up: bool = False  # whether the secret is a sum of a record's rows, whose numbers may differ
     rows_behind: RowsBehind | None = None  # these numbers; none if they were not counted

@@ -11,8 +11,7 @@ import pytest
 
 import sightline as sl
 from sightline.labeled.description import Readout
-from sightline.noise.factored import FactoredNoise
-from sightline.noise.strategies import strategy_of
+from sightline.noise.strategies import FactoredNoise, strategy_of
 from tests.auditing.continual.running_plans import MECHANISMS, decoder_of, members_of, plan_of, table
 
 DAYS = [1, 2, 2, 3, 5, 8, 8, 8, 11, 16]

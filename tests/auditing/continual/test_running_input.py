@@ -10,7 +10,7 @@ import pytest
 
 import sightline as sl
 from sightline.errors import InvalidNoise, InvalidPlan
-from sightline.noise.factored import FactoredNoise
+from sightline.noise.strategies import FactoredNoise
 from tests.auditing.continual.running_plans import GOOD, plan_of, table
 
 
