@@ -142,7 +142,6 @@ def design(  # many parameters: one for each option
             loss=loss,
             digits=digits,
             names=names,
-            other_limits=html is not None,
             progress=progress,
         )
     if as_json:

@@ -18,7 +18,7 @@ from sightline.examples.shipped import example_plan
 from sightline.report import page as pages
 from sightline.report import style
 from sightline.report.figures.catalogue import DESIGN_FIGURES, FIGURES
-from sightline.report.figures.design import draw_noise, draw_prices, draw_trade_off
+from sightline.report.figures.design import draw_noise, draw_prices
 from sightline.report.page import design_headline, design_html, report_html, write_design
 from tests.report.report_cases import HOSTILE, microgrid
 from tests.report.test_html_report import Outline, shape
@@ -29,32 +29,13 @@ pytestmark = pytest.mark.slow
 @cache
 def designed() -> DesignResult:
     """A design of the shipped example, named."""
-    return sl.design(example_plan("microgrid"), names=True, other_limits=True)
+    return sl.design(example_plan("microgrid"), names=True)
 
 
 def data_of(chart: object) -> list[dict]:
     found = style.specification(chart)
     parts = [found, *found.get("layer", [])]
     return [row for part in parts if "data" in part for row in json.loads(part["data"]["values"])]
-
-
-@pytest.mark.thorough
-def test_each_point_of_the_trade_off_is_a_design_of_its_own() -> None:
-    result = designed()
-    assert [one.limit for one in result.trade_off] == [0.1, 0.25, 0.5, 0.75, 0.9]
-    for one in result.trade_off[::2]:
-        again = sl.design(example_plan("microgrid"), limit=one.limit)
-        assert one.loss_with_common_factor == pytest.approx(again.loss_with_common_factor, rel=1e-5)
-        # A quick design is no better than the whole one, and no worse than the common factor.
-        assert again.loss_designed <= one.loss_designed * (1 + 1e-5)
-        assert one.loss_designed <= one.loss_with_common_factor
-    losses = [one.loss_designed for one in result.trade_off]
-    assert losses == sorted(losses)
-
-
-def test_other_limits_are_tried_only_when_asked_for() -> None:
-    assert sl.design(example_plan("microgrid")).trade_off == ()
-    assert sl.design(example_plan("microgrid"), loss="largest", other_limits=True).trade_off == ()
 
 
 def test_the_figures_draw_the_numbers_of_the_result() -> None:
@@ -71,15 +52,6 @@ def test_the_figures_draw_the_numbers_of_the_result() -> None:
             min(one.stddev for one in own),
             max(one.stddev for one in own),
         )
-    points = [row for row in data_of(draw_trade_off(result)) if "way" in row]
-    assert {(row["limit"], row["way"]): row["times"] for row in points} == {
-        (one.limit, way): loss / result.loss_before
-        for one in result.trade_off
-        for way, loss in (
-            ("designed", one.loss_designed),
-            ("all noise times a factor", one.loss_with_common_factor),
-        )
-    }
     bars = {row["attack"]: row["price"] for row in data_of(draw_prices(result))}
     assert sum(bars.values()) == pytest.approx(1, abs=1e-3)
     assert len(bars) == len(result.attacks)

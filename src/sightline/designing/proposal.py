@@ -1,6 +1,6 @@
 """From a task to noise that the audit passes: Newton proposes, the audit certifies.
 
-With a common factor, with the least loss, and for a handful of other limits. The optimiser need not be
+With a common factor, and with the least loss. The optimiser need not be
 trusted. A search for noise of which none within the ceilings is enough ends with ``NotEnough``.
 """
 
@@ -16,10 +16,9 @@ import numpy as np
 from sightline.arrays import FloatArray
 from sightline.auditing.findings import LinearFindings
 from sightline.auditing.noise_slack import Search, least_factor, log_odds
-from sightline.designing.choice import Chosen, best_noise, common_guess, quick_noise
+from sightline.designing.choice import Chosen, best_noise, common_guess
 from sightline.designing.newton import least_noise
 from sightline.designing.problem import NoiseProblem, NotEnough, if_enough
-from sightline.designing.result import TradeOff
 from sightline.designing.targets import targets_of
 from sightline.designing.task import DesignTask, Loss, lowest, rounded_up
 from sightline.progress import report
@@ -318,34 +317,3 @@ def _within(task: DesignTask, stddevs: FloatArray) -> FloatArray:
     """Noise to start from: a common factor's, or the ceilings where that is too much."""
     above = bool(np.any((stddevs > task.most) & task.free))
     return np.where(task.free & np.isfinite(task.most), task.most, stddevs) if above else stddevs
-
-
-_LIMITS = (0.1, 0.25, 0.5, 0.75, 0.9)
-
-
-def trade_off(task: DesignTask, *, designed: float, common: float) -> tuple[TradeOff, ...]:
-    """The losses for a handful of limits, each design audited; limits that no noise keeps are left out.
-
-    ``designed`` and ``common`` are the losses at the task's own limit. None for the largest error, whose
-    search is by audits alone.
-    """
-    if task.loss is Loss.LARGEST:
-        return ()
-    limits = sorted({*_LIMITS, task.limit})
-    points = []
-    for place, limit in enumerate(limits):
-        report("trying other limits", place / len(limits))
-        if limit == task.limit:
-            points.append(TradeOff(limit=limit, loss_designed=designed, loss_with_common_factor=common))
-            continue
-        other = replace(task, limit=limit)
-        targets = targets_of(other)
-        try:
-            proof = certified(other, other.factors(quick_noise(other, targets).optimum.x))
-            rival = certified_common(other, common_guess(other, targets))
-        except NotEnough:
-            continue
-        losses = other.total(proof.stddevs), other.total(rival.stddevs)
-        least = min(losses) if rival.audits else losses[0]  # an estimate is no design
-        points.append(TradeOff(limit=limit, loss_designed=least, loss_with_common_factor=losses[1]))
-    return tuple(points)

@@ -68,14 +68,6 @@ class DesignedBudget(ResultPart):
     price: float  # the budget's share of the noise; with the prices of the attacks it sums to 1
 
 
-class TradeOff(ResultPart):
-    """The loss with which everyone keeps another limit, by a quick design and by a common factor."""
-
-    limit: float
-    loss_designed: float
-    loss_with_common_factor: float
-
-
 class DesignResult(ResultPart):
     """The least noise with which everyone keeps the limit, and how it compares. Owner-only."""
 
@@ -102,7 +94,6 @@ class DesignResult(ResultPart):
     rounds: int
     plan: str  # the proposed plan in TOML
     suppressed: Suppressed | None = None  # none if every number is published
-    trade_off: Annotated[tuple[TradeOff, ...], Many] = ()  # by limit; empty unless it was asked for
     digits: int | None = None  # that the noise is rounded up to; none: as it was found
     secret: str = ""  # of a plan about several
     other_secrets: Annotated[tuple[DesignResult, ...], Many] = ()  # each designed by itself

@@ -21,7 +21,7 @@ from sightline.auditing.several_secrets import plans_by_secret
 from sightline.designing.choice import Chosen
 from sightline.designing.levels import never_binds_below
 from sightline.designing.problem import NotEnough
-from sightline.designing.proposal import in_digits, solve, trade_off
+from sightline.designing.proposal import in_digits, solve
 from sightline.designing.result import DesignedBudget, DesignedNoise, DesignResult, PricedAttack, who
 from sightline.designing.suppression import replaced_task, smallest_suppression, suppressed_numbers
 from sightline.designing.task import DesignTask, Grain, Loss, task_of
@@ -42,7 +42,6 @@ def design(  # many parameters: the options of one command
     digits: int | None = None,
     names: bool = False,
     top: int = 10,
-    other_limits: bool = False,
     progress: Progress | None = None,
 ) -> DesignResult:
     """The least noise with which everyone keeps the limit, as a plan that the audit passes.
@@ -52,10 +51,9 @@ def design(  # many parameters: the options of one command
     ``loss`` is what is made small: "relative", the weighted sum of variances over today's; "variance", the
     sum of variances, for numbers of one unit; or "largest", the largest weighted standard deviation.
     ``digits`` rounds the noise up to so many of them, and the audit passes with that. ``names`` names records
-    in the attacks by their keys, and ``top`` is how many attacks are listed. ``other_limits`` also says what
-    a handful of other limits would cost. Of a plan about several secrets, the releases about each are
-    designed by themselves. Only noise is added: a release's floor is its noise in the plan, unless the plan
-    says noise_within.
+    in the attacks by their keys, and ``top`` is how many attacks are listed. Of a plan about several secrets,
+    the releases about each are designed by themselves. Only noise is added: a release's floor is its noise in
+    the plan, unless the plan says noise_within.
     """
     require(top >= 1, "top >= 1", got=top)
     require(digits is None or digits >= 1, "digits >= 1", got=digits)
@@ -69,7 +67,7 @@ def design(  # many parameters: the options of one command
             "expected a limit, got none; give --limit 50%, or remaining_uncertainty in [limits]"
         )
     parts = plans_by_secret(checked)
-    shown = _Shown(digits=digits, names=names, top=top, other_limits=other_limits)
+    shown = _Shown(digits=digits, names=names, top=top)
     with reporting(progress):
         found = [_about_one(part, base, Grain(grain), Loss(loss), shown) for part in parts]
     if len(parts) == 1:
@@ -86,7 +84,6 @@ class _Shown:
     digits: int | None
     names: bool
     top: int
-    other_limits: bool
 
 
 def _about_one(checked: Plan, base: Path, grain: Grain, loss: Loss, shown: _Shown) -> DesignResult:
@@ -105,10 +102,7 @@ def _about_one(checked: Plan, base: Path, grain: Grain, loss: Loss, shown: _Show
         found = _designed(session, kept, grain, shown)
         if gone is not None:
             found = found.model_copy(update={"suppressed": suppressed_numbers(task, gone)})
-        if not shown.other_limits:
-            return found
-        losses = {"designed": found.loss_designed, "common": found.loss_with_common_factor}
-        return found.model_copy(update={"trade_off": trade_off(kept, **losses)})
+        return found
 
 
 def _designed(session: Session, task: DesignTask, grain: Grain, shown: _Shown) -> DesignResult:

@@ -81,13 +81,6 @@ DESIGN_FIGURES: tuple[ReportFigure[DesignResult], ...] = (
         drawable=lambda result: bool(result.noise),
     ),
     ReportFigure(
-        name="trade-off",
-        title="What each limit costs",
-        draw=design.draw_trade_off,
-        describe=design.describe_trade_off,
-        drawable=lambda result: len(result.trade_off) > 1,
-    ),
-    ReportFigure(
         name="prices",
         title="What the added noise is for",
         draw=design.draw_prices,
