@@ -22,8 +22,7 @@ from sightline.auditing.plan import Plan
 from sightline.auditing.pricing import Pricing
 from sightline.auditing.record_costs import CellCosts
 from sightline.auditing.shared_budget import budget_of
-from sightline.designing.problem import FIXED
-from sightline.designing.risks import KnownRisks
+from sightline.designing.problem import FIXED, KnownRisks
 from sightline.errors import InvalidPlan, require
 from sightline.labeled.units import BoolArray
 from sightline.privacy.accountant import NoiseLaw
