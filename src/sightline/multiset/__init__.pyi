@@ -18,9 +18,7 @@ from sightline.multiset.spectrum import Regime as Regime
 from sightline.multiset.spectrum import Trend as Trend
 
 # Hybrid transcripts
-from sightline.multiset.hybrid_splits import hybrid as hybrid
 from sightline.multiset.hybrid_splits import HybridSplits as HybridSplits
-from sightline.multiset.hybrid_splits import Memberships as Memberships
 
 # The sorted chart
 from sightline.multiset.curve import Collision as Collision

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
@@ -32,9 +33,9 @@ class Family(Protocol):
         """Whether the first L of L + 1 releases are the L releases, so that curves grow by rows."""
 
     @property
-    def largest(self) -> int | None:
-        """The largest possible number of releases, or ``None`` if there is no limit."""
-        return None
+    def largest(self) -> float:
+        """The largest possible number of releases; infinite if there is no limit."""
+        return math.inf
 
     def rows(self, groups: FloatArray, releases: int) -> FloatArray:
         """The gradients for groups ``(B, m)`` of checked, sorted values: ``(B, releases, m)``."""
@@ -57,9 +58,9 @@ class Family(Protocol):
         """How sensitivities are stated; ``None`` where each query states its own."""
         return None
 
-    def full_rank_from(self, members: int) -> int | None:
-        """The count from which a theorem makes distinct values identifiable, or ``None``."""
-        return None
+    def full_rank_from(self, members: int) -> float:
+        """The count from which a theorem makes distinct values identifiable; infinite without a theorem."""
+        return math.inf
 
 
 def rounding(family: Family, releases: int) -> float:
@@ -120,9 +121,9 @@ class QueryFamily(Family):
         return True
 
     @property
-    def largest(self) -> int | None:
+    def largest(self) -> float:
         """The length of the list."""
-        return None if callable(self.queries) else len(self.queries)
+        return math.inf if callable(self.queries) else len(self.queries)
 
     def rows(self, groups: FloatArray, releases: int) -> FloatArray:
         """Jacobian over sensitivity of each query at each group."""
@@ -196,7 +197,7 @@ def checked_counts(releases: Counts, *, family: Family) -> IndexArray:
     require(bool(np.all(np.diff(raw) > 0)), "release counts that increase", got="repeated or unsorted counts")
     largest = family.largest
     require(
-        largest is None or int(raw[-1]) <= largest,
+        int(raw[-1]) <= largest,
         f"at most the {largest} releases of the family",
         got=int(raw[-1]),
     )

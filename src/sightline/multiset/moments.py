@@ -362,7 +362,7 @@ class Moments(Family):
         """A rounded power times a factor with four roundings."""
         return 6.0
 
-    def full_rank_from(self, members: int) -> int | None:
+    def full_rank_from(self, members: int) -> float:
         """A weighted Vandermonde matrix with distinct nodes has full rank (``app:poly``)."""
         return members
 

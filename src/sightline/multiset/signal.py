@@ -136,8 +136,7 @@ def signals(groups: FloatArray, *, family: Family, counts: IndexArray) -> Signal
     inverse.swapaxes(0, 1)[:, bad] = np.nan
     trace[bad] = np.where(unreliable, np.nan, np.inf)[bad]
     error[bad] = np.where(unreliable, np.inf, 0.0)[bad]
-    theorem = family.full_rank_from(m)
-    proven = (counts >= theorem if theorem is not None else np.zeros(len(counts), bool))[:, None]
+    proven = (counts >= family.full_rank_from(m))[:, None]
     return Signal(
         diagonal=np.moveaxis(diagonal, -1, 0),
         inverse_diagonal=np.moveaxis(inverse, -1, 0),

@@ -12,6 +12,7 @@ is exact near the edges of the domain too; the second, the paper's, is for value
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, assert_never, get_args
@@ -225,9 +226,9 @@ class Thresholds(Family):
         return isinstance(self.grid, np.ndarray)
 
     @property
-    def largest(self) -> int | None:
-        """The length of the list, or ``None`` for a grid."""
-        return len(self.grid) if isinstance(self.grid, np.ndarray) else None
+    def largest(self) -> float:
+        """The length of the list, infinite for a grid."""
+        return len(self.grid) if isinstance(self.grid, np.ndarray) else math.inf
 
     def thresholds(self, releases: int) -> FloatArray:
         """Where the thresholds of ``releases`` releases are, in the order of release."""
