@@ -9,7 +9,8 @@ listing all worlds of so many random designs for each noise and law; ``tables`` 
 or no. Both run on any version that has units, so that they print before and after. ``persons 20`` compares
 numbers, and persons with one to three rows, with the risk of an attack that is nearly the best. ``plans 5``
 draws so many of each of 72 kinds of plans, and counts those that are below the limit by the lower end alone.
-``law 20`` counts lower ends that fall with more noise, or with one number fewer, and by how much.
+``law 20`` counts lower ends that fall with more noise, or with one number fewer, and by how much. Behind
+``worlds 50`` and ``persons 20`` the starts of some lines can be named: ``"rows, laplace"``.
 """
 
 from __future__ import annotations
@@ -101,7 +102,12 @@ def of_laplace_copies() -> None:
         )
 
 
-def of_worlds(designs: int) -> None:
+def asked(line: str, names: tuple[str, ...]) -> bool:
+    """Whether a line of a benchmark is asked for: by the start of its name; all if none is given."""
+    return not names or line.startswith(names)
+
+
+def of_worlds(designs: int, names: tuple[str, ...]) -> None:
     """Both ends over the exact risk, where that is above a thousandth of the prior's variance."""
     print(
         "lower end over the exact risk: median, 5 %; upper end over it: median, 95 %; ends that do not hold"
@@ -109,6 +115,9 @@ def of_worlds(designs: int) -> None:
     for values, most in ((2, 13), (3, 8)):  # up to 4,096 worlds
         for law in ("gaussian", "laplace", "mixed"):
             for noise in (0.05, 0.1, 0.3, 0.5, 1.0, 3.0):
+                name = f"{values} values, {law}, noise {noise:g}"
+                if not asked(name, names):
+                    continue
                 generator = np.random.default_rng([values, int(1000 * noise), len(law)])
                 below, above, wrong, draws = [], [], 0, 4_000
                 for trial in range(designs):
@@ -117,19 +126,18 @@ def of_worlds(designs: int) -> None:
                     mean, error = one.simulated(draws, generator)
                     design = one.design()
                     found = assess(design)
-                    asked = slice(-1, None) if values == 2 else slice(None)
-                    truth, margin = mean[:, asked], 6 * error[:, asked] + 48 / draws
+                    shown = slice(-1, None) if values == 2 else slice(None)
+                    truth, margin = mean[:, shown], 6 * error[:, shown] + 48 / draws
                     high = getattr(found, "upper_of_best", found.upper)[design.place]
                     low = found.lower[design.place]
                     wrong += int(np.sum((low > truth + margin) | (high < truth - margin)))
                     kept = truth > 1e-3
                     below += (low[kept] / truth[kept]).tolist()
                     above += (high[kept] / truth[kept]).tolist()
-                shown = *np.quantile(below, (0.5, 0.05)), *np.quantile(above, (0.5, 0.95))
-                name = f"{values} values, {law}, noise {noise:g}"
+                ends = *np.quantile(below, (0.5, 0.05)), *np.quantile(above, (0.5, 0.95))
                 print(
                     f"{name:<34}"
-                    + " ".join(f"{one:8.3f}" for one in shown)
+                    + " ".join(f"{one:8.3f}" for one in ends)
                     + f"  of {len(below)} in {designs} designs, wrong {wrong}",
                     flush=True,
                 )
@@ -213,15 +221,18 @@ def yes_or_no(
 NUMBERS = {"one row": 1, "rows": 3, "one value": 3, "weighted": 1}  # the most rows that a person has
 
 
-def of_persons(designs: int, classes: tuple[str, ...]) -> None:
+def of_persons(designs: int, names: tuple[str, ...]) -> None:
     """Lower ends over the risk of a good attack: of numbers, and of persons with two or three rows.
 
     Of numbers the attack is the better one of a Gibbs sampler and the linear one; of few values the best one.
     """
     print("lower end over the risk: median, 5 %; ends that do not hold")
-    for name in classes or (*NUMBERS, "2 values", "3 values"):
+    for name in (*NUMBERS, "2 values", "3 values"):
         for law in ("gaussian", "laplace", "mixed"):
             for noise in (0.05, 0.1, 0.3, 1.0, 3.0):
+                line = f"{name}, {law}, noise {noise:g}"
+                if not asked(line, names):
+                    continue
                 generator = np.random.default_rng([*name.encode(), int(1000 * noise), len(law)])
                 below, wrong, draws = [], 0, 2_000
                 for _ in range(designs):
@@ -239,11 +250,10 @@ def of_persons(designs: int, classes: tuple[str, ...]) -> None:
                         risk = drawn.sharpest(owner, draws, generator)[:, 1 if k == 2 else 0 :]
                         off, least = 6 * np.sqrt(risk / draws) + 48 / draws, risk
                     wrong += int(np.sum(found.lower > risk + off))
-                    asked = (np.bincount(owner) > 1) | (name not in ("rows", "2 values", "3 values"))
-                    kept = asked[:, None] & (least > 1e-3)
+                    several = (np.bincount(owner) > 1) | (name not in ("rows", "2 values", "3 values"))
+                    kept = several[:, None] & (least > 1e-3)
                     below += (found.lower[kept] / least[kept]).tolist()
                 shown = " ".join(f"{one:8.3f}" for one in np.quantile(below, (0.5, 0.05)))
-                line = f"{name}, {law}, noise {noise:g}"
                 print(f"{line:<34}{shown}  of {len(below)} in {designs} designs, wrong {wrong}", flush=True)
 
 
@@ -366,7 +376,7 @@ def main(people: int = 200_000, lines: int = 300) -> None:
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["worlds"]:
-        of_worlds(int(sys.argv[2]))
+        of_worlds(int(sys.argv[2]), tuple(sys.argv[3:]))
     elif sys.argv[1:2] == ["persons"]:
         of_persons(int(sys.argv[2]), tuple(sys.argv[3:]))
     elif sys.argv[1:2] == ["plans"]:

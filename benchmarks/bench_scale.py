@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 
 from sightline.labeled.assessment import assess
 from sightline.labeled.bounds.priors import prior_on
-from sightline.labeled.route_cost import cost_of_units
+from sightline.labeled.sparse_row_solver import cost_of_units
 from sightline.labeled.unit_design import Design, RowNoise, UnitPrior
 from sightline.labeled.units import Units
 from sightline.progress import reporting

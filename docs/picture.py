@@ -1,4 +1,4 @@
-"""Draw docs/_static/picture.svg from the numbers of ``sightline tour``.
+"""Draw docs/_static/picture.svg: one record, a mean with it, a mean without it, and three accountants.
 
 Run ``python docs/picture.py`` when those numbers change; a test compares the file with the code.
 """
@@ -6,9 +6,18 @@ Run ``python docs/picture.py`` when those numbers change; a test compares the fi
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from pathlib import Path
 
-from sightline.demo import Tour, tour
+import numpy as np
+
+from sightline.geometry.exposure import Exposure
+from sightline.geometry.transcript import Transcript
+from sightline.privacy.accountant import Accountant, Budget
+from sightline.privacy.composition import BasicComposition
+from sightline.privacy.concentrated import ZeroConcentrated
+from sightline.privacy.gaussian_dp import GaussianDP
+from sightline.releases.linear import SubsetMean
 
 PICTURE = Path(__file__).parent / "_static" / "picture.svg"
 INK, FAINT, TARGET = "#1b2733", "#9aa7b4", "#c2410c"
@@ -17,6 +26,61 @@ COLOURS = ("#64748b", "#0369a1", "#0f766e")
 # The right panel: number of releases across, error up, both on logarithmic scales.
 LEFT, RIGHT, TOP, BOTTOM = 430, 640, 76, 262
 FEWEST, MOST, LOW, HIGH = 2, 32, 0.3, 100.0
+
+
+_BACKGROUND = 50
+_RELEASES = (2, 4, 8, 16, 32)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tour:
+    """What the picture shows: what is exposed, by which recipe, and with which error per accountant."""
+
+    background: int
+    epsilon: float
+    delta: float
+    identifiable_from_in: str
+    identifiable_from_in_and_out: str
+    recipe: tuple[float, float]  # weights on one IN and one OUT answer
+    # accountant -> number of releases -> error, in units of the value's range
+    rmse: dict[str, dict[int, float]]
+
+
+def tour() -> Tour:
+    """Attack record 0 of 51 with noisy means that include it (IN) and leave it out (OUT), as many of each.
+
+    Values have range 1, and each transcript has the whole budget. With more copies the error grows under
+    basic composition and stays the same under the exact accountant.
+    """
+    budget = Budget(epsilon=1.0, delta=1e-5)
+    accountants: dict[str, Accountant] = {
+        "basic composition": BasicComposition(budget),
+        "zero-concentrated": ZeroConcentrated(budget),
+        "exact Gaussian": GaussianDP(budget),
+    }
+    exact = accountants["exact Gaussian"]
+    pair = _exposure(1, 1, exact)
+    assert pair.recipe is not None  # the rows of one IN and one OUT mean are independent
+    weight_in, weight_out = pair.recipe[0].round(9).tolist()
+    return Tour(
+        background=_BACKGROUND,
+        epsilon=budget.epsilon,
+        delta=budget.delta,
+        identifiable_from_in=_exposure(1, 0, exact).identifiable.value,
+        identifiable_from_in_and_out=pair.identifiable.value,
+        recipe=(weight_in, weight_out),
+        rmse={
+            name: {releases: _exposure(releases // 2, releases // 2, rule).rmse for releases in _RELEASES}
+            for name, rule in accountants.items()
+        },
+    )
+
+
+def _exposure(copies_in: int, copies_out: int, accountant: Accountant) -> Exposure:
+    mean_in = SubsetMean(members=np.arange(_BACKGROUND + 1), radius=1.0)
+    mean_out = SubsetMean(members=np.arange(1, _BACKGROUND + 1), radius=1.0)
+    transcript = Transcript((mean_in,) * copies_in + (mean_out,) * copies_out, noise=accountant)
+    return transcript.geometry().profile(target=0)
 
 
 def across(releases: float) -> float:

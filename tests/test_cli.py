@@ -6,6 +6,7 @@ import json
 import math
 import os
 import re
+import runpy
 import shutil
 import signal
 import subprocess
@@ -20,11 +21,11 @@ import pytest
 
 import sightline as sl
 from sightline.cli import commands, main
-from sightline.demo import tour
 from sightline.errors import Interrupted, InvalidBudget
 from sightline.examples.shipped import example_plan
 from sightline.report.files import write_new
 from sightline.tables.engines.duckdb_engine import DuckDBEngine
+from tools.rooms import ROOT
 
 EPSILON, DELTA = 1.0, 1e-5
 
@@ -61,10 +62,13 @@ KAPPA = {
 }
 
 
+tour = runpy.run_path(str(ROOT / "docs" / "picture.py"))["tour"]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("accountant", KAPPA)
-def test_the_tour_agrees_with_the_closed_form(accountant: str) -> None:
-    # eq. one_contrast_kappa_over_L with Delta = 1; the tour itself takes the general road.
+def test_the_picture_agrees_with_the_closed_form(accountant: str) -> None:
+    # eq. one_contrast_kappa_over_L with Delta = 1; the picture itself takes the general road.
     for releases, rmse in tour().rmse[accountant].items():
         assert rmse == pytest.approx(math.sqrt(4 * KAPPA[accountant](releases) / releases), rel=1e-9)
 
@@ -73,26 +77,6 @@ def test_the_recipe_recovers_the_record_exactly_without_noise() -> None:
     records = [0.75] + [k / 7 for k in range(50)]
     weight_in, weight_out = tour().recipe
     assert weight_in * sum(records) / 51 + weight_out * sum(records[1:]) / 50 == pytest.approx(0.75, abs=1e-9)
-
-
-@pytest.mark.slow
-def test_the_tour_prints_its_numbers(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["tour"]) == 0
-    printed = capsys.readouterr().out
-    assert "from IN alone     no\n" in printed
-    assert "from IN and OUT   yes: record 0 = 51 x IN - 50 x OUT\n" in printed
-    rows = [line.split() for line in printed.splitlines() if re.match(r"\s*\d+(\s+[\d.]+){3}$", line)]
-    columns = tour().rmse.values()
-    assert rows == [[str(L), *(f"{errors[L]:.2f}" for errors in columns)] for L in (2, 4, 8, 16, 32)]
-    assert "\x1b" not in printed, "no colours in a pipe"
-
-
-@pytest.mark.slow
-def test_the_tour_speaks_json(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["tour", "--json"]) == 0
-    printed = json.loads(capsys.readouterr().out)
-    assert printed["identifiable_from_in_and_out"] == "yes"
-    assert printed["rmse"]["exact Gaussian"]["32"] == tour().rmse["exact Gaussian"][32]
 
 
 @pytest.mark.slow
@@ -128,8 +112,8 @@ def test_our_own_error_is_one_line(
     def refuse() -> None:
         raise InvalidBudget("expected epsilon > 0, got -1")
 
-    monkeypatch.setattr("sightline.demo.tour", refuse)
-    assert main(["tour"]) == 1
+    monkeypatch.setattr("sightline.auditing.reading.plan_schema", refuse)
+    assert main(["check", "--schema"]) == 1
     captured = capsys.readouterr()
     assert captured.out == ""
     assert captured.err == "InvalidBudget: expected epsilon > 0, got -1\n"
@@ -139,9 +123,9 @@ def test_what_is_not_a_mistake_of_the_user_keeps_its_traceback(monkeypatch: pyte
     def fail() -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr("sightline.demo.tour", fail)
+    monkeypatch.setattr("sightline.auditing.reading.plan_schema", fail)
     with pytest.raises(ZeroDivisionError):
-        main(["tour"])
+        main(["check", "--schema"])
 
 
 def test_an_interrupt_ends_quietly(
@@ -150,8 +134,8 @@ def test_an_interrupt_ends_quietly(
     def interrupt() -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("sightline.demo.tour", interrupt)
-    assert main(["tour"]) == 130
+    monkeypatch.setattr("sightline.auditing.reading.plan_schema", interrupt)
+    assert main(["check", "--schema"]) == 130
     assert capsys.readouterr().err == "Interrupted: nothing was written.\n"
 
 
@@ -176,10 +160,10 @@ sys.meta_path.insert(0, Finder())
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("module", ["click", "sightline.format", "numpy", "sightline.demo", "rich.table"])
+@pytest.mark.parametrize("module", ["click", "sightline.format", "numpy", "sightline.auditing.records"])
 def test_an_interrupt_while_modules_are_loaded_ends_quietly(module: str) -> None:
     code = CTRL_C.format(module=module) + START
-    run = subprocess.run([sys.executable, "-c", code, "tour"], capture_output=True, text=True)
+    run = subprocess.run([sys.executable, "-c", code, "check", "--schema"], capture_output=True, text=True)
     assert (run.returncode, run.stdout, run.stderr) == (130, "", "Interrupted: nothing was written.\n")
 
 
@@ -215,7 +199,7 @@ def test_an_interrupt_between_two_files_names_those_that_may_be_there(
         written.append(path)
         write_new(path, content, **options)
 
-    monkeypatch.setattr("sightline.report.figures.catalogue.write_new", once)
+    monkeypatch.setattr("sightline.report.figures.write_new", once)
     assert main(["figures", str(example_plan("microgrid")), "--out", str(tmp_path / "f")]) == 130
     said = capsys.readouterr().err
     assert said == f"Interrupted. Each file is whole, or as it was before: {written[0].name}.\n"
@@ -304,9 +288,7 @@ def test_an_interrupt_while_a_query_runs_ends_quietly(
 @pytest.mark.sampled(1)
 @pytest.mark.slow
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
-@pytest.mark.parametrize(
-    "arguments", [["tour"], ["demo"], ["demo", "--json"], ["check", "--schema"]], ids=str
-)
+@pytest.mark.parametrize("arguments", [["demo"], ["demo", "--json"], ["check", "--schema"]], ids=str)
 def test_a_full_disk_behind_the_output_is_one_line(arguments: list[str]) -> None:
     with Path("/dev/full").open("w") as full:
         run = subprocess.run([sys.executable, "-c", START, *arguments], stdout=full, stderr=subprocess.PIPE)
@@ -432,9 +414,7 @@ class TestPublishableKeys:
 
 @pytest.mark.sampled(1)
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "arguments", [["tour"], ["demo"], ["demo", "--json"], ["check", "--schema"]], ids=str
-)
+@pytest.mark.parametrize("arguments", [["demo"], ["demo", "--json"], ["check", "--schema"]], ids=str)
 def test_a_reader_that_has_seen_enough_is_no_mistake(arguments: list[str]) -> None:
     read, write = os.pipe()
     os.close(read)
@@ -462,13 +442,6 @@ def test_help_loads_no_numerics(command: str) -> None:
     loaded = modules_after(f"from sightline.cli import main; main([{command!r}, '--help'])")
     heavy = {"numpy", "scipy", "jax", "flint", "duckdb", "sqlglot", "rich", "pydantic"}
     assert loaded & heavy == set()
-
-
-@pytest.mark.slow
-def test_the_tour_loads_no_slow_module() -> None:
-    loaded = modules_after("from sightline.cli import main; main(['tour'])")
-    assert loaded & {"scipy.stats", "jax", "duckdb", "sqlglot"} == set()
-    assert "numpy" in loaded  # the list above is read from the right place
 
 
 @pytest.mark.slow

@@ -18,9 +18,8 @@ from typing import Any
 import pytest
 
 from sightline.cli import main
-from sightline.report import page
-from sightline.report.figures import catalogue
-from sightline.report.figures.catalogue import FIGURES
+from sightline.report import figures, page
+from sightline.report.figures import FIGURES
 
 OPERATIONS = {
     builtins: ["open"],
@@ -142,7 +141,7 @@ def content(path: Path) -> bytes:
 def test_a_fault_is_one_line_and_leaves_nothing_half_written(
     command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for module in (catalogue, page):  # one figure stands for all: drawing takes seconds
+    for module in (figures, page):  # one figure stands for all: drawing takes seconds
         monkeypatch.setattr(module, "FIGURES", FIGURES[:1])
     place = tmp_path / "place"
     fresh_folder(place)

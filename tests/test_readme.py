@@ -35,7 +35,7 @@ def test_its_commands_run_on_its_plan(
         assert main([*words]) == status, capsys.readouterr().err
         return capsys.readouterr().out
 
-    for command in ("audit", "rehearse", "design", "init", "tour", "demo"):
+    for command in ("audit", "rehearse", "design", "init", "demo"):
         assert f"sightline {command}" in README
     audited = said("audit", "plan.toml", *LIMIT)
     for words in ("PASSED", "before", "after", "You can publish", "The limit holds"):

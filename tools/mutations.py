@@ -269,7 +269,7 @@ FAULTS: tuple[Fault, ...] = (
         "a withheld number stays in the audit, or a published one leaves it",
         (
             Spelling(
-                "auditing/withheld.py",
+                "auditing/stated_noise.py",
                 "withheld += sorted(set(suppressed.get(query, ())) - set(withheld))",
                 "withheld += sorted(set(suppressed.get(query, ())) - set(withheld))[1:]",
             ),

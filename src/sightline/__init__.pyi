@@ -8,7 +8,7 @@ from sightline.jobs import explain as explain
 from sightline.auditing.plan import Plan as Plan
 from sightline.auditing.result import AuditResult as AuditResult
 from sightline.report.page import write_report as write_report
-from sightline.report.figures.catalogue import export_figures as export_figures
+from sightline.report.figures import export_figures as export_figures
 from sightline.designing.run import design as design
 from sightline.designing.result import DesignResult as DesignResult
 from sightline.rehearsing.run import rehearse as rehearse

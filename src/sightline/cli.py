@@ -12,7 +12,6 @@ import sys
 
 try:
     from collections.abc import Sequence
-    from dataclasses import replace
     from functools import partial
     from pathlib import Path
     from typing import TYPE_CHECKING
@@ -28,12 +27,13 @@ try:
         require,
     )
     from sightline.ledger_commands import ledger
-    from sightline.record_commands import check, exporter, plan_from_records
     from sightline.report.streams import accept_any_encoding, discard_output, print_json, print_lines
     from sightline.study_commands import (
         about_a_secret,
         about_a_table,
+        check,
         design,
+        exporter,
         force_option,
         given_plan,
         html_option,
@@ -42,9 +42,9 @@ try:
         names_option,
         paper,
         plan_argument,
+        plan_from_records,
         plan_given,
         rehearse,
-        tour,
     )
 except KeyboardInterrupt:
     print("Interrupted: nothing was written.", file=sys.stderr)
@@ -53,7 +53,6 @@ except KeyboardInterrupt:
 if TYPE_CHECKING:
     from sightline.auditing.query_files import GivenPlan
     from sightline.auditing.result import AuditResult
-    from sightline.auditing.starter import ColumnGuess
 
 _DAMAGED = 3
 _INTERRUPTED = 128 + 2  # what a shell reports of a program that a signal has ended: INT
@@ -124,8 +123,8 @@ _publishable = click.option(
 @click.option(
     "--format",
     "shown",
-    type=click.Choice(["text", "json", "github", "junit", "sarif", "markdown"]),
-    help="Print for a pipeline: annotations, a test report, a code scan, a comment. They name nobody.",
+    type=click.Choice(["text", "json", "junit", "markdown"]),
+    help="Print for a pipeline: a test report, or a comment. They name nobody.",
 )
 @click.option(
     "--write", multiple=True, metavar="FORMAT=FILE", help="Also write a format to a file; repeatable."
@@ -133,7 +132,7 @@ _publishable = click.option(
 @click.option(
     "--exposures",
     type=click.Path(path_type=Path),
-    help="Also write the most exposed to this .csv or .xlsx file.",
+    help="Also write the most exposed to this .csv file.",
 )
 @click.option("--full", is_flag=True, help="Also print the budget, each release, and every change.")
 @click.option("--verdict-only", is_flag=True, help="Leave out what each release adds and what to change.")
@@ -157,11 +156,6 @@ _publishable = click.option(
     metavar="RESULT",
     help="Also say what changed since this result of --json.",
 )
-@click.option(
-    "--explain-cost",
-    is_flag=True,
-    help="Print which route the audit would take, why, and its memory and time, and stop.",
-)
 def audit(  # many parameters: one for each option
     plan: tuple[str, ...],
     given: GivenPlan,
@@ -182,7 +176,6 @@ def audit(  # many parameters: one for each option
     max_seconds: float | None,
     what_if: bool,
     against: Path | None,
-    explain_cost: bool,
 ) -> int:
     """Audit a plan, or the queries in some files: who is exposed, how sharply, and what to change."""
     from sightline import jobs
@@ -191,13 +184,6 @@ def audit(  # many parameters: one for each option
     from sightline.report.files import check_apart, check_new
     from sightline.report.streams import Ticker
 
-    if explain_cost:
-        with Ticker() as progress:
-            cost = jobs.explain_cost(
-                plan_given(plan, given), progress=progress, max_memory=max_memory, max_seconds=max_seconds
-            )
-        print(cost)
-        return 0
     outputs = AuditOutputs.of(
         plan[0],
         shown=shown or ("json" if as_json else "text"),
@@ -266,7 +252,7 @@ def audit(  # many parameters: one for each option
 def figures(plan: str, out: Path, limit: str | None, names: bool, publishable: bool, force: bool) -> int:
     """Write every figure of a plan's report as SVG and PDF, for print."""
     from sightline import jobs
-    from sightline.report.figures.catalogue import export_figures
+    from sightline.report.figures import export_figures
     from sightline.report.streams import Ticker
 
     with Ticker() as progress:
@@ -331,11 +317,10 @@ def init(  # many parameters: one for each option
     """Write a commented plan for a table, with the queries in some files or of a dbt project, or of what was
     published.
 
-    A column that is not given is guessed where names leave no doubt. Otherwise a terminal is asked, and
-    without one the plan leaves it open, with candidates.
+    A column that is not given is guessed where names leave no doubt. Otherwise the plan leaves it open, with
+    candidates.
     """
     from sightline.auditing.dbt import dbt_plan_text
-    from sightline.auditing.starter import propose
     from sightline.report.files import check_apart, check_new, write_new
 
     table = given.table or ""
@@ -351,29 +336,12 @@ def init(  # many parameters: one for each option
     if from_records is not None:
         plan_from_records(from_records, given, out=out, force=force, alone=not queries)
         return
-    if sys.stdin.isatty() and sys.stderr.isatty():
-        record = given.record or _asked("says whose row it is", propose(table).record)
-        secret = given.secret or _asked("is to be protected", propose(table, record=record).secret)
-        given = replace(given, record=record, secret=secret)
     plan = given.starter(queries, out=out)
     # It may hold a password.
     write_new(out, plan.text.encode("utf-8"), force=force, owner_only="://" in table)
     print_lines(plan.notes, sys.stderr)
     todo = "Check it" if plan.closed else "Say in it what the secret can be, change what is wrong"
     print(f"Wrote {out}. {todo}, then:  sightline audit {out}")
-
-
-def _asked(what: str, guess: ColumnGuess) -> str | None:
-    """Ask for a column on a terminal, unless one alone can be meant; None if it is left open."""
-    if guess.sure is not None:
-        return None
-    for place, one in enumerate(guess.candidates, start=1):
-        print_lines([f"  {place}. {one.name}: {one.reasons}"], sys.stderr)
-    question = f"Which column {what}? A name{' or a number' if guess.candidates else ''}, or nothing"
-    answer = str(click.prompt(question, default="", show_default=False, err=True)).strip()
-    if answer.isdigit() and 1 <= int(answer) <= len(guess.candidates):
-        return guess.candidates[int(answer) - 1].name
-    return answer or None
 
 
 @commands.command(epilog="Example:  sightline demo --json")
@@ -426,7 +394,7 @@ def _print_result(result: AuditResult, as_json: bool) -> None:
     print_result(result, console())
 
 
-for command in (check, design, rehearse, ledger, exporter, tour, paper):
+for command in (check, design, rehearse, ledger, exporter, paper):
     commands.add_command(command)
 
 

@@ -98,3 +98,8 @@ def require(
     """
     if not condition:
         raise error(f"expected {expected}, got {got}" + (f"; {fix}" if fix else ""))
+
+
+def require_plan(condition: bool, expected: str, *, got: object, fix: str = "") -> None:
+    """Refuse a plan unless ``condition`` holds: :func:`require` with :class:`InvalidPlan`."""
+    require(condition, expected, got=got, fix=fix, error=InvalidPlan)

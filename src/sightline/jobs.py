@@ -6,11 +6,10 @@ some audits need is imported where it is used, so that a small plan is answered 
 
 from __future__ import annotations
 
-from contextlib import ExitStack, closing, nullcontext
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from sightline.auditing.assemble import assemble, without_the_rest
 from sightline.auditing.exposed import about_person, about_signatures
@@ -18,21 +17,18 @@ from sightline.auditing.findings import Findings, find
 from sightline.auditing.noise_slack import rounded
 from sightline.auditing.plan import Plan
 from sightline.auditing.reading import PlanLike, read_plan, with_limit
+from sightline.auditing.remedies import coarser_groups
 from sightline.auditing.result import AuditResult, Change, ChangeKind, Exposed, RulesReport
-from sightline.auditing.session import Session, opened
+from sightline.auditing.session import Session, opened, streamed_totals, table_of
 from sightline.auditing.several_secrets import plans_by_secret, together
-from sightline.auditing.table_in_parts import streamed_totals, table_of
 from sightline.auditing.work import WorkLimits
 from sightline.errors import Interrupted, InvalidInput, InvalidPlan, TooMuchWork, require
-from sightline.numerics.one_thread import blas_threads_for
+from sightline.numerics.device import blas_threads_for
 from sightline.progress import Progress, report, reporting, silent
 from sightline.tables.engines.address import file_bytes
 from sightline.tables.engines.local_tables import digest_later
 from sightline.tables.membership import Membership
 from sightline.tables.streamed import StreamedTable
-
-if TYPE_CHECKING:
-    from sightline.auditing.plan_size import ExpectedCost
 
 _MOST_BYTES = 1 << 28  # of a result that is read
 
@@ -171,14 +167,8 @@ def _result(
         design_noise=_design_noise,
         digest=digest_later(session.plan.data.source, session.base),
         rules=_rules(session, findings),
-        coarser=partial(_coarser, session, findings) if coarser else tuple,
+        coarser=partial(coarser_groups, session, findings) if coarser else tuple,
     )
-
-
-def _coarser(session: Session, findings: Findings) -> tuple[Change, ...]:
-    from sightline.auditing.coarser import coarser_groups
-
-    return coarser_groups(session, findings)
 
 
 def _rules(session: Session, findings: Findings, table: StreamedTable | None = None) -> RulesReport | None:
@@ -206,7 +196,7 @@ def _with_settings(result: AuditResult, session: Session, findings: Findings, na
 
 
 def _stops(result: AuditResult) -> tuple[float, ...]:
-    """The noise that the advice asks for, in the unit of the what-if's slider."""
+    """The noise that the advice asks for, in the unit of the what-if's noise."""
     priced = result.budget.epsilon is not None
     advised = [
         rounded(one.epsilon, up=False) if priced and one.epsilon is not None else one.noise_factor
@@ -228,30 +218,6 @@ def compare(result: AuditResult, last: AuditResult) -> AuditResult:
     from sightline.auditing.comparison import with_comparison
 
     return with_comparison(result, last)
-
-
-def explain_cost(
-    plan: PlanLike,
-    *,
-    progress: Progress | None = None,
-    max_memory: int | float | str | None = None,
-    max_seconds: float | None = None,
-) -> ExpectedCost:
-    """Which route an audit of a plan would take, why, and the memory and time that it is expected to take.
-
-    The table is read and grouped by signatures. Nothing is assessed.
-    """
-    from sightline.auditing.plan_size import expected_cost
-
-    checked, base = read_plan(plan)
-    limits = WorkLimits.of(max_memory, max_seconds)
-    with (
-        reporting(limits.watched(progress or silent)),
-        opened(checked, base, limits=limits, progress=report) as session,
-    ):
-        table = table_of(session, report)
-        with closing(table) if isinstance(table, StreamedTable) else nullcontext():
-            return expected_cost(table)
 
 
 def check(plan: PlanLike) -> Plan:

@@ -17,7 +17,7 @@ import duckdb
 import numpy as np
 import pyarrow
 
-from sightline.auditing.population import Population
+from sightline.auditing.plan_fields import Population
 
 CATEGORIES = ("a", "b", "c")
 BOUNDS = (0.0, 10.0)

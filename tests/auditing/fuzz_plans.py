@@ -210,7 +210,7 @@ def draw_new_forms(draw: random.Random, plan: dict[str, Any]) -> None:
             total = f"LEAST(SUM({plan['data']['secret']}), 9) AS {plan['data']['secret']}"
             plan["data"]["sql"] = f"SELECT {keys}, {total} FROM source GROUP BY {keys}"
         case 2:
-            plan["privacy"]["periods"] = draw.choice([2, 3, ["a", "b"]])
+            release["times"] = draw.choice([2, 3, 7])
         case 3:
             release["suppress"] = draw.choice(
                 [

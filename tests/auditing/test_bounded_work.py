@@ -14,12 +14,11 @@ import pytest
 
 import sightline as sl
 from sightline.auditing import assemble
-from sightline.auditing.work import TimedEngine, WorkLimits, memory_of
+from sightline.auditing.work import WorkLimits, memory_of
 from sightline.cli import main
 from sightline.errors import InvalidInput, TooMuchWork
 from sightline.examples.shipped import example_plan
-from sightline.jobs import explain_cost
-from sightline.labeled.route_cost import Route, RouteCost
+from sightline.labeled.sparse_row_solver import Route, RouteCost
 from sightline.privacy.registry import account
 from sightline.tables.engines.open import open_source
 
@@ -158,8 +157,6 @@ def test_what_a_plan_of_many_numbers_leaves_out_is_said(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plan = large_plan(tmp_path)
-    cost = explain_cost(plan)
-    assert cost.routes[0].route is Route.SPARSE
     result = sl.audit(plan)
     monkeypatch.setattr("sightline.auditing.recipes._MOST_STEPS", 2)
     monkeypatch.setattr("sightline.labeled.assessment.equal_slices", lambda design: None)  # tracts are equal
@@ -219,13 +216,13 @@ def test_an_audit_ends_when_its_time_is_over(monkeypatch: pytest.MonkeyPatch) ->
 def test_a_query_that_outlasts_the_time_is_interrupted(tmp_path: Path) -> None:
     """The query would take hours; the engine's timer ends it."""
     (tmp_path / "t.csv").write_text("who,x\na,1\nb,2\n")
-    engine = open_source("t.csv", base=tmp_path)
-    timed = TimedEngine(engine=engine, limits=WorkLimits.of(None, 0.2))
-    with pytest.raises(TooMuchWork, match="while waiting for the engine"):
-        timed.fetch(
+    engine, limits = open_source("t.csv", base=tmp_path), WorkLimits.of(None, 0.2)
+    limits.interrupts.append(engine.interrupt)
+    with pytest.raises(TooMuchWork, match=r"of at most 0\.2 seconds, got more, while"), limits.enforced():
+        engine.fetch(
             "SELECT COUNT(*) AS n FROM range(10000000) AS a, range(10000000) AS b WHERE a.range > b.range"
         )
-    timed.close()
+    engine.close()
 
 
 @pytest.mark.slow
@@ -247,20 +244,21 @@ def test_a_query_that_misses_an_interrupt_is_interrupted_again() -> None:
                 case 3:
                     third.set()
 
-    engine: Any = Deaf()
-    timed = TimedEngine(engine=engine, limits=WorkLimits.of(None, 0.05))
-    with pytest.raises(TooMuchWork, match="while waiting for the engine"):
-        timed.fetch("")
+    engine, limits = Deaf(), WorkLimits.of(None, 0.05)
+    limits.interrupts.append(engine.interrupt)
+    with pytest.raises(TooMuchWork, match="got more, while"), limits.enforced():
+        engine.fetch("")
     assert next(calls) == 4
 
 
 def test_a_mistake_stays_a_mistake_while_there_is_time(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text("who,x\na,1\nb,2\n")
-    timed = TimedEngine(engine=open_source("t.csv", base=tmp_path), limits=WorkLimits.of(None, 1e300))
-    assert timed.fetch("SELECT COUNT(*) AS n FROM data")["n"].tolist() == [2]
-    with pytest.raises(sl.errors.InvalidPlan):
-        timed.fetch("SELECT y FROM data")
-    timed.close()
+    engine = open_source("t.csv", base=tmp_path)
+    with WorkLimits.of(None, 1e300).enforced():
+        assert engine.fetch("SELECT COUNT(*) AS n FROM data")["n"].tolist() == [2]
+    with pytest.raises(sl.errors.InvalidPlan), WorkLimits.of(None, 1e300).enforced():
+        engine.fetch("SELECT y FROM data")
+    engine.close()
 
 
 @pytest.mark.slow
@@ -309,24 +307,6 @@ def test_many_releases_many_lists_and_a_large_cube_end(tmp_path: Path) -> None:
     keys = "k0, k1, k2, k3, k4, k5"
     cube = plan_with(tmp_path, 500, f"SELECT {keys}, AVG(x) FROM data GROUP BY CUBE ({keys})", times=100_000)
     assert sl.audit(cube).budget.releases == 64 * 100_000
-
-
-def test_the_cost_is_explained_and_nothing_is_assessed(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr("sightline.auditing.findings.assess", None)
-    assert main(["audit", MICROGRID, "--explain-cost"]) == 0
-    assert capsys.readouterr().out == (
-        "12 signatures of 8 partitions\n"
-        "dense route for 11 rows: fewer than 2,000 rows; about 5.81 kB and less than 0.1 s "
-        "for one assessment of all records\n"
-    )
-
-
-def test_moments_have_no_design_whose_cost_is_explained(tmp_path: Path) -> None:
-    cost = explain_cost(plan_with(tmp_path, 30, "SELECT AVG(x * x) FROM data"))
-    assert (cost.signatures, cost.partitions, cost.routes) == (1, 1, ())
-    assert str(cost).endswith("nothing is factorised")
 
 
 class TestTimeIsOver:

@@ -135,7 +135,7 @@ def test_a_hostile_file_is_shown_as_text(
     ("text", "words"),
     [
         ("{", "an audit result in JSON, got something else"),
-        ('{"schema_version": 1, "\\u001b[31m": 1}', "expected an audit result, got"),
+        ('{"schema_version": 2, "\\u001b[31m": 1}', "expected an audit result, got"),
     ],
 )
 def test_what_is_no_result_is_one_line(

@@ -45,7 +45,6 @@ FACTS = (
         "releases",
         "budget",
         "distribution",
-        "losses",
         "verdict",
         "homogeneous",
     ),

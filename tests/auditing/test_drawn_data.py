@@ -1,4 +1,4 @@
-"""What figures are drawn from: timeline, map, privacy losses, accountants; each computed a second way."""
+"""What figures are drawn from: timeline, what noise guarantees, accountants; each computed twice."""
 
 from __future__ import annotations
 
@@ -8,15 +8,13 @@ import tomllib
 import numpy as np
 import pytest
 
-from sightline.auditing import budget, releases, unit_findings
+from sightline.auditing import releases, unit_findings
 from sightline.auditing.assemble import assemble
-from sightline.auditing.budget import gathered
 from sightline.auditing.findings import Findings, find
 from sightline.auditing.plan import Plan
 from sightline.auditing.pricing import price
 from sightline.auditing.reading import plan_text
 from sightline.auditing.result import AuditResult, LocalReport, Verdict
-from sightline.privacy.registry import account
 from tests.auditing.hand_made import membership_of, partition, plan_of
 
 EVERYONE = ["all"] * 6
@@ -80,43 +78,7 @@ class TestTimeline:
         assert (last.published, last.newly_identifiable) == (3, last.identifiable_records), "the audit itself"
 
 
-class TestReleaseMap:
-    def test_roles_of_the_record_that_two_means_single_out(self) -> None:
-        found = result_of(privacy={"epsilon": 200.0, "delta": 1e-5})
-        worst = found.release_map[0]
-        assert worst.size == 1
-        assert worst.identifiable
-        # The feeders add up to "all": the attack uses both, and can do without either, but not without this.
-        assert worst.roles == "232"
-        assert {column.roles[1] for column in found.release_map[1:]} <= {"1", "2"}
-
-    def test_worst_first(self) -> None:
-        lower = [column.remaining_uncertainty.lower for column in result_of().release_map]
-        assert lower == sorted(lower)
-
-    def test_a_release_without_the_record_is_absent(self) -> None:
-        plan = plan_of({"name": "a"}, {"name": "b"})
-        halves = [["x", "x", None, None], [None, None, "x", "x"]]
-        membership = membership_of([partition(0, "a"), partition(1, "b")], halves)
-        roles = {column.roles for column in assemble(find(plan, membership)).release_map}
-        assert roles == {"20", "02"}
-
-
-class TestLosses:
-    def test_a_records_loss_is_that_of_the_releases_with_it_in_them(self) -> None:
-        seen = examined()
-        found = assemble(seen)
-        multiplier = math.sqrt(1 / seen.pricing.record_costs.largest(seen.membership) * 3)
-        two = account([multiplier] * 2, delta=1e-5).epsilon_exact
-        three = account([multiplier] * 3, delta=1e-5).epsilon_exact
-        by_epsilon = {round(point.epsilon, 9) for point in found.losses}
-        assert by_epsilon == {round(two, 9), round(three, 9)}
-        assert sum(point.records for point in found.losses) == 6
-
-    def test_laplace_losses_add_up(self) -> None:
-        seen = examined(privacy={"epsilon": 3.0, "accountant": "laplace"})
-        assert {round(point.epsilon, 9) for point in assemble(seen).losses} == {2.0, 3.0}
-
+class TestGuarantee:
     @pytest.mark.parametrize("accountant", ["zcdp", "laplace"])
     def test_nobody_keeps_less_than_the_noise_guarantees(self, accountant: str) -> None:
         found = result_of(privacy={"epsilon": 20.0, "delta": 1e-5, "accountant": accountant})
@@ -138,18 +100,6 @@ class TestLosses:
         risk = 1 / 3 - np.sum(likelihood.sum(axis=1) * mean**2) * (y[1] - y[0])
         assert found.guaranteed_by_noise == pytest.approx(12 * risk, rel=1e-3)
         assert found.guaranteed_by_noise <= 12 * risk * (1 + 1e-6)
-
-    def test_many_points_are_counted_in_a_grid_that_errs_on_the_safe_side(self) -> None:
-        generator = np.random.default_rng(1)
-        lower = generator.uniform(0, 0.9, 5000)
-        table = np.column_stack([generator.uniform(1, 2, 5000), lower, lower + 0.05, lower < 0.2])
-        counts = generator.integers(1, 5, 5000)
-        drawn, records = gathered(list(table.T), counts)
-        assert len(drawn) <= 2_000
-        assert records.sum() == counts.sum()
-        assert drawn[:, 1].min() == lower.min()
-        assert drawn[:, 0].max() == table[:, 0].max()
-        assert records[drawn[:, 3] > 0].sum() == counts[lower < 0.2].sum()
 
 
 class TestAlternatives:
@@ -238,17 +188,3 @@ class TestPublishable:
 def test_prices_are_the_ones_that_are_drawn() -> None:
     seen = examined()
     assert np.array_equal(price(seen.plan, seen.membership).scale, seen.pricing.scale)
-
-
-def test_a_crowd_goes_to_the_same_grid_with_or_without_looking_for_equal_rows(monkeypatch):
-    generator = np.random.default_rng(6)
-    pool = np.column_stack([generator.uniform(0, 3, (4_000, 1)), generator.uniform(0, 1, (4_000, 2))])
-    rows = generator.integers(4_000, size=60_000)
-    table = np.column_stack([pool[rows], rows % 7 == 0]).astype(float)
-    counts = generator.integers(1, 5, 60_000)
-    at_once = budget.gathered(list(table.T), counts)
-    monkeypatch.setattr(budget, "_WORTH_SORTING", 10**9)
-    sorted_first = budget.gathered(list(table.T), counts)
-    np.testing.assert_array_equal(at_once[0], sorted_first[0])
-    np.testing.assert_array_equal(at_once[1], sorted_first[1])
-    assert at_once[1].sum() == counts.sum()

@@ -14,6 +14,7 @@ from scipy.stats import norm
 import sightline as sl
 from sightline.auditing import noise_slack as search
 from sightline.auditing.assemble import assemble
+from sightline.auditing.exposed import signature_names
 from sightline.auditing.findings import find
 from sightline.auditing.noise_slack import lowest, noise_slack, slack_under
 from sightline.auditing.result import NoiseSlack, Verdict, VerdictStatus
@@ -194,14 +195,12 @@ def test_the_noise_of_a_count_is_compared_with_its_rows(tmp_path: Path) -> None:
     assert known.accuracy is None, "the sums that are fetched leave out what is known"
 
 
-def test_signatures_are_named_by_their_attributes_and_small_ones_only_to_the_owner(
-    dashboard: sl.AuditResult,
-) -> None:
-    labels = [column.label for column in dashboard.release_map]
+def test_signatures_are_named_by_their_attributes_and_small_ones_only_to_the_owner() -> None:
+    everyone = sl.audit(example_plan("microgrid"), limit=0.999)
+    labels = [one.label for one in everyone.exposed]
     assert len(set(labels)) == len(labels)
     assert "feeder west, tariff flat, in June" in labels
-    assert {one.label for one in dashboard.publishable().release_map} == {""}
-    assert {one.label for one in dashboard.publishable().exposed} == {""}
+    assert {one.label for one in everyone.publishable().exposed} == {""}
 
 
 @pytest.mark.slow
@@ -210,18 +209,6 @@ def test_a_name_has_no_key_of_a_person() -> None:
     towns = ["x"] * 6 + ["y"] * 6
     plan = plan_of({"name": "a", "noise_stddev": 1.0}, {"name": "b", "noise_stddev": 1.0})
     groups = [[f"p{i}" for i in range(12)], towns]
-    result = assemble(find(plan, membership_of(parts, groups)))
-    labels = {column.label for column in result.release_map}
+    labels = set(signature_names(find(plan, membership_of(parts, groups)), np.arange(12)))
     assert len(labels) == 12
     assert all(label.startswith(("town x, #", "town y, #")) for label in labels)
-
-
-def test_what_was_not_looked_at_is_said() -> None:
-    parts, names = [partition(i, f"r{i}") for i in range(2)], [f"p{i}" for i in range(12)]
-    plan = plan_of({"name": "r0", "noise_stddev": 0.1}, {"name": "r1", "noise_stddev": 0.1})
-    result = assemble(find(plan, membership_of(parts, [names, [""] * 12])))
-    shown = sum(change.kind == "drop" for change in result.what_to_change)
-    assert 0 < shown < 12
-    left = int(result.more_to_change.partition("looked for ")[2].split()[0])
-    assert 12 - 8 <= left < 12
-    assert "more records or groups that can be singled out" in result.more_to_change

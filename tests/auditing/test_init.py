@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import io
 import re
 import tomllib
 from pathlib import Path
-from typing import Any
 
 import duckdb
 import pytest
@@ -189,49 +187,6 @@ def test_init_knows_what_a_secret_can_be(
     assert sql in content["release"][0]["sql"]
     # The example's categories are not the table's: nothing is shown of such values, and the limit is not.
     assert main(["audit", str(out)]) == (2 if "categories" in domain else 0)
-
-
-# ------------------------------------------------------------------ on a terminal
-
-
-class Terminal(io.StringIO):
-    """What somebody types."""
-
-    def isatty(self) -> bool:
-        return True
-
-
-@pytest.mark.parametrize(
-    ("typed", "record", "secret"),
-    [("1\n2\n", "id", "weight"), ("name\nBMI\n", "name", "bmi"), ("\n\n", "", ""), ("9\n", None, None)],
-)
-def test_a_terminal_is_asked_for_what_is_open(
-    typed: str, record: str | None, secret: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
-    capsys: Captured,
-) -> None:  # fmt: skip
-    (tmp_path / "t.csv").write_text("id,name,bmi,weight\n1,a,20,60\n2,b,30,70\n")
-    monkeypatch.setattr("sys.stdin", Terminal(typed))
-    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
-    status = main(["init", str(tmp_path / "t.csv"), "--out", str(tmp_path / "p.toml")])
-    if record is None:
-        assert status == 1
-        return
-    assert status == 0
-    data: dict[str, Any] = tomllib.loads((tmp_path / "p.toml").read_text())["data"]
-    assert (data["record"], data["secret"]) == (record, secret)
-    said = capsys.readouterr().err
-    assert "  1. id: its name is that of a key; a different value in every row" in said
-    assert "Which column says whose row it is? A name or a number, or nothing" in said
-
-
-def test_a_terminal_is_not_asked_for_what_is_given_or_clear(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("sys.stdin", Terminal(""))
-    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
-    assert tomllib.loads(written(tmp_path, TABLE))["data"]["secret"] == "watts"
-    data = tomllib.loads(written(tmp_path, SALARIES, "--record", "name", "--secret", "salary"))["data"]
-    assert (data["record"], data["secret"]) == ("name", "salary")
 
 
 # ------------------------------------------------------------------ what is given

@@ -15,7 +15,7 @@ from scipy.stats import norm
 
 import sightline as sl
 from sightline.auditing import noise_slack
-from sightline.auditing.nearest_table import nearest_in_box
+from sightline.auditing.known_sums import nearest_in_box
 from sightline.auditing.result import VerdictStatus
 
 

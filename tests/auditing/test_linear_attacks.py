@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sightline.auditing import linear_attacks
+from sightline.auditing import recipes
 from sightline.auditing.exposed import about_person, about_signatures, exposed_section
 from sightline.auditing.findings import Findings, find
 from sightline.auditing.result import Exposed
@@ -131,11 +131,11 @@ def test_the_total_of_a_person_with_several_rows() -> None:
 
 
 def test_a_design_with_many_numbers_uses_those_that_hold_somebody(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(linear_attacks, "_MOST_ROWS", 5)
+    monkeypatch.setattr(recipes, "_MOST_ROWS", 5)
     findings = examined()
     (one,) = about_signatures(findings, [0])
     assert one.attack is not None
     assert one.attack.numbers == sum(group is not None for group in [line[_row_of(one)] for line in GROUPS])
-    monkeypatch.setattr(linear_attacks, "_MOST_ROWS", 1)
+    monkeypatch.setattr(recipes, "_MOST_ROWS", 1)
     (one,) = about_signatures(findings, [0])
     assert one.attack is None

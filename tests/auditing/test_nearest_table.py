@@ -7,7 +7,7 @@ import pytest
 from scipy import sparse
 from scipy.optimize import lsq_linear
 
-from sightline.auditing.nearest_table import nearest_in_box
+from sightline.auditing.known_sums import nearest_in_box
 
 
 @pytest.mark.parametrize("seed", range(60))

@@ -98,7 +98,7 @@ def test_the_worst_record_is_exactly_at_the_budget(
     allowed = largest_mu_squared(EPSILON, DELTA)
     assert max(own.values()) == pytest.approx(allowed, rel=1e-12)
     assert max(own.values()) <= allowed
-    costs = pricing.record_costs.by_record(membership)
+    costs = pricing.moves.by_record(membership)
     assert sorted(costs) == pytest.approx(sorted(set(own.values())), rel=1e-12)
     ratio = pricing.scale / pricing.sensitivity
     assert np.ptp(ratio) <= 1e-12 * ratio[0], "noise is in proportion to sensitivity"
@@ -142,7 +142,7 @@ def test_a_histogram_costs_the_two_categories_with_the_least_noise(tmp_path: Pat
         for cell, part in zip(membership.cells, parts, strict=True)
     ]
     plan, _ = read_plan({"data": data, "release": [{**release, "noise": {"by_cell": cells}}]})
-    costs = price(plan, membership).record_costs.by_record(membership)
+    costs = price(plan, membership).moves.by_record(membership)
     worst = max(noise[a] ** -2 + noise[b] ** -2 for a, b in itertools.combinations(noise, 2))
     assert costs == pytest.approx([worst] * len(costs), rel=1e-12)
 

@@ -147,9 +147,8 @@ def test_the_kind_of_secret_follows_from_its_domain(
         ),
         (
             changed("privacy", periods={"May": 1.0}),
-            "plan: [privacy] periods: expected a whole number, got a section; it is how often the budget is "
-            "granted: periods with budgets of their own are plans of their own, or releases with noise = { "
-            "epsilon }",
+            "plan: [privacy] periods: expected no field 'periods', which plans no longer have; write "
+            "times = n in each release, and the epsilon of all periods",
         ),
         (
             changed("data", total_by=["feeder"]),

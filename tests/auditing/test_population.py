@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import sightline as sl
-from sightline.auditing.population import Population
+from sightline.auditing.plan_fields import Population
 from sightline.auditing.reading import files_read, plan_text, read_plan
 from sightline.errors import InvalidPlan
 from tests.auditing import fuzz_crossings

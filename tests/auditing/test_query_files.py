@@ -127,7 +127,7 @@ def test_a_plan_with_another_budget(folder: Path, capsys: pytest.CaptureFixture[
         ),
         (
             ["queries/monthly.sql", "--table", "homes.csv", "--noise", "1", "--secret", "evening_watts"],
-            "expected --bounds LOW HIGH, what 'evening_watts' can be",
+            "expected --bounds LOW HIGH (or --categories 0,1), what 'evening_watts' can be",
         ),
         (
             ["queries/monthly.sql", "--table", "homes.csv", "--noise", "1", "--secret", "feeder"],
@@ -136,6 +136,7 @@ def test_a_plan_with_another_budget(folder: Path, capsys: pytest.CaptureFixture[
         (["queries/monthly.sql", "plan.toml"], "one plan, or files of SQL, got both"),
         (["plan.toml", "other.toml"], "got 2 files"),
         (["plan.toml", "--table", "homes.csv"], "got a plan, which says them itself"),
+        (["queries", "--table", "homes.csv"], "got a folder; write queries/*.sql"),
         (
             ["queries/none.sql", "--table", "homes.csv", "--noise", "1", *ABOUT],
             "of SQL in 'none.sql', got",
@@ -177,6 +178,8 @@ def test_a_file_of_several_queries_is_several_releases(folder: Path) -> None:
         ({"sql": "large.sql"}, "at most 1,000,000 bytes"),
         ({"sql": "folder.sql"}, "is a directory"),
         ({}, "release 'r' sql: expected a value"),
+        ({"sql": "SELECT AVG(evening_watts) FROM {{ ref('homes') }}"}, "a template, .*init --from-dbt"),
+        ({"sql": "SELECT AVG(evening_watts) FROM houses"}, "the plan's table is called data or homes;"),
     ],
 )
 def test_a_file_that_cannot_be_read_is_refused(
@@ -212,6 +215,19 @@ def test_the_tables_own_name_is_data(folder: Path, sql: str) -> None:
     plain = audited("SELECT feeder, AVG(evening_watts) FROM data GROUP BY feeder")
     assert audited(sql).distribution == plain.distribution
     assert audited(sql).cells == plain.cells
+
+
+def test_a_number_of_two_categories_is_a_yes_or_no(folder: Path) -> None:
+    rows = "".join(f"H{i},{i % 2}\n" for i in range(30))
+    Path("two.csv").write_text(f"home,away\n{rows}", encoding="utf-8")
+    Path("away.sql").write_text("SELECT COUNT(*) FROM two WHERE away = 1", encoding="utf-8")
+    given = {"table": "two.csv", "record": "home", "secret": "away", "noise": 9.0}
+    found = sl.audit(GivenPlan(**given, categories=("1", "0")).of_queries(["away.sql"]))
+    about = {"source": "two.csv", "record": "home", "secret": "away", "kind": "boolean"}
+    release = {"name": "away", "sql": "SELECT COUNT(*) FROM data WHERE away = 1", "noise_stddev": 9.0}
+    again = sl.audit({"data": about, "release": [release], "limits": {"remaining_uncertainty": 0.5}})
+    assert found.kind == again.kind == "boolean"
+    assert found.distribution == again.distribution
 
 
 def test_another_table_of_that_name_is_not_data(folder: Path) -> None:

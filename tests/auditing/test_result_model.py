@@ -57,7 +57,7 @@ def test_the_same_plan_gives_the_same_bytes(result: AuditResult) -> None:
 def test_a_newer_result_is_refused(result: AuditResult) -> None:
     content = json.loads(result.to_json())
     newer = json.dumps({**content, "schema_version": SCHEMA_VERSION + 1})
-    with pytest.raises(InvalidInput, match="an audit result of version 1, got 2; read it with"):
+    with pytest.raises(InvalidInput, match="an audit result of version 2, got 3; read it with"):
         AuditResult.from_json(newer)
 
 
@@ -67,8 +67,8 @@ def test_a_newer_result_is_refused(result: AuditResult) -> None:
         ("", "an audit result in JSON, got something else"),
         ("[" * 100_000, "an audit result in JSON, got something else"),
         ("[]", "an audit result in JSON, got list"),
-        ("{}", "an audit result of version 1, got None"),
-        ('{"schema_version": 1}', "expected an audit result, got source: Field required"),
+        ("{}", "an audit result of version 2, got None"),
+        ('{"schema_version": 2}', "expected an audit result, got source: Field required"),
     ],
 )
 def test_what_is_no_result(text: str, words: str) -> None:

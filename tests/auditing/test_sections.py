@@ -13,7 +13,7 @@ from sightline.auditing import findings
 from sightline.examples.shipped import example_plan
 
 MOST_ASSESSMENTS = 4  # of a default audit of the shipped micro-grid
-LATER = ("timeline", "alternatives", "release_map", "losses", "releases", "what_to_change", "distribution")
+LATER = ("timeline", "alternatives", "releases", "what_to_change", "distribution")
 
 
 @pytest.fixture

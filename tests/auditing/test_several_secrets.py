@@ -19,8 +19,7 @@ from sightline.cli import main
 from sightline.designing.result import lines
 from sightline.errors import InvalidInput, InvalidPlan
 from sightline.report.page import report_html
-from sightline.report.pipelines import result_markdown
-from sightline.report.problems import PlanLines, problems_of
+from sightline.report.pipelines import problems_of, result_markdown
 from sightline.report.terminal import print_result
 
 
@@ -134,8 +133,7 @@ def test_pipelines_and_comparisons_see_each_secret(survey: str) -> None:
     text = result_markdown(result.publishable(), "plan.toml")
     assert "Of 3 secrets, sick&#95;days fares worst." in text
     assert all(f"- {one}: " in text for one in ("sick&#95;days", "income", "smoker"))
-    lines = PlanLines(file="plan.toml")
-    problems = problems_of(result.publishable(), lines)
+    problems = problems_of(result.publishable(), "plan.toml")
     assert problems.passed is False
     assert problems.releases == ("by area", "days", "days but isle", "smokers")
     told = [one.text for one in problems.problems if one.text.startswith("Secret income: Exposed: ")]

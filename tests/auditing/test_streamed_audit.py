@@ -14,13 +14,11 @@ import duckdb
 import pytest
 
 import sightline as sl
-from sightline import jobs
-from sightline.auditing import exposure_scan, streamed_findings
+from sightline.auditing import streamed_findings
 from sightline.auditing.result import AuditResult, VerdictStatus
 from sightline.errors import InvalidPlan, TooMuchWork
 from sightline.examples.shipped import example_plan
 from sightline.labeled import assessment
-from sightline.report.figures.releases import describe_map
 from sightline.tables import streamed
 from sightline.tables.engines import duckdb_engine
 from sightline.tables.engines.duckdb_engine import DuckDBEngine
@@ -39,7 +37,7 @@ SAME: tuple[str, ...] = (
     "budget",
 )
 SAME += ("identifiable_records", "identifiable_groups", "exposed_in_all", "distribution", "prior", "bounds")
-LEFT_OUT = ("timeline", "losses", "alternatives", "what_to_change")
+LEFT_OUT = ("timeline", "alternatives", "what_to_change")
 
 
 @pytest.fixture
@@ -109,19 +107,12 @@ def assert_same(expected: AuditResult, got: AuditResult, *, top: int, ties: bool
             assert other.recipe is not None
             steps = {(step.release, step.cell): step.weight for step in one.recipe.steps}
             assert close(steps, {(step.release, step.cell): step.weight for step in other.recipe.steps})
-    for column, own_column in zip(expected.release_map[:top], got.release_map[:top], strict=True):
-        assert ties or (column.signature, column.size, column.label) == (
-            own_column.signature,
-            own_column.size,
-            own_column.label,
-        )
     assert bool(got.homogeneous) == bool(expected.homogeneous)
     assert_homogeneous(expected, got)
     for name in LEFT_OUT:
         assert getattr(got, name) == (), name
-    assert "would not hide anyone" not in describe_map(got) or not got.identifiable_records
     assert got.slack is None
-    assert all(one.newly_exposes is None and one.copy_of is None for one in got.releases)
+    assert all(one.newly_exposes is None for one in got.releases)
 
 
 def assert_homogeneous(expected: AuditResult, got: AuditResult) -> None:
@@ -294,7 +285,7 @@ def test_persons_of_whom_too_much_may_be_identifiable_are_refused(
     plan = plan_of(file, "SELECT who, d, SUM(x) FROM data GROUP BY who, d")
     plan["data"] |= {"max_rows_per_record": 60}
     monkeypatch.setattr(streamed, "_PER_SIGNATURE", 1e18)
-    monkeypatch.setattr(exposure_scan, "MOST_LINES", 4)
+    monkeypatch.setattr(streamed_findings, "MOST_LINES", 4)
     with pytest.raises(TooMuchWork, match=r"up to 16 kinds of rows of whom something may be .*, got \d+ of"):
         sl.audit(plan)
 
@@ -332,10 +323,6 @@ def test_little_memory_streams_a_table_and_much_does_not(tmp_path: Path) -> None
     assert any("is streamed" in line for line in got.assumptions)
     assert got.signatures > 60_000
     assert_same(expected, got, top=20)
-    cost = jobs.explain_cost(plan, max_memory="25MB")
-    assert cost.streamed
-    assert "streamed: about" in str(cost)
-    assert "in up to 6 passes" in str(cost)
     # Few signatures of many rows are read into memory after all.
     few = plan_of(file, *(f"SELECT k{key}, AVG(x) FROM data GROUP BY k{key}" for key in range(3)), limits={})
     assert_equal_results(sl.audit(few), sl.audit(few, max_memory="25MB"))

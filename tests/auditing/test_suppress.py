@@ -18,7 +18,7 @@ SIZES = {"a": 9, "b": 5, "c": 2, "d": 1}
 TOWNS = "SELECT town, SUM(hours) FROM data GROUP BY town"
 FACTS = (
     *("records", "rows", "cells", "signatures", "rank", "identifiable_records", "exposed_in_all", "releases"),
-    *("least_remaining_uncertainty", "budget", "distribution", "losses", "verdict", "homogeneous", "exposed"),
+    *("least_remaining_uncertainty", "budget", "distribution", "verdict", "homogeneous", "exposed"),
 )
 
 

@@ -9,7 +9,8 @@ import pytest
 
 import sightline as sl
 from sightline.auditing import what_if
-from sightline.auditing.result_parts import Exposed, Setting, SwitchKind
+from sightline.auditing.result_parts import Exposed, Setting, SettingKind
+from sightline.format import parameter
 from sightline.report.page import report_html
 from tests.auditing import what_if_plans
 from tests.auditing.what_if_plans import audit_of, microgrid_months
@@ -26,19 +27,18 @@ def named(one: Exposed) -> str:
 
 def compared(result: sl.AuditResult, plan: dict[str, Any], setting: Setting) -> None:
     """One setting against an audit that starts from the table."""
-    assert result.what_if is not None
-    audit = audit_of(plan, result.what_if, setting)
+    audit = audit_of(plan, setting)
     status = audit.verdict.status
     assert setting.status == (None if status is None else status.value)
     assert setting.proven == audit.budget.proven
     assert setting.below_limit == audit.verdict.below_limit
-    assert setting.records == audit.distribution.records
     least = audit.least_remaining_uncertainty
     if least is None:
-        assert (setting.lower, setting.upper, setting.worst) == (None, None, None)
+        assert (setting.least, setting.worst) == (None, "nobody")
     else:
-        assert setting.lower == pytest.approx(least.lower, rel=1e-9)
-        assert setting.upper == pytest.approx(least.upper, rel=1e-6)
+        assert setting.least is not None
+        assert setting.least.lower == pytest.approx(least.lower, rel=1e-9)
+        assert setting.least.upper == pytest.approx(least.upper, rel=1e-6)
     noises = [r.smallest_noise_stddev for r in audit.releases] + [
         r.largest_noise_stddev for r in audit.releases
     ]
@@ -53,8 +53,8 @@ def compared(result: sl.AuditResult, plan: dict[str, Any], setting: Setting) -> 
         and one.remaining_uncertainty.lower == pytest.approx(least.lower, rel=1e-9)
         and one.remaining_uncertainty.upper == pytest.approx(least.upper, rel=1e-6)
     ]
-    if alike and setting.worst is not None:
-        worst = result.what_if.worst[setting.worst]
+    if alike:
+        worst = setting.worst
         # Persons whom only a release that is left out told apart are one kind to that audit.
         several = result.rows > result.records
         assert worst in alike or (
@@ -71,7 +71,6 @@ def compared(result: sl.AuditResult, plan: dict[str, Any], setting: Setting) -> 
         ("categories", ()),
         ("persons", (1.0,)),
         ("sections", (1.0, 20.0)),
-        ("periods", (0.5,)),
         ("threshold", (1.0, 20.0)),
     ],
 )
@@ -85,35 +84,28 @@ def test_every_setting_is_what_an_audit_says(
         "categories": lambda: what_if_plans.categories(tmp_path),
         "persons": lambda: what_if_plans.persons(tmp_path),
         "sections": what_if_plans.sections,
-        "periods": what_if_plans.periods,
         "threshold": what_if_plans.threshold,
     }[name]()
     result = sl.audit(plan, names=True, what_if=True)
     found = result.what_if
     assert found is not None
-    assert found.single_switches
-    assert found.pairs
-    assert found.switches_at_every_noise
-    own = next(one for one in found.settings if one.noise == found.own_noise and not one.switches)
+    (own,) = (one for one in found.settings if one.own)
     compared(result, plan, own)
     assert own.below_limit == result.verdict.below_limit
-    keys = {(one.noise, one.switches) for one in found.settings}
+    keys = {(one.kind, one.name) for one in found.settings}
     assert len(keys) == len(found.settings)
     for setting in found.settings:
         compared(result, plan, setting)
-    kinds = {switch.kind for switch in found.switches}
+    noise = SettingKind.EPSILON if "epsilon" in plan.get("privacy", {}) else SettingKind.FACTOR
+    kinds = {setting.kind for setting in found.settings} - {noise}
     wanted = {
-        "months": {SwitchKind.LEAVE_OUT, SwitchKind.PRIOR},
-        "budgeted": set(SwitchKind),
-        "categories": {SwitchKind.LEAVE_OUT},
-        "persons": {SwitchKind.LEAVE_OUT, SwitchKind.PRIOR},
-        "sections": {SwitchKind.LEAVE_OUT, SwitchKind.PRIOR},
-        "periods": set(SwitchKind),
-        "threshold": {SwitchKind.LEAVE_OUT, SwitchKind.PRIOR},
+        "months": {SettingKind.LEAVE_OUT, SettingKind.PRIOR},
+        "budgeted": {SettingKind.LEAVE_OUT, SettingKind.DOES_NOT_KNOW, SettingKind.PRIOR},
+        "categories": {SettingKind.LEAVE_OUT},
+        "persons": {SettingKind.LEAVE_OUT, SettingKind.PRIOR},
+        "sections": {SettingKind.LEAVE_OUT, SettingKind.PRIOR},
+        "threshold": {SettingKind.LEAVE_OUT, SettingKind.PRIOR},
     }
-    if name in {"budgeted", "periods"}:
-        at_own = {one.proven for one in found.settings if found.noises[one.noise].accountant == "basic"}
-        assert at_own == {False, True}
     assert kinds == wanted[name]
 
 
@@ -122,8 +114,7 @@ def test_the_stops_have_the_noise_that_the_advice_asks_for() -> None:
     result = sl.audit(plan, what_if=True)
     assert result.what_if is not None
     (advised,) = [one.noise_factor for one in result.what_to_change if one.kind.value == "noise"]
-    place = [noise.factor for noise in result.what_if.noises].index(advised)
-    (there,) = [one for one in result.what_if.settings if one.noise == place and not one.switches]
+    (there,) = [one for one in result.what_if.settings if one.name == parameter(advised)]
     assert there.status == "passed"
     assert there.below_limit == 0
 
@@ -149,38 +140,22 @@ def test_a_record_that_the_attacker_does_not_know_after_all_is_named(monkeypatch
     ]
     found = sl.audit(plan, names=True, what_if=True).what_if
     assert found is not None
-    (switch,) = [n for n, one in enumerate(found.switches) if one.kind is SwitchKind.DOES_NOT_KNOW]
-    (setting,) = [one for one in found.settings if one.switches == (switch,)]
-    assert setting.worst is not None
-    assert found.worst[setting.worst] == "H13"
+    (setting,) = [one for one in found.settings if one.kind is SettingKind.DOES_NOT_KNOW]
+    assert setting.worst == "H13"
 
 
 def test_unless_names_are_asked_for_nobody_is_named() -> None:
     result = sl.audit(microgrid_months("January", "March"), what_if=True)
     assert result.what_if is not None
-    assert all("H" not in text for text in result.what_if.worst)
-    assert "one record" in result.what_if.worst
+    assert all("H" not in one.worst for one in result.what_if.settings)
+    assert "one record" in {one.worst for one in result.what_if.settings}
 
 
-class TestWhatFitsTheWork:
-    def steps(self, most: float, monkeypatch: pytest.MonkeyPatch) -> tuple[bool, ...]:
-        monkeypatch.setattr(what_if, "_MOST", most)
-        monkeypatch.setattr(what_if, "_STOPS", (2.0,))
-        found = sl.audit(what_if_plans.budgeted(), what_if=True).what_if
-        assert found is not None
-        at_own = [one for one in found.settings if len(one.switches) == 1 and one.noise == found.own_noise]
-        assert bool(at_own) == found.single_switches
-        assert any(len(one.switches) == 2 for one in found.settings) == found.pairs
-        mine = found.noises[found.own_noise].accountant
-        others = any(found.noises[one.noise].accountant != mine for one in found.settings)
-        assert others == found.other_accountants
-        return found.single_switches, found.other_accountants, found.switches_at_every_noise, found.pairs
-
-    def test_little_work_is_the_slider_alone(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        assert self.steps(1.0, monkeypatch) == (False, False, False, False)
-
-    def test_more_work_is_more(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        assert self.steps(9 * 2.1e7, monkeypatch) == (True, False, False, False)
+def test_too_much_work_is_the_noise_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(what_if, "_MOST", 1.0)
+    found = sl.audit(what_if_plans.budgeted(), what_if=True).what_if
+    assert found is not None
+    assert {one.kind for one in found.settings} == {SettingKind.EPSILON}
 
 
 COUNT = {"name": "count", "sql": "SELECT COUNT(*) FROM data", "noise_stddev": 1.0}
@@ -209,7 +184,7 @@ def test_some_plans_have_none_and_say_why(change: dict[str, Any], why: str) -> N
     result = sl.audit(microgrid_months("January", "March") | change, what_if=True)
     assert result.what_if is None
     assert result.no_what_if == why
-    assert f"There are no other settings to choose from here: {why}." in report_html(result)
+    assert f"No other setting was audited: {why}." in report_html(result)
     assert result.publishable().no_what_if is None
 
 
@@ -236,4 +211,4 @@ def test_of_a_question_it_says_which(monkeypatch: pytest.MonkeyPatch) -> None:
     result = sl.audit(plan, what_if=True)
     assert result.least_about == "evening_watts > 900"
     assert result.what_if is not None
-    assert "one record, about evening_watts > 900" in result.what_if.worst
+    assert "one record, about evening_watts > 900" in {one.worst for one in result.what_if.settings}

@@ -13,7 +13,7 @@ import sightline as sl
 from sightline.auditing.plan import Plan
 from sightline.auditing.pricing import price
 from sightline.auditing.reading import plan_text, publishable_plan_text
-from sightline.auditing.withheld import as_published
+from sightline.auditing.stated_noise import as_published
 from sightline.errors import InvalidPlan
 from tests.auditing.hand_made import membership_of, partition, plan_of
 from tests.designing.tables import CATEGORY, NUMBER, plan_for, write_table
@@ -22,7 +22,7 @@ BY_TOWN = "SELECT town, AVG(hours) FROM data GROUP BY town"
 # Numbers of the result that the form of the plan may not change.
 FACTS = (
     *("records", "rows", "cells", "signatures", "rank", "identifiable_records", "identifiable_groups"),
-    *("least_remaining_uncertainty", "exposed_in_all", "releases", "budget", "distribution", "losses"),
+    *("least_remaining_uncertainty", "exposed_in_all", "releases", "budget", "distribution"),
     *("verdict", "what_to_change", "assumptions", "homogeneous", "guaranteed_by_noise"),
 )
 

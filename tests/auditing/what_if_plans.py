@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import sightline as sl
-from sightline.auditing.result_parts import Setting, SwitchKind, WhatIf
+from sightline.auditing.result_parts import Setting, SettingKind
 from sightline.examples.shipped import example_plan
 
 _SIZES = ("stddev", "noise_multiplier")
@@ -117,11 +117,6 @@ def sections() -> dict[str, Any]:
     return plan
 
 
-def periods() -> dict[str, Any]:
-    """The same budget in each of three months, under the classical rule, which is not proven beyond 1."""
-    return budgeted(privacy={"epsilon": 2.0, "delta": 1e-5, "accountant": "basic", "periods": 3})
-
-
 def threshold() -> dict[str, Any]:
     """A mean, a question about the secret, and a second moment."""
     plan = microgrid_months("January", "March")
@@ -133,35 +128,34 @@ def threshold() -> dict[str, Any]:
     return plan
 
 
-def changed(plan: dict[str, Any], found: WhatIf, setting: Setting) -> dict[str, Any]:
+def changed(plan: dict[str, Any], setting: Setting) -> dict[str, Any]:
     """The plan of one setting."""
-    noise, switches = found.noises[setting.noise], [found.switches[s] for s in setting.switches]
     releases = [dict(release) for release in plan["release"]]
     privacy, attacker = dict(plan.get("privacy", {})), dict(plan.get("attacker", {}))
-    if noise.factor is not None:
-        for release in releases:
-            if "noise_stddev" in release:
-                release["noise_stddev"] *= noise.factor
-            release["noise"] = [
-                {name: part * noise.factor if name in _SIZES else part for name, part in section.items()}
-                for section in release.get("noise", ())
-            ]
-    else:
-        privacy |= {"epsilon": noise.epsilon, "accountant": noise.accountant}
-    for switch in switches:
-        match switch.kind:
-            case SwitchKind.LEAVE_OUT:
-                releases = [release for release in releases if release["name"] != switch.name]
-            case SwitchKind.DOES_NOT_KNOW:
-                attacker["knows"] = [text for text in attacker["knows"] if text != switch.name]
-            case SwitchKind.PRIOR:
-                attacker["prior"] = switch.name
+    match setting.kind:
+        case SettingKind.FACTOR:
+            factor = float(setting.name)
+            for release in releases:
+                if "noise_stddev" in release:
+                    release["noise_stddev"] *= factor
+                release["noise"] = [
+                    {name: part * factor if name in _SIZES else part for name, part in section.items()}
+                    for section in release.get("noise", ())
+                ]
+        case SettingKind.EPSILON:
+            privacy["epsilon"] = float(setting.name)
+        case SettingKind.LEAVE_OUT:
+            releases = [release for release in releases if release["name"] != setting.name]
+        case SettingKind.DOES_NOT_KNOW:
+            attacker["knows"] = [text for text in attacker["knows"] if text != setting.name]
+        case SettingKind.PRIOR:
+            attacker["prior"] = setting.name
     return {**plan, "release": releases, "privacy": privacy, "attacker": attacker}
 
 
-def audit_of(plan: dict[str, Any], found: WhatIf, setting: Setting) -> sl.AuditResult:
+def audit_of(plan: dict[str, Any], setting: Setting) -> sl.AuditResult:
     """An audit of a setting's plan, from the table on."""
-    return _audited(json.dumps(changed(plan, found, setting)))
+    return _audited(json.dumps(changed(plan, setting)))
 
 
 @cache

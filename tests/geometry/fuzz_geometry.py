@@ -20,9 +20,8 @@ import numpy as np
 from flint import fmpq, fmpq_mat
 
 import tests.labeled.fuzz_designs as designs
-from sightline.geometry.exposure import Exposure
-from sightline.geometry.fisher import Geometry
-from sightline.geometry.increment import Increment
+from sightline.geometry.exposure import Exposure, Increment
+from sightline.geometry.transcript import Geometry
 from sightline.noise.laws import GaussianNoise
 from sightline.numerics.rank import Decision, Evidence
 from sightline.releases.linear import WeightedSum

@@ -9,7 +9,7 @@ import numpy as np
 import tests.geometry.fuzz_geometry as transcripts
 import tests.labeled.exact_designs as drawn
 import tests.labeled.fuzz_designs as designs
-from sightline.geometry.fisher import Geometry
+from sightline.geometry.transcript import Geometry
 from sightline.noise.laws import CorrelatedNoise, GaussianNoise
 from sightline.numerics.rank import Decision
 from sightline.releases.linear import WeightedSum

@@ -27,7 +27,6 @@ class Kind:
     nonlinear: bool = False  # sums of squares
     withheld: bool = False
     within: bool = False  # values that are known to within something
-    periods: bool = False
     two_secrets: bool = False
 
 
@@ -70,7 +69,6 @@ KINDS: dict[str, Kind] = {
     "a budget, persons": Kind(noise="budget", values="independent"),
     "a budget, categories": Kind(noise="budget", secret="category"),
     "a budget of Laplace noise": Kind(noise="budget laplace", secret="boolean"),
-    "a budget in periods": Kind(noise="budget", periods=True),
     "questions about a number": Kind(question=True),
     "sums of squares": Kind(nonlinear=True),
     "withheld and suppressed numbers": Kind(withheld=True),
@@ -162,8 +160,6 @@ def _plan(
             else draw.choice(["zcdp", "gaussian-dp", "renyi", "advanced"])
         )
         plan["privacy"] = {"epsilon": draw.choice([0.5, 2.0, 10.0]), "delta": 1e-5, "accountant": accountant}
-        if kind.periods:
-            plan["privacy"]["periods"] = draw.choice([3, 2, 2])
     return plan
 
 

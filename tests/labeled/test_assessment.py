@@ -10,7 +10,7 @@ import pytest
 from flint import ctx
 
 import tests.labeled.exact_designs as drawn
-from sightline.labeled import route_cost, row_products
+from sightline.labeled import dense_units, row_products, sparse_row_solver
 from sightline.labeled.assessment import assess
 from sightline.labeled.bounds.coin import CoinPrior
 from sightline.labeled.bounds.priors import prior_on
@@ -112,7 +112,7 @@ def test_the_sparse_solver_says_the_same(monkeypatch: pytest.MonkeyPatch) -> Non
         dense = assess(design)
         with monkeypatch.context() as patch:
             patch.setattr(row_products, "SPARSE_FROM", 0)
-            patch.setattr(route_cost, "_PER_DENSE", 1.0)
+            patch.setattr(sparse_row_solver, "_PER_DENSE", 1.0)
             sparse = assess(replace(design, made={}))
         decided = ~sparse.undecided
         assert np.array_equal(dense.identifiable[decided], sparse.identifiable[decided])
@@ -238,6 +238,28 @@ def test_large_tables_share_one_product_for_all_forms(monkeypatch: pytest.Monkey
         assert found.upper[alone] == pytest.approx(expected.upper[listed.place][alone], rel=1e-9)
         assert found.lower[alone] == pytest.approx(expected.lower[listed.place][alone], rel=1e-4)
         assert found.error.max() < 1e-9
+
+
+@pytest.mark.parametrize("known", [0, 3])
+def test_listed_rows_read_as_a_table_give_the_same(known: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    generator = np.random.default_rng(5)
+    for _ in range(5):
+        table = (generator.random((12, 60)) < 0.6).astype(float)
+        table[11] = table[0] + table[1] > 0  # numbers that depend on others, too
+        table[10] = table[0]
+        stddevs = 10 ** generator.uniform(-1, 1, 12) if generator.random() < 0.5 else np.full(12, 0.3)
+        design = design_of(table, stddevs, prior_on((0.0, 1.0), "uniform"))
+        if known:
+            design = design.knowing(np.arange(len(design.units)) < known)
+        listed = assess(design)
+        with monkeypatch.context() as other:
+            other.setattr(dense_units, "_FEWEST", 0)
+            read = assess(replace(design, made={}))
+        assert isinstance(read.solver.units, TableUnits)
+        np.testing.assert_array_equal(read.identifiable, listed.identifiable)
+        np.testing.assert_allclose(read.upper, listed.upper, rtol=1e-9)
+        np.testing.assert_allclose(read.lower, listed.lower, rtol=1e-9)
+        np.testing.assert_allclose(read.rmse, listed.rmse, rtol=1e-9)
 
 
 def test_swapped_values_keep_lower_ends_in_exact_numbers() -> None:

@@ -55,7 +55,8 @@ def test_differences_are_found() -> None:
     """The comparison itself: other noise, and other records, do not pass for the same."""
     one, other = (case.design for case in list(cases(2, 9))[::8])
     host = one.exposures(domain=(0, 1))
-    noisier = one.with_noise_times(1.001).exposures(domain=(0, 1))
+    noise = one.law.scaled(1.001)
+    noisier = sl.MembershipDesign(one.incidence, noise=noise, factors=one.scale).exposures(domain=(0, 1))
     with pytest.raises(AssertionError, match="information differs by 2"):
         compare_devices.same_numbers("noise", "information", host.information, noisier.information)
     with pytest.raises(AssertionError, match="differs"):

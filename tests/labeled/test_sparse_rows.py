@@ -9,7 +9,7 @@ import pytest
 from scipy import sparse
 
 from sightline import MembershipDesign
-from sightline.labeled import route_cost, row_products
+from sightline.labeled import row_products, sparse_row_solver
 from sightline.labeled.assessment import assess
 from sightline.labeled.bounds.priors import prior_on
 from sightline.labeled.design import LoweredRecords
@@ -38,7 +38,7 @@ def test_a_hierarchy_is_assessed_as_by_dense_matrices(seed: int, monkeypatch: py
     dense = assess(LoweredRecords.of(design, prior, np.ones(150, dtype=bool)).design)
     with monkeypatch.context() as patch:
         patch.setattr(row_products, "SPARSE_FROM", 0)
-        patch.setattr(route_cost, "_PER_DENSE", 1.0)
+        patch.setattr(sparse_row_solver, "_PER_DENSE", 1.0)
         patch.setattr(row_products, "_DENSE_TO", 0)
         lowered = LoweredRecords.of(design, prior, np.ones(150, dtype=bool)).design
         found = assess(replace(lowered, made={}))
@@ -86,7 +86,7 @@ def test_sparse_rows_whose_noise_becomes_correlated_are_assessed_densely(
     )
     monkeypatch.setattr(row_products, "SPARSE_FROM", 0)
     monkeypatch.setattr(row_products, "_DENSE_TO", 0)
-    monkeypatch.setattr(route_cost, "_PER_DENSE", 1.0)
+    monkeypatch.setattr(sparse_row_solver, "_PER_DENSE", 1.0)
     lowered = LoweredRecords.of(design, prior, everyone).design
     assert isinstance(assess(lowered).solver, SparseSolver)
     found = assess(lowered.with_noise(RowNoise.correlated(shared)))

@@ -25,7 +25,7 @@ from sightline.auditing.query_files import GivenPlan
 from sightline.auditing.records import ReleaseRecord, plan_of, read_record, record_of
 from sightline.cli import main
 from sightline.errors import InvalidPlan
-from sightline.record_commands import LIBRARIES
+from sightline.study_commands import LIBRARIES
 from tests.records.environments import ENVIRONMENTS, FOLDER, Environment
 
 ROOT = Path(__file__).parents[2]

@@ -155,7 +155,7 @@ def test_no_limit_above_what_discrete_noise_leaves_passes() -> None:
         ("release.noise.0.scale", 3.0, "r.json: release: noise: stddev, got scale"),
         ("release.noise.0.stddev", -1, "noise number 1 stddev: expected a number > 0, got -1"),
         ("release.noise.0.law", "cauchy", "noise number 1 law: expected one of 'gaussian'"),
-        ("release.noise.0.by_cell", "n.csv", "r.json: release: a record that names no file"),
+        ("release.noise.0.by_cell", "n.csv", "of a file of noise, write its rows here"),
         ("release.noise", {"mechanism": "C.npy", "stddev": 1.0}, "a record that names no file"),
         ("release.sql", "q.sql", "r.json: release: a record that names no file"),
         ("release.noise", None, "r.json: release: noise, got none"),

@@ -66,9 +66,9 @@ def known_plan(folder: Path) -> dict[str, Any]:
 
 
 def share_known_plan(folder: Path) -> dict[str, Any]:
-    """The attacker knows a share of the homes, and the releases are published in two periods."""
+    """The attacker knows a share of the homes, and the releases are published twice."""
     plan = number_plan(folder, attacker={"knows": ["40%"]})
-    return plan | {"privacy": {"delta": 1e-5, "periods": 2}}
+    return plan | {"release": [one | {"times": 2} for one in plan["release"]]}
 
 
 def yes_or_no_plan(folder: Path) -> dict[str, Any]:

@@ -159,7 +159,6 @@ class TestEveryQuery:
             assert not getattr(query, name).flags.writeable
         with pytest.raises(dataclasses.FrozenInstanceError):
             query.members = np.array([1])
-        assert query.adjacency is sl.releases.Adjacency.VALUE
         assert query.sensitivity.shape == query.sensitivity_l1.shape == (query.outputs,)
 
     def test_it_refuses_records_it_cannot_answer_for(self, case):

@@ -2,24 +2,10 @@
 
 from __future__ import annotations
 
-import json
-import re
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 from xml.etree import ElementTree
 
-import jsonschema
-
 SCHEMAS = Path(__file__).parent / "schemas"
-
-
-def checked_sarif(text: str) -> dict[str, Any]:
-    """A SARIF log that its schema accepts."""
-    log = json.loads(text)
-    schema = json.loads((SCHEMAS / "sarif-2.1.0.json").read_text(encoding="utf-8"))
-    jsonschema.Draft7Validator(schema).validate(log)
-    return dict(log)
 
 
 # The rules of Jenkins' junit-10.xsd for the elements that are written: attributes, those that must be there,
@@ -64,40 +50,3 @@ def checked_junit(text: str) -> dict[str, str]:
         for name, tag in (("failures", "failure"), ("errors", "error"), ("skipped", "skipped")):
             assert int(suite.attrib[name]) == sum(case.find(tag) is not None for case in cases)
     return outcomes
-
-
-@dataclass(frozen=True)
-class Annotation:
-    """A workflow command as GitHub's runner reads it."""
-
-    level: str
-    file: str
-    line: int
-    title: str
-    text: str
-
-
-def annotations_of(text: str) -> list[Annotation]:
-    """The annotations in a log; every line must be one."""
-    found = []
-    for line in text.splitlines():
-        command = re.fullmatch(r"::(error|warning|notice) ([^:]*)::(.*)", line)
-        assert command, line
-        level, properties, message = command.groups()
-        parts = dict(part.split("=", 1) for part in properties.split(","))
-        assert set(parts) == {"file", "line", "title"}
-        found.append(
-            Annotation(
-                level=level,
-                file=_unescaped(parts["file"]),
-                line=int(parts["line"]),
-                title=_unescaped(parts["title"]),
-                text=_unescaped(message),
-            )
-        )
-    return found
-
-
-def _unescaped(text: str) -> str:
-    codes = {"%0D": "\r", "%0A": "\n", "%3A": ":", "%2C": ",", "%25": "%"}
-    return re.sub("%0D|%0A|%3A|%2C|%25", lambda found: codes[found.group()], text)

@@ -32,7 +32,6 @@ CHOSEN = {
     "cell",
     "text",
     "plan",
-    "copy_of",
     "note",
 }
 
@@ -118,28 +117,10 @@ def budgeted() -> sl.AuditResult:
 
 
 @cache
-def large(records: int = 100_000, signatures: int = 1_000, releases: int = 12) -> sl.AuditResult:
+def large(records: int = 100_000, releases: int = 12) -> sl.AuditResult:
     """What a result of a large table looks like: as many marks as an audit ever hands over."""
     content = json.loads(budgeted().to_json())
-    column = content["release_map"][0]
-    roles = [
-        "".join("0123"[(7 * k + 3 * i + k // 3) % 4] for i in range(releases)) for k in range(signatures)
-    ]
-    content["release_map"] = [
-        {
-            **column,
-            "signature": k,
-            "roles": roles[k],
-            "remaining_uncertainty": {"lower": k / 4000, "upper": k / 3900},
-        }
-        for k in range(signatures)
-    ]
     content["releases"] = [{**content["releases"][0], "name": f"release {i}"} for i in range(releases)]
-    content["losses"] = [
-        {"epsilon": 1 + k % 40 / 40, "remaining_uncertainty": {"lower": k / 2000, "upper": k / 1000},
-         "identifiable": k < 100, "records": 1 + records // 1000}
-        for k in range(1000)
-    ]  # fmt: skip
     content["timeline"] = [{**content["timeline"][0], "release": f"release {i}"} for i in range(60)]
     content["exposed"] = [{**content["exposed"][0], "signature": k} for k in range(200)]
     content.update(records=records, signatures=records, exposed_in_all=5000)
@@ -147,35 +128,24 @@ def large(records: int = 100_000, signatures: int = 1_000, releases: int = 12) -
     return sl.AuditResult.from_json(json.dumps(content))
 
 
-def largest(releases: int, signatures: int) -> sl.AuditResult:
+def largest(releases: int) -> sl.AuditResult:
     """A large result in which everything that somebody chose is long, with a what-if of many settings."""
-    content = json.loads(large(releases=releases, signatures=signatures).to_json())
+    content = json.loads(large(releases=releases).to_json())
     name = "usage by district and tariff, "
     for at, release in enumerate(content["releases"]):
         release["name"] = f"{name * 4}{at}"
-    for at, column in enumerate(content["release_map"]):
-        column["label"] = f"district {at}, tariff night, band {at % 7}" if at < 300 else ""
     recipe = microgrid().exposed[0].model_dump(mode="json")["recipe"]
     for one in content["exposed"]:
         steps = " − ".join(f'12 × "{name}{one["signature"] + k}"' for k in range(4))
         one.update(label="district 1234, tariff night", recipe={**recipe, "text": steps}, shortest=None)
-    settings = [
-        {"noise": k % 40, "switches": [k // 40] if k >= 40 else [], "status": "failed", "proven": False,
-         "below_limit": k, "lower": k / 300, "upper": k / 290, "worst": k,
-         "records": [1 + k * 37 * b for b in range(20)],
-         "least_noise_stddev": 0.1 + k, "most_noise_stddev": 7.1 + k}
-        for k in range(240)
-    ]  # fmt: skip
-    stops = [
-        {"accountant": a, "epsilon": 0.1 + k, "factor": None}
-        for a in ("basic", "zcdp", "renyi", "gaussian-dp")
-        for k in range(10)
-    ]
-    switches = [{"kind": "leave out", "name": f"{name * 4}{k}"} for k in range(6)]
     content["what_if"] = {
-        "noises": stops, "switches": switches, "own_noise": 0, "settings": settings,
-        "worst": [f"home {k}, one of several that nothing tells apart" for k in range(240)],
-        "other_accountants": True, "single_switches": True, "switches_at_every_noise": True, "pairs": True,
+        "settings": [
+            {"kind": "leave out", "name": f"{name * 4}{k}", "own": False, "status": "failed", "proven": False,
+             "below_limit": k, "least": {"lower": k / 300, "upper": k / 290},
+             "worst": f"home {k}, one of several that nothing tells apart",
+             "least_noise_stddev": 0.1 + k, "most_noise_stddev": 7.1 + k}
+            for k in range(240)
+        ]
     }  # fmt: skip
     content.update(plan="x = 1\n# " * 50_000)
     return sl.AuditResult.from_json(json.dumps(content))

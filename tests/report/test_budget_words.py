@@ -10,11 +10,12 @@ from tests.report.report_cases import microgrid
 
 
 @pytest.mark.slow
-def test_the_page_heads_several_periods_with_their_total() -> None:
+def test_the_page_heads_a_part_with_the_total_of_everything() -> None:
     result = microgrid()
-    update = {"epsilon": 1.0, "periods": 12, "total_epsilon": 3.613, "total_accountant": "zcdp"}
-    budget = result.budget.model_copy(update={**update, "sharing": result.budget.releases})
+    update = {"epsilon": 1.0, "total_epsilon": 3.613, "total_accountant": "zcdp"}
+    budget = result.budget.model_copy(update={**update, "sharing": result.budget.releases - 1})
     page = report_html(result.model_copy(update={"budget": budget}))
-    words = "epsilon = 3.613 in all under zcdp at delta = 1e-05 (12 periods with epsilon = 1 each)"
+    parts = "a budget of epsilon = 1, and 1 release outside it"
+    words = f"epsilon = 3.613 in all under zcdp at delta = 1e-05 ({parts})"
     assert budget_words(budget) == words
     assert f"<dt>Budget</dt><dd>{words}</dd>" in page

@@ -17,8 +17,8 @@ from sightline.designing.result import DesignResult
 from sightline.examples.shipped import example_plan
 from sightline.report import page as pages
 from sightline.report import style
-from sightline.report.figures.catalogue import DESIGN_FIGURES, FIGURES
-from sightline.report.figures.design import draw_noise, draw_prices
+from sightline.report.design_figures import DESIGN_FIGURES, draw_noise, draw_prices
+from sightline.report.figures import FIGURES
 from sightline.report.page import design_headline, design_html, report_html, write_design
 from tests.report.report_cases import HOSTILE, microgrid
 from tests.report.test_html_report import Outline, shape

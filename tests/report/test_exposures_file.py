@@ -1,22 +1,18 @@
-"""The most exposed as CSV and Excel: the result's numbers, and no formula."""
+"""The most exposed as CSV: the result's numbers, and no formula."""
 
 from __future__ import annotations
 
 import csv
 import io
 import math
-import sys
-import zipfile
 from pathlib import Path
-from xml.etree import ElementTree
 
 import pytest
 
 import sightline as sl
 from sightline.cli import main
-from sightline.errors import InvalidInput, MissingExtra
+from sightline.errors import InvalidInput
 from sightline.examples.shipped import example_plan
-from sightline.report import audit_outputs
 from sightline.report.audit_outputs import write_exposures
 from tests.report.report_cases import HOSTILE, microgrid, with_names
 
@@ -26,22 +22,6 @@ Captured = pytest.CaptureFixture[str]
 
 def csv_rows(path: Path) -> list[dict[str, str]]:
     return list(csv.DictReader(io.StringIO(path.read_bytes().decode("utf-8"), newline="")))
-
-
-def excel_cells(path: Path) -> dict[str, str | float]:
-    """The cells of a workbook by address, read from its XML; anything but texts and numbers is an error."""
-    main_part = {"m": "http://schemas.openxmlformats.org/spreadsheetml/2006/main"}
-    with zipfile.ZipFile(path) as parts:
-        shared = ElementTree.fromstring(parts.read("xl/sharedStrings.xml"))
-        texts = ["".join(one.itertext()) for one in shared.findall("m:si", main_part)]
-        sheet = ElementTree.fromstring(parts.read("xl/worksheets/sheet1.xml"))
-    cells: dict[str, str | float] = {}
-    for cell in sheet.iter(f"{{{main_part['m']}}}c"):
-        (value,) = cell
-        assert value.tag.endswith("}v"), "a formula"
-        text = value.text or ""
-        cells[cell.attrib["r"]] = texts[int(text)] if cell.attrib.get("t") == "s" else float(text)
-    return cells
 
 
 @pytest.mark.slow
@@ -65,32 +45,12 @@ def test_csv_has_the_numbers_of_the_result(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_excel_has_the_cells_of_the_csv(tmp_path: Path) -> None:
-    pytest.importorskip("xlsxwriter")
-    result = microgrid()
-    for name in ("out.csv", "out.xlsx", "again.xlsx"):
-        write_exposures(result, tmp_path / name)
-    cells = excel_cells(tmp_path / "out.xlsx")
-    for y, row in enumerate(csv.reader(io.StringIO((tmp_path / "out.csv").read_text(encoding="utf-8")))):
-        for x, text in enumerate(row):
-            cell = cells.get(f"{'ABCDEFGHIJKLMN'[x]}{y + 1}", "")
-            # A workbook has 16 digits of a number.
-            assert cell == (pytest.approx(float(text), rel=1e-15) if isinstance(cell, float) else text)
-    assert (tmp_path / "out.xlsx").read_bytes() == (tmp_path / "again.xlsx").read_bytes()
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("name", [*FORMULAS, *HOSTILE.values()])
 def test_no_name_becomes_a_formula(name: str, tmp_path: Path) -> None:
     result = with_names(microgrid(), name)
     write_exposures(result, tmp_path / "out.csv")
     texts = [text for row in csv_rows(tmp_path / "out.csv") for text in row.values()]
     assert not [text for text in texts if text.lstrip()[:1] in tuple("=+-@＝＋－＠|\t\r\n") and text]
-    pytest.importorskip("xlsxwriter")
-    write_exposures(result, tmp_path / "out.xlsx")
-    with zipfile.ZipFile(tmp_path / "out.xlsx") as parts:
-        assert not [part for part in parts.namelist() if "hyperlink" in part.lower()]
-    assert excel_cells(tmp_path / "out.xlsx")["B2"] == 1
 
 
 def test_a_number_that_is_not_finite_is_a_text(tmp_path: Path) -> None:
@@ -98,9 +58,6 @@ def test_a_number_that_is_not_finite_is_a_text(tmp_path: Path) -> None:
     first = result.exposed[0].model_copy(update={"rmse": math.inf})
     write_exposures(result.model_copy(update={"exposed": (first,)}), tmp_path / "out.csv")
     assert csv_rows(tmp_path / "out.csv")[0]["error"] == "Infinity"
-    pytest.importorskip("xlsxwriter")
-    write_exposures(result.model_copy(update={"exposed": (first,)}), tmp_path / "out.xlsx")
-    assert excel_cells(tmp_path / "out.xlsx")["G2"] == "inf"
 
 
 @pytest.mark.slow
@@ -115,10 +72,4 @@ def test_the_command_says_how_many_there_are(tmp_path: Path, capsys: Captured) -
 
 def test_another_file_is_refused_before_the_audit(tmp_path: Path, capsys: Captured) -> None:
     assert main(["audit", "no such plan", "--exposures", str(tmp_path / "out.ods")]) == 1
-    assert "expected a file that ends in .csv or .xlsx, got 'out.ods'" in capsys.readouterr().err
-
-
-def test_excel_needs_its_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "xlsxwriter", None)
-    with pytest.raises(MissingExtra, match=r"install sightline\[excel\]"):
-        audit_outputs.check_suffix(tmp_path / "out.xlsx")
+    assert "expected a file that ends in .csv, got 'out.ods'" in capsys.readouterr().err

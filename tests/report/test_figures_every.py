@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import json
-import struct
 import xml.etree.ElementTree as ElementTree
-import zlib
 from pathlib import Path
 
 import numpy as np
@@ -19,27 +18,17 @@ from sightline.errors import InvalidInput, MissingExtra
 from sightline.examples.shipped import example_plan
 from sightline.format import percent, percent_at_least
 from sightline.report import notebook, style
-from sightline.report.figures import budget, exposed, releases
-from sightline.report.figures.catalogue import FIGURES
-from tests.report.report_cases import RESULTS, budgeted, large, microgrid, nothing
+from sightline.report.figures import FIGURES, draw_distribution, draw_timeline
+from tests.report.report_cases import RESULTS, budgeted, microgrid, nothing
 
-MOST_MARKS = 15_000  # 1,000 signatures × 12 releases, and axes
+MOST_MARKS = 500  # 60 stages in a few layers
 
 
 def data_of(chart: object) -> list[dict]:
-    """The rows of every dataset of a chart; those that are stored as lists are flattened, as Vega does."""
+    """The rows of every dataset of a chart; of a chart and of its layers."""
     found = style.specification(chart)
     parts = [part for part in (found, *found.get("layer", [])) if "data" in part]
-    return [
-        row for part in parts for stored in json.loads(part["data"]["values"]) for row in flat(part, stored)
-    ]
-
-
-def flat(part: dict, stored: dict) -> list[dict]:
-    names = [name for one in part.get("transform", []) for name in one.get("flatten", [])]
-    if not names:
-        return [stored]
-    return [stored | dict(zip(names, row, strict=True)) for row in zip(*map(stored.get, names), strict=True)]
+    return [row for part in parts for row in json.loads(part["data"]["values"])]
 
 
 @pytest.mark.parametrize("figure", FIGURES, ids=lambda figure: figure.name)
@@ -49,7 +38,7 @@ class TestEveryFigure:
     def test_it_is_the_same_each_time_and_small(self, name: str, figure: object) -> None:
         result = RESULTS[name]()
         if not figure.drawable(result):
-            assert name == "nothing"
+            assert name == "nothing" or (figure.name == "accountants" and result.budget.epsilon is None)
             return
         first, second = (style.specification(figure.draw(result)) for _ in range(2))
         assert first == second
@@ -72,7 +61,7 @@ def test_it_is_drawn_as_svg_and_can_be_zoomed(figure: object) -> None:
 
 @pytest.mark.slow
 def test_the_distribution_draws_every_record() -> None:
-    drawn = [row for row in data_of(exposed.draw_distribution(microgrid())) if "low" in row]
+    drawn = [row for row in data_of(draw_distribution(microgrid())) if "low" in row]
     # Bars and their numbers are two layers over the same data.
     assert {row["low"]: row["records"] for row in drawn} == {
         low: count
@@ -82,29 +71,15 @@ def test_the_distribution_draws_every_record() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.slow
-def test_the_map_of_persons_counts_persons() -> None:
-    result = sl.audit(example_plan("stays"))
-    columns = len(result.release_map)
-    assert columns != result.signatures
-    assert releases.describe_map(result).startswith(f"All {columns} groups, the most exposed first.")
-    fewer = result.model_copy(update={"release_map": result.release_map[:9]})
-    assert releases.describe_map(fewer).startswith("The 9 groups that are most exposed.")
-
-
-def test_the_map_of_many_signatures_says_what_each_entry_is() -> None:
-    result = large()
-    covered = np.zeros((len(result.releases), len(result.release_map)), dtype=int)
-    for mark in data_of(releases.draw_map(result)):
-        covered[mark["release"], int(np.floor(mark["from"])) : int(np.ceil(mark["to"]))] = mark["code"]
-    expected = np.array([[int(role) for role in column.roles] for column in result.release_map]).T
-    assert np.array_equal(covered, expected)
-
-
-@pytest.mark.slow
-def test_the_scatter_counts_every_record_once() -> None:
-    points = [row for row in data_of(budget.draw_losses(microgrid())) if "epsilon" in row]
-    assert sum(row["records"] for row in points) == microgrid().records
+def test_numbers_on_bars_do_not_collide() -> None:
+    crowded = microgrid().distribution.model_copy(
+        update={"edges": tuple(k / 20 for k in range(21)), "records": (12_345,) * 20}
+    )
+    drawn = data_of(draw_distribution(microgrid().model_copy(update={"distribution": crowded})))
+    drawn = [row for row in drawn if "low" in row and row["text"]]
+    places = sorted({row["low"] for row in drawn})
+    assert {row["text"] for row in drawn} == {"12,345"}
+    assert min(high - low for low, high in itertools.pairwise(places)) >= 0.15
 
 
 def test_a_lower_bound_is_never_rounded_up() -> None:
@@ -113,29 +88,14 @@ def test_a_lower_bound_is_never_rounded_up() -> None:
     assert percent(0.5) == "50 %"
 
 
-def test_a_smaller_png_has_the_same_pixels() -> None:
-    def chunk(kind: bytes, content: bytes) -> bytes:
-        checksum = zlib.crc32(kind + content)
-        return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", checksum)
-
-    head, pixels = struct.pack(">IIBBBBB", 40, 40, 8, 0, 0, 0, 0), bytes(41 * 40)
-    loose = zlib.compress(pixels, 0)
-    image = b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head)
-    image += chunk(b"IDAT", loose[:700]) + chunk(b"IDAT", loose[700:]) + chunk(b"IEND", b"")
-    packed = style.smaller_png(image)
-    tight = zlib.compress(pixels, 9)
-    assert packed == image[:33] + chunk(b"IDAT", tight) + chunk(b"IEND", b"")
-    assert len(packed) < len(image) / 10
-    assert style.smaller_png(packed) == packed
-
-
 class TestExport:
     @pytest.mark.thorough
     @pytest.mark.slow
     def test_every_figure_as_svg_and_pdf(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         out = tmp_path / "new" / "figures"
         assert main(["figures", str(example_plan("microgrid")), "--out", str(out)]) == 2
-        names = {f"{figure.name}{suffix}" for figure in FIGURES for suffix in (".svg", ".pdf")}
+        drawn = [figure for figure in FIGURES if figure.drawable(microgrid())]
+        names = {f"{figure.name}{suffix}" for figure in drawn for suffix in (".svg", ".pdf")}
         assert {path.name for path in out.iterdir()} == names
         assert {Path(line).name for line in capsys.readouterr().out.splitlines()} == names
         assert all(path.read_bytes().startswith(b"%PDF") for path in out.glob("*.pdf"))
@@ -240,7 +200,7 @@ def test_names_below_a_figure_have_room_on_a_telephone(stages: int) -> None:
         one.model_copy(update={"release": "by gender, marital status and occupation"})
         for one in result.timeline[:stages]
     )
-    found = style.specification(releases.draw_timeline(result.model_copy(update={"timeline": named})))
+    found = style.specification(draw_timeline(result.model_copy(update={"timeline": named})))
     params = [one for part in (found, *found["layer"]) for one in part.get("params", ())]
     (names,) = (one["value"] for one in params if one["name"] == "stage_names")
     assert len(names) == stages

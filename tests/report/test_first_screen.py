@@ -25,7 +25,7 @@ from sightline.report.first_screen import (
     open_lines,
     print_first_screen,
 )
-from sightline.report.wording import after_words, picture, records, spans, view_line
+from sightline.report.wording import after_words, picture, records, spans, verdict_words, view_line
 
 NOISES: dict[str, dict[str, Any]] = {"1": {"epsilon": 1.0}, "10": {"epsilon": 10.0}, "hand": {}}
 BY_HAND = {"census": 200.0, "meters": 0.2, "orders": 2.0, "stays": 0.5, "salaries": 500.0, "microgrid": 10.0}
@@ -140,9 +140,31 @@ def test_every_assumption_says_what_settles_it() -> None:
     assert open_lines(result.model_copy(update={"unverified": (accepted,)})) == []
 
 
-def test_changes_that_do_not_reach_the_limit_are_left_out() -> None:
+def test_of_a_long_line_the_end_is_kept_that_says_what_to_do() -> None:
+    reason = " ".join(["2 things are odd, as is seen by whoever looks at them for long"] * 9)
+    open_one = Unverified(
+        name=AssumptionName.HOMOGENEOUS, count=2, reason=reason, accepted=False, owner_only=False
+    )
+    result = dashboard().model_copy(update={"unverified": (open_one,), "homogeneous": ()})
+    shown = screen(result).partition("Not verified, and needed for a pass\n")[2].splitlines()[:4]
+    assert shown[2].startswith("     … ")
+    assert shown[3].endswith('accept = ["homogeneous"].')
+
+
+def test_what_does_not_depend_on_the_secret_is_said_to() -> None:
+    plan = planned("microgrid", "hand")
+    sql = "SELECT feeder, COUNT(*) FROM data GROUP BY feeder"
+    plan["release"] = [{"name": "sizes", "sql": sql, "noise_stddev": 1.0}]
+    result = sl.audit({**plan, "limits": {"remaining_uncertainty": 0.5}})
+    assert screen(result).startswith(
+        "PASSED  You can publish this. No number in it is made of evening_watts."
+    )
+
+
+def test_only_changes_that_reach_the_limit_are_listed() -> None:
     result = sl.audit(planned("microgrid", "hand"), full=True)
-    assert any(not one.reaches_limit for one in result.what_to_change)
+    assert result.what_to_change
+    assert all(one.reaches_limit for one in result.what_to_change)
     assert len(change_lines(result)) == min(3, len(result.reaching))
     for line, change in zip(change_lines(result), result.reaching, strict=False):
         assert change.action in line
@@ -233,3 +255,16 @@ def test_a_category_is_asked_about_as_yes_or_no_and_lists_each_person_once() -> 
     assert view_line(result).endswith("before right 67 %.")
     shown = [line.partition(",")[0] for line in exposed_lines(result)]
     assert len(shown) == len(set(shown)) == 5
+    judged = sl.audit({**plan, "limits": {"remaining_uncertainty": 0.5}})
+    assert " of 6 records may keep less than 50 % of the uncertainty of state." in screen(judged, 200)
+
+
+def test_a_plan_that_only_breaks_a_rule_is_not_said_to_be_below_the_limit() -> None:
+    plan = planned("salaries", "hand")
+    plan["release"] = [{**one, "noise_stddev": 1e6} for one in plan["release"] if "salary" in one["sql"]]
+    result = sl.audit({**plan, "limits": {"remaining_uncertainty": 0.5}, "rules": {"k": 50}})
+    text = screen(result)
+    assert result.verdict.below_limit == 0
+    assert text.startswith("A RULE IS BROKEN  Of 2 secrets, salary fares worst. Do not publish this yet. ")
+    assert "Nobody is found below the limit." in " ".join(text.split())
+    assert verdict_words(result) == "A rule is broken"

@@ -56,7 +56,6 @@ remaining_uncertainty = 0.5
         ["audit", "PLAN", "--publishable"],
         ["audit", "PLAN", "--names", "--json"],
         ["audit", "PLAN", "--format", "junit"],
-        ["audit", "PLAN", "--format", "sarif"],
         ["audit", "PLAN", "--format", "markdown"],
         ["explain", "PLAN", "--record", f"p0{FORGED}"],
         ["explain", "PLAN", "--record", f"nobody{FORGED}"],
@@ -77,13 +76,6 @@ def test_no_name_forges_a_line_or_a_command(
     assert "\u202e" not in text
     assert not [line for line in text.splitlines() if line.lstrip().startswith(("::", "PASSED  all"))]
     assert "##[" not in text
-
-
-def test_only_our_own_commands_begin_a_line(plan: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    main(["audit", str(plan), "--format", "github"])
-    lines = capsys.readouterr().out.splitlines()
-    assert lines
-    assert all(line.startswith(("::error file=", "::warning file=", "::notice file=")) for line in lines)
 
 
 def test_a_terminal_gets_styles_from_us_alone() -> None:

@@ -24,7 +24,7 @@ from sightline.cli import main
 from sightline.errors import InvalidInput
 from sightline.examples.shipped import EXAMPLES, example_plan
 from sightline.report import files
-from sightline.report.figures.catalogue import FIGURES
+from sightline.report.figures import FIGURES
 from sightline.report.page import headline, report_html, write_report
 from sightline.report.wording import isolated, limit_line, one_line, short, wrapped
 from tests.report.report_cases import (
@@ -118,10 +118,10 @@ class TestEveryReport:
 
 
 @pytest.mark.sampled(1)
-@pytest.mark.parametrize(("releases", "signatures"), [(12, 1_000), (1_500, 20)], ids=["long", "wide"])
-def test_the_largest_pages_say_what_they_leave_out(releases: int, signatures: int) -> None:
-    """As many signatures, points, exposed records and settings as an audit hands over, with long names."""
-    text = report_html(largest(releases, signatures))
+@pytest.mark.parametrize("releases", [12, 1_500], ids=["long", "wide"])
+def test_the_largest_pages_say_what_they_leave_out(releases: int) -> None:
+    """As many exposed records and settings as an audit hands over, with long names."""
+    text = report_html(largest(releases))
     assert len(text.encode()) < TWO_MEGABYTES
     assert "The first 100,000 of 400,000 characters." in text
     assert ("The first 200 of 1,500 releases." in text) is (releases > 200)
@@ -190,16 +190,14 @@ def test_the_order_of_the_sections() -> None:
     assert Outline(page("microgrid")).texts["h2"] == [one for one in headings if one not in optional]
     assert headings == [
         "Below the limit",
-        "Every change that was looked for",
+        "Every change that reaches the limit",
         "In full",
         "What was audited",
         "How much uncertainty remains",
         "The most exposed",
-        "Which release exposes whom",
         "Exposure after each release",
         "What each release does, and how accurate it is",
         "The same plan under each accountant",
-        "Privacy loss against reconstruction risk",
         "What a pass needs and was not verified",
         "Groups that are nearly all alike ",
         "What this rests on",
@@ -213,7 +211,8 @@ def test_a_shipped_example_is_drawn_in_full(name: str, tmp_path: Path) -> None:
     assert status in {0, 2}
     text = path.read_text(encoding="utf-8")
     assert len(text.encode()) < TWO_MEGABYTES
-    assert text.count("data-figure=") == len(FIGURES)
+    drawn = set(re.findall('data-figure="([^"]+)"', text))
+    assert {figure.name for figure in FIGURES} - drawn <= {"accountants"}  # they need a budget
 
 
 def test_the_plan_in_the_page_is_the_plan() -> None:

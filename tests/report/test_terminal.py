@@ -32,9 +32,9 @@ def test_the_default_has_what_reaches_the_limit_and_says_where_more_is(result: s
     text, everything = printed(result, full=False), printed(result)
     assert len(text.splitlines()) < len(everything.splitlines()) - len(result.releases)
     assert "multiply all noise" in text
-    assert "do not publish" not in text
+    assert "raise the noise of 11 of 11 numbers" not in text
     assert "More: --full" in text
-    assert "do not publish" in everything
+    assert "raise the noise of 11 of 11 numbers" in everything
     assert "More: --full" not in everything
 
 
@@ -52,7 +52,7 @@ def test_the_verdict_comes_before_the_details(result: sl.AuditResult) -> None:
             "In full",
             "homes.csv: secret evening_watts, a number from 0 to 2,000; each home is a record",
             "Shortfall  It needs 8.57 times the noise on every number.",
-            "Every change that was looked for",
+            "Every change that reaches the limit",
             "Most exposed\n",
             "Releases, in order of publication",
             "Budget at delta = 1e-05",
@@ -82,7 +82,6 @@ def test_each_release_and_each_change_has_a_line(result: sl.AuditResult) -> None
         assert any(line.startswith(f"{release.name} ") for line in text.splitlines())
     for number, change in enumerate(result.what_to_change, start=1):
         assert f"  {number}. {change.text} (cost: {change.cost})\n" in text
-    assert 'copy of "January"' in text
 
 
 def test_a_pipe_gets_no_colours_and_a_terminal_does(

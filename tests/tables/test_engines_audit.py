@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 import sightline as sl
 from sightline.auditing import session
-from sightline.auditing.work import TimedEngine, WorkLimits
+from sightline.auditing.work import WorkLimits
 from sightline.errors import TooMuchWork
 from sightline.tables.engines.open import open_source
 from sightline.tables.engines.protocol import Engine
@@ -122,9 +122,10 @@ def test_a_query_on_spark_ends_when_the_time_is_over(spark_session: Any, late: b
     """Left alone, the query answers after 20 seconds: 200 rows that sleep. The session goes on without it."""
     spark_session.range(200).createOrReplaceTempView("sleepers")
     engine = open_source(spark_session, base=Path(), table="sleepers")
-    timed = TimedEngine(engine=Late(engine) if late else engine, limits=WorkLimits.of(None, 1.0))
-    with pytest.raises(TooMuchWork, match="while waiting for the engine") as raised:
-        timed.fetch_own(
+    asked, limits = Late(engine) if late else engine, WorkLimits.of(None, 1.0)
+    limits.interrupts.append(asked.interrupt)
+    with pytest.raises(TooMuchWork, match="got more, while") as raised, limits.enforced():
+        asked.fetch_own(
             "SELECT MAX(slept) AS slept FROM "
             "(SELECT REFLECT('java.lang.Thread', 'sleep', CAST(100 AS BIGINT)) AS slept FROM data) AS nights"
         )

@@ -12,10 +12,15 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from sightline.auditing.exposure_scan import ExposureScan
 from sightline.auditing.lowering import UnitLowering
 from sightline.auditing.record_costs import CellCosts
-from sightline.auditing.streamed_units import BatchUnits, SolvedForms, StreamedUnits, UnitPass
+from sightline.auditing.streamed_findings import (
+    BatchUnits,
+    ExposureScan,
+    SolvedForms,
+    StreamedUnits,
+    UnitPass,
+)
 from sightline.errors import InvalidInput, InvalidPlan, TooMuchWork
 from sightline.labeled.assessment import exposure_of, unit_brackets
 from sightline.labeled.bounds.priors import prior_on

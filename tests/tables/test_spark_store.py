@@ -15,8 +15,7 @@ from pyarrow import parquet
 
 import sightline as sl
 from sightline.auditing import streamed_findings
-from sightline.auditing.exposure_scan import ExposureScan
-from sightline.auditing.streamed_units import UnitPass
+from sightline.auditing.streamed_findings import ExposureScan, UnitPass
 from sightline.errors import InvalidInput, InvalidPlan, TooMuchWork
 from sightline.progress import silent
 from sightline.tables import streamed

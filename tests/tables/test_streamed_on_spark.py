@@ -9,7 +9,7 @@ import duckdb
 import pytest
 
 import sightline as sl
-from sightline.auditing import streamed_findings, table_in_parts
+from sightline.auditing import session, streamed_findings
 from sightline.tables import occurring, streamed
 from tests.tables.test_engines_audit import differences
 
@@ -58,7 +58,7 @@ def test_a_streamed_audit_has_duckdbs_digits_and_collects_no_records(
     monkeypatch.setattr(streamed_findings, "MOST_KEPT", MOST)
     # What is looked at in the open is bounded, whatever the table: rows of a sample, bins, coarse signatures.
     monkeypatch.setattr(occurring, "_MOST_ROWS", 100)
-    monkeypatch.setattr(table_in_parts, "_MOST_COARSE", 150)
+    monkeypatch.setattr(session, "_MOST_COARSE", 150)
     expected = sl.audit(plan_of(str(table)), names=True)
     spark_session.read.parquet(str(table)).repartition(3).createOrReplaceTempView("people")
     views = spark_session.sql("SHOW VIEWS").toArrow()

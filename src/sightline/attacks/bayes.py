@@ -24,9 +24,8 @@ from sightline.attacks.estimates import (
 )
 from sightline.attacks.model import touched
 from sightline.errors import require
-from sightline.geometry.fisher import Geometry
 from sightline.geometry.frame import dense
-from sightline.geometry.transcript import Transcript
+from sightline.geometry.transcript import Geometry, Transcript
 
 
 @runtime_checkable

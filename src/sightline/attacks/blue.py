@@ -23,9 +23,8 @@ from sightline.attacks.estimates import (
 from sightline.attacks.mle import ConstrainedMLE
 from sightline.attacks.model import Box, touched
 from sightline.errors import InvalidInput, Undecided, require
-from sightline.geometry.fisher import Geometry
 from sightline.geometry.frame import dense
-from sightline.geometry.transcript import Transcript
+from sightline.geometry.transcript import Geometry, Transcript
 from sightline.noise.laws import Noise
 from sightline.numerics.integers import ExactRecipe, certificate
 from sightline.numerics.rank import Decision, balance

@@ -7,17 +7,17 @@ from functools import cache, partial
 from importlib.metadata import version
 
 from sightline.auditing.assumptions import assumptions, unverified
-from sightline.auditing.budget import alternatives, budget_report, guaranteed_by_noise, losses
+from sightline.auditing.budget import alternatives, budget_report, guaranteed_by_noise
 from sightline.auditing.declared_and_found import looks_odd
 from sightline.auditing.exposed import distribution, exposed_section
 from sightline.auditing.findings import Findings, Keys
 from sightline.auditing.homogeneous import Totals, homogeneous_cells, streamed_cells
+from sightline.auditing.known_sums import StreamedTotals
 from sightline.auditing.noise_slack import noise_slack, slack_under
-from sightline.auditing.plan_size import left_out
-from sightline.auditing.questions import question_text
+from sightline.auditing.nonlinear import question_text
 from sightline.auditing.reading import plan_text, public_source, publishable_plan_text
-from sightline.auditing.releases import release_accuracies, release_map, release_reports, timeline
-from sightline.auditing.remedies import fewer_numbers, more_noise, reaching
+from sightline.auditing.releases import left_out, release_accuracies, release_reports, timeline
+from sightline.auditing.remedies import more_noise, reaching
 from sightline.auditing.result import (
     NOT_ALL,
     SCHEMA_VERSION,
@@ -32,9 +32,8 @@ from sightline.auditing.result import (
     Unverified,
     Verdict,
 )
-from sightline.auditing.streamed_sums import StreamedTotals
 from sightline.auditing.verdict import sharpest_view, verdict
-from sightline.numerics.one_thread import blas_threads_for
+from sightline.numerics.device import blas_threads_for
 
 _TOP = 20  # exposed that are listed, unless another number is asked for
 _MOST_HOMOGENEOUS = 100  # cells that are listed
@@ -86,7 +85,6 @@ def assemble(  # many parameters: what a table and its session give
     budget = cache(lambda: budget_report(findings.plan, findings.membership, findings.pricing))
     slack = cache(lambda: noise_slack(findings))
     releases = cache(lambda: _with_accuracy(release_reports(findings), release_accuracies(findings, sums)))
-    fewer = cache(lambda: fewer_numbers(findings, releases(), listed))
     enough = cache(lambda: reaching(findings, slack(), coarser))
     facts = {
         **_facts(findings),
@@ -117,16 +115,13 @@ def assemble(  # many parameters: what a table and its session give
         "slack": lambda: slack_under(judgement(), slack()),
         "reaching": enough,
         "what_to_change": lambda: (
-            *fewer()[0],
-            *_others(enough(), fewer()[0]),
+            *(one for one in enough() if one.kind is not ChangeKind.NOISE),
             *_noise_changes(findings, more_noise(findings, slack()), design_noise),
         ),
-        "more_to_change": lambda: fewer()[1],
+        "more_to_change": lambda: "",
         # What each release does, and what would be seen otherwise.
         "releases": releases,
-        "release_map": lambda: release_map(findings),
         "timeline": lambda: timeline(findings),
-        "losses": lambda: losses(findings, delta=budget().delta),
         "alternatives": lambda: alternatives(findings),
         "plan": lambda: plan_text(findings.plan),
         "publishable_plan": lambda: publishable_plan_text(findings.plan),
@@ -146,7 +141,7 @@ def without_the_rest(
         "what_to_change": reached,
         "more_to_change": f"{NOT_ALL}: {reason}.",
         "releases": release_reports(findings, compared=False),
-        **dict.fromkeys(("timeline", "release_map", "losses", "alternatives"), ()),
+        **dict.fromkeys(("timeline", "alternatives"), ()),
     }
     return result.given(stand_ins)
 
@@ -204,16 +199,6 @@ def _with_accuracy(
     return tuple(
         report.model_copy(update={"accuracy": accuracy})
         for report, accuracy in zip(reports, accuracies, strict=True)
-    )
-
-
-def _others(enough: tuple[Change, ...], found: tuple[Change, ...]) -> tuple[Change, ...]:
-    """Of what reaches the limit, coarser groups, and numbers to leave out that are not among the changes."""
-    told = {change.release for change in found if change.reaches_limit}
-    return tuple(
-        one
-        for one in enough
-        if one.kind is ChangeKind.COARSER or (one.release is not None and one.release not in told)
     )
 
 

@@ -116,6 +116,9 @@ def unverified(findings: Findings, homogeneous: tuple[HomogeneousCell, ...]) -> 
     advice = 'say values = "constant" in [data] if they always do' if always else "are rows repeated?"
     figures = "; ".join(membership.derived[:3])
     few = f"all or nearly all that {data.secret} takes in the table, so that attackers can round"
+    found = membership.occurring
+    if found is not None and found.few is None:  # a step
+        few = f"all multiples of {found.step or 1:g} in the bounds, and the noise does not hide which it is"
     if (within := findings.plan.attacker.values_within) is not None:
         few = f"all that fit into ± {within:g}, by the least gap in the table, so that attackers can round"
     cases = (
@@ -274,7 +277,7 @@ def _drawn(findings: Findings) -> int:
         return 0
     kept = guaranteed_by_noise(findings)
     one_row = findings.membership.persons is None
-    if one_row and kept is not None and limit is not None and kept >= limit:
+    if one_row and kept is not None and 0 < limit <= kept:
         return 0
     return max(1, round(100 * share))
 
@@ -453,7 +456,7 @@ def assumptions(findings: Findings) -> tuple[str, ...]:
             "best linear attack, or of its guess rounded softly, by a proved bound."
         )
     lines += _about_noise(pricing)
-    if any(plan.copies(release) > 1 for release in plan.releases):
+    if any(release.times > 1 for release in plan.releases):
         lines.append("Copies of a release have fresh noise and the same rows; a recipe takes their mean.")
     lines += how_computed(findings)
     if any(part.weighted for part in membership.partitions):

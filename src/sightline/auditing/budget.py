@@ -1,44 +1,27 @@
-r"""The section on the budget: what the noise costs under every accountant, and to each record by itself.
-
-A release that a record is not in costs it nothing. The Gaussian releases with it in them cost it a
-:math:`\mu^2`, which is an :math:`\epsilon` at the budget's :math:`\delta`; Laplace releases cost it an
-:math:`\epsilon`, and a mix of laws costs it a zCDP parameter (``record_costs.py``). What other records'
-releases reveal about it is not part of this sum.
-"""
+"""The section on the budget: what the noise costs under every accountant."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from sightline.arrays import FloatArray, IndexArray
 from sightline.auditing.findings import Findings, LinearFindings, linear_findings
+from sightline.auditing.nonlinear import coin_kept
 from sightline.auditing.plan import Plan
+from sightline.auditing.plan_sections import USUAL_DELTA
 from sightline.auditing.pricing import Pricing, price
-from sightline.auditing.questions import coin_kept
-from sightline.auditing.record_costs import CellCosts
-from sightline.auditing.result import Alternative, BudgetReport, LossPoint, Uncertainty
-from sightline.auditing.shared_budget import (
-    budget_of,
-    budget_of_a_period,
-    most_own_releases,
-    releases_of_a_period,
-)
+from sightline.auditing.record_costs import CellCosts, most_own_releases
+from sightline.auditing.result import Alternative, BudgetReport
 from sightline.noise.pricing import shared_unit_noise
 from sightline.noise.published import PublishedLaw
 from sightline.privacy.accountant import Accountant, NoiseLaw
-from sightline.privacy.concentrated import tight_epsilon_of_rho
-from sightline.privacy.gaussian_dp import smallest_epsilon
 from sightline.privacy.registry import ACCOUNTANTS, accountant_named, accountants, costs_of_mix
 from sightline.progress import report
 from sightline.tables.membership import Membership
 
-_USUAL_DELTA = 1e-6
 _EXACT = "gaussian-dp"  # it can say what any Gaussian noise costs
 _FOR_PURE = "optimal"  # this one what Laplace and geometric noise cost, alone and in a mix
 _FOR_DISCRETE = "zcdp"  # and this one what discrete Gaussian noise costs
@@ -47,7 +30,7 @@ _FOR_DISCRETE = "zcdp"  # and this one what discrete Gaussian noise costs
 def budget_report(plan: Plan, membership: Membership, pricing: Pricing) -> BudgetReport:
     """The cost of the noise that is used, and the noise that each accountant would have asked for."""
     delta = _delta(plan)
-    budget = budget_of(plan)
+    budget = plan.privacy.budget
     sharing, name = pricing.releases, plan.privacy.accountant
     spent = _spent(membership, pricing, delta)
     needed = {}
@@ -67,16 +50,17 @@ def budget_report(plan: Plan, membership: Membership, pricing: Pricing) -> Budge
         would_need=needed,
         proven=proven,
         note=note,
-        periods=plan.privacy.periods if sharing else 1,
-        **_total(spent, name, sharing=sharing, several=plan.privacy.periods > 1, pricing=pricing),
+        **_total(spent, name, sharing=sharing, pricing=pricing),
     )
 
 
 def proof_of_budget(plan: Plan, membership: Membership, pricing: Pricing) -> tuple[bool, str]:
     """Whether the noise is proven to keep to the plan's budget; and why, or why not."""
-    budget, name = budget_of(plan), plan.privacy.accountant
+    budget, name = plan.privacy.budget, plan.privacy.accountant
     if pricing.releases:
-        proven, note = _validity(plan, membership, pricing)
+        assert budget is not None  # releases share it
+        found = accountant_named(name, budget).validity(pricing.releases)
+        proven, note = found.ok, found.note
         if pricing.releases < pricing.multipliers.size:
             proven, note = False, "releases with a noise of their own are outside the budget; " + note
     else:
@@ -99,24 +83,15 @@ def proof_of_budget(plan: Plan, membership: Membership, pricing: Pricing) -> tup
 
 def _delta(plan: Plan) -> float:
     """The delta of the budget; the usual one if none is given."""
-    return plan.privacy.delta or _USUAL_DELTA
+    return plan.privacy.delta or USUAL_DELTA
 
 
-def _total(
-    spent: dict[str, float], name: str, *, sharing: int, several: bool, pricing: Pricing
-) -> dict[str, Any]:
+def _total(spent: dict[str, float], name: str, *, sharing: int, pricing: Pricing) -> dict[str, Any]:
     """The epsilon of everything that is published, where the plan's own epsilon does not cover it."""
-    if not sharing or not spent or not (several or sharing < pricing.multipliers.size):
+    if not sharing or not spent or sharing == pricing.multipliers.size:
         return {}
     rule = next(rule for rule in (name, _EXACT, _FOR_PURE, _FOR_DISCRETE) if rule in spent)
     return {"total_epsilon": spent[rule], "total_accountant": rule}
-
-
-def _validity(plan: Plan, membership: Membership, pricing: Pricing) -> tuple[bool, str]:
-    """Whether the noise is proven to keep to the budget, in every period; and by which theorem."""
-    rule = accountant_named(plan.privacy.accountant, budget_of_a_period(plan))
-    found = rule.validity(releases_of_a_period(plan, membership, pricing.shared)[1])
-    return found.ok, found.note
 
 
 def _spent(membership: Membership, pricing: Pricing, delta: float) -> dict[str, float]:
@@ -140,7 +115,7 @@ def _spent(membership: Membership, pricing: Pricing, delta: float) -> dict[str, 
 def costs_without_pure(pricing: Pricing) -> CellCosts:
     """What numbers cost the records in them whose noise has no pure epsilon."""
     others = tuple(bundle for bundle in pricing.bundles if not pricing.laws[bundle[0]].pure)
-    return replace(pricing.record_costs, bundles=others, pure=None)
+    return replace(pricing.moves, bundles=others)
 
 
 def shared_noise(
@@ -154,44 +129,6 @@ def shared_noise(
         name: shared_unit_noise(rule, releases=pricing.releases, own_releases=own)
         for name, rule in accountants.items()
     }
-
-
-# What a scatter can show; beyond it records are counted in a grid of this many steps of loss × uncertainty.
-_MOST_POINTS, _LOSS_STEPS, _UNCERTAINTY_STEPS = 1_000, 9, 99
-# More rows than this go to the grid without looking for equal ones.
-_WORTH_SORTING = 50_000
-
-
-def losses(findings: Findings, *, delta: float) -> tuple[LossPoint, ...]:
-    """Records by privacy loss and remaining uncertainty, gathered so that they can be drawn."""
-    membership, pricing, found = findings.membership, findings.pricing, findings.linear
-    # An exact number costs its records everything, and the records of a streamed table are not held.
-    if found is None or pricing.exact.any() or findings.streamed:
-        return ()
-    cost = found.linear.of_records(pricing.record_costs.by_record(membership))
-    lower, upper = found.per_unit(found.lower), found.per_unit(found.upper)
-    worst = lower.argmin(axis=1)[:, None]  # of a record's categories, the one of which the least remains
-    lower, upper = (np.take_along_axis(ends, worst, 1)[:, 0] for ends in (lower, upper))
-    identifiable = np.asarray(found.per_unit(found.identifiable).any(axis=1))
-    return _points([cost, lower, upper, identifiable], found.people, pricing, delta)
-
-
-def _points(
-    columns: list[NDArray[Any]], counts: IndexArray, pricing: Pricing, delta: float
-) -> tuple[LossPoint, ...]:
-    """Points of (cost, lower end, upper end, identifiable) with how many records each stands for."""
-    points, records = gathered(columns, counts)
-    distinct, back = np.unique(points[:, 0], return_inverse=True)
-    epsilons = [_epsilon_of(float(value), pricing, delta) for value in distinct]
-    return tuple(
-        LossPoint(
-            epsilon=epsilons[place],
-            remaining_uncertainty=Uncertainty(lower=float(low), upper=float(high)),
-            identifiable=bool(seen),
-            records=int(number),
-        )
-        for place, (_, low, high, seen), number in zip(back, points, records, strict=True)
-    )
 
 
 def guaranteed_by_noise(findings: Findings) -> float | None:
@@ -218,47 +155,13 @@ def guaranteed_by_noise(findings: Findings) -> float | None:
     return prior.kept(information=information, law=law, answers=answers) * pricing.lattice_share
 
 
-def gathered(columns: Sequence[NDArray[Any]], counts: IndexArray) -> tuple[FloatArray, IndexArray]:
-    """Records (cost, lower, upper, identifiable) that are alike counted together, in a grid if many."""
-    if len(counts) > _WORTH_SORTING:
-        return _gridded(columns, counts)
-    distinct, back = np.unique(np.column_stack(columns), axis=0, return_inverse=True)
-    together = np.bincount(back.ravel(), counts, len(distinct)).astype(np.intp)
-    return (distinct, together) if len(distinct) <= _MOST_POINTS else _gridded(list(distinct.T), together)
-
-
-def _gridded(columns: Sequence[NDArray[Any]], counts: IndexArray) -> tuple[FloatArray, IndexArray]:
-    """A grid cell is drawn at its largest cost, its least lower and its largest upper end."""
-    cost, lower, upper, identifiable = columns
-    span = float(cost.max() - cost.min()) or 1.0
-    step = np.floor((cost - cost.min()) / span * (_LOSS_STEPS - 1)).astype(np.intp)
-    level = np.floor(np.clip(upper, 0.0, 1.0) * _UNCERTAINTY_STEPS).astype(np.intp)
-    cell = (step * (_UNCERTAINTY_STEPS + 1) + level) * 2 + (identifiable > 0)
-    cells = _LOSS_STEPS * (_UNCERTAINTY_STEPS + 1) * 2
-    drawn = np.full((cells, 4), -np.inf)
-    drawn[:, 1] = np.inf
-    np.minimum.at(drawn[:, 1], cell, lower)
-    for column in (0, 2, 3):
-        np.maximum.at(drawn[:, column], cell, columns[column])
-    together = np.bincount(cell, counts, cells).astype(np.intp)
-    used = np.flatnonzero(np.bincount(cell, minlength=cells))
-    return drawn[used], together[used]
-
-
-def _epsilon_of(cost: float, pricing: Pricing, delta: float) -> float:
-    """Of a total of ``record_costs``: a pure epsilon, a squared Gaussian-DP parameter, or twice zCDP's."""
-    if cost == 0 or all(law.pure for law in pricing.bundle_laws):
-        return cost
-    return smallest_epsilon(cost, delta) if pricing.gaussian else tight_epsilon_of_rho(cost / 2, delta)
-
-
 def alternatives(findings: Findings) -> tuple[Alternative, ...]:
     """What would be seen with each accountant's noise; empty if no release shares a budget.
 
     Accountants that ask for the same noise share an assessment.
     """
     plan, own, sharing = findings.plan, findings.linear, findings.pricing.releases
-    budget = budget_of(plan)
+    budget = plan.privacy.budget
     if own is None or not own.repeatable or budget is None or sharing == 0:
         return ()
     # Beside noise that is given, Gaussian accountants are compared, and the plan's own.

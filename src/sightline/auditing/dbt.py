@@ -17,7 +17,7 @@ from sqlglot import exp
 from sightline.auditing.plan import Plan
 from sightline.auditing.reading import plan_file_text, read_plan
 from sightline.auditing.starter import relative_source
-from sightline.errors import InvalidPlan, require
+from sightline.errors import InvalidPlan, require_plan
 from sightline.tables.engines.address import dialect_of, file_bytes
 from sightline.tables.engines.protocol import DATA, SOURCE
 from sightline.tables.sql.grammar import parse_query
@@ -66,12 +66,11 @@ def _read(path: Path) -> _Node:
         content = json.loads(text)
     except (ValueError, RecursionError):
         raise InvalidPlan(f"expected dbt's manifest in JSON, got something else in {path.name!r}") from None
-    require(
+    require_plan(
         isinstance(content, dict) and isinstance(content.get("nodes"), dict),
         "dbt's manifest with its nodes",
         got="other JSON",
         fix="run dbt compile, and name target/manifest.json",
-        error=InvalidPlan,
     )
     return dict(content)
 
@@ -93,34 +92,31 @@ def _blocks(nodes: Mapping[str, _Node]) -> dict[str, _Node]:
 def _table(blocks: Mapping[str, _Node]) -> str:
     """The id of the table to protect."""
     tables = [key for key, block in blocks.items() if "data" in block]
-    require(
+    require_plan(
         len(tables) == 1,
         "one model, seed or source with meta.sightline.data",
         got=", ".join(map(_shown, tables[:3])) or "none",
         fix=f"write in the YAML of the table to protect:\n{_DATA_BLOCK}",
-        error=InvalidPlan,
     )
     return tables[0]
 
 
 def _plan(project: _Node, source: str) -> Plan:
     adapter = _mapping(project.get("metadata")).get("adapter_type")
-    require(
+    require_plan(
         adapter in _ADAPTERS,
         f"a dbt adapter whose SQL can be read: {', '.join(_ADAPTERS)}",
         got=_shown(adapter),
-        error=InvalidPlan,
     )
     nodes = _nodes(project)
     blocks = _blocks(nodes)
     table = _table(blocks)
     sections = {name: part for name, part in blocks[table].items() if name in _SECTIONS}
     data = dict(_mapping(sections["data"]))
-    require(
+    require_plan(
         "source" not in data,
         "meta.sightline.data without source, which is given beside the manifest",
         got="one",
-        error=InvalidPlan,
     )
     names = _relations(table, data, nodes, str(adapter))
     releases = [
@@ -128,20 +124,18 @@ def _plan(project: _Node, source: str) -> Plan:
         for key, block in blocks.items()
         if "release" in block
     ]
-    require(
+    require_plan(
         bool(releases),
         "a model with meta.sightline.release",
         got="none",
         fix=f"write in the YAML of each model that is published:\n{_RELEASE_BLOCK}",
-        error=InvalidPlan,
     )
     plan, _ = read_plan({**sections, "data": {**data, "source": source}, "release": releases})
-    require(
+    require_plan(
         dialect_of(plan.data.source) == adapter,
         f"a source on {adapter}, for which the models are compiled",
         got=dialect_of(plan.data.source),
         fix="audit them where their SQL runs: the same text could publish other numbers",
-        error=InvalidPlan,
     )
     return plan
 
@@ -152,11 +146,10 @@ def _block(key: str, node: _Node) -> _Node:
         block = _mapping(place.get("meta")).get("sightline")
         if block is not None:
             strange = set(_mapping(block)) - {*_SECTIONS, "release"}
-            require(
+            require_plan(
                 isinstance(block, Mapping) and not strange,
                 f"{_shown(key)}: meta.sightline with {', '.join(_SECTIONS)}, or release",
                 got=", ".join(map(_shown, sorted(map(str, strange))[:3])) or type(block).__name__,
-                error=InvalidPlan,
             )
             return dict(block)
     return {}
@@ -167,11 +160,10 @@ def _relations(table: str, data: _Node, nodes: Mapping[str, _Node], dialect: str
     found = {_relation(table, nodes[table], dialect): SOURCE if data.get("sql") else DATA}
     for name in _mapping(data.get("tables")):
         homes = [key for key, node in nodes.items() if node.get("name") == name and node.get("relation_name")]
-        require(
+        require_plan(
             len(homes) == 1,
             f"one model, seed or source of the name {_shown(name)}, as in meta.sightline.data.tables",
             got=f"{len(homes)}",
-            error=InvalidPlan,
         )
         found[_relation(homes[0], nodes[homes[0]], dialect)] = str(name)
     return found
@@ -181,11 +173,10 @@ def _relation(key: str, node: _Node, dialect: str) -> str:
     name = node.get("relation_name")
     query = parse_query(f"SELECT * FROM {name}", dialect) if isinstance(name, str) else None
     tables = [] if query is None else list(query.find_all(exp.Table))
-    require(
+    require_plan(
         len(tables) == 1,
         f"{_shown(key)}: a relation_name with the name of one table or view",
         got=_shown(name),
-        error=InvalidPlan,
     )
     return _identity(tables[0])
 
@@ -197,34 +188,30 @@ def _identity(table: exp.Table) -> str:
 
 def _release(key: str, node: _Node, block: Any, names: Mapping[str, str], dialect: str) -> dict[str, Any]:
     fields = {} if block is True else block
-    require(
+    require_plan(
         isinstance(fields, Mapping) and "sql" not in fields,
         f"{_shown(key)}: meta.sightline.release with fields of a release other than sql, or true",
         got=type(block).__name__ if not isinstance(fields, Mapping) else "sql",
-        error=InvalidPlan,
     )
     config = _mapping(node.get("config"))
-    require(
+    require_plan(
         config.get("materialized") in _WHOLE,
         f"{_shown(key)}: a release that is a {', '.join(_WHOLE)}",
         got=_shown(config.get("materialized")),
         fix="what other models hold does not follow from their SQL alone",
-        error=InvalidPlan,
     )
-    require(
+    require_plan(
         not any(config.get(hook) for hook in ("post-hook", "post_hook")),
         f"{_shown(key)}: a release without a post-hook",
         got="one",
         fix="what it changes is not read",
-        error=InvalidPlan,
     )
     sql = node.get("compiled_code") or node.get("compiled_sql")
-    require(
+    require_plan(
         isinstance(sql, str),
         f"{_shown(key)}: compiled SQL",
         got=_shown(sql),
         fix="run dbt compile",
-        error=InvalidPlan,
     )
     try:
         text = _renamed(str(sql).strip(), names, dialect)
@@ -241,12 +228,11 @@ def _renamed(sql: str, names: Mapping[str, str], dialect: str) -> str:
     tree = parse_query(sql, dialect)
     defined = {query.alias_or_name for query in tree.find_all(exp.CTE)}
     hiding = {name.casefold() for name in defined} & {name.casefold() for name in names.values()}
-    require(
+    require_plan(
         not hiding,
         "a WITH that does not define a name which the plan gives to a table",
         got=_shown(sorted(hiding)[:1]),
         fix="choose another name in WITH",
-        error=InvalidPlan,
     )
     qualifiers = {column.table for column in tree.find_all(exp.Column)}
     changes = []
@@ -271,12 +257,11 @@ def _renamed(sql: str, names: Mapping[str, str], dialect: str) -> str:
         changes.append((start, end, text))
     for start, end, text in sorted(changes, reverse=True):
         sql = f"{sql[:start]}{text}{sql[end + 1 :]}"
-    require(
+    require_plan(
         parse_query(sql, dialect).sql(dialect) == tree.sql(dialect),
         "a query in which the names of tables can be replaced",
         got="another",
         fix="write it without comments inside of names",
-        error=InvalidPlan,
     )
     return sql
 

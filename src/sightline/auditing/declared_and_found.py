@@ -39,7 +39,7 @@ def few_values(findings: Findings) -> int:
     # Rows behind Gaussian noise tell no more than each of them in noise of its own.
     several = not findings.one_value and set(findings.pricing.laws) != {PublishedLaw.GAUSSIAN}
     rows = max(1, findings.membership.contributions) if several else 1
-    return 0 if plain and limit is not None and found.kept(moved, prior.range, rows) >= limit else few
+    return 0 if plain and 0 < limit <= found.kept(moved, prior.range, rows) else few
 
 
 def unused_categories(findings: Findings) -> int:

@@ -1,7 +1,16 @@
-"""The section on who is exposed: the most exposed records and groups, and how many keep how much."""
+"""The section on who is exposed: the most exposed records and groups, and how many keep how much.
+
+Names for signatures made of their public attributes: "feeder west, tariff flat" instead of a number.
+
+The attributes are those of the groups that the rows are in, the rarest few of them. Columns that are as good
+as a person's key are left out. Signatures that differ only in releases without groups are told apart by
+these. The attributes of a few persons together may tell who they are, though each is public: a publishable
+result has no names for small signatures.
+"""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -11,13 +20,12 @@ from scipy import sparse
 
 from sightline.arrays import FloatArray, IndexArray
 from sightline.auditing.findings import Findings, Keys, LinearFindings
-from sightline.auditing.linear_attacks import Folded, LinearAttacks
 from sightline.auditing.lowering import cell_name
-from sightline.auditing.questions import question_text
-from sightline.auditing.recipes import RecipeWriter
+from sightline.auditing.nonlinear import question_text
+from sightline.auditing.recipes import Folded, LinearAttacks, RecipeWriter
 from sightline.auditing.result import EDGES, Distribution, Exposed
 from sightline.auditing.result_parts import SMALL_GROUP, NamedFeature, Recipe, Uncertainty
-from sightline.auditing.signature_names import signature_names
+from sightline.format import count
 from sightline.labeled.feature_brackets import PersonRows
 from sightline.progress import reported
 
@@ -30,7 +38,6 @@ class ExposedSection:
     """The list of the most exposed, and the numbers that belong to it."""
 
     exposed: tuple[Exposed, ...]
-    columns: IndexArray  # of the linear design, for those of the list that are seen through it
     exposed_in_all: int  # the length of the whole list
     identifiable_records: int
 
@@ -38,7 +45,6 @@ class ExposedSection:
 def exposed_section(findings: Findings, *, top: int, keys: Keys | None) -> ExposedSection:
     """The ``top`` most exposed; ``keys`` fetches their names."""
     exposed = _about_question(findings.worst, top, keys)
-    columns = np.zeros(0, dtype=np.intp)
     in_all, identifiable = len(exposed), 0
     if (found := findings.linear) is not None:
         identifiable = found.identifiable_records
@@ -57,9 +63,7 @@ def exposed_section(findings: Findings, *, top: int, keys: Keys | None) -> Expos
     if findings.nonlinear is not None:
         exposed += findings.nonlinear.worst(top - len(exposed))
         in_all += findings.nonlinear.report().identifiable
-    return ExposedSection(
-        exposed=exposed, columns=columns, exposed_in_all=in_all, identifiable_records=identifiable
-    )
+    return ExposedSection(exposed=exposed, exposed_in_all=in_all, identifiable_records=identifiable)
 
 
 def _about_question(worst: Findings, top: int, keys: Keys | None) -> tuple[Exposed, ...]:
@@ -180,6 +184,7 @@ def _entry(
         rmse=None if recipe is None else rmse,
         rmse_percent_of_range=None if recipe is None else 100 * rmse / width,
         remaining_uncertainty=found.bracket(column),
+        upper_by=found.upper_by(column),
         releases=() if recipe is None else tuple(dict.fromkeys(step.release for step in recipe.steps)),
         recipe=recipe,
         shortest=None if recipe is None or rows > 1 else writer.shortest(column),
@@ -322,3 +327,64 @@ def _alone(writer: RecipeWriter, rows: PersonRows, column: int, place: int) -> R
     weights = np.zeros(found.linear.row_count + 1)
     weights[[i, int(others[np.argmin(variance[others])])]] = 1.0, -1.0
     return writer.written(column, weights[:-1], own)
+
+
+_MOST_RELEASES = 2  # that a name lists
+_MOST_ATTRIBUTES = 4
+
+
+def signature_names(findings: Findings, signatures: IndexArray) -> tuple[str, ...]:
+    """A name for each of some signatures of the membership; those that are alike get their number, too."""
+    attributes = [_attributes(findings, int(signature)) for signature in signatures]
+    alike = Counter(attributes)
+    named = [
+        name if alike[name] == 1 else _joined(name, _conditions(findings, int(signature)))
+        for name, signature in zip(attributes, signatures, strict=True)
+    ]
+    alike = Counter(named)
+    return tuple(
+        name
+        if name and alike[name] == 1
+        else _joined(name, f"#{findings.membership.signature_number(int(signature))}")
+        for name, signature in zip(named, signatures, strict=True)
+    )
+
+
+def _attributes(findings: Findings, signature: int) -> str:
+    """The rarest public values of the groups that a signature is in, in the order of publication."""
+    membership = findings.membership
+    found: dict[tuple[str, str], int] = {}  # and the most rows that have it together with others
+    for p, part in enumerate(membership.partitions):
+        place = int(membership.signatures[signature, p])
+        if place < 0:
+            continue
+        cell = membership.cells[int(membership.starts[p]) + place]
+        key = cell.key
+        names: Sequence[str] = part.key_names if len(part.key_names) == len(key) else ("",) * len(key)
+        for position, (column, value) in enumerate(zip(names, key, strict=True)):
+            if position not in findings.key_columns[p]:
+                found[column, value] = max(cell.rows, found.get((column, value), 0))
+    rarest = sorted(found, key=lambda one: found[one])[:_MOST_ATTRIBUTES]
+    return ", ".join(f"{column} {value}".strip() for column, value in found if (column, value) in rarest)
+
+
+def _conditions(findings: Findings, signature: int) -> str:
+    """The releases without groups that a signature is in, or not in, whichever are fewer."""
+    membership, releases = findings.membership, findings.plan.releases
+    inside: dict[int, bool] = {}
+    for p, part in enumerate(membership.partitions):
+        cells = range(int(membership.starts[p]), int(membership.starts[p + 1]))
+        if len(cells) == 1 and not membership.cells[cells[0]].key:
+            inside[part.query] = inside.get(part.query, False) or membership.signatures[signature, p] >= 0
+    members = [releases[query].name for query, member in inside.items() if member]
+    others = [releases[query].name for query, member in inside.items() if not member]
+    if not members or not others:
+        return ""
+    word, names = ("in", members) if len(members) <= len(others) else ("not in", others)
+    more = len(names) - _MOST_RELEASES
+    listed = ", ".join(names[:_MOST_RELEASES]) + (f" and {count(more, 'other')}" if more > 0 else "")
+    return f"{word} {listed}"
+
+
+def _joined(*parts: str) -> str:
+    return ", ".join(part for part in parts if part)

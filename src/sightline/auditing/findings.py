@@ -17,16 +17,19 @@ from sightline.auditing.lowering import BoolArray, Lowered, lower, sums_over_per
 from sightline.auditing.nonlinear import (
     MOST_ROWS,
     NonlinearFindings,
+    asking,
+    coin_kept,
+    distances,
     features_kept,
     has_moments,
     is_nonlinear,
     kept_with_nonlinear,
     nonlinear_findings,
     nonlinear_information,
+    questions_of,
 )
 from sightline.auditing.plan import Plan
 from sightline.auditing.pricing import Pricing, at_least_by_noise, kept_of_anything, price
-from sightline.auditing.questions import asking, coin_kept, distances, questions_of
 from sightline.auditing.result_parts import Uncertainty
 from sightline.auditing.secret_prior import SecretPrior
 from sightline.auditing.table_units import key_columns
@@ -78,11 +81,11 @@ class Findings:
 
         It leaves a share of whatever is open. It guarantees no ± of those who knew a value more closely.
         """
-        return self.limit is not None and self.kept_by_noise >= self.limit and not self.plan.limits.known_to
+        return 0 < self.limit <= self.kept_by_noise and not self.plan.limits.known_to
 
     @cached_property
-    def limit(self) -> float | None:
-        """The share of a secret's variance that must remain, to the stated attacker; none without a limit."""
+    def limit(self) -> float:
+        """The share of a secret's variance that must remain, to the stated attacker; 0 without a limit."""
         return self.prior.limit(self.plan.limits)
 
     @cached_property
@@ -229,7 +232,7 @@ class Findings:
         unknown = (self.membership.counts - self.membership.known)[self._unknown]
         if table is not None:
             unknown = table.persons[_unknown_persons(table)]
-        return 0 if limit is None else int(unknown[self._kept_without_linear < limit].sum())
+        return int(unknown[self._kept_without_linear < limit].sum()) if limit else 0
 
     @property
     def judged(self) -> int:
@@ -339,7 +342,10 @@ def findings_with(
     """
     if findings.linear is None or lowered is None:
         return None
-    exposure = _assessed(lowered, findings.pricing)
+    exposure, whole = _assessed(lowered, findings.pricing), findings.linear
+    if lowered.design.place is whole.linear.design.place:  # what all numbers leave, some of them leave, too
+        lower = np.maximum(exposure.lower, np.minimum(whole.exposure.lower, exposure.upper_of_best))
+        exposure = replace(exposure, lower=lower)
     lower_ends = _lower(lowered, exposure, findings.pricing, up_to)
     return replace(findings.linear, linear=lowered, exposure=exposure, lower=lower_ends)
 

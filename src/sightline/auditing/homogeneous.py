@@ -41,11 +41,16 @@ from numpy.typing import NDArray
 
 from sightline.arrays import FloatArray, IndexArray
 from sightline.auditing.findings import Findings
-from sightline.auditing.known_sums import KnownSums, known_sums
+from sightline.auditing.known_sums import (
+    KnownSums,
+    StreamedTotals,
+    coarse_findings,
+    known_sums,
+    nearest_in_box,
+    separate_sums,
+)
 from sightline.auditing.lowering import cell_name
-from sightline.auditing.nearest_table import nearest_in_box
 from sightline.auditing.result import HomogeneousCell
-from sightline.auditing.streamed_sums import StreamedTotals, coarse_findings, separate_sums
 from sightline.format import count, number
 from sightline.tables.membership import Feature, Partition, Statistic
 from sightline.tables.subject import SecretKind
@@ -378,7 +383,10 @@ def _described(
     elif lines.size > 1:
         name = f"{lines.size:,} numbers together, such as {' and '.join(names[:2])},"
     one_weight = np.ptp(weights[weights > 0]) <= 1e-9 * weights.max()
-    alike = _ALIKE if one_weight else "each is near one end of the bounds"
+    is_number = findings.plan.data.secret_kind is SecretKind.NUMBER
+    alike = (
+        _ALIKE if one_weight else f"each is {'near one end of the bounds' if is_number else 'nearly certain'}"
+    )
     return _cell(findings, int(sums.cells[lines[0]]), rows, remaining, name, alike)
 
 

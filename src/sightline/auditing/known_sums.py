@@ -3,21 +3,32 @@ r"""Every linear number as a sum over classes of rows that nothing tells apart, 
 Class u has :math:`n_u` rows that the attacker does not know. A number adds up their values with weights
 :math:`A_{cu}`, and has noise :math:`\sigma_c`. A combination :math:`w` of numbers is a sum with the weights
 :math:`A^\top w` and the noise :math:`\sqrt{w^\top \Sigma\, w}`.
+
+The signatures of a streamed table stay in the engine. Those of its coarsest releases alone are few: they are
+listed as for a table in memory, and their numbers are combined (:mod:`sightline.auditing.homogeneous`).
+
+What the sums tell is found as the nearest point of a box under a linear map:
+:math:`\min \|B g\|` over :math:`l \le g \le h`.
+
+Its residual is what matters: a certificate that is evaluated afterwards, so that an answer that is not quite
+the least can only miss a group, and never invent one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 
 from sightline.arrays import FloatArray, IndexArray
-from sightline.auditing.findings import Findings
+from sightline.auditing.findings import Findings, LinearFindings
 from sightline.auditing.lowering import linear_partitions
+from sightline.progress import reported
 from sightline.tables.membership import Membership, Statistic
 
 # Signatures × partitions up to which numbers are combined, the releases with the fewest groups first.
@@ -131,3 +142,169 @@ def _coarse(membership: Membership, parts: Sequence[int]) -> list[int]:
     starts, size = membership.starts, max(1, len(membership.signatures))
     order = sorted(parts, key=lambda p: int(starts[p + 1] - starts[p]))
     return sorted(order[: max(1, _MOST_ENTRIES // size)])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class StreamedTotals:
+    """Fetches sums of the secrets that the attacker does not know. Owner-only."""
+
+    of_cells: Callable[[], FloatArray]  # of every cell, and how many secrets these are
+    of_signatures: Callable[[IndexArray], FloatArray]  # of some listed signatures, by their places
+    coarse: Callable[[], Membership | None]  # the coarsest releases, in memory, with the sums of signatures
+
+
+def separate_sums(findings: Findings, found: LinearFindings, fetch: StreamedTotals) -> KnownSums:
+    """Every number by itself, and the best recipe for each group that nothing tells apart."""
+    membership, pricing = findings.membership, findings.pricing
+    found = findings.rows_apart if found.linear.by_kind and not findings.one_value else found
+    visible = np.flatnonzero(found.visible & (found.counts >= 2))
+    if pricing.laplace_answers.any() or findings.one_value:
+        visible = visible[:0]
+    totals, rows = fetch.of_cells()
+    cells = np.flatnonzero(rows > 0)
+    owner = pricing.owner[cells]
+    mean = np.array([part.statistic is Statistic.MEAN for part in membership.partitions])[owner]
+    sizes = np.array([cell.rows for cell in membership.cells], dtype=np.float64)[cells]
+    deviation = pricing.noise_stddev[cells] * np.where(mean, sizes, 1.0) / np.sqrt(pricing.times[owner])
+    groups = found.linear.first_signatures(visible)
+    of_groups = fetch.of_signatures(groups) if groups.size else np.zeros(0)
+    size = cells.size + visible.size
+    return KnownSums(
+        cells=np.concatenate([cells, np.full(visible.size, int(found.linear.cells[0]))]),
+        weights=sparse.csr_array(sparse.eye_array(size)),
+        counts=np.concatenate([rows[cells], found.counts[visible]]).astype(np.float64),
+        shares=np.full(size, 0.5),
+        totals=np.concatenate([totals[cells], of_groups]),
+        signature=np.arange(size),
+        deviation=np.concatenate([deviation, found.group_rmse(visible)]),
+        copies=np.concatenate([pricing.times[owner], np.zeros(visible.size)]).astype(np.intp),
+    )
+
+
+def coarse_findings(findings: Findings, coarse: Membership) -> Findings:
+    """The findings about the coarsest releases alone, with the noise that they have in the plan."""
+    membership, pricing = findings.membership, findings.pricing
+    names = {
+        (membership.partitions[cell.partition].name, cell.key): place
+        for place, cell in enumerate(membership.cells)
+    }
+    parts = {part.name: place for place, part in enumerate(membership.partitions)}
+    cells = np.array([names[coarse.partitions[c.partition].name, c.key] for c in coarse.cells], dtype=np.intp)
+    kept = [parts[part.name] for part in coarse.partitions]
+    some = replace(
+        pricing,
+        laws=tuple(pricing.laws[p] for p in kept),
+        owner=np.array([cell.partition for cell in coarse.cells], dtype=np.intp),
+        sensitivity=pricing.sensitivity[cells],
+        parameter=pricing.parameter[cells],
+        times=pricing.times[kept],
+        row_norms=pricing.row_norms[kept],
+        strategies={place: pricing.strategies[p] for place, p in enumerate(kept) if p in pricing.strategies},
+    )
+    return replace(findings, membership=coarse, pricing=some, made={})
+
+
+_SMALL = 200_000  # entries of a table that is solved by an exact method
+_STEPS = 600  # of the accelerated method, for larger ones
+
+
+def nearest_in_box(table: Any, low: FloatArray, high: FloatArray, *, near: float = 0.0) -> FloatArray:
+    """The residual B g of the least-squares solution in a box; zero where one at most ``near`` is found.
+
+    >>> B = sparse.csr_array(np.array([[1.0, 1.0]]))
+    >>> bool(abs(nearest_in_box(B, np.array([1.0, -5.0]), np.array([2.0, 0.5]))[0]) < 1e-14)
+    True
+    >>> nearest_in_box(sparse.csr_array(np.array([[1.0, 1.0]])), np.array([1.0, 2.0]), np.array([2.0, 3.0]))
+    array([3.])
+    """
+    start = np.clip(0.0, low, high)
+    if not np.any(start):
+        return np.zeros(table.shape[0])
+    # Rows without a class that must move, and classes that nothing ties to them, do not matter.
+    scale = np.sqrt(np.asarray(table.multiply(table).sum(axis=0)).ravel())
+    used = np.flatnonzero(scale)
+    scaled = table[:, used] @ sparse.diags_array(1 / scale[used])
+    low, high = low[used] * scale[used], high[used] * scale[used]
+    small = table.shape[0] * used.size <= _SMALL
+    scaled = scaled.toarray() if small else scaled
+    point, residual = _accelerated(scaled, scaled.T if small else scaled.T.tocsr(), low, high, near=near)
+    if float(np.linalg.norm(residual)) <= near:
+        return np.zeros(table.shape[0])
+    return np.asarray(scaled @ _exact(scaled, low, high, point)) if small else residual
+
+
+def _accelerated(
+    table: Any, transposed: Any, low: FloatArray, high: FloatArray, *, near: float
+) -> tuple[FloatArray, FloatArray]:
+    """Projected gradients with momentum, which starts anew where it would go uphill: a point of the box and
+    its residual.
+    """
+    probe, largest = np.ones(table.shape[1]), 0.0
+    for _ in range(20):  # the largest singular value, to within what the margin allows for
+        probe = transposed @ (table @ (probe / max(float(np.linalg.norm(probe)), 1e-300)))
+        before, largest = largest, float(np.linalg.norm(probe))
+        if largest <= 1.0001 * before:
+            break
+    length = 1 / (1.1 * largest + 1e-300)
+    point = np.clip(0.0, low, high)
+    residual = table @ point
+    ahead, ahead_residual, momentum = point, residual, 1.0
+    for _ in reported(range(_STEPS), "looking for groups that are alike"):
+        gradient = transposed @ ahead_residual
+        new = np.clip(ahead - length * gradient, low, high)
+        new_residual, moved = table @ new, new - point
+        still = float(np.max(np.abs(moved), initial=0.0)) <= 1e-10 * (
+            1 + float(np.max(np.abs(new), initial=0))
+        )
+        if still or float(np.linalg.norm(new_residual)) <= near:
+            return new, new_residual
+        if float(gradient @ moved) > 0:
+            further, momentum = 0.0, 1.0
+        else:
+            following = (1 + np.sqrt(1 + 4 * momentum**2)) / 2
+            further, momentum = (momentum - 1) / following, following
+        ahead, ahead_residual = new + further * moved, new_residual + further * (new_residual - residual)
+        point, residual = new, new_residual
+    return point, residual
+
+
+def _exact(dense: FloatArray, low: FloatArray, high: FloatArray, start: FloatArray) -> FloatArray:
+    """The same to full precision by an active set: one end is let go at a time, the steepest first.
+
+    Importing scipy.optimize for it would take longer than a small audit.
+    """
+    point = np.asarray(start.copy())
+    free = (point > low) & (point < high)
+    waiting = np.zeros_like(free)  # let go in vain: rounding sent them back to where they were
+    before = np.inf
+    for _ in range(10 * len(point)):
+        point, free = _inside(dense, low, high, point, free)
+        length = float(np.linalg.norm(dense @ point))
+        waiting &= length >= before
+        before = length
+        gradient = dense.T @ (dense @ point)
+        inward = np.where(point <= low, -gradient, gradient)
+        inward[free | waiting | (high <= low)] = 0.0
+        steepest = int(np.argmax(inward))
+        if inward[steepest] <= 1e-13 * length:
+            return point
+        free[steepest] = waiting[steepest] = True
+    return point
+
+
+def _inside(
+    dense: FloatArray, low: FloatArray, high: FloatArray, point: FloatArray, free: NDArray[np.bool_]
+) -> tuple[FloatArray, NDArray[np.bool_]]:
+    """Least squares over those that are free; one that reaches an end stays there."""
+    while free.any():
+        step = np.zeros_like(point)
+        step[free] = np.linalg.lstsq(dense[:, free], -(dense @ point), rcond=None)[0]
+        ends = np.where(step > 0, high, low)
+        share = np.divide(ends - point, step, out=np.full_like(point, np.inf), where=step != 0)
+        first = int(np.argmin(share))
+        if share[first] >= 1:
+            return np.asarray(np.clip(point + step, low, high)), free
+        point = np.clip(point + max(share[first], 0.0) * step, low, high)
+        point[first] = ends[first]
+        free[first] = False
+    return point, free

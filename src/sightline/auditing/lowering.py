@@ -164,10 +164,6 @@ class Lowered:
         parts = {name: getattr(self, name)[chosen] for name in ("cells", "copies", "factors", "offsets")}
         return replace(self, design=self.design.take(chosen), **parts)
 
-    def without(self, row: int) -> Lowered | None:
-        """The design without one published number."""
-        return self.take(np.delete(np.arange(self.row_count), row))
-
     def alike_together(self) -> Lowered:
         """The same numbers about units of one row each, those with the same columns as one unit."""
         units, k = self.units, self.columns_of_unit

@@ -51,7 +51,7 @@ def noise_slack(findings: Findings) -> NoiseSlack | None:
     at. Nor has one whose table is streamed: it is assessed once, with the noise as it is.
     """
     found, limit = findings.linear, findings.limit
-    if limit is None or findings.streamed or any(one.published for one in findings.plan.releases):
+    if not limit or findings.streamed or any(one.published for one in findings.plan.releases):
         return None
     if found is None or found.least is None:
         return _by_the_noise_alone(findings, limit)
@@ -363,12 +363,7 @@ def epsilon_for(findings: Findings, factor: float) -> float | None:
     """The largest epsilon, up to 0.1 %, with which the accountant asks for that many times the noise."""
     plan, pricing = findings.plan, findings.pricing
     epsilon, delta = plan.privacy.epsilon, plan.privacy.delta or 1e-6
-    if (
-        epsilon is None
-        or plan.privacy.periods > 1
-        or pricing.releases == 0
-        or pricing.releases < pricing.multipliers.size
-    ):
+    if epsilon is None or pricing.releases == 0 or pricing.releases < pricing.multipliers.size:
         return None
     name, count = plan.privacy.accountant, pricing.releases
 

@@ -7,11 +7,29 @@ only: it brackets no other attack, and nothing of it may be published.
 
 What holds for every attack is a bound on information. It needs no true values: see
 :func:`kept_with_nonlinear`.
+
+Yes-or-no questions about a number that a plan publishes: whether it lies above a level, or in a band.
+
+A count of the records with a yes is linear in the yes-or-no secret, so each question is audited like a
+boolean secret: who is identifiable, what remains, groups that are all alike. The other releases are about the
+number itself, and say something about the question, too. So the lower end of a question is that of a coin:
+
+Draw a value with a yes and one with a no from the prior, tell the attacker both values and all other records,
+and toss a coin which of the two is the record's value. Every published number changes by at most its
+sensitivity :math:`\Delta_c` between the two, so the answers of the two sides are at most
+
+.. math:: S = \sum_c T_c\, \Delta_c^2 / \sigma_c^2
+
+apart in squared units of the noise, and of a coin seen at that distance :math:`f(S)/v` remains
+(:mod:`sightline.labeled.bounds.coin`; theory page on priors). Whoever knows less does no better. Of a
+person with several rows, S is at least the largest eigenvalue of the information about the rows' coins.
+Laplace answers of scale b never tell more of a coin than Gaussian ones with their information
+:math:`\Delta^2/b^2`.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,11 +38,13 @@ from sightline.arrays import FloatArray, IndexArray
 from sightline.auditing.lowering import LINEAR
 from sightline.auditing.plan import Plan
 from sightline.auditing.pricing import SMALLEST_SIZE, Pricing, noise_on_rows
-from sightline.auditing.questions import cut_points
+from sightline.auditing.record_costs import CellCosts
 from sightline.auditing.result import Exposed, LocalReport
 from sightline.auditing.secret_prior import SecretPrior
-from sightline.errors import InvalidPlan, require
-from sightline.labeled.bounds.target import NumberPrior
+from sightline.errors import require_plan
+from sightline.format import number as readable
+from sightline.labeled.bounds.priors import TwoPointPrior
+from sightline.labeled.bounds.target import NumberPrior, Seen
 from sightline.noise.published import PublishedLaw, information_at_most
 from sightline.privacy.accountant import NoiseLaw
 from sightline.releases.features import power_slope
@@ -45,7 +65,7 @@ class NonlinearFindings:
     exposures: Exposures
     signature: IndexArray  # of every row
     fixed_group: bool
-    limit: float | None
+    limit: float
 
     def report(self) -> LocalReport:
         """The section of the result."""
@@ -70,8 +90,6 @@ class NonlinearFindings:
 
     def _below(self) -> FloatArray:
         """Rows of which a locally unbiased attack leaves less than the limit."""
-        if self.limit is None:
-            return np.zeros(len(self.exposures))
         v = self.exposures.prior.variance
         with np.errstate(invalid="ignore"):
             return np.asarray(self.exposures.rmse**2 < self.limit * v, dtype=np.float64)
@@ -167,12 +185,11 @@ def nonlinear_findings(
     """Linearise all releases at the true values; ``None`` if all slopes vanish there."""
     rows = values.secret.size
     some = (membership.known > 0) & (membership.known < membership.counts)
-    require(
+    require_plan(
         not bool(some.any()),
         "an attacker who knows all rows with a signature or none, with moments or thresholds of the secret",
         got=f"{int(some.sum())} signature(s) of which some rows are known",
         fix="audit without [attacker] knows, or without these releases",
-        error=InvalidPlan,
     )
     signature = values.signature.astype(np.intp)
     table = np.zeros((len(membership.cells), rows))
@@ -186,12 +203,11 @@ def nonlinear_findings(
     table[np.abs(table) * width < NEGLIGIBLE * pricing.scale[:, None]] = 0.0
     seen = np.flatnonzero(table.any(axis=1))
     small = seen.size and float(np.abs(table[seen]).max(axis=1).min()) < SMALLEST_SIZE
-    require(
+    require_plan(
         not small,
         f"slopes of moments and thresholds of at least {SMALLEST_SIZE:g}",
         got="smaller ones",
         fix="state the secret in another unit",
-        error=InvalidPlan,
     )
     if seen.size == 0:
         return None
@@ -238,3 +254,92 @@ def slopes(partition: Partition, values: FloatArray) -> FloatArray:
             return np.where(inside, sign, 0.0)
         case Feature.THRESHOLD | Feature.BAND:
             return np.zeros(values.size)
+
+
+def questions_of(membership: Membership) -> list[Partition]:
+    """One partition for each question that numbers ask: a level, a band, a list of categories."""
+    filled = {cell.partition for cell in membership.cells}
+    asked = [membership.partitions[p] for p in sorted(filled)]
+    questions = {_question(part): part for part in reversed(asked) if _asks(part)}
+    return list(questions.values())[::-1]
+
+
+def _asks(part: Partition) -> bool:
+    return part.feature in YES_OR_NO or (part.feature is Feature.INDICATOR and len(part.categories) > 1)
+
+
+def cut_points(membership: Membership, up_to: int | None) -> int:
+    """At how many points the questions of the releases up to one cut the secret's range."""
+    cuts: set[tuple[float, bool]] = set()
+    for part in membership.partitions:
+        if part.feature not in YES_OR_NO or (up_to is not None and part.query > up_to):
+            continue
+        if isinstance(part.parameter, Band):
+            band = part.parameter
+            cuts |= {(band.low, band.low_closed), (band.high, not band.high_closed)}
+        else:
+            assert isinstance(part.parameter, int | float)
+            cuts.add((float(part.parameter), part.closed))
+    return len(cuts)
+
+
+def asking(plan: Plan, membership: Membership, question: Partition) -> tuple[Plan, Membership]:
+    """The plan and membership of a yes-or-no secret: the numbers that ask this question are sums of it."""
+    data = plan.data.model_copy(update={"kind": "boolean", "bounds": None, "categories": None})
+    same = _question(question)
+    parts = tuple(
+        replace(part, feature=Feature.VALUE, parameter=None)
+        if _question(part) == same
+        # Linear or not in the number, it is not linear in the question.
+        else replace(part, feature=Feature.POWER, parameter=1.0)
+        for part in membership.partitions
+    )
+    # What is left of a yes or no has no unit; how closely the number is known is judged beside it.
+    limits = plan.limits.model_copy(update={"known_to": None})
+    return plan.model_copy(update={"data": data, "limits": limits}), replace(membership, partitions=parts)
+
+
+def question_text(question: Partition, secret: str) -> str:
+    """A question as SQL would ask it.
+
+    >>> from sightline.tables.membership import Statistic
+    >>> part = Partition(query=0, name="", statistic=Statistic.SUM, feature=Feature.BAND,
+    ...                  parameter=Band(low=3.0, high=5.5, low_closed=True))
+    >>> question_text(part, "load")
+    '3 <= load < 5.5'
+    """
+    if isinstance(question.parameter, tuple):
+        return f"{secret} in ({', '.join(question.parameter)})"
+    if isinstance(question.parameter, Band):
+        band = question.parameter
+        first, second = "<=" if band.low_closed else "<", "<=" if band.high_closed else "<"
+        return f"{readable(band.low, 6)} {first} {secret} {second} {readable(band.high, 6)}"
+    assert isinstance(question.parameter, int | float)
+    return f"{secret} {'>=' if question.closed else '>'} {readable(float(question.parameter), 6)}"
+
+
+def distances(membership: Membership, pricing: Pricing, *, up_to: int | None = None) -> FloatArray:
+    """S for every kind of person, or for every signature where nobody has several rows."""
+    owner = np.array([cell.partition for cell in membership.cells], dtype=np.intp)
+    late = np.array([up_to is not None and part.query > up_to for part in membership.partitions], dtype=bool)
+    with np.errstate(divide="ignore"):  # an exact number tells everything
+        costs = np.where(late[owner], 0.0, (pricing.sensitivity / pricing.information_parameter) ** 2)
+    each = CellCosts(
+        costs=costs,
+        bundles=pricing.bundles,
+        times=pricing.times,
+        row_norms=pricing.row_norms,
+        strategies=pricing.strategies,
+    )
+    return each.by_record(membership)
+
+
+def coin_kept(distance: FloatArray) -> FloatArray:
+    """At least what remains of a yes or no, with even chances, whose two answers are so far apart."""
+    far = np.minimum(np.asarray(distance, dtype=np.float64), 1e6)
+    kept = TwoPointPrior(0.0, 1.0).lower(Seen(information=far, linear_information=np.zeros_like(far)))
+    return np.where(far >= 1e6, 0.0, kept)
+
+
+def _question(part: Partition) -> tuple[object, ...]:
+    return part.feature, part.parameter, part.closed

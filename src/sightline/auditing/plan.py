@@ -17,6 +17,7 @@ from sightline.auditing.plan_fields import LARGEST_LIMIT as LARGEST_LIMIT
 from sightline.auditing.plan_fields import SMALLEST as SMALLEST
 from sightline.auditing.plan_fields import (
     NumberName,
+    Population,
     Positive,
     RowValuesKind,
     Section,
@@ -37,10 +38,14 @@ from sightline.auditing.plan_sections import (
 from sightline.auditing.plan_sections import Limits as Limits
 from sightline.auditing.plan_sections import Privacy as Privacy
 from sightline.auditing.plan_sections import Rules as Rules
-from sightline.auditing.population import Population
-from sightline.auditing.release_noise import ReleaseNoise, ReleaseNoises, number_name, require_labels
-from sightline.auditing.running import RunningSums
-from sightline.errors import InvalidPlan, require
+from sightline.auditing.release_noise import (
+    ReleaseNoise,
+    ReleaseNoises,
+    RunningSums,
+    number_name,
+    require_labels,
+)
+from sightline.errors import require_plan
 from sightline.labeled.bounds.priors import number_prior
 from sightline.privacy.registry import ACCOUNTANTS
 from sightline.tables.subject import SecretKind
@@ -107,11 +112,10 @@ class Data(Section):
     @model_validator(mode="after")
     def _kind_and_domain_agree(self) -> Data:
         checked_kind(self.kind, self.bounds, self.categories)
-        require(
+        require_plan(
             self.record != self.secret,
             "a record column other than the secret",
             got=f"{self.secret!r} for both",
-            error=InvalidPlan,
         )
         return self
 
@@ -126,8 +130,7 @@ class Release(Section):
     )
     times: Annotated[int, Field(ge=1, le=MOST_COPIES)] = Field(
         default=1,
-        description="How often it is published, with fresh noise and the same rows; in each period of the "
-        "budget, if there are several.",
+        description="How often it is published, with fresh noise and the same rows.",
     )
     noise_stddev: Positive | None = Field(
         default=None,
@@ -191,63 +194,54 @@ class Release(Section):
 
     def _check_mechanism(self) -> None:
         """Refuse what goes with no mechanism, and a mechanism without what it needs."""
-        require(
+        require_plan(
             (not self.withhold and self.suppress is None) or not (self.factored or self.running),
             "a mechanism or running sums without withhold and suppress",
             got="withhold" if self.withhold else "suppress",
             fix="audit all of its numbers: some of them tell no more, and cost the same noise",
-            error=InvalidPlan,
         )
         named = any(one.mechanism.name for one in self.noise)
         every = bool(self.noise) and all(one.mechanism for one in self.noise)
-        require(
+        require_plan(
             (self.running is None or every) and (not named or self.running is not None),
             "running with noise = { mechanism = … }, and a mechanism by its name with running",
             got="one without the other",
             fix="independent noise on every running sum is mechanism = 'independent'",
-            error=InvalidPlan,
         )
 
     def without(self, numbers: Iterable[tuple[tuple[str, ...], str]]) -> Release:
         """The release with some more numbers withheld, each given by its key and label."""
         gone = sorted(numbers)
-        noise = tuple(
-            one.model_copy(update={"by_cell": one.by_cell.without(gone)}) if one.by_cell else one
-            for one in self.noise
-        )
+        noise = tuple(one.without(gone) if one.by_cell else one for one in self.noise)
         names = (number_name(key, label) for key, label in gone)
         return self.model_copy(update={"withhold": (*self.withhold, *names), "noise": noise})
 
     @model_validator(mode="after")
     def _noise_is_consistent(self) -> Release:
-        require(
+        require_plan(
             not self.hidden_by_noise or self.published,
             "hidden_by_noise with published = true",
             got="published = false",
             fix="which groups a noisy count hides is known once they are out",
-            error=InvalidPlan,
         )
-        require(
+        require_plan(
             self.noise_stddev is None or not self.noise,
             "noise_stddev or noise",
             got="noise_stddev and noise",
-            error=InvalidPlan,
         )
         require_labels(self.noise)
         self._check_mechanism()
-        require(
+        require_plan(
             not self.published or self.noise_given,
             "noise_stddev or noise for a release that is published",
             got="neither",
             fix="say how much noise it was published with",
-            error=InvalidPlan,
         )
         least, most = self.noise_within
-        require(
+        require_plan(
             least <= most,
             "noise_within with the least before the most",
             got=f"{least:g} and {most:g}",
-            error=InvalidPlan,
         )
         return self
 
@@ -286,67 +280,53 @@ class Plan(Section):
     def _secrets_are_distinct(self) -> Plan:
         names = [self.data.record, self.data.secret, *(one.column for one in self.secrets)]
         folded = Counter(name.casefold() for name in names)
-        require(
+        require_plan(
             not self.secrets or max(folded.values()) == 1,
             "a column of its own for the record and for each secret",
             got=f"{folded.most_common(1)[0][0]!r} twice",
-            error=InvalidPlan,
         )
         return self
 
     @model_validator(mode="after")
     def _names_and_noise(self) -> Plan:
         twice = [name for name, times in Counter(r.name for r in self.releases).items() if times > 1]
-        require(
+        require_plan(
             not twice,
             "a name of its own for each release",
             got=f"{twice[0] if twice else ''!r} twice",
             fix="for copies of one query use times",
-            error=InvalidPlan,
         )
         priced = [release for release in self.releases if not release.noise_given]
         within, (low, high) = self.attacker.values_within, self.data.domain
-        require(
+        require_plan(
             within is None or (self.data.secret_kind is SecretKind.NUMBER and 2 * within <= high - low),
             "[attacker] values_within for a number, at most half the width of its bounds",
             got=f"{within} for {self.data.secret_kind.value}s from {low:g} to {high:g}",
-            error=InvalidPlan,
         )
         population = isinstance(self.attacker.prior, Population)
-        require(
+        require_plan(
             not population or (self.data.secret_kind is SecretKind.NUMBER and not self._several_secrets),
             "[attacker] prior: the file of a population for a number that is the only secret",
             got="several secrets" if self._several_secrets else f"a {self.data.secret_kind.value}",
-            error=InvalidPlan,
         )
-        require(
+        require_plan(
             not population or within is None,
             "[attacker] prior: the file of a population, or values_within",
             got="both",
             fix="values_within says what is known of each value, which a population does not",
-            error=InvalidPlan,
         )
         one_value = self.data.max_rows_per_record == 1 or self.data.values == "constant"
         stated = isinstance(self.attacker.prior, YesShare)
-        require(
+        require_plan(
             not stated or (self.data.secret_kind is SecretKind.BOOLEAN and one_value),
             "[attacker] prior = { yes = … } for a yes or no, of records with one row or one value",
             got=f"a {self.data.secret_kind.value}" + (" in several rows" if not one_value else ""),
-            error=InvalidPlan,
         )
         self.check_known_to()
-        require(
+        require_plan(
             not priced or self.privacy.epsilon is not None,
             "[privacy] epsilon, or noise_stddev for every release",
             got=f"neither for release {priced[0].name if priced else ''!r}",
-            error=InvalidPlan,
-        )
-        copies = max(self.copies(one) for one in self.releases)
-        require(
-            copies <= MOST_COPIES,
-            f"at most {MOST_COPIES:,} copies of a release over all periods",
-            got=f"{copies:,}",
-            error=InvalidPlan,
         )
         needless = not ACCOUNTANTS[self.privacy.accountant].uses_delta
         shares = any(
@@ -354,12 +334,11 @@ class Plan(Section):
             for release in self.releases
             for noise in release.noise
         )
-        require(
+        require_plan(
             self.privacy.delta is not None or (not shares and (not priced or needless)),
             "[privacy] delta",
             got="none",
             fix="give one far below one over the number of records, or use accountant = 'laplace'",
-            error=InvalidPlan,
         )
         return self
 
@@ -371,12 +350,11 @@ class Plan(Section):
         """A limit in the secret's unit is for one number, and below what is known of it beforehand."""
         if (known_to := self.limits.known_to) is None:
             return
-        require(
+        require_plan(
             self.data.secret_kind is SecretKind.NUMBER and not self._several_secrets,
             "[limits] known_to for a number that is the only secret",
             got=f"a {self.data.secret_kind.value}" if not self.secrets else "several secrets",
             fix="state a share: remaining_uncertainty = '50%'",
-            error=InvalidPlan,
         )
         within, prior = self.attacker.values_within, self.attacker.prior
         ends = self.data.domain if within is None else (-within, within)
@@ -384,14 +362,9 @@ class Plan(Section):
             return  # it is asked again when the file is read
         stated = prior.prior(ends) if isinstance(prior, Population) else number_prior(str(prior), *ends)
         most = math.sqrt(LARGEST_LIMIT * stated.variance)
-        require(
+        require_plan(
             known_to <= most,
             f"[limits] known_to of at most {most:.6g}",
             got=f"{known_to:.6g}",
             fix="attackers know a value nearly so closely beforehand, by the bounds and the prior",
-            error=InvalidPlan,
         )
-
-    def copies(self, release: Release) -> int:
-        """How often a release is published in all: ``times`` in every period."""
-        return release.times * self.privacy.periods

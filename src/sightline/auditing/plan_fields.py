@@ -1,8 +1,17 @@
-"""The kinds of fields that a plan has."""
+"""The kinds of fields that a plan has.
+
+A population that a plan states: the histogram in a CSV file with the columns low, high and weight.
+
+It is what an attacker knows beforehand, from public statistics, and never made from the table. A line is a
+bin of values, or one value if its ends are equal; weights are counts or shares.
+"""
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+import math
+from itertools import pairwise
+from pathlib import Path
+from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import (
     BaseModel,
@@ -14,7 +23,9 @@ from pydantic import (
     WithJsonSchema,
 )
 
-from sightline.errors import InvalidPlan, require
+from sightline.errors import require_plan
+from sightline.labeled.bounds.population import LEAST_SPREAD, MOST_BINS, Bin, PopulationPrior
+from sightline.tables.engines.address import csv_lines, named_file
 from sightline.tables.engines.local_tables import InMemoryTable, in_memory
 
 # Squares and quotients of numbers between these stay far from the ends of what a double can hold.
@@ -47,7 +58,7 @@ Share = Annotated[
 
 def _row_values(value: Any) -> Any:
     """How the values of one record's rows hang together."""
-    require(
+    require_plan(
         value != "drifting",
         'values = "constant" or "independent"',
         got='"drifting"',
@@ -55,7 +66,6 @@ def _row_values(value: Any) -> Any:
         "on the change from one row to the next, and features that compare rows would still keep nothing "
         'against an attacker who is told every change. "constant" is for that one, of one value a record; '
         '"independent" is for one who does not use that neighbours are alike',
-        error=InvalidPlan,
     )
     return value
 
@@ -69,10 +79,10 @@ def _source(value: object) -> str | InMemoryTable:
         return value
     if isinstance(value, int | float | dict):  # what TOML can hold
         got = "a section" if isinstance(value, dict) else value
-        require(False, "text in quotes", got=got, error=InvalidPlan)
+        require_plan(False, "text in quotes", got=got)
     if not isinstance(value, str):
         return in_memory(value)
-    require(bool(value), "text, not an empty string", got="''", error=InvalidPlan)
+    require_plan(bool(value), "text, not an empty string", got="''")
     return value
 
 
@@ -86,11 +96,10 @@ Source = Annotated[
 
 def _number_name(value: Any) -> Any:
     """One text is a name of one part."""
-    require(
+    require_plan(
         not isinstance(value, dict),
         'the values of the group, and the label where there are several aggregates: ["north", "total"]',
         got="a section",
-        error=InvalidPlan,
     )
     return (value,) if isinstance(value, str) else value
 
@@ -114,3 +123,99 @@ class Section(BaseModel):
     model_config = ConfigDict(
         strict=True, extra="forbid", frozen=True, defer_build=True, populate_by_name=True
     )
+
+
+_LARGEST_FILE = 64_000_000  # bytes
+_COLUMNS = ("low", "high", "weight")
+
+
+class Population(NamedTuple):
+    """The file of a population, and its bins once it is read."""
+
+    file: str
+    bins: tuple[Bin, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """What results call it: the file without its folder."""
+        return Path(self.file).name
+
+    def prior(self, bounds: tuple[float, float]) -> PopulationPrior:
+        """As a prior between the bounds of a secret."""
+        low, high = map(float, bounds)
+        return PopulationPrior(low, high, bins=self.bins, source=self.name)
+
+    def covers(self, least: float, greatest: float) -> bool:
+        """Whether some value between two others has a weight."""
+        return any(low <= greatest and least <= high for low, high, _ in self.bins)
+
+    def over(self, divisor: float) -> Population:
+        """The population of a secret in a unit so many times as large; bins stay within its bounds."""
+        return self._replace(
+            bins=tuple((low / divisor, high / divisor, weight) for low, high, weight in self.bins)
+        )
+
+
+def read_population(stated: Population, base: Path, bounds: tuple[float, float]) -> Population:
+    """The population with its bins; relative paths start from ``base``. Bins without weight are left out."""
+    where = f"[attacker] prior: {stated.name[:60]!r}"
+    what = f"{where}: a CSV file"
+    lines = csv_lines(named_file(stated.file, base, what), what, most=_LARGEST_FILE)
+    header = [name.strip() for name in lines[0]] if lines else []
+    missing = [name for name in _COLUMNS if header.count(name) != 1]
+    require_plan(
+        not missing,
+        f"{where}: the columns low, high and weight, once each",
+        got=f"a header without {' and '.join(missing)}" if header else "an empty file",
+    )
+    places = [header.index(name) for name in _COLUMNS]
+    found = [
+        (number, *_bin(line, places, f"{where}: line {number}", bounds))
+        for number, line in enumerate(lines[1:], start=2)
+        if line
+    ]
+    bins = sorted((low, high, weight, number) for number, low, high, weight in found)
+    for (low, high, _, first), (after, end, _, second) in pairwise(bins):
+        require_plan(
+            high <= after and (low, high) != (after, end),
+            f"{where}: bins that do not overlap",
+            got=f"those of lines {min(first, second)} and {max(first, second)}",
+        )
+    kept = tuple((low, high, weight) for low, high, weight, _ in bins if weight > 0)
+    require_plan(
+        1 < len(kept) <= MOST_BINS,
+        f"{where}: 2 to {MOST_BINS:,} bins of a weight above 0",
+        got=f"{len(kept):,}",
+    )
+    read = stated._replace(bins=kept)
+    require_plan(
+        math.sqrt(read.prior(bounds).variance) >= LEAST_SPREAD * (bounds[1] - bounds[0]),
+        f"{where}: values that differ by a millionth of the bounds or more",
+        got="values that are all alike",
+        fix="state narrower bounds",
+    )
+    return read
+
+
+def _bin(line: list[str], places: list[int], where: str, bounds: tuple[float, float]) -> Bin:
+    """The bin of one line."""
+    require_plan(max(places) < len(line), f"{where}: a low, a high and a weight", got="fewer")
+    low, high, weight = (_number(line[place], where) for place in places)
+    require_plan(low <= high, f"{where}: low <= high", got=f"{low:g} and {high:g}")
+    require_plan(
+        bounds[0] <= low and high <= bounds[1],
+        f"{where}: a bin within the bounds of the secret, {bounds[0]:g} to {bounds[1]:g}",
+        got=f"{low:g} to {high:g}",
+        fix="cut the bin, or state wider bounds",
+    )
+    require_plan(weight >= 0, f"{where}: a weight >= 0", got=f"{weight:g}")
+    return low, high, weight
+
+
+def _number(text: str, where: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    require_plan(math.isfinite(value), f"{where}: finite numbers", got=f"{text[:20]!r}")
+    return value

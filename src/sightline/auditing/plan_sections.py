@@ -15,14 +15,23 @@ from pydantic import (
     model_validator,
 )
 
-from sightline.auditing.plan_fields import LARGEST_LIMIT, SMALLEST, Number, Positive, Section, Share, Text
-from sightline.auditing.population import Population
-from sightline.errors import InvalidPlan, require
+from sightline.auditing.plan_fields import (
+    LARGEST_LIMIT,
+    SMALLEST,
+    Number,
+    Population,
+    Positive,
+    Section,
+    Share,
+    Text,
+)
+from sightline.errors import InvalidPlan, require_plan
 from sightline.format import number
 from sightline.labeled.bounds.priors import NUMBER_PRIORS
+from sightline.privacy.accountant import Budget
 from sightline.privacy.registry import ACCOUNTANTS
 
-MOST_PERIODS = 10_000
+USUAL_DELTA = 1e-6  # where none is given: of rules that do not use one, and for the cost of noise
 _SHARE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*%\s*")  # an entry of knows that is no condition
 
 if TYPE_CHECKING:
@@ -45,11 +54,10 @@ def _prior(value: object) -> str | YesShare | Population:
         return Population(value)
     share = value.get("yes") if isinstance(value, dict) and set(value) == {"yes"} else None
     good = isinstance(share, float | int) and not isinstance(share, bool) and 1e-6 <= share <= 1 - 1e-6
-    require(
+    require_plan(
         good if share is not None else isinstance(value, str) and value in NUMBER_PRIORS,
         "one of 'uniform', 'cos2' or 'two-point', a CSV file, or { yes = 0.18 } with a share between 0 and 1",
         got=repr(value)[:60] if isinstance(value, str | int | float) else "another value",
-        error=InvalidPlan,
     )
     return YesShare(float(share)) if isinstance(share, float | int) else str(value)
 
@@ -84,26 +92,26 @@ PriorName = Annotated[
 class Privacy(Section):
     """The budget that the releases without a noise of their own share."""
 
-    epsilon: Positive | None = Field(
-        default=None, description="The total epsilon of the plan; with periods, that of each."
-    )
+    epsilon: Positive | None = Field(default=None, description="The total epsilon of the plan.")
     delta: Annotated[float, Field(gt=0, lt=1)] | None = Field(
         default=None,
-        description="The total delta; with periods, that of each. The accountant 'laplace' needs none.",
+        description="The total delta. The accountant 'laplace' needs none.",
     )
     accountant: AccountantName = Field(
         default="gaussian-dp",
         description="The rule that turns the budget into noise; the default is exact for Gaussian noise; "
         "'laplace' and 'optimal' give Laplace noise.",
     )
-    periods: Annotated[int, Field(ge=1, le=MOST_PERIODS)] = Field(
-        default=1, description="How often this budget is granted. Releases are published in every period."
-    )
     sensitivity: Literal["memberships", "declared"] = Field(
         default="declared",
         description="Whether noise is priced for any record of max_rows_per_record rows, wherever these are, "
         "or for the rows that records have in the groups of this table, which are public.",
     )
+
+    @property
+    def budget(self) -> Budget | None:
+        """The budget; none if the plan names none. A Laplace budget needs no delta."""
+        return None if self.epsilon is None else Budget(epsilon=self.epsilon, delta=self.delta or USUAL_DELTA)
 
 
 class Attacker(Section):
@@ -141,11 +149,10 @@ class Attacker(Section):
     @model_validator(mode="after")
     def _knows_one_share(self) -> Attacker:
         share = self.known_share
-        require(
+        require_plan(
             len(self.knows) - len(self.conditions) <= 1 and (share is None or 0 < share <= LARGEST_LIMIT),
             f"one share of the records in knows, of at most {100 * LARGEST_LIMIT:g}%",
             got="another",
-            error=InvalidPlan,
         )
         return self
 
@@ -243,9 +250,10 @@ class Rules(Section):
     @property
     def text(self) -> str:
         """The rules in a few words."""
+        n, share = self.dominance or (0, 1.0)
         words = [
             *([f"k = {self.k}"] if self.k is not None else []),
-            *(["dominance ({}, {:.4g})".format(*self.dominance)] if self.dominance is not None else []),
+            *([f"dominance ({n}, {100 * share:.4g} %)"] if self.dominance is not None else []),
             *([f"p = {100 * self.p:.4g} %"] if self.p is not None else []),
         ]
         return ", ".join(words)
@@ -286,29 +294,26 @@ def checked_kind(
             "expected bounds for a number, categories for a category, or kind = 'boolean', got none of them; "
             "a guess from the data would reveal them; say what the secret can be"
         )
-    require(
+    require_plan(
         (bounds is not None) == (known == "number"),
         "bounds for a number and for nothing else",
         got=f"kind {known!r} {'with' if bounds else 'without'} bounds",
-        error=InvalidPlan,
     )
-    require(
+    require_plan(
         (categories is not None) == (known == "category"),
         "categories for a category and for nothing else",
         got=f"kind {known!r} {'with' if categories else 'without'} categories",
-        error=InvalidPlan,
     )
     if bounds is not None:
         low, high = bounds
-        require(low < high, "bounds [low, high] with low < high", got=[low, high], error=InvalidPlan)
-        require(
+        require_plan(low < high, "bounds [low, high] with low < high", got=[low, high])
+        require_plan(
             high - low >= SMALLEST,
             f"bounds at least {SMALLEST:g} apart",
             got=[low, high],
             fix="state the secret in another unit",
-            error=InvalidPlan,
         )
     if categories is not None:
         twice = [name for name, times in Counter(categories).items() if times > 1]
-        require(not twice, "distinct categories", got=f"{twice[:1]} twice", error=InvalidPlan)
+        require_plan(not twice, "distinct categories", got=f"{twice[:1]} twice")
     return known

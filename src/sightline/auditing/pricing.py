@@ -38,16 +38,16 @@ from numpy.typing import NDArray
 from sightline.arrays import FloatArray, IndexArray
 from sightline.auditing.plan import Plan
 from sightline.auditing.plan_fields import LARGEST, SMALLEST
-from sightline.auditing.record_costs import CellCosts, squared_norms
-from sightline.auditing.shared_budget import scales_paid_by_budget
+from sightline.auditing.record_costs import CellCosts, most_own_releases, squared_norms
 from sightline.auditing.stated_noise import (
     check_laws,
     stated_laws,
     stated_parameters,
     strategies_of,
 )
-from sightline.errors import InvalidPlan, require
+from sightline.errors import InvalidPlan, require_plan
 from sightline.noise.laws import CorrelatedNoise, GaussianNoise, LaplaceNoise, MixedNoise, Noise
+from sightline.noise.pricing import price as price_releases
 from sightline.noise.published import (
     LATTICE_SHARE,
     PublishedLaw,
@@ -58,6 +58,7 @@ from sightline.noise.published import (
 )
 from sightline.noise.strategies import Strategy
 from sightline.privacy.accountant import NoiseLaw
+from sightline.privacy.registry import accountant_named
 from sightline.releases.features import power_range
 from sightline.tables.membership import Band, Feature, Membership, Partition, Statistic
 
@@ -210,9 +211,15 @@ class Pricing:
     @property
     def moves(self) -> CellCosts:
         """How far one record with all rows that are priced for moves each number, squared."""
-        with np.errstate(divide="ignore"):
+        with np.errstate(divide="ignore"):  # an exact number is moved infinitely far
             costs = (self.sensitivity / self.parameter) ** 2
-        return replace(self.record_costs, costs=costs, pure=None)
+        return CellCosts(
+            costs=costs,
+            bundles=self.bundles,
+            times=self.times,
+            row_norms=self.row_norms,
+            strategies=self.strategies,
+        )
 
     @property
     def moved_at_most(self) -> float:
@@ -227,21 +234,6 @@ class Pricing:
             for multiplier, law in zip(self._bundle_multipliers * factor, self.bundle_laws, strict=True)
         ]
         return float(np.sum(np.repeat(np.asarray(each), self.copies)))
-
-    @property
-    def record_costs(self) -> CellCosts:
-        """What each cell costs the records in it."""
-        with np.errstate(divide="ignore"):  # an exact number costs everything
-            pure = np.array([law.pure for law in self.laws], dtype=np.bool_)[self.owner]
-            costs = (self.sensitivity / self.parameter) ** np.where(pure, 1, 2)
-        return CellCosts(
-            costs=costs,
-            bundles=self.bundles,
-            times=self.times,
-            row_norms=self.row_norms,
-            pure=tuple(law.pure for law in self.bundle_laws),
-            strategies=self.strategies,
-        )
 
     @property
     def lattice_share(self) -> float:
@@ -304,12 +296,11 @@ def at_least_by_noise(lower: FloatArray, upper: FloatArray, moved: FloatArray) -
 def price(plan: Plan, membership: Membership) -> Pricing:
     """Sensitivities and noise of all cells."""
     limit = plan.data.max_rows_per_record
-    require(
+    require_plan(
         membership.contributions <= limit,
         f"at most {limit} row(s) a record",
         got=f"a record with {membership.contributions}",
         fix=f"set max_rows_per_record = {membership.contributions} in [data], or aggregate the rows first",
-        error=InvalidPlan,
     )
     laws = stated_laws(plan, membership)
     owner = np.array([cell.partition for cell in membership.cells], dtype=np.intp)
@@ -336,13 +327,17 @@ def price(plan: Plan, membership: Membership) -> Pricing:
         weights[owner == p] = weights[owner == p].max()
     sensitivity = row_norms[owner] * reach[owner] * weights / np.where(mean[owner], rows, 1.0)
     has_own = np.array([plan.releases[part.query].noise_given for part in membership.partitions])
-    times = np.array([plan.copies(plan.releases[p.query]) for p in membership.partitions], dtype=np.intp)
+    times = np.array([plan.releases[p.query].times for p in membership.partitions], dtype=np.intp)
     shared = tuple(bundle for bundle in bundles if not has_own[bundle[0]])
     count = int(sum(times[bundle[0]] for bundle in shared))
     parameter = stated_parameters(plan, membership, laws, bundles, sensitivity)
     exact = np.array([law is PublishedLaw.NONE for law in laws], dtype=np.bool_)[owner]
     if count:
-        paid = scales_paid_by_budget(plan, membership, shared, sensitivity=sensitivity, row_norms=row_norms)
+        assert plan.privacy.budget is not None  # the plan was checked for it
+        rule, mine = accountant_named(plan.privacy.accountant, plan.privacy.budget), None
+        if rule.counts_own_releases:
+            mine = most_own_releases(membership, shared=shared, times=times, row_norms=row_norms)
+        paid = price_releases(rule, sensitivity, releases=count, own_releases=mine).scales
         parameter = np.where(has_own[owner], parameter, paid)
     _check_sizes(
         plan,

@@ -22,7 +22,7 @@ from sightline.auditing.starter import (
     relative_source,
     starter_plan,
 )
-from sightline.errors import InvalidPlan, require
+from sightline.errors import InvalidPlan, require_plan
 from sightline.tables.engines.address import file_text, named_file, scheme_of
 from sightline.tables.engines.protocol import Column, ColumnKind
 
@@ -67,12 +67,11 @@ def is_query_file(sql: object) -> TypeGuard[str]:
 
 def _one_statement(path: Path) -> str:
     (sql, *others) = statements(path)
-    require(
+    require_plan(
         not others,
         f"one SELECT in {path.name[:60]!r}",
         got=f"{len(others) + 1} statements",
         fix="one release is one query",
-        error=InvalidPlan,
     )
     return sql
 
@@ -113,7 +112,7 @@ def statements(path: Path) -> list[str]:
     begins = [0, *(end + 1 for end in ends)]
     parts = [text[begin:end] for begin, end in zip(begins, [*ends, len(text)], strict=True)]
     found = [part.strip() for part in parts if _says_something(part)]
-    require(bool(found), f"a SELECT in {name!r}", got="nothing", error=InvalidPlan)
+    require_plan(bool(found), f"a SELECT in {name!r}", got="nothing")
     return found
 
 
@@ -151,11 +150,10 @@ class GivenPlan:
     noise: float | None = None  # the standard deviation of Gaussian noise on every number
 
     def __post_init__(self) -> None:
-        require(
+        require_plan(
             self.epsilon is None or self.noise is None,
             "--epsilon, a budget, or --noise, a standard deviation",
             got="both",
-            error=InvalidPlan,
         )
 
     @property
@@ -173,11 +171,10 @@ class GivenPlan:
         """
         if self.table is None:
             raise InvalidPlan("expected --table FILE, the table that the queries read, got none")
-        require(
+        require_plan(
             self.epsilon is not None or self.noise is not None,
             "--epsilon E, a budget for all queries, or --noise S, a standard deviation",
             got="neither",
-            error=InvalidPlan,
         )
         key, hidden = columns_meant(self.table, record=self.record, secret=self.secret)
         data = {"source": self.table, "record": key.name, "secret": hidden.name, **self.domain(hidden)}
@@ -214,11 +211,10 @@ class GivenPlan:
 
     def _release(self, file: str, folder: Path) -> str:
         _one_statement(Path(file))
-        require(
+        require_plan(
             is_query_file(relative_source(file, folder)),
             f"a file of SQL whose name ends in {SUFFIX}",
             got=repr(Path(file).name[:60]),
-            error=InvalidPlan,
         )
         noise = "" if self.noise is None else f"noise_stddev = {self.noise:g}\n"
         name, path = quoted_text(Path(file).stem), quoted_text(relative_source(file, folder))
@@ -228,11 +224,14 @@ class GivenPlan:
         """What the secret can be, as a plan says it."""
         if self.bounds is not None:
             return {"bounds": [float(end) for end in self.bounds]}
+        if secret.kind is ColumnKind.NUMBER and set(self.categories or ()) == {"0", "1"}:
+            return {"kind": "boolean"}
         if self.categories:
             return {"categories": list(self.categories)}
         if secret.kind is ColumnKind.BOOLEAN:
             return {"kind": "boolean"}
-        option = "--bounds LOW HIGH" if secret.kind is ColumnKind.NUMBER else "--categories A,B,…"
+        number = secret.kind is ColumnKind.NUMBER
+        option = "--bounds LOW HIGH (or --categories 0,1)" if number else "--categories A,B,…"
         raise InvalidPlan(
             f"expected {option}, what {secret.name!r} can be, got none; a guess from the data would reveal it"
         )
@@ -244,7 +243,7 @@ class GivenPlan:
         if self.delta is not None:
             privacy["delta"] = self.delta
         if self.epsilon is not None or self.noise is not None:
-            privacy = {name: value for name, value in privacy.items() if name not in ("epsilon", "periods")}
+            privacy.pop("epsilon", None)
             for release in releases:
                 for name in ("noise", "noise_stddev"):
                     release.pop(name, None)

@@ -29,11 +29,10 @@ from sightline.auditing.plan import (
     Release,
     Rules,
 )
-from sightline.auditing.plan_fields import SMALLEST
+from sightline.auditing.plan_fields import SMALLEST, Population, read_population
 from sightline.auditing.plan_sections import OtherSecret
-from sightline.auditing.population import Population, read_population
 from sightline.auditing.query_files import is_query_file, with_query_files
-from sightline.auditing.release_noise import ReleaseNoise, with_file
+from sightline.auditing.release_noise import ReleaseNoise, with_table
 from sightline.errors import InvalidPlan, without_passwords
 from sightline.tables.engines.address import file_text
 from sightline.tables.engines.address import public_source as public_source
@@ -63,8 +62,11 @@ _FORMER = {
     ("secret", "wide"): "unpivot all secrets in the sql of [data]",
     ("release", "noise_by_cell"): 'write noise = { by_cell = [["north", 12.0], …] }',
     ("release", "cells"): 'write by_cell = [["north", 12.0], …]: values of the group, label, stddev',
-    ("release", "file"): 'write sql = "query.sql", and of noise by_cell = "noise.csv"',
-    ("release", "key_columns"): "leave it out: the header of the noise file has the columns of GROUP BY",
+    ("release", "file"): 'write sql = "query.sql", and of noise by_cell = [["north", 12.0], …]',
+    (
+        "release",
+        "key_columns",
+    ): "leave it out: rows of by_cell have the values of the group, in the order of GROUP BY",
     ("release", "least_noise_stddev"): "write noise_within = [least, most], with inf for no limit",
     ("release", "most_noise_stddev"): "write noise_within = [least, most], with 0 for today's noise",
     ("data", "dialect"): "leave it out: the SQL is in the dialect of the source",
@@ -78,6 +80,7 @@ _FORMER = {
         "release",
         "period",
     ): "write a plan for each period, or give each release its share: noise = { epsilon }",
+    ("privacy", "periods"): "write times = n in each release, and the epsilon of all periods",
     ("attacker", "may_know"): "write another plan with it in knows, and compare the two",
     ("release", "decoder"): 'write mechanism = "tree", or "tree-least-squares" for sums that fit all nodes',
     ("release", "rho"): "write noise_multiplier = √(n / 2 rho), for n copies and aggregates together",
@@ -86,8 +89,6 @@ _FORMER = {
 # Fields that had other values once, and how to write these now.
 _FORMER_VALUES = {
     ("rules", "dominance"): '; write [1, "80%"]: how many of the largest, and their largest share',
-    ("privacy", "periods"): "; it is how often the budget is granted: periods with budgets of their own are "
-    "plans of their own, or releases with noise = { epsilon }",
 }
 _SECTIONS: dict[str, type[BaseModel]] = {
     "data": Data,
@@ -149,7 +150,7 @@ def plan_of_text(text: str, name: str) -> Plan:
 
 
 def with_files(plan: Plan, base: Path) -> Plan:
-    """The plan with the contents of its files of noise and population; relative paths start from ``base``."""
+    """The plan with the contents of its files of strategies and population; paths start from ``base``."""
     population = plan.attacker.prior
     if isinstance(population, Population) and not population.bins:
         read = read_population(population, base, plan.data.domain)
@@ -157,15 +158,19 @@ def with_files(plan: Plan, base: Path) -> Plan:
         plan = plan.model_copy(update={"attacker": attacker})
         plan.check_known_to()
     noises = [noise for release in plan.releases for noise in release.noise]
-    if not any(noise.by_cell.file or noise.mechanism.file for noise in noises):
+    if not any(noise.mechanism.file for noise in noises):
         return plan
     releases = tuple(
         release.model_copy(
-            update={"noise": tuple(with_file(one, release.name, base) for one in release.noise)}
+            update={"noise": tuple(_with_strategy(one, release.name, base) for one in release.noise)}
         )
         for release in plan.releases
     )
     return plan.model_copy(update={"releases": releases})
+
+
+def _with_strategy(noise: ReleaseNoise, release: str, base: Path) -> ReleaseNoise:
+    return noise.model_copy(update={"mechanism": with_table(noise.mechanism, release, base)})
 
 
 def with_limit(plan: Plan, limit: float | str) -> Plan:
@@ -412,10 +417,7 @@ def publishable_plan_text(plan: Plan) -> str:
     for release in content["release"]:
         release.pop("withhold", None)
         for noise in release.get("noise", ()):
-            if isinstance(noise.get("by_cell"), str):
-                noise["by_cell"] = file_name(noise["by_cell"])
-            else:
-                noise.pop("by_cell", None)
+            noise.pop("by_cell", None)
             if "mechanism" in noise:
                 noise["mechanism"] = file_name(noise["mechanism"])
     _change_sources(content, lambda source: file_name(public_source(source)))

@@ -1,19 +1,37 @@
-"""Recipes: which published numbers to add up, and with which weights, to get one value."""
+r"""Recipes: which published numbers to add up, and with which weights, to get one value.
+
+The best linear attack on a record, folded to the few numbers that carry it, and whom it is seen with.
+
+Values are independent with the prior's variance :math:`v`, and a target is a sum :math:`t^\top x` of some
+rows. With the rows A of the design and noise :math:`\Sigma`, the best linear attack on the numbers S has risk
+
+.. math:: \rho_S = 1 - \frac{v\, g_S^\top C_{SS}^{-1} g_S}{t^\top t}, \quad C = v A A^\top + \Sigma,
+   \quad g = A t
+
+as a share of the prior variance (theory page on attacks). Its information is :math:`1/\rho_S - 1`. The
+numbers that are shown are chosen forwards, then backwards: each time the one whose loss costs least is left
+out, for as long as the rest carries 99 % of the information of all.
+
+The records that a target is seen with are those that the attack's guess contains with a large weight: the sum
+of their values and the target's is known more sharply than one of them.
+"""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from sightline.arrays import FloatArray, IndexArray
 from sightline.auditing.findings import Findings, LinearFindings
 from sightline.auditing.lowering import cell_name, linear_partitions
-from sightline.auditing.result import Recipe, Step
+from sightline.auditing.result import LinearAttack, Recipe, SeenTogether, Step, TotalView
 from sightline.auditing.table_units import publishable_key, signature_columns
 from sightline.format import weight as weight_text
 from sightline.format import without_rounding
+from sightline.numerics.residuals import positive_inverse
 
 # Weights below this share of the largest are rounding of weights that are zero.
 _NOTHING = 1e-9
@@ -178,7 +196,7 @@ class RecipeWriter:
             cell=name,
             publishable_cell=publishable if publishable != name else None,
             weight=weight,
-            times=self.findings.plan.copies(release),
+            times=release.times,
         )
 
     def text(
@@ -201,3 +219,229 @@ class RecipeWriter:
         if abs(constant) > _NOTHING:
             words.append(f"{'−' if constant < 0 else '+'} {weight_text(abs(constant))}")
         return " ".join(words)
+
+
+_ATTACK_CARRIED = 0.99  # of the information, that the shown numbers carry
+_MOST_ATTACK_STEPS = 6  # that are shown, even if they carry less
+_CANDIDATES = 40  # numbers that are chosen forwards
+_MOST_ROWS = 1_500  # of a design whose products are made for this
+_MOST_TOGETHER = 12  # records that are looked at together
+_HEAVY = 0.5  # of the target's own weight in a guess: others with less are not seen with it
+_DEPENDENT = 1e-12  # of a number's variance: what is left of it given others is rounding
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Folded:
+    """The attack on a target, and the columns that it is seen with, whose keys name those records."""
+
+    attack: LinearAttack
+    others: IndexArray  # columns of the linear design, without the target's own
+
+    def named(self, keys: dict[int, tuple[str, ...]]) -> LinearAttack:
+        """The attack with the keys of the records that the target is seen with."""
+        together = self.attack.together
+        records = tuple(key for column in self.others.tolist() for key in keys.get(column, ()))
+        if together is None or not records:
+            return self.attack
+        return self.attack.model_copy(update={"together": together.model_copy(update={"records": records})})
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class LinearAttacks:
+    """The products of some published numbers, for attacks on what is asked of some units."""
+
+    findings: Findings
+    found: LinearFindings
+    rows: IndexArray  # of the design, that attacks may use
+
+    @classmethod
+    def of(cls, findings: Findings, found: LinearFindings, columns: IndexArray) -> LinearAttacks | None:
+        """For targets among some columns; none if these are in too many numbers.
+
+        Of a design with many numbers only those that hold one of the columns are used.
+        """
+        linear, variances = found.linear, found.linear.design.noise.variance
+        rows = np.arange(linear.row_count)
+        if rows.size > _MOST_ROWS:
+            rows = np.flatnonzero(sum(np.abs(linear.image(column)) for column in columns.tolist()))
+        rows = rows[np.isfinite(variances[rows])]
+        if not 0 < rows.size <= _MOST_ROWS:
+            return None
+        return cls(findings=findings, found=found, rows=rows)
+
+    @cached_property
+    def _covariance(self) -> FloatArray:
+        """C: of the numbers, with noise."""
+        own = self.found.exposure.products.take(self.rows).dense
+        return np.asarray(self._scale * own + self.found.linear.design.noise.take(self.rows).matrix)
+
+    @property
+    def _scale(self) -> float:
+        """The covariance of what is asked of one row, over the prior's kernel."""
+        return self.found.linear.design.prior.scale
+
+    @cached_property
+    def _solver(self) -> tuple[FloatArray, FloatArray] | None:
+        """The scales that give C a unit diagonal, and its inverse then; none if it is singular."""
+        scale = 1 / np.sqrt(np.diagonal(self._covariance))
+        inverse = positive_inverse(self._covariance * np.outer(scale, scale))
+        return None if inverse is None else (scale, inverse)
+
+    def folded(self, column: int, writer: RecipeWriter) -> Folded | None:
+        """The attack on a column's value, or on the total of a person's rows.
+
+        None if the numbers tell nothing of it, or rounding hides what.
+        """
+        if self._solver is None:
+            return None
+        linear, kernel = self.found.linear, self.found.linear.design.prior.kernel
+        rows = int(linear.rows_of_unit[column // len(kernel)])
+        reach = self._reach(column)
+        length = rows * kernel[0, 0]  # tᵀKt: every row has weight 1
+        weights = self._solved(reach)
+        gain = self._scale * float(reach @ weights) / length
+        if not 0 < gain < 1 or (rows == 1 and self._digits_lost(column, 1 - gain)):
+            return None
+        chosen, part_gain = self._chosen(reach / np.sqrt(length / self._scale), gain)
+        if not part_gain < 1:  # a number without noise carries everything
+            return None
+        share = (part_gain / (1 - part_gain)) / (gain / (1 - gain))
+        if not 0 < share <= 1 + 1e-6:
+            return None
+        small = np.linalg.solve(self._covariance[np.ix_(chosen, chosen)], reach[chosen]) * self._scale
+        full = np.zeros(linear.row_count)
+        full[self.rows[chosen]] = small
+        published = writer.on_published(full)
+        lines = np.flatnonzero(published)
+        size = np.sqrt(linear.design.noise.variance[lines]) / np.abs(linear.factors[lines])
+        if not self.findings.pricing.strategies:
+            size = np.zeros(linear.row_count)
+            size[self.rows] = np.sqrt(np.diagonal(self._covariance))
+            size = size[lines]
+        lines = lines[np.lexsort((lines, -np.abs(published[lines] * size)))]
+        published = published[lines]
+        steps = tuple(
+            writer.step(int(line), float(weight)) for line, weight in zip(lines, published, strict=True)
+        )
+        text, public = (writer.text(lines, steps, 0.0, owner) for owner in (True, False))
+        together, columns = self._together(column, rows, weights, 1 - gain)
+        attack = LinearAttack(
+            steps=steps,
+            share=min(share, 1.0),
+            numbers=int(self.rows.size),
+            target="value" if rows == 1 else "total",
+            together=together,
+            text=text,
+            publishable_text=public if public != text else None,
+        )
+        return Folded(attack=attack, others=columns)
+
+    def total(self, column: int) -> TotalView | None:
+        """What is known of the total of a person's rows; none if they have one row, or hold no numbers.
+
+        The lower end is that of the sharpest feature of the rows, of which the total is one. The upper end is
+        the risk of the best linear attack on the total.
+        """
+        linear = self.found.linear
+        rows = int(linear.rows_of_unit[column // linear.columns_of_unit])
+        if rows == 1 or linear.columns_of_unit > 1 or self._solver is None:
+            return None
+        reach, before = self._reach(column), float(np.sqrt(rows * self._scale))
+        risk = 1 - self._scale * float(reach @ self._solved(reach)) / rows
+        if self._digits_lost(column, risk):
+            return None
+        shares = np.clip([self.found.lower[column], risk], 0.0, 1.0)
+        lower, upper = np.sqrt(shares).tolist()
+        return TotalView(
+            rows=rows, before=before, after_lower=min(lower, upper) * before, after_upper=upper * before
+        )
+
+    def _digits_lost(self, column: int, risk: float) -> bool:
+        """Whether the attack on a value seems to leave less than the lower end, which no attack does."""
+        return risk < float(self.found.exposure.lower.ravel()[column]) * (1 - 1e-6)
+
+    def _reach(self, column: int) -> FloatArray:
+        """g = BKt of one person, on the numbers that are used."""
+        kernel = self.found.linear.design.prior.kernel
+        unit, category = divmod(column, len(kernel))
+        each = [self.found.linear.image(unit * len(kernel) + c)[self.rows] for c in range(len(kernel))]
+        return np.asarray(kernel[category] @ np.stack(each))
+
+    def _solved(self, reach: FloatArray) -> FloatArray:
+        assert self._solver is not None
+        scale, inverse = self._solver
+        return np.asarray(scale * (inverse @ (scale * reach)))
+
+    def _chosen(self, reach: FloatArray, total: float) -> tuple[IndexArray, float]:
+        """The numbers that carry the attack, and their gain: 1 − ρ, of the ``total`` of all numbers."""
+        C = self._covariance
+        enough = _ATTACK_CARRIED * total / (1 - total)
+        chosen = _forwards(C, reach, total)
+        gain = float(reach[chosen] @ np.linalg.solve(C[np.ix_(chosen, chosen)], reach[chosen]))
+        while chosen.size > 1:
+            inverse = np.linalg.inv(C[np.ix_(chosen, chosen)])
+            weights = inverse @ reach[chosen]
+            losses = weights**2 / np.diagonal(inverse)
+            least = int(np.argmin(losses))
+            after = gain - float(losses[least])
+            if chosen.size <= _MOST_ATTACK_STEPS and after < enough * (1 - after):
+                break
+            chosen, gain = np.delete(chosen, least), after
+        return chosen, gain
+
+    def _together(
+        self, column: int, rows: int, weights: FloatArray, risk: float
+    ) -> tuple[SeenTogether | None, IndexArray]:
+        """The few records whose sum with the target is known best, and the columns of the others."""
+        none: tuple[None, IndexArray] = None, np.zeros(0, dtype=np.intp)
+        linear, people = self.found.linear, self.found.people
+        # Others that a record of a streamed table is seen with may not be held.
+        if rows > 1 or linear.columns_of_unit > 1 or self.findings.streamed:
+            return none
+        full = np.zeros(linear.row_count)
+        full[self.rows] = weights
+        in_guess = np.where(
+            linear.rows_of_unit == 1, (linear.table.T @ full)[linear.units.starts[:-1]], -np.inf
+        )
+        heavy = np.flatnonzero(in_guess >= _HEAVY * in_guess[column])
+        heavy = heavy[heavy != column]
+        order = np.concatenate([[column], heavy[np.lexsort((heavy, -in_guess[heavy]))]])
+        best, best_risk = 0, risk
+        members, reach = 0.0, np.zeros(self.rows.size)
+        for size in range(1, order.size + 1):
+            last = int(order[size - 1])
+            members += float(people[last])
+            if members > _MOST_TOGETHER:
+                break
+            reach = reach + people[last] * self._reach(last)
+            left = 1 - self._scale * float(reach @ self._solved(reach)) / members
+            if members > 1 and left < best_risk * (1 - 1e-6):
+                best, best_risk = size, left
+        if not best or best_risk <= 0:
+            return none
+        number = int(people[order[:best]].sum())
+        stddev = float(np.sqrt(best_risk * self._scale * number))
+        return SeenTogether(others=number - 1, stddev=stddev), order[1:best]
+
+
+def _forwards(C: FloatArray, reach: FloatArray, total: float) -> IndexArray:
+    """The numbers that carry most, each chosen for what it adds to those before it."""
+    diagonal = np.diagonal(C).copy()
+    left, open_variance = reach.copy(), diagonal.copy()
+    columns = np.zeros((min(_CANDIDATES, reach.size), reach.size))
+    chosen: list[int] = []
+    gain = 0.0
+    for place in range(len(columns)):
+        usable = open_variance > _DEPENDENT * diagonal
+        gains = np.where(usable, left**2 / np.where(usable, open_variance, 1.0), 0.0)
+        gains[chosen] = 0.0
+        best = int(np.argmax(gains))
+        if gains[best] <= 0 or gain >= total * (1 - 1e-9):
+            break
+        root = np.sqrt(open_variance[best])
+        columns[place] = (C[best] - columns[:place].T @ columns[:place, best]) / root
+        left -= columns[place] * (left[best] / root)
+        open_variance -= columns[place] ** 2
+        chosen.append(best)
+        gain += float(gains[best])
+    return np.array(chosen, dtype=np.intp)

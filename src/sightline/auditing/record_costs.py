@@ -8,10 +8,9 @@ at the other attains this for every mean and sum at once, so that
 
 .. math:: \mu_j^2 = \sum_c T_c \Bigl(\frac{n_c}{m}\Bigr)^2 \frac{\Delta_c^2}{\sigma_c^2}
 
-over the cells with the record, published :math:`T_c` times, is the record's Gaussian-DP parameter. Laplace
-noise costs :math:`\sum_c T_c \frac{n_c}{m}\,\Delta_c/b_c`. In a histogram a row leaves one category and
-enters another: it pays half of :math:`\Delta^2/\sigma^2` (half of :math:`\Delta/b`) for each of the two, at
-most those with the least noise. For other features the sum is an upper bound.
+over the cells with the record, published :math:`T_c` times, is the record's Gaussian-DP parameter. In a
+histogram a row leaves one category and enters another: it pays half of :math:`\Delta^2/\sigma^2` for each of
+the two, at most those with the least noise. For other features the sum is an upper bound.
 
 Where numbers share noise that a strategy C draws (:mod:`sightline.noise.strategies`), a record with
 :math:`u_t` rows in step t moves what is measured by :math:`\|Cu\|`: in place of :math:`\sum_c n_c^2` stands
@@ -36,40 +35,32 @@ _TOGETHER = 1 << 22  # products of steps that are looked up at a time
 class CellCosts:
     """What one copy of every published number costs a record with ``row_norms`` rows there."""
 
-    costs: FloatArray  # (Δ/σ)² of each cell, or Δ/b where the noise has a pure epsilon
+    costs: FloatArray  # (Δ/σ)² of each cell
     bundles: tuple[tuple[int, ...], ...]  # partitions that are one release
     times: IndexArray  # copies of each partition
     row_norms: FloatArray  # of each partition: the rows that its sensitivity is priced for
-    pure: tuple[bool, ...] | None = None  # whether the noise of each bundle has a pure epsilon; none: no
     strategies: Mapping[int, Strategy] = field(
         default_factory=dict
     )  # of partitions whose numbers share noise
 
     def by_record(self, membership: Membership) -> FloatArray:
-        r"""The total of every kind of person; of every signature where nobody has several rows.
-
-        All noise Gaussian: :math:`\mu_j^2`. All noise of a pure epsilon: their sum. A mix is counted as zCDP:
-        a pure :math:`\epsilon` is :math:`\frac12\epsilon^2`-zCDP, so that the total is
-        :math:`2\rho_j = \mu_j^2 + \sum \epsilon^2`.
-        """
+        """The total of every kind of person; of every signature where nobody has several rows."""
         table = membership.persons
         total = np.zeros(len(membership.signatures) if table is None else len(table.persons))
-        pure = self.pure or (False,) * len(self.bundles)
-        for bundle, is_pure in zip(self.bundles, pure, strict=True):
+        for bundle in self.bundles:
             each = self._of_bundle(membership.starts, bundle)
-            power = 1 if is_pure else 2
             strategy = self.strategies.get(bundle[0])
             if strategy is not None:  # its numbers have one cost
                 squares = squared_norms(membership, bundle[0], strategy)
                 own = squares / self.row_norms[bundle[0]] ** 2 * float(each.max(initial=0.0))
             elif table is None:  # all rows of a signature have one cell, or none: the last entry
                 share = max(1, membership.contributions) / self.row_norms[bundle[0]]
-                own = np.append(share**power * each, 0.0)[membership.signatures[:, bundle[0]]]
+                own = np.append(share**2 * each, 0.0)[membership.signatures[:, bundle[0]]]
             else:
                 cells = membership.rows_in_cells(bundle[0])
-                paid = (cells.rows / self.row_norms[bundle[0]]) ** power * each[cells.cell]
+                paid = (cells.rows / self.row_norms[bundle[0]]) ** 2 * each[cells.cell]
                 own = np.bincount(cells.record, paid, total.size)
-            total += self.times[bundle[0]] * (own**2 if is_pure and not all(pure) else own)
+            total += self.times[bundle[0]] * own
         return total
 
     def largest(self, membership: Membership) -> float:
@@ -105,3 +96,11 @@ def squared_norms(membership: Membership, partition: int, strategy: Strategy) ->
             products = np.where(block[:, :, None] == block[:, None, :], products, 0.0)
             found[records[some]] = np.einsum("ni,nij,nj->n", u, products, u)
     return found
+
+
+def most_own_releases(
+    membership: Membership, *, shared: tuple[tuple[int, ...], ...], times: IndexArray, row_norms: FloatArray
+) -> float:
+    """The most releases of some that one record is in, rounded up; a part of its rows counts squared."""
+    each = CellCosts(costs=np.ones(len(membership.cells)), bundles=shared, times=times, row_norms=row_norms)
+    return each.largest(membership)

@@ -23,9 +23,8 @@ from sightline.auditing.plan import Data, Plan, Release
 from sightline.auditing.plan_fields import Section, Text
 from sightline.auditing.query_files import GivenPlan, is_query_file
 from sightline.auditing.reading import checked_plan, checked_section, plan_schema
-from sightline.auditing.release_noise import ReleaseNoise
-from sightline.auditing.running import is_strategy_file
-from sightline.errors import InvalidPlan, SightlineError, require
+from sightline.auditing.release_noise import ReleaseNoise, is_strategy_file
+from sightline.errors import InvalidPlan, SightlineError, require_plan
 from sightline.tables.engines.address import DIALECTS, dialect_of, file_bytes
 from sightline.tables.sql.edited_releases import uses
 from sightline.tables.sql.grammar import parse_query
@@ -55,17 +54,16 @@ def _date(text: str) -> str:
         good = False
     else:
         good = len(text) == len("2026-03-01")
-    require(good, "a day as 2026-03-01", got=repr(text[:40]), error=InvalidPlan)
+    require_plan(good, "a day as 2026-03-01", got=repr(text[:40]))
     return text
 
 
 def _known_facts(facts: dict[str, str]) -> dict[str, str]:
     strange = sorted(set(facts) - _FACTS)
-    require(
+    require_plan(
         not strange,
         "facts about fields of a release, of its noise or of data",
         got=repr(strange[0][:40]) if strange else "",
-        error=InvalidPlan,
     )
     return facts
 
@@ -168,47 +166,44 @@ def _check_finite(content: Any, place: str) -> None:
     for name, one in inner.items():
         _check_finite(one, f"{place}.{name}" if place else str(name))
     good = not isinstance(content, float) or math.isfinite(content)
-    require(good, f"{place[:60]!r}: a finite number", got=str(content)[:60], error=InvalidPlan)
+    require_plan(good, f"{place[:60]!r}: a finite number", got=str(content)[:60])
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     twice = [name for name, times in Counter(name for name, _ in pairs).items() if times > 1]
-    require(not twice, "every field once", got=f"{twice[:1]!r} twice"[:60], error=InvalidPlan)
+    require_plan(not twice, "every field once", got=f"{twice[:1]!r} twice"[:60])
     return found
 
 
 def record_of(content: Any, name: str = "record") -> ReleaseRecord:
     """The checked record with some content: its release and data are checked as those of a plan are."""
     parts = {"record": str, "release": dict, "data": dict, "about": dict}
-    require(isinstance(content, dict), f"{name}: a release record", got="other JSON", error=InvalidPlan)
+    require_plan(isinstance(content, dict), f"{name}: a release record", got="other JSON")
     version = content.get("record")
-    require(
+    require_plan(
         version == f"{FORMAT}/{VERSION}",
         f"{name}: record: {FORMAT}/{VERSION!r}",
         got=repr(version)[:60] if isinstance(version, str) else "nothing" if version is None else "no text",
         fix="a record of another version needs another version of sightline",
-        error=InvalidPlan,
     )
     strange = [part for part in content if part not in parts]
-    require(
+    require_plan(
         not strange,
         f"{name}: a field that exists",
         got=repr(strange[0])[:60] if strange else "",
         fix=f"there are: {', '.join(parts)}",
-        error=InvalidPlan,
     )
     for part, kind in parts.items():
         right = isinstance(content.get(part, kind()), kind) and (part in content or part in ("data", "about"))
-        require(
+        require_plan(
             right,
             f"{name}: {part}: a section",
             got="none" if part not in content else "another value",
-            error=InvalidPlan,
         )
     data = content.get("data", {})
     for part, fix in _NOT_IN_DATA.items():
-        require(part not in data, f"{name}: data: no {part}", got="one", fix=fix, error=InvalidPlan)
+        require_plan(part not in data, f"{name}: data: no {part}", got="one", fix=fix)
     release = _without_files(content["release"], name)
     about = checked_section(About, "about", content.get("about", {}), name)
     library = (about.engine or "").partition(" ")[0]
@@ -218,11 +213,10 @@ def record_of(content: Any, name: str = "record") -> ReleaseRecord:
         open_fields["kind"] = "boolean"
     plan = checked_plan({"data": {**open_fields, **data}, "release": [release]}, name)
     for noise in plan.releases[0].noises:
-        require(
+        require_plan(
             noise.law.value in _LAWS.get(library, {noise.law.value}),
             f"{name}: release: noise: law: a law that {library[:60]} has",
             got=repr(noise.law.value),
-            error=InvalidPlan,
         )
     return _of_plan(plan, data, about)
 
@@ -232,29 +226,24 @@ def _without_files(release: dict[str, Any], name: str) -> dict[str, Any]:
     noises = release.get("noise", [])
     noises = noises if isinstance(noises, list) else [noises]
     sections = [one for one in noises if isinstance(one, dict)]
-    inside = any(
-        isinstance(one.get("by_cell"), str) or is_strategy_file(one.get("mechanism")) for one in sections
-    )
-    require(
+    inside = any(is_strategy_file(one.get("mechanism")) for one in sections)
+    require_plan(
         not is_query_file(release.get("sql")) and not inside,
         f"{name}: release: a record that names no file",
         got="one",
         fix="write the SQL and the noise into the record",
-        error=InvalidPlan,
     )
-    require(
+    require_plan(
         not any("scale" in one for one in sections),
         f"{name}: release: noise: stddev",
         got="scale",
         fix="a scale means something else in every library",
-        error=InvalidPlan,
     )
-    require(
+    require_plan(
         "noise" in release or "noise_stddev" in release,
         f"{name}: release: noise",
         got="none",
         fix="a record says with which noise it was published; an exact number has law = 'none'",
-        error=InvalidPlan,
     )
     return release
 
@@ -289,15 +278,14 @@ def plan_of(records: Mapping[str, ReleaseRecord], *, source: str, given: GivenPl
 
     ``given`` says what no record does: the record, the secret, what it can be, and how many rows.
     """
-    require(bool(records), "a release record", got="none", error=InvalidPlan)
+    require_plan(bool(records), "a release record", got="none")
     order = sorted(records, key=lambda name: (records[name].about.published_at or "9999", name))
     names = Counter(records[name].release.name for name in order)
     twice, times = names.most_common(1)[0]
-    require(
+    require_plan(
         times == 1,
         "a name of its own for each release",
         got=f"{twice[:60]!r} in {times} records",
-        error=InvalidPlan,
     )
     for name in order:
         check_query(records[name], name, (dialect_of(source),))
@@ -307,11 +295,10 @@ def plan_of(records: Mapping[str, ReleaseRecord], *, source: str, given: GivenPl
     stated = _stated(given or GivenPlan())
     data = {**{name: value for name, value in stated.items() if name not in data}, **data, **secrets[0]}
     missing = [name for name in ("record", "secret") if name not in data]
-    require(
+    require_plan(
         not missing,
         f"data.{missing[0] if missing else ''} in a record, or --{missing[0] if missing else ''} COLUMN",
         got="neither",
-        error=InvalidPlan,
     )
     deltas = [one for name in order if (one := records[name].about.privacy_parameters.delta) is not None]
     content = {
@@ -352,12 +339,11 @@ def _agreed(
         for key, value in part.items():
             if key in ignored:
                 continue
-            require(
+            require_plan(
                 key not in found or found[key] == value,
                 f"{name}: {section}.{key}: records of one table and one unit",
                 got=f"another than in {said.get(key, '')}",
                 fix="make a plan of each",
-                error=InvalidPlan,
             )
             found[key], said[key] = value, name
     return found

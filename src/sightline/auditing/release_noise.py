@@ -1,15 +1,19 @@
-"""The noise that a plan states for a release: its law, and how much, for each number by itself if need be.
+"""The noise that a plan states for a release; running sums, and the mechanism that draws noise they share.
 
-Noise by number is a list, or a CSV file beside the plan. A file has a header. One column is called
-``stddev``, one may be called ``label``, and the others are the values of the group in the order of GROUP BY,
-under the names of its columns. It is read when the plan is: from then on the plan holds the numbers.
+Noise has a law, and a size: for each number by itself if need be.
+
+``running = { over = "day", from = 1, to = 1024 }`` says that what is published of a release's groups are
+their running sums over one column of GROUP BY, from its first step to its last: also of steps that nobody is
+in, whose noise tells that of the next. The steps are whole numbers or days.
 """
 
 from __future__ import annotations
 
+import datetime
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -24,16 +28,239 @@ from pydantic import (
     model_validator,
 )
 
+from sightline.arrays import FloatArray
 from sightline.auditing.plan_fields import LARGEST, SMALLEST, Positive, Section, without_default
-from sightline.auditing.running import Mechanism, MechanismName, with_table
-from sightline.errors import InvalidPlan, require
+from sightline.errors import InvalidNoise, InvalidPlan, require_plan
 from sightline.noise.published import PublishedLaw, noise_stddev
-from sightline.tables.engines.address import csv_lines, named_file
-from sightline.tables.sql.reader import ReleaseQuery
+from sightline.noise.strategies import MECHANISMS, Strategy
+from sightline.tables.engines.address import named_file
+
+MOST_STEPS = 20_000  # a matrix over them takes 3 GB
+_LARGEST_FILE = 4_000_000_000  # bytes
+_WHOLE = re.compile(r"-?\d+")
+_Step = int | datetime.date
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Running:
+    """The steps of running sums: the values of a column of GROUP BY from the first to the last."""
+
+    over: str
+    first: _Step
+    last: _Step
+    min_separation: int = 0  # steps between two rows of a record, at least; 0 if nothing is said
+
+    @property
+    def steps(self) -> int:
+        """How many there are."""
+        return self.place(self.last) + 1
+
+    def place(self, step: _Step) -> int:
+        """The place of a step among all."""
+        if isinstance(step, int) and isinstance(self.first, int):
+            return step - self.first
+        assert isinstance(step, datetime.date)
+        assert isinstance(self.first, datetime.date)
+        return (step - self.first).days
+
+    def place_of_text(self, text: str) -> int | None:
+        """The place of a value of the column, as engines write it; none if it is no step of this kind."""
+        step: _Step
+        if isinstance(self.first, int):
+            if _WHOLE.fullmatch(text) is None or len(text) > 20:
+                return None
+            step = int(text)
+        else:
+            day, _, time = text.partition(" ")
+            try:
+                step = datetime.date.fromisoformat(day)
+            except ValueError:
+                return None
+            if time.strip("0:. "):  # a time of day is no step
+                return None
+        return self.place(step)
+
+    def text(self, place: int) -> str:
+        """What the column holds in a step."""
+        if isinstance(self.first, int):
+            return str(self.first + place)
+        return (self.first + datetime.timedelta(days=place)).isoformat()
+
+
+def _step(value: object, name: str) -> _Step:
+    if isinstance(value, str):
+        try:
+            value = datetime.date.fromisoformat(value)
+        except ValueError:
+            value = None
+    good = isinstance(value, int | datetime.date) and not isinstance(value, bool | datetime.datetime)
+    require_plan(
+        good and (not isinstance(value, int) or abs(value) < 10**15),
+        f"{name}: a whole number or a day, such as 1 or 2026-01-31",
+        got="another value",
+        fix="steps need an order without gaps; number them in the table",
+    )
+    assert isinstance(value, int | datetime.date)
+    return value
+
+
+def _running(value: object) -> Running:
+    """The section as it is written."""
+    if isinstance(value, Running):
+        return value
+    names = {"over", "from", "to", "min_separation"}
+    given = set(value) if isinstance(value, dict) else set()
+    require_plan(
+        isinstance(value, dict) and given <= names and {"over", "from", "to"} <= given,
+        'over, from and to, such as { over = "day", from = 1, to = 365 }, and perhaps min_separation',
+        got=", ".join(sorted(map(str, given)))[:80] or "another value",
+    )
+    assert isinstance(value, dict)
+    over, separation = value["over"], value.get("min_separation", 0)
+    require_plan(isinstance(over, str) and bool(over), "over: a column of GROUP BY", got="another")
+    first, last = _step(value["from"], "from"), _step(value["to"], "to")
+    require_plan(
+        isinstance(first, int) == isinstance(last, int),
+        "from and to of one kind",
+        got="a whole number and a day",
+    )
+    require_plan(
+        isinstance(separation, int) and not isinstance(separation, bool) and 0 <= separation <= 10**9,
+        "min_separation: a whole number of steps",
+        got="another value",
+    )
+    found = Running(over=over, first=first, last=last, min_separation=separation)
+    require_plan(
+        1 <= found.steps <= MOST_STEPS,
+        f"from one to {MOST_STEPS:,} steps",
+        got=f"{found.steps:,}",
+    )
+    return found
+
+
+def _written(running: Running) -> dict[str, Any]:
+    ends = [end if isinstance(end, int) else end.isoformat() for end in (running.first, running.last)]
+    separation = {"min_separation": running.min_separation} if running.min_separation else {}
+    return {"over": running.over, "from": ends[0], "to": ends[1], **separation}
+
+
+_STEP = {"anyOf": [{"type": "integer"}, {"type": "string", "format": "date"}]}
+RunningSums = Annotated[
+    Running,
+    PlainValidator(_running),
+    PlainSerializer(_written, return_type=dict[str, Any]),
+    WithJsonSchema(
+        {
+            "type": "object",
+            "properties": {
+                "over": {"type": "string", "minLength": 1},
+                "from": _STEP,
+                "to": _STEP,
+                "min_separation": {"type": "integer", "minimum": 0},
+            },
+            "required": ["over", "from", "to"],
+            "additionalProperties": False,
+        }
+    ),
+]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Mechanism:
+    """A mechanism by its name, or by the file that has its strategy."""
+
+    name: str = ""
+    file: str = ""
+    table: FloatArray | None = None  # read from the file
+
+    def __bool__(self) -> bool:
+        return bool(self.name or self.file)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Mechanism) and (self.name, self.file) == (other.name, other.file)
+
+    def __hash__(self) -> int:
+        return hash((self.name, self.file))
+
+    def strategy(self, steps: int, *, running: bool) -> Strategy:
+        """Over so many steps; a mistake is one line."""
+        if (key := (steps, running)) not in self._made:
+            self._made[key] = (
+                Strategy.named(self.name, steps)
+                if self.table is None
+                else Strategy(table=self.table, running=running, checked=True)
+            )
+        strategy = self._made[key]
+        require_plan(
+            strategy.steps == steps,
+            f"a strategy with a column for each of {steps:,} numbers, also of those that nobody is in",
+            got=f"{strategy.steps:,} columns",
+        )
+        return strategy
+
+    @cached_property
+    def _made(self) -> dict[tuple[int, bool], Strategy]:
+        return {}
+
+
+def _mechanism(value: object) -> Mechanism:
+    if isinstance(value, Mechanism):
+        return value
+    if is_strategy_file(value):
+        return Mechanism(file=str(value))
+    require_plan(
+        isinstance(value, str) and value in (*MECHANISMS, ""),
+        f"one of {', '.join(MECHANISMS)}, or the .npy file of its strategy",
+        got=repr(value[:40]) if isinstance(value, str) else "another value",
+    )
+    return Mechanism(name=str(value))
+
+
+def is_strategy_file(mechanism: object) -> bool:
+    """Whether a mechanism is given by the file of its strategy."""
+    return isinstance(mechanism, str) and mechanism.lower().endswith(".npy")
+
+
+MechanismName = Annotated[
+    Mechanism,
+    PlainValidator(_mechanism),
+    PlainSerializer(lambda one: one.file or one.name, return_type=str),
+    WithJsonSchema(
+        {"anyOf": [{"enum": list(MECHANISMS)}, {"type": "string", "pattern": "\\.[nN][pP][yY]$"}]}
+    ),
+]
+
+
+def with_table(mechanism: Mechanism, release: str, base: Path) -> Mechanism:
+    """The mechanism with the table of its file, if it names one; relative paths start from ``base``."""
+    if not mechanism.file or mechanism.table is not None:
+        return mechanism
+    where = f"release {release[:60]!r}: strategy file {Path(mechanism.file).name[:60]!r}"
+    path = named_file(mechanism.file, base, f"{where}: a .npy file")
+    try:
+        require_plan(path.is_file(), f"{where}: a file", got="none")
+        require_plan(
+            path.stat().st_size <= _LARGEST_FILE,
+            f"{where}: at most {_LARGEST_FILE:,} bytes",
+            got=f"{path.stat().st_size:,}",
+        )
+        table = np.load(path, allow_pickle=False, mmap_mode=None)
+    except InvalidPlan:
+        raise
+    except OSError as error:
+        raise InvalidPlan(f"{where}: expected a file that can be read, got: {error.strerror}") from None
+    except (ValueError, EOFError, OverflowError, MemoryError):
+        raise InvalidPlan(f"{where}: expected an array as numpy.save writes it, got another file") from None
+    good = isinstance(table, np.ndarray) and table.ndim == 2 and table.dtype.kind in "fiub"
+    require_plan(good, f"{where}: a table of numbers", got="another array")
+    try:
+        read = Strategy(table=np.asarray(table, dtype=np.float64)).table
+    except (InvalidNoise, ValueError, np.linalg.LinAlgError) as error:
+        raise InvalidPlan(f"{where}: {error}") from None
+    return replace(mechanism, table=read)
+
 
 _SIZES = ("stddev", "noise_multiplier", "epsilon", "by_cell")
-_LARGEST_FILE = 64_000_000  # bytes: about a million numbers
-_PLAIN_COLUMN = re.compile(r'"data"\."((?:[^"]|"")*)"')  # a key that is a column as it is
 _ROW = "rows of the values of a group, the label of an aggregate where there are several, and a stddev"
 
 _TEXT_OR_NUMBER = {"anyOf": [{"type": "string"}, {"type": "number"}]}
@@ -41,69 +268,31 @@ _TEXT_OR_NUMBER = {"anyOf": [{"type": "string"}, {"type": "number"}]}
 Name = tuple[str, ...]  # the values of a number's group; then its label, where the release has several
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NoiseByCell:
-    """The standard deviation of each number by its name, or the file that has them."""
-
-    stddevs: tuple[tuple[Name, float], ...] = ()
-    file: str = ""  # a CSV file that was not read yet
-    columns: tuple[str, ...] = ()  # what the columns of the key are called in it; compared with GROUP BY
-
-    def __bool__(self) -> bool:
-        return bool(self.stddevs or self.file)
-
-    def times(self, factor: float) -> NoiseByCell:
-        """All of it times a factor."""
-        return NoiseByCell(stddevs=tuple((name, stddev * factor) for name, stddev in self.stddevs))
-
-    def without(self, numbers: Iterable[tuple[Name, str]]) -> NoiseByCell:
-        """Without some numbers, each given by its key and label."""
-        left = dict(self.stddevs)
-        for key, label in numbers:
-            popped(left, key, names_of(label, grouped=bool(key)))
-        return replace(self, stddevs=tuple(left.items()))
+StddevByNumber = tuple[tuple[Name, float], ...]  # of each number by its name
 
 
-def _by_cell(value: object) -> NoiseByCell:
-    """A file's name, or rows that end with a standard deviation."""
-    if isinstance(value, NoiseByCell):
-        return value
-    if isinstance(value, str) and value:
-        return NoiseByCell(file=value)
+def _by_cell(value: object) -> StddevByNumber:
+    """Rows that end with a standard deviation."""
     rows = value if isinstance(value, list | tuple) else ("",)
+    if rows and all(isinstance(row, tuple) and len(row) == 2 and isinstance(row[0], tuple) for row in rows):
+        return tuple(rows)  # as it was read before
     good = all(isinstance(row, list | tuple) and row for row in rows)
     good = good and all(isinstance(text, str) for row in rows for text in row[:-1])
     good = good and all(isinstance(row[-1], int | float) for row in rows)
-    require(bool(good), f"a file or {_ROW}", got="another value", error=InvalidPlan)
-    return _checked([(tuple(row[:-1]), _number(row[-1], _ROW)) for row in rows], "by_cell")
-
-
-def _checked(stddevs: list[tuple[Name, float]], where: str) -> NoiseByCell:
-    require(
-        len({name for name, _ in stddevs}) == len(stddevs),
-        f"each published number once in {where}",
-        got="one twice",
-        error=InvalidPlan,
-    )
-    return NoiseByCell(stddevs=tuple(stddevs))
-
-
-def _written(noise: NoiseByCell) -> str | list[list[str | float]]:
-    return noise.file or [[*name, stddev] for name, stddev in noise.stddevs]
+    require_plan(bool(good), _ROW, got="another value", fix="of a file of noise, write its rows here")
+    stddevs = [(tuple(row[:-1]), _number(row[-1], _ROW)) for row in rows]
+    names = {name for name, _ in stddevs}
+    require_plan(len(names) == len(stddevs), "each published number once in by_cell", got="one twice")
+    return tuple(stddevs)
 
 
 ByCell = Annotated[
-    NoiseByCell,
+    StddevByNumber,
     PlainValidator(_by_cell),
-    PlainSerializer(_written, return_type=str | list[list[str | float]]),
-    WithJsonSchema(
-        {
-            "anyOf": [
-                {"type": "string", "minLength": 1},
-                {"type": "array", "items": {"type": "array", "items": _TEXT_OR_NUMBER}},
-            ]
-        }
+    PlainSerializer(
+        lambda rows: [[*name, stddev] for name, stddev in rows], return_type=list[list[str | float]]
     ),
+    WithJsonSchema({"type": "array", "items": {"type": "array", "items": _TEXT_OR_NUMBER}}),
 ]
 
 
@@ -143,12 +332,10 @@ class ReleaseNoise(Section):
         description="A share of the budget of its own, for all copies and aggregates that it is on.",
     )
     by_cell: ByCell = Field(
-        default=NoiseByCell(),
+        default=(),
         json_schema_extra=without_default,
         description="The standard deviation of each published number by itself: rows of the values of its "
-        "group, its label where the release has several aggregates, and the stddev; or a CSV file with "
-        "columns for the values of the group, one called stddev, and one called label. A relative path "
-        "starts from the plan's folder.",
+        "group, its label where the release has several aggregates, and the stddev.",
     )
     mechanism: MechanismName = Field(
         default=Mechanism(),
@@ -169,23 +356,21 @@ class ReleaseNoise(Section):
         given = {name: value for name, value in content.items() if name != "scale"}
         scale, law = content["scale"], given.get("law")
         pure = [one for one in PublishedLaw if one.pure]
-        require(
+        require_plan(
             law in pure and "stddev" not in given,
             "scale with law = 'laplace' or 'geometric', in place of stddev",
             got="stddev and scale" if law in pure else f"law = {str(law or 'gaussian')[:40]!r}",
             fix="of gaussian noise say stddev",
-            error=InvalidPlan,
         )
         b = np.array(_number(scale, "scale: a number"))
         return {**given, "stddev": float(noise_stddev(PublishedLaw(str(law)), b))}
 
     @model_validator(mode="after")
     def _mechanism_is_consistent(self) -> ReleaseNoise:
-        require(
+        require_plan(
             not self.mechanism or (self.law is PublishedLaw.GAUSSIAN and not self.by_cell),
             "a mechanism with gaussian noise of one size",
             got="by_cell" if self.by_cell else f"law = {self.law.value!r}",
-            error=InvalidPlan,
         )
         return self
 
@@ -193,11 +378,10 @@ class ReleaseNoise(Section):
     def _says_how_much_once(self) -> ReleaseNoise:
         given = [name for name in _SIZES if getattr(self, name)]
         exact = self.law is PublishedLaw.NONE
-        require(
+        require_plan(
             len(given) == (0 if exact else 1),
             "nothing but the law with law = 'none'" if exact else f"one of {', '.join(_SIZES)}",
             got=" and ".join(given) or "none",
-            error=InvalidPlan,
         )
         return self
 
@@ -209,7 +393,15 @@ class ReleaseNoise(Section):
         """The noise times a factor; a share of a budget stays what it is."""
         sizes = {name: getattr(self, name) for name in ("stddev", "noise_multiplier")}
         scaled = {name: size * factor for name, size in sizes.items() if size is not None}
-        return self.model_copy(update={**scaled, "by_cell": self.by_cell.times(factor)})
+        by_cell = tuple((name, stddev * factor) for name, stddev in self.by_cell)
+        return self.model_copy(update={**scaled, "by_cell": by_cell})
+
+    def without(self, numbers: Iterable[tuple[Name, str]]) -> ReleaseNoise:
+        """Without the noise by cell of some numbers, each given by its key and label."""
+        left = dict(self.by_cell)
+        for key, label in numbers:
+            popped(left, key, names_of(label, grouped=bool(key)))
+        return self.model_copy(update={"by_cell": tuple(left.items())})
 
 
 def names_of(label: str, *, grouped: bool) -> tuple[str, ...]:
@@ -241,12 +433,11 @@ def _listed(value: Any) -> Any:
         size = {"none": "", "laplace": ", scale = 10", "geometric": ", scale = 10"}.get(
             known, ", stddev = 10"
         )
-        require(
+        require_plan(
             False,
             f'noise with how much of it: noise = {{ law = "{known}"{size} }}',
             got=f"the text {value[:40]!r}",
             fix=f"laws are {', '.join(laws)}; how much is scale, stddev, noise_multiplier or epsilon",
-            error=InvalidPlan,
         )
     return (value,) if isinstance(value, dict | ReleaseNoise) else value
 
@@ -261,87 +452,26 @@ ReleaseNoises = Annotated[
 def require_labels(noises: tuple[ReleaseNoise, ...]) -> None:
     """Refuse two noises on one aggregate."""
     labels = [noise.label for noise in noises]
-    require(
+    require_plan(
         len(set(labels)) == len(labels) and ("" not in labels or len(labels) == 1),
         "noise for all aggregates of a release, or once for each label",
         got="several for one",
-        error=InvalidPlan,
     )
-
-
-def with_file(noise: ReleaseNoise, release: str, base: Path) -> ReleaseNoise:
-    """The noise with the contents of its file, if it names one; relative paths start from ``base``."""
-    if noise.mechanism.file:
-        return noise.model_copy(update={"mechanism": with_table(noise.mechanism, release, base)})
-    if not noise.by_cell.file:
-        return noise
-    where = f"release {release[:60]!r}: noise file {Path(noise.by_cell.file).name[:60]!r}"
-    what = f"{where}: a CSV file"
-    lines = csv_lines(named_file(noise.by_cell.file, base, what), what, most=_LARGEST_FILE)
-    header = [name.strip() for name in lines[0]] if lines else []
-    require(
-        len(set(header)) == len(header) and "stddev" in header and "" not in header,
-        f"{where}: a header with names of their own, one of them stddev",
-        got=f"{len(header)} columns" + ("" if "stddev" in header else " without stddev"),
-        error=InvalidPlan,
-    )
-    columns = [name for name in header if name not in ("stddev", "label")]
-    stddevs = []
-    for number, line in enumerate(lines[1:], start=2):
-        if not line:
-            continue
-        require(
-            len(line) == len(header),
-            f"{where}: {len(header)} values in line {number}",
-            got=len(line),
-            error=InvalidPlan,
-        )
-        row = dict(zip(header, line, strict=True))
-        name = number_name(tuple(row[column] for column in columns), row.get("label", ""))
-        stddevs.append((name, _number(row["stddev"], f"{where}: line {number}: a stddev")))
-    require(bool(stddevs), f"{where}: a line for each published number", got="none", error=InvalidPlan)
-    read = _checked(stddevs, where)
-    return noise.model_copy(update={"by_cell": NoiseByCell(stddevs=read.stddevs, columns=tuple(columns))})
 
 
 def _number(given: object, where: str) -> float:
-    """A standard deviation: a number of a plan, or a text of a file."""
+    """A standard deviation, or a scale."""
     try:
-        value = float(given) if isinstance(given, str | int | float) else float("nan")
-    except (ValueError, OverflowError):
+        value = float(given) if isinstance(given, int | float) else float("nan")
+    except OverflowError:
         value = float("nan")
-    require(
+    require_plan(
         SMALLEST <= value <= LARGEST and not isinstance(given, bool),
         f"{where} between {SMALLEST:g} and {LARGEST:g}",
         got="another value" if value != value or isinstance(given, bool) else f"{value:g}",
         fix="a number that is published exactly has law = 'none'",
-        error=InvalidPlan,
     )
     return value
-
-
-def check_key_columns(release: str, noises: tuple[ReleaseNoise, ...], query: ReleaseQuery) -> None:
-    """Refuse a noise file whose columns are not those of GROUP BY, in its order.
-
-    A key that is an expression may have any name.
-    """
-    for noise in noises:
-        columns = noise.by_cell.columns
-        for part in query.partitions if columns else ():
-            if noise_on(noises, names_of(part.label, grouped=bool(part.keys))) is not noise:
-                continue
-            plain = [_PLAIN_COLUMN.fullmatch(key) for key in part.keys]
-            named = [None if one is None else one.group(1).replace('""', '"') for one in plain]
-            agree = len(named) == len(columns) and all(
-                name is None or name == given for name, given in zip(named, columns, strict=True)
-            )
-            require(
-                agree,
-                f"release {release[:60]!r}: a noise file with the columns of GROUP BY, in its order: "
-                + (", ".join(name or "an expression" for name in named) or "none"),
-                got=", ".join(columns)[:200],
-                error=InvalidPlan,
-            )
 
 
 def popped(stddevs: dict[Name, float], key: Name, labels: tuple[str, ...]) -> float | None:

@@ -1,4 +1,4 @@
-"""The sections on releases: whom each exposes, its role, how accurate it is, and what is seen after each.
+"""The sections on releases: whom each exposes, how accurate it is, and what is seen after each.
 
 For everyone: the noise of a number over the range that it can have. That is the range :math:`w` of what is
 aggregated for a mean, and :math:`n w` for a sum of n rows. For the owner only: the noise over the number
@@ -14,17 +14,11 @@ from numpy.typing import NDArray
 from sightline.arrays import FloatArray, IndexArray
 from sightline.auditing.findings import Findings, LinearFindings
 from sightline.auditing.lowering import LINEAR
-from sightline.auditing.plan import Plan
 from sightline.auditing.pricing import feature_range
-from sightline.auditing.recipes import RecipeWriter
-from sightline.auditing.result import MapColumn, ReleaseReport, Role, Stage
+from sightline.auditing.result import ReleaseReport, Stage
 from sightline.auditing.result_parts import NoiseOfRange, ReleaseAccuracy
-from sightline.auditing.signature_names import signature_names
 from sightline.progress import report
-from sightline.tables.membership import Feature, Membership, Parameter, Partition, Statistic
-
-# A release sharpens a record if its error would be larger by this share without it.
-_SHARPER = 0.01
+from sightline.tables.membership import Feature, Partition, Statistic
 
 
 def release_reports(findings: Findings, *, compared: bool = True) -> tuple[ReleaseReport, ...]:
@@ -32,7 +26,6 @@ def release_reports(findings: Findings, *, compared: bool = True) -> tuple[Relea
     plan, membership, pricing = findings.plan, findings.membership, findings.pricing
     queries = np.array([membership.partitions[c.partition].query for c in membership.cells], dtype=np.intp)
     linear = set() if findings.linear is None else set(findings.linear.linear.queries.tolist())
-    copies = copied(plan, membership)
     noise = pricing.published_stddev
     counted = np.zeros(len(plan.releases), dtype=np.intp)
     for bundle in pricing.bundles:
@@ -41,7 +34,7 @@ def release_reports(findings: Findings, *, compared: bool = True) -> tuple[Relea
     for query, release in enumerate(plan.releases):
         mine: FloatArray = noise[queries == query]
         parts = [p for p in membership.partitions if p.query == query]
-        effects: dict[str, int | None] = {"newly_exposes": None, "exposes_alone": None, "sharpens": None}
+        effects: dict[str, int | None] = {"newly_exposes": None, "exposes_alone": None}
         note = ""
         if not parts:
             note = "depends on no secret: costs nothing and reveals nothing"
@@ -54,14 +47,13 @@ def release_reports(findings: Findings, *, compared: bool = True) -> tuple[Relea
         reports.append(
             ReleaseReport(
                 name=release.name,
-                times=plan.copies(release),
+                times=release.times,
                 outputs=int(mine.size),
                 counted=int(counted[query]),
                 smallest_noise_stddev=float(mine.min()) if mine.size else None,
                 largest_noise_stddev=float(mine.max()) if mine.size else None,
                 noise_given=release.noise_given,
                 noise_of_range=noise_of_range(findings, query),
-                copy_of=copies.get(query),
                 note=note,
                 accuracy=None,
                 **effects,
@@ -71,24 +63,18 @@ def release_reports(findings: Findings, *, compared: bool = True) -> tuple[Relea
 
 
 def _effects(findings: Findings, found: LinearFindings, query: int) -> dict[str, int | None]:
-    """How many records a release exposes or sharpens; none where that costs too much."""
+    """How many records a release exposes; none where that costs too much."""
     persons = findings.membership.persons is not None and not findings.one_value
     affordable = found.repeatable if persons else found.comparable and bool(found.visible.any())
     if not affordable:
-        return {"newly_exposes": None, "exposes_alone": None, "sharpens": None}
+        return {"newly_exposes": None, "exposes_alone": None}
     if not found.identifiable.any():  # nor is anybody with fewer releases
-        return {"newly_exposes": 0, "exposes_alone": 0, "sharpens": None if persons else 0}
+        return {"newly_exposes": 0, "exposes_alone": 0}
     now, before = _seen(findings.up_to(query), found), _seen(findings.up_to(query - 1), found)
-    others = findings.without(query)
-    kept = _seen(others, found)
-    sharper = np.zeros(len(found.visible), dtype=np.bool_)
-    if others is not None:
-        both = np.flatnonzero(found.identifiable & others.identifiable)
-        sharper[both] = others.group_rmse(both) > (1 + _SHARPER) * found.group_rmse(both)
+    kept = _seen(findings.without(query), found)
     return {
         "newly_exposes": int(np.count_nonzero(now & ~before)),
         "exposes_alone": int(np.count_nonzero(_seen(found, found) & ~kept)),
-        "sharpens": None if persons else int(np.count_nonzero(found.per_unit(sharper).any(axis=1))),
     }
 
 
@@ -97,115 +83,6 @@ def _seen(seen: LinearFindings | None, of: LinearFindings) -> NDArray[np.bool_]:
     if seen is None:
         return np.zeros(len(of.people), dtype=np.bool_)
     return np.asarray(seen.per_unit(seen.identifiable).any(axis=1))
-
-
-def copied(plan: Plan, membership: Membership) -> dict[int, str]:
-    """Releases all of whose numbers aggregate the rows of an earlier release's numbers in the same way."""
-    if membership.others is not None:  # the rows of a streamed table are not compared
-        return {}
-    sizes = np.array([cell.rows for cell in membership.cells], dtype=np.uint64)
-    alike = _covered(membership, sizes, set(range(len(plan.releases))))
-    # The row counts agree; compare the rows. Equal rows have equal sums of random marks, modulo 2^64.
-    concerned = {*alike, *(home for homes in alike.values() for home in homes)}
-    marks = np.zeros(len(membership.cells) + 1, dtype=np.uint64)  # the last entry takes rows in no cell
-    drawn = np.random.default_rng(0).integers(1 << 63, size=len(membership.signatures), dtype=np.uint64)
-    for p, partition in enumerate(membership.partitions):
-        if partition.query in concerned:
-            weights = membership.weights_in(p)
-            np.add.at(
-                marks,
-                membership.positions(p),
-                drawn * weights.view(np.uint64) if partition.weighted else drawn,
-            )
-    found = _covered(membership, marks, concerned)
-    return {query: plan.releases[homes[0]].name for query, homes in found.items()}
-
-
-def _covered(membership: Membership, marks: NDArray[np.uint64], queries: set[int]) -> dict[int, list[int]]:
-    """Queries all of whose cells are marked like some of an earlier one's, with all such earlier ones."""
-    rows: dict[int, set[tuple[int, Feature, Parameter, bool, bool]]] = {}
-    for cell, mark in zip(membership.cells, marks.tolist(), strict=False):
-        part = membership.partitions[cell.partition]
-        if part.query in queries:
-            kind = (part.feature, part.parameter, part.above, part.closed)
-            rows.setdefault(part.query, set()).add((mark, *kind))
-    found = {}
-    for query, mine in rows.items():
-        homes = [earlier for earlier, theirs in rows.items() if earlier < query and mine <= theirs]
-        if homes:
-            found[query] = sorted(homes)
-    return found
-
-
-# What a page can draw and a reader can take in.
-_MOST_COLUMNS, _MOST_ENTRIES = 1_000, 12_000
-_MOST_NAMED = 300
-# Weights below this share of the largest are rounding of weights that are zero.
-_NOTHING = 1e-9
-
-
-def release_map(findings: Findings) -> tuple[MapColumn, ...]:
-    """The most exposed signatures, worst first, with the role of each release."""
-    found = findings.linear
-    if found is None:
-        return ()
-    count = max(20, min(_MOST_COLUMNS, _MOST_ENTRIES // len(findings.plan.releases)))
-    columns = found.most_exposed(np.arange(found.lower.size), count)
-    roles = _present(findings, found, columns)
-    _mark_used(roles, findings, found, columns)
-    if found.comparable and found.identifiable.any():
-        _mark_needed(roles, findings, found, columns)
-    visible, counts, signatures = found.visible, found.counts, found.linear.first_signatures(columns)
-    return tuple(
-        MapColumn(
-            signature=findings.membership.signature_number(int(signature)),
-            size=int(counts[column]),
-            category=found.linear.category(int(column)),
-            identifiable=bool(visible[column]),
-            remaining_uncertainty=found.bracket(int(column)),
-            roles="".join(entries),
-            label=label,
-        )
-        for column, signature, entries, label in zip(
-            columns, signatures, roles.T.tolist(), _names_of(findings, signatures), strict=True
-        )
-    )
-
-
-def _names_of(findings: Findings, signatures: IndexArray) -> tuple[str, ...]:
-    """The names of the first signatures; more than these no figure shows."""
-    named = signature_names(findings, signatures[:_MOST_NAMED])
-    return named + ("",) * (signatures.size - len(named))
-
-
-def _present(findings: Findings, found: LinearFindings, columns: IndexArray) -> NDArray[np.str_]:
-    """Releases × columns."""
-    membership = findings.membership
-    rows = membership.signatures[found.linear.first_signatures(columns)] >= 0
-    roles = np.full((len(findings.plan.releases), columns.size), Role.ABSENT.value, dtype="<U1")
-    for p, part in enumerate(membership.partitions):
-        roles[part.query, rows[:, p]] = Role.PRESENT.value
-    return roles
-
-
-def _mark_used(
-    roles: NDArray[np.str_], findings: Findings, found: LinearFindings, columns: IndexArray
-) -> None:
-    writer, query_of_row = RecipeWriter(findings=findings, found=found), found.linear.query_of_row
-    for position in np.flatnonzero(found.visible[columns]).tolist():
-        recipe = writer.weights(int(columns[position]))
-        if recipe is not None:
-            weights = np.abs(recipe)
-            roles[query_of_row[weights > _NOTHING * weights.max()], position] = Role.USED.value
-
-
-def _mark_needed(
-    roles: NDArray[np.str_], findings: Findings, found: LinearFindings, columns: IndexArray
-) -> None:
-    for query in found.linear.queries.tolist():
-        others = findings.without(query)
-        kept = np.zeros(columns.size, dtype=np.bool_) if others is None else others.identifiable[columns]
-        roles[query, found.identifiable[columns] & ~kept] = Role.NEEDED.value
 
 
 def noise_of_range(findings: Findings, query: int) -> NoiseOfRange | None:
@@ -359,3 +236,42 @@ def _ends(count: int, most: int) -> IndexArray:
 
 def _signatures(found: LinearFindings, columns: IndexArray) -> tuple[int, ...]:
     return tuple(dict.fromkeys(found.linear.first_signatures(columns)[:_SHOWN].tolist()))
+
+
+def left_out(findings: Findings) -> tuple[str, ...]:
+    """One line about what was not computed, and why; none if all was."""
+    found, releases = findings.linear, len(findings.plan.releases)
+    if found is None:
+        return ()
+    if findings.streamed:
+        return (
+            f"The table has {findings.membership.signature_count:,} signatures and is streamed: minima and "
+            "counts are over all records. Left out, since it would take more passes: the timeline; what each "
+            "release adds; other accountants; changes and slack of the noise; "
+            "accuracy; with whom a record is seen; short recipes; pairs of records "
+            "that hide a yes or no or a category.",
+        )
+    parts = []
+    if not found.comparable and findings.question is None and np.any(found.visible):
+        parts.append("what each release adds to the exposure of identifiable records")
+    stages = stage_count(findings)
+    if stages < releases:
+        shown = "the last one" if stages == 1 else f"{stages} of them"
+        parts.append(f"the exposure after each release but {shown}")
+    if not found.repeatable:
+        if findings.pricing.releases:
+            parts.append("other accountants")
+        if findings.not_shown or not found.limit:
+            parts.append("what it would help to leave a release out")
+    several = found.linear.rows_of_unit > 1
+    if (number := int(found.people[several & found.exposure.undecided].sum())) > 0:
+        parts.append(
+            f"whether more combinations of the rows of {number:,} records with several rows are identifiable"
+        )
+    if not parts:
+        return ()
+    numbers = found.linear.row_count
+    return (
+        f"The plan publishes {numbers:,} numbers about {len(found.people):,} kinds of rows, too many "
+        f"to be assessed again and again. Left out: {'; '.join(parts)}.",
+    )

@@ -1,56 +1,33 @@
-"""The section on what to change: what to leave out, and how much noise meets the limit.
+"""The section on what to change: what to leave out, how much noise, or coarser groups, so that everyone keeps
+the limit.
 
-Every change is audited again before it is proposed, and says what that audit found. A change after which as
-many are below the limit, and as many identifiable, is not proposed.
+Every change is audited again before it is proposed. One after which somebody may keep less is not proposed. A
+coarser grouping is a plan of its own, with the same key coarser in every release that is still to come: steps
+of a number that releases group by, or a column that it decides. It is read and audited as any plan.
 """
 
 from __future__ import annotations
 
-import math
+import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from itertools import islice
+from typing import NamedTuple
 
 import numpy as np
 
 from sightline.arrays import FloatArray, IndexArray
-from sightline.auditing.exposed import ExposedSection
-from sightline.auditing.findings import Findings, LinearFindings, findings_with
-from sightline.auditing.lowering import BoolArray, Lowered, cell_name
-from sightline.auditing.recipes import RecipeWriter
-from sightline.auditing.result import Change, ChangeKind, NoiseSlack, ReleaseReport
-from sightline.auditing.shared_budget import budget_of, most_own_releases
-from sightline.format import count, percent_at_least
-from sightline.noise.pricing import shared_unit_noise
-from sightline.privacy.registry import accountant_named
+from sightline.auditing.findings import Findings, LinearFindings, find, findings_with
+from sightline.auditing.lowering import BoolArray, cell_name
+from sightline.auditing.plan import Plan
+from sightline.auditing.result import Change, ChangeKind, NoiseSlack
+from sightline.auditing.session import Session, opened
+from sightline.errors import SightlineError
+from sightline.format import count
+from sightline.progress import report
+from sightline.tables.engines.protocol import ColumnKind
+from sightline.tables.sql.edited_releases import group_columns, grouped_by
 
-_MOST_TRIED, _MOST_SHOWN = 8, 5  # numbers that are audited again, and that are proposed
-_MOST_RELEASES = 3  # that are left out, one after the other
 _MOST_AUDITED = 2  # numbers or releases without which the limit may hold
-
-
-def fewer_numbers(
-    findings: Findings, releases: tuple[ReleaseReport, ...], section: ExposedSection
-) -> tuple[tuple[Change, ...], str]:
-    """What to leave out, the mildest first; and for whom nothing was looked for, in words.
-
-    Nothing is proposed to hide anyone better than the limit asks.
-    """
-    found = findings.linear
-    to_come = [r for r, out in zip(releases, _is_out(findings).tolist(), strict=True) if not out]
-    copies = [r for r in to_come if r.copy_of is not None]
-    changes = [_publish_once(findings, releases.index(r), r) for r in copies]
-    left = further = 0
-    # What leaving out does is looked at for the secret alone, and not for questions about it.
-    if found is not None and _to_improve(findings, found) and found.repeatable and not findings.questions:
-        separated, left = _separate(findings, found, section)
-        changes += separated
-        told = {change.release for change in changes if change is not None}
-        helpful = [r for r in to_come if r.exposes_alone and not (r.outputs == 1 and r.name in told)]
-        helpful.sort(key=lambda r: -(r.exposes_alone or 0))
-        changes += [_drop(findings, found, releases.index(r), r) for r in helpful[:_MOST_RELEASES]]
-        further = len(helpful) - _MOST_RELEASES
-    return tuple(change for change in changes if change is not None), _not_looked_for(left, further)
 
 
 def more_noise(findings: Findings, slack: NoiseSlack | None) -> Change | None:
@@ -58,17 +35,12 @@ def more_noise(findings: Findings, slack: NoiseSlack | None) -> Change | None:
     found = findings.linear
     if slack is None or slack.holds or _is_out(findings).any():
         return None
-    if found is not None and (found.limit is None or not _to_improve(findings, found)):
+    if found is not None and not (found.below_limit or findings.not_shown):
         return None
     return _more_noise(slack, findings.plan.limits.text)
 
 
-def _to_improve(findings: Findings, found: LinearFindings) -> bool:
-    return found.limit is None or found.below_limit > 0 or findings.not_shown > 0
-
-
-# Numbers, and units × numbers, of designs in which leaving some of them out is tried.
-_MOST_NUMBERS, _MOST_ENTRIES = 600, 3e7
+_MOST_NUMBERS = 600  # of designs in which leaving some of them out is tried
 
 
 def reaching(
@@ -79,14 +51,13 @@ def reaching(
     ``coarser`` looks for coarser groups. They stand in the place of a second one to leave out.
     """
     found, common = findings.linear, more_noise(findings, slack)
-    changes: list[Change | None] = []
+    enough: list[Change] = []
     if found is not None:
         try:
             proposed = list(islice(may_suffice(findings, found), _MOST_AUDITED))
         except np.linalg.LinAlgError:  # next to no noise: advice is not looked for
             proposed = []
-        changes = [_left_out(findings, found, rows) for rows in proposed]
-    enough = [change for change in changes if change is not None and change.reaches_limit]
+        enough = [change for rows in proposed for change in _left_out(findings, found, rows)]
     if groups := coarser():
         enough = [*enough[:1], *groups]
     return (*enough, *([common] if common is not None and common.reaches_limit else []))
@@ -100,8 +71,11 @@ def may_suffice(findings: Findings, found: LinearFindings) -> Iterator[IndexArra
     are not published. Where that is less than the limit no audit is needed; elsewhere the audit decides.
     """
     linear, rows = found.linear, found.linear.row_count
-    small = rows <= _MOST_NUMBERS and rows * len(found.people) <= _MOST_ENTRIES and found.others is None
-    if not (small and found.below_limit) or linear.columns_of_unit > 1 or findings.questions:
+    if (
+        not (found.has_at_most(_MOST_NUMBERS) and found.below_limit)
+        or linear.columns_of_unit > 1
+        or findings.questions
+    ):
         return
     if findings.pricing.exact.any():
         return
@@ -129,7 +103,7 @@ def may_suffice(findings: Findings, found: LinearFindings) -> Iterator[IndexArra
     wholes = [chosen for chosen in by_release if 1 < chosen.size < rows]
     singles = list(_droppable(findings, found)[:, None]) if rows > 1 else []
     for chosen in (*singles, *wholes):
-        if least_without(chosen) >= (found.limit or 0.0):
+        if least_without(chosen) >= found.limit:
             yield chosen
 
 
@@ -149,26 +123,34 @@ def _features(found: LinearFindings, table: FloatArray) -> FloatArray:
     return np.concatenate(features, axis=1)
 
 
-def _left_out(findings: Findings, found: LinearFindings, rows: IndexArray) -> Change | None:
-    """Not to publish some numbers of a release; none if nothing is better then."""
+def _left_out(findings: Findings, found: LinearFindings, rows: IndexArray) -> Iterator[Change]:
+    """Not to publish some numbers of a release, if everyone is shown to keep the limit then."""
     linear = found.linear
-    after = Effect.of(
-        findings_with(findings, linear.take(np.delete(np.arange(linear.row_count), rows))), found.limit
+    after = findings_with(findings, linear.take(np.delete(np.arange(linear.row_count), rows)))
+    if after is not None and after.not_shown_records:
+        return
+    query, cell = linear.query_of_row[rows[0]], int(linear.cells[rows[0]])
+    release, whole = findings.plan.releases[query].name, np.count_nonzero(linear.query_of_row == query)
+    effect = f"then 0 records are below the limit instead of {found.not_shown_records:,}"
+    keys = findings.key_columns[findings.membership.cells[cell].partition]
+    text, publishable = (
+        f'do not publish "{release if rows.size == whole else name}": {effect}'
+        for name in (
+            cell_name(findings.membership, cell),
+            cell_name(findings.membership, cell, withheld=keys),
+        )
     )
-    if (effect := after.after(Effect.of(found, found.limit))) is None:
-        return None
-    query = linear.query_of_row[rows[0]]
-    release, whole = (
-        findings.plan.releases[query].name,
-        np.count_nonzero(linear.query_of_row == query) == rows.size,
+    yield Change(
+        kind=ChangeKind.DROP,
+        release=release,
+        noise_factor=None,
+        epsilon=None,
+        reaches_limit=True,
+        text=text,
+        effect=effect,
+        cost=f"{rows.size:,} of {count(len(findings.membership.cells), 'number')} fewer",
+        publishable_text=publishable if publishable != text else None,
     )
-
-    def text(owner: bool) -> str:
-        name = release if whole else _row_name(findings, linear, int(rows[0]), owner)
-        return f'do not publish "{name}": {effect}'
-
-    cost = _fewer_numbers(findings, rows.size)
-    return _change(ChangeKind.DROP, release, (text(True), text(False)), (effect, cost), after)
 
 
 def _droppable(findings: Findings, found: LinearFindings) -> IndexArray:
@@ -184,199 +166,6 @@ def _droppable(findings: Findings, found: LinearFindings) -> IndexArray:
 def _is_out(findings: Findings) -> BoolArray:
     """Of each release of the plan, whether it is published already."""
     return np.array([release.published for release in findings.plan.releases], dtype=np.bool_)
-
-
-def _not_looked_for(groups: int, releases: int) -> str:
-    """For what no change was looked for, in words; empty if there is nothing."""
-    words = [
-        *(
-            [f"{count(groups, 'more record or group', 'more records or groups')} that can be singled out"]
-            * (groups > 0)
-        ),
-        *([f"{count(releases, 'more release')} that single somebody out"] * (releases > 0)),
-    ]
-    return f"No change was looked for {' and '.join(words)}." if words else ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Effect:
-    """How many records are exposed, as an audit counts them."""
-
-    below: int | None  # not shown to keep the limit; none without one
-    identifiable: int
-
-    @classmethod
-    def of(cls, found: LinearFindings | None, limit: float | None) -> Effect:
-        """As the findings are; nobody is exposed if nothing is published."""
-        if found is None:
-            return cls(below=None if limit is None else 0, identifiable=0)
-        below = found.not_shown_records
-        return cls(below=None if limit is None else below, identifiable=found.identifiable_records)
-
-    def after(self, before: Effect) -> str | None:
-        """What has changed, in words; none if nothing is better.
-
-        >>> Effect(below=2, identifiable=1).after(Effect(below=3, identifiable=1))
-        'then 2 records are below the limit instead of 3'
-        """
-        if self.below is not None and before.below is not None and self.below < before.below:
-            return f"then {_are(self.below)} below the limit instead of {before.below:,}"
-        if self.identifiable < before.identifiable:
-            still = "" if self.below is None else f", and {_are(self.below)} below the limit as before"
-            return f"then {_are(self.identifiable)} identifiable instead of {before.identifiable:,}{still}"
-        return None
-
-
-def _are(number: int) -> str:
-    return f"{count(number, 'record')} {'is' if number == 1 else 'are'}"
-
-
-def _publish_once(findings: Findings, query: int, report: ReleaseReport) -> Change | None:
-    """A copy takes a share of the budget, or sharpens what is seen; none if neither can be shown."""
-    effect = None
-    if not report.noise_given:
-        effect = _with_fewer_releases(findings, query)
-    found = findings.linear
-    if effect is None and found is not None and found.repeatable:
-        fewer = findings.without(query)
-        now, then = found.least, None if fewer is None else fewer.least
-        if now is not None and then is not None:
-            kept = tuple(percent_at_least(one.lower) for one in (then, now))
-            if kept[0] != kept[1]:
-                effect = f"without it everyone keeps at least {kept[0]} instead of {kept[1]}"
-    if effect is None:
-        return None
-    text = f'do not publish "{report.name}": it repeats "{report.copy_of}" and opens nothing new; {effect}'
-    return Change(
-        kind=ChangeKind.MERGE,
-        release=report.name,
-        noise_factor=None,
-        epsilon=None,
-        text=text,
-        cost=_fewer_numbers(findings, report.outputs),
-    )
-
-
-def _fewer_numbers(findings: Findings, fewer: int) -> str:
-    return f"{fewer:,} of {count(len(findings.membership.cells), 'number')} fewer"
-
-
-def _with_fewer_releases(findings: Findings, query: int) -> str | None:
-    """How much less noise the budget asks for if one release does not share it."""
-    pricing, membership, budget = findings.pricing, findings.membership, budget_of(findings.plan)
-    left = tuple(one for one in pricing.shared if membership.partitions[one[0]].query != query)
-    if budget is None or not left:
-        return None
-    rule = accountant_named(findings.plan.privacy.accountant, budget)
-
-    def noise(shared: tuple[tuple[int, ...], ...]) -> float:
-        own = most_own_releases(membership, shared=shared, times=pricing.times, row_norms=pricing.row_norms)
-        count = int(sum(pricing.times[bundle[0]] for bundle in shared))
-        return math.sqrt(shared_unit_noise(rule, releases=count, own_releases=own))
-
-    share = noise(left) / noise(pricing.shared)
-    return f"without it the same budget asks for {share:.3g} times the noise on the others"
-
-
-def _separate(findings: Findings, found: LinearFindings, section: ExposedSection) -> tuple[list[Change], int]:
-    """Numbers that single out a record by themselves or in twos, if nothing does so without them.
-
-    Also how many records and groups were not looked at.
-    """
-    writer = RecipeWriter(findings=findings, found=found)
-    before = Effect.of(found, found.limit)
-    changes: list[Change] = []
-    seen: set[tuple[int, ...]] = set()
-    looked_at, unit = 0, "row" if findings.membership.contributions > 1 else "record"
-    for column in section.columns[found.visible[section.columns]].tolist():
-        rows = writer.shortest_rows(column)
-        full = len(seen) >= _MOST_TRIED or len(changes) >= _MOST_SHOWN
-        if full and rows and rows not in seen:
-            continue
-        looked_at += 1
-        if not rows or rows in seen or not np.isin(rows, _droppable(findings, found)).all():
-            continue
-        seen.add(rows)
-        size = int(found.counts[column])
-        whom = f"one {unit}" if size == 1 else f"{size} {unit}s that nothing else tells apart"
-        if len(rows) == 1:
-            change = _leave_out(findings, found, column, (rows[0], None), whom, before)
-        else:
-            pairs = (rows[::-1], rows)
-            tried = (_leave_out(findings, found, column, pair, whom, before) for pair in pairs)
-            change = next(filter(None, tried), None)
-        if change is not None:
-            changes.append(change)
-    in_all = int(np.count_nonzero(found.visible & found.listed & (found.counts > 0)))
-    return changes, max(0, in_all - looked_at)
-
-
-def _leave_out(  # many parameters: two numbers, whom they single out, and what is compared
-    findings: Findings,
-    found: LinearFindings,
-    column: int,
-    rows: tuple[int, ...] | tuple[int, None],
-    whom: str,
-    before: Effect,
-) -> Change | None:
-    """Not to publish the first of some numbers, if without it the column is not visible any more."""
-    needed, beside = rows[0], rows[1]
-    after = findings_with(findings, found.linear.without(needed))
-    if after is not None and after.visible[column]:
-        return None
-    now = Effect.of(after, found.limit)
-    if (effect := now.after(before)) is None:
-        return None
-    release = findings.plan.releases[found.linear.query_of_row[needed]].name
-
-    def text(owner: bool) -> str:
-        name = _row_name(findings, found.linear, needed, owner)
-        if beside is None:
-            return f'do not publish "{name}": it holds {whom}; {effect}'
-        other = _row_name(findings, found.linear, beside, owner)
-        return f'do not publish "{name}" beside "{other}": they differ by {whom}; {effect}'
-
-    kind = ChangeKind.MERGE if beside is not None else ChangeKind.DROP
-    cost = _fewer_numbers(findings, 1)
-    return _change(kind, release, (text(True), text(False)), (effect, cost), now)
-
-
-def _change(
-    kind: ChangeKind, release: str, texts: tuple[str, str], effect_and_cost: tuple[str, str], after: Effect
-) -> Change:
-    """A change in the owner's words and in publishable ones."""
-    (text, publishable), (effect, cost) = texts, effect_and_cost
-    return Change(
-        kind=kind,
-        release=release,
-        noise_factor=None,
-        epsilon=None,
-        reaches_limit=after.below == 0,
-        text=text,
-        effect=effect,
-        cost=cost,
-        publishable_text=publishable if publishable != text else None,
-    )
-
-
-def _row_name(findings: Findings, linear: Lowered, row: int, owner: bool) -> str:
-    return _cell_name(findings, int(linear.cells[row]), owner)
-
-
-def _cell_name(findings: Findings, cell: int, owner: bool) -> str:
-    withheld = findings.key_columns[findings.membership.cells[cell].partition]
-    return cell_name(findings.membership, cell, withheld=frozenset() if owner else withheld)
-
-
-def _drop(findings: Findings, found: LinearFindings, query: int, report: ReleaseReport) -> Change | None:
-    fewer = findings.without(query)
-    if fewer is None:  # to publish nothing is no advice
-        return None
-    after = Effect.of(fewer, found.limit)
-    if (effect := after.after(Effect.of(found, found.limit))) is None:
-        return None
-    text, cost = f'drop "{report.name}": {effect}', _fewer_numbers(findings, report.outputs)
-    return _change(ChangeKind.DROP, report.name, (text, text), (effect, cost), after)
 
 
 def _more_noise(slack: NoiseSlack, limit: str) -> Change:
@@ -398,3 +187,98 @@ def _more_noise(slack: NoiseSlack, limit: str) -> Change:
         effect=effect,
         cost=f"the error of every number times {factor:.3g}",
     )
+
+
+_STEPS = (2, 5, 10, 20, 25, 50, 100, 200, 250, 500, 1_000, 2_000, 5_000, 10_000)
+_MOST_GROUPINGS, _FEWEST_BANDS = 4, 2
+
+
+class _Coarser(NamedTuple):
+    plan: Plan
+    releases: tuple[str, ...]
+    text: str
+
+
+def coarser_groups(session: Session, findings: Findings) -> tuple[Change, ...]:
+    """The first coarser grouping that reaches the limit; nothing if none does, or if all keep it."""
+    found, plan = findings.linear, session.plan
+    if found is None or not found.limit or not findings.not_shown or not found.repeatable or plan.rules.given:
+        return ()
+    for audited, coarser in enumerate(_candidates(session)):
+        if audited == _MOST_GROUPINGS:
+            break
+        report("trying coarser groups", audited / _MOST_GROUPINGS)
+        try:
+            with opened(coarser.plan, session.base, limits=session.limits) as other:
+                after = find(coarser.plan, other.membership(report), values=other.values)
+        except SightlineError:  # noise by number, or another field that names the groups as they were
+            continue
+        if after.not_shown == 0:
+            fewer = len(findings.membership.cells) - len(after.membership.cells)
+            effect = f"then everyone keeps at least {100 * found.limit:.4g} %"
+            return (
+                Change(
+                    kind=ChangeKind.COARSER,
+                    release=coarser.releases[0] if len(coarser.releases) == 1 else None,
+                    noise_factor=None,
+                    epsilon=None,
+                    reaches_limit=True,
+                    text=f"{coarser.text}: {effect}",
+                    effect=effect,
+                    cost=f"{fewer:,} of {count(len(findings.membership.cells), 'number')} fewer",
+                ),
+            )
+    return ()
+
+
+def _candidates(session: Session) -> Iterator[_Coarser]:
+    """The next coarser grouping of every key in turn, then the one after it."""
+    plan, dialect = session.plan, session.engine.dialect
+    own = {release.name: group_columns(release.sql, dialect) for release in plan.releases}
+    open_ones = [release for release in plan.releases if not release.published]
+    columns = list(dict.fromkeys(name for release in open_ones for name in own[release.name]))
+    ways = [list(_ways(session, column)) for column in columns]
+    for place in range(max(map(len, ways), default=0)):
+        for column, coarser in zip(columns, ways, strict=True):
+            if place < len(coarser):
+                by, words = coarser[place]
+                named = tuple(one.name for one in open_ones if column in own[one.name])
+                releases = tuple(
+                    one.model_copy(update={"sql": grouped_by(one.sql, column, by, dialect)})
+                    if one.name in named
+                    else one
+                    for one in plan.releases
+                )
+                listed = ", ".join(f'"{name}"' for name in named[:3]) + ", …" * (len(named) > 3)
+                text = f"publish {listed} by {words}, GROUP BY {by}"
+                yield _Coarser(plan.model_copy(update={"releases": releases}), named, text)
+
+
+def _ways(session: Session, column: str) -> Iterator[tuple[str, str]]:
+    """Expressions of SQL that put the values of a column together, the finest first, and each in words."""
+    kinds = {one.name: one.kind for one in session.engine.columns()}
+    if column not in kinds:
+        return
+    quoted = _identifier(column)
+    if kinds[column] is ColumnKind.NUMBER:
+        query = f"SELECT COUNT(DISTINCT {quoted}) AS n, MAX({quoted}) - MIN({quoted}) AS span FROM data"
+        found = session.engine.fetch(query)
+        values, span = int(found["n"][0]), float(found["span"][0] or 0.0)
+        for step in _STEPS:
+            if span / step >= _FEWEST_BANDS and span / step + 1 < values:
+                yield f"FLOOR({quoted} / {step}) * {step}", f"{column} in steps of {step:,}"
+    for other in session.plan.data.public or ():
+        if other != column and other in kinds and other not in (session.plan.data.record,):
+            both = _identifier(other)
+            query = (
+                f"SELECT COUNT(DISTINCT {quoted}) AS fine, COUNT(DISTINCT {both}) AS coarse, "
+                f"COUNT(DISTINCT CAST({quoted} AS TEXT) || '/' || CAST({both} AS TEXT)) AS pairs FROM data"
+            )
+            sizes = {key: int(value[0]) for key, value in session.engine.fetch(query).items()}
+            if _FEWEST_BANDS <= sizes["coarse"] < sizes["fine"] == sizes["pairs"]:
+                yield both, f"{other}, which {column} decides"
+
+
+def _identifier(name: str) -> str:
+    """A column in SQL: quoted unless it is a plain word."""
+    return name if re.fullmatch("[a-z_][a-z0-9_]*", name) else '"' + name.replace('"', '""') + '"'

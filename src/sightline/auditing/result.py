@@ -11,9 +11,9 @@ from pydantic import PrivateAttr, ValidationError
 
 from sightline.auditing.plan import AssumptionName
 from sightline.auditing.reading import file_name
-from sightline.auditing.result_parts import SMALL_GROUP, Many, NoiseOfRange, ResultPart, WhatIf
 from sightline.auditing.result_parts import Exposed as Exposed
 from sightline.auditing.result_parts import LinearAttack as LinearAttack
+from sightline.auditing.result_parts import Many, NoiseOfRange, ResultPart, WhatIf
 from sightline.auditing.result_parts import NoiseSlack as NoiseSlack
 from sightline.auditing.result_parts import Recipe as Recipe
 from sightline.auditing.result_parts import ReleaseAccuracy as ReleaseAccuracy
@@ -28,21 +28,12 @@ from sightline.display import Displayed
 from sightline.errors import InvalidInput, require
 from sightline.format import json_text, number
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 NOT_ALL = "Not everything was computed"  # how more_to_change begins where sections were left out
 Section = Callable[[], Any]  # computes what a field of the result holds
 
 # Remaining uncertainty in steps of 5 %: fine enough to draw, too coarse to single out a record.
 EDGES = tuple(round(0.05 * i, 2) for i in range(21))
-
-
-class Role(StrEnum):
-    """What a release has to do with a record."""
-
-    ABSENT = "0"  # it does not depend on the record
-    PRESENT = "1"  # the record is in it
-    USED = "2"  # the best unbiased attack on the record, or on its group, uses it
-    NEEDED = "3"  # without it the record would not be identifiable
 
 
 class LocalReport(ResultPart):
@@ -70,8 +61,6 @@ class ReleaseReport(ResultPart):
     noise_of_range: NoiseOfRange | None = None  # none if it publishes no number that depends on a secret
     newly_exposes: int | None  # records that became identifiable when it was published, in the plan's order
     exposes_alone: int | None  # records that would not be identifiable without it
-    sharpens: int | None  # records whose error would be larger by 1 % or more without it
-    copy_of: str | None
     note: str
     accuracy: ReleaseAccuracy | None = None  # owner-only
 
@@ -80,7 +69,7 @@ class BudgetReport(ResultPart):
     """What the noise costs, under every accountant side by side."""
 
     accountant: str | None
-    epsilon: float | None  # the plan's, in each period; none if periods have different ones
+    epsilon: float | None  # the plan's
     delta: float
     delta_given: bool
     releases: int  # L: copies of partitions, all of them
@@ -90,7 +79,6 @@ class BudgetReport(ResultPart):
     would_need: dict[str, float]  # noise multiplier that each accountant would ask for the plan's budget
     proven: bool  # that the noise keeps to the plan's budget
     note: str
-    periods: int = 1  # how often the plan grants its budget
     total_epsilon: float | None = None  # of everything, where the plan's epsilon is that of a part
     total_accountant: str | None = None  # by whose rule
 
@@ -112,27 +100,6 @@ class Stage(ResultPart):
     opened: Annotated[tuple[int, ...], Many]  # signatures of those records, the first few
     least_remaining_uncertainty: Uncertainty | None  # none if nothing linear in the secret is published yet
     below_limit: int
-
-
-class MapColumn(ResultPart):
-    """What the releases have to do with one signature."""
-
-    signature: int
-    size: int
-    category: str | None
-    identifiable: bool  # the value, or for a group the sum of its values
-    remaining_uncertainty: Uncertainty
-    roles: str  # a character of ``Role`` for each release of the plan, in its order
-    label: str = ""  # its public attributes; in a publishable result only of large signatures
-
-
-class LossPoint(ResultPart):
-    """Records with about the same privacy loss of their own, and about the same exposure."""
-
-    epsilon: float  # that the releases with those records in them cost, at the budget's delta
-    remaining_uncertainty: Uncertainty
-    identifiable: bool
-    records: int
 
 
 class Alternative(ResultPart):
@@ -214,7 +181,6 @@ class ChangeKind(StrEnum):
     """What a change does."""
 
     DROP = "drop"  # leave a release out
-    MERGE = "merge"  # publish one of two releases or numbers
     NOISE = "noise"  # multiply all noise
     DESIGN = "design"  # change the noise of some numbers
     COARSER = "coarser"  # group by something coarser
@@ -283,13 +249,11 @@ class AuditResult(Displayed, ResultPart):
     looks_odd: Annotated[tuple[str, ...] | None, Many] = ()  # declared, and unlike the table; owner-only
     guaranteed_by_noise: float | None  # what everyone keeps, even if all others are known: the budget alone
     timeline: Annotated[tuple[Stage, ...], Many]  # empty if it would take too long
-    release_map: Annotated[tuple[MapColumn, ...], Many]  # the most exposed signatures, worst first
-    losses: Annotated[tuple[LossPoint, ...], Many]
     alternatives: Annotated[tuple[Alternative, ...], Many]  # empty without a budget, or if it takes too long
     verdict: Verdict
     publishable_verdict: Verdict | None  # without what is owner-only, if that says something else
     what_to_change: Annotated[tuple[Change, ...], Many]
-    more_to_change: str = ""  # for whom no change was looked for, since there are too many
+    more_to_change: str = ""  # why sections were left out, if some were
     assumptions: Annotated[tuple[str, ...], Many]
     owner_only: Annotated[tuple[str, ...], Many]
     relative_error: float  # a bound for the errors of unbiased attacks and the upper ends
@@ -425,10 +389,6 @@ class AuditResult(Displayed, ResultPart):
         changed = {
             "what_to_change": lambda: _without_keys(self.what_to_change),
             "reaching": lambda: _without_keys(self.reaching),
-            "release_map": lambda: tuple(
-                one if one.size > SMALL_GROUP else one.model_copy(update={"label": ""})
-                for one in self.release_map
-            ),
             "releases": lambda: tuple(one.model_copy(update={"accuracy": None}) for one in self.releases),
         }
         copied = self.model_copy(update=shown)

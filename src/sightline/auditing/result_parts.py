@@ -216,6 +216,7 @@ class Exposed(ResultPart):
     )  # of the best unbiased linear attack on that value or sum; none if there is no such attack
     rmse_percent_of_range: float | None
     remaining_uncertainty: Uncertainty | None  # of one record's value
+    upper_by: str = "linear"  # whose risk its upper end is: linear, rounded or posterior
     releases: Annotated[tuple[str, ...], Many]  # that the recipe uses, the heaviest first
     recipe: Recipe | None  # of the best unbiased attack
     shortest: Recipe | None  # a difference of two numbers that does it, if there is one
@@ -325,60 +326,35 @@ class ReleaseAccuracy(ResultPart):
 
 
 # What if: the plan with other noise, without a release, or against another attacker. Owner-only. Every
-# setting was audited: nothing is interpolated, and a combination that is not listed was not computed.
+# setting was audited, and is one change: nothing is interpolated or combined.
 
 
-class SwitchKind(StrEnum):
-    """What a switch changes."""
+class SettingKind(StrEnum):
+    """What a setting changes."""
 
+    EPSILON = "epsilon"  # of the plan's budget
+    FACTOR = "factor"  # all noise, which the plan states, times a factor
     LEAVE_OUT = "leave out"  # a release is not published; the budget is shared by the others
     DOES_NOT_KNOW = "does not know"  # the attacker does not, although the plan says so
     PRIOR = "prior"  # values are spread in another way, as far as the attacker knows
 
 
-class Switch(ResultPart):
-    """One change of the plan besides its noise."""
-
-    kind: Annotated[SwitchKind, Many]
-    name: str  # of the release or of the prior, or the condition
-
-
-class NoiseStop(ResultPart):
-    """An amount of noise: an accountant's for an epsilon, or a factor on the plan's own noise.
-
-    If the budget has periods, the epsilon is that of each.
-    """
-
-    accountant: str | None
-    epsilon: float | None
-    factor: float | None
-
-
 class Setting(ResultPart):
-    """What the audit says of one amount of noise with some switches on."""
+    """One change of the plan, and what the audit says of it."""
 
-    noise: int  # a position in ``noises``
-    switches: Annotated[tuple[int, ...], Many]  # positions in ``switches``, ascending
+    kind: Annotated[SettingKind, Many]
+    name: str  # of the release or of the prior, or the condition; the amount of the noise as it is printed
+    own: bool = False  # whether it is the plan's own amount of noise
     status: str | None  # of the verdict; none if no limit was set
     proven: bool  # that the noise keeps to the plan's budget; false if there is none
     below_limit: int
-    lower: float | None  # what the most exposed record keeps; none if nothing depends on an unknown secret
-    upper: float | None
-    worst: int | None  # who that is: a position in ``worst``
-    records: Annotated[tuple[int, ...], Many]  # the histogram: how many records keep how much
+    least: Uncertainty | None  # what the most exposed keeps; none if nothing depends on an unknown secret
+    worst: str  # who that is, by key if that was asked for
     least_noise_stddev: float | None  # over all published numbers; none if none depends on the secret
     most_noise_stddev: float | None
 
 
 class WhatIf(ResultPart):
-    """The settings, and which of them is the plan's own."""
+    """The settings: amounts of noise, ascending, then one change each with the plan's own noise."""
 
-    noises: Annotated[tuple[NoiseStop, ...], Many]
-    switches: Annotated[tuple[Switch, ...], Many]
-    own_noise: int  # the plan's own amount of noise
     settings: Annotated[tuple[Setting, ...], Many]
-    worst: Annotated[tuple[str, ...], Many]  # records, by key if that was asked for
-    other_accountants: bool  # whether their noise was computed, with no switch
-    single_switches: bool  # whether each switch was computed, at the plan's own noise
-    switches_at_every_noise: bool  # and at every other amount of noise under the plan's accountant
-    pairs: bool  # whether pairs of switches were computed, at the plan's own noise

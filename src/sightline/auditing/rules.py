@@ -1,7 +1,7 @@
 r"""The rules that statistical offices sign: k, dominance and p %, for numbers and for what follows from them.
 
 They are about people, whatever number of rows each has. A combination is one published number, or a
-difference of two or three of them (:mod:`sightline.auditing.combinations`). What no three numbers give but
+difference of two or three of them. What no three numbers give but
 elimination does, a group or a person that the numbers tell apart, is added from the audit.
 
 - *k*: fewer than k people are behind a combination.
@@ -10,12 +10,25 @@ elimination does, a group or a person that the numbers tell apart, is added from
   second knows the first to within p %.
 
 What a person adds to a sum is the sum of their rows in it.
+
+Published numbers and their differences, x − y and x − y − z, and who is behind them.
+
+Behind a combination is whoever has a row whose coefficient is not zero. With :math:`W_a(S)` the weight of the
+people of a whose rows in a are in S (:mod:`sightline.tables.overlaps`), nobody is missed by these filters:
+
+- a difference a − b has at least :math:`\max(W_a(a \setminus b), W_b(b \setminus a))` people behind it;
+- a − b − c has those, and at least :math:`W_a(a \setminus (b \cup c)) + W_a(a \cap b \cap c) \ge
+  |W_a(a) - W_a(a \cap b) - W_a(a \cap c)|`.
+
+Where b has no row in common with a, the people behind a − b − c include those behind a − c: only numbers that
+overlap are compared.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -23,15 +36,22 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from sightline.arrays import FloatArray, IndexArray
-from sightline.auditing.combinations import FewPeople, Sum, sums, with_few_people
 from sightline.auditing.findings import Findings, LinearFindings, findings_with
-from sightline.auditing.lowering import cell_name
+from sightline.auditing.lowering import LINEAR, cell_name
 from sightline.auditing.plan_sections import Rules
 from sightline.auditing.recipes import RecipeWriter
 from sightline.auditing.result_parts import BrokenRule, RulesReport
-from sightline.errors import InvalidPlan, require
+from sightline.errors import require_plan
 from sightline.format import count, percent
-from sightline.tables.overlaps import Contributions, PeopleBehind, PeopleInMemory, marks_of
+from sightline.progress import reported
+from sightline.tables.membership import Membership
+from sightline.tables.overlaps import (
+    MOST_COMPARED,
+    Contributions,
+    PeopleBehind,
+    PeopleInMemory,
+    marks_of,
+)
 from sightline.tables.subject import SecretKind
 
 _MOST_BROKEN = 100  # combinations that are listed, the fewest people first
@@ -57,24 +77,25 @@ def rules_report(
     if not rules.given:
         return None
     membership, broken, in_all, reach = findings.membership, list[BrokenRule](), 0, 3
-    require(
-        not findings.streamed or membership.contributions == 1,
-        "[rules] with one row a record in a table that is streamed",
-        got=f"up to {membership.contributions:,} rows a record",
+    # Of persons in a store few are listed, and what tells them apart is decided among all.
+    listed = not findings.streamed or membership.contributions == 1
+    require_plan(
+        listed or not rules.of_values,
+        "dominance and p of records with one row, or of a table that fits the memory",
+        got=f"up to {membership.contributions:,} rows a record in a table that is streamed",
         fix="allow more --max-memory",
-        error=InvalidPlan,
     )
     if rules.k is not None:
         in_memory = PeopleInMemory(membership=membership)
         found = with_few_people(membership, behind or in_memory, rules.k)
-        groups = _singled_out(findings, found, rules.k, in_memory)
+        groups = _singled_out(findings, found, rules.k, in_memory) if listed else []
         order = sorted(range(len(found.cells)), key=lambda one: (found.people[one], found.cells[one]))
         first = [(found.people[one], _difference(findings, found.cells[one])) for one in order[:_MOST_BROKEN]]
         first += [(group.people, group.names(findings)) for group in groups[:_MOST_BROKEN]]
         broken += [_too_few(people, names, rules.k) for people, names in first]
         in_all, reach = len(found.cells) + len(groups), found.numbers
     of_values, numbers, eliminated = (
-        _of_values(findings, contributions, rules) if rules.of_values else ([], 3, True)
+        _of_values(findings, contributions, rules) if rules.of_values else ([], 3, listed)
     )
     broken = sorted([*broken, *of_values], key=lambda one: (one.people, one.rule))
     and_more = ", and what elimination singles out" if eliminated else "; too many for elimination"
@@ -232,12 +253,11 @@ def _of_values(
     data, membership, exact = findings.plan.data, findings.membership, findings.pricing.exact
     if not exact.any():
         return [], 3, True
-    require(
+    require_plan(
         data.secret_kind is SecretKind.NUMBER and data.domain[0] >= 0,
         "dominance and p for sums of numbers from 0 on",
         got=f"{data.secret_kind.value}s from {data.domain[0]:g}",
         fix="a share of a sum is none where numbers cancel",
-        error=InvalidPlan,
     )
     found, numbers = sums(PeopleInMemory(membership=membership), exact)
     largest = _Largest.of(contributions(), len(membership.counts), max((rules.dominance or _NOBODY)[0], 2))
@@ -270,3 +290,160 @@ def _broken(own: Sum, rules: Rules, largest: _Largest, name: str) -> Iterator[Br
 
 def _of_sum(rule: str, own: Sum, text: str) -> BrokenRule:
     return BrokenRule(rule=rule, people=own.people, text=f"{rule}: {text}", owner_only=True)
+
+
+BoolArray = NDArray[np.bool_]
+_MOST_PAIRS = 1e9  # pairs of numbers that are looked at beside a third: some ten seconds
+_MOST_COUNTED = 2_000_000  # combinations whose people are counted
+_WRAP = 1 << 64  # sums of marks are modulo this
+
+
+def comparable(membership: Membership, chosen: BoolArray) -> Iterator[IndexArray]:
+    """Of the chosen cells those whose numbers can be subtracted: of one feature, each row with weight one."""
+
+    def feature(p: int) -> str:
+        part = membership.partitions[p]
+        alone = f"{p}" if part.weighted or part.feature not in LINEAR else ""
+        return repr((part.feature.value, part.parameter, part.above, alone))
+
+    starts = membership.starts
+    for _, parts in groupby(sorted(range(len(membership.partitions)), key=feature), key=feature):
+        cells = np.concatenate([np.arange(starts[p], starts[p + 1]) for p in parts]).astype(np.intp)
+        yield cells[chosen[cells]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class FewPeople:
+    """Combinations with few people behind them; of those that are a multiple of another one, the first."""
+
+    cells: list[tuple[int, ...]]  # the first is added, the others are subtracted
+    people: list[int]
+    numbers: int  # how many at a time were compared: all up to this
+    marks: set[int] = field(default_factory=set)  # of the combinations, times ±1 and ±2
+
+    def tells(self, mark: int) -> bool:
+        """Whether a combination is a multiple of the one with this sum of marks: coefficients are 1 or 2."""
+        return mark in self.marks or 2 * mark % _WRAP in self.marks
+
+
+def with_few_people(membership: Membership, behind: PeopleBehind, most: int) -> FewPeople:
+    """Every number, and every difference of two or three that overlap, with fewer than ``most`` people."""
+    found = FewPeople(cells=[], people=[], numbers=3 if len(membership.cells) <= MOST_COMPARED else 1)
+    sizes, marks = behind.sizes, behind.marks
+    for cells in comparable(membership, np.ones(len(membership.cells), dtype=np.bool_)):
+        asked = [cells[:, None]]
+        if found.numbers > 1:
+            weight = behind.together[np.ix_(cells, cells)]
+            threes = _few_threes(weight, most - 0.5, behind.least / 2)
+            asked += [cells[_few_pairs(weight, most - 0.5, behind.least / 2)]]
+            asked += [] if threes is None else [cells[threes]]
+            found = replace(found, numbers=2) if threes is None else found
+        for one in asked:
+            people = sizes[one[:, 0]] if one.shape[1] == 1 else behind.people(one)
+            few = np.flatnonzero((people > 0) & (people < most))
+            first, *others = marks[one[few]].T
+            for place, mark in zip(few.tolist(), (first - sum(others)).tolist(), strict=True):
+                if not found.tells(mark):
+                    found.marks.update(times * mark % _WRAP for times in (1, -1, 2, -2))
+                    found.cells.append(tuple(one[place].tolist()))
+                    found.people.append(int(people[place]))
+    return found
+
+
+def _few_pairs(weight: FloatArray, most: float, nothing: float) -> IndexArray:
+    """Pairs that overlap, with less than ``most`` of each outside the other; the larger first."""
+    size = np.diagonal(weight)
+    outside = size[:, None] - weight  # of the first, outside the second
+    few = (
+        (weight > nothing)
+        & (np.maximum(outside, outside.T) < most)
+        & (np.maximum(outside, outside.T) > nothing)
+    )
+    pairs = np.argwhere(np.triu(few, 1))
+    swap = size[pairs[:, 0]] < size[pairs[:, 1]]
+    pairs[swap] = pairs[swap, ::-1]
+    return pairs
+
+
+def _few_threes(weight: FloatArray, most: float, nothing: float) -> IndexArray | None:
+    """Numbers a, b, c of which a − b − c may have few people behind it; none if there are too many."""
+    size = np.diagonal(weight)
+    near = (weight > nothing) & (size[:, None] - weight < most)  # b overlaps a, and few of it are outside
+    np.fill_diagonal(near, False)
+    if float(np.square(near.sum(axis=0, dtype=np.float64)).sum()) > _MOST_PAIRS:
+        return None
+    parts, counted = [np.zeros((0, 3), dtype=np.intp)], 0
+    for a in reported(range(len(weight)), "looking for differences of three"):
+        others = np.flatnonzero(near[:, a])
+        left = size[a] - weight[a, others][:, None] - weight[a, others][None, :]
+        pairs = np.argwhere(np.triu(np.abs(left) < most, 1))
+        parts.append(np.column_stack([np.full(len(pairs), a), others[pairs]]))
+        counted += len(pairs)
+        if counted > _MOST_COUNTED:
+            return None
+    return np.concatenate(parts)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Sum:
+    """A combination that is the sum over some signatures, or minus it."""
+
+    cells: tuple[int, ...]
+    signatures: IndexArray
+    people: int
+
+
+def sums(behind: PeopleInMemory, chosen: BoolArray) -> tuple[list[Sum], int]:
+    """Every number and difference of the chosen cells that is a sum; how many were compared at a time."""
+    found: dict[bytes, Sum] = {}
+    numbers = 3 if len(chosen) <= MOST_COMPARED else 1
+    for cells in comparable(behind.membership, chosen):
+        asked = [cells[:, None]]
+        if numbers > 1:
+            weight = behind.together[np.ix_(cells, cells)]
+            threes = _threes_of_sums(weight, behind.least / 2)
+            asked += [cells[np.argwhere(_inside(weight, behind.least / 2).T)]]
+            asked += [] if threes is None else [cells[threes]]
+            numbers = 2 if threes is None else numbers
+        for one in asked:
+            for some, coefficients, kinds in behind.behind(one):
+                people, ends = kinds.T @ behind.kinds, coefficients.indptr
+                for place, cells_of_sum in enumerate(one[some].tolist()):
+                    own = slice(ends[place], ends[place + 1])
+                    if np.unique(coefficients.data[own]).size == 1:
+                        signatures = np.sort(coefficients.indices[own])
+                        each = Sum(
+                            cells=tuple(cells_of_sum), signatures=signatures, people=int(people[place])
+                        )
+                        found.setdefault(signatures.tobytes(), each)
+    return list(found.values()), numbers
+
+
+def _inside(weight: FloatArray, nothing: float) -> BoolArray:
+    """Whether the first of two cells is a part of the second, and not all of it."""
+    outside = np.diagonal(weight)[:, None] - weight
+    return np.asarray((outside <= nothing) & (nothing < outside.T))
+
+
+def _threes_of_sums(weight: FloatArray, nothing: float) -> IndexArray | None:
+    """Numbers a, b, c of which a − b − c or b + c − a is a sum; none if there are too many.
+
+    The first is if b and c are parts of a without a row in common. The second is if every row of a is in b or
+    in c, and every row in both of them in a.
+    """
+    size, parts = np.diagonal(weight), _inside(weight, nothing)
+    if float(len(weight)) ** 3 > _MOST_PAIRS:
+        return None
+    found, counted = [np.zeros((0, 3), dtype=np.intp)], 0
+    for a in reported(range(len(weight)), "looking for sums"):
+        split = parts[:, a][:, None] & parts[:, a] & (weight <= nothing)
+        cover = (weight[a][:, None] + weight[a] >= size[a] - nothing) & (
+            weight <= weight[:, a][:, None] + nothing
+        )
+        cover[a] = cover[:, a] = False
+        pairs = np.argwhere(np.triu(split | (cover & cover.T), 1))
+        found.append(np.column_stack([np.full(len(pairs), a), pairs]))
+        counted += len(pairs)
+        if counted > _MOST_COUNTED:
+            return None
+    return np.concatenate(found)

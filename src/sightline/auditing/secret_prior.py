@@ -14,8 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from sightline.auditing.plan import Plan
+from sightline.auditing.plan_fields import Population
 from sightline.auditing.plan_sections import Limits, YesShare
-from sightline.auditing.population import Population
 from sightline.auditing.stated_noise import sums_are_whole
 from sightline.format import number as readable
 from sightline.format import percent
@@ -115,14 +115,14 @@ class SecretPrior:
             case SecretKind.CATEGORY:
                 return "categories with even chances"
 
-    def limit(self, limits: Limits) -> float | None:
-        r"""The share of a secret's variance that must remain; none without a limit.
+    def limit(self, limits: Limits) -> float:
+        r"""The share of a secret's variance that must remain; 0, which everyone keeps, without a limit.
 
         It is the stated one, or :math:`t^2/v` so that the standard deviation is t or more; the larger.
         """
         unit = () if limits.known_to is None else (limits.known_to**2 / float(self.of_column.variance),)
         stated = () if limits.remaining_uncertainty is None else (limits.remaining_uncertainty,)
-        return max((*unit, *stated), default=None)
+        return max((*unit, *stated), default=0.0)
 
     def kept(self, *, information: float, law: NoiseLaw, answers: float = np.inf) -> float:
         """The least share of uncertainty that remains if the attacker knows all other records.

@@ -2,33 +2,45 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sightline.arrays import FloatArray
+import numpy as np
+
+from sightline.arrays import FloatArray, IndexArray
 from sightline.auditing.findings import Keys
-from sightline.auditing.lowering import LINEAR
+from sightline.auditing.known_sums import StreamedTotals
+from sightline.auditing.lowering import LINEAR, linear_partitions
 from sightline.auditing.plan import AssumptionName, Plan
-from sightline.auditing.plan_size import sparse_cost
-from sightline.auditing.release_noise import check_key_columns
-from sightline.auditing.stated_noise import steps_of
-from sightline.auditing.withheld import as_published
-from sightline.auditing.work import TimedEngine, WorkLimits
-from sightline.errors import InvalidPlan, SightlineError, require
+from sightline.auditing.stated_noise import as_published, steps_of
+from sightline.auditing.table_units import signature_columns
+from sightline.auditing.work import WorkLimits
+from sightline.errors import InvalidPlan, SightlineError, TooMuchWork, require_plan
+from sightline.labeled.sparse_row_solver import Route, RouteCost, cost_of_units
+from sightline.labeled.units import Units
 from sightline.progress import Progress, silent
-from sightline.tables.collect import CountedTable, collect_counted, count_table
+from sightline.tables.collect import (
+    CountedTable,
+    collect,
+    collect_counted,
+    count_table,
+    membership_of,
+    with_release_name,
+)
 from sightline.tables.engines.address import own_names
 from sightline.tables.engines.open import open_source
-from sightline.tables.engines.protocol import Engine
+from sightline.tables.engines.protocol import Engine, StoringEngine
 from sightline.tables.membership import YES_OR_NO, Membership, Partition, PersonTable, RowValues
 from sightline.tables.occurring import derived_columns
-from sightline.tables.persons import person_table
+from sightline.tables.persons import no_persons, person_table
 from sightline.tables.published import with_steps
 from sightline.tables.records import (
     adds_up_alike,
+    cell_totals,
     has_rows,
     keys_of_kinds,
     members_by_words,
@@ -37,11 +49,21 @@ from sightline.tables.records import (
     row_values,
     rows_behind,
     signature_totals,
+    words_totals,
 )
 from sightline.tables.rows import check_declared, check_made, check_public, make_data
 from sightline.tables.sql.data_query import DataQuery, read_data_query
 from sightline.tables.sql.edited_releases import without_groups
 from sightline.tables.sql.reader import ReleaseQuery, read_condition, read_release
+from sightline.tables.streamed import (
+    StreamedTable,
+    loaded,
+    memory_in_arrays,
+    store_persons,
+    store_table,
+    streamed_table,
+    why_not_streamed,
+)
 from sightline.tables.subject import Schema, Subject
 from sightline.tables.verify import verify
 
@@ -100,7 +122,7 @@ class Session:
         limits.check_cells(
             cells,
             designs=1,
-            sparse=lambda: sparse_cost(membership) if membership.others is None else None,
+            sparse=lambda: _sparse_cost(membership) if membership.others is None else None,
         )
         progress("comparing with the engine's own groups", 0.0)
         unaudited = verify(self.engine, self.queries, membership)
@@ -195,9 +217,7 @@ class Session:
 
     def signatures_of(self, record: str) -> tuple[int, ...]:
         """The signatures of one record's rows that the attacker does not know."""
-        require(
-            _is_unicode(record), "a key in Unicode", got="half of a surrogate pair in it", error=InvalidPlan
-        )
+        require_plan(_is_unicode(record), "a key in Unicode", got="half of a surrogate pair in it")
         entries = person_of(self.engine, self.queries, self.subject, record_key=record)
         if not entries:
             reason = (
@@ -227,22 +247,20 @@ def _check_public_columns(plan: Plan, query: ReleaseQuery) -> None:
         return
     declared = {name.casefold() for name in plan.data.public}
     strange = [name for name in query.columns if name.casefold() not in declared]
-    require(
+    require_plan(
         not strange,
         f"release {query.name!r}: columns that [data] public lists",
         got=", ".join(f'"{name}"' for name in strange[:3]),
         fix="add it if everybody may know it of everyone; otherwise it is a secret, too",
-        error=InvalidPlan,
     )
 
 
 def _check_knowledge(plan: Plan, query: ReleaseQuery) -> None:
     """Refuse releases that do not go with what the plan says that the attacker knows."""
-    require(
+    require_plan(
         plan.attacker.values_within is None or all(part.feature in LINEAR for part in query.partitions),
         "[attacker] values_within beside means, sums and counts",
         got=f"a moment or threshold in release {query.name!r}",
-        error=InvalidPlan,
     )
 
 
@@ -271,19 +289,16 @@ def opened(
     Without ``limits``, memory is bounded by what is free. At the end the table must still be as it was, and
     is closed.
     """
-    require(
+    require_plan(
         all(not one.audited for one in plan.secrets),
         "a plan about one secret",
         got=f"{1 + sum(one.audited for one in plan.secrets)} of them",
         fix="an audit takes them one by one; otherwise leave the releases about the others out, and give "
         "their sections [[secret]] a column alone",
-        error=InvalidPlan,
     )
     limits = limits or WorkLimits.of(None, None)
-    opened_engine = open_source(
-        plan.data.source, base=base, tables=plan.data.tables, memory=limits.engine_memory
-    )
-    engine = TimedEngine(engine=opened_engine, limits=limits)
+    engine = open_source(plan.data.source, base=base, tables=plan.data.tables, memory=limits.engine_memory)
+    limits.interrupts.append(engine.interrupt)
     try:
         subject, source = subject_of(plan), Schema.of(engine, list(plan.data.tables))
         made = read_data_query(
@@ -315,7 +330,6 @@ def opened(
                 raise InvalidPlan(f"release {release.name!r}: {error}") from None
             _check_knowledge(plan, query)
             _check_public_columns(plan, query)
-            check_key_columns(release.name, release.noises, query)
             queries.append(query)
         yield Session(
             plan=plan,
@@ -332,4 +346,124 @@ def opened(
         engine.check_unchanged()  # rows that change between two queries can break any step
         raise
     finally:
+        limits.interrupts.remove(engine.interrupt)
         engine.close()
+
+
+def _sparse_cost(membership: Membership) -> RouteCost | None:
+    """What sparse factors over the linear cells take; ``None`` where dense ones are taken, or without cells.
+
+    Patterns of sparse factors are analysed, and nothing is factorised.
+    """
+    order = linear_partitions(membership)
+    if not order or not len(membership.signatures):
+        return None
+    cells, widths = signature_columns(membership, order).cells, np.diff(membership.starts)[order]
+    ones, numbers = np.ones(len(cells), dtype=np.intp), int(widths.sum())
+    cost = cost_of_units(
+        Units(
+            rows=np.where(cells >= 0, cells + np.cumsum(widths) - widths, numbers),
+            weights=None,
+            numbers=numbers,
+            starts=np.arange(len(cells) + 1),
+            times=ones,
+            people=ones,
+            distinct=True,
+        )
+    )
+    return None if cost.route is Route.DENSE else cost
+
+
+_MOST_COARSE = 200_000  # signatures that the coarsest releases of a streamed table may have together
+
+
+def table_of(session: Session, progress: Progress) -> Membership | StreamedTable:
+    """Who is in which cell, compared with what the engine itself makes of every release's SQL.
+
+    A table whose signatures would not fit the memory allowed is streamed, if it can be.
+    """
+    counted = session.counted(progress)
+    rows, several = counted.row_counts.present, counted.row_counts.contributions > 1
+    if _fits(session, rows, counted, rows * several):
+        return session.in_memory(counted, progress)
+    reason = _why_not_streamed(session, counted)
+    if reason is not None:
+        try:
+            return session.in_memory(counted, progress)
+        except TooMuchWork as error:
+            raise TooMuchWork(f"{error}; the table is not streamed, because {reason}") from None
+    assert isinstance(session.engine, StoringEngine)
+    progress("listing signatures", 0.0)
+    with ExitStack() as stack:  # what is stored is given back if anything fails
+        try:
+            store = store_table(session.engine, counted)
+            stack.callback(store.close)
+            persons = None
+            fits = _fits(session, store.signatures, counted, rows * several)
+            if several and not fits:  # persons may have as many lines as rows, or fewer
+                progress("finding whose rows they are", 0.0)
+                persons = store_persons(session.engine, counted)
+                stack.callback(persons.close)
+                fits = _fits(session, store.signatures, counted, persons.signatures)
+        except InvalidPlan as error:
+            raise with_release_name(session.engine, counted.rows, session.queries, error) from None
+        if fits:
+            signatures = loaded(store, progress)
+            stack.close()
+            membership = membership_of(session.engine, counted, signatures, progress=progress)
+            return session.with_persons(session.verified(membership, progress), progress)
+        table = streamed_table(session.engine, counted, store, progress)
+        table = replace(table, membership=session.verified(table.membership, progress))
+        if persons is not None:
+            none = session.persons(table.membership, no_persons)
+            table = table.with_persons(persons, none, progress)
+        stack.pop_all()
+        return table
+
+
+def streamed_totals(session: Session, table: StreamedTable, membership: Membership) -> StreamedTotals:
+    """Owner-only: how to fetch sums of the secrets of a streamed table, of cells and listed signatures."""
+    others = membership.others
+    assert others is not None  # a streamed table has others
+
+    def of_signatures(places: IndexArray) -> FloatArray:
+        words = [tuple(own) for own in others.words[:, places].T.tolist()]
+        return words_totals(session.engine, table.counted, words)
+
+    return StreamedTotals(
+        of_cells=lambda: cell_totals(session.engine, table.counted, table.cells),
+        of_signatures=of_signatures,
+        coarse=lambda: _coarse(session, membership),
+    )
+
+
+def _coarse(session: Session, membership: Membership) -> Membership | None:
+    """Who is in which cell of the releases with the fewest groups, if these have few signatures together."""
+    groups = [0] * len(session.queries)
+    for cell in membership.cells:
+        groups[membership.partitions[cell.partition].query] += 1
+    chosen: list[int] = []
+    for query in sorted(range(len(groups)), key=lambda query: groups[query]):
+        if math.prod(groups[one] + 1 for one in (*chosen, query)) <= _MOST_COARSE and groups[query]:
+            chosen.append(query)
+    if len(chosen) < 1:
+        return None
+    queries = [session.queries[query] for query in sorted(chosen)]
+    found = collect(session.engine, queries, session.subject)
+    parts = tuple(replace(part, query=sorted(chosen)[part.query]) for part in found.partitions)
+    return replace(found, partitions=parts)
+
+
+def _fits(session: Session, signatures: int, counted: CountedTable, lines: int) -> bool:
+    return memory_in_arrays(signatures, len(counted.partitions), lines) <= session.limits.memory
+
+
+def _why_not_streamed(session: Session, counted: CountedTable) -> str | None:
+    """Why all signatures must be in memory; none if they may stay in the engine."""
+    if not isinstance(session.engine, StoringEngine):
+        return "only DuckDB and Spark can, where releases aggregate the rows as they are"
+    if any(one.withhold for one in session.plan.releases):
+        return "numbers are withheld"
+    if any(one.factored for one in session.plan.releases):
+        return "numbers share their noise"
+    return why_not_streamed(counted)

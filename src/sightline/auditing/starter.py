@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
-from sightline.errors import InvalidPlan, require
+from sightline.errors import InvalidPlan, require_plan
 from sightline.privacy.registry import ACCOUNTANTS
 from sightline.tables.engines.open import open_source
 from sightline.tables.engines.protocol import DATA, Column, ColumnKind, Engine
@@ -81,26 +81,12 @@ _OPEN = {"record": "SAY WHOSE ROW IT IS", "secret": "SAY WHICH COLUMN TO PROTECT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Proposal:
-    """What may be the record and the secret of a table, before anybody has decided."""
-
-    record: ColumnGuess
-    secret: ColumnGuess
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class StarterPlan:
     """The text of a first plan, and what was guessed or left open in it."""
 
     text: str
     notes: tuple[str, ...]
     closed: bool = False  # whether nothing is left for somebody to fill in
-
-
-def propose(source: str, *, record: str | None = None) -> Proposal:
-    """What may be the record and the secret of a table, with reasons; ``record`` is known already."""
-    _, _, proposal = _columns(_facts(source), record, None)
-    return proposal
 
 
 def starter_plan(  # many parameters: what is known of a plan before it is written
@@ -125,7 +111,7 @@ def starter_plan(  # many parameters: what is known of a plan before it is writt
     """
     facts = _facts(source)
     columns = [one.column for one in facts]
-    require(len(columns) > 1, "a table with a key and a secret", got="1 column", error=InvalidPlan)
+    require_plan(len(columns) > 1, "a table with a key and a secret", got="1 column")
     key, hidden, guess = _columns(facts, record, secret)
     if key is not None and key == hidden:
         raise InvalidPlan(f'expected a record and a secret in two columns, got "{key.name}" as both')
@@ -136,8 +122,8 @@ def starter_plan(  # many parameters: what is known of a plan before it is writt
         name=out.name,
         accountants=_alternatives(tuple(ACCOUNTANTS)),
         source=quoted_text(relative_source(source, out.parent)),
-        record=_field("record", _RECORD, key, guess.record if record is None else None),
-        secret=_field("secret", _SECRET, hidden, guess.secret if secret is None else None)
+        record=_field("record", _RECORD, key, guess["record"] if record is None else None),
+        secret=_field("secret", _SECRET, hidden, guess["secret"] if secret is None else None)
         + ("" if hidden is not None else "".join(_wide(own, columns) for own in running)),
         domain=stated.get("domain") or (_ANY_DOMAIN if hidden is None else _DOMAINS[hidden.kind]),
         rows=stated.get("rows") or _rows(facts, key),
@@ -148,8 +134,8 @@ def starter_plan(  # many parameters: what is known of a plan before it is writt
     proposed = [_release("everyone", None, hidden)]
     proposed += [_release(f"by {column.name}", column, hidden) for column in groups[:_MOST_RELEASES]]
     notes = [
-        *([] if record is not None else [_note("record", key, guess.record)]),
-        *([] if secret is not None else [_note("secret", hidden, guess.secret)]),
+        *([] if record is not None else [_note("record", key, guess["record"])]),
+        *([] if secret is not None else [_note("secret", hidden, guess["secret"])]),
     ]
     closed = key is not None and hidden is not None and "domain" in stated
     return StarterPlan(text="\n".join([text, *(releases or proposed)]), notes=tuple(notes), closed=closed)
@@ -158,7 +144,7 @@ def starter_plan(  # many parameters: what is known of a plan before it is writt
 def columns_meant(source: str, *, record: str | None, secret: str | None) -> tuple[Column, Column]:
     """The columns of the record and the secret; one that is not given is guessed if names leave no doubt."""
     key, hidden, guess = _columns(_facts(source), record, secret)
-    for field, column, own in (("record", key, guess.record), ("secret", hidden, guess.secret)):
+    for field, column, own in (("record", key, guess["record"]), ("secret", hidden, guess["secret"])):
         listed = ", ".join(one.name for one in own.candidates) or "none looks like it"
         if column is None:
             raise InvalidPlan(f"expected --{field} COLUMN, got none; candidates: {listed}")
@@ -169,7 +155,7 @@ def columns_meant(source: str, *, record: str | None, secret: str | None) -> tup
 
 def _columns(
     facts: Sequence[ColumnFacts], record: str | None, secret: str | None
-) -> tuple[Column | None, Column | None, Proposal]:
+) -> tuple[Column | None, Column | None, dict[str, ColumnGuess]]:
     """The columns that are given, or that names leave no doubt of; and what was guessed."""
     columns = [one.column for one in facts]
     hidden = None if secret is None else _suitable(find_column(columns, secret))
@@ -180,7 +166,7 @@ def _columns(
     others = guess_secret(facts, record=None if key is None else key.name)
     if hidden is None and others.sure is not None:
         hidden = find_column(columns, others.sure.name)
-    return key, hidden, Proposal(record=own, secret=others)
+    return key, hidden, {"record": own, "secret": others}
 
 
 def _facts(source: str) -> tuple[ColumnFacts, ...]:
@@ -192,12 +178,11 @@ def _facts(source: str) -> tuple[ColumnFacts, ...]:
 
 
 def _suitable(column: Column) -> Column:
-    require(
+    require_plan(
         column.kind in _DOMAINS,
         "a secret of numbers, text, or yes and no",
         got=f'"{column.name}", which holds something else',
         fix="name another column",
-        error=InvalidPlan,
     )
     return column
 

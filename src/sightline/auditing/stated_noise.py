@@ -7,15 +7,16 @@ these :math:`L` releases gets noise :math:`\sqrt{\kappa_L}\,\Delta`, as with a b
 
 from __future__ import annotations
 
+from collections import Counter
 from functools import partial
 
 import numpy as np
 
 from sightline.arrays import FloatArray
 from sightline.auditing.plan import Plan, Release
-from sightline.auditing.release_noise import ReleaseNoise, names_of, noise_on, popped
-from sightline.auditing.running import Running
-from sightline.errors import InvalidPlan, require
+from sightline.auditing.plan_sections import USUAL_DELTA
+from sightline.auditing.release_noise import ReleaseNoise, Running, names_of, noise_on, popped
+from sightline.errors import InvalidPlan, require_plan
 from sightline.labeled.bounds.whole import LARGEST_WHOLE
 from sightline.noise.pricing import price
 from sightline.noise.published import LEAST_DISCRETE_STDDEV, PublishedLaw, parameter_of_stddev
@@ -23,10 +24,8 @@ from sightline.noise.strategies import Strategy
 from sightline.privacy.accountant import Budget, NoiseLaw
 from sightline.privacy.registry import ACCOUNTANTS, accountant_named
 from sightline.tables.membership import YES_OR_NO, Feature, Membership, Statistic
-from sightline.tables.published import Steps
+from sightline.tables.published import Steps, published
 from sightline.tables.subject import SecretKind
-
-_ANY_DELTA = 1e-6  # for a pure epsilon, whose rules do not use it
 
 Laws = tuple[PublishedLaw, ...]
 Bundles = tuple[tuple[int, ...], ...]
@@ -55,12 +54,11 @@ def _noises(plan: Plan, membership: Membership) -> list[ReleaseNoise | None]:
     for p, part in enumerate(membership.partitions):
         release, own = plan.releases[part.query], stated[part.query]
         noise = noise_on(own, _names(membership, p))
-        require(
+        require_plan(
             noise is not None or not own,
             f"release {release.name[:60]!r}: noise for every aggregate",
             got=f"none for {_names(membership, p)[-1][:60]!r}",
             fix="add a section with this label" if part.label else "name it so, or leave the label out",
-            error=InvalidPlan,
         )
         found.append(noise)
     return found
@@ -76,34 +74,31 @@ def check_laws(plan: Plan, membership: Membership, laws: Laws, bundles: Bundles)
         idle = [noise.label for noise in release.noise if query in read and id(noise) not in used_noise]
         idle = [label for label in idle if label not in public]
         labels = sorted({part.called or part.label for part in own} | public)
-        require(
+        require_plan(
             not idle,
             f"release {release.name[:60]!r}: noise with the label of one of its aggregates",
             got=repr((idle or [""])[0][:60]),
             fix=f"there are: {', '.join(labels)[:200]}",
-            error=InvalidPlan,
         )
     for bundle in bundles:
-        require(
+        require_plan(
             len({laws[p] for p in bundle}) == 1,
             "one law of noise for all categories of a histogram",
             got=f"several in {membership.partitions[bundle[0]].name[:60]!r}",
-            error=InvalidPlan,
         )
     used = {laws[p] for bundle in bundles for p in bundle}
-    require(
+    require_plan(
         not any(release.factored for release in plan.releases) or used <= {PublishedLaw.GAUSSIAN},
         "a mechanism with Gaussian noise on every number of the plan",
         got="noise of another law",
-        error=InvalidPlan,
     )
     one_row = plan.data.max_rows_per_record == 1
-    require(
+    require_plan(
         PublishedLaw.NONE not in used or one_row or plan.data.values == "constant",
         "law = 'none' with one row a record, or values = 'constant'",
         got=f"max_rows_per_record = {plan.data.max_rows_per_record}",
-        fix="no bound is proved for several rows behind an exact number; give it noise",
-        error=InvalidPlan,
+        fix="no bound is proved for several rows behind an exact number, and no rule decided on it: give it "
+        'noise, or make one row of each record in [data]: sql = "SELECT …, SUM(…) FROM source GROUP BY …"',
     )
     for bundle in bundles:
         for p in bundle:
@@ -121,36 +116,32 @@ def _check_lattice(plan: Plan, membership: Membership, p: int, law: PublishedLaw
     plain &= part.computed is None or (part.computed.factor == 1 and not part.computed.per_row)
     sums = number and part.feature is Feature.VALUE
     counts = part.feature in (YES_OR_NO if number else (Feature.VALUE, Feature.INDICATOR))
-    require(
+    require_plan(
         plain and (counts or sums),
         f"{law.value} noise on counts and on sums of whole numbers",
         got=f"{part.name[:60]!r}",
         fix="what whole numbers are added to must be whole: else the digits behind the point are published "
         "exactly; for means and other numbers state gaussian or laplace noise that was added without a "
         "lattice; write a multiple as SUM(2 * x)",
-        error=InvalidPlan,
     )
     low, high = map(float, data.domain)
-    require(
+    require_plan(
         not sums or (low.is_integer() and high.is_integer() and high - low <= LARGEST_WHOLE),
         f"whole bounds with {law.value} noise on {part.name[:60]!r}",
         got=f"[{low:g}, {high:g}]",
-        error=InvalidPlan,
     )
-    require(
+    require_plan(
         not sums or (occurring is not None and occurring.whole),
         f"a secret of whole numbers with {law.value} noise on {part.name[:60]!r}",
         got="other numbers in the table",
         fix="state gaussian or laplace noise, if that was added; whole numbers on other sums publish their "
         "digits behind the point",
-        error=InvalidPlan,
     )
-    require(
+    require_plan(
         not sums or (plan.attacker.prior in ("uniform", "two-point") and plan.attacker.values_within is None),
         f"prior = 'uniform' or 'two-point', and no values_within, with {law.value} noise on sums",
         got="another attacker",
         fix="no bound is proved for others who know that the values are whole",
-        error=InvalidPlan,
     )
 
 
@@ -168,7 +159,7 @@ def stated_parameters(
     """The parameter of the stated noise on each cell; 0 where it is exact, or shares the budget."""
     found, starts = np.zeros(len(membership.cells)), membership.starts
     noises, factors = _noises(plan, membership), membership.published_factors
-    left = {id(noise): dict(noise.by_cell.stddevs) for noise in noises if noise is not None}
+    left = {id(noise): dict(noise.by_cell) for noise in noises if noise is not None}
     for p, part in enumerate(membership.partitions):
         release, law, noise = plan.releases[part.query], laws[p], noises[p]
         own = slice(int(starts[p]), int(starts[p + 1]))
@@ -184,16 +175,15 @@ def stated_parameters(
         if noise.stddev is not None:
             found[own] = parameter_of_stddev(law, noise.stddev / factor)
             continue
-        count = sum(plan.copies(release) for bundle in bundles if any(noises[q] is noise for q in bundle))
+        count = sum(release.times for bundle in bundles if any(noises[q] is noise for q in bundle))
         found[own] = _parameters(plan, noise, sensitivity[own], count)
     for noise, part in zip(noises, membership.partitions, strict=True):
         idle = next(iter(left[id(noise)]), None) if noise is not None else None
-        require(
+        require_plan(
             idle is None,
             f"release {plan.releases[part.query].name!r}: noise by_cell for numbers that it publishes",
             got=f"the number {', '.join(idle or ())!r}, which it does not",
             fix="check the spelling of its key and label",
-            error=InvalidPlan,
         )
     _check_discrete(plan, membership, laws, found)
     return found
@@ -204,7 +194,7 @@ def _parameters(plan: Plan, noise: ReleaseNoise, sensitivity: FloatArray, count:
     if noise.noise_multiplier is not None:
         return noise.noise_multiplier * sensitivity
     assert noise.epsilon is not None  # the plan was checked for one of these; files have been read
-    budget = Budget(epsilon=noise.epsilon, delta=plan.privacy.delta or _ANY_DELTA)
+    budget = Budget(epsilon=noise.epsilon, delta=plan.privacy.delta or USUAL_DELTA)
     name = plan.privacy.accountant
     if noise.law.pure:
         name = "laplace"
@@ -217,11 +207,10 @@ def _stddev(
     release: Release, left: dict[tuple[str, ...], float], key: tuple[str, ...], labels: tuple[str, ...]
 ) -> float:
     found = popped(left, key, labels)
-    require(
+    require_plan(
         found is not None,
         f"release {release.name!r}: noise by_cell for every published number",
         got=f"none for the group {', '.join(key)!r}" + (f" of {labels[0]}" * bool(labels[0])),
-        error=InvalidPlan,
     )
     return found or 0.0
 
@@ -232,12 +221,11 @@ def _check_discrete(plan: Plan, membership: Membership, laws: Laws, parameters: 
         own = parameters[membership.starts[p] : membership.starts[p + 1]]
         discrete = law is PublishedLaw.DISCRETE_GAUSSIAN
         release = plan.releases[membership.partitions[p].query]
-        require(
+        require_plan(
             not discrete or bool(np.all(own >= LEAST_DISCRETE_STDDEV)),
             f"release {release.name!r}: discrete-gaussian noise of at least {LEAST_DISCRETE_STDDEV:g}",
             got=f"{float(np.min(own, initial=LEAST_DISCRETE_STDDEV)):.4g}",
             fix="with less noise on whole numbers the bounds for Gaussian noise do not hold",
-            error=InvalidPlan,
         )
 
 
@@ -251,12 +239,11 @@ def strategies_of(plan: Plan, membership: Membership) -> dict[int, Strategy]:
         release = plan.releases[part.query]
         where = f"release {release.name[:60]!r}: a mechanism"
         mean = part.statistic is Statistic.MEAN
-        require(
+        require_plan(
             part.feature in (Feature.VALUE, Feature.INDICATOR) and not mean,
             f"{where} for sums and counts that are linear in the secret",
             got="a mean" if mean else "a power of it, or a count above a level",
             fix="publish the sum; how many rows there are is public" if mean else "",
-            error=InvalidPlan,
         )
         steps = numbers if release.running is None else release.running.steps
         try:
@@ -277,12 +264,11 @@ def _check_separation(release: Release, membership: Membership, p: int) -> None:
     order = np.lexsort((own.cell % steps, own.record))
     record, step = own.record[order], own.cell[order] % steps
     close = (np.diff(record) == 0) & (np.diff(step) < least)
-    require(
+    require_plan(
         not close.any() and int(own.rows.max(initial=1)) == 1,
         f"release {release.name[:60]!r}: rows of a record at least {least} steps apart",
         got="closer ones",
         fix="set min_separation to what holds, or leave it out",
-        error=InvalidPlan,
     )
 
 
@@ -295,12 +281,11 @@ def steps_of(plan: Plan, membership: Membership) -> dict[int, Steps]:
             continue
         running, names = release.running, [_plain(name) for name in part.key_names]
         where = f"release {release.name[:60]!r}: running over"
-        require(
+        require_plan(
             names.count(_plain(running.over)) == 1,
             f"{where} one of the columns of GROUP BY",
             got=repr(running.over[:60]),
             fix=f"there are: {', '.join(part.key_names)[:200] or 'none'}",
-            error=InvalidPlan,
         )
         found[p] = Steps(
             column=names.index(_plain(running.over)),
@@ -320,19 +305,87 @@ def _place(running: Running, where: str, text: str) -> int:
     """The place of a step; no value of the table is in the message."""
     place = running.place_of_text(text)
     kind = "whole numbers" if isinstance(running.first, int) else "days"
-    require(
+    require_plan(
         place is not None,
         f"{where} a column of {kind}, which have an order without gaps",
         got=f"another value in {running.over[:60]!r}",
         fix="number the steps in the sql of [data]",
-        error=InvalidPlan,
     )
     assert place is not None
-    require(
+    require_plan(
         0 <= place < running.steps,
         f"{where} steps from {running.text(0)} to {running.text(running.steps - 1)}",
         got=f"rows outside of them in {running.over[:60]!r}",
         fix="publish them in another release, or leave them out by WHERE",
-        error=InvalidPlan,
     )
     return place
+
+
+def as_published(plan: Plan, membership: Membership) -> Membership:
+    """The membership of the numbers that the plan really publishes, without those that it withholds.
+
+    Which numbers are withheld is part of the plan, which the attacker knows: it says nothing about the
+    secrets, because it was chosen from who is in which group and from the noise.
+    """
+    withheld: list[int] = []
+    for query, release in enumerate(plan.releases):
+        if not release.withhold:
+            continue
+        where = f"release {release.name!r}: withhold"
+        for name in release.withhold:
+            if release.suppress is None or _is_listed(membership, query, name):
+                withheld += cells_named(membership, query, name, where)
+        require_plan(
+            not _cells_of(membership, query) <= set(withheld),
+            f"release {release.name!r}: a number that is published",
+            got="withhold for all of them",
+            fix="leave out the release",
+        )
+    twice = [cell for cell, times in Counter(withheld).items() if times > 1]
+    require_plan(
+        not twice,
+        "each number at most once in withhold",
+        got="one twice" if not twice else f"the group {', '.join(membership.cells[twice[0]].key)!r} twice",
+    )
+    return published(membership, withheld=withheld)
+
+
+def _cells_of(membership: Membership, query: int) -> set[int]:
+    """All cells of a release."""
+    parts = membership.partitions
+    return {c for c, cell in enumerate(membership.cells) if parts[cell.partition].query == query}
+
+
+def _is_listed(membership: Membership, query: int, name: tuple[str, ...]) -> bool:
+    """Whether a group of that name is left: ``suppress`` may leave out a group that is also withheld."""
+    keys = {membership.cells[c].key for c in _cells_of(membership, query)}
+    return name in keys or name[:-1] in keys
+
+
+def cells_named(membership: Membership, query: int, name: tuple[str, ...], where: str) -> list[int]:
+    """The cells of a release that a name means; a mistake is refused with ``where`` in front.
+
+    A name is the values of a group, for all aggregates of the release, or these and the label of one.
+    """
+    groups, labeled = [], []
+    for c in sorted(_cells_of(membership, query)):
+        cell = membership.cells[c]
+        label = membership.partitions[cell.partition].label
+        if cell.key == name:
+            groups.append(c)
+        elif cell.key == name[:-1] and name[-1] in names_of(label, grouped=bool(cell.key)):
+            labeled.append(c)
+    found = groups or labeled
+    parts = [membership.cells[c].partition for c in found]
+    require_plan(
+        not (groups and labeled) and len(set(parts)) == len(parts),
+        f"{where} for groups that their keys tell apart",
+        got=f"two that read {', '.join(name)!r}",
+    )
+    require_plan(
+        bool(found),
+        f"{where} for numbers that its query has",
+        got=repr(", ".join(name)[:60]),
+        fix="check the spelling of its key and label",
+    )
+    return found

@@ -13,7 +13,7 @@ from sightline.arrays import FloatArray, IndexArray
 from sightline.auditing.lowering import BoolArray, Lowered
 from sightline.auditing.pricing import Pricing, at_least_by_noise
 from sightline.auditing.result_parts import SMALL_GROUP, Uncertainty
-from sightline.labeled.assessment import UnitExposure, exposure_of
+from sightline.labeled.assessment import ATTACKS, UnitExposure, exposure_of
 from sightline.labeled.other_units import with_alike
 from sightline.labeled.unit_brackets import UnitBrackets
 
@@ -56,7 +56,7 @@ class LinearFindings:
     linear: Lowered
     exposure: UnitExposure  # through the linear releases alone
     lower: FloatArray  # the lower end of remaining uncertainty, through all releases
-    limit: float | None
+    limit: float  # 0 without one: nobody keeps less
     others: OtherRecords | None = None  # records without a unit, of a table that is streamed
 
     @cached_property
@@ -93,7 +93,7 @@ class LinearFindings:
         return self._less_than_limit(self.lower)
 
     def _less_than_limit(self, lower: FloatArray) -> BoolArray:
-        return np.asarray(lower < (-np.inf if self.limit is None else self.limit))
+        return np.asarray(lower < self.limit)
 
     @cached_property
     def visible(self) -> BoolArray:
@@ -192,8 +192,12 @@ class LinearFindings:
     @property
     def repeatable(self) -> bool:
         """Whether the design is small enough to be assessed again for each release and each accountant."""
-        rows = self.linear.row_count
-        return rows <= _MOST_ROWS and len(self.people) * rows <= _MOST_ENTRIES and self.others is None
+        return self.has_at_most(_MOST_ROWS)
+
+    def has_at_most(self, rows: int) -> bool:
+        """Whether the design has at most so many rows, and units in memory that are not too many for them."""
+        own = self.linear.row_count
+        return own <= rows and len(self.people) * own <= _MOST_ENTRIES and self.others is None
 
     @property
     def comparable(self) -> bool:
@@ -220,6 +224,13 @@ class LinearFindings:
     def bracket(self, column: int) -> Uncertainty:
         """The bracket of a column's remaining uncertainty."""
         return Uncertainty(lower=float(self.lower[column]), upper=float(self.upper[column]))
+
+    def upper_by(self, column: int) -> str:
+        """The attack whose risk the upper end of a column is: the linear one, if it is as good."""
+        unit, category = divmod(column, self._k)
+        ends = self.exposure.upper_by_attack[:, unit]
+        own = ends.min(axis=1) if self.linear.rows_of_unit[unit] > 1 else ends[:, category]
+        return ATTACKS[int(np.argmin(own))]
 
     def records(self, columns: BoolArray) -> int:
         """How many records have at least one of some columns."""

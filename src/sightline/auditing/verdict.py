@@ -9,10 +9,9 @@ import numpy as np
 from sightline.auditing.budget import guaranteed_by_noise
 from sightline.auditing.exposed import ExposedSection
 from sightline.auditing.findings import Findings, LinearFindings
-from sightline.auditing.linear_attacks import LinearAttacks
-from sightline.auditing.nonlinear import has_moments
+from sightline.auditing.nonlinear import has_moments, question_text
 from sightline.auditing.plan import AssumptionName
-from sightline.auditing.questions import question_text
+from sightline.auditing.recipes import LinearAttacks
 from sightline.auditing.result import Exposed, LocalReport, Uncertainty, Unverified, Verdict, VerdictStatus
 from sightline.auditing.result_parts import RulesReport, SharpestView, TotalView
 from sightline.format import count as counted
@@ -53,7 +52,7 @@ def verdict(
         why = "is for the owner only" if publishable else "was not computed"
         sentences.append(f"What moments show near the true values {why}.")
     status = None
-    if limit is not None:
+    if limit:
         if publishable:
             unverified = tuple(one.publishable() for one in unverified)
         status = _status(below, unverified)
@@ -69,8 +68,8 @@ def verdict(
     return Verdict(
         passed=None if status is None else status is VerdictStatus.PASSED,
         status=status,
-        limit=limit,
-        known_to=plan.limits.known_to if limit != plan.limits.remaining_uncertainty else None,
+        limit=limit or None,
+        known_to=plan.limits.known_to if (limit or None) != plan.limits.remaining_uncertainty else None,
         below_limit=below,
         attacked=min(_attacked(findings), below),
         judged=findings.judged,
@@ -133,7 +132,7 @@ def _limit_sentences(
 def _attacked(findings: Findings) -> int:
     """Records of which some attack leaves less than the limit, of the secret or of the worst question."""
     found, limit = findings.linear, findings.limit
-    own = 0 if found is None or limit is None else found.records(found.upper < limit)
+    own = 0 if found is None else found.records(found.upper < limit)
     return max([own, *map(_attacked, findings.questions)])
 
 

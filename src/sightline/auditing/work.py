@@ -11,20 +11,16 @@ import ctypes
 import math
 import re
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
-from threading import TIMEOUT_MAX, Event, Thread, get_ident
+from threading import Event, Thread, get_ident
 from typing import TypeVar
-
-import numpy as np
-from numpy.typing import NDArray
 
 from sightline.errors import TooMuchWork, require
 from sightline.format import shown_memory
-from sightline.labeled.route_cost import RouteCost
+from sightline.labeled.sparse_row_solver import RouteCost
 from sightline.progress import Progress
-from sightline.tables.engines.protocol import DATA, Column, Engine, SignatureStore, StoringEngine
 
 Answer = TypeVar("Answer")
 
@@ -63,6 +59,7 @@ class WorkLimits:
     clock: Callable[[], float] = time.monotonic
     began: float = field(default=0.0)
     held: float = 0.0  # memory that the engine holds besides
+    interrupts: list[Callable[[], None]] = field(default_factory=list)  # end the queries of engines in use
 
     @classmethod
     def of(cls, max_memory: int | float | str | None, max_seconds: float | None) -> WorkLimits:
@@ -100,7 +97,9 @@ class WorkLimits:
     def enforced(self) -> Iterator[None]:
         """End the block when the time is over, whatever it does: also between two looks at the clock.
 
-        An exception is raised in the thread of the block from outside. A call into compiled code ends first.
+        A thread interrupts the queries of engines, again and again: one that is still planning has nothing to
+        interrupt, and forgets it. Then it raises an exception in the thread of the block. Other calls into
+        compiled code end first. Whatever is raised after the time is over, the time is the reason.
         """
         if self.seconds is None:
             yield
@@ -110,6 +109,11 @@ class WorkLimits:
 
         def interrupt() -> None:
             while not ended.wait(_AGAIN):
+                if self.left > 0:
+                    continue
+                for end_query in list(self.interrupts):
+                    with contextlib.suppress(Exception):  # the query may just have ended, or the connection
+                        end_query()
                 if self.left < -_GRACE:
                     ctypes.pythonapi.PyThreadState_SetAsyncExc(worker, ctypes.py_object(_TimeIsOver))
 
@@ -117,7 +121,7 @@ class WorkLimits:
         thread.start()
         try:
             yield
-        except _TimeIsOver:
+        except (_TimeIsOver, Exception):
             self.check_time(_last_stage.get())
             raise
         finally:
@@ -198,88 +202,3 @@ def _free_memory() -> float:
     import psutil
 
     return _SHARE * float(psutil.virtual_memory().available)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class TimedEngine:
-    """An engine whose queries end when the time is over."""
-
-    engine: Engine
-    limits: WorkLimits
-
-    @property
-    def dialect(self) -> str:
-        return self.engine.dialect
-
-    def columns(self, table: str = DATA) -> tuple[Column, ...]:
-        return self.engine.columns(table)
-
-    def functions(self) -> frozenset[str]:
-        return self.engine.functions()
-
-    def fetch(self, query: str) -> dict[str, NDArray[np.generic]]:
-        return self._timed(self.engine.fetch, query)
-
-    def fetch_own(self, query: str) -> dict[str, NDArray[np.generic]]:
-        return self._timed(self.engine.fetch_own, query)
-
-    def compile_own(self, query: str) -> None:
-        self.engine.compile_own(query)
-
-    def store_signatures(self, query: str, *, columns: Sequence[str]) -> SignatureStore:
-        """Keep signatures where the engine can; see ``storing`` for whether it can."""
-        assert isinstance(self.engine, StoringEngine)
-        engine = self.engine
-        return self._timed(lambda text: engine.store_signatures(text, columns=columns), query)
-
-    @property
-    def storing(self) -> bool:
-        """Whether the engine can keep signatures."""
-        return isinstance(self.engine, StoringEngine)
-
-    def define(self, query: str) -> None:
-        self.engine.define(query)
-
-    def check_unchanged(self) -> None:
-        self.engine.check_unchanged()
-
-    def interrupt(self) -> None:
-        self.engine.interrupt()
-
-    def close(self) -> None:
-        self.engine.close()
-
-    def _timed(self, ask: Callable[[str], Answer], query: str) -> Answer:
-        stage = "waiting for the engine"
-        self.limits.check_time(stage)
-        if self.limits.seconds is None:
-            return ask(query)
-        try:
-            with self._interrupted_in_time():
-                return ask(query)
-        except BaseException:  # what an interrupted query raises depends on the engine
-            self.limits.check_time(stage)
-            raise
-
-    @contextlib.contextmanager
-    def _interrupted_in_time(self) -> Iterator[None]:
-        """Interrupt the query when the time is over, and again until it ends.
-
-        An engine that is still planning, or is between two jobs, has nothing to interrupt and forgets it.
-        """
-        ended = Event()
-
-        def interrupt(wait: float) -> None:
-            while not ended.wait(wait):
-                with contextlib.suppress(Exception):  # the query may just have ended, or the connection
-                    self.engine.interrupt()
-                wait = _AGAIN
-
-        left = min(max(self.limits.left, 0.0), TIMEOUT_MAX)
-        thread = Thread(target=interrupt, args=(left,), daemon=True)
-        thread.start()
-        try:
-            yield
-        finally:
-            ended.set()
-            thread.join(_LAST)

@@ -21,7 +21,6 @@ from sightline.auditing.nonlinear import is_nonlinear
 from sightline.auditing.plan import Plan
 from sightline.auditing.pricing import Pricing
 from sightline.auditing.record_costs import CellCosts
-from sightline.auditing.shared_budget import budget_of
 from sightline.designing.problem import FIXED, KnownRisks
 from sightline.errors import InvalidPlan, require
 from sightline.labeled.units import BoolArray
@@ -129,7 +128,7 @@ def paid_releases(plan: Plan, membership: Membership, pricing: Pricing) -> PaidR
 
     Under ``per-record`` a histogram of several categories has no such sum for each record either.
     """
-    nothing, budget = PaidReleases(membership=membership, pricing=pricing), budget_of(plan)
+    nothing, budget = PaidReleases(membership=membership, pricing=pricing), plan.privacy.budget
     if budget is None or not pricing.shared:
         return nothing
     accountant = accountant_named(plan.privacy.accountant, budget)

@@ -26,7 +26,7 @@ from sightline.designing.result import DesignedBudget, DesignedNoise, DesignResu
 from sightline.designing.suppression import replaced_task, smallest_suppression, suppressed_numbers
 from sightline.designing.task import DesignTask, Grain, Loss, task_of
 from sightline.errors import InvalidPlan, require
-from sightline.numerics.one_thread import blas_threads_for
+from sightline.numerics.device import blas_threads_for
 from sightline.progress import Progress, report, reporting
 
 _USUAL_DELTA = 1e-6
@@ -95,7 +95,7 @@ def _about_one(checked: Plan, base: Path, grain: Grain, loss: Loss, shown: _Show
         membership = session.membership(report)
         stack.enter_context(blas_threads_for(rows=len(membership.cells), columns=membership.signature_count))
         share = SecretPrior.of(checked, membership).limit(checked.limits)
-        assert share is not None  # design asks for one
+        assert share  # design asks for one
         task = task_of(checked, membership, limit=share, grain=grain, loss=loss)
         gone = smallest_suppression(task)
         kept = task if gone is None else replaced_task(task, gone.withheld, grain)

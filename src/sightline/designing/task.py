@@ -16,7 +16,7 @@ from sightline.auditing.lowering import Lowered, linear_partitions
 from sightline.auditing.plan import Plan
 from sightline.auditing.plan_fields import LARGEST
 from sightline.auditing.pricing import price
-from sightline.auditing.release_noise import NoiseByCell, ReleaseNoise, number_name
+from sightline.auditing.release_noise import ReleaseNoise, number_name
 from sightline.auditing.table_units import signature_columns
 from sightline.designing.levels import lower_ends, rows_alike
 from sightline.designing.paid import PaidReleases, check_bounds, check_ceilings, check_plan, paid_releases
@@ -324,7 +324,7 @@ def task_of(plan: Plan, membership: Membership, *, limit: float, grain: Grain, l
     findings = _assessed(starting, membership)
     linear = findings.linear
     factors = linear.factors
-    times = np.array([plan.copies(release) for release in releases], dtype=np.float64)
+    times = np.array([release.times for release in releases], dtype=np.float64)
     weight = np.array([release.weight for release in releases])
     match loss:
         case Loss.VARIANCE:
@@ -374,7 +374,7 @@ def plan_with_noise(plan: Plan, membership: Membership, stddevs: FloatArray) -> 
         if mine and len({stddev for _, stddev in mine}) == 1:
             noise = {"noise_stddev": mine[0][1], "noise": ()}
         elif mine:
-            by_cell = ReleaseNoise.model_construct(by_cell=NoiseByCell(stddevs=tuple(mine)))
+            by_cell = ReleaseNoise.model_construct(by_cell=tuple(mine))
             noise = {"noise_stddev": None, "noise": (by_cell,)}
         releases.append(release.model_copy(update=noise))
     return plan.model_copy(update={"releases": tuple(releases)})

@@ -77,7 +77,7 @@ def print_dashboards(shown: list[Dashboard], screen: Console) -> None:
             before,
             after,
             f"{one.result.verdict.below_limit} of {one.result.records}",
-            status_words(one.result),
+            status_words(one.result.verdict.status),
         )
     screen.print(table)
     screen.print("  epsilon: what this noise costs under the exact accountant; before and after: to how many")

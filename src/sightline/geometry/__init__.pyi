@@ -3,13 +3,13 @@
 # ruff: isort: skip_file
 
 from sightline.geometry.transcript import noise_multipliers as noise_multipliers
-from sightline.geometry.fisher import Geometry as Geometry
+from sightline.geometry.transcript import Geometry as Geometry
 from sightline.geometry.exposure import Exposure as Exposure
 from sightline.geometry.exposure import Direction as Direction
-from sightline.geometry.increment import Increment as Increment
-from sightline.geometry.fisher import Form as Form
-from sightline.geometry.fisher import profiled_information as profiled_information
-from sightline.geometry.fisher import lift as lift
+from sightline.geometry.exposure import Increment as Increment
+from sightline.geometry.transcript import Form as Form
+from sightline.geometry.transcript import profiled_information as profiled_information
+from sightline.geometry.transcript import lift as lift
 from sightline.numerics.rank import Decision as Decision
 from sightline.numerics.rank import Evidence as Evidence
 from sightline.numerics.integers import certificate as certificate

@@ -40,7 +40,7 @@ from scipy.linalg import get_lapack_funcs, qr, solve_triangular
 from sightline.arrays import FloatArray, IndexArray
 from sightline.numerics.balls import FIRST_BITS, ball
 from sightline.numerics.rank import inverse_norm
-from sightline.numerics.residuals import misfit, product_error
+from sightline.numerics.residuals import UNIT, misfit, product_error
 
 
 def factorise(matrix: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -66,7 +66,6 @@ def apply_reflectors(
 
 # Above this ratio of row sizes the unpivoted factorisation may lose the small rows.
 _STIFF = 1e3
-_UNIT = float(np.finfo(np.float64).eps)
 # Refine if the estimated relative error is larger than this.
 _WORTH_REFINING = 1e-10
 
@@ -241,7 +240,7 @@ def _refined(projection: Projection, target: FloatArray, nuisance: FloatArray) -
     V = projection.coefficients
     lengths = np.sqrt(np.einsum("ij,ij->i", nuisance, nuisance))[:, None]
     sizes = np.abs(target) + lengths * np.linalg.norm(V, axis=0)
-    first = replace(projection, estimate=_condition_number(projection, sizes) * _UNIT)
+    first = replace(projection, estimate=_condition_number(projection, sizes) * UNIT)
     if first.estimate < _WORTH_REFINING:
         return first
     left = misfit(target, nuisance, V)
@@ -249,8 +248,8 @@ def _refined(projection: Projection, target: FloatArray, nuisance: FloatArray) -
         projection._reflectors, projection._scales, left[projection._rows], transpose=True
     )
     again = replace(projection, explained=rotated[:columns], residual=rotated[columns:])
-    remaining = np.abs(left) + lengths * np.linalg.norm(again.coefficients, axis=0) + _UNIT * sizes
-    error = _condition_number(again, remaining) * _UNIT
+    remaining = np.abs(left) + lengths * np.linalg.norm(again.coefficients, axis=0) + UNIT * sizes
+    error = _condition_number(again, remaining) * UNIT
     return replace(
         projection,
         explained=projection.explained + again.explained,

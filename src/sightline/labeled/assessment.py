@@ -10,7 +10,7 @@ of their rows.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -19,19 +19,18 @@ from scipy import sparse
 
 from sightline.arrays import FloatArray, IndexArray
 from sightline.errors import InvalidInput
-from sightline.labeled.bounds.coin import logistic_upper
-from sightline.labeled.bounds.priors import TwoPointPrior
-from sightline.labeled.dense_units import TableUnits
+from sightline.format import shown_seconds
+from sightline.labeled.dense_units import TableUnits, tabled
 from sightline.labeled.equal_slices import EqualSlices, equal_slices
 from sightline.labeled.lines import with_lines
 from sightline.labeled.other_units import among_alike, swap_bounds, with_alike
 from sightline.labeled.pairs import with_pairs
-from sightline.labeled.route_cost import chosen_route
+from sightline.labeled.rounded_guesses import rounded_guesses
 from sightline.labeled.row_decisions import AskedUnits, Decided
 from sightline.labeled.row_products import InformationRange, ProductSums, RowProducts
 from sightline.labeled.row_solver import DenseSolver, coarse_units
 from sightline.labeled.small_worlds import with_small_worlds
-from sightline.labeled.sparse_row_solver import RowPairs, SparseSolver
+from sightline.labeled.sparse_row_solver import RowPairs, SparseSolver, chosen_route
 from sightline.labeled.unit_brackets import RowSolver, UnitBrackets
 from sightline.labeled.unit_design import Design
 from sightline.labeled.units import BoolArray, Units
@@ -43,8 +42,13 @@ _MOST_BITS, _FEWEST_BITS = 40, 12  # of whole weights; with fewer, one precision
 # many entries, weights of their own cost twice the time of everything else: they are left out where they
 # would hardly differ.
 _EVEN, _NEARLY_EVEN, _LARGE_TABLE = 1 + 1e-7, 1.02, 1 << 18
+ATTACKS = ("linear", "rounded", "posterior")  # whose risk an upper end is
 # Rows of a design that is eliminated where proofs of sparse rows leave something open.
 _MOST_ELIMINATED = 6_000
+
+
+def _nothing() -> BoolArray:
+    return np.zeros((1, 1), dtype=np.bool_)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -60,8 +64,10 @@ class UnitExposure:
     error: FloatArray  # of the upper end, relatively
     near: BoolArray  # kinds that may be identifiable
     information: FloatArray
-    given: BoolArray | None = None  # what exact numbers give away by themselves
-    rounded: FloatArray | None = None  # upper ends by attacks on few values that are not linear
+    given: BoolArray = field(default_factory=_nothing)  # what exact numbers give away by themselves
+    # Upper ends by attacks on few values that are not linear: rounded softly, and the posterior mean.
+    rounded: FloatArray | None = None
+    posterior: FloatArray | None = None
 
     @property
     def rank(self) -> int:
@@ -73,10 +79,16 @@ class UnitExposure:
         """M."""
         return self.solver.sums
 
+    @cached_property
+    def upper_by_attack(self) -> FloatArray:
+        """Upper ends, a table for each of :data:`ATTACKS`."""
+        others = (self.upper if one is None else one for one in (self.rounded, self.posterior))
+        return np.stack([self.upper, *others])
+
     @property
     def upper_of_best(self) -> FloatArray:
-        """The upper end by the best attack that is known: the linear one, rounded, or the posterior mean."""
-        return self.upper if self.rounded is None else np.minimum(self.upper, self.rounded)
+        """The upper end by the best attack that is known."""
+        return np.asarray(self.upper_by_attack.min(axis=0))
 
     @property
     def least(self) -> float:
@@ -189,7 +201,7 @@ class UnitExposure:
                 attacks = solver.weights(asked, functionals)
                 errors[asked.kinds[unit], column] = attacks.rmse
                 worst = max(worst, float(attacks.relative_error.max()))
-        return (errors if self.given is None else np.where(self.given, 0.0, errors)), worst
+        return np.where(self.given, 0.0, errors), worst
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -262,28 +274,18 @@ class SlicedExposure(UnitExposure):
     def _attacks(self) -> tuple[FloatArray, float]:
         errors, worst = self.sums._attacks
         errors = errors[self.slices.kind_of]
-        return (errors if self.given is None else np.where(self.given, 0.0, errors)), worst
+        return np.where(self.given, 0.0, errors), worst
 
 
 def assess(design: Design, *, upper: bool = True) -> UnitExposure:
     """Once. Exact numbers are known to the attacker: lower ends rely on no noise of theirs."""
     found = _with_exact(design, _assess(design, upper), upper)
     found = replace(found, lower=with_alike(design.units, design.noise, found.lower, found.upper))
-    lower, high = with_small_worlds(design, with_pairs(design, found.lower, found.upper), found.upper)
-    return replace(found, lower=lower, rounded=np.maximum(np.minimum(high, _rounded(design, found)), lower))
-
-
-def _rounded(design: Design, found: UnitExposure) -> FloatArray:
-    """Upper ends by the linear attack, rounded softly, of each yes or no that is one row."""
-    noise, units = design.noise, design.units
-    if not isinstance(design.prior.target, TwoPointPrior) or design.prior.categories > 1 or noise.share < 1:
-        return found.upper
-    law = noise.information * noise.variance  # 1 of Gaussian noise alone, 2 of Laplace noise
-    if np.any(np.abs(law - np.where(noise.laplace > 0, 2.0, 1.0)) > 1e-9):
-        return found.upper
-    most = logistic_upper(found.upper * (1 + found.error), gaussian=not noise.laplace.any())
-    single = units.single[:, None] if isinstance(units, Units) else isinstance(units, TableUnits)
-    return np.where(single, np.minimum(found.upper, most), found.upper)
+    lower, posterior = with_small_worlds(design, with_pairs(design, found.lower, found.upper), found.upper)
+    linear = None if isinstance(found, SlicedExposure) else found.solver.linear
+    rounded = rounded_guesses(design, linear, found.upper, found.error)
+    rounded = np.maximum(np.minimum(rounded, found.upper), lower)
+    return replace(found, lower=lower, rounded=rounded, posterior=np.maximum(posterior, lower))
 
 
 def _with_exact(design: Design, found: UnitExposure, upper: bool) -> UnitExposure:
@@ -314,7 +316,7 @@ def _assess(design: Design, upper: bool) -> UnitExposure:
 
 def exposure_of(design: Design, brackets: UnitBrackets, *, alone: bool = True) -> UnitExposure:
     """The last pass over a design's units; if not ``alone``, some of those that the brackets are for."""
-    passed, solver = design.units.run(brackets), brackets.solver
+    passed, solver = _as_read(design).units.run(brackets), brackets.solver
     kinds = len(passed["lower"])
     if brackets.upper:
         coarse = coarse_units(np.maximum(passed["error"].max(axis=1), passed["loose"]), solver.numbers)
@@ -338,6 +340,15 @@ def exposure_of(design: Design, brackets: UnitBrackets, *, alone: bool = True) -
         near=passed.get("near", np.ones(kinds, dtype=np.bool_)),
         information=passed.get("information", np.full(kinds, np.nan)),
     )
+
+
+def _as_read(design: Design) -> Design:
+    """With its units as passes read them."""
+    units, table = design.made.get("table", (None, None))
+    if units is not design.units:
+        table = tabled(design.units)
+        design.made["table"] = design.units, table
+    return replace(design, units=table)
 
 
 def lower_of_some(design: Design, kinds: IndexArray) -> FloatArray:
@@ -366,6 +377,7 @@ def attacked(design: Design, kinds: IndexArray) -> UnitExposure:
 
 def unit_brackets(design: Design, hidden: bool = True) -> UnitBrackets:
     """The third pass, from the first two. The products do not depend on the noise: they are made once."""
+    design = _as_read(design)
     prior, noise, made = design.prior, design.noise, design.made
     if "products" not in made:
         made["products"] = RowProducts.unweighted(design.units, prior, noise).of(design.units)
@@ -374,6 +386,8 @@ def unit_brackets(design: Design, hidden: bool = True) -> UnitBrackets:
     if "pairs" not in made:
         cost, made["pairs"] = chosen_route(sums)
         cost.require_memory()
+        if cost.seconds > 30:  # say so before: nothing that comes after can
+            report(f"factorising {cost.rows:,} numbers, about {shown_seconds(cost.seconds)}", 0.0)
     pairs: RowPairs | None = None if noise.shared else made["pairs"]
     solver: RowSolver
     if pairs is not None:

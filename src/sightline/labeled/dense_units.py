@@ -14,13 +14,15 @@ import numpy as np
 
 from sightline.arrays import FloatArray, IndexArray
 from sightline.errors import require
-from sightline.labeled.units import Arrays, UnitReduction, Units
+from sightline.labeled.units import Arrays, UnitReduction, Units, UnitStore
 from sightline.numerics.device import HOST, Device
 from sightline.progress import report
 
 _BLOCK = 1 << 20  # entries of a block: 8 MB, which the cache holds
 _SINGLE = 2.0**24  # whole numbers below this are exact in single precision
 _LARGE_BLOCK = 1 << 27  # entries of a block on an accelerator: a gigabyte
+# Entries of a table that listed rows are worth: below, a pass takes a fraction of a second, above, gigabytes.
+_FEWEST, _MOST = 1 << 24, 1 << 30
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -122,6 +124,19 @@ class TableBlock:
             got=f"NaN from {self.device}",
         )
         return values
+
+
+def tabled(units: UnitStore) -> UnitStore:
+    """Different persons of one row, who are in many of many numbers each, as a table; others as they are."""
+    if not isinstance(units, Units) or units.weights is not None or not units.distinct or units.each > 1:
+        return units
+    columns, width = units.rows.shape
+    dense = width**2 > 8 * units.numbers and _FEWEST < columns * units.numbers <= _MOST
+    if not dense or not units.single.all():
+        return units
+    table = np.zeros((units.numbers + 1, columns), dtype=np.uint8)
+    table[units.rows.ravel(), np.repeat(np.arange(columns), width)] = 1
+    return TableUnits(table=table[:-1], people=units.people, whole=True, binary=True, peak=1.0)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import InitVar, dataclass, field
 from enum import Enum
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -161,30 +161,12 @@ class LinearReleases:
         """The description with some of its rows only. The noise on them stays as it is."""
         kept = np.sort(np.asarray(list(rows), dtype=np.intp))
         _, releases = np.unique(self.release_of[kept], return_inverse=True)
-        return type(self)(
-            self.incidence.take(kept),
+        return self._with(
+            rows=self.incidence.take(kept),
             noise=self.law.take(kept),
-            readout=self.readout,
-            radius=self.radius,
             releases=releases,
             names=tuple(self.names[i] for i in kept),
             factors=self.scale[kept],
-        )
-
-    def with_noise_times(self, factor: float) -> Self:
-        """The description with all noise multiplied by a factor."""
-        return self.with_noise(self.law.scaled(factor))
-
-    def with_noise(self, noise: Noise) -> Self:
-        """The description with other noise."""
-        return type(self)(
-            self.incidence,
-            noise=noise,
-            readout=self.readout,
-            radius=self.radius,
-            releases=self.release_of,
-            names=self.names,
-            factors=self.scale,
         )
 
     def on(self, device: str | Device) -> Self:
@@ -194,16 +176,12 @@ class LinearReleases:
         """
         place = Device.named(device) if isinstance(device, str) else device
         with place.memory_refused():
-            incidence = self.incidence.on(place)
-        return type(self)(
-            incidence,
-            noise=self.law,
-            readout=self.readout,
-            radius=self.radius,
-            releases=self.release_of,
-            names=self.names,
-            factors=self.scale,
-        )
+            return self._with(rows=self.incidence.on(place))
+
+    def _with(self, **changed: Any) -> Self:
+        own: dict[str, Any] = {"rows": self.incidence, "noise": self.law, "factors": self.scale}
+        own |= {name: getattr(self, name) for name in ("readout", "radius", "releases", "names")}
+        return type(self)(**(own | changed))
 
     def _require_members(self, *, correlated: bool) -> None:
         """Rows without members are kept only where their noise is part of other rows' noise.

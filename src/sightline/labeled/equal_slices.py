@@ -27,6 +27,7 @@ from sightline.labeled.units import BoolArray, Units
 
 _MOST_COLUMNS, _MOST_ENTRIES = 4_000_000, 50_000_000  # of designs in which equal slices are looked for
 _MOST_GAPS = 3
+_COLUMNS_A_NUMBER = 8  # that are asked first: random numbers are joined by a few columns each
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -104,6 +105,8 @@ def slices_of(units: Units, law: IndexArray, inside: BoolArray) -> EqualSlices |
     """Equal slices of the numbers ``inside``; ``law`` numbers the different noises. ``None`` if these do not
     fall apart.
     """
+    if _connected(units, inside):
+        return None
     slice_of, of_column = _components(units, inside)
     count = int(slice_of.max(initial=-1)) + 1
     if count < 2:
@@ -174,6 +177,21 @@ def _about_many(counts: IndexArray) -> Iterator[BoolArray]:
     yield np.asarray(counts == 0)
     for gap in np.argsort(-levels[1:] / levels[:-1], kind="stable")[:_MOST_GAPS]:
         yield np.asarray((counts == 0) | (counts >= levels[1:][gap]))
+
+
+def _connected(units: Units, inside: BoolArray) -> bool:
+    """Whether a few of the columns alone join all numbers: most designs have no slices, and this is cheap."""
+    step = max(1, len(units.rows) // (_COLUMNS_A_NUMBER * units.numbers))
+    rows = units.rows[::step]
+    counted = np.append(inside, False)[rows]
+    if units.weights is not None:
+        counted &= units.weights[::step] != 0
+    line, slot = np.nonzero(counted)
+    first = rows[np.arange(len(rows)), counted.argmax(axis=1)]
+    edges = (np.ones(line.size, dtype=np.int8), (first[line], rows[line, slot]))
+    graph = sparse.coo_array(edges, shape=(units.numbers, units.numbers))
+    label = sparse.csgraph.connected_components(graph, directed=False)[1][inside]
+    return bool((label == label[0]).all())
 
 
 def _components(units: Units, inside: BoolArray) -> tuple[IndexArray, IndexArray]:

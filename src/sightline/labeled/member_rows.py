@@ -18,11 +18,11 @@ from scipy import sparse
 from sightline.arrays import FloatArray, IndexArray, frozen_index, is_array, parts, to_numpy
 from sightline.errors import InvalidRelease, require
 from sightline.labeled.dense_units import TableUnits
+from sightline.labeled.row_products import EXACT
 from sightline.labeled.units import BoolArray, Units, UnitStore
 from sightline.numerics.device import HOST, Device
 
 RowsLike: TypeAlias = "ArrayLike | sparse.sparray | sparse.spmatrix | Iterable[Iterable[int]]"
-_EXACT = 2.0**53  # whole numbers below this are exact in double precision
 # A sparse table goes to dense columns where records are in more than this share of the rows on the average:
 # from there on products of matrices beat looking up pairs of rows. Tuned on 300 rows.
 _DENSE = 1 / 12
@@ -72,7 +72,7 @@ class MemberRows:
     @property
     def whole(self) -> bool:
         """Whether weights are so small that doubles hold sums of their products exactly."""
-        return self.integral and float(self.peaks.max(initial=0.0)) ** 2 * self.records < _EXACT
+        return self.integral and float(self.peaks.max(initial=0.0)) ** 2 * self.records < EXACT
 
     def on(self, device: Device) -> MemberRows:
         """The same with products of dense columns on another device."""
@@ -82,15 +82,6 @@ class MemberRows:
         """Some records' columns, dense."""
         some = self.stored[:, records]
         return np.asarray(some.toarray() if sparse.issparse(some) else some, dtype=np.float64)
-
-    def images(self, keys: FloatArray) -> FloatArray:
-        """Sums of whole numbers over every row, a line of them for each line of keys: exact below 2^53."""
-        if sparse.issparse(self.stored):
-            return np.asarray((self.stored.astype(np.float64) @ keys.T).T)
-        images = np.zeros((len(keys), self.row_count))
-        for block in parts(self.records, each=self.row_count):
-            images += keys[:, block] @ self.stored[:, block].astype(np.float64).T
-        return images
 
     def members(self, row: int) -> IndexArray:
         """The members of one row."""
@@ -400,7 +391,7 @@ def _exact_doubles(weights: NDArray[Any]) -> FloatArray:
     """The weights as doubles; integers that a double cannot hold are refused rather than rounded."""
     doubles = weights.astype(np.float64)
     if weights.dtype.kind in "iu":
-        large = np.abs(doubles) >= _EXACT
+        large = np.abs(doubles) >= EXACT
         same = doubles[large].astype(object) == weights[large].astype(object)
         require(
             bool(np.all(same)),

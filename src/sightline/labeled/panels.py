@@ -35,11 +35,10 @@ import scipy
 from scipy import sparse
 
 from sightline.arrays import FloatArray, IndexArray
-from sightline.numerics.residuals import eigenvalues_at_most, gamma
+from sightline.numerics.residuals import UNIT, eigenvalues_at_most, gamma
 
 # S x of every matrix, one a column; a product with all of them at once.
 Product = Callable[[FloatArray], FloatArray]
-_UNIT = float(np.finfo(np.float64).eps)
 
 
 def krylov_vectors(product: Product, start: FloatArray, steps: int) -> FloatArray:
@@ -91,7 +90,7 @@ def at_most(matrix: FloatArray, near: float, off: float = 0.0) -> float:
     True
     """
     size, scale = len(matrix), float(np.linalg.norm(matrix)) + float(np.finfo(np.float64).tiny)
-    room = max(8 * size * _UNIT * scale, 1e-9 * near, off)
+    room = max(8 * size * UNIT * scale, 1e-9 * near, off)
     while True:
         tau = near + room
         shifted = -matrix

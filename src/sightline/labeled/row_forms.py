@@ -30,7 +30,7 @@ from sightline.labeled.units import UnitBlock, UnitColumns
 from sightline.numerics import exact_library as flint
 from sightline.numerics.residuals import absolute_product, gamma, inverse_error, positive_inverse
 
-_BITS = (192, 384, 768, 1536, 3072, 6144)  # working precisions of balls, one after the other
+BITS = (256, 1024, 4096, 16384)  # working precisions of balls, one after the other
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -133,7 +133,7 @@ class BallForm:
         prior = np.broadcast_to(C, (len(block), 1, 1)).ravel()
         levels = np.rint(prior * self.unit).astype(int).tolist()  # 1, or the levels of the weights
         shares = []
-        for bits in _BITS:
+        for bits in BITS:
             with flint.ctx.workprec(bits):
                 A = flint.arb_mat([[flint.arb(entry) for entry in line] for line in columns.tolist()])
                 try:

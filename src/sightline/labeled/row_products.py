@@ -22,7 +22,7 @@ from sightline.labeled.unit_design import RowNoise, UnitPrior
 from sightline.labeled.units import Arrays, UnitBlock, UnitColumns, UnitStore, WholeArray
 from sightline.numerics.residuals import gamma
 
-_EXACT = 2.0**53  # sums of whole numbers below this are exact in doubles
+EXACT = 2.0**53  # sums of whole numbers below this are exact in doubles
 # Rows up to which a dense table of products is tried, and the share of it that must be filled.
 _DENSE_TO, _FILLED = 6_000, 0.1
 # Lines with at least this share of all rows are multiplied as dense ones, whose steps take a sixtieth of the
@@ -46,7 +46,7 @@ class ProductSums:
     @property
     def exact(self) -> bool:
         """Whether every sum of products is a whole number below 2^53."""
-        return self.whole and self.kernel**2 * self.people * self.peak**2 < _EXACT
+        return self.whole and self.kernel**2 * self.people * self.peak**2 < EXACT
 
     @property
     def entries(self) -> float:

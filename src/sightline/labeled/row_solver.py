@@ -28,13 +28,14 @@ from sightline.arrays import FloatArray, IndexArray
 from sightline.labeled.dense_units import TableUnits
 from sightline.labeled.row_decisions import (
     NEAR_ONE,
+    TRUSTED,
     AnswerWeights,
     AskedUnits,
     Decided,
     decided,
     seen_at_most,
 )
-from sightline.labeled.row_forms import BallForm, RowForm, dot
+from sightline.labeled.row_forms import BITS, BallForm, RowForm, dot
 from sightline.labeled.row_integers import PROOF, IndependentRows, RowIntegers, eliminated, guessed
 from sightline.labeled.row_products import ProductSums
 from sightline.labeled.unit_design import RowNoise, UnitPrior
@@ -48,10 +49,8 @@ _COARSE = 1e-6
 _FINE, _FINE_ROWS, _FINE_UNITS = 1e-10, 64, 200
 _BALL_ROWS = 400  # rows up to which weights are solved for over the rationals: 2 s
 _SHARED = 1e-9  # the error of forms up to which common eigenvectors lose no digits that count
-_TRUSTED = 0.1  # the error of an inverse with which weights are bounded
 _FEW = 16  # rows for each dependent one, from which a change of so low a rank takes less than an inverse
 _SAME_NOISE = 1e-9  # relatively: noise this near is equal when rows are put in order; it decides no bound
-_BITS = (256, 1024, 4096, 16384)  # working precisions of balls, one after the other
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -287,7 +286,7 @@ class DenseSolver:
 
     def _refuted(self, asked: AskedUnits, units: IndexArray) -> BoolArray:
         """Units of one column that are not identifiable: see :func:`seen_at_most`."""
-        if not (self.sums.exact and self.leverage.error < _TRUSTED):
+        if not (self.sums.exact and self.leverage.error < TRUSTED):
             return np.zeros(units.size, dtype=np.bool_)
         kept, X = self.independent.rows, self._inverse_products
         M, b = self._products, asked.images.tocsr()[kept][:, units].toarray()
@@ -347,7 +346,7 @@ class DenseSolver:
         weights, bound = (f.T @ solved.T).T, 2 * self._reach @ (abs(f).T @ off.T).T
         rmse = np.sqrt(np.maximum(np.einsum("im,im->m", weights, R @ weights), 0.0))
         bound = np.where(rmse > 0, bound / np.where(rmse > 0, rmse, 1.0), np.inf) + error
-        if not self.leverage.error <= _TRUSTED:  # the factor 2 above covers no more
+        if not self.leverage.error <= TRUSTED:  # the factor 2 above covers no more
             bound = np.full_like(bound, np.inf)
         coarse, on_all = coarse_units(bound, kept.size), {}
         if coarse.size and kept.size <= _BALL_ROWS and self.integers is not None:
@@ -390,7 +389,7 @@ class DenseSolver:
         solved = integers.whole(kept, kept).solve(flint.fmpz_mat(right.tolist())).tolist()
         shifts, zero = integers.shifts.tolist(), flint.arb(0)
         stddevs = np.sqrt(self.noise.variance)
-        for bits in _BITS:
+        for bits in BITS:
             with flint.ctx.workprec(bits):
                 # E gives whole rows from the independent ones; their noise is over the same powers of two.
                 E = [[zero] * kept.size for _ in range(self.numbers)]

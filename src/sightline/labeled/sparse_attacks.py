@@ -25,10 +25,10 @@ import numpy as np
 from scipy import sparse
 
 from sightline.arrays import FloatArray, IndexArray
+from sightline.numerics.residuals import UNIT
 from sightline.numerics.sparse_cholesky import SelectedInverse, SparseCholesky, factorise, selected_inverse
 from sightline.numerics.sparse_symbolic import SymbolicFactor, analyse
 
-_UNIT = float(np.finfo(np.float64).eps)
 # So many recipes are computed one by one, with errors from the answers; of more, the variances alone are read
 # off the selected inverse, unless a recipe meets more than so many combinations.
 FEW_RECIPES, _MOST_MET = 256, 60
@@ -77,7 +77,7 @@ class Dependencies:
         values[np.searchsorted(keys, _keys(products.coords, count))] = products.data
         # Sums of products err by a rounding of the two lengths for each term.
         longest = int(np.max(np.diff(sparse.csc_array(combinations).indptr)))
-        factor = factorise(symbolic, values, entry_error=2 * (longest + 4) * _UNIT)
+        factor = factorise(symbolic, values, entry_error=2 * (longest + 4) * UNIT)
         inverse = selected_inverse(factor, keys.size)
         return cls(combinations=combinations, variances=variances, factor=factor, inverse=inverse, keys=keys)
 
@@ -92,7 +92,7 @@ class Dependencies:
         """The noise variances of the best recipes, and a bound on the relative errors of all of them."""
         rows, count = recipes.shape
         if self.factor is None:
-            return np.asarray(recipes.power(2).T @ self.variances), 4 * rows * _UNIT if count else 0.0
+            return np.asarray(recipes.power(2).T @ self.variances), 4 * rows * UNIT if count else 0.0
         squares, worst = np.zeros(count), 0.0
         left = np.arange(count)
         if count > FEW_RECIPES:
@@ -127,7 +127,7 @@ class Dependencies:
             explained[columns] = np.sum(values * weight[:, a] * weight[:, b] * np.where(a == b, 1, 2), axis=1)
         least = own - explained
         terms = int(np.max(np.diff(recipes.indptr), initial=0)) + 2 * _MOST_MET + 8
-        off = self.inverse.relative_error * explained + 4 * terms * _UNIT * (own + size)
+        off = self.inverse.relative_error * explained + 4 * terms * UNIT * (own + size)
         with np.errstate(invalid="ignore", divide="ignore"):
             return least, np.where(off < least / 2, 2 * off / least, math.inf)
 
@@ -149,12 +149,12 @@ class Dependencies:
             y = y - N @ self.factor.solve(N.T @ (spread * y))
         least = np.sum(spread * y**2, axis=0)
         left = np.abs(N.T @ (spread * y))
-        left += 2 * len(y) * _UNIT * (abs(N).T @ (spread * np.abs(y)))
+        left += 2 * len(y) * UNIT * (abs(N).T @ (spread * np.abs(y)))
         # The largest eigenvalue of an inverse is at most its trace.
         reach = self.inverse.trace * (1 + self.inverse.relative_error)
         excess = reach * np.sum((scale[:, None] * left) ** 2, axis=0)
         with np.errstate(invalid="ignore", divide="ignore"):
-            errors = np.where(excess < least / 2, excess / least, math.inf) + 4 * len(y) * _UNIT
+            errors = np.where(excess < least / 2, excess / least, math.inf) + 4 * len(y) * UNIT
         return y, least, errors
 
 

@@ -25,10 +25,9 @@ from sightline.labeled.row_solver import DenseSolver
 from sightline.labeled.sparse_row_solver import SparseSolver
 from sightline.labeled.unit_design import RowNoise, UnitPrior
 from sightline.labeled.units import Arrays, BoolArray, UnitBlock, UnitColumns
-from sightline.numerics.residuals import eigenvalues_at_most, gamma
+from sightline.numerics.residuals import TINY, eigenvalues_at_most, gamma
 
 RowSolver = DenseSolver | SparseSolver
-_TINY = float(np.finfo(np.float64).tiny)
 
 _ROUGH = 1 << 20  # a weight below this is rounded by more than one in a million
 
@@ -85,7 +84,7 @@ class UnitBrackets:
         found["loose"] = (
             np.zeros(len(block))
             if hidden is None
-            else hidden.error / np.maximum(hidden.covariance[:, 0, 0], _TINY)
+            else hidden.error / np.maximum(hidden.covariance[:, 0, 0], TINY)
         )
         if self.upper:
             # A trace: rows of one person add up.
@@ -105,7 +104,7 @@ class UnitBrackets:
         upper, error = np.ones((2, len(block)))
         if self.upper:
             least, most = block.ranges(solver.linear)
-            upper = np.clip(1 - prior.scale * least * (1 - gamma(4)), _TINY, 1.0)
+            upper = np.clip(1 - prior.scale * least * (1 - gamma(4)), TINY, 1.0)
             left = 1 - prior.scale * most * (1 + gamma(4))
             error = np.where(left > 1e-3 * upper, (upper - left) / np.where(left > 0, left, 1.0), np.inf)
         information = block.at_most(noise.form)
@@ -133,7 +132,7 @@ class UnitBrackets:
         upper, error = np.ones((2, len(block), k))
         for c in range(k) if self.upper else ():
             least, most = block.mixed(K[[c]]).ranges(solver.linear)
-            upper[:, c] = np.clip(1 - prior.scale / K[c, c] * least * (1 - gamma(8)), _TINY, 1.0)
+            upper[:, c] = np.clip(1 - prior.scale / K[c, c] * least * (1 - gamma(8)), TINY, 1.0)
             left = 1 - prior.scale / K[c, c] * most * (1 + gamma(8))
             room = left > 1e-3 * upper[:, c]
             error[:, c] = np.where(room, (upper[:, c] - left) / np.where(left > 0, left, 1.0), np.inf)
@@ -183,7 +182,7 @@ class UnitBrackets:
         own = np.einsum("nrcsc->ncrs", left.reshape(len(block), r, k, r, k)) / C[0, 0]
         least = np.linalg.eigvalsh(own)[..., 0] if r > 1 else own[..., 0, 0]
         error = off[:, None] / C[0, 0] + (gamma(8 * r) if r > 1 else 0.0)
-        upper = np.where(error < 1, np.clip(least + np.minimum(error, 1.0), _TINY, 1.0), 1.0)
+        upper = np.where(error < 1, np.clip(least + np.minimum(error, 1.0), TINY, 1.0), 1.0)
         room = upper - 2 * error
         return upper, np.where(room > 1e-3 * upper, 2 * error / np.where(room > 0, room, 1.0), np.inf)
 
@@ -211,7 +210,7 @@ class UnitBrackets:
             least = hidden.covariance[:, 0, 0] - hidden.error
             fine = (least > hidden.error) & (hidden.variance[:, 0] > 0)
             precision = 1 / np.where(fine, hidden.variance[:, 0], 1.0)
-            behind = np.maximum(1 / np.maximum(least, _TINY) - precision, 0.0)
+            behind = np.maximum(1 / np.maximum(least, TINY) - precision, 0.0)
             hidden_information = np.where(fine, behind, np.inf)
         if noise.laplace.any():
             laplace_answers = block.sums(noise.laplace, 0)[:, 0]

@@ -126,13 +126,6 @@ class Ledger:
         require(values in (ONE_VALUE, BY_EPOCH), f"values {ONE_VALUE!r} or {BY_EPOCH!r}", got=repr(values))
         given = head_of(file_bytes(Path(head), "a head", error=InvalidInput), Path(head).name)
         plan = plan_of(with_source(given, Path(head).absolute().parent))
-        require(
-            plan.privacy.periods == 1,
-            "a head without periods",
-            got="another",
-            fix="other months are other entries",
-            error=InvalidPlan,
-        )
         with opened(plan, Path()):
             pass
         text = plan_file_text(plan, without=("release",)).encode()

@@ -15,8 +15,7 @@ import scipy
 from sightline.arrays import FloatArray, IndexArray
 from sightline.errors import InvalidNoise, require
 from sightline.numerics.rank import missing, present
-
-_UNIT = float(np.finfo(np.float64).eps)
+from sightline.numerics.residuals import UNIT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -36,7 +35,7 @@ class Factor:
     @property
     def relative_error(self) -> float:
         """Bound on the relative error of the whitened rows from rounding."""
-        return 4 * self.outputs**2 * _UNIT / self.smallest
+        return 4 * self.outputs**2 * UNIT / self.smallest
 
     def whiten(self, rows: FloatArray) -> FloatArray:
         """``W @ rows``: zero rows for the answers that others determine."""

@@ -25,11 +25,10 @@ from scipy import sparse
 from sightline.arrays import FloatArray, IndexArray, frozen_floats
 from sightline.errors import InvalidNoise, require
 from sightline.noise.covariance import Factor, factorise
+from sightline.numerics.residuals import UNIT
 from sightline.privacy.accountant import NoiseLaw
 
 Rows: TypeAlias = FloatArray | sparse.csr_array
-
-_UNIT = float(np.finfo(np.float64).eps)
 
 
 class Noise(ABC):
@@ -83,7 +82,7 @@ class Noise(ABC):
     @property
     def relative_error(self) -> float:
         """Bound on the relative error of the whitened rows from rounding."""
-        return _UNIT
+        return UNIT
 
     def whiten(self, rows: Rows) -> Rows:
         """``W @ rows``, where ``W.T @ W`` is the information that the answers carry about their means."""

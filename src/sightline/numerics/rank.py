@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from sightline.arrays import FloatArray, IndexArray
 from sightline.errors import Undecided
+from sightline.numerics.residuals import UNIT
 
 
 class Decision(Enum):
@@ -75,7 +76,6 @@ class Rank:
         return self.evidence is not Evidence.NONE
 
 
-_UNIT = float(np.finfo(np.float64).eps)
 # Relative to the largest singular value and in units of max(L, n) roundings: below the first a direction is
 # missing, above the second it is present, and between them the rank is undecided.
 _MISSING, _PRESENT = 8.0, 1e4
@@ -95,12 +95,12 @@ def balance(matrix: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 def present(size: int) -> float:
     """The relative singular value above which a direction of a matrix of this size is present."""
-    return _PRESENT * size * _UNIT
+    return _PRESENT * size * UNIT
 
 
 def missing(size: int) -> float:
     """The relative singular value below which a direction of a matrix of this size is missing."""
-    return _MISSING * size * _UNIT
+    return _MISSING * size * UNIT
 
 
 def numerical_rank(matrix: FloatArray) -> tuple[Rank, IndexArray]:
@@ -152,7 +152,7 @@ def proves_independent(triangle: FloatArray, *, lines: int, lengths: FloatArray 
     ``False`` means not proved; it does not mean singular.
     """
     columns = triangle.shape[0]
-    rounding = 10 * lines * columns**1.5 * _UNIT * math.sqrt(columns)
+    rounding = 10 * lines * columns**1.5 * UNIT * math.sqrt(columns)
     return bool(rounding * inverse_norm(triangle, lengths=lengths) < 0.5)
 
 

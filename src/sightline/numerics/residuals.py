@@ -37,14 +37,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from sightline.arrays import FloatArray, like, namespace, parts, to_numpy
 
-_UNIT = float(np.finfo(np.float64).eps)
+UNIT = float(np.finfo(np.float64).eps)
 _PROBES, _SHARE = 48, 0.5  # the chance that all are below the share: 0.3829 ** 48
-_TINY = float(np.finfo(np.float64).tiny)
+TINY = float(np.finfo(np.float64).tiny)
 
 
 def gamma(terms: int) -> float:
     """A bound on the relative rounding of a sum of so many products, and of the bound's own evaluation."""
-    return 1.01 * (terms + 2) * _UNIT
+    return 1.01 * (terms + 2) * UNIT
 
 
 def absolute_product(matrix: Any, block: Any) -> Any:
@@ -125,9 +125,9 @@ def eigenvalues_at_most(blocks: FloatArray) -> FloatArray:
     if count == 0 or size == 0:
         return np.zeros(count)
     largest = np.linalg.eigvalsh(blocks)[:, -1]
-    scale = np.linalg.norm(blocks, axis=(1, 2)) + _TINY
+    scale = np.linalg.norm(blocks, axis=(1, 2)) + TINY
     diagonal = np.arange(size)
-    room = 8 * size * _UNIT
+    room = 8 * size * UNIT
     while True:
         tau = largest + room * scale
         shifted = -blocks

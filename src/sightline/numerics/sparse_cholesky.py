@@ -44,10 +44,10 @@ import scipy
 from numpy.typing import NDArray
 
 from sightline.arrays import FloatArray, IndexArray
-from sightline.numerics.one_thread import one_blas_thread
+from sightline.numerics.device import one_blas_thread
+from sightline.numerics.residuals import UNIT
 from sightline.numerics.sparse_symbolic import SymbolicFactor
 
-_UNIT = float(np.finfo(np.float64).eps)
 # Roundings of an entry before the factorisation: scaling, and the sums that it came from.
 _OWN_ROUNDINGS = 8
 # A pivot of a matrix with unit diagonal below this belongs to a row that depends on earlier ones, as far as
@@ -264,7 +264,7 @@ def _restricted(
             np.add.at(given, local[column], 1.0)
         terms[start:end] += width
         terms[below] += width
-    backward = 2 * (terms + _OWN_ROUNDINGS) * _UNIT * sums + entry_error * given
+    backward = 2 * (terms + _OWN_ROUNDINGS) * UNIT * sums + entry_error * given
     return SparseCholesky(
         symbolic=symbolic, scale=scale, panels=tuple(panels), dropped=dropped, backward=backward
     )
@@ -294,7 +294,7 @@ def selected_inverse(
     diagonal = np.zeros(symbolic.size)
     blocks: dict[int, tuple[FloatArray, float, int]] = {}  # the block, its error, children to come
     children = np.bincount(symbolic.parent[symbolic.parent >= 0], minlength=symbolic.supernodes)
-    rounding = 8 * _UNIT
+    rounding = 8 * UNIT
     alone = symbolic.starts[symbolic.isolated]
     diagonal[alone] = ~dropped[alone]
     positions, entries = symbolic.diagonal
@@ -345,18 +345,18 @@ def _step(panel: FloatArray, corner: FloatArray, gone: NDArray[np.bool_] | None)
     # Row sums of bounds on the roundings; |Z_ij| is at most the root of Z_ii Z_jj.
     size_W, size_L = np.abs(W), np.abs(L)
     of_W = size_W.sum(axis=1)
-    error_of_W = 2 * (width + 2) * _UNIT * (size_W @ (size_L @ of_W))
+    error_of_W = 2 * (width + 2) * UNIT * (size_W @ (size_L @ of_W))
     size_Y = np.abs(Y)
     of_Y = size_Y.sum(axis=1)
-    error_of_Y = 2 * (width + 2) * _UNIT * (np.abs(below) @ of_W) + np.abs(below) @ error_of_W
+    error_of_Y = 2 * (width + 2) * UNIT * (np.abs(below) @ of_W) + np.abs(below) @ error_of_W
     roots = np.sqrt(np.abs(np.diagonal(corner)))
-    per_root = float(roots @ (2 * (len(corner) + 2) * _UNIT * of_Y + error_of_Y))
+    per_root = float(roots @ (2 * (len(corner) + 2) * UNIT * of_Y + error_of_Y))
     error_across = float(np.sum(roots)) * per_root
     error_own = (
         float(np.sum(size_Y.T @ roots)) * per_root
         + float(error_of_Y @ np.abs(across).sum(axis=1))
-        + 2 * (len(corner) + 4) * _UNIT * float(of_Y @ np.abs(across).sum(axis=1))
-        + 2 * (width + 4) * _UNIT * float(np.sum((size_W @ np.ones(width)) ** 2))
+        + 2 * (len(corner) + 4) * UNIT * float(of_Y @ np.abs(across).sum(axis=1))
+        + 2 * (width + 4) * UNIT * float(np.sum((size_W @ np.ones(width)) ** 2))
         + 2 * float(error_of_W @ of_W)
     )
     return block, 2 * error_across + error_own

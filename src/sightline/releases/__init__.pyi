@@ -3,4 +3,3 @@
 # ruff: isort: skip_file
 
 from sightline.releases.query import Query as Query
-from sightline.releases.query import Adjacency as Adjacency

@@ -13,7 +13,6 @@ from numpy.typing import ArrayLike, NDArray
 from sightline.arrays import FloatArray, IndexArray, Members, frozen_floats, frozen_index
 from sightline.errors import InvalidRelease, require
 from sightline.releases.query import (
-    Adjacency,
     OneCell,
     Query,
     member_values,
@@ -272,11 +271,6 @@ class Cells:
     def outputs(self) -> int:
         """The number of outputs of all cells together."""
         return sum(cell.outputs for cell in self.cells)
-
-    @property
-    def adjacency(self) -> Adjacency:
-        """One record's value changes; it stays in its cell."""
-        return Adjacency.VALUE
 
     @property
     def sensitivity(self) -> FloatArray:

@@ -9,7 +9,6 @@ by its value.
 from __future__ import annotations
 
 import math
-from enum import Enum
 from numbers import Integral, Real
 from typing import Literal, Protocol, Self
 
@@ -18,17 +17,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from sightline.arrays import FloatArray, IndexArray
 from sightline.errors import InvalidInput, InvalidRelease, require
-
-
-class Adjacency(Enum):
-    """Which pairs of data sets count as neighbours when a sensitivity is taken."""
-
-    VALUE = "value"
-    """One record's value changes anywhere in its domain; memberships are fixed.
-
-    The paper's record-level radius, and its swap at fixed cardinality (``tab:adjacency``).
-    """
-
 
 Convention = Literal["tight", "uniform"]
 """How a family with a bounded domain states its sensitivity.
@@ -41,6 +29,10 @@ less noise.
 
 class Query(Protocol):
     r"""One release :math:`q(x) = \rho\bigl(\sum_{k \in C} \phi(x_k)\bigr)`, eq. ``deepsets_general``.
+
+    Neighbours, which sensitivities are taken over: one record's value changes anywhere in its domain, and
+    memberships are fixed. That is the paper's record-level radius, and its swap at fixed cardinality
+    (``tab:adjacency``).
 
     The attributes and the zero pattern of the Jacobian are public: they depend on the query only. The
     results of :meth:`value` and, unless the query is linear, of :meth:`jacobian` depend on the records.
@@ -57,10 +49,6 @@ class Query(Protocol):
     @property
     def outputs(self) -> int:
         """How many numbers the release publishes."""
-
-    @property
-    def adjacency(self) -> Adjacency:
-        """The neighbours that the sensitivities are taken over."""
 
     @property
     def sensitivity(self) -> FloatArray:
@@ -100,11 +88,6 @@ class OneCell:
     """What releases that are not divided into cells have in common. By default they are not linear."""
 
     __slots__ = ()
-
-    @property
-    def adjacency(self) -> Adjacency:
-        """One record's value changes, within the domain that the sensitivity is for."""
-        return Adjacency.VALUE
 
     @property
     def cells(self) -> tuple[Self]:

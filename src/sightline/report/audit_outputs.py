@@ -8,16 +8,13 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import datetime
-from io import BytesIO, StringIO
+from io import StringIO
 from pathlib import Path
-from typing import Any
 
 from sightline.auditing.result import AuditResult
-from sightline.errors import InvalidInput, MissingExtra, SightlineError
+from sightline.errors import InvalidInput, SightlineError
 from sightline.report.files import check_new, write_new
 from sightline.report.pipelines import PipelineFormat, checked_text, result_text
-from sightline.report.problems import PlanLines
 from sightline.report.streams import console, print_json
 from sightline.report.terminal import print_result
 from sightline.report.wording import how, short, who
@@ -71,7 +68,7 @@ class AuditOutputs:
         try:
             yield
         except SightlineError as error:
-            failed = (PlanLines.of(self.plan), f"{type(error).__name__}: {error}")
+            failed = (self.plan, f"{type(error).__name__}: {error}")
             if self.shown not in (_TEXT, _JSON):
                 print(checked_text([failed], PipelineFormat(self.shown)))
             for name, path in self.files:
@@ -81,20 +78,19 @@ class AuditOutputs:
 
     def write(self, result: AuditResult) -> None:
         """Print the result, and write the files."""
-        lines = PlanLines.of(self.plan)
         if self.shown == _TEXT:
             print_result(result, console(), full=self.full)
         elif self.shown == _JSON:
             print_json(result.model_dump(mode="json"))
         else:
-            print(result_text(result, lines, PipelineFormat(self.shown)))
+            print(result_text(result, self.plan, PipelineFormat(self.shown)))
         parts = (result, *result.other_secrets)
         for name, path in self.files:
             if name == _JSON:
                 owned = any(part.owner_only for part in parts)
                 self._write_file(path, result.to_json(), owner_only=owned)
             else:
-                self._write_file(path, result_text(result, lines, PipelineFormat(name)), owner_only=False)
+                self._write_file(path, result_text(result, self.plan, PipelineFormat(name)), owner_only=False)
         if self.exposures is not None:
             write_exposures(result, self.exposures, force=self.force)
             listed = sum(len(one.exposed) for one in parts)
@@ -115,33 +111,26 @@ _COLUMNS = (
 )
 _FORMULA = "=+-@\t\r\n＝＋－＠|"  # what makes a spreadsheet read a text as a formula, if it comes first
 _LONGEST = 32_000  # characters; Excel takes 32,767 in a cell
-_SUFFIXES = (".csv", ".xlsx")
-_MADE = datetime(2000, 1, 1)
 
 Cell = str | int | float | None
 
 
 def check_suffix(path: Path) -> None:
-    """Refuse a file that is neither CSV nor Excel, and Excel without the package that writes it."""
-    suffix = path.suffix.lower()
-    if suffix not in _SUFFIXES:
-        raise InvalidInput(f"expected a file that ends in .csv or .xlsx, got {path.name!r}")
-    if suffix == ".xlsx":
-        _load_xlsxwriter()
+    """Refuse a file that is no CSV."""
+    if path.suffix.lower() != ".csv":
+        raise InvalidInput(f"expected a file that ends in .csv, got {path.name!r}")
 
 
 def write_exposures(result: AuditResult, path: Path, *, force: bool = False) -> None:
     """Write the exposed that the result lists, secret by secret, one a line.
 
     Only the owner of the file can read it, unless the result is publishable. A text never becomes a formula:
-    in CSV an apostrophe is put before it, in Excel the cell is text. An error is empty without an unbiased
-    attack.
+    an apostrophe is put before it. An error is empty without an unbiased attack.
     """
     check_suffix(path)
     parts = (result, *result.other_secrets)
     rows = [_COLUMNS, *(row for part in parts for row in _rows(part))]
-    content = _csv(rows) if path.suffix.lower() == ".csv" else _xlsx(rows)
-    write_new(path, content, force=force, owner_only=any(part.owner_only for part in parts))
+    write_new(path, _csv(rows), force=force, owner_only=any(part.owner_only for part in parts))
 
 
 def _rows(result: AuditResult) -> Iterator[tuple[Cell, ...]]:
@@ -175,30 +164,3 @@ def _csv_cell(cell: Cell) -> Cell:
         return cell
     text = short(cell, _LONGEST)
     return f"'{text}" if text.startswith(tuple(_FORMULA)) else text
-
-
-def _xlsx(rows: list[tuple[Cell, ...]]) -> bytes:
-    xlsxwriter = _load_xlsxwriter()
-    content = BytesIO()
-    book = xlsxwriter.Workbook(content, {"in_memory": True})
-    book.set_properties({"created": _MADE})
-    sheet = book.add_worksheet("exposures")
-    sheet.freeze_panes(1, 0)
-    for y, row in enumerate(rows):
-        for x, cell in enumerate(row):
-            if isinstance(cell, str) or (isinstance(cell, float) and not math.isfinite(cell)):
-                sheet.write_string(y, x, short(str(cell), _LONGEST))  # never a formula, a link or a number
-            elif cell is not None:
-                sheet.write_number(y, x, cell)
-    book.close()
-    return content.getvalue()
-
-
-def _load_xlsxwriter() -> Any:
-    try:
-        import xlsxwriter
-    except ImportError:
-        raise MissingExtra(
-            "expected XlsxWriter, which writes Excel files; install sightline[excel], or write a .csv file"
-        ) from None
-    return xlsxwriter

@@ -106,9 +106,10 @@ def _wrapped(text: str, width: int, style: str = "") -> list[Text]:
 
 
 def _fitted(line: str, width: int) -> list[str]:
-    """A line of a list, on as many lines of a terminal as it needs, up to three."""
+    """A line of a list, on as many lines of a terminal as it needs, up to four. What to do is at its end."""
     found = _lines(line, max(width, _NARROWEST) - 6)
-    return [found[0], *(f"   {one}" for one in found[1:3]), *(["   …"] if len(found) > 3 else [])]
+    shown = found if len(found) <= 4 else [*found[:2], f"… {found[-2]}", found[-1]]
+    return [shown[0], *(f"   {one}" for one in shown[1:])]
 
 
 def _lines(text: str, width: int) -> list[str]:
@@ -137,7 +138,7 @@ def first_lists(result: AuditResult, *, rules: int = _MOST_RULES) -> list[FirstL
     return [
         FirstList(exposed_title(result), exposed_lines(result), table=True),
         FirstList(rules_title(result), rule_lines(result, rules), table=True),
-        FirstList(f"What to change{audited}", change_lines(result), ordered=True),
+        FirstList(f"What to change{audited}", change_lines(result), ordered=bool(result.reaching)),
         FirstList("Not verified, and needed for a pass", open_lines(result)),
         FirstList("Looks odd (for the owner only)", odd_lines(result)),
     ]
@@ -247,7 +248,7 @@ def change_lines(result: AuditResult) -> list[str]:
         return [_said(one) for one in changes]
     if result.verdict.status is VerdictStatus.FAILED and not result.cut_short:
         reason = "" if result.slack is None else f" {result.slack.text}"
-        return [f"Nothing that was tried is enough by itself.{reason} --full lists it."]
+        return [f"Nothing that was tried is enough by itself.{reason}"]
     return []
 
 
@@ -259,9 +260,7 @@ def _said(change: Change) -> str:
 def open_lines(result: AuditResult) -> list[str]:
     """What was not verified and the plan does not accept, in words, with what settles it."""
     lines = [
-        f"{_sentence(one, result)} {_settled(one, one_line(result.secret))}"
-        for one in result.unverified
-        if not one.accepted
+        f"{_sentence(one, result)} {_settled(one, result)}" for one in result.unverified if not one.accepted
     ]
     # A plan that fails for somebody has to change anyway: the first of them is enough.
     most = 1 if result.verdict.status is VerdictStatus.FAILED else _MOST_OPEN
@@ -289,15 +288,18 @@ def _sentence(one: Unverified, result: AuditResult) -> str:
     alike = (result.homogeneous or ()) if one.name is AssumptionName.HOMOGENEOUS else ()
     if alike:  # the worst of them says more than their number
         others = len(alike) - 1
-        more = f", and so {'does another' if others == 1 else f'do {others:,} others'}" * (others > 0)
-        return f"{one_line(alike[0].text.partition(', and at most')[0])}{more}."
+        more = f" {others:,} other{'s tell' if others > 1 else ' tells'} theirs, too." * (others > 0)
+        return f"{one_line(alike[0].text.partition(', and at most')[0])}.{more}"
     reason = one_line(one.reason.partition("; ")[0])
     return f"{reason[0].upper()}{reason[1:]}."
 
 
-def _settled(one: Unverified, secret: str) -> str:
+def _settled(one: Unverified, result: AuditResult) -> str:
     accept = f'accept = ["{one.name.value}"]'
-    by = _SETTLED_BY[one.name].replace("{secret}", secret) if one.name in _SETTLED_BY else None
+    by = _SETTLED_BY.get(one.name)
+    by = None if by is None else by.replace("{secret}", one_line(result.secret))
+    if one.name is AssumptionName.CLIPPED and result.kind == "category":
+        by = "Declare them as categories"
     if one.name is AssumptionName.LOCAL:  # what is seen near the true values cannot be accepted
         return f"{by}."
     return f"{accept} in [limits] if that is right." if by is None else f"{by}, or {accept}."

@@ -17,7 +17,7 @@ from sightline.jobs import audit
 from sightline.multiset.curve import ReleaseCurve, ReleaseCurves
 from sightline.rehearsing.result import Rehearsal
 from sightline.report import style
-from sightline.report.figures.exposed import draw_distribution
+from sightline.report.figures import draw_distribution
 from sightline.report.rehearsal import OWNER_ONLY, conclusions, draw_rehearsal
 from sightline.report.style import EXPOSED, FAINT, HEIGHT, INK, NEUTRAL, PALETTE, WIDTH, altair, rows, zoom
 from sightline.report.wording import isolated, short, who

@@ -8,22 +8,24 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import math
 from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from sightline.auditing.result import AuditResult
+from sightline.auditing.result import AuditResult, VerdictStatus
+from sightline.auditing.result_parts import Setting, SettingKind
 from sightline.designing.result import LOSSES, DesignResult
 from sightline.designing.result import who as attacked
 from sightline.designing.task import Loss
 from sightline.errors import MissingExtra
 from sightline.format import count, number, parameter, percent
 from sightline.report import style
-from sightline.report.figures.catalogue import DESIGN_FIGURES, FIGURES, ReportFigure, Result
+from sightline.report.design_figures import DESIGN_FIGURES
+from sightline.report.figures import FIGURES, ReportFigure, Result
 from sightline.report.files import write_new
 from sightline.report.first_screen import first_lists
-from sightline.report.what_if import what_if_part
 from sightline.report.wording import (
     MOST_ALIKE,
     accuracy_words,
@@ -37,17 +39,17 @@ from sightline.report.wording import (
     sharpest_numbers,
     short,
     short_recipe,
+    spent_by_accountant,
     status_words,
     still_known,
     unbroken,
     unverified_line,
+    verdict_words,
     view_line,
     who,
 )
 
 _ASSETS = Path(__file__).parent / "assets"
-# A drawing that is longer than this as a text is smaller as a bitmap and faster on a canvas.
-_MOST_CHARACTERS = 150_000
 # With these limits the largest page that was tried has just under two megabytes; it says what it leaves out.
 _MOST_RELEASES, _MOST_OF_THE_PLAN, _MOST_OF_A_RECIPE, _MOST_OF_A_TITLE = 200, 100_000, 600, 400
 
@@ -59,8 +61,7 @@ def page_html(
 
     The template must place every figure of the list, and no other.
     """
-    what_if = what_if_part(result)
-    css, script = _asset("report.css") + what_if.css, _asset("report.js") + what_if.script
+    css, script = _asset("report.css"), _asset("report.js")
     drawn = {figure.name: _figure(figure, result) for figure in figures if figure.drawable(result)}
     placed: list[str] = []
     text = str(
@@ -74,7 +75,6 @@ def page_html(
             data=_data({name: figure["chart"] for name, figure in drawn.items()}),
             bundle=style.bundle(),
             script=script,
-            what_if=what_if,
             most_releases=_MOST_RELEASES,
             most_of_plan=_MOST_OF_THE_PLAN,
             most_of_recipe=_MOST_OF_A_RECIPE,
@@ -90,16 +90,11 @@ def page_html(
 
 def _figure(figure: ReportFigure[Result], result: Result) -> dict[str, Any]:
     chart = style.specification(figure.draw(result))
-    still = style.svg_source(style.svg(chart))
-    large = len(still) > _MOST_CHARACTERS
-    if large:
-        still = "data:image/png;base64," + base64.b64encode(style.png(chart, scale=1.0)).decode()
     page = {**chart, "width": "container", "autosize": {"type": "fit-x", "contains": "padding"}}
-    page["usermeta"] = {"renderer": "canvas" if large else "svg"}
     return {
         "title": figure.title,
         "description": figure.describe(result),
-        "still": still,
+        "still": style.svg_source(style.svg(chart)),
         "chart": page,
     }
 
@@ -161,6 +156,7 @@ def _environment() -> Any:
         shown_recipe=short_recipe,
         how=how,
         still_known=still_known,
+        spent=spent_by_accountant,
         secret_line=secret_line,
         accuracy_words=accuracy_words,
         relative_error_words=relative_error_words,
@@ -181,11 +177,74 @@ def report_html(result: AuditResult, *, publishable: bool = False, date: str | N
         "publishable": publishable,
         "date": date,
         "headline": headline(shown),
-        "status": status_words(shown),
+        "status": verdict_words(shown),
         "limit_line": limit_line(shown),
         "first": first_lists(shown),
+        "what_if": what_if_tables(shown),
     }
     return page_html("report.html", FIGURES, shown, words)
+
+
+_PRIORS = {
+    "uniform": "believes that values are spread evenly",
+    "cos2": "believes that values are likelier in the middle",
+    "two-point": "believes that values are at either end",
+}
+
+
+def what_if_tables(result: AuditResult) -> list[tuple[str, list[tuple[str, ...]]]]:
+    """The settings that were audited, as tables: other noise, and one change with the plan's own noise."""
+    settings = () if result.what_if is None else result.what_if.settings
+    noise = [one for one in settings if one.kind in (SettingKind.EPSILON, SettingKind.FACTOR)]
+    changes = [one for one in settings if one not in noise]
+    own = next((one for one in settings if one.own), None)
+    tables = ("Other amounts of noise", noise), ("One change, with the plan's own noise", changes)
+    return [(title, [_setting_cells(result, one, own) for one in lines]) for title, lines in tables if lines]
+
+
+def _setting_cells(result: AuditResult, one: Setting, own: Setting | None) -> tuple[str, ...]:
+    below = "" if one.status is None else f"{one.below_limit:,} of {count(result.records, 'record')}"
+    keeps = "everything: no number depends on an unknown secret" if one.least is None else str(one.least)
+    ends = [end for end in (one.least_noise_stddev, one.most_noise_stddev) if end is not None]
+    noise = " to ".join(dict.fromkeys(map(number, ends))) or "none"
+    status = None if one.status is None else VerdictStatus(one.status)
+    return (
+        _setting_words(one),
+        status_words(status),
+        below,
+        keeps,
+        short(one.worst, 80),
+        noise + _accuracy_of_setting(result, one, own),
+    )
+
+
+def _setting_words(one: Setting) -> str:
+    name = short(one.name, 80)
+    doubt = " (not proven)" * (one.kind is SettingKind.EPSILON and not one.proven)
+    match one.kind:
+        case SettingKind.EPSILON:
+            return f"epsilon = {name}{', this plan' * one.own}{doubt}"
+        case SettingKind.FACTOR:
+            return f"{name} × today's noise{', this plan' * one.own}"
+        case SettingKind.LEAVE_OUT:
+            return f'without "{name}"'
+        case SettingKind.DOES_NOT_KNOW:
+            return f"the attacker does not know {name}"
+        case SettingKind.PRIOR:
+            return f"the attacker {_PRIORS[one.name]}"
+
+
+def _accuracy_of_setting(result: AuditResult, one: Setting, own: Setting | None) -> str:
+    """How large the noise is beside the numbers themselves, where all of it has changed by one factor."""
+    errors = [each.accuracy.median_relative_error for each in result.releases if each.accuracy is not None]
+    if own is None or not errors or one.kind not in (SettingKind.EPSILON, SettingKind.FACTOR):
+        return ""
+    ends = [(getattr(own, name), getattr(one, name)) for name in ("least_noise_stddev", "most_noise_stddev")]
+    factors = [now / before for before, now in ends if now and before]
+    if len(factors) < 2 or not math.isclose(*factors, rel_tol=1e-6):
+        return ""
+    shares = dict.fromkeys(percent(factors[0] * error) for error in (min(errors), max(errors)))
+    return f"; {' to '.join(shares)} of a release's median number"
 
 
 def write_report(

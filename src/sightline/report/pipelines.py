@@ -1,6 +1,6 @@
 """A result, or the error that there is instead, in the format that a pipeline asks for.
 
-Annotations of GitHub, a test report of JUnit, a code scan in SARIF, a comment in Markdown: each names nobody.
+A test report of JUnit, or a comment in Markdown: both name nobody.
 """
 
 from __future__ import annotations
@@ -8,75 +8,143 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from enum import StrEnum
-from importlib.metadata import version
-from typing import Any
-from urllib.parse import quote
+from pathlib import Path
+from typing import NamedTuple
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
-from sightline.auditing.result import AuditResult
-from sightline.format import json_text, number
-from sightline.report.problems import (
-    Level,
-    PlanLines,
-    PlanProblems,
-    ReportedProblem,
-    Rule,
-    problems_of,
-    problems_of_check,
-)
-from sightline.report.streams import harmless_json
+from sightline.auditing.result import AuditResult, Exposed
+from sightline.format import number, parameter
 from sightline.report.wording import (
     accuracy_words,
     how,
     limit_line,
     noise_range,
-    one_line,
     picture,
     secret_line,
     short,
-    status_words,
     unverified_line,
+    verdict_words,
     who,
 )
 
-_COMMANDS = {Level.ERROR: "error", Level.WARNING: "warning", Level.NOTE: "notice"}
+_LONGEST_TEXT = 1_000  # characters of a text
 
 
-def workflow_commands(reports: Sequence[PlanProblems]) -> str:
-    """A workflow command for each problem on a line of its own; without an error, first the plan's summary.
+class PipelineFormat(StrEnum):
+    """A format that goes to logs and dashboards: it shows only what is publishable."""
 
-    GitHub shows ten of each level for a step, so the most important come first.
+    JUNIT = "junit"
+    MARKDOWN = "markdown"
+
+
+class Rule(StrEnum):
+    """The kinds of problems."""
+
+    LIMIT = "limit"  # every record must be shown to keep it
+    NOT_VERIFIED = "not-verified"  # a pass needs assumptions that are verified, or accepted by name
+    BELOW_LIMIT = "below-limit"  # a record may keep less
+    NOT_AUDITED = "not-audited"  # the plan, its table or its SQL cannot be audited
+
+
+class ReportedProblem(NamedTuple):
+    """One reason why a plan does not pass."""
+
+    rule: Rule
+    text: str
+    releases: tuple[str, ...] = ()  # that it is about, the heaviest first; none: the whole plan
+
+
+class PlanProblems(NamedTuple):
+    """What a pipeline shows of one plan."""
+
+    file: str
+    summary: str
+    problems: tuple[ReportedProblem, ...]
+    releases: tuple[str, ...] = ()  # of an audit; none if the plan was only checked, or not audited
+    passed: bool | None = None  # whether the limit is kept; none if there is none
+
+
+def result_text(result: AuditResult, plan: str | Path, chosen: PipelineFormat) -> str:
+    """The publishable part of a result. Its verdict is passed only if the owner's is."""
+    shown = result.publishable()
+    if chosen is PipelineFormat.MARKDOWN:
+        return result_markdown(shown, shown_path(plan))
+    return junit([problems_of(shown, shown_path(plan))])
+
+
+def checked_text(checked: Sequence[tuple[str | Path, str | None]], chosen: PipelineFormat) -> str:
+    """Plans that were checked, or could not be audited: each with the message of its error, or none."""
+    reports = [problems_of_check(error, shown_path(plan)) for plan, error in checked]
+    return junit(reports) if chosen is PipelineFormat.JUNIT else checked_markdown(reports)
+
+
+def shown_path(plan: str | Path) -> str:
+    """A plan's path with / between folders; relative to the working directory where it is below it."""
+    try:
+        return Path(plan).resolve().relative_to(Path.cwd().resolve()).as_posix()
+    except (OSError, ValueError):
+        return Path(plan).name
+
+
+def problems_of(result: AuditResult, file: str) -> PlanProblems:
+    """The problems of a publishable result, for every secret of the plan."""
+    parts = (result, *result.other_secrets)
+    return PlanProblems(
+        file=file,
+        summary=summary(result),
+        problems=tuple(one for part in parts for one in _of_secret(part, named=len(parts) > 1)),
+        releases=tuple(dict.fromkeys(release.name for part in parts for release in part.releases)),
+        passed=result.verdict.passed,
+    )
+
+
+def _of_secret(result: AuditResult, *, named: bool) -> list[ReportedProblem]:
+    found = []
+    if result.verdict.passed is False:
+        found.append(ReportedProblem(Rule.LIMIT, summary(result)))
+        lacking = [one for one in result.unverified if not one.accepted]
+        found += [ReportedProblem(Rule.NOT_VERIFIED, _cut(unverified_line(one))) for one in lacking]
+    for place, exposed in enumerate(result.exposed, start=1):
+        found += _of_exposed(result, place, exposed)
+    if not named:
+        return found
+    return [one._replace(text=_cut(f"Secret {result.secret}: {one.text}")) for one in found]
+
+
+def problems_of_check(error: str | None, file: str) -> PlanProblems:
+    """The problems of a plan that was checked, or that could not be audited because of an error."""
+    if error is None:
+        return PlanProblems(file, "A good plan.", ())
+    problem = ReportedProblem(Rule.NOT_AUDITED, _cut(error))
+    return PlanProblems(file, problem.text, (problem,))
+
+
+def summary(result: AuditResult) -> str:
+    """The verdict, what the sharpest attack knows, and the slack, in a few sentences.
+
+    Of several secrets it is about the one that fares worst, and begins with a line about each.
     """
-    commands = []
-    for report in reports:
-        if all(one.level is not Level.ERROR for one in report.problems):
-            commands.append(_command("notice", report.file, 1, "Sightline", report.summary))
-        for one in report.problems:
-            title = f"Sightline: {one.rule.value}"
-            commands.append(_command(_COMMANDS[one.level], report.file, one.line, title, one.text))
-    return "\n".join(commands)
+    each = " ".join(map(secret_line, (result, *result.other_secrets))) if result.other_secrets else ""
+    sharpest = "" if result.sharpest is None else result.sharpest.text
+    slack = "" if result.slack is None else result.slack.text
+    verdict = f"{verdict_words(result)}. {limit_line(result)}"
+    return _cut(" ".join(filter(None, (each, verdict, sharpest, slack))))
 
 
-def _command(name: str, file: str, line: int, title: str, text: str) -> str:
-    return f"::{name} file={_property(one_line(file))},line={line},title={_property(title)}::{_message(text)}"
+def _of_exposed(result: AuditResult, place: int, exposed: Exposed) -> list[ReportedProblem]:
+    left, limit = exposed.remaining_uncertainty, result.verdict.limit
+    judged = exposed.about is None or result.verdict.known_to is None  # a yes or no has no unit
+    if not judged or limit is None or left is None or not left.lower < limit:
+        return []
+    keeps = f"{left} of the variance ({left.of_stddev} of ±) remains, the limit is {parameter(100 * limit)} %"
+    text = f"Exposed: {who(place, exposed)}, {keeps}. {how(exposed, result.unit)}"
+    steps = () if exposed.attack is None else (step.release for step in exposed.attack.steps)
+    used = exposed.releases or tuple(dict.fromkeys(steps))
+    return [ReportedProblem(Rule.BELOW_LIMIT, _cut(text), used)]
 
 
-def _message(text: str) -> str:
-    r"""Escape the message of a command, which ends at a line break.
-
-    >>> _message("5 %\n::error::no")
-    '5 %25%0A::error::no'
-    """
-    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
-
-
-def _property(text: str) -> str:
-    """Escape a property of a command, which ends at a comma or colon.
-
-    >>> _property("a, b: 5 %")
-    'a%2C b%3A 5 %25'
-    """
-    return _message(text).replace(":", "%3A").replace(",", "%2C")
+def _cut(text: str) -> str:
+    return short(text, _LONGEST_TEXT)
 
 
 _NOT_SHOWN = "Nobody who is listed is exposed through it, but no limit is shown to hold."
@@ -107,7 +175,7 @@ def junit(reports: Sequence[PlanProblems]) -> str:
 
 
 def _add_cases(suite: Element, report: PlanProblems) -> None:
-    errors = [one for one in report.problems if one.level is Level.ERROR]
+    errors = report.problems
     _add_case(suite, report, "plan", [one for one in errors if one.rule is Rule.NOT_AUDITED])
     if not report.releases:
         return
@@ -138,43 +206,6 @@ def _junit_text(text: str) -> str:
     return _NOT_XML.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
-_SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
-_RULES = list(Rule)
-
-
-def sarif(reports: Sequence[PlanProblems]) -> dict[str, Any]:
-    """A log with one run, and a result for each problem."""
-    rules = [{"id": rule.value, "shortDescription": {"text": rule.meaning}} for rule in _RULES]
-    failed = any(one.rule is Rule.NOT_AUDITED for report in reports for one in report.problems)
-    run = {
-        "tool": {"driver": {"name": "Sightline", "version": version("sightline"), "rules": rules}},
-        "invocations": [{"executionSuccessful": not failed}],
-        "columnKind": "unicodeCodePoints",
-        "results": [_result(one, report.file) for report in reports for one in report.problems],
-    }
-    return {"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]}
-
-
-def _result(one: ReportedProblem, file: str) -> dict[str, Any]:
-    result: dict[str, Any] = {
-        "ruleId": one.rule.value,
-        "ruleIndex": _RULES.index(one.rule),
-        "level": one.level.value,
-        "message": {"text": one.text},
-        "locations": [_location(file, one.line)],
-    }
-    if one.other_lines:
-        result["relatedLocations"] = [
-            {"id": place, **_location(file, line)} for place, line in enumerate(one.other_lines, start=1)
-        ]
-    return result
-
-
-def _location(file: str, line: int) -> dict[str, Any]:
-    artifact = {"uri": quote(file.encode("utf-8", "replace")), "uriBaseId": "%SRCROOT%"}
-    return {"physicalLocation": {"artifactLocation": artifact, "region": {"startLine": line}}}
-
-
 _SPECIAL = re.compile(r"[&<>`*_\[\]\\|~$]|(?<=:)//|(?<=www)\.")
 _LINKS = re.compile(r"[@#]")  # what GitHub makes a mention, or a link to another issue, of
 _WORD_JOINER = "\N{WORD JOINER}"
@@ -183,18 +214,18 @@ _LONGEST = 2_000  # characters of a text, and of a cell a tenth of it
 
 def result_markdown(result: AuditResult, file: str) -> str:
     """The first screen of a publishable result, the most exposed, and the releases; for each secret."""
-    parts = [f"## Sightline: {status_words(result)}", f"Plan {escaped(file)}"]
+    parts = [f"## Sightline: {verdict_words(result)}", f"Plan {escaped(file)}"]
     if result.all_secrets is not None:
         parts.append(escaped(result.all_secrets.text))
         parts.append("\n".join(f"- {escaped(secret_line(one))}" for one in (result, *result.other_secrets)))
     for one in (result, *result.other_secrets):
         if result.other_secrets:
-            parts.append(f"## Secret {escaped(one.secret)}: {status_words(one)}")
-        parts += _of_secret(one)
+            parts.append(f"## Secret {escaped(one.secret)}: {verdict_words(one)}")
+        parts += _markdown_parts(one)
     return "\n\n".join(parts)
 
 
-def _of_secret(result: AuditResult) -> list[str]:
+def _markdown_parts(result: AuditResult) -> list[str]:
     parts = [escaped(limit_line(result))]
     if result.sharpest is not None:
         parts += ["\n".join(["```text", *picture(result), "```"]), escaped(result.sharpest.text)]
@@ -269,37 +300,3 @@ def _releases(result: AuditResult) -> list[str]:
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
     written = [f"| {' | '.join(escaped(cell, _LONGEST // 10) for cell in row)} |" for row in rows]
     return [f"| {' | '.join(head)} |", f"|{'---|' * len(head)}", *written] if written else []
-
-
-class PipelineFormat(StrEnum):
-    """A format that goes to logs and dashboards: it shows only what is publishable."""
-
-    GITHUB = "github"
-    JUNIT = "junit"
-    SARIF = "sarif"
-    MARKDOWN = "markdown"
-
-
-def result_text(result: AuditResult, lines: PlanLines, chosen: PipelineFormat) -> str:
-    """The publishable part of a result. Its verdict is passed only if the owner's is."""
-    shown = result.publishable()
-    if chosen is PipelineFormat.MARKDOWN:
-        return result_markdown(shown, lines.file)
-    return _in_format([problems_of(shown, lines)], chosen)
-
-
-def checked_text(checked: Sequence[tuple[PlanLines, str | None]], chosen: PipelineFormat) -> str:
-    """Plans that were checked, or could not be audited: each with the message of its error, or none."""
-    return _in_format([problems_of_check(error, lines) for lines, error in checked], chosen)
-
-
-def _in_format(reports: Sequence[PlanProblems], chosen: PipelineFormat) -> str:
-    match chosen:
-        case PipelineFormat.GITHUB:
-            return workflow_commands(reports)
-        case PipelineFormat.JUNIT:
-            return junit(reports)
-        case PipelineFormat.SARIF:
-            return harmless_json(json_text(sarif(reports), ascii_only=True))
-        case PipelineFormat.MARKDOWN:
-            return checked_markdown(reports)

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import json
 import re
-import struct
-import zlib
 from collections.abc import Mapping, Sequence
 from functools import cache
 from html import escape
@@ -134,26 +132,7 @@ def svg_source(chart_svg: str) -> str:
 
 def png(chart: Specification, *, scale: float = 2.0) -> bytes:
     """Draw the chart as PNG."""
-    return smaller_png(bytes(_converter().vegalite_to_png(chart, scale=scale)))
-
-
-def smaller_png(image: bytes) -> bytes:
-    """Return the same image with its pixels packed again: vl-convert packs for speed, ten times larger.
-
-    A PNG is a signature of 8 bytes and then chunks: length, kind, content, checksum of kind and content.
-    """
-    chunks, at = [], 8
-    while at < len(image):
-        (length,) = struct.unpack_from(">I", image, at)
-        chunks.append((image[at + 4 : at + 8], image[at + 8 : at + 8 + length]))
-        at += 12 + length
-    packed = b"".join(content for kind, content in chunks if kind == b"IDAT")
-    pixels = (b"IDAT", zlib.compress(zlib.decompress(packed), 9))
-    chunks = [*(one for one in chunks if one[0] not in {b"IDAT", b"IEND"}), pixels, (b"IEND", b"")]
-    return image[:8] + b"".join(
-        struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
-        for kind, content in chunks
-    )
+    return bytes(_converter().vegalite_to_png(chart, scale=scale))
 
 
 def pdf(chart: Specification) -> bytes:
@@ -211,12 +190,6 @@ def rows(values: Sequence[dict[str, Any]]) -> Any:
     """
     text = json.dumps(list(values), separators=(",", ":"), allow_nan=False)
     return altair().Data(values=text, format={"type": "json"})
-
-
-def lists(values: Sequence[dict[str, Any]]) -> Any:
-    """Return data as one list for each name, a quarter as long as rows; the chart flattens the lists."""
-    names = values[0] if values else {}
-    return rows([{name: [row[name] for row in values] for name in names}])
 
 
 def zoom(*encodings: Literal["x", "y"]) -> Any:

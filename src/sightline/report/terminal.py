@@ -29,6 +29,10 @@ from sightline.report.wording import (
 )
 
 _MOST_EXPLAINED = 3  # signatures of a record that are explained, the sharpest first
+_OTHER_ATTACKS = {  # whose risk an upper end is, where it is not the linear one's
+    "rounded": "The upper end is proved for the best linear attack's guess, rounded softly.",
+    "posterior": "The upper end is that of the best attack, simulated with all who share its numbers.",
+}
 _MOST_STEPS = 8  # of an unbiased attack that are printed; the folded attack has those that matter
 
 
@@ -88,7 +92,7 @@ def _print_sections(result: AuditResult, screen: Console) -> None:
 def _print_changes(result: AuditResult, screen: Console) -> None:
     """Print every change that was looked for, with its audited effect and its cost."""
     if result.what_to_change or result.more_to_change:
-        screen.print("\n[bold]Every change that was looked for[/]")
+        screen.print("\n[bold]Every change that reaches the limit[/]")
     for place, change in enumerate(result.what_to_change, start=1):
         cost = f" (cost: {change.cost})" if change.cost else ""
         screen.print(f"  {place}. ", change.text, cost, sep="", markup=False, soft_wrap=True)
@@ -152,12 +156,11 @@ def print_releases(result: AuditResult, screen: Console) -> None:
     table.add_column("name", overflow="fold")
     owner = any(release.accuracy is not None for release in result.releases)
     names = ["times", "numbers", "noise", "noise/range", *(["noise/true"] if owner else [])]
-    for name in (*names, "newly exposes", "needed for", "sharpens"):
+    for name in (*names, "newly exposes", "needed for"):
         table.add_column(name, justify="right", no_wrap=name.startswith("noise"))
     table.add_column("", overflow="fold", min_width=17)
     for release in result.releases:
-        note = f'copy of "{release.copy_of}"' if release.copy_of is not None else release.note
-        counts = (release.newly_exposes, release.exposes_alone, release.sharpens)
+        counts = (release.newly_exposes, release.exposes_alone)
         table.add_row(
             Text(release.name),
             str(release.times),
@@ -166,7 +169,7 @@ def print_releases(result: AuditResult, screen: Console) -> None:
             accuracy_words(release),
             *([relative_error_words(release.accuracy)] if owner else []),
             *("" if count is None else f"{count:,}" for count in counts),
-            Text(note),
+            Text(release.note),
         )
     screen.print(table)
     screen.print("  [dim]noise/range: over the range of the number, at the median number and the worst[/]")
@@ -233,6 +236,8 @@ def print_explanation(explanation: Explanation, screen: Console, *, full: bool =
             feature = "" if exposed.feature is None else f", their {exposed.feature}"
             what = f"All {exposed.rows:,} rows together{feature}"
         screen.print(f"[bold]{what}[/]{about}, {group}{remains}")
+        if exposed.upper_by in _OTHER_ATTACKS:
+            screen.print(f"  {_OTHER_ATTACKS[exposed.upper_by]}", soft_wrap=True)
         for line in named_lines(exposed):
             screen.print("  ", one_line(line), sep="", markup=False, soft_wrap=True)
         if exposed.attack is not None:

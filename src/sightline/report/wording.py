@@ -280,13 +280,11 @@ def budget_words(budget: BudgetReport) -> str:
     own = f"epsilon = {parameter(budget.epsilon)}"
     if budget.total_epsilon is None:
         return f"{own} under {budget.accountant} {at_delta}"
-    parts = [f"{budget.periods:,} periods with {own} each" if budget.periods > 1 else f"a budget of {own}"]
-    if outside := budget.releases - budget.sharing:
-        parts.append(f"{count(outside, 'release')} outside it")
+    outside = f"{count(budget.releases - budget.sharing, 'release')} outside it"
     finite = math.isfinite(budget.total_epsilon)
     epsilon = f"epsilon = {number(budget.total_epsilon)}" if finite else "epsilon is infinite"
     total = f"{epsilon} in all under {budget.total_accountant}"
-    return f"{total} {at_delta} ({', and '.join(parts)})"
+    return f"{total} {at_delta} (a budget of {own}, and {outside})"
 
 
 def spent_by_accountant(budget: BudgetReport) -> dict[str, float]:
@@ -306,9 +304,9 @@ def unverified_line(one: Unverified) -> str:
 _WIDTH = 50  # characters of a picture in the terminal
 
 
-def status_words(result: AuditResult) -> str:
+def status_words(status: VerdictStatus | None) -> str:
     """The verdict in a few words."""
-    match result.verdict.status:
+    match status:
         case VerdictStatus.PASSED:
             return "The limit holds"
         case VerdictStatus.FAILED:
@@ -319,24 +317,29 @@ def status_words(result: AuditResult) -> str:
             return "No limit was set"
 
 
+def verdict_words(result: AuditResult) -> str:
+    """The verdict of a result in a few words."""
+    return "A rule is broken" if _only_a_rule(result) else status_words(result.verdict.status)
+
+
+def _only_a_rule(result: AuditResult) -> bool:
+    """Whether a rule of the plan is broken, and nobody is found below the limit."""
+    return result.rules is not None and result.rules.in_all > 0 and not result.verdict.below_limit
+
+
 def status_word(result: AuditResult) -> str:
     """The verdict as the terminal prints it."""
-    match result.verdict.status:
-        case VerdictStatus.PASSED:
-            return "PASSED"
-        case VerdictStatus.FAILED:
-            return "BELOW THE LIMIT"
-        case VerdictStatus.NOT_SHOWN:
-            return "NOT SHOWN TO HOLD"
-        case None:
-            return "VERDICT"
+    if result.verdict.status is VerdictStatus.FAILED:
+        return verdict_words(result).upper()
+    words = {VerdictStatus.PASSED: "PASSED", VerdictStatus.NOT_SHOWN: "NOT SHOWN TO HOLD"}
+    return "VERDICT" if result.verdict.status is None else words[result.verdict.status]
 
 
 def secret_line(result: AuditResult) -> str:
     """One of several secrets, its verdict and what remains of it."""
     least = result.least_remaining_uncertainty
     remains = "" if least is None else f"; {least} remains of the most exposed record's uncertainty"
-    return f"{one_line(result.secret)}: {status_words(result)}{remains}."
+    return f"{one_line(result.secret)}: {verdict_words(result)}{remains}."
 
 
 def limit_line(result: AuditResult) -> str:
@@ -351,20 +354,23 @@ def _line(result: AuditResult) -> str:
         everyone = (
             f"{records(verdict.judged, result)} whose {one_line(result.secret)} is not known beforehand"
         )
-    if result.rules is not None and result.rules.in_all and not verdict.below_limit:
+    if result.rules is not None and _only_a_rule(result):
         broken = count(result.rules.in_all, "combination of numbers breaks", "combinations of numbers break")
         limit = "" if verdict.limit is None else " Nobody is found below the limit."
         return f"Do not publish this yet. {broken} a rule ({one_line(result.rules.checked)}).{limit}"
     if verdict.limit is None:
         told = f"{result.identifiable_records:,} of {everyone} can be told apart from everything else"
         return f"{told}. No limit was set: --limit 50% judges it."
-    share = f"{_limit(verdict.limit)} of the variance ({percent(math.sqrt(verdict.limit))} of the ±)"
+    variance = f"variance ({percent(math.sqrt(verdict.limit))} of the ±)"
+    share = f"{_limit(verdict.limit)} of the {variance if result.kind == 'number' else 'uncertainty'}"
     if verdict.known_to is not None:
         share = f"± {number(verdict.known_to, 6)}"
     asked = "" if result.least_about is None else f", or of whether {one_line(result.least_about)}"
     asked = "" if verdict.known_to is not None else asked  # a yes or no has no unit
     share = f"{share} of {one_line(result.secret)}{asked}"
     match verdict.status:
+        case VerdictStatus.PASSED if not result.cells:
+            return f"You can publish this. No number in it is made of {one_line(result.secret)}."
         case VerdictStatus.PASSED if verdict.guaranteed:
             return (
                 f"You can publish this. The noise alone guarantees that all {everyone} keep at least "

@@ -28,7 +28,7 @@ from sightline.tables.membership import Membership
 from sightline.tables.records import ranked_rows
 from sightline.tables.rows import audited_rows, clipped_secret
 from sightline.tables.sql.reader import ReleaseQuery
-from sightline.tables.streamed import StreamedTable
+from sightline.tables.streamed import BatchTables, StreamedTable
 from sightline.tables.subject import Subject
 
 Marks = NDArray[np.uint64]
@@ -62,6 +62,10 @@ class PeopleBehind(Protocol):
     @property
     def least(self) -> float:
         """The least weight that a row may have."""
+
+    @property
+    def sizes(self) -> IndexArray:
+        """How many people have a row in each cell."""
 
     def people(self, combinations: IndexArray) -> IndexArray:
         """Of combinations (one a line), the people with a row whose coefficient is not zero."""
@@ -119,6 +123,10 @@ class PeopleInMemory:
     def least(self) -> float:
         return 1.0 / max(1, self.membership.contributions)
 
+    @property
+    def sizes(self) -> IndexArray:
+        return people_in_cells(self.membership)
+
     def people(self, combinations: IndexArray) -> IndexArray:
         parts = [behind.T @ self.kinds for _, _, behind in self.behind(combinations)]
         return np.concatenate([np.zeros(0, dtype=np.intp), *parts]).astype(np.intp)
@@ -141,7 +149,7 @@ class PeopleInMemory:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class PeopleInStore:
-    """The same of a table that is streamed: everyone has one row, and passes count the people in cells."""
+    """The same of a table that is streamed, by passes over its signatures, or over persons and their rows."""
 
     table: StreamedTable
     progress: Progress
@@ -153,7 +161,14 @@ class PeopleInStore:
 
     @cached_property
     def together(self) -> FloatArray:
+        if self.table.persons is not None:
+            return np.asarray(self._of_persons(None)["together"])
         return self._passed["together"].astype(np.float64)
+
+    def _of_persons(self, combinations: IndexArray | None) -> Arrays:
+        assert self.table.persons is not None
+        reduction = _OfPersons(batches=self.table.batches, combinations=combinations)
+        return self.table.persons.run(reduction, "comparing the numbers", self.progress)
 
     @property
     def marks(self) -> Marks:
@@ -161,10 +176,21 @@ class PeopleInStore:
 
     @property
     def least(self) -> float:
-        return 1.0
+        return 1.0 / max(1, self.table.membership.contributions)
+
+    @property
+    def sizes(self) -> IndexArray:
+        if self.table.persons is None:
+            return people_in_cells(self.table.membership)
+        return self.people(np.arange(len(self.table.membership.cells))[:, None])
 
     def people(self, combinations: IndexArray) -> IndexArray:
-        r"""By inclusion and exclusion: :math:`n_a + n_b + n_c - 2n_{ab} - 2n_{ac} - n_{bc} + 3n_{abc}`."""
+        r"""By inclusion and exclusion: :math:`n_a + n_b + n_c - 2n_{ab} - 2n_{ac} - n_{bc} + 3n_{abc}`.
+
+        Persons with several rows are counted one by one.
+        """
+        if self.table.persons is not None:
+            return np.asarray(self._of_persons(combinations)["people"], dtype=np.intp)
         n = self._passed["together"].astype(np.intp)
         a, *others = combinations.T
         found = n[a, a] + sum(n[b, b] - 2 * n[a, b] for b in others)
@@ -231,6 +257,25 @@ class _Overlaps:
         if marks.size > MOST_COMPARED:
             return {"marks": marks}
         return {"together": (sparse.csr_array(counted).T @ inside).toarray(), "marks": marks}
+
+    def merged(self, first: Arrays, second: Arrays) -> Arrays:
+        return {name: first[name] + second[name] for name in first}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _OfPersons:
+    """A pass over persons, of whom a batch has all rows: what every two cells have in common, or how many
+    people are behind some combinations.
+    """
+
+    batches: BatchTables
+    combinations: IndexArray | None
+
+    def of_batch(self, batch: SignatureBatch) -> Arrays:
+        own = PeopleInMemory(membership=self.batches.of(batch)[0])
+        if self.combinations is None:
+            return {"together": own.together}
+        return {"people": own.people(self.combinations)}
 
     def merged(self, first: Arrays, second: Arrays) -> Arrays:
         return {name: first[name] + second[name] for name in first}

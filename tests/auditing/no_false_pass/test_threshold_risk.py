@@ -62,7 +62,9 @@ def test_a_count_of_one_person_above_a_threshold_does_not_pass(tmp_path: Path) -
     assert least is not None
     assert result.least_about == "x > 5", "the sharpest view is of the yes or no"
     assert least.lower <= risk_of_a_coin(0.2) <= least.upper
-    assert all(one.remaining_uncertainty.lower <= truth for one in result.release_map)
+    own = [one.remaining_uncertainty for one in result.exposed if one.about is None]
+    assert own
+    assert all(left is not None and left.lower <= truth for left in own)
     assert result.budget.spent["gaussian-dp"] > 10, "a sharp count at noise 0.2 costs what it costs"
 
 

@@ -98,7 +98,7 @@ def test_a_person_whose_rows_gaussian_numbers_see_has_no_pure_loss() -> None:
     assert found is not None
     assert found.lower.min() < 1e-6
     assert found.lower.max() > 0.99
-    costs = price(plan, membership).record_costs.by_record(membership)
+    costs = price(plan, membership).moves.by_record(membership)
     # Counted as zCDP: all rows of a person move the total by 20, in both kinds of noise.
     pure = 20 / (1e6 / math.sqrt(2))
     np.testing.assert_allclose(sorted(costs), [pure**2, (20 / 1e-3) ** 2 + pure**2])
@@ -244,9 +244,9 @@ def test_no_noise_needs_one_row_a_record() -> None:
         price(plan, membership_of([total()], [["", ""]], contributions=2, owners=["u", "u"]))
 
 
-def test_a_share_is_for_all_periods_together() -> None:
-    privacy = {"epsilon": 1.0, "delta": DELTA, "periods": 3}
-    plan, membership, pricing = priced({"law": "laplace", "epsilon": 0.6}, privacy=privacy, times=2)
+def test_a_share_is_for_all_copies_together() -> None:
+    privacy = {"epsilon": 1.0, "delta": DELTA}
+    plan, membership, pricing = priced({"law": "laplace", "epsilon": 0.6}, privacy=privacy, times=6)
     assert pricing.multipliers.size == 6
     assert budget_report(plan, membership, pricing).spent["laplace"] == pytest.approx(0.6)
 

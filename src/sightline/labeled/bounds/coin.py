@@ -121,23 +121,28 @@ def coin_risk(information: float, *, share: float = 0.5) -> float:
     return float((1 - share) * step * np.sum(weights) / math.sqrt(2 * math.pi) / (share * (1 - share)))
 
 
-def logistic_upper(remaining: FloatArray, *, gaussian: bool) -> FloatArray:
+def logistic_upper(remaining: FloatArray, *, gaussian: bool, values: int = 2) -> FloatArray:
     r"""At least what a soft rounding of the best linear attack leaves, whose own share is :math:`\rho`.
 
-    The linear guess over its weight on the value is :math:`t = x + e` with e of variance
-    :math:`V = \tfrac14 \rho/(1 - \rho)`, made of other fair coins and of noise. The attack guesses
-    :math:`\sigma(\lambda(t - \tfrac12))`. Since :math:`\sigma(z)^2 \le \tfrac14 e^z`, its share is at most
-    :math:`e^{-\lambda/2}\, \mathbb E\, e^{\lambda e}`, and that mean is at most :math:`e^{\lambda^2 V/2}`
-    under Gaussian noise, :math:`1/(1 - \lambda^2 V/2)` beside Laplace noise. With the best :math:`\lambda`:
+    Of one of k values with even chances. The linear guess over its weight on the indicator x is
+    :math:`t = x + e` with e of variance :math:`V = v\, \rho/(1 - \rho)`, made of other rows and of noise, and
+    :math:`v = (k - 1)/k^2`. The attack guesses :math:`\sigma(\lambda(t - \tau))`. Since
+    :math:`\sigma(z)^2 \le \tfrac14 e^z`, its share is at most :math:`e^{-\lambda/2}/(2 \sqrt v)` times a
+    geometric mean of :math:`\mathbb E\, e^{\pm \lambda e}`, which is at most :math:`e^{\kappa \lambda^2 V/2}`
+    under Gaussian noise, :math:`1/(1 - \kappa \lambda^2 V/2)` beside Laplace noise. With the best
+    :math:`\lambda`:
 
-    .. math:: e^{-m^2/2}, \qquad \frac{e^{-cm}}{1 - c^2/2}, \qquad m^2 = \frac{1 - \rho}{\rho}, \quad
-        c = \frac{\sqrt{1 + 2m^2} - 1}{m} .
+    .. math:: \frac{k}{2\sqrt{k - 1}} \Bigl\{e^{-m^2/2}, \; \frac{e^{-cm}}{1 - c^2/2}\Bigr\}, \quad
+        m^2 = \frac{k \ln(k - 1)}{2(k - 2)} \frac{1 - \rho}{\rho}, \quad c = \frac{\sqrt{1 + 2m^2} - 1}{m} .
 
     >>> logistic_upper(np.array([0.0, 0.1, 1.0]), gaussian=True).round(4).tolist()
     [0.0, 0.0111, 1.0]
+    >>> logistic_upper(np.array([0.1]), gaussian=True, values=3).round(4).tolist()
+    [0.0099]
     """
-    share = np.clip(remaining, 1e-9, 1 - 1e-9)
-    m = np.sqrt((1 - share) / share)
+    share, k = np.clip(remaining, 1e-9, 1 - 1e-9), values
+    rate = 1.0 if k == 2 else k * math.log(k - 1) / (2 * (k - 2))
+    m = np.sqrt(rate * (1 - share) / share)
     c = (np.sqrt(1 + 2 * m**2) - 1) / m
     found = np.exp(-(m**2) / 2) if gaussian else np.exp(-c * m) / (1 - c**2 / 2)
-    return np.minimum(found * (1 + 1e-9), 1.0)
+    return np.minimum(found * (k / (2 * math.sqrt(k - 1)) * (1 + 1e-9)), 1.0)

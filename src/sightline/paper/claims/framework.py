@@ -10,8 +10,7 @@ from flint import fmpq, fmpq_mat
 from numpy.typing import NDArray
 
 from sightline.arrays import FloatArray
-from sightline.geometry.fisher import Form, Geometry, lift, profiled_information
-from sightline.geometry.transcript import Transcript
+from sightline.geometry.transcript import Form, Geometry, Transcript, lift, profiled_information
 from sightline.labeled.inout import InOut
 from sightline.noise.laws import GaussianNoise, LaplaceNoise
 from sightline.numerics.rank import Decision

@@ -24,7 +24,7 @@
       const painted = dark.matches ? repaint(chart) : chart;
       place.hidden = false;
       const view = await vegaEmbed(place, { ...painted, background: "transparent" }, {
-        actions: false, ast: true, defaultStyle: false, renderer: chart.usermeta.renderer,
+        actions: false, ast: true, defaultStyle: false, renderer: "svg",
         tooltip: { disableDefaultStyle: true },
       });
       views.push(view);

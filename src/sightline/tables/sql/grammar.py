@@ -242,6 +242,12 @@ def _parsed(sql: str, dialect: str, *, into: type[exp.Expr] | None) -> list[exp.
         )
     if "\x00" in sql or (not sql.isprintable() and any(0xD800 <= ord(symbol) <= 0xDFFF for symbol in sql)):
         refuse("SQL as text", got="a NUL or a lone surrogate in it")
+    if "{{" in sql or "{%" in sql:
+        refuse(
+            "SQL that an engine reads",
+            got="a template, with {{ … }} or {% … %}",
+            fix="of a dbt project take target/compiled/…, or sightline init --from-dbt target/manifest.json",
+        )
     try:
         tokens = sqlglot.tokenize(sql, read=dialect)
         if not any(token.token_type is not TokenType.SEMICOLON for token in tokens):

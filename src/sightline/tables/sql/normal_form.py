@@ -9,7 +9,7 @@ from sqlglot.errors import SqlglotError
 from sqlglot.optimizer.qualify import qualify
 
 from sightline.tables.engines.protocol import DATA, SOURCE, Column, ColumnKind
-from sightline.tables.sql.grammar import is_plain, refuse, shown
+from sightline.tables.sql.grammar import clauses_of, is_plain, refuse, shown
 from sightline.tables.sql.scope import find_column
 from sightline.tables.subject import Schema
 
@@ -170,7 +170,7 @@ def inlined(query: exp.Query, *, taken: Collection[str]) -> exp.Query:
                     got=f'"{part.alias}"',
                     fix="give the query in WITH another name",
                 )
-            if part.args["alias"].args.get("columns"):
+            if part.args["alias"].args.get("columns") and _values_of(part) is None:
                 refuse(
                     "names of columns inside the query of WITH",
                     got=f"a list of them after {part.alias}",
@@ -195,9 +195,21 @@ def _replaced(tree: exp.Expr, part: exp.CTE) -> int:
         if not is_plain(table):
             refuse("a table's plain name", got=shown(table), fix="leave out what follows its name")
         called = alias.copy() if alias is not None else exp.TableAlias(this=table.this.copy())
-        table.replace(exp.Subquery(this=part.this.copy(), alias=called))
+        values = _values_of(part)
+        if values is None:
+            table.replace(exp.Subquery(this=part.this.copy(), alias=called))
+        else:
+            called.set("columns", [one.copy() for one in part.args["alias"].args.get("columns") or ()])
+            table.replace(exp.Values(expressions=[line.copy() for line in values.expressions], alias=called))
     check_size(tree)
     return len(tables)
+
+
+def _values_of(part: exp.CTE) -> exp.Values | None:
+    """The lines of ``WITH names(key, name) AS (VALUES …)``, which sqlglot reads as SELECT * of them."""
+    source = part.this.args.get("from_")
+    listed = source is not None and isinstance(source.this, exp.Values) and part.this.is_star
+    return source.this if listed and clauses_of(part.this) == {"expressions", "from_"} else None
 
 
 def check_size(tree: exp.Expr) -> None:

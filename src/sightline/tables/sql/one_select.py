@@ -18,6 +18,7 @@ from sqlglot import exp
 
 from sightline.tables.engines.protocol import DATA
 from sightline.tables.sql.grammar import clauses_of, is_plain, refuse, shown
+from sightline.tables.sql.joins_as_one import without_grouped_joins, without_listed_values
 from sightline.tables.sql.secret_conditions import constant_of
 from sightline.tables.subject import Schema
 
@@ -44,13 +45,19 @@ def in_one_select(query: exp.Query, schema: Schema) -> tuple[exp.Query, bool]:
     SELECT SUM(x) / COUNT(DISTINCT id) FROM data
     SELECT g, SUM(x) AS "sum" FROM d GROUP BY g HAVING COUNT(*) > 9
     """
-    query, pivoted = _changed(query, _without_pivot, schema)
-    query, summed = _changed(query, _without_totals, schema)
-    query, moved = _changed(query, _without_outer, schema)
-    changed = pivoted or summed or moved
-    while moved:  # an outer SELECT may have one of its own
-        query, moved = _changed(query, _without_outer, schema)
-    return query, changed
+    found = False
+    for change in (
+        without_listed_values,
+        _without_pivot,
+        _without_totals,
+        without_grouped_joins,
+        _without_outer,
+    ):
+        query, changed = _changed(query, change, schema)
+        found = found or changed
+        while changed:  # an outer SELECT may have one of its own, a join another
+            query, changed = _changed(query, change, schema)
+    return query, found
 
 
 def _changed(query: exp.Query, change: Change, schema: Schema) -> tuple[exp.Query, bool]:
@@ -171,8 +178,8 @@ def _without_outer(select: exp.Select, schema: Schema) -> exp.Select | None:
             items.append(own if plain or not name else exp.alias_(own, name, quoted=True))
     own_names = {item.alias_or_name.casefold() for item in items}
     outside = [*(item.unalias() for item in select.expressions), *([where] if where else [])]
-    names = {column.name.casefold() for node in outside for column in node.find_all(exp.Column)}
-    names |= {column.name.casefold() for column in (order.find_all(exp.Column) if order else ())} - own_names
+    names = {column.name.casefold() for node in outside for column in _own_columns(node)}
+    names |= {column.name.casefold() for column in (_own_columns(order) if order else ())} - own_names
     if not names <= set(named) or any(item.is_star for item in items):
         return None
     found = inner.copy()
@@ -210,7 +217,7 @@ def _write_keys(found: exp.Select, inner: exp.Select, aliases: dict[str, exp.Exp
 def _replaced(node: exp.Expr, named: dict[str, exp.Expr]) -> exp.Expr:
     """An expression with the inner items in place of their names."""
     root = exp.Paren(this=node.copy())
-    for column in list(root.find_all(exp.Column)):
+    for column in _own_columns(root):
         own = named.get(column.name.casefold())
         if own is not None:
             column.replace(own.copy() if isinstance(own, _PLAIN) else exp.paren(own.copy()))
@@ -221,8 +228,20 @@ def _replaced(node: exp.Expr, named: dict[str, exp.Expr]) -> exp.Expr:
 
 
 def _aggregates(item: exp.Expr) -> bool:
-    """Whether it has an aggregate that is no window function."""
-    return any(not isinstance(call.parent, exp.Window) for call in item.find_all(exp.AggFunc))
+    """Whether it has an aggregate that is no window function, and not of a subquery that is one number."""
+    return any(
+        not isinstance(call.parent, exp.Window) and not _inside_subquery(call, item)
+        for call in item.find_all(exp.AggFunc)
+    )
+
+
+def _own_columns(node: exp.Expr) -> list[exp.Column]:
+    """The columns of an expression, without those of its subqueries."""
+    return [column for column in node.find_all(exp.Column) if not _inside_subquery(column, node)]
+
+
+def _inside_subquery(part: exp.Expr, node: exp.Expr) -> bool:
+    return part.find_ancestor(exp.Select) is not node.find_ancestor(exp.Select)
 
 
 def with_groups(query: exp.Query, schema: Schema) -> exp.Query:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any
 
 from sqlglot import exp
@@ -293,8 +294,14 @@ def _partitions(
         for measure in parts.measures
     ]
     texts = {id(key): embedded(key, scope.dialect) for key in parts.grouping.keys}
+    aliases = {
+        key_text(scope.bind(item.this)): item.alias
+        for item in parts.select.expressions
+        if isinstance(item, exp.Alias) and not has_aggregate(item)
+    }
     for place, keys in enumerate(parts.grouping.sets):
         by = [key for key in keys if not scope.mentions_secret(key)]
+        names = _key_names(by, aliases)
         bands = [band for key in keys if key not in by for band in read_bands(key, secret) or ()]
         kept = [embedded(one.met, scope.dialect) for one in parts.having.windows[place : place + 1]]
         for number, measure in enumerate(parts.measures):
@@ -308,7 +315,9 @@ def _partitions(
                 counts.append(measure.label)
             partitions += [
                 Partition(
-                    label=measure.label + _by(by) + (f" = {name}" if name else ""),
+                    label=measure.label
+                    + (f" by {', '.join(names)}" if names else "")
+                    + (f" = {name}" if name else ""),
                     statistic=measure.statistic,
                     feature=feature_test.feature,
                     parameter=feature_test.parameter,
@@ -319,7 +328,7 @@ def _partitions(
                     computed=measure.computed,
                     condition=" AND ".join([*conditions[number], *kept]) or None,
                     keys=tuple(texts[id(key)] for key in by),
-                    key_names=_key_names(by),
+                    key_names=names,
                     grouping_set=place,
                     aggregate=number,
                 )
@@ -444,13 +453,13 @@ def _names_aggregate(node: exp.Expr, select: exp.Select) -> bool:
     return any(not name.table and name.name.casefold() in aliases for name in node.find_all(exp.Column))
 
 
-def _by(keys: Sequence[exp.Expr]) -> str:
-    """The end of a label, with the columns of its grouping set."""
-    names = _key_names(keys)
-    return f" by {', '.join(names)}" if names else ""
-
-
-def _key_names(keys: Sequence[exp.Expr]) -> tuple[str, ...]:
+def _key_names(
+    keys: Sequence[exp.Expr], aliases: Mapping[str, str] = MappingProxyType({})
+) -> tuple[str, ...]:
+    """What people call some expressions: a column's name, the alias of an item, or the text."""
     return tuple(
-        key.name if isinstance(key, exp.Column) else shown(key).replace('"data".', "") for key in keys
+        key.name
+        if isinstance(key, exp.Column)
+        else aliases.get(key_text(key)) or shown(key).replace('"data".', "")
+        for key in keys
     )

@@ -9,6 +9,7 @@ import difflib
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import NoReturn
 
 from sqlglot import exp
 
@@ -272,16 +273,22 @@ def read_source(select: exp.Select, *, schema: Schema, secret: str) -> Source:
         refuse("FROM data", got="no FROM", fix="the plan's table is called data")
     name, _ = _table(clause.this)
     if name.casefold() != DATA:
-        refuse(
-            "FROM data",
-            got=f"FROM {name}",
-            fix="the plan's table is called data; declare others as tables and join them",
-        )
+        refuse_table(name, schema)
     source = Source(scope=Scope.of_data(schema, secret=secret, called=_query_name(clause.this)))
     for node in select.args.get("joins") or []:
         join, scope = _join(node, source.scope, tables=schema.tables)
         source = Source(scope=scope, joins=(*source.joins, join))
     return source
+
+
+def refuse_table(name: str, schema: Schema) -> NoReturn:
+    """Refuse FROM of a name that is not the table's."""
+    called = " or ".join(sorted({DATA, *(one for one in schema.own_names if "." not in one)}))
+    refuse(
+        "FROM data",
+        got=f"FROM {name}",
+        fix=f"the plan's table is called {called}; declare others as tables and join them",
+    )
 
 
 def _join(node: exp.Join, scope: Scope, *, tables: Mapping[str, Sequence[Column]]) -> tuple[Join, Scope]:
@@ -379,9 +386,9 @@ def _table(node: exp.Expr) -> tuple[str, str]:
     """Return a relation's name and the name by which the query calls it."""
     if isinstance(node, exp.Values):
         refuse(
-            "a table's name",
-            got=shown(node),
-            fix="write it as CASE key WHEN 'a' THEN 'b' … END, or declare a table of these lines",
+            "FROM data JOIN (VALUES …)",
+            got=f"FROM {shown(node)}",
+            fix="read data, and look its rows up in the listed values",
         )
     if not isinstance(node, exp.Table) or not isinstance(node.this, exp.Identifier):
         refuse(

@@ -18,7 +18,7 @@ from sightline.tables.engines.protocol import DATA
 from sightline.tables.sql.grammar import check_clauses, is_plain, refuse, refuse_statement, shown
 from sightline.tables.sql.normal_form import inlined, tables_of, types_of
 from sightline.tables.sql.one_select import in_one_select
-from sightline.tables.sql.scope import conjuncts, suggestion
+from sightline.tables.sql.scope import conjuncts, refuse_table, suggestion
 from sightline.tables.subject import Schema
 
 MOST_NODES = 20_000  # of the expressions of one SELECT, written out over the columns of data
@@ -67,11 +67,7 @@ def _merged(select: exp.Select, schema: Schema) -> exp.Select:
     for table in select.find_all(exp.Table):
         declared = {name.casefold() for name in schema.tables}
         if isinstance(table.parent, exp.From) and table.name.casefold() != DATA:
-            refuse(
-                "FROM data",
-                got=f"FROM {table.name}",
-                fix="the plan's table is called data; declare others as tables and join them",
-            )
+            refuse_table(table.name, schema)
         if isinstance(table.parent, exp.Join) and table.name.casefold() not in declared:
             refuse(
                 "a declared public table",

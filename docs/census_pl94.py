@@ -11,7 +11,7 @@ who are not Hispanic are counted, too, with noise of their own: ``times = 2``. T
 one county, with 300,000 others elsewhere; where they live, their race, age and quarters are public. What the
 audit says of it is in docs/tables.md.
 
-``python -m sightline.examples.census_pl94 FOLDER`` writes the table and its plan.
+``python docs/census_pl94.py FOLDER`` writes the table and its plan.
 """
 
 from __future__ import annotations
@@ -153,5 +153,5 @@ def _part(
 
 if __name__ == "__main__":
     if len(sys.argv) != 2:
-        sys.exit("usage: python -m sightline.examples.census_pl94 FOLDER")
+        sys.exit("usage: python docs/census_pl94.py FOLDER")
     print(f"Wrote {write(Path(sys.argv[1]))}")

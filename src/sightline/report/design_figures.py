@@ -1,4 +1,4 @@
-"""Figures of a design: the noise before and after, what each limit costs, and what the noise is for."""
+"""Figures of a design: the noise before and after, and what the noise is for."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 
 from sightline.designing.result import DesignResult, who
 from sightline.format import count, number, percent
+from sightline.report.figures import ReportFigure
 from sightline.report.style import EXPOSED, INK, NEUTRAL, WIDTH, altair, rows, zoom
 from sightline.report.wording import isolated, one_line, short
 
@@ -158,3 +159,21 @@ def describe_prices(result: DesignResult) -> str:
         f"The added noise holds off {count(result.attacks_in_all, 'attack')}. The dearest, "
         f"{percent(first.price)} of it, is on {short(who(first))}, by {recipe}."
     )
+
+
+DESIGN_FIGURES: tuple[ReportFigure[DesignResult], ...] = (
+    ReportFigure(
+        name="noise-by-release",
+        title="Noise before and after",
+        draw=draw_noise,
+        describe=describe_noise,
+        drawable=lambda result: bool(result.noise),
+    ),
+    ReportFigure(
+        name="prices",
+        title="What the added noise is for",
+        draw=draw_prices,
+        describe=describe_prices,
+        drawable=lambda result: bool(result.attacks),
+    ),
+)
