@@ -29,8 +29,8 @@ from sightline.releases.linear import SubsetMean as SubsetMean
 from sightline.releases.linear import SubsetSum as SubsetSum
 from sightline.releases.linear import WeightedSum as WeightedSum
 from sightline.releases.linear import Cells as Cells
-from sightline.releases.feature_mean import Moment as Moment
-from sightline.releases.feature_mean import SmoothThreshold as SmoothThreshold
+from sightline.releases.features import Moment as Moment
+from sightline.releases.features import SmoothThreshold as SmoothThreshold
 from sightline.releases.deepset import DeepSet as DeepSet
 from sightline.noise.laws import GaussianNoise as GaussianNoise
 from sightline.noise.laws import LaplaceNoise as LaplaceNoise

@@ -16,17 +16,15 @@ from hypothesis import strategies as st
 
 import sightline as sl
 from sightline.errors import MissingExtra
-from sightline.releases.feature_mean import (
-    moment_sensitivity,
-    threshold_sensitivity,
-)
 from sightline.releases.features import (
+    moment_sensitivity,
     power,
     power_range,
     power_slope,
     smooth_step,
     smooth_step_rise,
     smooth_step_slope,
+    threshold_sensitivity,
 )
 
 KERNELS = ("logistic", "compact")

@@ -23,7 +23,7 @@ from sightline.attacks.estimates import AttackStatus, Estimates, checked_answers
 from sightline.attacks.model import Box, Model, Power
 from sightline.errors import require
 from sightline.geometry.transcript import Transcript
-from sightline.releases.feature_mean import Moment
+from sightline.releases.features import Moment
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

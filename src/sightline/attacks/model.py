@@ -23,8 +23,7 @@ from sightline.errors import InvalidInput, InvalidNoise
 from sightline.geometry.transcript import Transcript
 from sightline.noise.laws import GaussianNoise, Noise
 from sightline.privacy.accountant import NoiseLaw
-from sightline.releases.feature_mean import Moment, SmoothThreshold
-from sightline.releases.features import Kernel, Powers, smooth_step_derivatives
+from sightline.releases.features import Kernel, Moment, Powers, SmoothThreshold, smooth_step_derivatives
 from sightline.releases.query import Query
 
 Box: TypeAlias = tuple[float, float]  # the smallest and the largest value that a record can have

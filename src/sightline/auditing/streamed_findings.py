@@ -27,9 +27,8 @@ from sightline.auditing.result import EDGES
 from sightline.errors import TooMuchWork
 from sightline.labeled.assessment import unit_brackets
 from sightline.labeled.other_units import with_alike
-from sightline.labeled.row_forms import RowForm
 from sightline.labeled.unit_brackets import UnitBrackets
-from sightline.labeled.unit_design import RowNoise, UnitPrior
+from sightline.labeled.unit_design import RowForm, RowNoise, UnitPrior
 from sightline.labeled.units import Arrays as UnitArrays
 from sightline.labeled.units import UnitReduction, Units
 from sightline.progress import Progress

@@ -380,8 +380,6 @@ def _designed_change(findings: Findings, limit: float, *, common: float | None) 
     return Change(
         kind=ChangeKind.DESIGN,
         release=None,
-        noise_factor=None,
-        epsilon=None,
         variance_factor=times,
         reaches_limit=True,
         text=text,

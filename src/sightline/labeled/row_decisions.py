@@ -8,13 +8,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+import flint
 import numpy as np
 from scipy import sparse
 
 from sightline.arrays import FloatArray, IndexArray
 from sightline.labeled.row_integers import RowIntegers, modular
 from sightline.labeled.units import MANY_ROWS, BoolArray, UnitBlock, WholeArray
-from sightline.numerics import exact_library as flint
 from sightline.numerics import integers as exact
 from sightline.numerics.residuals import gamma
 

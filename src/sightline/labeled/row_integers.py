@@ -17,16 +17,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+import flint
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
 from sightline.arrays import FloatArray, IndexArray
-from sightline.labeled.row_forms import RowForm
 from sightline.labeled.row_products import ProductSums
-from sightline.labeled.unit_design import UnitPrior
+from sightline.labeled.unit_design import RowForm, UnitPrior
 from sightline.labeled.units import BoolArray, UnitBlock, UnitStore, WholeArray
-from sightline.numerics import exact_library as flint
 from sightline.numerics import integers as exact
 from sightline.numerics.rank import first_independent
 from sightline.progress import report

@@ -20,6 +20,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
+import flint
 import numpy as np
 import scipy
 from scipy import sparse
@@ -35,12 +36,10 @@ from sightline.labeled.row_decisions import (
     decided,
     seen_at_most,
 )
-from sightline.labeled.row_forms import BITS, BallForm, RowForm, dot
 from sightline.labeled.row_integers import PROOF, IndependentRows, RowIntegers, eliminated, guessed
 from sightline.labeled.row_products import ProductSums
-from sightline.labeled.unit_design import RowNoise, UnitPrior
+from sightline.labeled.unit_design import BITS, BallForm, RowForm, RowNoise, UnitPrior, dot
 from sightline.labeled.units import MANY_ROWS, BoolArray, UnitStore, WholeArray
-from sightline.numerics import exact_library as flint
 from sightline.numerics.residuals import gamma
 
 # Beyond this error numbers are computed again in balls. Of small designs more digits are asked for: an

@@ -29,10 +29,9 @@ from sightline.labeled.row_decisions import (
     Decided,
     seen_at_most,
 )
-from sightline.labeled.row_forms import RowForm
 from sightline.labeled.row_products import SPARSE_FROM, ProductSums, RowProducts
 from sightline.labeled.sparse_attacks import FEW_RECIPES, Dependencies, components_of, packed_solutions
-from sightline.labeled.unit_design import RowNoise, UnitPrior
+from sightline.labeled.unit_design import RowForm, RowNoise, UnitPrior
 from sightline.labeled.units import BoolArray, UnitBlock, UnitColumns, UnitStore
 from sightline.numerics.integers import proved, rounded
 from sightline.numerics.sparse_cholesky import SelectedInverse, SparseCholesky, factorise, selected_inverse

@@ -7,15 +7,169 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
+import flint
 import numpy as np
 
 from sightline.arrays import FloatArray, IndexArray
 from sightline.errors import InvalidNoise
 from sightline.labeled.bounds.target import TargetPrior
+from sightline.labeled.dense_units import TableBlock
 from sightline.labeled.panels import PanelBlock
-from sightline.labeled.row_forms import RowForm
-from sightline.labeled.units import BoolArray, UnitColumns, UnitStore
-from sightline.numerics.residuals import gamma, positive_inverse
+from sightline.labeled.units import BoolArray, UnitBlock, UnitColumns, UnitStore
+from sightline.numerics.residuals import absolute_product, gamma, inverse_error, positive_inverse
+
+BITS = (256, 1024, 4096, 16384)  # working precisions of balls, one after the other
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class RowForm:
+    r"""A positive definite matrix Y over pairs of rows, with a last row of zeros for none.
+
+    Let :math:`Y` be a computed inverse of a positive definite P, symmetric to the last bit. Three errors add
+    up:
+
+    *The inverse.* :math:`\|PY - I\| \le \varepsilon` (:func:`~sightline.numerics.residuals.inverse_error`)
+    means :math:`P^{1/2} Y P^{1/2} = I + \Delta` with :math:`\|\Delta\| \le \varepsilon`: every form of Y is
+    that of :math:`P^{-1}`, to this relative error.
+
+    *The matrix.* If P stands for a matrix whose forms differ from its own by at most the share
+    :math:`\delta`, forms of the inverses differ by at most :math:`\delta/(1 - \delta)`. Entries that are off
+    by :math:`\gamma |P_{ij}|` have :math:`\delta \le \gamma\, \||P||Y|\|_\infty`, entries off by :math:`r_i
+    r_j` have :math:`\delta \le r^\top |Y| r`, both over :math:`1 - \varepsilon`: P and :math:`Y^{-1}` are as
+    close.
+
+    *The sum.* :math:`b^\top Y b` has terms of at most :math:`|b_i| \sqrt{Y_{ii}}\, |b_k| \sqrt{Y_{kk}}`,
+    since Y is positive definite. So its rounding is at most :math:`\gamma\, (\sum_i |b_i| \sqrt{Y_{ii}})^2`.
+    """
+
+    matrix: FloatArray
+    error: float  # of every quadratic form, relatively
+    projection: FloatArray | None = None  # V and w, if Y is Vᵀ diag(w) V: other forms have the same V
+    weights: FloatArray | None = None
+    roundings: int = 0  # of each entry, over the root of both diagonal ones; an inverse's are in the error
+
+    @classmethod
+    def inverse(
+        cls,
+        matrix: FloatArray,
+        rows: IndexArray,
+        numbers: int,
+        *,
+        error: float = 0.0,
+        entries: Any = 0.0,
+        given: FloatArray | None = None,
+    ) -> RowForm:
+        """Of a matrix over some rows; one that is ``given`` is only checked.
+
+        The error is infinite if the matrix is singular, to rounding.
+
+        Forms of the matrix are known to the relative ``error``, its entries to ``entries`` :math:`r_i r_j`
+        times the root of both diagonal ones.
+        """
+        scale = 1 / np.sqrt(np.diagonal(matrix))
+        scaled = matrix * (scale[:, None] * scale)
+        full = np.zeros((numbers + 1, numbers + 1))
+        if np.count_nonzero(scaled) == scale.size:  # a diagonal is inverted entry by entry
+            full[rows, rows] = scale**2
+            off = error + gamma(12) + float(np.max(entries, initial=0.0)) ** 2
+            return cls(matrix=full, error=1 / (1 - off) - 1 if off < 1 else math.inf)
+        if given is not None:
+            inverse = given / (scale[:, None] * scale)
+        elif (inverse := positive_inverse(scaled.copy())) is None:
+            return cls(matrix=full, error=math.inf)
+        everyone = np.ones((scale.size, 1))
+        spread = float(absolute_product(scaled, absolute_product(inverse, everyone)).max(initial=0.0))
+        reach = np.broadcast_to(np.asarray(entries, dtype=np.float64), scale.shape)[:, None]
+        off = float((reach.T @ absolute_product(inverse, reach))[0, 0]) if np.any(reach) else 0.0
+        full[np.ix_(rows, rows)] = inverse * (scale[:, None] * scale)
+        own = inverse_error(scaled, inverse)
+        if not own < 1 or not (off := error + (gamma(12) * spread + off) / (1 - own)) < 1:
+            return cls(matrix=full, error=math.inf)
+        return cls(matrix=full, error=(1 + own) / (1 - off) - 1)
+
+    @cached_property
+    def root(self) -> FloatArray:
+        """The roots of the diagonal, with a zero for no row."""
+        return np.sqrt(np.diagonal(self.matrix))
+
+    def among(self, rows: IndexArray) -> FloatArray:
+        """Y over some rows that one person is in; of a diagonal, too."""
+        return np.diag(self.matrix[rows]) if self.matrix.ndim == 1 else self.matrix[np.ix_(rows, rows)]
+
+    def forms(self, block: UnitColumns) -> FloatArray:
+        """BᵀYB of every kind."""
+        if self.projection is not None and self.weights is not None and isinstance(block, TableBlock):
+            return block.projected(self.projection, self.weights)
+        return block.forms(self.matrix)
+
+    def read(self, block: UnitColumns) -> tuple[FloatArray, FloatArray]:
+        """BᵀYB of every kind, and a bound on the error in any unit direction (and of half the trace norm)."""
+        forms = self.forms(block)
+        if not self.error < 1:
+            return forms, np.full(len(block), np.inf)
+        error = self.error / (1 - self.error) * np.trace(forms, axis1=1, axis2=2)
+        return forms, error + gamma(block.terms + self.roundings) * block.sizes(self.root)
+
+    def left(self, block: UnitColumns, C: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """C − C BᵀYB C: what is left of a prior covariance C, and a bound on its error in any unit
+        direction.
+        """
+        seen, error = self.read(block)
+        largest = np.abs(C).sum(axis=-1).max(axis=-1)
+        return C - C @ seen @ C, error * largest**2 + gamma(4 * C.shape[-1]) * largest
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class BallForm:
+    """(N + P/u)⁻¹ for the noise N and exact products P over a unit u, in balls: for the few units that need
+    it.
+
+    The units have one column each.
+    """
+
+    noise: FloatArray  # variances, or a covariance matrix
+    whitener: FloatArray | None = None  # or, in place of it, W with WᵀW the inverse of the covariance
+    products: Any  # whole numbers, or rationals: a matrix of FLINT
+    unit: float
+
+    def left(self, block: UnitBlock, C: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """As :meth:`RowForm.left`."""
+        columns = block.dense(len(self.noise))[:-1]
+        prior = np.broadcast_to(C, (len(block), 1, 1)).ravel()
+        levels = np.rint(prior * self.unit).astype(int).tolist()  # 1, or the levels of the weights
+        shares = []
+        for bits in BITS:
+            with flint.ctx.workprec(bits):
+                A = flint.arb_mat([[flint.arb(entry) for entry in line] for line in columns.tolist()])
+                try:
+                    solved = self._matrix().solve(A).transpose().tolist()
+                except ZeroDivisionError:  # singular, as far as these bits say
+                    continue
+                forms = [dot(a, x) for a, x in zip(A.transpose().tolist(), solved, strict=True)]
+                shares = [1 - level * form for level, form in zip(levels, forms, strict=True)]
+            if all(share.rel_accuracy_bits() >= 40 for share in shares):
+                break
+        if not shares:
+            return np.zeros((len(block), 1, 1)), np.full(len(block), np.inf)
+        values = np.array([float(share.mid()) for share in shares])
+        # The noise over the unit is rounded once more: forms are monotone in it.
+        radius = np.array([float(share.rad()) for share in shares]) + gamma(16) * np.abs(values)
+        return (prior * values)[:, None, None], prior * radius
+
+    def _matrix(self) -> Any:
+        """u N + P."""
+        unit, zero = flint.arb(self.unit), flint.arb(0)
+        if self.whitener is not None:
+            white = flint.arb_mat([[flint.arb(entry) for entry in line] for line in self.whitener.tolist()])
+            return (white.transpose() * white).inv() * unit + flint.arb_mat(self.products)
+        noise = np.diag(self.noise) if self.noise.ndim == 1 else self.noise
+        lines = [[unit * flint.arb(entry) if entry else zero for entry in line] for line in noise.tolist()]
+        return flint.arb_mat(lines) + flint.arb_mat(self.products)
+
+
+def dot(left: list[Any], right: list[Any]) -> Any:
+    """The product of two lists of balls."""
+    return sum((a * b for a, b in zip(left, right, strict=True)), flint.arb(0))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

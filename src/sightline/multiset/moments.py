@@ -25,8 +25,7 @@ from sightline.multiset.family import Family, checked_group, in_domain
 from sightline.noise.pricing import unit_noise
 from sightline.numerics.balls import exact_trace_of_inverse
 from sightline.privacy.accountant import Accountant
-from sightline.releases.feature_mean import Moment, moment_sensitivity
-from sightline.releases.features import ratio_powers
+from sightline.releases.features import Moment, moment_sensitivity, ratio_powers
 from sightline.releases.query import Convention, Query, one_of, positive_number
 
 

@@ -25,8 +25,7 @@ from sightline.errors import InvalidRelease, require
 from sightline.multiset.family import Family, checked_group, in_domain
 from sightline.noise.pricing import unit_noise
 from sightline.privacy.accountant import Accountant
-from sightline.releases.feature_mean import SmoothThreshold, threshold_sensitivity
-from sightline.releases.features import Kernel, smooth_step_slope
+from sightline.releases.features import Kernel, SmoothThreshold, smooth_step_slope, threshold_sensitivity
 from sightline.releases.query import Convention, Query, one_of, positive_number
 
 

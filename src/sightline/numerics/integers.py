@@ -24,13 +24,13 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
+import flint
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
 from sightline.arrays import FloatArray, IndexArray
 from sightline.errors import require
-from sightline.numerics import exact_library as flint
 
 IntegerRows = NDArray[np.int64]
 

@@ -24,7 +24,7 @@ from sightline.paper.published import BASIC, BUDGET, ZCDP
 from sightline.privacy.accountant import Accountant, Budget
 from sightline.privacy.composition import BasicComposition
 from sightline.privacy.concentrated import Renyi
-from sightline.releases.feature_mean import Moment, SmoothThreshold
+from sightline.releases.features import Moment, SmoothThreshold
 from sightline.releases.linear import SubsetMean
 from sightline.releases.query import Convention, Query
 

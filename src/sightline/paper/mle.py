@@ -32,7 +32,7 @@ from sightline.privacy.accountant import Budget
 from sightline.privacy.composition import BasicComposition, Calibration
 from sightline.privacy.gaussian_dp import gaussian_delta
 from sightline.progress import reported
-from sightline.releases.feature_mean import Moment
+from sightline.releases.features import Moment
 
 Pair = tuple[float, float]
 _PAIRS: dict[str, Pair] = {"interior": (-0.4, 0.7), "boundary": (-1.0, 0.5)}

@@ -15,7 +15,7 @@ from sightline.labeled.inout import InOut
 from sightline.noise.laws import GaussianNoise, LaplaceNoise
 from sightline.numerics.rank import Decision
 from sightline.paper.comparison import Check, Claim, claim
-from sightline.releases.feature_mean import Moment, SmoothThreshold
+from sightline.releases.features import Moment, SmoothThreshold
 from sightline.releases.linear import SubsetMean, SubsetSum
 from sightline.releases.query import Query
 

@@ -33,7 +33,7 @@ from sightline.multiset.thresholds import Thresholds, dense_grid_matrix, thresho
 from sightline.paper.comparison import Check, Claim, claim
 from sightline.paper.published import BASIC, UNIFORM, ZCDP
 from sightline.privacy.accountant import Accountant
-from sightline.releases.feature_mean import Moment
+from sightline.releases.features import Moment
 
 
 def sorted_chart(cases: int, generator: np.random.Generator) -> Claim:
