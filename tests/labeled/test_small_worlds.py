@@ -28,7 +28,7 @@ def test_rows_of_a_kind_are_counted_and_not_listed(values: int, law: str) -> Non
     worlds = _Worlds(table=one.counted.transpose(1, 2, 0).copy(), noise=one.design().noise)
     answers, chances, _ = worlds.states
     assert len(answers) < worlds.worlds
-    assert np.exp(chances).sum() == pytest.approx(1.0)
+    assert chances.sum() == pytest.approx(1.0)
     owner = np.concatenate([np.zeros(3, dtype=int), np.arange(1, len(worlds.table) - 2)])
     truth = one.sharpest(owner, draws, generator)
     off = 6 * np.sqrt(truth / draws) + 48 / draws
@@ -56,6 +56,30 @@ def exact_share(people: int, noise: float) -> float:
     joint = density * chance
     mean = (joint @ counts) / np.maximum(joint.sum(axis=1), 1e-300) / people
     return float(4 * np.sum(joint.sum(axis=1) * mean * (1 - mean)) * (answers[1] - answers[0]))
+
+
+@pytest.mark.parametrize("noise", [0.3, 2.0])
+def test_two_to_the_sixteen_worlds_that_are_all_different(noise: float) -> None:
+    """A sum with the weights 1 to 16: the truth by sums of each other row, and quadrature over the answer."""
+    weights = np.arange(1, 17)
+    design = design_of(weights[None].astype(float), np.array([noise]), TwoPointPrior(0.0, 1.0))
+    ends = small_worlds.with_small_worlds(design, np.zeros((16, 1)), np.ones((16, 1)))
+    at = np.linspace(-10 * noise, weights.sum() + 10 * noise, 60_001)
+    for row in (0, 7, 15):
+        others = np.ones(1)
+        for weight in np.delete(weights, row):
+            others = np.convolve(others, np.bincount([0, weight]) / 2)
+        no, yes = (
+            sum(
+                chance * np.exp(-(((at - place - shift) / noise) ** 2) / 2)
+                for place, chance in enumerate(others)
+            )
+            for shift in (0, int(weights[row]))
+        )
+        risk = 4 * np.sum(no * yes / (no + yes)) / np.sum(no + yes)
+        low, high = (float(one[design.place[row], 0]) for one in ends)
+        assert low <= risk <= high
+        assert high - low < 0.05
 
 
 @pytest.mark.parametrize(("people", "noise"), [(16, 0.3), (24, 1.0)])

@@ -10,6 +10,7 @@ from typing import Any
 import duckdb
 import pytest
 
+import sightline as sl
 from sightline.errors import InvalidPlan
 from sightline.tables.collect import collect
 from sightline.tables.engines.open import open_source
@@ -155,6 +156,36 @@ def test_every_kind_of_natural_query_is_in_it() -> None:
 @pytest.mark.parametrize("theme", THEMES, ids=lambda theme: theme.name)
 def test_cells_are_duckdbs_own_groups(theme: Theme, on_duckdb: Opened) -> None:
     assert different(on_duckdb, theme, theme.read("duckdb")) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("theme", THEMES, ids=lambda theme: theme.name)
+def test_a_plan_of_all_of_them_is_audited(theme: Theme, tmp_path: Path) -> None:
+    """Also what an audit asks of the columns that are taken as public, and of the values of the secret."""
+    queries = [query.text("duckdb") for query in theme.read("duckdb") if query.data is None]
+    if not queries:
+        return
+    subject = theme.subject
+    with duckdb.connect(str(tmp_path / "catalogue.duckdb")) as connection:
+        for (created, rows), name in zip(statements({}), COLUMNS, strict=True):
+            connection.execute(created)
+            marks = ", ".join("?" for _ in COLUMNS[name])
+            connection.executemany(f"INSERT INTO {name} VALUES ({marks})", rows)
+    window = f"PARTITION BY {subject.record} ORDER BY {next(iter(COLUMNS[theme.table]))}"
+    about: dict[str, Any] = {
+        "source": str(tmp_path / f"catalogue.duckdb::{theme.table}"),
+        "record": subject.record,
+        "secret": subject.secret,
+        "kind": subject.kind.value,
+        "tables": {"countries": str(tmp_path / "catalogue.duckdb::countries")},
+        # One row a person: the rows of many are slow, and are not what is asked here.
+        "sql": f"SELECT * FROM source QUALIFY ROW_NUMBER() OVER ({window}) = 1",
+    }
+    about |= {} if subject.bounds is None else {"bounds": list(subject.bounds)}
+    about |= {} if subject.categories is None else {"categories": list(subject.categories)}
+    releases = [{"name": f"q{place}", "sql": sql, "noise_stddev": 50.0} for place, sql in enumerate(queries)]
+    result = sl.audit({"data": about, "release": releases, "limits": {"accept": ["empty"]}})
+    assert len(result.releases) == len(queries)
 
 
 @pytest.mark.parametrize("theme", THEMES, ids=lambda theme: theme.name)

@@ -43,12 +43,6 @@ def compared(result: AuditResult, last: AuditResult) -> SinceLast:
     newly, no_longer = _named_changes(result, last)
     return SinceLast(
         comparable=not any(_other_question(now, before)),
-        status_before=None if before.verdict.status is None else before.verdict.status.value,
-        status_after=None if now.verdict.status is None else now.verdict.status.value,
-        below_before=before.verdict.below_limit,
-        below_after=now.verdict.below_limit,
-        least_before=before.least_remaining_uncertainty,
-        least_after=now.least_remaining_uncertainty,
         newly_below=newly,
         no_longer_below=no_longer,
         lines=tuple(_lines(now, before, other_table=_other_table(result, last))),

@@ -180,7 +180,6 @@ def _entry(
         size=size,
         category=linear.category(column) if rows == 1 else None,
         identifiable=recipe is not None,
-        local=False,
         rmse=None if recipe is None else rmse,
         rmse_percent_of_range=None if recipe is None else 100 * rmse / width,
         remaining_uncertainty=found.bracket(column),

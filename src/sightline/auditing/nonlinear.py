@@ -97,18 +97,12 @@ class NonlinearFindings:
     def _one(self, row: int) -> Exposed:
         rmse = float(self.exposures.rmse[row])
         return Exposed(
-            record=None,
             signature=int(self.signature[row]),
             size=1,
-            category=None,
             identifiable=True,
             local=True,
             rmse=rmse,
             rmse_percent_of_range=100 * rmse / self.exposures.prior.width,
-            remaining_uncertainty=None,
-            releases=(),
-            recipe=None,
-            shortest=None,
         )
 
 

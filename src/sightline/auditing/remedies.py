@@ -143,8 +143,6 @@ def _left_out(findings: Findings, found: LinearFindings, rows: IndexArray) -> It
     yield Change(
         kind=ChangeKind.DROP,
         release=release,
-        noise_factor=None,
-        epsilon=None,
         reaches_limit=True,
         text=text,
         effect=effect,
@@ -172,13 +170,12 @@ def _more_noise(slack: NoiseSlack, limit: str) -> Change:
     factor = slack.noise_factor
     if factor is None:
         text = slack.text[0].lower() + slack.text[1:].rstrip(".")
-        return Change(kind=ChangeKind.NOISE, release=None, noise_factor=None, epsilon=None, text=text)
+        return Change(kind=ChangeKind.NOISE, text=text)
     budget = "" if slack.epsilon is None else f", which is a budget of epsilon = {slack.epsilon:.3g}"
     effect = f"then everyone keeps at least {limit}"
     text = f"multiply all noise by {factor:.3g}{budget}: {effect}"
     return Change(
         kind=ChangeKind.NOISE,
-        release=None,
         noise_factor=factor,
         epsilon=slack.epsilon,
         variance_factor=factor**2,
@@ -220,8 +217,6 @@ def coarser_groups(session: Session, findings: Findings) -> tuple[Change, ...]:
                 Change(
                     kind=ChangeKind.COARSER,
                     release=coarser.releases[0] if len(coarser.releases) == 1 else None,
-                    noise_factor=None,
-                    epsilon=None,
                     reaches_limit=True,
                     text=f"{coarser.text}: {effect}",
                     effect=effect,

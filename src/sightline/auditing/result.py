@@ -190,12 +190,10 @@ class Change(ResultPart):
     """One thing to change, and what it would do."""
 
     kind: Annotated[ChangeKind, Many]
-    release: str | None
-    noise_factor: float | None
-    epsilon: float | None
-    variance_factor: float | None = (
-        None  # the variances of the noise after the change over today's, on average
-    )
+    release: str | None = None
+    noise_factor: float | None = None
+    epsilon: float | None = None
+    variance_factor: float | None = None  # of the noise after the change over today's, on average
     reaches_limit: bool = False  # whether the audit found nobody below the limit after it
     text: str
     effect: str = ""  # what the audit after it found: the end of the text

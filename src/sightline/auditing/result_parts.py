@@ -204,22 +204,20 @@ class NamedFeature(ResultPart):
 class Exposed(ResultPart):
     """A record, or a group that nothing splits, of which too much is seen."""
 
-    record: str | None  # its key, only when asked for
+    record: str | None = None  # its key, only when asked for
     signature: int
     size: int  # records that share the signature, or rows of several records: 1 is one on its own
     label: str = ""  # the public attributes of the signature; in a publishable result only of a large one
-    category: str | None  # of a categorical secret: which indicator
+    category: str | None = None  # of a categorical secret: which indicator
     identifiable: bool  # the value, or for a group the sum of its values
-    local: bool  # at the operating point only: owner-only
-    rmse: (
-        float | None
-    )  # of the best unbiased linear attack on that value or sum; none if there is no such attack
+    local: bool = False  # at the operating point only: owner-only
+    rmse: float | None  # of the best unbiased linear attack on that value or sum; none without one
     rmse_percent_of_range: float | None
-    remaining_uncertainty: Uncertainty | None  # of one record's value
+    remaining_uncertainty: Uncertainty | None = None  # of one record's value
     upper_by: str = "linear"  # whose risk its upper end is: linear, rounded or posterior
-    releases: Annotated[tuple[str, ...], Many]  # that the recipe uses, the heaviest first
-    recipe: Recipe | None  # of the best unbiased attack
-    shortest: Recipe | None  # a difference of two numbers that does it, if there is one
+    releases: Annotated[tuple[str, ...], Many] = ()  # that the recipe uses, the heaviest first
+    recipe: Recipe | None = None  # of the best unbiased attack
+    shortest: Recipe | None = None  # a difference of two numbers that does it, if there is one
     attack: LinearAttack | None = None  # the best linear attack, folded; none where it was not looked for
     feature: Literal["row", "total", "combination"] | None = None  # of a record's several rows: what is seen
     rows: int = 1  # of one such record
@@ -295,12 +293,6 @@ class SinceLast(ResultPart):
     """What changed since the last audit. Only what is publishable is compared, apart from the keys."""
 
     comparable: bool  # whether both audits ask the same question: the same secret, record, domain and prior
-    status_before: str | None  # of the verdict; none without a limit
-    status_after: str | None
-    below_before: int
-    below_after: int
-    least_before: Uncertainty | None
-    least_after: Uncertainty | None
     newly_below: Annotated[tuple[str, ...], Many]  # keys, if both audits name and list everyone: owner-only
     no_longer_below: Annotated[tuple[str, ...], Many]
     lines: Annotated[tuple[str, ...], Many]  # the changes in words; none if nothing changed

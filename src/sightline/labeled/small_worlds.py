@@ -17,18 +17,18 @@ least eigenvalue is at least :math:`1/\sum_i \rho_i^{-1}`.
 
 **The risk itself**, for independent Gaussian and Laplace noise: the mean over drawn answers of the posterior
 variance, which is computed from all states: how many rows of each kind have each value. Rows of a kind are
-alike, so that a state stands for all its worlds. The risk lies between the mean less and plus a margin that
-is wrong with a chance below :data:`WRONG` (empirical Bernstein: A. Maurer and M. Pontil, 2009). Of several
-rows the least eigenvalue of the mean matrix is at most its value at the true sharpest feature, which is one
-number, whatever it is: Bernstein's margin for one number below, with a variance of at most the range times
-the mean. The draws have a fixed seed.
+alike, so that a state stands for all its worlds; and states with the same exact numbers are one to noise. The
+risk lies between the mean less and plus a margin that is wrong with a chance below :data:`WRONG` (empirical
+Bernstein: A. Maurer and M. Pontil, 2009). Of several rows the least eigenvalue of the mean matrix is at most
+its value at the true sharpest feature, which is one number, whatever it is: Bernstein's margin for one number
+below, with a variance of at most the range times the mean. The draws have a fixed seed.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -37,7 +37,7 @@ import numpy as np
 from scipy import sparse
 
 from sightline.arrays import FloatArray, IndexArray, distinct_lines
-from sightline.labeled.bounds.coin import CoinPrior
+from sightline.labeled.bounds.coin import CoinPrior, risk_between
 from sightline.labeled.bounds.priors import TwoPointPrior
 from sightline.labeled.bounds.scalar_risk import MARGIN, two_point_table
 from sightline.labeled.pairs import RowKinds
@@ -50,12 +50,11 @@ Places = list[int]  # rows of a component
 Ends = tuple[FloatArray, FloatArray]  # from below and from above, of every value that is asked
 WRONG = 1e-10  # the chance that a simulated margin is too small, for all of a design
 _MOST_KINDS = 20_000  # of rows in a design whose components are looked for
-# Worlds of components that are matched, rows and states of those whose answers are drawn. Half a million
-# draws × states take 0.01 s: with more states the draws that are left say little.
-_MOST_WORLDS, _MOST_MEMBERS, _MOST_STATES = 1 << 14, 64, 6_000
-# Pairs of worlds that are compared in a design, and worlds × draws: each takes about 0.1 s.
-_MOST_PAIRED, _MOST_DRAWN = 2e7, 6e6
-_MOST_DRAWS, _FEWEST_DRAWS = 20_000, 1_000
+# Worlds of components that are matched, rows and states of those whose answers are drawn.
+_MOST_WORLDS, _MOST_MEMBERS, _MOST_STATES = 1 << 14, 64, 1 << 16
+# Pairs of worlds that are compared in a design, and different answers × draws: each takes about 0.1 s.
+_MOST_PAIRED, _MOST_DRAWN = 2e7, 8.2e6
+_MOST_DRAWS, _FEWEST_DRAWS = 20_000, 500
 # A square of 1,000 units of noise loses 1e-10 in a product; 1e100 units apart is as far as any.
 _MOST_UNITS, _FAR = 1e3, 1e100
 _MOST_MOVED = (0, 3, 2)  # other rows in which two worlds differ, for one, two, and more values a row
@@ -220,7 +219,7 @@ class _Worlds:
 
     @cached_property
     def states(self) -> tuple[FloatArray, FloatArray, list[FloatArray]]:
-        """The exact numbers of every state, the logarithm of its chance, and how many of each kind hold what.
+        """The exact numbers of every state, its chance, and how many of each kind hold what.
 
         A state says how many rows of each kind have each value.
         """
@@ -234,7 +233,19 @@ class _Worlds:
             total = (total[:, None, :] + ways @ self.table[row]).reshape(-1, total.shape[1])
             held = [np.repeat(one, len(ways), axis=0) for one in held] + [np.tile(ways, (len(chance), 1))]
             chance = (chance[:, None] + own).ravel()
-        return total, chance, held
+        return total, np.exp(chance), held
+
+    @cached_property
+    def told(self) -> tuple[FloatArray, FloatArray, Callable[[FloatArray], FloatArray]]:
+        """The different numbers of all states, their chances, and the mean over the states that have them."""
+        total, chance, _ = self.states
+        first, place = distinct_lines(total)
+        chances = np.bincount(place, chance)
+
+        def mean(values: FloatArray) -> FloatArray:
+            return np.stack([np.bincount(place, chance * one) for one in values.T]) / chances
+
+        return total[first], chances, mean
 
     @cached_property
     def answers(self) -> FloatArray:
@@ -334,42 +345,13 @@ class _Worlds:
         else:
             risks = CoinPrior(share=1 / k).lower_bounds(seen, np.ones(near.size), False)[0]
         if self.noise.laplace.any():  # answers far apart tell much less than their information says
-            risks = np.maximum(risks, self._coin_risks(totals, 1 / k) * (1 - 1e-9))
+            noise = np.where(self.noise.exact, 0.0, self.noise.information)
+            apart_by = np.abs(totals) * np.sqrt(noise)
+            risks = np.maximum(risks, risk_between(apart_by, self.noise.laplace == 1, 1 / k) * (1 - 1e-9))
         risks = np.where(np.isfinite(information[near]), risks, 0.0)
         order = np.argsort(-risks, kind="stable")
         order = order[risks[order] > _LEAST_RISK]
         return [moves[place] for place in near[order].tolist()], risks[order]
-
-    def _coin_risks(self, change: FloatArray, share: float) -> FloatArray:
-        r"""The risk of a coin over its variance, if its sides change the answers by so much: from below.
-
-        With :math:`P, Q` for the laws of the answers and :math:`\Lambda = \log P/Q`, whose characteristic
-        function under :math:`\sqrt{PQ}` over its mass H is :math:`\varphi`, and with a for the log-odds,
-
-        .. math:: \int \frac{PQ}{pP + (1 - p)Q} = \frac{H}{2\sqrt{p(1 - p)}}
-            \int \varphi(t) \cos(at) \operatorname{sech}(\pi t)\, dt .
-
-        The trapezoidal rule errs upwards, by at most what is taken off.
-        """
-        noise = np.where(self.noise.exact, 0.0, self.noise.information)
-        shift = np.sort(np.abs(change) * np.sqrt(noise) + 1j * (self.noise.laplace == 1), axis=1)
-        shift, place = np.unique(shift, axis=0, return_inverse=True)
-        s, one = shift.real, shift.imag > 0
-        mass = np.exp(np.where(one, np.log1p(s / 2) - s / 2, -(s**2) / 8).sum(axis=1))
-        used, odds = np.flatnonzero(mass > _LEAST_RISK), math.log(share / (1 - share))
-        found = np.zeros(len(s))
-        if used.size:
-            s, one = s[used], one[used]
-            wide = np.where(one, s, 0.0).sum(axis=1) + 9 * np.sqrt(np.where(one, 0.0, s**2).sum(axis=1))
-            step = 2 * math.pi / (2 * float(wide.max()) + 2 * abs(odds) + 120)
-            t = np.arange(1, int(9 / step) + 1) * step
-            total = np.ones((used.size, t.size))
-            for column, flag in zip(s.T[:, :, None], one.T[:, :, None], strict=True):
-                within = np.cos(t * column) + np.sin(t * column) / (2 * t)
-                total *= np.where(flag, within / (1 + column / 2), np.exp(-((t * column) ** 2) / 2))
-            sums = step * (1 + 2 * total @ (np.cos(odds * t) / np.cosh(math.pi * t)))
-            found[used] = mass[used] * (sums - 1e-10) / (2 * math.sqrt(share * (1 - share)))
-        return np.maximum(found, 0.0)[place.ravel()]
 
     @cached_property
     def _changes(self) -> dict[tuple[int, int, int], FloatArray]:
@@ -387,7 +369,7 @@ class _Worlds:
         """What is left of every value of some rows, in the feature that is seen best, by simulation."""
         k = self.table.shape[1]
         asked = k if k > 2 else 1
-        (answers, _, counts), kind = self.states, self.kinds[1]
+        counts, kind, (answers, _, met) = self.states[2], self.kinds[1], self.told
         draws = min(_MOST_DRAWS, int(work / len(answers)))
         laws = np.all(self.noise.laplace <= 1) and self.noise.share == 1
         exactly = self.table[:, :, self.noise.exact]
@@ -398,18 +380,20 @@ class _Worlds:
         # for the least feature from below.
         level = math.log(6 * asked * sum(len(rows) ** 2 for rows in targets) / wrong)
         number = np.bincount(kind)
-        held = [counts[own].T[:asked] / number[own] for own in kind]
+        held = [counts[own][:, :asked] / number[own] for own in kind]  # states × values
+        means = {own: met(held[own]) for rows in targets for own in rows}
+        both_of: dict[tuple[int, int], FloatArray] = {}
+        for one, other in {pair for rows in targets for pair in itertools.permutations(rows, 2)}:
+            # Of two rows of a kind the second one is among the others.
+            alike = kind[one] == kind[other]
+            second = (held[other] * number[kind[other]] - alike) / (number[kind[other]] - alike)
+            both_of[one, other] = met(held[one] * second)
         sums = [np.zeros((2, asked, len(rows), len(rows))) for rows in targets]
         for posterior in self._posteriors(draws):
-            mean = [posterior @ own.T for own in held]
+            mean = {own: posterior @ table.T for own, table in means.items()}
             for total, rows in zip(sums, targets, strict=True):
                 for (i, one), (j, other) in itertools.product(enumerate(rows), repeat=2):
-                    if i == j:
-                        both = mean[one]
-                    else:  # of two rows of a kind the second one is among the others
-                        alike = kind[one] == kind[other]
-                        second = (held[other] * number[kind[other]] - alike) / (number[kind[other]] - alike)
-                        both = posterior @ (held[one] * second).T
+                    both = mean[one] if i == j else posterior @ both_of[one, other].T
                     left = (both - mean[one] * mean[other]) * (k**2 / (k - 1))
                     total[:, :, i, j] += left.sum(axis=0), (left**2).sum(axis=0)
         found, most = [], k**2 / (k - 1) / 4
@@ -424,11 +408,12 @@ class _Worlds:
         return found
 
     def _posteriors(self, draws: int) -> Iterator[FloatArray]:
-        """The chances of all worlds after each of some drawn answers, a few at a time."""
+        """The chances of all different numbers after each of some drawn answers, a few at a time."""
         generator = np.random.default_rng(0)
         scales = np.where(self.noise.exact, np.inf, self.noise.information) ** -0.5
         laplace = self.noise.laplace > 0
-        every, chance, _ = self.states
+        every, chances, _ = self.told
+        chance = np.log(chances)
         exact = np.unique(every[:, self.noise.exact], axis=0, return_inverse=True)[1].ravel()
         noisy = ~self.noise.exact
         seen = every[:, noisy] / scales[noisy]
@@ -438,7 +423,7 @@ class _Worlds:
         others = seen[:, ~single]
         size = np.sum(others**2, axis=1) / 2 - chance
         together = max(1, (1 << 20) // max(1, len(seen) * (1 + int(single.sum()))))
-        below = np.cumsum(np.exp(chance))[:-1]
+        below = np.cumsum(chances)[:-1]
         for start in range(0, draws, together):
             number = min(together, draws - start)
             truth = np.searchsorted(below, generator.random(number))
@@ -453,9 +438,9 @@ class _Worlds:
                 fit -= apart if laplace[noisy][column] else np.minimum(apart, _FAR) ** 2 / 2
             fit = np.where(exact[truth][:, None] == exact, fit, -np.inf)
             fit -= fit.max(axis=1, keepdims=True)
-            chances = np.exp(fit)
-            chances /= chances.sum(axis=1, keepdims=True)
-            yield chances
+            np.exp(fit, out=fit)
+            fit /= fit.sum(axis=1, keepdims=True)
+            yield fit
 
 
 def _log_factorials(most: int) -> FloatArray:

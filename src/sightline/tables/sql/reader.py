@@ -28,7 +28,7 @@ from sightline.tables.sql.grouping import (
 from sightline.tables.sql.normal_form import with_data
 from sightline.tables.sql.nullness import SECRET_COLUMN, ColumnFacts, Decides, NullRule
 from sightline.tables.sql.one_select import rewritten, with_groups
-from sightline.tables.sql.scope import Join, Scope, Source, conjuncts, find_column, read_source
+from sightline.tables.sql.scope import Join, Scope, Source, bound_column, conjuncts, find_column, read_source
 from sightline.tables.sql.secret_conditions import Secret, SecretBand, SecretTest, read_bands
 from sightline.tables.sql.select_items import (
     noisy_number,
@@ -157,7 +157,7 @@ def _taken_as_public(parts: SelectParts, scope: Scope, record: str) -> dict[str,
         ]
     hidden = [window.bound for window in parts.having.windows]
     columns = {
-        column.name: column
+        column.name: bound_column(column.name, DATA)  # also of a subquery, where data has another name
         for node in (*whole, *hidden, *(one for join in parts.source.joins for one in join.equations))
         for column in node.find_all(exp.Column)
         if column.table.partition(" ")[0] == DATA and column.name != record and not scope.is_secret(column)
