@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sightline.attacks import starts
+from sightline.attacks import mle as search
 from sightline.attacks.estimates import AttackStatus, Estimates, box_of, checked_answers, checked_box
 from sightline.attacks.model import model_of
 from sightline.errors import require
@@ -47,9 +47,9 @@ class ProjectedAdam:
         model = model_of(transcript.queries, transcript.law)
         box = box_of(transcript, self.box)
         m, trials = model.unknowns, int(checked.shape[0])
-        points = starts.grid_points(m, box=box, exchangeable=model.exchangeable)
-        begun = [np.tile(point[:, None], trials) for point in points[starts.spread_out(points, self.grid)]]
-        inverse = starts.algebraic(model, checked.T)
+        points = search.grid_points(m, box=box, exchangeable=model.exchangeable)
+        begun = [np.tile(point[:, None], trials) for point in points[search.spread_out(points, self.grid)]]
+        inverse = search.algebraic(model, checked.T)
         if inverse is not None:
             begun.append(inverse)
         whitened = np.tile(model.whiten(checked.T), len(begun))

@@ -47,7 +47,7 @@ from sightline.multiset.curve import release_curve as release_curve
 from sightline.attacks.monte_carlo import simulate as simulate
 from sightline.attacks.mle import ConstrainedMLE as ConstrainedMLE
 from sightline.attacks.blue import Blue as Blue
-from sightline.attacks.reconstruction import reconstruct as reconstruct
+from sightline.attacks.blue import reconstruct as reconstruct
 
 # Everything else, by room
 from sightline import privacy as privacy

@@ -182,7 +182,7 @@ def _rules(session: Session, findings: Findings, table: StreamedTable | None = N
 
 
 def _design_noise(findings: Findings, common: Change | None) -> tuple[Change, ...]:
-    from sightline.designing.advice import noise_changes
+    from sightline.designing.proposal import noise_changes
 
     return noise_changes(findings, common)
 

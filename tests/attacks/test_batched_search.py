@@ -13,8 +13,8 @@ from scipy.optimize import minimize
 
 import sightline as sl
 from sightline.attacks.inversion import cubic_roots, depressed_roots, invert_moments
+from sightline.attacks.mle import algebraic, grid_points, random_points, regions
 from sightline.attacks.model import Power, SmoothStep, model_of
-from sightline.attacks.starts import algebraic, grid_points, random_points, regions
 from sightline.releases.features import Powers, power, power_slope, smooth_step, smooth_step_slope
 from tests.attacks.attack_cases import INTERIOR, moments, noisy, thresholds
 

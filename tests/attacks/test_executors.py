@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import multiprocessing
-import pickle
 import warnings
 from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
 from dataclasses import dataclass
@@ -13,7 +12,6 @@ import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
 import sightline as sl
-from sightline.attacks import monte_carlo
 from sightline.attacks.monte_carlo import CHUNK
 from tests.attacks.attack_cases import INTERIOR, moments, triangle
 
@@ -111,14 +109,6 @@ def test_progress_counts_chunks() -> None:
         calls: list[tuple[str, float]] = []
         sl.simulate(triangle(), **BLUE, executor=executor, progress=lambda *call: calls.append(call))  # noqa: B023
         assert calls == [("simulating", done / 3) for done in range(4)]
-
-
-def test_a_worker_knows_a_job_again() -> None:
-    job = monte_carlo._job(triangle(), sl.Blue(), RECORDS, (-1, 1), seed=0, key=())
-    other = monte_carlo._job(triangle(), sl.Blue(), RECORDS, (-1, 1), seed=0, key=())
-    first, second = (pickle.loads(pickle.dumps(job)) for _ in range(2))
-    assert monte_carlo._first(first) is monte_carlo._first(second)
-    assert monte_carlo._first(other) is not monte_carlo._first(first)
 
 
 def test_an_error_in_one_chunk_cancels_the_rest() -> None:

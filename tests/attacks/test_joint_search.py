@@ -7,7 +7,7 @@ import pytest
 from scipy import optimize
 
 import sightline as sl
-from sightline.attacks import starts as search_starts
+from sightline.attacks import mle as search_starts
 from sightline.attacks.model import exact_answers, model_of
 from tests.attacks.attack_cases import INTERIOR, noisy
 

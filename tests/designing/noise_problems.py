@@ -11,8 +11,7 @@ from scipy.sparse import csc_array
 
 from sightline.arrays import FloatArray
 from sightline.designing.following import FollowingRisks, Hiders
-from sightline.designing.problem import FIXED, NoiseProblem
-from sightline.designing.risks import HiddenRisks, KnownRisks, Risks, RowLimits
+from sightline.designing.problem import FIXED, HiddenRisks, KnownRisks, NoiseProblem, Risks, RowLimits
 from sightline.labeled.bounds.priors import CosineSquaredPrior, UniformPrior
 from sightline.labeled.bounds.target import NumberPrior
 

@@ -14,8 +14,8 @@ from sightline.auditing.assemble import assemble
 from sightline.auditing.findings import find
 from sightline.auditing.reading import read_plan
 from sightline.auditing.session import opened
-from sightline.designing import advice
-from sightline.designing.risks import inverse_of_sum
+from sightline.designing import proposal
+from sightline.designing.problem import inverse_of_sum
 from sightline.designing.task import plan_with_noise
 from sightline.errors import InvalidNoise
 from tests.designing.tables import COUNTS, MEANS, NUMBER, YES_OR_NO, plan_for, write_table
@@ -42,7 +42,7 @@ def test_the_designed_noise_passes_and_costs_what_it_says(
     with opened(plan, base) as session:
         membership = session.membership()
     findings = find(plan, membership)
-    found = advice.quick_design(findings, 0.5)
+    found = proposal.quick_design(findings, 0.5)
     assert found is not None
     _, stddevs = found
     proposed = plan_with_noise(plan, membership, stddevs)
@@ -89,7 +89,7 @@ def test_plans_that_cannot_be_designed_get_the_common_factor(tmp_path: Path) -> 
 
 @pytest.mark.slow
 def test_a_plan_that_is_too_large_is_told_to_design(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(advice, "_MOST_ENTRIES", 0)
+    monkeypatch.setattr(proposal, "_MOST_ENTRIES", 0)
     told = changes(plan_for(write_table(tmp_path), MEANS, noise=1.0, data=NUMBER, **LIMIT))
     assert told["noise"].text.endswith('the plan is too large to look for less here, "sightline design" does')
     assert "design" not in told
@@ -97,7 +97,7 @@ def test_a_plan_that_is_too_large_is_told_to_design(tmp_path: Path, monkeypatch:
 
 @pytest.mark.slow
 def test_a_design_that_saves_little_is_not_proposed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(advice, "_WORTHWHILE", 1e-9)
+    monkeypatch.setattr(proposal, "_WORTHWHILE", 1e-9)
     assert "design" not in changes(plan_for(write_table(tmp_path), MEANS, noise=1.0, data=NUMBER, **LIMIT))
 
 

@@ -14,9 +14,8 @@ import pytest
 from sightline.auditing.reading import read_plan
 from sightline.auditing.session import opened
 from sightline.designing import levels
-from sightline.designing.choice import common_guess
+from sightline.designing.choice import common_guess, targets_of
 from sightline.designing.proposal import certified_common
-from sightline.designing.targets import targets_of
 from sightline.designing.task import DesignTask, Grain, Loss, task_of
 from tests.designing.tables import COUNTS, MEANS, NUMBER, YES_OR_NO, plan_for, write_table
 

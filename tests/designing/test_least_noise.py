@@ -7,14 +7,22 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sightline.arrays import FloatArray
-from sightline.designing.iterate import Iterate, near_guess
+from sightline.designing.iterate import Iterate
 from sightline.designing.newton import least_noise
-from sightline.designing.problem import Cuts, NotEnough, common_factor, if_enough
-from sightline.designing.risks import RiskAt, Risks, RowLimits, inverse_of_sum
+from sightline.designing.problem import (
+    Cuts,
+    NotEnough,
+    RiskAt,
+    Risks,
+    RowLimits,
+    common_factor,
+    if_enough,
+    inverse_of_sum,
+)
 from tests.designing.noise_problems import (
     COSINE,
     UNIFORM,
@@ -223,21 +231,8 @@ def test_the_bound_at_hand_is_the_one_recomputed_from_the_recipes(seed: int, var
         float(lam @ np.abs(one.needed)) for lam, one in zip(at.lam, problem.risks, strict=True)
     )
     # The recomputed bound allows for precisions that are rounded up.
-    assert at.lower_bound(used, at.lam) == pytest.approx(recomputed, abs=1e-8 * size)
-    assert at.lower_bound(used, at.lam) >= recomputed - 1e-9 * size
-    prices, less = at.affordable_prices(at.gradients(), used)
-    assert all(np.all((low >= 0) & (low <= high)) for low, high in zip(prices, at.lam, strict=True))
-    at.find_tangents(prices)
-    np.testing.assert_allclose(less, at.used(), rtol=1e-9, atol=1e-9 * np.abs(used).max())
-    if all(
-        one.sign > 0 for one in problem.risks
-    ):  # prices that are a little too large end within the weights
-        scale = 1.05 / float(np.max(used / problem.weights))
-        at.lam = [lam * scale for lam in at.lam]
-        at.find_tangents(at.lam)
-        _, less = at.affordable_prices(at.gradients(), at.used())
-        free = np.isinf(problem.ceilings)
-        assert np.all(less[free] <= problem.weights[free] * (1 + 1e-9))
+    assert at.lower_bound(used) == pytest.approx(recomputed, abs=1e-8 * size)
+    assert at.lower_bound(used) >= recomputed - 1e-9 * size
 
 
 @given(seed=seeds, variety=varieties)
@@ -273,23 +268,6 @@ def test_the_curvature_is_the_change_of_the_slopes(seed: int, variety: str) -> N
             np.testing.assert_allclose(
                 total, wanted, atol=1e-6 * np.sqrt(np.outer(*2 * [np.diagonal(wanted)])).max()
             )
-
-
-@pytest.mark.slow
-@given(seed=seeds, variety=varieties, wrong=st.floats(0.0, 3.0))
-@settings(max_examples=50)
-def test_a_guess_changes_the_way_and_not_the_optimum(seed: int, variety: str, wrong: float) -> None:
-    problem = problem_of(rows_of(seed), seed=seed, **VARIETIES[variety])
-    if not (enough := if_enough(lambda: least_noise(problem, tolerance=1e-9))):
-        return
-    (plain,) = enough
-    guess = 1 + (plain.x - 1) * wrong
-    found = least_noise(problem, tolerance=1e-9, guess=guess)
-    assert found.upper == pytest.approx(plain.upper, rel=1e-7)
-    point = near_guess(problem, guess)
-    if point is not None:
-        assert problem.least_slack(point[0]) > 0
-        assert np.all((point[0] >= 1) & (point[0] <= problem.ceilings))
 
 
 @pytest.mark.slow

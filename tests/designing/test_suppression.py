@@ -17,7 +17,7 @@ from sightline.arrays import IndexArray
 from sightline.auditing.reading import read_plan, with_limit
 from sightline.auditing.session import opened
 from sightline.cli import main
-from sightline.designing.choice import best_noise
+from sightline.designing.choice import best_noise, targets_of
 from sightline.designing.problem import NotEnough
 from sightline.designing.proposal import solve
 from sightline.designing.suppression import (
@@ -27,7 +27,6 @@ from sightline.designing.suppression import (
     smallest_hitting_set,
     smallest_suppression,
 )
-from sightline.designing.targets import targets_of
 from sightline.designing.task import DesignTask, Grain, Loss, task_of
 from sightline.errors import InvalidPlan
 from tests.designing.tables import (

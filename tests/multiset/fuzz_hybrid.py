@@ -12,34 +12,26 @@ from tests.multiset.hybrid_cases import losses_under_the_prior, zcdp
 
 
 def fuzz(seed: int, seconds: float) -> dict[str, int]:
-    """Draw groups, families, subsets and budgets until the time is over."""
+    """Draw groups, families and budgets until the time is over."""
     generator = np.random.default_rng(seed)
     counted = {"splits": 0, "attacked": 0}
     end = time.monotonic() + seconds
     while time.monotonic() < end:
-        m = int(generator.integers(1, 5))
+        m = int(generator.integers(2, 5))
         group = generator.uniform(-1, 1, m)
         if generator.random() < 0.2:
             group = group.round(1)
         target, releases = int(generator.integers(m)), int(generator.integers(1, 10))
         family = sl.Moments() if generator.random() < 0.6 else sl.Thresholds(bandwidth=0.3)
-        if generator.random() < 0.6:
-            memberships = sl.multiset.Memberships.with_and_without(members=m, target=target)
-        else:
-            sizes = generator.integers(1, m + 1, int(generator.integers(1, 4)))
-            memberships = sl.multiset.Memberships(
-                sets=[generator.choice(m, int(size), replace=False) for size in sizes]
-            )
         epsilon = float(10 ** generator.uniform(0, 4))
-        splits = sl.multiset.hybrid(group, target, family, memberships, zcdp(epsilon), releases)
-        case = (group.tolist(), target, releases, memberships.sets, epsilon)
+        splits = sl.multiset.HybridSplits(
+            group=group, target=target, family=family, accountant=zcdp(epsilon), releases=releases
+        )
+        case = (group.tolist(), target, releases, epsilon)
         for features, bound in zip(splits.features.tolist(), splits.local, strict=True):
-            rows = np.concatenate(
-                [
-                    family.rows(group[None], max(features, 1))[0][:features],
-                    memberships.rows(m) * np.sqrt(memberships.counts(releases - features))[:, None],
-                ]
-            )
+            means, counts = splits.means(features)
+            symmetric = family.rows(group[None], max(features, 1))[0][:features]
+            rows = np.concatenate([symmetric, means * np.sqrt(counts)[:, None]])
             counted["splits"] += 1
             inverse = np.linalg.pinv(rows)
             decided = np.linalg.cond(rows) < 1e6 and np.linalg.matrix_rank(rows) == m

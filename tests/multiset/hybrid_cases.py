@@ -11,29 +11,24 @@ from sightline.attacks.model import exact_answers
 
 PAIR, TRIPLE, FOUR = (-0.4, 0.7), (-0.5, 0.2, 0.8), (-0.7, -0.2, 0.3, 0.8)
 STEPS = sl.Thresholds(bandwidth=0.3)
-SUBSETS = sl.multiset.Memberships(sets=[(0, 1), (1, 2), (0, 2, 3)])
 
 
 def zcdp(epsilon: float) -> sl.ZeroConcentrated:
     return sl.ZeroConcentrated(sl.Budget(epsilon=epsilon, delta=1e-5))
 
 
-def in_out(members: int, target: int = 0) -> sl.multiset.Memberships:
-    return sl.multiset.Memberships.with_and_without(members=members, target=target)
-
-
-def out(members: int, target: int = 0) -> sl.multiset.Memberships:
-    """The mean of all but the target alone."""
-    return sl.multiset.Memberships(sets=[[k for k in range(members) if k != target]])
-
-
 def splits_of(
-    group: Sequence[float], *, target: int = 0, epsilon: float = 100.0, releases: int = 8, **changes: object
+    group: Sequence[float],
+    *,
+    target: int = 0,
+    epsilon: float = 100.0,
+    releases: int = 8,
+    family: sl.Moments | sl.Thresholds = sl.Moments(),  # noqa: B008  # frozen
 ) -> sl.multiset.HybridSplits:
     """The splits of moments with IN and OUT, or of what is given instead."""
-    family = changes.get("family", sl.Moments())
-    memberships = changes.get("memberships", in_out(len(group), target))
-    return sl.multiset.hybrid(group, target, family, memberships, zcdp(epsilon), releases)  # type: ignore[arg-type]
+    return sl.multiset.HybridSplits(
+        group=group, target=target, family=family, accountant=zcdp(epsilon), releases=releases
+    )
 
 
 def losses_under_the_prior(

@@ -32,12 +32,6 @@ FAMILIES = {
         bandwidth=0.9, kernel="compact", grid=np.linspace(-0.9, 0.9, 12), order="bisecting"
     ),
     "logistic, rule": sl.Thresholds(bandwidth=0.3, grid=lambda L: np.linspace(-0.8, 0.9, L)),
-    "mixture": sl.multiset.Mixture(families=(sl.Moments(), sl.Thresholds(bandwidth=0.3))),
-    "mixture, nested": sl.multiset.Mixture(
-        families=(sl.Moments(), sl.Thresholds(bandwidth=0.4, grid=np.linspace(-0.9, 0.9, 7))),
-        lead=(0, 0),
-        turns=(1, 0, 0),
-    ),
     "queries": sl.multiset.QueryFamily(queries=moment_queries),
 }
 GROUP = (-0.62, 0.13, 0.71)
@@ -61,12 +55,6 @@ def exact_step(family: sl.Thresholds, offset: mp.mpf) -> mp.mpf:
 def exact_rows(values: Collection[float], family: Any, releases: int) -> list[list[mp.mpf]]:
     """The normalised gradients by their formulas, each double taken for the exact number it is."""
     z = [mp.mpf(v) for v in sorted(values)]
-    if isinstance(family, sl.multiset.Mixture):
-        whose = family.whose(releases).tolist()
-        supply = [
-            iter(exact_rows(values, part, whose.count(turn))) for turn, part in enumerate(family.families)
-        ]
-        return [next(supply[turn]) for turn in whose]
     if isinstance(family, sl.Moments):
         R = mp.mpf(family.bound)
         tight = family.convention == "tight"

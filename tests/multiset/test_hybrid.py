@@ -12,17 +12,14 @@ from scipy import integrate, stats
 
 import sightline as sl
 from sightline.attacks.model import exact_answers
-from sightline.errors import InvalidInput, InvalidRelease
+from sightline.errors import InvalidInput
 from sightline.multiset.hybrid_splits import exchange_bound
 from tests.multiset.hybrid_cases import (
     FOUR,
     PAIR,
     STEPS,
-    SUBSETS,
     TRIPLE,
-    in_out,
     losses_under_the_prior,
-    out,
     splits_of,
     zcdp,
 )
@@ -35,19 +32,16 @@ from tests.multiset.hybrid_cases import (
     [
         (PAIR, {}),
         (TRIPLE, {"target": 1}),
-        (FOUR, {"memberships": SUBSETS}),
+        (FOUR, {"target": 3}),
         (TRIPLE, {"family": STEPS}),
-        (TRIPLE, {"family": sl.multiset.Mixture(families=(sl.Moments(), STEPS))}),
-        (TRIPLE, {"family": sl.multiset.QueryFamily(queries=sl.Moments().queries_of(3, 8))}),
     ],
-    ids=["pair", "middle of three", "subsets", "thresholds", "mixture", "queries"],
+    ids=["pair", "middle of three", "last of four", "thresholds"],
 )
 def test_the_local_bound_is_that_of_the_rows(group: tuple[float, ...], changes: dict) -> None:
     splits = splits_of(group, **changes)
     m, j = len(group), splits.target
     for features in splits.features.tolist():
-        means = splits.memberships.rows(m)
-        counts = splits.memberships.counts(splits.releases - features)
+        means, counts = splits.means(features)
         symmetric = splits.family.rows(np.array([group]), max(features, 1))[0][:features]
         rows = np.concatenate([symmetric, means * np.sqrt(counts)[:, None]])
         inverse = np.linalg.pinv(rows)
@@ -85,39 +79,15 @@ def test_without_subset_means_it_is_the_multiset_module() -> None:
     curve = sl.release_curve(group, family=sl.Moments(), accountant=zcdp(100.0), releases=[6])
     rank = sorted(group).index(group[0])
     assert splits.local[6] == pytest.approx(curve.value_crb[0, rank], rel=1e-9)
-    assert splits.safest == 6
-
-
-def test_a_mean_without_the_target_alone_never_identifies_it() -> None:
-    splits = splits_of(TRIPLE, memberships=out(3))
-    assert np.isinf(splits.local[0])
-    assert splits.local[1] == pytest.approx(4 * splits.kappa * (1 + 1 / 7), rel=1e-9)  # one IN, seven OUT
-
-
-def test_the_target_alone_as_a_subset_has_a_quarter_of_the_risk_of_in_and_out() -> None:
-    alone = splits_of(TRIPLE, memberships=sl.multiset.Memberships(sets=[[0]]))
-    assert alone.local[0] == pytest.approx(4 * alone.kappa / 8, rel=1e-12)
-    assert alone.local[0] == pytest.approx(splits_of(TRIPLE).local[0] / 4, rel=1e-9)
 
 
 def test_equal_values_need_no_labels() -> None:
     """The twin of the target is as good as the target, and equal others are one unknown."""
     twins = splits_of((0.5, 0.5), releases=8)
-    assert not twins.labels_open.any()
     assert np.isinf(twins.local[8]), "without subset means equal values have no chart"
     assert np.isfinite(twins.local[2:8]).all()
     lower = splits_of((0.5, 0.5), epsilon=1.0).lower(partner=1)
     assert np.all(lower <= 0.125**2 / 2), "exchanging equals leaves only the offsets"
-
-
-def test_one_record_has_no_labels() -> None:
-    splits = splits_of((0.3,), releases=5)
-    curve = sl.release_curve([0.3], family=sl.Moments(), accountant=zcdp(100.0), releases=[5])
-    assert splits.local[5] == pytest.approx(curve.crb[0])
-    assert splits.local[0] == pytest.approx(4 * splits.kappa / 5)
-    assert not splits.labels_open.any()
-    alone = splits.lower(partner=0)
-    assert np.all((alone > 0) & (alone < splits.local))
 
 
 # ------------------------------------------------------------------ the split
@@ -125,8 +95,9 @@ def test_one_record_has_no_labels() -> None:
 
 def test_the_best_split_by_the_local_bound_is_the_same_at_every_budget() -> None:
     splits = splits_of(TRIPLE, epsilon=50.0)
-    other = sl.multiset.hybrid(
-        TRIPLE, 0, sl.Moments(), in_out(3), sl.GaussianDP(sl.Budget(epsilon=3.0, delta=1e-5)), 8
+    accountant = sl.GaussianDP(sl.Budget(epsilon=3.0, delta=1e-5))
+    other = sl.multiset.HybridSplits(
+        group=TRIPLE, target=0, family=sl.Moments(), accountant=accountant, releases=8
     )
     assert other.local == pytest.approx(splits.local * (other.kappa / splits.kappa))
     assert other.best_local == splits.best_local
@@ -196,8 +167,8 @@ def test_the_bound_with_labels_told_is_van_trees_with_the_mean_information() -> 
     drawn = sl.labeled.CosineSquaredPrior(-window, window).sample((60_000, 2), generator=generator)
     alone = splits.lower(partner=0)
     for features in range(releases + 1):
-        A = splits.memberships.rows(2)
-        inside = (A.T * splits.memberships.counts(releases - features)) @ A
+        A, counts = splits.means(features)
+        inside = (A.T * counts) @ A
         G = splits.family.rows(np.array([PAIR]) + drawn, max(features, 1))[:, :features]
         mean = np.einsum("bli,blj->ij", G, G) / len(drawn)
         M = (mean + inside) / splits.kappa + (math.pi / window) ** 2 * np.eye(2)
@@ -262,18 +233,10 @@ def test_the_lower_bound_is_never_above_the_simulated_attack() -> None:
         assert lower <= losses.mean() + reach, (group, epsilon, features, partner)
 
 
-def test_memberships_that_never_separate_leave_labels_open() -> None:
-    pairs = sl.multiset.Memberships(sets=[(0, 1)])
-    splits = splits_of((-0.5, 0.2, 0.8), memberships=pairs, epsilon=1000.0)
-    assert splits.labels_open.all()
-    assert np.all(splits.lower(partner=1)[3:] > 0.9 * 0.7**2 / 4), "whatever the budget"
-    assert not splits_of((-0.5, -0.5, 0.8), memberships=pairs).labels_open[:8].any(), "equals need no labels"
-
-
 @pytest.mark.slow
 @settings(max_examples=15, deadline=None)
 @given(
-    st.lists(st.floats(-1, 1), min_size=1, max_size=4),
+    st.lists(st.floats(-1, 1), min_size=2, max_size=4),
     st.floats(0.5, 1e4),
     st.integers(1, 6),
     st.booleans(),
@@ -288,28 +251,15 @@ def test_every_group_has_its_bounds(
         lower = splits.lower(partner)
         assert np.all((lower > 0) & (lower <= 4.0))
     assert -1 <= splits.best_local <= releases
-    str(splits)
 
 
-# ------------------------------------------------------------------ what it prints, and bad input
-
-
-def test_what_it_prints() -> None:
-    splits = splits_of(PAIR, epsilon=1000.0)
-    assert str(splits).startswith(
-        "8 releases, 9 splits\n  smallest local bound with labels that subsets tell"
-    )
-    assert f"{splits.local[2]:.4g}, by 2 symmetric releases and 6 subset means" in str(splits)
-    blind = splits_of(TRIPLE, memberships=out(3), family=sl.Moments(), releases=1)
-    assert blind.best_local == -1
-    assert str(blind).endswith("none shows the target's value, and whose it is")
+# ------------------------------------------------------------------ the best split, and bad input
 
 
 def test_a_split_with_open_labels_is_never_the_best() -> None:
     """At the edge all eight moments have the smallest local bound, but they never show whose a value is."""
     splits = splits_of((-0.6, 0.9), target=1)
     assert int(np.argmin(splits.local)) == 8
-    assert splits.labels_open.tolist() == [False] * 8 + [True]
     assert splits.best_local == 7
 
 
@@ -317,7 +267,6 @@ def test_a_family_with_few_releases_limits_the_splits() -> None:
     short = sl.Thresholds(bandwidth=0.3, grid=[-0.5, 0.0, 0.5])
     splits = splits_of(PAIR, family=short)
     assert splits.features.tolist() == [0, 1, 2, 3]
-    assert splits.safest == 3
 
 
 @pytest.mark.parametrize(
@@ -327,17 +276,11 @@ def test_a_family_with_few_releases_limits_the_splits() -> None:
         ({"target": -1}, "a target in the group"),
         ({"target": True}, "a target in the group"),
         ({"group": [[0.1, 0.2]]}, "group"),
-        ({"group": []}, "at least one value"),
+        ({"group": [0.1]}, "at least two values"),
         ({"group": [0.1, 1.5]}, "values within ±1"),
         ({"releases": 0}, "releases >= 1"),
         ({"releases": 2.5}, "releases >= 1"),
-        ({"family": "moments"}, "a family of releases"),
-        ({"memberships": [[0]]}, "Memberships"),
-        ({"family": sl.Moments(bound=2.0)}, "releases with the bound 1"),
-        ({"family": sl.multiset.Mixture(families=(sl.Moments(bound=3.0), STEPS))}, "got bounds"),
-        ({"memberships": sl.multiset.Memberships(sets=[[5]])}, "subsets of the 2 records"),
-        ({"accountant": sl.LaplaceComposition(sl.Budget(epsilon=1.0, delta=1e-5))}, "Gaussian noise"),
-        ({"accountant": 3}, "Gaussian noise"),
+        ({"family": "moments"}, "Moments or Thresholds"),
     ],
 )
 def test_bad_input_of_hybrid(change: dict, message: str) -> None:
@@ -345,23 +288,16 @@ def test_bad_input_of_hybrid(change: dict, message: str) -> None:
         "group": PAIR,
         "target": 0,
         "family": sl.Moments(),
-        "memberships": in_out(2),
         "accountant": zcdp(1.0),
         "releases": 4,
     }
     with pytest.raises(InvalidInput, match=message):
-        sl.multiset.hybrid(**{**arguments, **change})
+        sl.multiset.HybridSplits(**{**arguments, **change})
 
 
-def test_bad_memberships_partners_and_windows() -> None:
-    with pytest.raises(InvalidRelease, match="at least one subset"):
-        sl.multiset.Memberships(sets=[])
-    with pytest.raises(InvalidInput, match="a target in the group"):
-        sl.multiset.Memberships.with_and_without(members=5, target=5)
+def test_bad_partners_and_splits() -> None:
     splits = splits_of(PAIR)
     with pytest.raises(InvalidInput, match="a partner in the group"):
         splits.lower(partner=2)
-    with pytest.raises(InvalidInput, match="a window up to 1"):
-        splits.lower(partner=1, window=1.5)
     with pytest.raises(InvalidInput, match="a split from 0 to 8"):
         splits.transcript(9)

@@ -13,7 +13,7 @@ from scipy.stats import norm
 from sightline.errors import InvalidInput
 from sightline.format import power_of_ten
 from sightline.multiset.moments import Moments, pair_crb_at_two, pair_information
-from sightline.paper import boundary_sweeps, calibration, mle, realdata
+from sightline.paper import accountants, mle, realdata, sweeps
 from sightline.paper.comparison import ClaimVerdict, Comparison, Effort, Line, claim, joint_test
 from sightline.paper.published import normalise, printed_line, reference, shipped_loads
 from sightline.privacy.accountant import Budget
@@ -170,7 +170,7 @@ def gaussian_delta(mu: float, epsilon: float) -> float:
 class TestPrivacyOfThePapersNoise:
     @pytest.mark.slow
     def test_deltas_of_the_attack_figure(self) -> None:
-        result = mle.compute(Effort(trials=2))
+        result = mle.compute_mle(Effort(trials=2))
         for i, epsilon in enumerate(result.delivered_delta.x):
             kappa = 8 * math.log(2.5 / 1e-5) / epsilon**2
             assert result.delivered_delta.y[i] == pytest.approx(
@@ -182,7 +182,7 @@ class TestPrivacyOfThePapersNoise:
 
     @pytest.mark.parametrize("delta", [1e-5, 1e-8])
     def test_where_the_classical_calibration_breaks(self, delta: float) -> None:
-        epsilon = calibration._first_break(delta)
+        epsilon = accountants._first_break(delta)
         mu = epsilon / math.sqrt(2 * math.log(1.25 / delta))
         assert gaussian_delta(mu, epsilon) == pytest.approx(delta, rel=1e-6)
 
@@ -195,5 +195,5 @@ def test_the_half_space_risk_by_simulation() -> None:
     # In the metric of the information the nearest point with a non-negative first error.
     errors = errors + np.where(errors[:, :1] < 0, -errors[:, :1] * C[:, 0] / C[0, 0], 0.0)
     losses = np.sum(errors**2, axis=1) / np.trace(C)
-    z = (losses.mean() - boundary_sweeps._half_space((-1.0, 0.5))) / (losses.std() / math.sqrt(len(losses)))
+    z = (losses.mean() - sweeps._half_space((-1.0, 0.5))) / (losses.std() / math.sqrt(len(losses)))
     assert abs(z) < 4  # fails falsely with probability 6e-5, and the seed is fixed

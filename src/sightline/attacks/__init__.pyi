@@ -8,8 +8,8 @@ from sightline.attacks.monte_carlo import Simulation as Simulation
 from sightline.attacks.estimates import Attack as Attack
 from sightline.attacks.estimates import Estimates as Estimates
 from sightline.attacks.estimates import AttackStatus as AttackStatus
-from sightline.attacks.reconstruction import Reconstruction as Reconstruction
-from sightline.attacks.reconstruction import ReconstructedValue as ReconstructedValue
+from sightline.attacks.blue import Reconstruction as Reconstruction
+from sightline.attacks.blue import ReconstructedValue as ReconstructedValue
 from sightline.attacks.blue import MissingDirection as MissingDirection
 
 # Attacks

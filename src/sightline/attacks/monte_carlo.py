@@ -10,12 +10,11 @@ import math
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass, field
-from functools import lru_cache, partial
+from dataclasses import dataclass
+from functools import partial
 from numbers import Integral
 from statistics import NormalDist
 from typing import NamedTuple, TypeVar
-from uuid import UUID, uuid4
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -163,14 +162,6 @@ class Job:
     baseline: PriorDensity
     seed: int
     key: tuple[int, ...]
-    name: UUID = field(default_factory=uuid4)
-
-    def __eq__(self, other: object) -> bool:
-        """By name: a job is sent with every chunk, and a worker must recognise it."""
-        return isinstance(other, Job) and self.name == other.name
-
-    def __hash__(self) -> int:
-        return hash(self.name)
 
 
 class Chunk(NamedTuple):
@@ -191,7 +182,7 @@ class Chunk(NamedTuple):
 def run_chunk(job: Job, index: int, trials: int) -> Chunk:
     """Simulate one chunk, on one thread: the last digits of a large product depend on how many there are."""
     with one_blas_thread():
-        return _run_chunk(_first(job), index, trials)
+        return _run_chunk(job, index, trials)
 
 
 def _run_chunk(job: Job, index: int, trials: int) -> Chunk:
@@ -216,12 +207,6 @@ def _run_chunk(job: Job, index: int, trials: int) -> Chunk:
     named = records[:, list(estimates.targets)]
     guess = trivial_guess(job.baseline, estimates.targets, unlabeled=estimates.unlabeled)
     return _chunk(estimates, named, guess)
-
-
-@lru_cache(maxsize=2)  # chunks arrive in the order of their jobs
-def _first(job: Job) -> Job:
-    """The copy of the job from its first chunk: compiled programs are cached for that copy's releases."""
-    return job
 
 
 def _chunk(estimates: Estimates, named: FloatArray, guess: FloatArray) -> Chunk:

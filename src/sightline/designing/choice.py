@@ -4,6 +4,16 @@ For a given choice of a bound for each record the problem is convex, and its opt
 itself is not a convex matter, so it is improved step by step: at an optimum each record takes the bound that
 it keeps with most room. The noise stays feasible, so the next optimum is no worse. The certified gap is for
 the last choice, and with the precisions of hidden records at the last noise; another choice might need less.
+
+Whom the noise must protect: records, and linear features of the rows of persons with several.
+
+With the columns :math:`B = [\sqrt{n_s}\,a_s]` of a person and a unit direction u, :math:`Bu` is the column
+of a feature, and :math:`\varphi_u = 1/(u^\top B^\top N B u) - \tau` is the limit on attacks on it:
+:math:`N = S^{-1}` and :math:`\tau = 0` if all other persons are known, and
+:math:`N = (S + \tau A A^\top)^{-1}` if nobody is. Each
+:math:`\varphi_u` is concave in the variances, so their least value is. It is that of the top eigenvector of
+:math:`B^\top N B`, which is the lowest one of the posterior block. A direction that is broken at an optimum
+becomes a constraint, until none is.
 """
 
 from __future__ import annotations
@@ -12,26 +22,180 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import partial
+from itertools import combinations
 
 import numpy as np
-from scipy.sparse import csc_array
+from scipy.sparse import csc_array, hstack
 
 from sightline.arrays import FloatArray, IndexArray
 from sightline.designing.following import FollowingRisks, Hiders
 from sightline.designing.levels import (
     HiddenLevel,
+    can_hide,
     feature_level,
     hidden_level,
     hidden_needed,
     hiders_of,
+    most_information,
     precisions_at,
 )
-from sightline.designing.newton import NO_GUESS, Optimum, least_noise
-from sightline.designing.problem import NoiseProblem, NotEnough, common_factor, if_enough
-from sightline.designing.risks import HiddenRisks, KnownRisks, Risks, inverse_of_sum
-from sightline.designing.targets import Targets, row_variances
+from sightline.designing.newton import Optimum, least_noise
+from sightline.designing.problem import (
+    HiddenRisks,
+    KnownRisks,
+    NoiseProblem,
+    NotEnough,
+    Risks,
+    common_factor,
+    if_enough,
+    inverse_of_sum,
+)
 from sightline.designing.task import DesignTask
+from sightline.errors import InvalidPlan, require
 from sightline.labeled.units import BoolArray
+
+_BROKEN = 1e-9  # by how much of its level a direction must be broken
+_MOST_PAIRS = 2_000_000  # of categories, over the exposed records
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class PersonBlocks:
+    """The persons with several rows whom the floor does not protect."""
+
+    kind: IndexArray  # their kinds, among those of the findings
+    blocks: tuple[csc_array, ...]  # B of each
+
+    def __len__(self) -> int:
+        return len(self.blocks)
+
+    def sharpest(self, matrix: FloatArray, chosen: IndexArray) -> tuple[FloatArray, csc_array]:
+        """For some persons the largest eigenvalue of BᵀNB, and the column Bu; N may be a diagonal."""
+        values, columns = np.zeros(chosen.size), []
+        for place, person in enumerate(chosen.tolist()):
+            B = self.blocks[person]
+            block = B.T @ (B.multiply(matrix[:, None]) if matrix.ndim == 1 else matrix @ B)
+            lengths, directions = np.linalg.eigh(block if isinstance(block, np.ndarray) else block.toarray())
+            values[place] = lengths[-1]
+            columns.append(csc_array(B @ csc_array(directions[:, -1:])))
+        empty = csc_array((self.blocks[0].shape[0], 0)) if self.blocks else csc_array((0, 0))
+        return values, csc_array(hstack(columns, format="csc")) if columns else empty
+
+    def broken(
+        self, matrix: FloatArray, chosen: IndexArray, *, tau: float, needed: float
+    ) -> tuple[IndexArray, csc_array]:
+        """The persons of some with a direction that is broken, and its column."""
+        values, columns = self.sharpest(matrix, chosen)
+        worse = np.flatnonzero(1 / values - tau < needed * (1 - _BROKEN))
+        return chosen[worse], csc_array(columns[:, worse])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Targets:
+    """The records that may keep less than the limit at the floor: a column for each."""
+
+    record: IndexArray  # the column of the findings; -1 - unit for a person with several rows
+    columns: csc_array
+    known_needed: FloatArray  # 1/g; zero where records alike hide each other whatever the noise
+    can_hide: bool  # whether other records hide them, too
+    people: PersonBlocks  # persons with several rows; their targets are features of their rows
+    person_needed: float  # the least 1/λ of theirs
+
+    def __len__(self) -> int:
+        return len(self.record)
+
+    @property
+    def rows(self) -> IndexArray:
+        """The targets that are columns."""
+        return np.flatnonzero(self.record >= 0)
+
+    @property
+    def features(self) -> IndexArray:
+        """The targets that are features of a person's rows."""
+        return np.flatnonzero(self.record < 0)
+
+    def person_of(self, targets: IndexArray) -> IndexArray:
+        """The place of the person of some features."""
+        order = np.argsort(self.people.kind)
+        kind = -1 - self.record[targets]
+        found: IndexArray = order[np.searchsorted(self.people.kind[order], kind)]
+        return found
+
+    def with_features(self, persons: IndexArray, columns: csc_array) -> Targets:
+        """These targets and more features of some persons."""
+        return replace(
+            self,
+            record=np.concatenate([self.record, -1 - self.people.kind[persons]]),
+            columns=csc_array(hstack([self.columns, columns], format="csc")),
+            known_needed=np.concatenate([self.known_needed, np.full(persons.size, self.person_needed)]),
+        )
+
+
+def targets_of(task: DesignTask) -> Targets:
+    """The records that the floor does not protect. More noise never harms the others: bounds are monotone."""
+    linear = task.linear
+    prior = linear.prior
+    broken = (task.findings.lower < task.limit).reshape(-1, linear.columns_of_unit).any(axis=1)
+    people = PersonBlocks(kind=np.zeros(0, dtype=np.intp), blocks=())
+    several = linear.rows_of_unit > 1
+    if several.any() and not task.several_categories:
+        chosen = np.flatnonzero(broken & several)
+        people = PersonBlocks(kind=chosen, blocks=tuple(task.block(unit) for unit in chosen.tolist()))
+        broken &= ~several
+    below = np.flatnonzero(broken)
+    if task.several_categories:
+        below, columns = _pairs(task, below)
+    else:
+        columns = task.columns(below)
+    with np.errstate(divide="ignore"):
+        needed = 1 / most_information(prior, task.limit, linear.units.alike[below])
+    targets = Targets(
+        record=below * linear.columns_of_unit,
+        columns=columns,
+        known_needed=needed,
+        can_hide=not task.several_categories and can_hide(prior.of_column) and below.size + len(people) > 0,
+        people=people,
+        person_needed=float(1 / most_information(prior, task.limit, np.array([1]))[0]),
+    )
+    if not len(people):
+        return targets
+    every = np.arange(len(people))
+    floor = row_variances(task, task.floor)
+    return targets.with_features(every, people.sharpest(1 / floor, every)[1])
+
+
+def row_variances(task: DesignTask, stddevs: FloatArray) -> FloatArray:
+    """The variances of the problem's rows; of those that stand for levels, 1."""
+    own = stddevs[task.linear.cells] ** 2 * task.row_unit
+    return np.concatenate([own, np.ones(task.rows - own.size)])
+
+
+def _pairs(task: DesignTask, below: IndexArray) -> tuple[IndexArray, csc_array]:
+    r"""For a category: the numbers about two categories a, b of each record, which must tell little together.
+
+    The audit's lower end is a mean over b of a bound that falls with :math:`I_a + I_b`. It keeps the limit if
+    each of them does: a condition that is enough and convex, though not needed.
+    """
+    linear, membership = task.linear, task.membership
+    owner = [membership.cells[cell].partition for cell in linear.cells]
+    names = sorted({str(membership.partitions[p].parameter) for p in owner})
+    category = np.array([names.index(str(membership.partitions[p].parameter)) for p in owner])
+    require(
+        below.size * len(names) * (len(names) - 1) // 2 <= _MOST_PAIRS,
+        f"at most {_MOST_PAIRS:,} pairs of categories over the exposed records",
+        got="more",
+        fix="design fewer releases at once",
+        error=InvalidPlan,
+    )
+    columns = task.cells_of(linear.first_signatures(below * linear.columns_of_unit))
+    if len(names) == 1:
+        return below, columns
+    category = np.concatenate([category, np.full(task.rows - category.size, -1)])
+    about = [csc_array(columns.multiply((category == one)[:, None])) for one in range(len(names))]
+    pairs = [csc_array(about[one] + about[two]) for one, two in combinations(range(len(names)), 2)]
+    joined = csc_array(np.concatenate([pair.toarray() for pair in pairs], axis=1))
+    kept = np.diff(joined.indptr) > 0
+    return np.tile(below, len(pairs))[kept], csc_array(joined[:, np.flatnonzero(kept)])
+
 
 _ROUNDS = 5
 _FIRST = 0.03  # the certified gap of an optimum that only suggests a choice
@@ -91,22 +255,21 @@ def best_noise(task: DesignTask, targets: Targets, starts: Sequence[FloatArray])
     nobody, hiders = np.zeros(len(targets), dtype=np.bool_), _hiders(task, targets)
     known = _Choice(targets=targets, hidden=nobody, hiders=hiders)
     few = task.rows <= _FEW_ROWS or (task.rows <= _MANY_ROWS and task.ceilings.size <= _FEW_ROWS)
-    if hiders is not None and not few:
-        return _by_rough_optima(task, known)
     if not targets.can_hide:
         return known.solved(task)
-    solved = list(if_enough(lambda: known.solved(task)))
+    rough = hiders is not None and not few  # then the optimum for known others only suggests a choice
+    solved = list(if_enough(lambda: known.solved(task, tolerance=_FIRST if rough else _TOLERANCE)))
     places = [one.variances for one in solved] + [row_variances(task, one) for one in starts]
     everyone = replace(known, hidden=~nobody)
-    tried = [(everyone, places[0])] if task.rows <= _MANY_ROWS else []
+    tried = [(everyone, places[0])] if few or (hiders is None and task.rows <= _MANY_ROWS) else []
     if few or not tried:
-        some = places if tried else places[:1]
-        tried += [(_roomiest(task, known, place), place) for place in some]
+        tried += [(_roomiest(task, known, place), place) for place in (places if few else places[:1])]
     distinct: dict[bytes, tuple[_Choice, FloatArray]] = {}
     for one in tried:
         distinct.setdefault(one[0].hidden.tobytes(), one)
     for choice, place in distinct.values():
-        solved += if_enough(partial(choice.solved_with_its_own_precisions, task, place))
+        if choice.hidden.any() or not solved:
+            solved += if_enough(partial(choice.solved_with_its_own_precisions, task, place))
     if not solved:
         raise NotEnough("expected bounds with which some noise keeps the limits, got none")
     best = min(solved, key=lambda one: one.optimum.upper)
@@ -118,29 +281,12 @@ def best_noise(task: DesignTask, targets: Targets, starts: Sequence[FloatArray])
         if not any(_better(one, best) for one in found):
             break
         (best,) = found
-    return best
+    return known.solved(task) if rough and not best.hidden.any() else best
 
 
 def _better(one: Chosen, best: Chosen) -> bool:
     """Whether an optimum is better by an amount that is worth another choice."""
     return one.optimum.upper <= best.optimum.upper * (1 - _WORTHWHILE)
-
-
-def _by_rough_optima(task: DesignTask, known: _Choice) -> Chosen:
-    """Improve the choice at rough optima, and solve the last choice alone to the end."""
-    choice, best = known, known.solved(task, tolerance=_FIRST)
-    for _ in range(_ROUNDS if task.rows <= _MANY_ROWS else 1):
-        other = _roomiest(task, known, best.variances)
-        if np.array_equal(other.hidden, choice.hidden):
-            break
-        found = if_enough(partial(other.solved, task, start=best.variances, tolerance=_ROUGHLY))
-        if not any(_better(one, best) for one in found):
-            break
-        choice, (best,) = other, found
-    if choice is known:  # nothing was better: its optimum is too rough to go on from
-        return known.solved(task)
-    tolerance = _TOLERANCE if task.rows <= _MANY_ROWS else _LARGE_TOLERANCE
-    return replace(best, optimum=least_noise(best.problem, tolerance=tolerance, near=best.optimum))
 
 
 def quick_noise(task: DesignTask, targets: Targets) -> Chosen:
@@ -167,15 +313,14 @@ class _Choice:
         """
         last = _TOLERANCE if task.rows <= _MANY_ROWS else _LARGE_TOLERANCE
         if not self.hidden.any() or self.hiders is not None:
-            return self.solved(task, start=start, tolerance=last)
+            return self.solved(task, tolerance=last)
         assumed = precisions_at(task.linear, task.of_numbers(start))
         choice, raising, tolerance, found = self, False, _ROUGHLY, None
         mixed = int(np.clip(_WORK / task.rows**3, _LEAST_MIXED, _MOST_MIXED))
         for attempt in range(mixed + _RAISED):
-            near = None if found is None else found.optimum
             choice = replace(choice, levels=_levels(task, choice.targets, assumed))
             try:
-                found = choice.solved(task, near=near, start=start, tolerance=tolerance)
+                found = choice.solved(task, tolerance=tolerance)
             except NotEnough:
                 if found is None:
                     raise
@@ -196,23 +341,15 @@ class _Choice:
         assert found is not None  # precisions are tried at least three times
         return found
 
-    def solved(  # many parameters: those of the method beside the task
-        self,
-        task: DesignTask,
-        *,
-        near: Optimum | None = None,
-        start: FloatArray = NO_GUESS,
-        tolerance: float = _TOLERANCE,
-    ) -> Chosen:
+    def solved(self, task: DesignTask, *, tolerance: float = _TOLERANCE) -> Chosen:
         choice, problem = self, self.problem(task)
-        guess = problem.guess(start) if start.size else start
-        optimum = least_noise(problem, tolerance=tolerance, near=near, guess=guess)
+        optimum = least_noise(problem, tolerance=tolerance)
         for _ in range(_FEATURES):
             wider = choice._with_broken_features(task, problem.variances(optimum.x))
             if wider is None:
                 break
             choice, problem = wider, wider.problem(task)
-            optimum = least_noise(problem, tolerance=tolerance, near=optimum)
+            optimum = least_noise(problem, tolerance=tolerance)
         kinds = [(name, place) for name, place in choice._kinds() if place.size]
         return Chosen(
             problem=problem,

@@ -27,7 +27,7 @@ import numpy as np
 from scipy.sparse import csc_array, csr_array, diags_array
 
 from sightline.arrays import FloatArray, IndexArray
-from sightline.designing.risks import (
+from sightline.designing.problem import (
     Recipes,
     add_products,
     best_recipes,

@@ -8,30 +8,18 @@ import numpy as np
 from scipy.sparse import csc_array
 
 from sightline.arrays import FloatArray, IndexArray
-from sightline.designing.problem import FIXED, NoiseProblem, NotEnough
-from sightline.designing.risks import Recipes, RiskAt, Risks, RowLimits, Tangents
-from sightline.labeled.units import BoolArray
+from sightline.designing.problem import (
+    FIXED,
+    NoiseProblem,
+    NotEnough,
+    Recipes,
+    RiskAt,
+    Risks,
+    RowLimits,
+    Tangents,
+)
 
-_MUCH = 0.1  # a constraint uses much of a variable if it uses this share of what the largest user does
-_BEYOND = 2.0  # slopes fall with the noise: a broken constraint gets so many times what its slope asks for
-_TINY = float(np.finfo(np.float64).tiny)
 _NO_ROOM = 1e-15  # a distance to a floor or ceiling that rounding has made zero
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Waypoint:
-    """Where the method was: a start for a problem that differs a little."""
-
-    gap: float
-    x: FloatArray
-    active: IndexArray
-    working: tuple[IndexArray, ...]
-    lam: tuple[FloatArray, ...]
-    g: tuple[FloatArray, ...]
-    z: FloatArray
-    y: FloatArray
-    safe: FloatArray
-    bent: float
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -49,7 +37,6 @@ class Iterate:
     now: tuple[RiskAt, ...] = ()
     recipes: tuple[Recipes, ...] = ()
     tangents: tuple[Tangents, ...] = ()
-    bent: float = np.inf  # by how much of their levels a whole step bends the constraints, from the last step
 
     @property
     def below(self) -> FloatArray:
@@ -90,70 +77,14 @@ class Iterate:
         total = sum((one.sign * own.total for own, one in each), np.zeros(self.problem.floors.size))
         return np.asarray(self.problem.lift.T @ total)
 
-    def lower_bound(self, used: FloatArray, prices: list[FloatArray]) -> float:
-        r"""The bound of some prices and the best recipes here: :math:`b = \kappa - \varphi + u^\top s`.
+    def lower_bound(self, used: FloatArray) -> float:
+        r"""The bound of the prices and the best recipes here: :math:`b = \kappa - \varphi + u^\top s`.
 
         It uses values at hand: the bound that is reported is computed again from the recipes.
         """
-        each = zip(self.now, self.problem.risks, self.working, prices, strict=True)
+        each = zip(self.now, self.problem.risks, self.working, self.lam, strict=True)
         value = sum(float(lam @ (one.needed - now.phi)[own]) for now, one, own, lam in each)
         return self.problem.bound(value + float(used @ self.x), used)
-
-    def affordable_prices(
-        self, gradients: list[FloatArray | csc_array], used: FloatArray
-    ) -> tuple[list[FloatArray], FloatArray]:
-        r"""Prices that use no more than the weights, and what they use.
-
-        Of a variable v that is used too much, the constraints that use most of it are lowered by the share
-        :math:`(u_v - w_v)/\sum_i \lambda_i G_{vi}` that they have to give; each by the largest of its shares.
-        Otherwise a bound would have to lower all prices by what is too much for one variable.
-        """
-        limited = np.isinf(self.problem.ceilings)
-        excess = np.where(limited, np.maximum(used - self.problem.weights, 0.0), 0.0)
-        over = np.flatnonzero(excess)
-        parts = [
-            (G[over] if isinstance(G, np.ndarray) else G.tocsr()[over].toarray()) * lam
-            for G, lam in zip(gradients, self.lam, strict=True)
-        ]
-        most = np.max([np.max(part, axis=1, initial=0.0) for part in parts], axis=0)
-        for part in parts:
-            part[part < _MUCH * most[:, None]] = 0.0
-        much = np.sum([part.sum(axis=1) for part in parts], axis=0)
-        share = np.minimum(excess[over] / np.maximum(much, _TINY), 1.0)
-        prices, less = [], used.copy()
-        for part, G, lam in zip(parts, gradients, self.lam, strict=True):
-            cut = lam * np.max((part > 0) * share[:, None], axis=0, initial=0.0)
-            prices.append(lam - cut)
-            less -= G @ cut
-        return prices, less
-
-    def raised_where_broken(self, gradients: list[FloatArray | csc_array]) -> FloatArray:
-        """The variables, those above their floors raised in broken constraints by more than slopes ask for.
-
-        Whether that is enough is not known: slopes fall as the noise rises.
-        """
-        factor, above = np.ones(self.x.size), np.where(self.x > 1, self.x, 0.0)
-        each = zip(self.now, self.problem.risks, self.working, gradients, strict=True)
-        for now, one, own, G in each:
-            short = (one.needed - now.phi)[own]
-            broken = np.flatnonzero(short > 0)
-            if one.sign < 0 or not broken.size:
-                continue
-            slopes = csc_array(self.problem.lift.T @ abs(one.columns[:, own[broken]]))
-            slopes.data[:] = 1.0
-            slopes = csc_array(slopes.multiply(G[:, broken]))
-            gained = np.asarray(slopes.T @ above)
-            more = _BEYOND * short[broken] / np.maximum(gained, short[broken])
-            np.maximum.at(factor, slopes.indices, np.repeat(1 + more, np.diff(slopes.indptr)))
-        return np.minimum(np.where(above > 0, self.x * factor, self.x), self.problem.ceilings)
-
-    def at_floors(self) -> Iterate:
-        """The same, with those variables at their floors whose multipliers say that they belong there."""
-        x = self.x.copy()
-        x[self.active[self.z > self.problem.weights[self.active] * self.below]] = 1.0
-        found = Iterate(problem=self.problem, x=x, active=self.active, working=self.working)
-        found.evaluate()
-        return found
 
     def balance(self, used: FloatArray) -> FloatArray:
         """How far the loss is from balance with its multipliers, of the variables that may be raised."""
@@ -166,20 +97,6 @@ class Iterate:
         total += float(self.z @ self.below) + float((self.y * np.where(finite, self.above, 0.0)).sum())
         return total / (sum(lam.size for lam in self.lam) + self.active.size + int(finite.sum()))
 
-    def waypoint(self, gap: float, safe: FloatArray) -> Waypoint:
-        return Waypoint(
-            gap=gap,
-            x=self.x,
-            active=self.active,
-            working=tuple(self.working),
-            lam=tuple(self.lam),
-            g=tuple(self.g),
-            z=self.z,
-            y=self.y,
-            safe=safe,
-            bent=self.bent,
-        )
-
 
 def split(values: FloatArray, working: list[IndexArray]) -> list[FloatArray]:
     """Values of all constraints that take part, kind by kind."""
@@ -188,53 +105,17 @@ def split(values: FloatArray, working: list[IndexArray]) -> list[FloatArray]:
 
 
 _MOST_FACTOR = 1e14  # a factor beyond which more noise changes nothing
-_ABOVE = 1.05  # times what a guess adds to the floors
-# Numbers of records without room get so many times their variance; after some tries, what is surely enough.
-_TRIES, _MORE = 4, 1.5
 _INSIDE_LIMITS = 1.2  # times the variance that is just enough if all others are known
-_ROOM = 0.01  # by how much of its level each limit must hold there
-_AT_FLOOR, _OFF_FLOOR = 1e-4, 0.03  # a guess that is not raised, and how far from the floor a start is
 _INSIDE = 1e-6  # how far below its ceiling, over the distance to the floor, a start is
 # Constraints of one kind are taken without a choice up to this number, or so many for each row, which cost no
 # more than the factorisations do. And up to these entries of recipes.
 _ALL, _EACH_ROW, _ENTRIES = 1_000, 2, 3e7
 
 
-def near_guess(problem: NoiseProblem, guess: FloatArray) -> tuple[FloatArray, IndexArray] | None:
-    """A point a little above a guess that keeps all limits with room, and the variables raised there.
-
-    ``None`` if there is none so near.
-    """
-    if not guess.size or np.any(problem.level != FIXED):
-        return None
-    raised = guess > 1 + _AT_FLOOR
-    most = 1.0 + (problem.ceilings - 1.0) * (1 - _INSIDE)
-    x = np.minimum(np.where(raised, 1.0 + np.maximum((guess - 1.0) * _ABOVE, _OFF_FLOOR), 1.0), most)
-    free = problem.variable != FIXED
-    for attempt in range(_TRIES):
-        enough = np.zeros(problem.floors.size)
-        for one, slack in zip(problem.risks, problem.slacks(x), strict=True):
-            short = slack <= _ROOM
-            np.maximum.at(enough, one.columns[:, short].indices, _enough(one, short))
-        if not enough.any():
-            return x, np.flatnonzero(x > 1)
-        rows = np.flatnonzero((enough > 0) & free)
-        more = x.copy()
-        if attempt < _TRIES - 2:
-            more[problem.variable[rows]] *= _MORE
-        else:
-            np.maximum.at(more, problem.variable[rows], enough[rows] / problem.floors[rows])
-        x = np.minimum(more, most)
-    return None
-
-
-def _enough(one: Risks, chosen: BoolArray) -> FloatArray:
-    """For each entry of some columns, a variance that is enough if all others are known, with some room."""
-    columns = one.columns[:, chosen]
-    size = np.diff(columns.indptr)
-    if isinstance(one, RowLimits):
-        return np.asarray(_INSIDE_LIMITS * one.bounds[chosen])
-    found: FloatArray = _INSIDE_LIMITS * columns.data**2 * np.repeat(one.needed[chosen] * size, size)
+def _enough(one: Risks) -> FloatArray:
+    """For each entry of the columns, a variance that is enough if all others are known, with some room."""
+    size = np.diff(one.columns.indptr)
+    found: FloatArray = _INSIDE_LIMITS * one.columns.data**2 * np.repeat(one.needed * size, size)
     return found
 
 
@@ -255,7 +136,7 @@ def strictly_feasible(problem: NoiseProblem) -> tuple[FloatArray, IndexArray]:
             else:
                 np.maximum.at(wanted, own, _INSIDE_LIMITS * one.bounds)
         else:
-            np.maximum.at(wanted, own, _enough(one, np.ones(one.needed.size, dtype=np.bool_)))
+            np.maximum.at(wanted, own, _enough(one))
     level = problem.level
     free = np.flatnonzero((problem.variable != FIXED) & (wanted > 0))
     if not free.size:

@@ -22,7 +22,7 @@ from sightline.arrays import FloatArray, IndexArray, parts
 from sightline.auditing.lowering import Lowered
 from sightline.auditing.secret_prior import SecretPrior
 from sightline.designing.following import Hiders
-from sightline.designing.risks import inverse_of_sum, quadratic_forms
+from sightline.designing.problem import inverse_of_sum, quadratic_forms
 from sightline.labeled.bounds.target import Seen, TargetPrior
 from sightline.privacy.accountant import NoiseLaw
 from sightline.privacy.gaussian_dp import smallest_epsilon

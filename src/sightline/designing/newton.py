@@ -10,23 +10,26 @@ with :math:`H_2 = H \circ H` and :math:`q = a^\top M^{-1} a`. At every step the 
 lower bound, and a convex combination with a strictly feasible point makes an upper bound. Only variables that
 deserve noise take part: one joins when its price exceeds half its weight. Of many constraints those take part
 that were broken on the way; the upper bound looks at all of them.
+
+The linearised optimality conditions of the least noise, factorised: directions of the method's steps.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import LinAlgError, cho_factor, cho_solve
 from scipy.sparse import csc_array
 
-from sightline.arrays import FloatArray
-from sightline.designing.equations import Equations
+from sightline.arrays import FloatArray, IndexArray
 from sightline.designing.iterate import (
     Iterate,
-    Waypoint,
     first_constraints,
     most_constraints,
-    near_guess,
     split,
     strictly_feasible,
     worst_of_each_row,
@@ -34,19 +37,169 @@ from sightline.designing.iterate import (
 from sightline.designing.problem import Cuts, NoiseProblem
 from sightline.progress import report
 
-NO_GUESS = np.zeros(0)
+_STEP = 0.99  # how far towards the nearest bound a step goes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class NewtonDirection:
+    """Changes of the variables, the slacks and the multipliers."""
+
+    x: FloatArray
+    g: FloatArray
+    lam: FloatArray
+    z: FloatArray
+    y: FloatArray
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Changes:
+    """By how much a step is to change the products of slacks and multipliers."""
+
+    g: FloatArray
+    z: FloatArray
+    y: FloatArray
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Equations:
+    """The linearised optimality conditions at an iterate, factorised."""
+
+    solve: Callable[[FloatArray], FloatArray]
+    G: list[FloatArray | csc_array]
+    working: list[IndexArray]
+    dual: FloatArray
+    primal: FloatArray
+    g: FloatArray
+    lam: FloatArray
+    d: FloatArray
+    z: FloatArray
+    e: FloatArray  # 1 where there is no ceiling
+    y: FloatArray
+    finite: NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, at: Iterate, gradients: list[FloatArray | csc_array], used: FloatArray) -> Equations | None:
+        active, e = at.active, at.above
+        finite = np.isfinite(e)
+        G = [one[active] if isinstance(one, np.ndarray) else one.tocsr()[active].tocsc() for one in gradients]
+        e_or_one, g = np.where(finite, e, 1.0), np.concatenate(at.g)
+        diagonal = at.z / at.below + at.y / e_or_one
+        solve = _factorised(_hessian(at, diagonal, exact=True))
+        if solve is None:  # the exact Hessian lost its definiteness to rounding: leave out its negative part
+            solve = _factorised(_hessian(at, diagonal, exact=False))
+        if solve is None:
+            return None
+        return cls(
+            solve=solve,
+            G=G,
+            working=list(at.working),  # constraints that join later are none of these
+            dual=at.balance(used),
+            primal=at.slack - g,
+            g=g,
+            lam=np.concatenate(at.lam),
+            d=at.below,
+            z=at.z,
+            e=e_or_one,
+            y=at.y,
+            finite=finite,
+        )
+
+    def towards(self, centre: float, before: NewtonDirection | None) -> Changes:
+        """The changes to products of ``centre``, given the terms of second order of another direction."""
+        to_g, to_z, to_y = centre - self.lam * self.g, centre - self.z * self.d, centre - self.y * self.e
+        if before is not None:
+            to_g = to_g - before.lam * before.g
+            to_z = to_z - before.z * before.x
+            to_y = to_y + before.y * before.x
+        return Changes(g=to_g, z=to_z, y=np.where(self.finite, to_y, 0.0))
+
+    def direction(self, wanted: Changes) -> NewtonDirection:
+        """The direction that changes the products so, to first order."""
+        g, lam, d, z, e, y = self.g, self.lam, self.d, self.z, self.e, self.y
+        parts = split((wanted.g - lam * self.primal) / g, self.working)
+        right = -self.dual + wanted.z / d - wanted.y / e
+        right = right + sum(one @ part for one, part in zip(self.G, parts, strict=True))
+        dx = self.solve(right)
+        dg = np.concatenate([one.T @ dx for one in self.G]) + self.primal
+        return NewtonDirection(
+            x=dx,
+            g=dg,
+            lam=(wanted.g - lam * dg) / g,
+            z=(wanted.z - z * dx) / d,
+            y=np.where(self.finite, (wanted.y + y * dx) / e, 0.0),
+        )
+
+    def longest(self, step: NewtonDirection) -> tuple[float, float]:
+        """How far the primal and the dual part of a direction may go."""
+        own = self.finite
+        alpha = min(_longest(self.d, step.x), _longest(self.g, step.g), _longest(self.e[own], -step.x[own]))
+        beta = min(_longest(self.lam, step.lam), _longest(self.z, step.z), _longest(self.y[own], step.y[own]))
+        return alpha, beta
+
+    def unbalanced(self) -> float:
+        """How far the loss is from balance with its multipliers, in the unit of the products."""
+        return float(np.mean(np.abs(self.dual) * self.d))
+
+    def centre_after(self, step: NewtonDirection, alpha: float, beta: float) -> float:
+        """The mean product of a slack and its multiplier after a step."""
+        total = (self.g + alpha * step.g) @ (self.lam + beta * step.lam)
+        total += (self.d + alpha * step.x) @ (self.z + beta * step.z)
+        ceilings = (self.e - alpha * step.x) * (self.y + beta * step.y)
+        total += ceilings[self.finite].sum()
+        return float(total) / (self.g.size + self.d.size + int(self.finite.sum()))
+
+
+def _hessian(at: Iterate, others: FloatArray, *, exact: bool) -> FloatArray:
+    lift = csc_array(at.problem.lift[:, at.active])
+    own_rows = np.unique(lift.indices).size == lift.nnz == at.active.size  # a row for each variable
+    rows = lift.indices if own_rows else np.unique(lift.indices)
+    curved = np.zeros((rows.size, rows.size))
+    for own, lam, g in zip(at.tangents, at.lam, at.g, strict=True):
+        if lam.size:
+            own.add_curvature(curved, rows, lam / g, exact=exact)
+    if own_rows:
+        total = curved
+        total *= lift.data
+        total *= lift.data[:, None]
+    else:
+        lift = csc_array(lift.tocsr()[rows])
+        total = np.asarray(lift.T @ (lift.T @ curved).T)
+    total[np.diag_indices_from(total)] += others
+    return total
+
+
+def _factorised(matrix: FloatArray) -> Callable[[FloatArray], FloatArray] | None:
+    """A solver of the equations; ``None`` if the matrix is not positive definite, to rounding."""
+    unit = 1 / np.sqrt(np.maximum(np.diagonal(matrix), np.finfo(np.float64).tiny))
+    matrix *= unit
+    matrix *= unit[:, None]
+    try:
+        factor = cho_factor(matrix, lower=True, check_finite=False)
+    except LinAlgError:
+        return None
+    inverse = partial(cho_solve, factor, check_finite=False)
+
+    def solve(right: FloatArray) -> FloatArray:
+        wanted = unit * right
+        found = inverse(wanted)
+        found = found + inverse(wanted - matrix @ found)  # once more, for the digits that were lost
+        return np.asarray(unit * found)
+
+    return solve
+
+
+def _longest(values: FloatArray, changes: FloatArray) -> float:
+    falling = changes < 0
+    if not falling.any():
+        return 1.0
+    return min(1.0, _STEP * float(np.min(-values[falling] / changes[falling])))
+
+
 _ROUNDS = 120
 _LEAST_AIM = 1e-4  # of the products of slacks and multipliers that a step aims at, over the present ones
 _UNBALANCED = 0.8  # what a step aims at while the optimality conditions are further off than the products
 _FAR, _CENTRING = 0.6, 0.3  # a prediction that goes this far is trusted; else a step aims at this much
-# Where a whole step bends no constraint by more than this share of its level, a step aims at this much. It is
-# corrected so often, unless it goes this far, as long as that makes it longer by so much.
-_STRAIGHT, _NEARLY = 1e-3, 0.1
-_CORRECTIONS, _FAR_ENOUGH, _LONGER = 4, 0.95, 0.02
 _NEAR, _LITTLE = 0.3, 1e-3  # room of a constraint, over its level, with which it joins; the least it is given
-_PRICED = 1e-3  # a price over the largest that shows how far apart two problems are
-_BEHIND = 3.0  # a start near another optimum is at a gap of so many times the difference
-_TOO_FAR = 0.03  # and one that differs by more is of no use
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -58,8 +211,6 @@ class Optimum:
     lower: float  # no noise that keeps the limits has a smaller loss
     cuts: Cuts  # the proof of the lower bound
     rounds: int
-    problem: NoiseProblem
-    path: tuple[Waypoint, ...] = ()
 
     @property
     def gap(self) -> float:
@@ -67,37 +218,24 @@ class Optimum:
         return max(0.0, (self.upper - self.lower) / self.upper)
 
 
-def least_noise(
-    problem: NoiseProblem,
-    *,
-    tolerance: float = 1e-7,
-    near: Optimum | None = None,
-    guess: FloatArray = NO_GUESS,
-) -> Optimum:
-    """The least noise that keeps the limits; ``NotEnough`` if none within the ceilings keeps them.
-
-    ``near`` is the optimum of a problem with other values of the same constraints, and ``guess`` a point
-    that may be near the optimum.
-    """
+def least_noise(problem: NoiseProblem, *, tolerance: float = 1e-7) -> Optimum:
+    """The least noise that keeps the limits; ``NotEnough`` if none within the ceilings keeps them."""
     floor = np.ones(problem.weights.size)
     if not any(one.needed.size for one in problem.risks) or problem.least_slack(floor) >= 0:
         return _at_the_floor(problem, floor)
-    at, safe, safe_phi = _begun(problem, guess) if near is None else _continued(problem, near)
+    at, safe, safe_phi = _begun(problem)
     best_x, best_upper, best_lower = safe, problem.loss(safe), -np.inf
-    best_cuts, path, rounds = _no_cuts(problem, floor), [], 0
+    best_cuts, rounds = _no_cuts(problem, floor), 0
     for rounds in range(1, _ROUNDS + 1):
         if rounds > 1:
             _admit_constraints(at)
         at.find_recipes()
         at.find_tangents(at.lam)
         gradients, used = at.gradients(), at.used()
-        for prices, what in ((at.lam, used), at.affordable_prices(gradients, used)):
-            lower = at.lower_bound(what, prices)
-            if lower <= best_lower:
-                continue
+        if (lower := at.lower_bound(used)) > best_lower:
             best_lower = lower
             best_cuts = Cuts(
-                prices=tuple(prices),
+                prices=tuple(at.lam),
                 recipes=at.recipes,
                 chosen=tuple(at.working),
                 variances=problem.variances(at.x),
@@ -105,14 +243,8 @@ def least_noise(
         mixed = at.x + _share_of_safe(at, safe_phi) * (safe - at.x)
         if problem.loss(mixed) < best_upper:
             best_x, best_upper = mixed, problem.loss(mixed)
-        nearby = problem.loss(at.raised_where_broken(gradients))
-        if nearby - best_lower <= tolerance * abs(nearby):  # the end: what is left is to keep all limits
-            ended = at.at_floors().raised_where_broken(gradients)
-            if problem.loss(ended) < best_upper and problem.least_slack(ended) >= 0:
-                best_x, best_upper = ended, problem.loss(ended)
         gap = (best_upper - best_lower) / abs(best_upper)
         report("choosing the noise", _share_done(gap, tolerance))
-        path.append(at.waypoint(gap, safe))
         if gap <= tolerance:
             break
         if rounds > 1:
@@ -120,15 +252,8 @@ def least_noise(
         if not _newton_step(at, gradients, used):
             break
     best_x, best_upper = _repaired(problem, best_x, safe)
-    return Optimum(
-        x=best_x,
-        upper=best_upper,
-        lower=best_cuts.lower_bound(problem),
-        cuts=best_cuts,
-        rounds=rounds,
-        problem=problem,
-        path=tuple(path),
-    )
+    lower = best_cuts.lower_bound(problem)
+    return Optimum(x=best_x, upper=best_upper, lower=lower, cuts=best_cuts, rounds=rounds)
 
 
 def _share_done(gap: float, tolerance: float) -> float:
@@ -147,15 +272,12 @@ def _no_cuts(problem: NoiseProblem, floor: FloatArray) -> Cuts:
 
 def _at_the_floor(problem: NoiseProblem, floor: FloatArray) -> Optimum:
     loss, cuts = problem.loss(floor), _no_cuts(problem, floor)
-    return Optimum(x=floor, upper=loss, lower=loss, cuts=cuts, rounds=0, problem=problem)
+    return Optimum(x=floor, upper=loss, lower=loss, cuts=cuts, rounds=0)
 
 
-_Begun = tuple[Iterate, FloatArray, list[FloatArray]]
-
-
-def _begun(problem: NoiseProblem, guess: FloatArray) -> _Begun:
-    """The method at a strictly feasible point, near a guess if there is one."""
-    x, active = near_guess(problem, guess) or strictly_feasible(problem)
+def _begun(problem: NoiseProblem) -> tuple[Iterate, FloatArray, list[FloatArray]]:
+    """The method at a strictly feasible point, the point, and the constraints there."""
+    x, active = strictly_feasible(problem)
     at = Iterate(problem=problem, x=x, active=active, working=first_constraints(problem))
     at.evaluate()
     at.find_recipes()
@@ -172,53 +294,6 @@ def _begun(problem: NoiseProblem, guess: FloatArray) -> _Begun:
     at.lam = [centre / g for g in at.g]
     at.z, at.y = centre / below, np.where(np.isfinite(above), centre / above, 0.0)
     return at, x.copy(), [now.phi for now in at.now]
-
-
-def _continued(problem: NoiseProblem, near: Optimum) -> _Begun:
-    """The method at a waypoint of another problem, before it came closer than the two problems differ.
-
-    Of the same problem, at the last one; and else near its optimum.
-    """
-    same = near.problem is problem
-    points = near.path[-1:] if same else _far_enough(problem, near)
-    resumed = _resumed(problem, points[-1], same=same) if points else None
-    return resumed or _begun(problem, near.x)
-
-
-def _far_enough(problem: NoiseProblem, near: Optimum) -> list[Waypoint]:
-    """Where the method was before it came closer to an optimum than the two problems differ."""
-    if not near.path:
-        return []
-    slacks = problem.slacks(near.x)
-    chosen = zip(slacks, near.cuts.chosen, near.cuts.prices, strict=True)
-    priced = [
-        np.abs(slack[own][prices > _PRICED * prices.max()]) for slack, own, prices in chosen if own.size
-    ]
-    difference = float(np.max(np.concatenate([np.zeros(0), *priced]), initial=0.0))
-    return [one for one in near.path if one.gap >= _BEHIND * difference] if difference <= _TOO_FAR else []
-
-
-def _resumed(problem: NoiseProblem, point: Waypoint, *, same: bool) -> _Begun | None:
-    """The method at a waypoint; ``None`` if limits are broken at the waypoint's safe point."""
-    safe = Iterate(problem=problem, x=point.safe, active=point.active, working=list(point.working))
-    safe.evaluate()
-    phi = [now.phi for now in safe.now]
-    if any(np.any(own <= one.needed) for own, one in zip(phi, problem.risks, strict=True)):
-        return None
-    at = Iterate(problem=problem, x=point.x.copy(), active=point.active, working=list(point.working))
-    at.lam, at.z, at.y = list(point.lam), point.z, point.y
-    at.evaluate()
-    if any(np.any(now.phi <= 0) for now, one in zip(at.now, problem.risks, strict=True) if one.sign > 0):
-        return None
-    if same:
-        at.g, at.bent = list(point.g), point.bent
-        return at, point.safe, phi
-    centre = float(np.mean(at.z * at.below))
-    at.g = [
-        np.maximum(slack, centre / np.maximum(lam, np.finfo(np.float64).tiny))
-        for slack, lam in zip(split(at.slack, at.working), at.lam, strict=True)
-    ]
-    return at, point.safe, phi
 
 
 def _share_of_safe(at: Iterate, safe_phi: list[FloatArray]) -> float:
@@ -285,22 +360,11 @@ def _newton_step(at: Iterate, gradients: list[FloatArray | csc_array], used: Flo
     alpha, beta = equations.longest(predicted)
     aim = (equations.centre_after(predicted, alpha, beta) / centre) ** 3
     far = min(alpha, beta) > _FAR  # a short prediction says nothing of second-order terms
-    straight = at.bent < _STRAIGHT
-    aim = float(np.clip(aim, _LEAST_AIM if far else _NEARLY if straight else _CENTRING, 1.0))
+    aim = float(np.clip(aim, _LEAST_AIM if far else _CENTRING, 1.0))
     if equations.unbalanced() > centre:  # products that vanish before the other conditions hold lose digits
         aim = max(aim, _UNBALANCED)
-    wanted = equations.towards(centre * aim, predicted if far else None)
-    chosen = equations.direction(wanted)
+    chosen = equations.direction(equations.towards(centre * aim, predicted if far else None))
     alpha, beta = equations.longest(chosen)
-    for _ in range(_CORRECTIONS if straight else 0):
-        if min(alpha, beta) > _FAR_ENOUGH:
-            break
-        nearer = equations.nearer(wanted, chosen, centre * aim)
-        other = equations.direction(nearer)
-        longer = equations.longest(other)
-        if sum(longer) < alpha + beta + _LONGER:
-            break
-        wanted, chosen, (alpha, beta) = nearer, other, longer
     before = at.x
     for _ in range(5):
         at.x = before.copy()
@@ -312,10 +376,6 @@ def _newton_step(at: Iterate, gradients: list[FloatArray | csc_array], used: Flo
         alpha *= 0.6
     moved = equations.g + alpha * chosen.g
     true = at.slack  # use the true slack wherever it is positive enough
-    level = np.concatenate(
-        [np.abs(one.needed)[own] for one, own in zip(problem.risks, at.working, strict=True)]
-    )
-    at.bent = float(np.max((moved - true) / level)) / max(alpha, _STRAIGHT) ** 2
     at.g = split(np.where(true > 0.1 * moved, true, moved), at.working)
     at.lam = split(equations.lam + beta * chosen.lam, at.working)
     at.z, at.y = at.z + beta * chosen.z, at.y + beta * chosen.y

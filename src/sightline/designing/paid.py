@@ -21,8 +21,7 @@ from sightline.auditing.nonlinear import is_nonlinear
 from sightline.auditing.plan import Plan
 from sightline.auditing.pricing import Pricing
 from sightline.auditing.record_costs import CellCosts
-from sightline.designing.problem import FIXED
-from sightline.designing.risks import KnownRisks
+from sightline.designing.problem import FIXED, KnownRisks
 from sightline.errors import InvalidPlan, require
 from sightline.labeled.units import BoolArray
 from sightline.privacy.accountant import NoiseLaw

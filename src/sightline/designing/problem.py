@@ -9,6 +9,19 @@ A release that the budget pays for costs what its sharpest number costs. So its 
 *level* y, and add to it: :math:`s_\ell = b_\ell\,(y + x_\ell - 1)`. With floors in proportion to squared
 sensitivities the release costs :math:`q/y`, and the budget is the constraint :math:`1/\sum q/y \ge 1/B` on
 rows that stand for the levels alone.
+
+Limits on attacks, as concave constraints on the noise variances.
+
+Let s be the variances of the published numbers, :math:`a` a record's column, and :math:`\tau_k` the variance
+that record k adds to a recipe. With :math:`M = \operatorname{diag}(s) + \sum_k \tau_k a_k a_k^\top`,
+
+.. math:: \varphi_j(s) = \frac{1}{a_j^\top M^{-1} a_j} - \tau_j = \min_{a_j^\top h = 1}\;
+    \sum_\ell h_\ell^2 s_\ell + \sum_{k \ne j} \tau_k (a_k^\top h)^2
+
+is the least error variance of a recipe h: its own noise, and what the other records add. It is a minimum of
+functions that are linear in s, so it is concave, and its gradient is :math:`h \circ h` at the best recipe
+:math:`h = M^{-1} a / a^\top M^{-1} a`. A limit says :math:`\varphi(s) \ge \kappa`. For :math:`\tau = 0` all
+other records are known and :math:`\varphi = 1/G_{jj}`. Derivations: the theory page.
 """
 
 from __future__ import annotations
@@ -16,14 +29,329 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TypeVar
+from typing import ClassVar, Protocol, TypeAlias, TypeVar
 
 import numpy as np
-from scipy.sparse import csc_array
+from scipy.linalg.lapack import dpotrf, dpotri
+from scipy.sparse import csc_array, csr_array, diags_array
 
-from sightline.arrays import FloatArray, IndexArray
-from sightline.designing.risks import Recipes, Risks, squared
-from sightline.errors import InvalidPlan
+from sightline.arrays import FloatArray, IndexArray, parts
+from sightline.errors import InvalidNoise, InvalidPlan
+
+# Columns with more entries than this are multiplied as a whole; shorter ones gather products of entries.
+_FEW_ENTRIES = 24
+_BLOCK = 256  # rows of a matrix that are mirrored at a time
+_NEGLIGIBLE = 1e-8  # a share of the curvature of every variable that a constraint need not have
+
+Recipes: TypeAlias = FloatArray | csc_array
+
+
+class RiskAt(Protocol):
+    """The constraints of one kind at some variances."""
+
+    @property
+    def phi(self) -> FloatArray:
+        """The value of each constraint."""
+
+    def recipes(self, chosen: IndexArray) -> Recipes:
+        """The best recipes of some constraints, a column for each: rows × constraints."""
+
+    def tangents(self, chosen: IndexArray, recipes: Recipes, prices: FloatArray) -> Tangents:
+        """The slopes of some constraints by the variances at their best recipes."""
+
+
+class Tangents(Protocol):
+    """The slopes of some constraints, and the curvature of their sum with some prices."""
+
+    @property
+    def each(self) -> Recipes:
+        """Rows × constraints."""
+
+    @property
+    def total(self) -> FloatArray:
+        """Their sum with the prices."""
+
+    def add_curvature(self, total: FloatArray, rows: IndexArray, barrier: FloatArray, *, exact: bool) -> None:
+        """Add minus the second derivative of the sum, on some rows; unless ``exact``, a little more.
+
+        Also add the products of each slope with itself, times the ``barrier`` of its constraint.
+        """
+
+
+class Risks(Protocol):
+    """Constraints of one kind: the records' columns, and the least value that each must have."""
+
+    @property
+    def columns(self) -> csc_array: ...
+
+    @property
+    def needed(self) -> FloatArray: ...
+
+    @property
+    def sign(self) -> float:
+        """Whether the constraints rise with the noise (1) or fall (-1)."""
+
+    def at(self, variances: FloatArray) -> RiskAt:
+        """The constraints at some variances."""
+
+    def cut(
+        self, prices: FloatArray, recipes: Recipes, chosen: IndexArray, variances: FloatArray
+    ) -> tuple[FloatArray, float]:
+        r"""The cut :math:`\pm u^\top s \ge b` that any recipes make, summed with prices: u and b.
+
+        ``variances`` are those at which hiding that follows the noise is replaced by its tangent.
+        """
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class LinearTangents:
+    """The slopes of some constraints, as those of linear ones, which have no curvature."""
+
+    each: Recipes
+    prices: FloatArray
+
+    @property
+    def total(self) -> FloatArray:
+        return np.asarray(self.each @ self.prices)
+
+    def add_curvature(self, total: FloatArray, rows: IndexArray, barrier: FloatArray, *, exact: bool) -> None:
+        own = csc_array(csr_array(self.each)[rows])
+        total += (own.multiply(barrier) @ own.T).toarray()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class HiddenRisks:
+    """The attacker knows no other record: each adds to the noise."""
+
+    columns: csc_array
+    needed: FloatArray
+    tau: FloatArray  # of each of these records
+    products: FloatArray  # Σ τ a aᵀ over all records that the attacker does not know
+    sign: ClassVar[float] = 1.0
+
+    def at(self, variances: FloatArray) -> HiddenAt:
+        inverse = inverse_of_sum(self.products, variances)
+        passes = quadratic_forms(self.columns, inverse)
+        return HiddenAt(phi=1 / passes - self.tau, passes=passes, inverse=inverse, columns=self.columns)
+
+    def cut(
+        self, prices: FloatArray, recipes: Recipes, chosen: IndexArray, variances: FloatArray
+    ) -> tuple[FloatArray, float]:
+        H = np.asarray(recipes)
+        share = shares(self.columns[:, chosen], H)
+        everyone = np.einsum("lj,lj->j", H, self.products @ H)
+        return H**2 @ prices, float(prices @ ((self.needed + self.tau)[chosen] * share**2 - everyone))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class HiddenAt:
+    """Constraints against an attacker who knows no other record, at some variances."""
+
+    phi: FloatArray
+    passes: FloatArray  # aᵀ M⁻¹ a
+    inverse: FloatArray
+    columns: csc_array
+
+    def recipes(self, chosen: IndexArray) -> FloatArray:
+        return best_recipes(self.columns[:, chosen], self.inverse, self.passes[chosen])
+
+    def tangents(self, chosen: IndexArray, recipes: Recipes, prices: FloatArray) -> HiddenTangents:
+        H = np.asarray(recipes)
+        return HiddenTangents(
+            each=H**2, prices=prices, recipes=H, passes=self.passes[chosen], inverse=self.inverse
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class HiddenTangents(LinearTangents):
+    r"""The curvature is :math:`2 M^{-1} \circ (H \Lambda H^\top) - 2 H_2 \Lambda Q H_2^\top`."""
+
+    recipes: FloatArray
+    passes: FloatArray
+    inverse: FloatArray
+
+    def add_curvature(self, total: FloatArray, rows: IndexArray, barrier: FloatArray, *, exact: bool) -> None:
+        scaled = self.recipes[rows] * np.sqrt(2 * self.prices)
+        found: FloatArray = scaled @ scaled.T  # of a matrix and its own transpose BLAS computes one half
+        found *= self.inverse[np.ix_(rows, rows)]
+        total += found
+        add_products(total, self.each[rows], barrier - 2 * self.prices * self.passes if exact else barrier)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class KnownRisks:
+    r"""The attacker knows all other records: :math:`\varphi = 1/\sum_\ell a_\ell^2/s_\ell`."""
+
+    columns: csc_array
+    needed: FloatArray
+    sign: ClassVar[float] = 1.0
+
+    def at(self, variances: FloatArray) -> KnownAt:
+        information = np.asarray(self.columns.power(2).T @ (1 / variances))
+        return KnownAt(phi=1 / information, columns=self.columns, variances=variances)
+
+    def cut(
+        self, prices: FloatArray, recipes: Recipes, chosen: IndexArray, variances: FloatArray
+    ) -> tuple[FloatArray, float]:
+        share = shares(self.columns[:, chosen], recipes)
+        return np.asarray(squared(recipes) @ prices), float(prices @ (self.needed[chosen] * share**2))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class KnownAt:
+    """Constraints against an attacker who knows all other records, at some variances."""
+
+    phi: FloatArray
+    columns: csc_array
+    variances: FloatArray
+
+    def recipes(self, chosen: IndexArray) -> csc_array:
+        images = diags_array(1 / self.variances) @ self.columns[:, chosen]
+        return csc_array(images @ diags_array(self.phi[chosen]))
+
+    def tangents(self, chosen: IndexArray, recipes: Recipes, prices: FloatArray) -> KnownTangents:
+        return KnownTangents(
+            each=squared(recipes), prices=prices, phi=self.phi[chosen], variances=self.variances
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class KnownTangents(LinearTangents):
+    r"""The curvature of :class:`HiddenTangents` with :math:`M = S`."""
+
+    phi: FloatArray
+    variances: FloatArray
+
+    def add_curvature(self, total: FloatArray, rows: IndexArray, barrier: FloatArray, *, exact: bool) -> None:
+        total[np.diag_indices_from(total)] += (2 * self.total / self.variances)[rows]
+        weights = barrier - 2 * self.prices / self.phi if exact else barrier
+        LinearTangents.add_curvature(self, total, rows, weights, exact=exact)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class RowLimits:
+    """Least or most variances of some rows, where no single variable has them: linear constraints."""
+
+    columns: csc_array  # one entry each: the row
+    bounds: FloatArray
+    sign: float  # 1 for least, -1 for most variances
+
+    @property
+    def needed(self) -> FloatArray:
+        return self.sign * self.bounds
+
+    def at(self, variances: FloatArray) -> RowLimitsAt:
+        return RowLimitsAt(phi=np.asarray(self.sign * (self.columns.T @ variances)), columns=self.columns)
+
+    def cut(
+        self, prices: FloatArray, recipes: Recipes, chosen: IndexArray, variances: FloatArray
+    ) -> tuple[FloatArray, float]:
+        worth = np.asarray(squared(recipes).sum(axis=0)).ravel()
+        return np.asarray(squared(recipes) @ prices), float(prices @ (self.needed[chosen] * worth))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class RowLimitsAt:
+    """Linear constraints at some variances."""
+
+    phi: FloatArray
+    columns: csc_array
+
+    def recipes(self, chosen: IndexArray) -> csc_array:
+        return csc_array(self.columns[:, chosen])
+
+    def tangents(self, chosen: IndexArray, recipes: Recipes, prices: FloatArray) -> LinearTangents:
+        return LinearTangents(each=squared(recipes), prices=prices)
+
+
+def heavy(columns: FloatArray, weights: FloatArray, diagonal: FloatArray, share: float) -> IndexArray:
+    """The columns c whose product w c cᵀ has more than a share of some entry of a diagonal."""
+    with np.errstate(over="ignore"):
+        largest = np.max(columns**2 / diagonal[:, None], axis=0, initial=0.0)
+        found: IndexArray = np.flatnonzero(weights * largest > share)
+    return found
+
+
+def add_products(total: FloatArray, columns: FloatArray, weights: FloatArray) -> IndexArray:
+    """Add Σ w c cᵀ to a matrix, and say of which columns: not of those that hardly change its diagonal."""
+    diagonal = np.maximum(np.diagonal(total), np.finfo(np.float64).tiny)
+    kept = heavy(columns, np.abs(weights), diagonal, _NEGLIGIBLE)
+    for sign in (1.0, -1.0):
+        own = kept[sign * weights[kept] > 0]
+        if own.size:
+            scaled = columns[:, own] * np.sqrt(np.abs(weights[own]))
+            total += sign * (scaled @ scaled.T)
+    return kept
+
+
+def best_recipes(columns: csc_array, inverse: FloatArray, passes: FloatArray) -> FloatArray:
+    r""":math:`M^{-1} a / a^\top M^{-1} a`, a column for each record."""
+    images = np.asfortranarray((columns.T @ inverse).T)
+    images /= passes
+    return images
+
+
+def shares(columns: csc_array, recipes: Recipes) -> FloatArray:
+    """What each recipe has of its own record: aᵀh."""
+    return np.asarray(columns.multiply(recipes).sum(axis=0)).ravel()
+
+
+def quadratic_forms(columns: csc_array, matrix: FloatArray) -> FloatArray:
+    """aᵀ M a for every column: gathered from the few entries of a column, if they are few."""
+    sizes = np.diff(columns.indptr)
+    most = int(sizes.max(initial=0))
+    if most > _FEW_ENTRIES:
+        return np.asarray(columns.multiply((columns.T @ matrix).T).sum(axis=0)).ravel()
+    found = np.zeros(columns.shape[1])
+    # Entries past a column's end point anywhere, with weight zero.
+    place = columns.indptr[:-1, None] + np.arange(most)
+    inside = np.arange(most) < sizes[:, None]
+    place = np.where(inside, place, 0)
+    rows = np.where(inside, columns.indices[place], 0) if columns.nnz else place
+    weights = np.where(inside, columns.data[place], 0.0) if columns.nnz else inside * 0.0
+    for some in parts(len(found), each=most * most):
+        own, weight = rows[some], weights[some]
+        products = matrix[own[:, :, None], own[:, None, :]]
+        found[some] = np.einsum("ki,kij,kj->k", weight, products, weight)
+    return found
+
+
+def inverse_of_sum(products: FloatArray, variances: FloatArray) -> FloatArray:
+    """The inverse of products of rows plus a diagonal of variances, scaled to a unit diagonal first."""
+    matrix = products.copy()
+    matrix[np.diag_indices_from(matrix)] += variances
+    unit = 1 / np.sqrt(np.diagonal(matrix))
+    matrix *= unit
+    matrix *= unit[:, None]
+    inverse = _inverse(matrix)
+    inverse *= unit
+    inverse *= unit[:, None]
+    return inverse
+
+
+def _inverse(matrix: FloatArray) -> FloatArray:
+    """The inverse of a positive definite matrix by Cholesky's factor. Overwrites the matrix."""
+    factor, failed = dpotrf(matrix.T, lower=1, overwrite_a=1)
+    if failed:
+        raise InvalidNoise(
+            "expected noise that double precision tells from none beside the records' own spread, "
+            "got less; start from more noise"
+        )
+    half, _ = dpotri(factor, lower=1, overwrite_c=1)
+    inverse: FloatArray = half.T  # its upper half is filled
+    below = np.tri(_BLOCK, k=-1, dtype=np.bool_)
+    for first in range(0, len(inverse), _BLOCK):
+        own, after = slice(first, first + _BLOCK), slice(first + _BLOCK, None)
+        inverse[after, own] = inverse[own, after].T
+        corner = inverse[own, own]
+        np.copyto(corner, corner.T.copy(), where=below[: len(corner), : len(corner)])
+    return inverse
+
+
+def squared(recipes: Recipes) -> Recipes:
+    """The squares of the weights, which are the derivatives of the constraints by the variances."""
+    return recipes**2 if isinstance(recipes, np.ndarray) else recipes.power(2)
+
 
 FIXED = -1
 # So that a price that is scaled to its weight is not above it by rounding.
@@ -76,13 +404,6 @@ class NoiseProblem:
         """The variances of all rows."""
         one = np.append(x, 1.0)
         return np.asarray(self.floors * (one[self.variable] + (one[self.level] - 1.0)))
-
-    def guess(self, variances: FloatArray) -> FloatArray:
-        """The least variables that give every row some variance, where no row adds to a level."""
-        free = np.flatnonzero(self.variable != FIXED)
-        found = np.ones(self.weights.size)
-        np.maximum.at(found, self.variable[free], (variances / self.floors)[free])
-        return found
 
     def loss(self, x: FloatArray) -> float:
         """The weighted noise."""

@@ -20,8 +20,7 @@ from sightline.auditing.release_noise import ReleaseNoise, number_name
 from sightline.auditing.table_units import signature_columns
 from sightline.designing.levels import lower_ends, rows_alike
 from sightline.designing.paid import PaidReleases, check_bounds, check_ceilings, check_plan, paid_releases
-from sightline.designing.problem import FIXED, NoiseProblem
-from sightline.designing.risks import KnownRisks, Risks, RowLimits
+from sightline.designing.problem import FIXED, KnownRisks, NoiseProblem, Risks, RowLimits
 from sightline.errors import InvalidNoise, InvalidPlan, require
 from sightline.labeled.units import BoolArray
 from sightline.noise.published import PublishedLaw

@@ -23,7 +23,7 @@ from scipy import sparse
 from sightline.arrays import FloatArray, IndexArray, distinct_lines
 from sightline.labeled.row_products import SPARSE_FROM
 from sightline.labeled.unit_design import Design, RowNoise
-from sightline.labeled.units import BoolArray, Units
+from sightline.labeled.units import BoolArray, Units, at_places
 
 _MOST_COLUMNS, _MOST_ENTRIES = 4_000_000, 50_000_000  # of designs in which equal slices are looked for
 _MOST_GAPS = 3
@@ -275,7 +275,7 @@ def _summed(
     small = replace(
         units,
         rows=numbers[units.rows[chosen]].astype(units.rows.dtype),
-        weights=None if units.weights is None else units.weights[chosen],
+        weights=at_places(units.weights, chosen),
         numbers=int(kept.size),
         starts=np.searchsorted(new_kind[kind[chosen]], np.arange(kinds.size + 1)),
         times=units.times[chosen] * many,

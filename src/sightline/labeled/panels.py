@@ -157,8 +157,7 @@ class PanelBlock:
     def mixed(self, weights: FloatArray) -> PanelBlock:
         """The same persons with mixtures of the columns of every row: one for each line of the weights."""
         own, shape = self.columns, (len(self.columns) * len(weights), 1, -1)
-        each = np.ones(own.rows.shape) if own.weights is None else own.weights
-        entries = weights[None, :, :, None] * each[:, None]
+        entries = weights[None, :, :, None] * own.entries[:, None]
         rows = np.where(entries == 0, self.numbers, own.rows[:, None])
         ones = np.ones(shape[0], dtype=np.intp)
         columns = replace(

@@ -315,4 +315,5 @@ def _scaled(table: WholeArray, factors: list[int], prime: int) -> Any:
         for line, factor in zip(table.tolist(), factors, strict=True)
         for entry in line
     ]
-    return flint.nmod_mat(*table.shape, entries, prime)
+    rows, columns = table.shape
+    return flint.nmod_mat(rows, columns, entries, prime)

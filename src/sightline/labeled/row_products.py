@@ -19,7 +19,7 @@ from sightline.arrays import FloatArray, IndexArray
 from sightline.labeled.dense_units import TableBlock, TableUnits
 from sightline.labeled.panels import PanelBlock
 from sightline.labeled.unit_design import RowNoise, UnitPrior
-from sightline.labeled.units import Arrays, UnitBlock, UnitColumns, UnitStore, WholeArray
+from sightline.labeled.units import Arrays, UnitBlock, UnitColumns, UnitStore, WholeArray, in_shape
 from sightline.numerics.residuals import gamma
 
 EXACT = 2.0**53  # sums of whole numbers below this are exact in doubles
@@ -176,14 +176,14 @@ class _Lines:
 
     @classmethod
     def of(cls, block: UnitBlock, numbers: int, *, dense: bool) -> _Lines:
-        weights = None if block.weights is None else block.weights.reshape(-1, block.rows.shape[2])
-        rows = block.rows.reshape(-1, block.rows.shape[2])
-        return cls(rows=rows, weights=weights, numbers=numbers, dense=dense)
+        shape = (block.times.size, block.rows.shape[2])
+        weights = in_shape(block.weights, shape)
+        return cls(rows=block.rows.reshape(shape), weights=weights, numbers=numbers, dense=dense)
 
     def joined(self, count: int) -> _Lines:
         """Every so many lines as one."""
-        weights = None if self.weights is None else self.weights.reshape(len(self.rows) // count, -1)
-        return replace(self, rows=self.rows.reshape(len(self.rows) // count, -1), weights=weights)
+        shape = (len(self.rows) // count, -1)
+        return replace(self, rows=self.rows.reshape(shape), weights=in_shape(self.weights, shape))
 
     def product(self, counts: FloatArray) -> Any:
         """Σ count · line lineᵀ: exact for whole numbers. Sparse for many rows."""

@@ -391,12 +391,12 @@ class DenseSolver:
         for bits in BITS:
             with flint.ctx.workprec(bits):
                 # E gives whole rows from the independent ones; their noise is over the same powers of two.
-                E = [[zero] * kept.size for _ in range(self.numbers)]
+                lines = [[zero] * kept.size for _ in range(self.numbers)]
                 for place, row in enumerate(kept.tolist()):
-                    E[row][place] = flint.arb(1)
+                    lines[row][place] = flint.arb(1)
                 for column, row in enumerate(others.tolist()):
-                    E[row] = [flint.arb(line[width + column]) for line in solved]
-                E = flint.arb_mat(E)
+                    lines[row] = [flint.arb(line[width + column]) for line in solved]
+                E = flint.arb_mat(lines)
                 spread = self._precision_in_balls(shifts) * E
                 J = E.transpose() * spread
                 c = flint.arb_mat([[flint.arb(entry) for entry in line[:width]] for line in solved])

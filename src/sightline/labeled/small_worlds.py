@@ -240,7 +240,7 @@ class _Worlds:
         """The different numbers of all states, their chances, and the mean over the states that have them."""
         total, chance, _ = self.states
         first, place = distinct_lines(total)
-        chances = np.bincount(place, chance)
+        chances = np.asarray(np.bincount(place, chance), dtype=np.float64)
 
         def mean(values: FloatArray) -> FloatArray:
             return np.stack([np.bincount(place, chance * one) for one in values.T]) / chances

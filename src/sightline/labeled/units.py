@@ -105,6 +105,11 @@ class UnitBlock:
         """How many roundings a form has, at most."""
         return int(2 * self.rows.shape[2] ** 2 + 16)
 
+    @property
+    def entries(self) -> FloatArray:
+        """The weights, also if all are 1."""
+        return np.ones(self.rows.shape) if self.weights is None else self.weights
+
     @cached_property
     def scaled(self) -> FloatArray:
         """The entries of the columns √times a, in which features of a person's rows are unit directions."""
@@ -115,22 +120,14 @@ class UnitBlock:
 
     def by_column(self) -> UnitBlock:
         """Every column as a kind of its own, of one row."""
-        shape = (self.times.size, 1, self.rows.shape[2])
-        return UnitBlock(
-            rows=self.rows.reshape(shape),
-            weights=None if self.weights is None else self.weights.reshape(shape),
-            times=np.ones(shape[:2], dtype=np.intp),
-            people=np.ones(self.times.size, dtype=np.intp),
-            alike=np.ones(self.times.size),
-            kinds=np.arange(self.times.size),
-        )
+        return replace(self.rows_apart(1), times=np.ones((self.times.size, 1), dtype=np.intp))
 
     def rows_apart(self, each: int) -> UnitBlock:
         """Every row of a person, of so many columns, as a kind of its own."""
         lines, width = self.times.size // each, self.rows.shape[2]
         return UnitBlock(
             rows=self.rows.reshape(lines, each, width),
-            weights=None if self.weights is None else self.weights.reshape(lines, each, width),
+            weights=in_shape(self.weights, (lines, each, width)),
             times=self.times.reshape(lines, each),
             people=np.ones(lines, dtype=np.intp),
             alike=np.ones(lines),
@@ -140,14 +137,11 @@ class UnitBlock:
     def only(self, kinds: IndexArray) -> UnitBlock:
         """Some of the kinds."""
         own = {name: getattr(self, name)[kinds] for name in ("rows", "times", "people", "alike", "kinds")}
-        return UnitBlock(**own, weights=None if self.weights is None else self.weights[kinds])
+        return UnitBlock(**own, weights=at_places(self.weights, kinds))
 
     def table(self, numbers: int) -> sparse.csr_array:
         """A line for each column; the last of its entries is for no row."""
-        lines, width = self.times.size, self.rows.shape[2]
-        entries = np.ones(self.rows.size) if self.weights is None else self.weights.ravel()
-        ends = np.arange(lines + 1) * width
-        return sparse.csr_array((entries, self.rows.ravel(), ends), shape=(lines, numbers + 1))
+        return _table(self.rows.reshape(self.times.size, -1), self.weights, numbers)
 
     def dense(self, numbers: int) -> FloatArray:
         """Rows × (kinds × columns) of the columns √times a, with a last row of zeros. Made once."""
@@ -343,9 +337,7 @@ class Units:
 
     def table(self) -> sparse.csr_array:
         """Columns × numbers."""
-        entries = np.ones(self.rows.size) if self.weights is None else self.weights.ravel()
-        ends, shape = np.arange(len(self.rows) + 1) * self.rows.shape[1], (len(self.rows), self.numbers + 1)
-        return sparse.csr_array((entries, self.rows.ravel(), ends), shape=shape)[:, :-1]
+        return _table(self.rows, self.weights, self.numbers)[:, :-1]
 
     def blocks(self, most_columns: int | None = None) -> Iterator[UnitBlock]:
         """All kinds, or those with few columns: those with one row, then those with several, as many
@@ -373,9 +365,7 @@ class Units:
                 )
                 yield UnitBlock(
                     rows=self.rows[columns].reshape(chosen.size, size, width),
-                    weights=None
-                    if self.weights is None
-                    else self.weights[columns].reshape(chosen.size, size, width),
+                    weights=in_shape(at_places(self.weights, columns), (chosen.size, size, width)),
                     times=self.times[columns].reshape(chosen.size, size),
                     people=self.people[chosen],
                     alike=alike[chosen],
@@ -407,7 +397,7 @@ class Units:
         for kinds, lines in self._families:
             columns = UnitBlock(
                 rows=self.rows.reshape(shape)[lines],
-                weights=None if self.weights is None else self.weights.reshape(shape)[lines],
+                weights=at_places(in_shape(self.weights, shape), lines),
                 times=np.ones((lines.size, k), dtype=np.intp),
                 people=np.ones(lines.size, dtype=np.intp),
                 alike=np.ones(lines.size),
@@ -468,11 +458,28 @@ class Units:
         return replace(
             self,
             rows=self.rows[columns],
-            weights=None if self.weights is None else self.weights[columns],
+            weights=at_places(self.weights, columns),
             starts=starts,
             times=self.times[columns],
             people=self.people[kinds],
         )
+
+
+def at_places(weights: FloatArray | None, places: Any) -> FloatArray | None:
+    """Some of the weights; none if all are 1."""
+    return None if weights is None else weights[places]
+
+
+def in_shape(weights: FloatArray | None, shape: tuple[int, ...]) -> FloatArray | None:
+    """The weights in another shape; none if all are 1."""
+    return None if weights is None else weights.reshape(shape)
+
+
+def _table(rows: WholeArray, weights: FloatArray | None, numbers: int) -> sparse.csr_array:
+    """A line for each column; the last of its entries is for no row."""
+    entries = np.ones(rows.size) if weights is None else weights.ravel()
+    ends = np.arange(len(rows) + 1) * rows.shape[1]
+    return sparse.csr_array((entries, rows.ravel(), ends), shape=(len(rows), numbers + 1))
 
 
 def _ranges(starts: IndexArray, sizes: IndexArray) -> IndexArray:

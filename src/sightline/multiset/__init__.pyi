@@ -5,15 +5,12 @@
 # Families of releases
 from sightline.multiset.family import Family as Family
 from sightline.multiset.family import QueryFamily as QueryFamily
-from sightline.multiset.family import Mixture as Mixture
 
 # Curves
 from sightline.multiset.curve import release_curves as release_curves
 from sightline.multiset.curve import ReleaseCurve as ReleaseCurve
 from sightline.multiset.curve import ReleaseCurves as ReleaseCurves
 from sightline.multiset.signal import CurveStatus as CurveStatus
-from sightline.multiset.certified import certified_curve as certified_curve
-from sightline.multiset.certified import CertifiedCurve as CertifiedCurve
 from sightline.multiset.spectrum import Bottleneck as Bottleneck
 from sightline.multiset.spectrum import Growth as Growth
 from sightline.multiset.spectrum import Asymptotics as Asymptotics
@@ -21,9 +18,7 @@ from sightline.multiset.spectrum import Regime as Regime
 from sightline.multiset.spectrum import Trend as Trend
 
 # Hybrid transcripts
-from sightline.multiset.hybrid_splits import hybrid as hybrid
 from sightline.multiset.hybrid_splits import HybridSplits as HybridSplits
-from sightline.multiset.hybrid_splits import Memberships as Memberships
 
 # The sorted chart
 from sightline.multiset.curve import Collision as Collision

@@ -118,7 +118,7 @@ class ReleaseCurve(_Bounds):
 
     @property
     def undecided(self) -> tuple[int, ...]:
-        """The counts where no digit is reliable. One may have the smallest bound: use ``certified_curve``."""
+        """The counts where no digit is reliable. One may have the smallest bound."""
         return tuple(int(c) for c in self.releases[self.signal.status == CurveStatus.UNRELIABLE])
 
     @property

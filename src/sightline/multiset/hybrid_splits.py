@@ -1,7 +1,8 @@
 r"""Hybrid transcripts: symmetric releases fix the values of a group, a few subset means fix whose they are.
 
 The paper leaves their best allocation open (end of Section IV). A split of L releases has :math:`L_f`
-symmetric ones and :math:`L - L_f` subset means; all are paid with the same :math:`\kappa_L`. For a publisher
+symmetric ones; the others are in turn the mean of all but the target (OUT) and the mean of all (IN). All are
+paid with the same :math:`\kappa_L`. For a publisher
 :math:`L_f = L` is the safest: symmetric releases alone never show whose a value is. For an attacker some
 split is the most damaging. ``docs/theory/multiset.md`` has the statements and proofs.
 """
@@ -9,25 +10,25 @@ split is the most damaging. ``docs/theory/multiset.md`` has the statements and p
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from sightline.arrays import FloatArray, IndexArray, Members, frozen_floats, frozen_index
-from sightline.errors import InvalidRelease, require
+from sightline.arrays import FloatArray, IndexArray, frozen_floats
+from sightline.errors import require
 from sightline.geometry.transcript import Transcript
 from sightline.labeled.bounds.scalar_risk import two_point_risk
-from sightline.multiset.family import Family, checked_counts, in_domain
-from sightline.multiset.thresholds import step_overlap
+from sightline.multiset.family import Family
+from sightline.multiset.moments import Moments
+from sightline.multiset.thresholds import Thresholds, step_overlap
 from sightline.noise.pricing import unit_noise
-from sightline.privacy.accountant import Accountant, NoiseLaw
+from sightline.privacy.accountant import Accountant
 from sightline.releases.linear import SubsetMean
-from sightline.releases.query import positive_number, whole_number
 
+WINDOW = 1 / 8  # of the prior of the lower bound, as a share of the values' bound
 # Nodes of the integrals over an offset. They are doubled until the means change by less than this share; the
 # last change is added to the information, so that the bound errs downwards.
 _FEWEST_NODES, _MOST_NODES, _CONVERGED = 10, 320, 1e-9
@@ -35,85 +36,58 @@ _GAP_NODES = 32  # of the integral over a difference of two offsets
 _GAP_ERROR = 1e-6  # more than its error, as a share of the risk without answers; it is deducted
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Memberships:
-    r"""Means over subsets of a group: the releases take the ``sets`` in turn, from the first again when all
-    were used.
-
-    Values lie within ``±bound``, so a mean of :math:`|C|` values has the sensitivity :math:`2R/|C|`, and its
-    gradient over the sensitivity is :math:`1/2R` for members, whatever the size of the subset.
-
-    >>> pairs = Memberships(sets=[(0, 1), (1, 2)])
-    >>> pairs.counts(3).tolist(), pairs.rows(3).tolist()
-    ([2, 1], [[0.5, 0.5, 0.0], [0.0, 0.5, 0.5]])
-    """
-
-    sets: tuple[IndexArray, ...]
-    bound: float = 1.0
-
-    if TYPE_CHECKING:  # the constructor accepts wider types than the fields have
-
-        def __init__(self, *, sets: Sequence[Members], bound: float = 1.0) -> None: ...
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "bound", positive_number(self.bound, name="bound"))
-        sets = tuple(frozen_index(members, error=InvalidRelease) for members in self.sets)
-        require(len(sets) > 0, "at least one subset", got=0, error=InvalidRelease)
-        object.__setattr__(self, "sets", sets)
-
-    @classmethod
-    def with_and_without(cls, *, members: int, target: int, bound: float = 1.0) -> Memberships:
-        """The mean of all but the target (OUT) and the mean of all (IN), in turn.
-
-        A group of one has only the mean of all.
-
-        >>> [members.tolist() for members in Memberships.with_and_without(members=3, target=1).sets]
-        [[0, 2], [0, 1, 2]]
-        """
-        everyone = range(whole_number(members, name="members"))
-        _require_record(target, len(everyone), "a target")
-        others = [member for member in everyone if member != target]
-        return cls(sets=[others, everyone] if others else [everyone], bound=bound)
-
-    def counts(self, releases: int) -> IndexArray:
-        """How often each subset is among the first ``releases``."""
-        rounds, rest = divmod(releases, len(self.sets))
-        return rounds + (np.arange(len(self.sets)) < rest)
-
-    def rows(self, members: int) -> FloatArray:
-        """The gradients over the sensitivities, a row for each subset of a group of ``members``."""
-        largest = max(int(subset[-1]) for subset in self.sets)
-        require(
-            largest < members,
-            f"subsets of the {members} records of the group",
-            got=f"record {largest}",
-            error=InvalidRelease,
-        )
-        rows = np.zeros((len(self.sets), members))
-        for row, subset in zip(rows, self.sets, strict=True):
-            row[subset] = 0.5 / self.bound
-        return rows
-
-    def queries(self, releases: int) -> list[SubsetMean]:
-        """The first ``releases`` means as queries."""
-        means = [SubsetMean(members=subset, radius=2.0 * self.bound) for subset in self.sets]
-        return [means[number % len(means)] for number in range(releases)]
-
-
 @dataclass(frozen=True, kw_only=True, eq=False)
 class HybridSplits:
-    """A target's risk under every split of L releases. Owner-only: everything depends on the values.
+    r"""A target's risk under every split of L releases. Owner-only: everything depends on the values.
 
-    ``features`` are the numbers of symmetric releases, from 0; ``local`` is the Cramér–Rao bound of the
-    target's value near the truth and at its own label, ``lower`` a bound for every attack under a prior.
+    ``group`` are the values of one group, in the order of its records; ``target`` is the position of the
+    record under attack. ``features`` are the numbers of symmetric releases, from 0; ``local`` is the
+    Cramér–Rao bound of the target's value near the truth and at its own label, ``lower`` a bound for every
+    attack under a prior. Values lie within ``±R``, so a mean of :math:`|C|` values has the sensitivity
+    :math:`2R/|C|`, and its gradient over the sensitivity is :math:`1/2R` for members.
+
+    >>> from sightline import Budget, ZeroConcentrated
+    >>> zcdp = ZeroConcentrated(Budget(epsilon=100.0, delta=1e-5))
+    >>> splits = HybridSplits(group=[-0.6, 0.9], target=1, family=Moments(), accountant=zcdp, releases=8)
+    >>> splits.local.round(4).tolist()
+    [0.1557, 0.1557, 0.0204, 0.0147, 0.007, 0.0056, 0.0034, 0.003, 0.0021]
+    >>> splits.lower(partner=0)[[0, 4, 8]].round(4).tolist()
+    [0.007, 0.0503, 0.5449]
     """
 
     group: FloatArray = field(repr=False)
     target: int
-    family: Family = field(repr=False)
-    memberships: Memberships = field(repr=False)
+    family: Moments | Thresholds = field(repr=False)
     accountant: Accountant
     releases: int
+
+    if TYPE_CHECKING:  # the constructor accepts wider types than the fields have
+
+        def __init__(
+            self,
+            *,
+            group: ArrayLike,
+            target: int,
+            family: Moments | Thresholds,
+            accountant: Accountant,
+            releases: int,
+        ) -> None: ...
+
+    def __post_init__(self) -> None:
+        values = frozen_floats(self.group, name="group", ndim=1)
+        object.__setattr__(self, "group", values)
+        require(values.size > 1, "at least two values in a group", got=values.size)
+        known = isinstance(self.family, Moments | Thresholds)
+        require(known, "Moments or Thresholds", got=type(self.family).__name__)
+        self.family.check(values[None])
+        self._check_record(self.target, "a target")
+        whole = isinstance(self.releases, int | np.integer)
+        require(whole and self.releases >= 1, "releases >= 1, a whole number", got=self.releases)
+
+    def _check_record(self, record: int, what: str) -> None:
+        last = self.group.size - 1
+        whole = isinstance(record, int | np.integer) and not isinstance(record, bool)
+        require(whole and 0 <= record <= last, f"{what} in the group, from 0 to {last}", got=record)
 
     @property
     def kappa(self) -> float:
@@ -123,8 +97,14 @@ class HybridSplits:
     @property
     def features(self) -> IndexArray:
         """The number of symmetric releases of each split; the others are subset means."""
-        largest = self.family.largest
-        return np.arange(1 + (self.releases if largest is None else min(self.releases, largest)))
+        return np.arange(1 + int(min(self.releases, self.family.largest)))
+
+    def means(self, features: int) -> tuple[FloatArray, IndexArray]:
+        """The gradients of OUT and IN over their sensitivities, and how often a split has each."""
+        rows = np.full((2, self.group.size), 0.5 / self.family.bound)
+        rows[0, self.target] = 0.0
+        left = self.releases - features
+        return rows, np.array([-(-left // 2), left // 2])
 
     @cached_property
     def local(self) -> FloatArray:
@@ -141,40 +121,23 @@ class HybridSplits:
         return float(transcript.geometry(at=self.group).profile(target=self.target).crb)
 
     @property
-    def labels_open(self) -> NDArray[np.bool_]:
-        """For each split, whether no subset of it tells the target from some record with another value."""
-        m, j = self.group.size, self.target
-        inside = self.memberships.rows(m) > 0
-        tells = (inside != inside[:, [j]])[:, self.group != self.group[j]]
-        used = [self.memberships.counts(self.releases - features) > 0 for features in self.features]
-        return np.array([not np.all(np.any(tells[subsets], axis=0)) for subsets in used])
-
-    @property
     def best_local(self) -> int:
-        """The symmetric releases of the split with the smallest local bound among those whose labels are not
-        open; −1 where none is finite. At a fixed L it is the same at every budget.
+        """The symmetric releases of the split with the smallest local bound among those with a subset mean;
+        −1 where none is finite. At a fixed L it is the same at every budget.
 
-        As noise vanishes it is the most damaging split, if no point with another value of the target has the
-        same exact answers.
+        Without a subset mean nothing shows whose a value is. As noise vanishes it is the most damaging split,
+        if no point with another value of the target has the same exact answers.
         """
-        risk = np.where(np.isfinite(self.local) & ~self.labels_open, self.local, np.inf)
+        risk = np.where(np.isfinite(self.local) & (self.features < self.releases), self.local, np.inf)
         return int(self.features[np.argmin(risk)]) if np.isfinite(risk).any() else -1
 
-    @property
-    def safest(self) -> int:
-        """The symmetric releases of the split with the fewest subset means: the publisher's safest one.
-
-        With no subset mean at all, nothing shows whose a value is.
-        """
-        return int(self.features[-1])
-
-    def lower(self, partner: int, *, window: float = 1 / 8) -> FloatArray:
+    def lower(self, partner: int) -> FloatArray:
         r"""A lower bound on the mean squared error of every attack on the target, for each split.
 
         It is for one prior, the same for all splits: every value is its place plus an offset, independent,
-        with the cos² density on :math:`[-w, w]`, w being ``window`` times the bound (places are the values,
-        moved inwards to leave room for the offsets); and with probability ½ the values of the target and of
-        its ``partner`` are exchanged. Help never raises the least risk, so it is the larger of
+        with the cos² density on :math:`[-w, w]`, w being an eighth of the bound (places are the values, moved
+        inwards to leave room for the offsets); and with probability ½ the values of the target and of its
+        ``partner`` are exchanged. Help never raises the least risk, so it is the larger of
 
         - *values told*: two labelings are left, which no symmetric release tells apart. With the gap g and
           :math:`n` subset means that have only one of the two, they are :math:`D = g \sqrt n / 2R\sqrt\kappa`
@@ -184,120 +147,48 @@ class HybridSplits:
 
         If the partner is the target itself, nothing is exchanged, and only the second is left.
         """
-        m, j = self.group.size, self.target
-        _require_record(partner, m, "a partner")
-        require(0 < window <= 1, "a window up to 1, as a share of the bound", got=window)
-        width = window * self.memberships.bound
-        places = self.places(window)
-        exchanged = np.arange(m)
-        exchanged[[j, partner]] = partner, j
-        values = np.array([self._values_bound(places, exchanged, int(f), width) for f in self.features])
-        if partner == j:
+        self._check_record(partner, "a partner")
+        width, places = WINDOW * self.family.bound, self.places
+        values = np.array([self._values_bound(partner, int(f), width) for f in self.features])
+        if partner == self.target:
             return values
-        inside = self.memberships.rows(m) > 0
-        apart = inside[:, j] != inside[:, partner]
-        counts = [int(self.memberships.counts(self.releases - f)[apart].sum()) for f in self.features]
-        slopes = np.sqrt(np.array(counts) / self.kappa) / (2 * self.memberships.bound)
-        told: FloatArray = exchange_bound(abs(places[partner] - places[j]), slopes, width)
+        apart = np.array([self.means(int(f))[1][0] for f in self.features])
+        slopes = np.sqrt(apart / self.kappa) / (2 * self.family.bound)
+        told: FloatArray = exchange_bound(abs(places[partner] - places[self.target]), slopes, width)
         return np.where(told > values, told, values)
 
-    def places(self, window: float = 1 / 8) -> FloatArray:
+    @property
+    def places(self) -> FloatArray:
         """The centres of the prior: the values, moved inwards where the window would leave the domain."""
-        reach = (1 - window) * self.memberships.bound
+        reach = (1 - WINDOW) * self.family.bound
         places: FloatArray = np.clip(self.group, -reach, reach)
         return places
 
-    def _values_bound(self, places: FloatArray, exchanged: IndexArray, features: int, width: float) -> float:
+    def _values_bound(self, partner: int, features: int, width: float) -> float:
         """The bound with labels told, the mean of the two labelings."""
-        A = self.memberships.rows(places.size)
-        counts = self.memberships.counts(self.releases - features)
-        symmetric = _mean_information(places, self.family, features, width)
-        subsets = (A.T * counts) @ A
-        orders = (np.arange(places.size), exchanged)
+        rows, counts = self.means(features)
+        symmetric = _mean_information(self.places, self.family, features, width)
+        subsets = (rows.T * counts) @ rows
+        given, exchanged = np.tile(np.arange(self.group.size), (2, 1))
+        exchanged[[self.target, partner]] = partner, self.target
         prior = (math.pi / width) ** 2
-        return float(
-            np.mean(
-                [
-                    _inverse_entry((symmetric[np.ix_(o, o)] + subsets) / self.kappa, self.target, prior)
-                    for o in orders
-                ]
-            )
-        )
+        bounds = [
+            _inverse_entry((symmetric[np.ix_(o, o)] + subsets) / self.kappa, self.target, prior)
+            for o in (given, exchanged)
+        ]
+        return float(np.mean(bounds))
 
     def transcript(self, features: int) -> Transcript:
         """The releases of one split, with their noise: for attacks and simulations."""
-        require(features in self.features, f"a split from 0 to {self.safest}", got=features)
-        queries = [
-            *(self.family.queries_of(self.group.size, features) if features else ()),
-            *self.memberships.queries(self.releases - features),
-        ]
-        return Transcript(queries, noise=self.accountant)
-
-    def __str__(self) -> str:
-        best = self.best_local
-        head = f"{self.releases} releases, {len(self.features)} splits"
-        if best < 0:
-            return f"{head}: none shows the target's value, and whose it is"
-        return (
-            f"{head}\n  smallest local bound with labels that subsets tell apart: {self.local[best]:.4g}, by "
-            f"{best} symmetric releases and {self.releases - best} subset means"
+        require(features in self.features, f"a split from 0 to {self.features[-1]}", got=features)
+        everyone = np.arange(self.group.size)
+        out, both = (
+            SubsetMean(members=members, radius=2.0 * self.family.bound)
+            for members in (np.delete(everyone, self.target), everyone)
         )
-
-
-def hybrid(
-    group: ArrayLike,
-    target: int,
-    family: Family,
-    memberships: Memberships,
-    accountant: Accountant,
-    releases: int,
-) -> HybridSplits:
-    r"""The target's risk under every split of ``releases`` into symmetric releases and subset means.
-
-    ``group`` are the values of one group, in the order of its records; ``target`` is the position of the
-    record under attack. The first :math:`L_f` releases of the ``family`` and the first :math:`L - L_f` of the
-    ``memberships`` share the budget of ``accountant`` as L releases.
-
-    >>> from sightline import Budget, Moments, ZeroConcentrated
-    >>> zcdp = ZeroConcentrated(Budget(epsilon=100.0, delta=1e-5))
-    >>> in_out = Memberships.with_and_without(members=2, target=1)
-    >>> splits = hybrid([-0.6, 0.9], 1, Moments(), in_out, zcdp, 8)
-    >>> splits.local.round(4).tolist()
-    [0.1557, 0.1557, 0.0204, 0.0147, 0.007, 0.0056, 0.0034, 0.003, 0.0021]
-    >>> splits.lower(partner=0)[[0, 4, 8]].round(4).tolist()
-    [0.007, 0.0503, 0.5449]
-    """
-    values = frozen_floats(group, name="group", ndim=1)
-    require(values.size > 0, "at least one value in a group", got=f"shape {values.shape}")
-    require(isinstance(memberships, Memberships), "Memberships", got=type(memberships).__name__)
-    _require_record(target, values.size, "a target")
-    memberships.rows(values.size)  # refuses subsets with records outside the group
-    checked_counts([1], family=family)  # refuses what is no family
-    whole = isinstance(releases, int | np.integer)
-    require(whole and releases >= 1, "releases >= 1, a whole number", got=releases)
-    family.check(values[None])
-    in_domain(values[None], memberships.bound)
-    stated = {part.bound for part in getattr(family, "families", (family,)) if hasattr(part, "bound")}
-    require(
-        stated <= {memberships.bound},
-        f"releases with the bound {memberships.bound:g} of the subset means",
-        got=f"bounds {sorted(stated)}",
-        error=InvalidRelease,
-    )
-    require(
-        isinstance(accountant, Accountant) and accountant.law is NoiseLaw.GAUSSIAN,
-        "an accountant of Gaussian noise",
-        got=type(accountant).__name__,
-        fix="for example ZeroConcentrated(Budget(epsilon=1.0, delta=1e-5))",
-    )
-    return HybridSplits(
-        group=values,
-        target=int(target),
-        family=family,
-        memberships=memberships,
-        accountant=accountant,
-        releases=int(releases),
-    )
+        symmetric = self.family.queries_of(self.group.size, features) if features else []
+        in_turn = [(out, both)[place % 2] for place in range(self.releases - features)]
+        return Transcript([*symmetric, *in_turn], noise=self.accountant)
 
 
 def exchange_bound(gap: float, slopes: FloatArray, width: float) -> FloatArray:
@@ -357,13 +248,3 @@ def _inverse_entry(information: FloatArray, target: int, prior: float) -> float:
     share = 8 * m**2 * 2.0**-53 * float(np.max(np.diagonal(M))) / prior
     alone = 1.0 / float(M[target, target])
     return max((1.0 - share) * float(np.linalg.inv(M)[target, target]), alone) if share < 0.5 else alone
-
-
-def _require_record(record: int, members: int, what: str) -> None:
-    """Raise unless the number is a position in the group."""
-    whole = isinstance(record, int | np.integer) and not isinstance(record, bool)
-    require(
-        whole and 0 <= record < members,
-        f"{what} in the group, from 0 to {members - 1}",
-        got=record if whole else type(record).__name__,
-    )

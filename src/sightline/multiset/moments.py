@@ -11,20 +11,19 @@ Throughout :math:`r_k = z_k/R`, and with the family's weights :math:`w_\ell` (:m
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import assert_never, get_args
 
 import numpy as np
-from flint import arb, fmpq
+from flint import fmpq
 from numpy.typing import ArrayLike
 
 from sightline.arrays import FloatArray, frozen_floats
 from sightline.errors import require
-from sightline.multiset.family import Balls, Family, checked_group, in_domain
+from sightline.multiset.family import Family, checked_group, in_domain
 from sightline.noise.pricing import unit_noise
-from sightline.numerics.balls import ball, exact_trace_of_inverse
+from sightline.numerics.balls import exact_trace_of_inverse
 from sightline.privacy.accountant import Accountant
 from sightline.releases.features import Moment, moment_sensitivity, ratio_powers
 from sightline.releases.query import Convention, Query, one_of, positive_number
@@ -362,22 +361,9 @@ class Moments(Family):
         """A rounded power times a factor with four roundings."""
         return 6.0
 
-    def full_rank_from(self, members: int) -> int | None:
+    def full_rank_from(self, members: int) -> float:
         """A weighted Vandermonde matrix with distinct nodes has full rank (``app:poly``)."""
         return members
-
-    def balls(self, values: Sequence[fmpq], releases: int) -> Balls:
-        """The same from exact ratios and exact factors."""
-        bound = fmpq(*Fraction(self.bound).as_integer_ratio())
-        ratios = [arb(value / bound) for value in values]
-        widths = self._widths(releases)
-        rows: Balls = []
-        powers = [arb(1)] * len(ratios)
-        for order in range(1, releases + 1):
-            factor = ball(Fraction(order) / Fraction(widths[order - 1]) / Fraction(self.bound))
-            rows.append([factor * power for power in powers])
-            powers = [power * ratio for power, ratio in zip(powers, ratios, strict=True)]
-        return rows
 
     def _widths(self, releases: int) -> FloatArray:
         # c_ℓ: the sensitivity for a single value in [-1, 1].

@@ -70,7 +70,7 @@ class CurveStatus(IntEnum):
 _MEANING = {
     CurveStatus.ACCURATE: "accurate",
     CurveStatus.ILL_CONDITIONED: "ill-conditioned: see the estimated error",
-    CurveStatus.UNRELIABLE: "so ill-conditioned that no digit is reliable: use certified_curve",
+    CurveStatus.UNRELIABLE: "so ill-conditioned that no digit is reliable",
     CurveStatus.TOO_FEW_RELEASES: "not identifiable: fewer releases than values",
     CurveStatus.UNSEEN: "not identifiable: no release depends on some combination of the values",
     CurveStatus.COLLISION: "not identifiable: equal values",
@@ -136,8 +136,7 @@ def signals(groups: FloatArray, *, family: Family, counts: IndexArray) -> Signal
     inverse.swapaxes(0, 1)[:, bad] = np.nan
     trace[bad] = np.where(unreliable, np.nan, np.inf)[bad]
     error[bad] = np.where(unreliable, np.inf, 0.0)[bad]
-    theorem = family.full_rank_from(m)
-    proven = (counts >= theorem if theorem is not None else np.zeros(len(counts), bool))[:, None]
+    proven = (counts >= family.full_rank_from(m))[:, None]
     return Signal(
         diagonal=np.moveaxis(diagonal, -1, 0),
         inverse_diagonal=np.moveaxis(inverse, -1, 0),

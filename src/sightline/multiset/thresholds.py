@@ -12,20 +12,18 @@ is exact near the edges of the domain too; the second, the paper's, is for value
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Literal, assert_never, get_args
 
 import numpy as np
-from flint import arb, fmpq
 from numpy.typing import ArrayLike
 
 from sightline.arrays import FloatArray, IndexArray, frozen_floats
 from sightline.errors import InvalidRelease, require
-from sightline.multiset.family import Balls, Family, checked_group, in_domain
+from sightline.multiset.family import Family, checked_group, in_domain
 from sightline.noise.pricing import unit_noise
-from sightline.numerics.balls import ball
 from sightline.privacy.accountant import Accountant
 from sightline.releases.features import Kernel, SmoothThreshold, smooth_step_slope, threshold_sensitivity
 from sightline.releases.query import Convention, Query, one_of, positive_number
@@ -227,9 +225,9 @@ class Thresholds(Family):
         return isinstance(self.grid, np.ndarray)
 
     @property
-    def largest(self) -> int | None:
-        """The length of the list, or ``None`` for a grid."""
-        return len(self.grid) if isinstance(self.grid, np.ndarray) else None
+    def largest(self) -> float:
+        """The length of the list, infinite for a grid."""
+        return len(self.grid) if isinstance(self.grid, np.ndarray) else math.inf
 
     def thresholds(self, releases: int) -> FloatArray:
         """Where the thresholds of ``releases`` releases are, in the order of release."""
@@ -308,29 +306,6 @@ class Thresholds(Family):
         units: FloatArray = (3.0 + 2.0 * self.bound / self.bandwidth) * share
         return units
 
-    def balls(self, values: Sequence[fmpq], releases: int) -> Balls:
-        """The same slopes at exact offsets; grid points of midpoints are exact rationals."""
-        tau, bound = Fraction(self.bandwidth), Fraction(self.bound)
-        midpoint = isinstance(self.grid, str)
-        steps = range(1 - releases, releases, 2)
-        places = (
-            [bound * step / releases for step in steps]
-            if midpoint
-            else [Fraction(t) for t in self.thresholds(releases).tolist()]
-        )
-        rows: Balls = []
-        for t in places:
-            width = (
-                arb(2)
-                if self.convention == "uniform"
-                else smooth_step_rise_ball(-bound - t, bound - t, bandwidth=tau, kernel=self.kernel)
-            )
-            offsets = [Fraction(int(z.p), int(z.q)) - t for z in values]
-            rows.append(
-                [smooth_step_slope_ball(u, bandwidth=tau, kernel=self.kernel) / width for u in offsets]
-            )
-        return rows
-
     def widths(self, t: FloatArray) -> FloatArray:
         """The sensitivity times m at each threshold: what divides the slopes."""
         return threshold_sensitivity(
@@ -374,26 +349,3 @@ def _bisecting(length: int) -> IndexArray:
     for bit in range(bits):
         reversed_ |= ((index >> bit) & 1) << (bits - 1 - bit)
     return reversed_[reversed_ < length]
-
-
-def smooth_step_slope_ball(offset: Fraction, *, bandwidth: Fraction, kernel: Kernel) -> arb:
-    r""":math:`h_\tau'(u)` at an exact offset, as a ball of the precision now in force."""
-    w = offset / bandwidth
-    match kernel:
-        case "logistic":
-            return (ball(w) / 2).sech() ** 2 / 4 / ball(bandwidth)
-        case "compact":
-            return arb(0) if abs(w) >= 1 else (1 + ball(w).cos_pi()) / 2 / ball(bandwidth)
-    assert_never(kernel)
-
-
-def smooth_step_rise_ball(start: Fraction, stop: Fraction, *, bandwidth: Fraction, kernel: Kernel) -> arb:
-    r"""The rise :math:`h_\tau(b) - h_\tau(a)` between exact offsets, as a ball."""
-    a, b = start / bandwidth, stop / bandwidth
-    match kernel:
-        case "logistic":
-            return ((ball(b) / 2).tanh() - (ball(a) / 2).tanh()) / 2
-        case "compact":
-            a, b = max(a, Fraction(-1)), min(b, Fraction(1))
-            return ball(b - a) / 2 + (ball(b).sin_pi() - ball(a).sin_pi()) / (2 * arb.pi())
-    assert_never(kernel)

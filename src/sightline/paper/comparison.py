@@ -243,14 +243,14 @@ class Figure:
 
     title: str
     about: str
-    full: Effort
-    fast: Effort
+    full: Effort = Effort()  # how many random cases a whole run draws
+    fast: Effort = Effort()  # and a fast one
     result: type[Any]
     compute: Callable[[Effort], Any]
-    draw: Callable[[Any], Mapping[str, Any]]
-    compare: Callable[[Any], tuple[Comparison, ...]]
+    draw: Callable[[Any], Mapping[str, Any]] = lambda _: {}
+    compare: Callable[[Any], tuple[Comparison, ...]] = lambda _: ()
     claims: Callable[[Any], tuple[Claim, ...]]
-    tables: Callable[[Any], tuple[Table, ...]]
+    tables: Callable[[Any], tuple[Table, ...]] = lambda _: ()
 
     def effort(self, *, fast: bool, seed: int) -> Effort:
         """The effort of a run, with the seed if the figure uses random numbers."""

@@ -18,20 +18,18 @@ from sightline.arrays import FloatArray
 from sightline.attacks.mle import ConstrainedMLE
 from sightline.attacks.model import exact_answers
 from sightline.labeled.bounds.priors import CosineSquaredPrior
-from sightline.multiset.hybrid_splits import HybridSplits, Memberships, hybrid
+from sightline.multiset.hybrid_splits import WINDOW, HybridSplits
 from sightline.multiset.moments import Moments
-from sightline.paper.comparison import INTERVAL_95, Claim, Effort, Line, claim
+from sightline.paper.comparison import INTERVAL_95, Claim, Effort, Figure, Line, claim
 from sightline.paper.drawing import panel
-from sightline.paper.poly_synth import SYNTHETIC
+from sightline.paper.moment_figures import SYNTHETIC
 from sightline.paper.published import BUDGET, shipped_loads
 from sightline.privacy.accountant import Budget
 from sightline.privacy.concentrated import ZeroConcentrated
 from sightline.progress import reported
 
-LABEL = "beyond:hybrid"
 _EPSILONS = (1.0, 5.0, 20.0, 100.0, 1_000.0)
 _RELEASES = 8
-WINDOW = 1 / 8  # of the prior under which bound and attack are compared
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,18 +65,16 @@ def compute(effort: Effort) -> Result:
         attack[name] += (
             Line.of(budget, x=counts, y=[float(np.mean(loss)) for loss in losses], half_widths=widths),
         )
-        lower[name] += (
-            Line.of(budget, x=counts, y=splits.lower(_partner(splits), window=WINDOW)[list(counts)]),
-        )
+        lower[name] += (Line.of(budget, x=counts, y=splits.lower(_partner(splits))[list(counts)]),)
     return Result(epsilons=_EPSILONS, attack=attack, lower=lower)
 
 
 def _splits(group: tuple[float, ...], epsilon: float) -> HybridSplits:
     """The splits for the largest value of a sorted group."""
-    target = len(group) - 1
     accountant = ZeroConcentrated(Budget(epsilon=epsilon, delta=BUDGET.delta))
-    memberships = Memberships.with_and_without(members=len(group), target=target)
-    return hybrid(group, target, Moments(), memberships, accountant, _RELEASES)
+    return HybridSplits(
+        group=group, target=len(group) - 1, family=Moments(), accountant=accountant, releases=_RELEASES
+    )
 
 
 def _partner(splits: HybridSplits) -> int:
@@ -95,7 +91,7 @@ def _losses(splits: HybridSplits, features: int, effort: Effort) -> FloatArray:
     transcript = splits.transcript(features)
     shape = (effort.trials, splits.group.size)
     offsets = CosineSquaredPrior(-WINDOW, WINDOW).sample(shape, generator=generator)
-    values = splits.places(WINDOW) + offsets
+    values = splits.places + offsets
     exchanged = values.copy()
     exchanged[:, [splits.target, _partner(splits)]] = values[:, [_partner(splits), splits.target]]
     noise = transcript.law.sample(effort.trials, generator=generator)
@@ -143,7 +139,7 @@ def claims(result: Result) -> tuple[Claim, ...]:
     noisy = [result.attack["interior pair"][i].y for i, e in enumerate(result.epsilons) if e <= 20]
     return (
         claim(
-            LABEL,
+            "beyond:hybrid",
             "Feature-diverse releases can anchor the participating multiset, while a small number of "
             "membership-varying releases can resolve labels (end of Section IV).",
             checked=f"moments among the {quiet['interior pair'].x[-1]:g} releases at the smallest simulated "
@@ -155,7 +151,7 @@ def claims(result: Result) -> tuple[Claim, ...]:
             f"{min(min(line) for line in noisy):.2g}, and labels are not resolved",
         ),
         claim(
-            LABEL,
+            "beyond:hybrid",
             "No attack has a smaller risk than the lower bound of the theory page on hybrid transcripts.",
             checked=f"joint maximum likelihood in {len(above)} cells, under the prior of the bound",
             value=max(above),
@@ -165,10 +161,20 @@ def claims(result: Result) -> tuple[Claim, ...]:
     )
 
 
-TITLE = "Hybrid transcripts: the best allocation"
-ABOUT = (
-    "The paper leaves this open. Moments of a group fix its values, means with and without the target "
-    "fix whose they are; all eight releases share one budget. Risk of the target, over two labelings "
-    "and over values within an eighth of the bound, for the paper's pairs and three homes of the micro-grid."
-)
-FULL, FAST = Effort(trials=1_000), Effort(trials=40)
+FIGURES = {
+    "beyond:hybrid": Figure(
+        title="Hybrid transcripts: the best allocation",
+        about=(
+            "The paper leaves this open. Moments of a group fix its values, means with and without the "
+            "target fix whose they are; all eight releases share one budget. Risk of the target, over two "
+            "labelings and over values within an eighth of the bound, for the paper's pairs and three homes "
+            "of the micro-grid."
+        ),
+        full=Effort(trials=1_000),
+        fast=Effort(trials=40),
+        result=Result,
+        compute=compute,
+        draw=draw,
+        claims=claims,
+    )
+}

@@ -20,13 +20,12 @@ import numpy as np
 from sightline.arrays import FloatArray
 from sightline.multiset.curve import release_curves
 from sightline.multiset.moments import Moments, pair_crb_at_two
-from sightline.paper.comparison import Claim, Effort, claim
+from sightline.paper.comparison import Claim, Effort, Figure, claim
 from sightline.paper.drawing import axis
 from sightline.paper.published import BASIC, normalise, reference, shipped_loads
 from sightline.releases.query import Convention
 from sightline.report.style import INK, PALETTE, altair
 
-LABEL = "fig:realdata"
 BINS = ("interior", "mixed", "near-boundary", "boundary")
 _LIMITS = (0.6, 0.85, 0.99)  # of the bins: ours, for our loads; the paper does not give its own
 _HALF_DIGIT = 5e-6  # relative: the points are printed with six digits
@@ -57,7 +56,7 @@ class Result:
 
 def compute(effort: Effort) -> Result:
     """Solve the printed points for their pairs; sample pairs of the shipped loads."""
-    printed = {name: np.array(reference()[LABEL]["left"][name]) for name in BINS}
+    printed = {name: np.array(reference()["fig:realdata"]["left"][name]) for name in BINS}
     everything = np.concatenate(list(printed.values()))
     solved = {name: _mu(points, BASIC.kappa(2), "tight")[1] for name, points in printed.items()}
     z = normalise(shipped_loads())
@@ -149,7 +148,7 @@ def _sample(z: FloatArray, effort: Effort) -> tuple[FloatArray, FloatArray]:
 
 def draw(result: Result) -> dict[str, Any]:
     """The paper's two panels, each followed by the same for our loads."""
-    printed = {name: float(reference()[LABEL]["right"][name]) for name in BINS}
+    printed = {name: float(reference()["fig:realdata"]["right"][name]) for name in BINS}
     records = "of 408 records (91 + 123 + 191 + 3)"
     note = "other real loads than the paper's: 18 Belgian buildings, 2016"
     panels = {
@@ -174,7 +173,7 @@ def _scatter(groups: dict[str, tuple[Point, ...]]) -> list[Any]:
         for name, points in groups.items()
         for point in points
     ]
-    line = [{"x": x, "y": y} for x, y in reference()[LABEL]["reference"]]
+    line = [{"x": x, "y": y} for x, y in reference()["fig:realdata"]["reference"]]
     span = [row["x"] for row in rows] + [point["x"] for point in line]
     x = axis("x", span, title="half the gap, γ", log=True)
     y = axis("y", [row["y"] for row in rows] + [point["y"] for point in line], title="CRB at L = 2", log=True)
@@ -211,14 +210,14 @@ def claims(result: Result) -> tuple[Claim, ...]:
     magnitudes = {name: [point.magnitude for point in group] for name, group in result.published.items()}
     spans = {name: (min(group), max(group)) for name, group in magnitudes.items()}
     ranges = "; ".join(f"{name} {low:.3f} to {high:.3f}" for name, (low, high) in spans.items())
-    line = np.log(np.array(reference()[LABEL]["reference"]))
+    line = np.log(np.array(reference()["fig:realdata"]["reference"]))
     slope = float(np.polyfit(line[:, 0], line[:, 1], 1)[0])
-    shares = reference()[LABEL]["right"]
+    shares = reference()["fig:realdata"]["right"]
     whole = max(abs(share / 100 * 408 - round(share / 100 * 408)) for share in shares.values())
     disjoint = all(spans[a][1] <= spans[b][0] for a, b in pairwise(BINS))
     return (
         claim(
-            LABEL,
+            "fig:realdata",
             "(left) The points are CRB(2) of pairs of normalised loads (eq:m2_L2).",
             checked="each printed point solved for |μ|: a pair in [−1, 1] must exist, up to the six printed "
             "digits",
@@ -231,7 +230,7 @@ def claims(result: Result) -> tuple[Claim, ...]:
             "in draws from one small pool",
         ),
         claim(
-            LABEL,
+            "fig:realdata",
             "(left) Colours are bins of the larger magnitude max(|z₁|, |z₂|).",
             checked="range of the solved |μ| + γ within each colour",
             value=spans["boundary"][1],
@@ -241,7 +240,7 @@ def claims(result: Result) -> tuple[Claim, ...]:
             "printed colours are bins of something else. Their limits are not printed",
         ),
         claim(
-            LABEL,
+            "fig:realdata",
             "(left) The dashed reference falls as γ⁻².",
             checked="slope of the 100 printed points of the line on logarithmic axes",
             value=slope,
@@ -249,7 +248,7 @@ def claims(result: Result) -> tuple[Claim, ...]:
             holds=abs(slope + 2) < 1e-4,
         ),
         claim(
-            LABEL,
+            "fig:realdata",
             "(right) Boundary records are rare; mixed and near-boundary records dominate the pool.",
             checked="the printed percentages are whole numbers of 408 records: 91, 123, 191 and 3",
             value=whole,
@@ -259,7 +258,7 @@ def claims(result: Result) -> tuple[Claim, ...]:
             + ", ".join(f"{name} {share:.1f} %" for name, share in result.load_shares.items()),
         ),
         claim(
-            LABEL,
+            "fig:realdata",
             "The same protocol on other real loads: the L = 2 bound of a pair and its closed form.",
             checked=f"{sum(map(len, result.loads.values()))} pairs of shipped loads, engine against closed "
             "form",
@@ -269,10 +268,19 @@ def claims(result: Result) -> tuple[Claim, ...]:
     )
 
 
-TITLE = "Operating points from real electricity loads"
-ABOUT = (
-    "The first identifiable bound against the separation of a pair, and the magnitudes of normalised "
-    "records. The printed points are shown as they are, and beside them the same protocol on loads of 18 "
-    "Belgian buildings, which are not the paper's corpus."
-)
-FULL = FAST = Effort(trials=24)  # pairs of loads in each bin
+FIGURES = {
+    "fig:realdata": Figure(
+        title="Operating points from real electricity loads",
+        about=(
+            "The first identifiable bound against the separation of a pair, and the magnitudes of "
+            "normalised records. The printed points are shown as they are, and beside them the same "
+            "protocol on loads of 18 Belgian buildings, which are not the paper's corpus."
+        ),
+        full=Effort(trials=24),  # pairs of loads in each bin
+        fast=Effort(trials=24),
+        result=Result,
+        compute=compute,
+        draw=draw,
+        claims=claims,
+    )
+}

@@ -2,9 +2,6 @@
 
 Finished figures are stored under a key of their inputs; each file is written whole or not at all. The page
 has every figure with the printed numbers, and the table of claims, in one file.
-
-Each figure is a module: ``TITLE``, ``ABOUT``, ``Result``, ``compute`` and ``claims``; and, where it has them,
-``FULL`` and ``FAST`` (how many random cases a run draws), ``draw``, ``compare`` and ``tables``.
 """
 
 from __future__ import annotations
@@ -35,20 +32,20 @@ from sightline.report.style import altair, live_charts, specification, static_ch
 # Label -> its module, in the order of the paper; then figures that it mentions and does not show, and
 # figures that go beyond it.
 _MODULES = {
-    "tab:adjacency": "adjacency",
-    "tab:accountant_scaling_main": "accountant_scaling",
-    "fig:inout": "inout",
-    "fig:poly_synth": "poly_synth",
+    "tab:adjacency": "labeled_figures",
+    "tab:accountant_scaling_main": "accountants",
+    "fig:inout": "labeled_figures",
+    "fig:poly_synth": "moment_figures",
     "fig:realdata": "realdata",
-    "fig:threshold": "threshold",
+    "fig:threshold": "threshold_figures",
     "fig:mle": "mle",
-    "fig:app_mle_vs_L": "mle_vs_releases",
-    "diag:boundary": "boundary_sweeps",
-    "diag:releases": "release_sweeps",
-    "diag:bottleneck": "bottleneck",
-    "diag:compact": "compact_control",
-    "diag:calibration": "calibration",
-    "diag:bounds": "lower_bounds",
+    "fig:app_mle_vs_L": "mle",
+    "diag:boundary": "sweeps",
+    "diag:releases": "sweeps",
+    "diag:bottleneck": "moment_figures",
+    "diag:compact": "threshold_figures",
+    "diag:calibration": "accountants",
+    "diag:bounds": "moment_figures",
     "beyond:hybrid": "hybrid_allocation",
     "claims": "statements",
 }
@@ -73,19 +70,8 @@ diag:bounds, beyond:hybrid, claims
         raise InvalidInput(
             f"expected a figure or table of the paper, got {label!r}; known: {', '.join(LABELS)}"
         )
-    own = import_module(f"sightline.paper.{module}")
-    return Figure(
-        title=own.TITLE,
-        about=own.ABOUT,
-        full=getattr(own, "FULL", Effort()),
-        fast=getattr(own, "FAST", Effort()),
-        result=own.Result,
-        compute=own.compute,
-        draw=getattr(own, "draw", lambda _: {}),
-        compare=getattr(own, "compare", lambda _: ()),
-        claims=own.claims,
-        tables=getattr(own, "tables", lambda _: ()),
-    )
+    found: Figure = import_module(f"sightline.paper.{module}").FIGURES[label]
+    return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
