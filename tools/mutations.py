@@ -150,11 +150,11 @@ FAULTS: tuple[Fault, ...] = (
         (
             Spelling(
                 "auditing/pricing.py",
-                "[plan.copies(plan.releases[p.query]) for p in membership.partitions]",
+                "[plan.releases[p.query].times for p in membership.partitions]",
                 "[1 for p in membership.partitions]",
             ),
         ),
-        ("tests/auditing/test_pricing.py", "tests/auditing/test_budget_periods.py", "tests/golden"),
+        ("tests/auditing/test_pricing.py", "tests/auditing/test_budget_heading.py", "tests/golden"),
     ),
     Fault(
         "a mean is priced as a sum",
@@ -228,8 +228,8 @@ FAULTS: tuple[Fault, ...] = (
         (
             Spelling(
                 "auditing/verdict.py",
-                "hidden_fail or any(not one.accepted for one in unverified)",
-                "hidden_fail",
+                "if any(not one.accepted for one in unverified):",
+                "if not unverified and below:",
             ),
         ),
         ("tests/auditing/test_honest_verdicts.py", "tests/auditing/no_false_pass"),
@@ -270,8 +270,8 @@ FAULTS: tuple[Fault, ...] = (
         (
             Spelling(
                 "auditing/stated_noise.py",
-                "withheld += sorted(set(suppressed.get(query, ())) - set(withheld))",
-                "withheld += sorted(set(suppressed.get(query, ())) - set(withheld))[1:]",
+                "return published(membership, withheld=withheld)",
+                "return published(membership, withheld=withheld[1:])",
             ),
         ),
         ("tests/auditing/test_suppress.py", "tests/auditing/test_withheld.py"),
@@ -318,8 +318,8 @@ FAULTS: tuple[Fault, ...] = (
             ),
             Spelling(
                 "auditing/table_units.py",
-                "np.bincount(column, membership.counts - membership.known, distinct)",
-                "np.bincount(column, membership.known, distinct)",
+                "number = np.bincount(column, membership.counts - membership.known, distinct)",
+                "number = np.bincount(column, membership.known, distinct)",
             ),
         ),
         ("tests/auditing/test_attacker_knowledge.py", "tests/auditing/test_findings.py", "tests/golden"),
@@ -334,8 +334,8 @@ FAULTS: tuple[Fault, ...] = (
             ),
             Spelling(
                 "labeled/unit_brackets.py",
-                "np.clip(least + np.minimum(error, 1.0), _TINY, 1.0)",
-                "np.clip(least * (1 - 0.01), _TINY, 1.0)",
+                "np.clip(least + np.minimum(error, 1.0), TINY, 1.0)",
+                "np.clip(least * (1 - 0.01), TINY, 1.0)",
             ),
         ),
         ("tests/labeled/test_labeled_bracket.py", "tests/labeled/test_assessment.py", "tests/golden"),
