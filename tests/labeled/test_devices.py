@@ -6,7 +6,6 @@ machine. PyTorch and JAX, where they are installed, run on the processor.
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from contextlib import AbstractContextManager
 from typing import Any
@@ -120,30 +119,3 @@ class TestRefusals:
             raise ZeroDivisionError
         with pytest.raises(MemoryError), HOST.memory_refused():
             raise MemoryError
-
-
-def test_without_python_flint() -> None:
-    """Small fractions need none; of everyone but one, 30 times, recipes are 29ths, and one line says so."""
-    script = (
-        "import sys; sys.modules['flint'] = None\n"
-        "import numpy as np, sightline as sl\n"
-        "rows = np.random.default_rng(0).integers(0, 2, (5, 300))\n"
-        "found = sl.MembershipDesign(rows, noise=[1.0] * 5).exposures(domain=(0, 1))\n"
-        "assert found.rank == 5 and not found.identifiable.any()\n"
-        "found = sl.MembershipDesign([[1, 1], [0, 1]], noise=[1.0] * 2).exposures(domain=(0, 1))\n"
-        "assert found.identifiable.all()\n"
-        "try:\n"
-        "    sl.MembershipDesign(1 - np.eye(30), noise=[1.0] * 30).exposures(domain=(0, 1))\n"
-        "except sl.SightlineError as error:\n"
-        "    print(error)\n"
-        "try:\n"
-        "    sl.GaussianDP\n"
-        "except ImportError as error:\n"
-        "    print(error)\n"
-    )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert done.stdout == (
-        "expected python-flint, which decides in exact arithmetic who is identifiable; "
-        "install it: pip install python-flint\n"
-        "expected python-flint, which sightline.GaussianDP needs; install python-flint\n"
-    )

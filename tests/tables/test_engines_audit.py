@@ -59,6 +59,7 @@ class Shared:
         self.dialect, self.columns, self.fetch = engine.dialect, engine.columns, engine.fetch
         self.fetch_own, self.check_unchanged = engine.fetch_own, engine.check_unchanged
         self.compile_own, self.functions = engine.compile_own, engine.functions
+        self.interrupt = engine.interrupt
 
     def close(self) -> None:
         pass
