@@ -334,7 +334,9 @@ def _fitting(matrix: Any, goal: FloatArray, start: FloatArray, people: FloatArra
     scaled, fitted = matrix @ diags_array(root), start
     for _ in range(_REFINED):
         fitted = fitted + root * lsqr(scaled, goal - matrix @ fitted, atol=1e-12, btol=1e-12)[0]
-    if len(goal) <= _MOST_DENSE and _off(matrix, goal, fitted).any():
+        if not _off(matrix, goal, fitted).any():
+            return np.asarray(fitted)
+    if len(goal) <= _MOST_DENSE:
         products = (scaled @ scaled.T).toarray()
         products[np.diag_indices(len(goal))] += _RIDGE * max(1.0, float(np.diagonal(products).max()))
         factor = cho_factor(products, overwrite_a=True, check_finite=False)

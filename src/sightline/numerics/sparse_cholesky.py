@@ -166,7 +166,9 @@ def solved_lower(corner: FloatArray, right: FloatArray, *, transposed: bool = Fa
     """Solve with a lower triangle or its transpose."""
     if len(corner) == 1:
         return np.asarray(right / corner[0, 0])
-    return np.asarray(scipy.linalg.blas.dtrsm(1.0, corner, right, lower=1, trans_a=int(transposed)))
+    # From the right, with the transposes: BLAS wants columns, and both arrays have rows in memory.
+    solved = scipy.linalg.blas.dtrsm(1.0, corner.T, right.T, side=1, lower=0, trans_a=int(transposed))
+    return np.asarray(solved.T)
 
 
 def _eliminated(panel: FloatArray, vanishing: float) -> tuple[FloatArray, NDArray[np.bool_] | None]:
