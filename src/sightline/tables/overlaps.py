@@ -111,7 +111,7 @@ class PeopleInMemory:
             place = np.unique(kind * (np.intp(line.max(initial=0)) + 2) + line + 1, return_inverse=True)[1]
             own[:] = persons[kind] * rows / np.bincount(place.ravel(), rows)[place.ravel()]
         found = (incidence(cells, widths, weights).T @ incidence(cells, widths)).toarray()
-        return np.round(found, _DIGITS)
+        return np.asarray(np.round(found, _DIGITS), dtype=np.float64)
 
     @cached_property
     def marks(self) -> Marks:
@@ -159,7 +159,8 @@ class PeopleInStore:
     @cached_property
     def together(self) -> FloatArray:
         if self.table.persons is not None:
-            return np.round(self._of_persons(None)["together"], _DIGITS)
+            found = self._of_persons(None)["together"]
+            return np.asarray(np.round(found, _DIGITS), dtype=np.float64)
         return self._passed["together"].astype(np.float64)
 
     def _of_persons(self, combinations: IndexArray | None) -> Arrays:
