@@ -259,10 +259,9 @@ FAULTS: tuple[Fault, ...] = (
             ),
         ),
         (
-            "tests/auditing/test_row_norms.py",
-            "tests/auditing/test_pricing.py",
-            "tests/auditing/test_per_record.py",
-            "tests/tables",
+            "tests/auditing/test_rules.py",
+            "tests/auditing/continual",
+            "tests/designing",
         ),
     ),
     Fault(
