@@ -135,7 +135,9 @@ def tabled(units: UnitStore) -> UnitStore:
     if not dense or not units.single.all():
         return units
     table = np.zeros((units.numbers + 1, columns), dtype=np.uint8)
-    table[units.rows.ravel(), np.repeat(np.arange(columns), width)] = 1
+    every = np.arange(columns)
+    for rows in units.rows.T:  # one slot of all columns at a time: all at once takes eight times the table
+        table[rows, every] = 1
     return TableUnits(table=table[:-1], people=units.people, whole=True, binary=True, peak=1.0)
 
 
