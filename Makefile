@@ -93,12 +93,12 @@ $(VENV)/pyvenv.cfg:
 # What `sightline` itself needs, and the package in place (editable).
 $(VENV)/.demo: requirements/demo.txt pyproject.toml | $(VENV)/pyvenv.cfg
 	@echo "Installing what Sightline needs (requirements/demo.txt)"
-	@$(PIP) install --require-hashes -r requirements/demo.txt
+	@$(PIP) install --require-hashes --no-deps -r requirements/demo.txt
 	@$(PIP) install --no-deps --no-build-isolation --editable .
 	@touch $@
 
 # What its developers need on top; the versions of the first part stay as they are.
 $(VENV)/.dev: requirements/dev.txt $(VENV)/.demo
 	@echo "Installing what its tests, checks and docs need (requirements/dev.txt)"
-	@$(PIP) install --require-hashes -r requirements/dev.txt
+	@$(PIP) install --require-hashes --no-deps -r requirements/dev.txt
 	@touch $@
