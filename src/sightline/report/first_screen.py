@@ -16,6 +16,7 @@ from sightline.auditing.reading import file_name
 from sightline.auditing.result import AuditResult, Change, Exposed, LinearAttack, Unverified, VerdictStatus
 from sightline.format import count, number, parameter
 from sightline.report.wording import (
+    alike_in_all,
     known_to,
     limit_line,
     one_line,
@@ -285,9 +286,9 @@ def public_line(result: AuditResult) -> str:
 
 
 def _sentence(one: Unverified, result: AuditResult) -> str:
-    alike = (result.homogeneous or ()) if one.name is AssumptionName.HOMOGENEOUS else ()
-    if alike:  # the worst of them says more than their number
-        others = len(alike) - 1
+    alike = result.homogeneous or ()
+    if one.name is AssumptionName.HOMOGENEOUS and one.owner_only and alike:  # the worst of them says more than their number
+        others = alike_in_all(result) - 1
         more = f" {others:,} other{'s tell' if others > 1 else ' tells'} theirs, too." * (others > 0)
         return f"{one_line(alike[0].text.partition(', and at most')[0])}.{more}"
     reason = one_line(one.reason.partition("; ")[0])

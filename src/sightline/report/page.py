@@ -29,6 +29,7 @@ from sightline.report.first_screen import first_lists
 from sightline.report.wording import (
     MOST_ALIKE,
     accuracy_words,
+    alike_in_all,
     budget_words,
     how,
     limit_line,
@@ -162,6 +163,7 @@ def _environment() -> Any:
         relative_error_words=relative_error_words,
         count=count,
         most_alike=MOST_ALIKE,
+        alike_in_all=alike_in_all,
     )
     return environment
 
