@@ -148,7 +148,7 @@ def _told_apart(findings: Findings, found: LinearFindings, most: float) -> Itera
 def _eliminated(findings: Findings, chosen: NDArray[np.bool_]) -> tuple[list[LinearFindings], bool]:
     """What the chosen numbers expose of rows one by one, and of persons with several; whether it is known."""
     found = findings.linear
-    if found is None or not chosen[found.linear.cells].any():
+    if not chosen[found.linear.cells].any():
         return [], True
     rows, several = chosen[found.linear.cells], found.linear.rows_of_unit.max(initial=1) > 1
     if rows.all():
@@ -156,8 +156,7 @@ def _eliminated(findings: Findings, chosen: NDArray[np.bool_]) -> tuple[list[Lin
     if not found.repeatable:
         return [], False
     some = (findings.rows_apart if several else found).linear.take(np.flatnonzero(rows))
-    parts = [findings_with(findings, some if some is None or not several else some.alike_together())]
-    return [one for one in parts if one is not None], True
+    return [findings_with(findings, some.alike_together() if several else some)], True
 
 
 def _singled_out(findings: Findings, found: FewPeople, k: int, behind: PeopleInMemory) -> list[_Group]:

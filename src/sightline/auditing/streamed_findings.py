@@ -18,10 +18,10 @@ from scipy import sparse
 
 from sightline.arrays import FloatArray, IndexArray
 from sightline.auditing.budget import costs_without_pure
-from sightline.auditing.findings import Findings, LinearFindings, OtherRecords
+from sightline.auditing.findings import Findings, LinearFindings, OtherRecords, nothing_linear
 from sightline.auditing.lowering import Lowered, UnitLowering, lower
 from sightline.auditing.plan import Plan
-from sightline.auditing.pricing import Pricing, at_least_by_noise, price
+from sightline.auditing.pricing import at_least_by_noise, price
 from sightline.auditing.record_costs import CellCosts
 from sightline.auditing.result import EDGES
 from sightline.errors import TooMuchWork
@@ -49,9 +49,10 @@ def find_streamed(plan: Plan, table: StreamedTable, *, most: int = MOST_KEPT) ->
             f"expected independent noise on all numbers of a table that is streamed, got {got}; "
             "allow more with max_memory, so that all signatures fit"
         )
-    lowered = _lowered(plan, table, pricing)
+    lowered = lower(plan, table.membership, pricing)
     made = BatchUnits(batches=table.batches, lowering=lowered.lowering)
-    findings = Findings(plan=plan, membership=table.membership, pricing=pricing, linear=None)
+    nothing = nothing_linear(plan, table.membership)
+    findings = Findings(plan=plan, membership=table.membership, pricing=pricing, linear=nothing)
     if table.membership.known_rows and not _anyone(table, made):
         return findings
     # Passes are all that is asked of units that stay in the engine.
@@ -87,7 +88,7 @@ def find_streamed(plan: Plan, table: StreamedTable, *, most: int = MOST_KEPT) ->
         people=int(found["rest"][1]),
         brackets=brackets,
     )
-    lowered = _lowered(plan, kept, pricing)
+    lowered = lower(plan, kept.membership, pricing)
     exposure = rest.exposure(lowered, pricing)
     linear = LinearFindings(
         linear=lowered, exposure=exposure, lower=exposure.lower.ravel(), limit=limit, others=rest
@@ -112,12 +113,6 @@ def _rows(table: StreamedTable, scan: ExposureScan, lowered: Lowered) -> Arrays:
     rows = replace(table, persons=None, membership=replace(table.membership, persons=None, contributions=1))
     by_row = replace(scan, made=replace(scan.made, batches=rows.batches), most=0)
     return table.store.run(by_row, "assessing every row")
-
-
-def _lowered(plan: Plan, table: StreamedTable, pricing: Pricing) -> Lowered:
-    lowered = lower(plan, table.membership, pricing)
-    assert lowered is not None  # a table is streamed if all of its cells are linear in the secret
-    return lowered
 
 
 Packed = Mapping[str, NDArray[Any]]
