@@ -82,7 +82,7 @@ def homogeneous_cells(findings: Findings, totals: Totals | None) -> tuple[Homoge
         return ()
     found = []
     for one in (findings, *findings.questions):
-        sums = None if one.linear is None else known_sums(one, totals(one.question))
+        sums = known_sums(one, totals(one.question)) if one.linear else None
         if sums is not None:
             found += _told_alone(one, sums)
             coarse = known_sums(one, totals(one.question), coarse=True)
@@ -93,7 +93,7 @@ def homogeneous_cells(findings: Findings, totals: Totals | None) -> tuple[Homoge
 
 def streamed_cells(findings: Findings, totals: StreamedTotals | None) -> tuple[HomogeneousCell, ...]:
     """The same for a streamed table: its numbers one by one, and those of the coarsest releases together."""
-    if totals is None or findings.linear is None or findings.guaranteed:
+    if totals is None or not findings.linear or findings.guaranteed:
         return ()
     found = _told_alone(findings, separate_sums(findings, findings.linear, totals))
     coarse = totals.coarse()
