@@ -287,7 +287,8 @@ def public_line(result: AuditResult) -> str:
 
 def _sentence(one: Unverified, result: AuditResult) -> str:
     alike = result.homogeneous or ()
-    if one.name is AssumptionName.HOMOGENEOUS and one.owner_only and alike:  # the worst of them says more than their number
+    if one.name is AssumptionName.HOMOGENEOUS and one.owner_only and alike:
+        # The worst of them says more than their number.
         others = alike_in_all(result) - 1
         more = f" {others:,} other{'s tell' if others > 1 else ' tells'} theirs, too." * (others > 0)
         return f"{one_line(alike[0].text.partition(', and at most')[0])}.{more}"
