@@ -16,7 +16,6 @@ from sightline.auditing.reading import file_name
 from sightline.auditing.result import AuditResult, Change, Exposed, LinearAttack, Unverified, VerdictStatus
 from sightline.format import count, number, parameter
 from sightline.report.wording import (
-    alike_in_all,
     known_to,
     limit_line,
     one_line,
@@ -283,6 +282,12 @@ def public_line(result: AuditResult) -> str:
     more = f" and {len(names) - _MOST_PUBLIC:,} more" if len(names) > _MOST_PUBLIC else ""
     listed = ", ".join(short(one_line(name), 24) for name in names[:_MOST_PUBLIC])
     return f"Taken as public, since [data] public does not say: {listed}{more}."
+
+
+def alike_in_all(result: AuditResult) -> int:
+    """How many numbers are about rows that are nearly all alike: a result lists the worst of them."""
+    told = [one for one in result.unverified if one.name is AssumptionName.HOMOGENEOUS and one.owner_only]
+    return max([len(result.homogeneous or ()), *(one.count for one in told)])
 
 
 def _sentence(one: Unverified, result: AuditResult) -> str:

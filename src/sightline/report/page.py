@@ -25,11 +25,10 @@ from sightline.report import style
 from sightline.report.design_figures import DESIGN_FIGURES
 from sightline.report.figures import FIGURES, ReportFigure, Result
 from sightline.report.files import write_new
-from sightline.report.first_screen import first_lists
+from sightline.report.first_screen import alike_in_all, first_lists
 from sightline.report.wording import (
     MOST_ALIKE,
     accuracy_words,
-    alike_in_all,
     budget_words,
     how,
     limit_line,

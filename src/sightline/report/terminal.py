@@ -9,11 +9,10 @@ from rich.text import Text
 from sightline.auditing.result import AuditResult, BudgetReport, Exposed, LinearAttack, Recipe, Step
 from sightline.format import count, number, parameter
 from sightline.jobs import Explanation
-from sightline.report.first_screen import print_first_screen
+from sightline.report.first_screen import alike_in_all, print_first_screen
 from sightline.report.wording import (
     MOST_ALIKE,
     accuracy_words,
-    alike_in_all,
     budget_words,
     carried,
     how,

@@ -6,7 +6,6 @@ import math
 import textwrap
 import unicodedata
 
-from sightline.auditing.plan import AssumptionName
 from sightline.auditing.result import (
     AuditResult,
     BudgetReport,
@@ -94,12 +93,6 @@ def _changes_direction(character: str) -> bool:
 NO_RECIPE = "cannot be singled out; may be below the limit"
 _MANY_STEPS = 4  # of a recipe, beyond which the folded attack says more
 MOST_ALIKE = 10  # groups of rows that are nearly all alike, to list
-
-
-def alike_in_all(result: AuditResult) -> int:
-    """How many numbers are about rows that are nearly all alike: a result lists the worst of them."""
-    told = [one for one in result.unverified if one.name is AssumptionName.HOMOGENEOUS and one.owner_only]
-    return max([len(result.homogeneous or ()), *(one.count for one in told)])
 
 
 def who(place: int, exposed: Exposed) -> str:
