@@ -158,7 +158,6 @@ def test_of_records_that_may_keep_as_little_the_one_seen_best_is_told() -> None:
     parts = [partition(q, name, statistic=Statistic.SUM) for q, name in enumerate(("one", "two"))]
     lines = [["a", "a", "b"], ["x", "y", "y"]]
     examined = find(plan, membership_of(parts, lines))
-    assert examined.linear is not None
     exposures = examined.linear.exposure
     assert np.ptp(exposures.lower) == 0
     assert exposures.upper.min() < exposures.upper.max()

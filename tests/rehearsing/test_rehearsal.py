@@ -111,7 +111,6 @@ def test_the_best_linear_attack_is_that_of_the_joint_covariance(name: str, tmp_p
     checked, base = read_plan(PLANS[name](tmp_path))
     with opened(checked, base) as session:
         findings = find(checked, session.membership())
-    assert findings.linear is not None
     linear, people = findings.linear.linear, findings.linear.people
     columns = np.arange(findings.linear.lower.size)
     attack = best_linear(findings.linear, [RowTarget.of_column(findings.linear, int(c)) for c in columns])
@@ -177,7 +176,6 @@ def test_drawing_from_the_prior_has_its_moments(tmp_path: Path) -> None:
         checked, base = read_plan(PLANS[name](tmp_path))
         with opened(checked, base) as session:
             findings = find(checked, session.membership())
-        assert findings.linear is not None
         columns = range(findings.linear.lower.size)
         targets = [RowTarget.of_column(findings.linear, column) for column in columns]
         attack = best_linear(findings.linear, targets)

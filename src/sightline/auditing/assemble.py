@@ -77,7 +77,7 @@ def assemble(  # many parameters: what a table and its session give
         fetched = None if totals is None else cache(totals)
         homogeneous = homogeneous_cells(findings, fetched)
         # The sums are those of the published numbers if the attacker knows no row of them.
-        if fetched and findings.linear is not None and not findings.membership.known_rows:
+        if fetched and findings.linear and not findings.membership.known_rows:
             sums = fetched(None)
     listed = exposed_section(findings, top=top, keys=keys if names else None)
     open_questions = cache(lambda: (*unverified(findings, homogeneous), *also))
@@ -173,9 +173,9 @@ def _facts(findings: Findings) -> dict[str, object]:
         "clipped": membership.clipped,
         "cells": len(membership.cells),
         "signatures": membership.signature_count,
-        "rank": linear.rank if linear else 0,
+        "rank": linear.rank,
         "identifiable_groups": findings.identifiable_groups,
-        "relative_error": linear.relative_error if linear else 0.0,
+        "relative_error": linear.relative_error,
         "least_remaining_uncertainty": findings.least,
         "least_about": None if about is None else question_text(about, plan.data.secret),
         "local": local,
@@ -216,7 +216,7 @@ def _question_reports(findings: Findings) -> tuple[QuestionReport, ...]:
     reports = [
         QuestionReport(
             text=question_text(one.question, findings.plan.data.secret),
-            identifiable_records=0 if one.linear is None else one.linear.identifiable_records,
+            identifiable_records=one.linear.identifiable_records,
             least_remaining_uncertainty=one.least,
             below_limit=one.below_limit,
         )

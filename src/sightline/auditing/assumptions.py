@@ -105,9 +105,8 @@ def unverified(findings: Findings, homogeneous: tuple[HomogeneousCell, ...]) -> 
     """
     membership, nonlinear = findings.membership, findings.nonlinear
     data = findings.plan.data
-    undecided = 0 if findings.linear is None else findings.linear.undecided
+    undecided = sum(one.linear.undecided for one in (findings, *findings.questions))
     undecided += 0 if nonlinear is None else nonlinear.report().undecided
-    undecided += sum(q.linear.undecided for q in findings.questions if q.linear)
     domain = "bounds" if data.secret_kind is SecretKind.NUMBER else "categories"
     most = max((cell.rows for cell in homogeneous), default=0)
     name, people = AssumptionName, membership.persons

@@ -162,7 +162,7 @@ def alternatives(findings: Findings) -> tuple[Alternative, ...]:
     """
     plan, own, sharing = findings.plan, findings.linear, findings.pricing.releases
     budget = plan.privacy.budget
-    if own is None or not own.repeatable or budget is None or sharing == 0:
+    if not own or not own.repeatable or budget is None or sharing == 0:
         return ()
     # Beside noise that is given, Gaussian accountants are compared, and the plan's own.
     all_priced = not any(release.noise_given for release in plan.releases)
@@ -198,6 +198,4 @@ def alternatives(findings: Findings) -> tuple[Alternative, ...]:
 def _with_accountant(findings: Findings, accountant: str) -> LinearFindings:
     privacy = findings.plan.privacy.model_copy(update={"accountant": accountant})
     other = findings.plan.model_copy(update={"privacy": privacy})
-    found = linear_findings(other, findings.membership, price(other, findings.membership))
-    assert found is not None  # the plan has a linear part with its own noise
-    return found
+    return linear_findings(other, findings.membership, price(other, findings.membership))

@@ -45,14 +45,13 @@ def few_values(findings: Findings) -> int:
 def unused_categories(findings: Findings) -> int:
     """How many declared categories occur in no row, if records do not keep the limit without them."""
     found, categories = findings.membership.occurring, findings.plan.data.categories
-    if found is None or not found.unused or categories is None or findings.linear is None:
+    if found is None or not found.unused or categories is None or not findings.linear:
         return 0
     used = tuple(name for name in categories if name not in found.unused)
     if len(used) > 1:
         data = findings.plan.data.model_copy(update={"categories": used})
         plan = findings.plan.model_copy(update={"data": data})
-        others = linear_findings(plan, findings.membership, findings.pricing)
-        if others is None or not others.below_limit:
+        if not linear_findings(plan, findings.membership, findings.pricing).below_limit:
             return 0
     return len(found.unused)
 
@@ -61,7 +60,7 @@ def unequal_sums(findings: Findings) -> int:
     """Records that are not shown to keep the limit if sums are spread by how many rows they add up."""
     found = findings.by_rows_behind
     if found is None:
-        return findings.judged if findings.membership.adds_up and findings.linear is not None else 0
+        return findings.judged if findings.membership.adds_up and findings.linear else 0
     return found.below_limit
 
 

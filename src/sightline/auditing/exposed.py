@@ -45,30 +45,27 @@ class ExposedSection:
 def exposed_section(findings: Findings, *, top: int, keys: Keys | None) -> ExposedSection:
     """The ``top`` most exposed; ``keys`` fetches their names."""
     exposed = _about_question(findings.worst, top, keys)
-    in_all, identifiable = len(exposed), 0
-    if (found := findings.linear) is not None:
-        identifiable = found.identifiable_records
-        columns = found.most_exposed(np.flatnonzero(found.listed), max(0, top - len(exposed)))
-        exposed += describe(findings, found, columns, keys)
-        in_all += int(np.count_nonzero(found.listed))
-        in_all += 0 if found.others is None else found.others.signatures_below
-        if found.linear.rows_of_unit.max(initial=1) > 1:
-            rows = findings.rows_apart
-            groups = np.flatnonzero(
-                rows.visible & (rows.counts <= SMALL_GROUP) & (_owners(findings, rows) > 1)
-            )
-            some = rows.most_exposed(groups, max(0, top - len(exposed)))
-            exposed += describe(findings, rows, some, keys)
-            in_all += groups.size
+    found, in_all = findings.linear, len(exposed)
+    columns = found.most_exposed(np.flatnonzero(found.listed), max(0, top - len(exposed)))
+    exposed += describe(findings, found, columns, keys)
+    in_all += int(np.count_nonzero(found.listed)) + found.others.signatures_below
+    if found.linear.rows_of_unit.max(initial=1) > 1:
+        rows = findings.rows_apart
+        groups = np.flatnonzero(rows.visible & (rows.counts <= SMALL_GROUP) & (_owners(findings, rows) > 1))
+        some = rows.most_exposed(groups, max(0, top - len(exposed)))
+        exposed += describe(findings, rows, some, keys)
+        in_all += groups.size
     if findings.nonlinear is not None:
         exposed += findings.nonlinear.worst(top - len(exposed))
         in_all += findings.nonlinear.report().identifiable
-    return ExposedSection(exposed=exposed, exposed_in_all=in_all, identifiable_records=identifiable)
+    return ExposedSection(
+        exposed=exposed, exposed_in_all=in_all, identifiable_records=found.identifiable_records
+    )
 
 
 def _about_question(worst: Findings, top: int, keys: Keys | None) -> tuple[Exposed, ...]:
     """The record that the headline is about, if that is about a yes-or-no question; else none."""
-    if worst.question is None or worst.linear is None:
+    if worst.question is None:
         return ()
     asked = {"about": question_text(worst.question, worst.plan.data.secret)}
     columns = worst.linear.most_exposed(np.flatnonzero(worst.linear.listed), min(1, top))
@@ -77,7 +74,7 @@ def _about_question(worst: Findings, top: int, keys: Keys | None) -> tuple[Expos
 
 def about_signatures(findings: Findings, signatures: Sequence[int]) -> tuple[Exposed, ...]:
     """What is seen of the rows with some signatures of the membership, each by itself."""
-    if findings.linear is None or (findings.membership.persons is not None and findings.one_value):
+    if not findings.linear or (findings.membership.persons is not None and findings.one_value):
         return ()
     found = findings.linear if findings.membership.persons is None else findings.rows_apart
     unit, k = found.linear.unit_of_record[list(signatures)], found.linear.columns_of_unit
@@ -88,8 +85,8 @@ def about_signatures(findings: Findings, signatures: Sequence[int]) -> tuple[Exp
 def about_person(findings: Findings, kind: int) -> tuple[Exposed, ...]:
     """What is seen of the rows together of a kind of person, given by its place in the membership's table."""
     found = findings.linear
-    unit = -1 if found is None else int(found.linear.unit_of_record[kind])
-    if found is None or unit < 0:
+    unit = int(found.linear.unit_of_record[kind])
+    if unit < 0:
         return ()
     columns = unit * found.linear.columns_of_unit + np.arange(found.linear.columns_of_unit)
     if found.linear.rows_of_unit[unit] > 1:
@@ -102,13 +99,9 @@ def about_person(findings: Findings, kind: int) -> tuple[Exposed, ...]:
 def distribution(findings: Findings) -> Distribution:
     """How many records keep how much, in the bins of ``EDGES``."""
     found = findings.linear
-    if found is None:
-        return Distribution(edges=EDGES, records=(0,) * (len(EDGES) - 1))
     lower, people = found.per_unit(found.lower).min(axis=1), found.people.astype(np.float64)
     records, _ = np.histogram(lower, bins=np.array(EDGES), weights=people)
-    if found.others is not None:
-        records = records + found.others.histogram
-    return Distribution(edges=EDGES, records=tuple(int(number) for number in records))
+    return Distribution(edges=EDGES, records=tuple((records + found.others.histogram).astype(int).tolist()))
 
 
 def describe(
@@ -215,7 +208,6 @@ def feature_name(feature: FloatArray, times: IndexArray) -> Literal["row", "tota
 
 def _owners(findings: Findings, rows: LinearFindings) -> IndexArray:
     """Of every column of the rows one by one, how many persons have such a row."""
-    assert findings.linear is not None
     units, k, others = findings.linear.linear.units, rows.linear.columns_of_unit, findings.membership.others
     if others is not None and others.owners is not None:
         return np.repeat(rows.linear.of_records(others.owners.astype(np.float64)).astype(np.intp), k)

@@ -59,7 +59,7 @@ class Findings:
     plan: Plan
     membership: Membership
     pricing: Pricing
-    linear: LinearFindings | None  # none if nothing linear in the secret is published of an unknown record
+    linear: LinearFindings  # of nobody if nothing linear in the secret is published of an unknown record
     nonlinear: NonlinearFindings | None = None  # owner-only; none if all is linear or it costs too much
     questions: tuple[Findings, ...] = ()  # yes-or-no questions about the secret, each audited as a secret
     question: Partition | None = None  # the question that these findings are about, if they are
@@ -107,7 +107,7 @@ class Findings:
         That number is public. None if the secret is no such sum, or the numbers were not counted.
         """
         behind, bounds = self.membership.rows_behind, self.plan.data.bounds
-        if behind is None or bounds is None or self.linear is None:
+        if behind is None or bounds is None or not self.linear:
             return None
         most = max(1, int(behind.rows.max(initial=1)))
         each = self.plan.data.model_copy(update={"bounds": (bounds[0] / most, bounds[1] / most)})
@@ -117,7 +117,7 @@ class Findings:
             plan = plan.model_copy(update={"attacker": attacker})
         return linear_findings(plan, self.membership.by_rows_behind(behind), self.pricing)
 
-    @property
+    @cached_property
     def has_nonlinear(self) -> bool:
         """Whether anything is published that is not linear in the secret."""
         return is_nonlinear(self.membership)
@@ -135,12 +135,10 @@ class Findings:
     @cached_property
     def rows_apart(self) -> LinearFindings:
         """What is seen of every row by itself, where persons have several."""
-        assert self.linear is not None
         rows = replace(self.membership, persons=None, contributions=1, made={})
         apart = lower(self.plan, rows, self.pricing)
-        assert apart is not None  # the same numbers
         apart = replace(apart, design=replace(apart.design, made=self.linear.linear.design.made))
-        if self.linear.others is not None:
+        if self.linear.others.streamed:
             exposure = self.linear.others.exposure(apart, self.pricing)
             return replace(self.linear, linear=apart, exposure=exposure, lower=exposure.lower.ravel())
         exposure = _assessed(apart, self.pricing)
@@ -150,39 +148,33 @@ class Findings:
     @cached_property
     def row_units(self) -> IndexArray:
         """Of every row of a kind of person its unit among the rows one by one."""
-        assert self.linear is not None
         return np.asarray(self.rows_apart.linear.unit_of_record[self.linear.linear.row_signatures])
 
     @property
     def identifiable_groups(self) -> int:
         """How many groups of several records, or of rows of several, have an identifiable sum."""
-        if self.linear is None:
-            return 0
         several = self.linear.linear.rows_of_unit.max(initial=1) > 1
         return (self.rows_apart if several else self.linear).identifiable_groups
 
-    def up_to(self, release: int) -> LinearFindings | None:
-        """What is seen once the releases up to this one are published; none if nothing linear is yet."""
-        if self.linear is None or release >= len(self.plan.releases) - 1:
-            return self.linear
+    def up_to(self, release: int) -> LinearFindings:
+        """What is seen once the releases up to this one are published."""
         return self._with(f"up to {release}", self.linear.linear.query_of_row <= release, up_to=release)
 
-    def without(self, release: int) -> LinearFindings | None:
-        """What is seen without one of the linear releases; none if it was the only one."""
-        assert self.linear is not None
+    def without(self, release: int) -> LinearFindings:
+        """What is seen without one of the linear releases."""
         return self._with(f"without {release}", self.linear.linear.query_of_row != release)
 
-    def _with(self, name: str, rows: BoolArray, up_to: int | None = None) -> LinearFindings | None:
-        if self.linear is None or rows.all():
+    def _with(self, name: str, rows: BoolArray, up_to: int | None = None) -> LinearFindings:
+        if rows.all():
             return self.linear
         if name not in self.made:
-            some, seen = self.linear.linear.take(rows), self.linear.exposure
-            found = findings_with(self, some, up_to=up_to)
-            if found is not None:  # what all rows do not identify, some of them do not either
+            seen = self.linear.exposure
+            found = findings_with(self, self.linear.linear.take(rows), up_to=up_to)
+            if found:  # what all rows do not identify, some of them do not either
                 near = found.exposure.near & ((seen.directions > 0) | seen.undecided)
                 found = replace(found, exposure=replace(found.exposure, near=near))
             self.made[name] = found
-        made: LinearFindings | None = self.made[name]
+        made: LinearFindings = self.made[name]
         return made
 
     @property
@@ -208,8 +200,7 @@ class Findings:
     @property
     def below_limit(self) -> int:
         """How many records linear releases may leave less than the limit: of the secret or of a question."""
-        own = 0 if self.linear is None else self.linear.below_limit
-        return max([own, *(one.below_limit for one in self.questions)])
+        return max([self.linear.below_limit, *(one.below_limit for one in self.questions)])
 
     @property
     def not_shown(self) -> int:
@@ -219,14 +210,14 @@ class Findings:
     @property
     def own_least(self) -> Uncertainty | None:
         """The bracket with the least lower end of the secret itself."""
-        if self.linear is not None:
+        if self.linear:
             return self.linear.least
         kept = self._kept_without_linear
         return Uncertainty(lower=float(kept.min()), upper=1.0) if kept.size else None
 
     @property
     def _own_not_shown(self) -> int:
-        if self.linear is not None:
+        if self.linear:
             return self.linear.not_shown_records
         limit, table = self.limit, self.membership.persons
         unknown = (self.membership.counts - self.membership.known)[self._unknown]
@@ -240,7 +231,7 @@ class Findings:
         table = self.membership.persons
         if table is None:
             return self.membership.rows - self.membership.known_rows
-        if self.linear is not None and self.linear.others is not None:
+        if self.linear.others.streamed:
             return int(self.linear.people.sum()) + self.linear.others.people
         if self.one_value:  # to know one row is to know the value
             return int(table.persons[~np.logical_or.reduceat(table.known, table.starts[:-1])].sum())
@@ -319,11 +310,9 @@ def _about(plan: Plan, membership: Membership, pricing: Pricing, question: Parti
 
 def linear_findings(
     plan: Plan, membership: Membership, pricing: Pricing, *, upper: bool = True
-) -> LinearFindings | None:
-    """What the linear part of a plan exposes at some prices; none if it has none. Upper ends if asked for."""
+) -> LinearFindings:
+    """What the linear part of a plan exposes at some prices. Upper ends if asked for."""
     lowered = lower(plan, membership, pricing)
-    if lowered is None or not len(lowered.design.units):
-        return None
     exposure = _assessed(lowered, pricing, upper=upper)
     return LinearFindings(
         linear=lowered,
@@ -333,15 +322,25 @@ def linear_findings(
     )
 
 
-def findings_with(
-    findings: Findings, lowered: Lowered | None, *, up_to: int | None = None
-) -> LinearFindings | None:
-    """Who is identifiable and what remains with some rows of the design only; none if it has no row.
+def nothing_linear(plan: Plan, membership: Membership) -> LinearFindings:
+    """Of nobody: nothing linear in the secret is published."""
+    lowered = Lowered.of_nothing(SecretPrior.of(plan, membership), membership)
+    exposure = assess(lowered.design)
+    return LinearFindings(
+        linear=lowered,
+        exposure=exposure,
+        lower=exposure.lower.ravel(),
+        limit=lowered.prior.limit(plan.limits),
+    )
+
+
+def findings_with(findings: Findings, lowered: Lowered, *, up_to: int | None = None) -> LinearFindings:
+    """Who is identifiable and what remains with some rows of the design only; of nobody if it has no row.
 
     ``up_to`` is the last release that is published, of those that are not linear.
     """
-    if findings.linear is None or lowered is None:
-        return None
+    if not lowered.row_count:
+        return nothing_linear(findings.plan, findings.membership)
     exposure, whole = _assessed(lowered, findings.pricing), findings.linear
     if lowered.design.place is whole.linear.design.place:  # what all numbers leave, some of them leave, too
         lower = np.maximum(exposure.lower, np.minimum(whole.exposure.lower, exposure.upper_of_best))
@@ -369,7 +368,7 @@ def _lower(lowered: Lowered, exposure: UnitExposure, pricing: Pricing, up_to: in
     :math:`\det(I + vG) \le \prod_s (1 + v G_{ss})`. The others carry at most the sum over the rows.
     """
     membership = lowered.membership
-    if not is_nonlinear(membership):
+    if not exposure.lower.size or not is_nonlinear(membership):
         return exposure.lower.ravel()
     if lowered.prior.kind is SecretKind.BOOLEAN:  # a question about a number
         apart = lowered.of_records(distances(membership, pricing, up_to=up_to))

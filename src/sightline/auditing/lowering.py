@@ -48,6 +48,41 @@ class Lowered:
     asked: BoolArray  # of the categories: those that numbers tell from each other
     lowering: UnitLowering
 
+    @classmethod
+    def of_nothing(cls, prior: SecretPrior, membership: Membership) -> Lowered:
+        """No number that is linear in the secret, and so no unit."""
+        people, none, no_rows = membership.persons, np.zeros(0), np.zeros(0, dtype=np.intp)
+        records = len(membership.signatures) if people is None else len(people.persons)
+        units = Units(
+            rows=np.zeros((0, 1), dtype=np.int32),
+            weights=None,
+            numbers=0,
+            starts=np.zeros(1, dtype=np.intp),
+            times=no_rows,
+            people=no_rows,
+            distinct=True,
+        )
+        design = Design(
+            units=units,
+            noise=RowNoise.of(none, none, none, none),
+            prior=UnitPrior(target=prior.of_column),
+            release=no_rows,
+            place=np.full(records, -1),
+        )
+        one = np.ones((1, 0), dtype=np.bool_)
+        return cls(
+            design=design,
+            membership=membership,
+            prior=prior,
+            cells=no_rows,
+            copies=none,
+            factors=none,
+            offsets=none,
+            categories=(),
+            asked=np.ones(1, dtype=np.bool_),
+            lowering=UnitLowering(order=(), counted=one, constant=False),
+        )
+
     @property
     def by_kind(self) -> bool:
         """Whether records are kinds of persons of the membership's table; else signatures."""
@@ -156,11 +191,9 @@ class Lowered:
         people = self.membership.persons
         return self.of_records(values if people is None else sums_over_persons(people, values))
 
-    def take(self, rows: IndexArray | BoolArray) -> Lowered | None:
-        """The design with some of its rows; none if there is none of them."""
+    def take(self, rows: IndexArray | BoolArray) -> Lowered:
+        """The design with some of its rows."""
         chosen = np.flatnonzero(rows) if rows.dtype == np.bool_ else rows
-        if not chosen.size:
-            return None
         parts = {name: getattr(self, name)[chosen] for name in ("cells", "copies", "factors", "offsets")}
         return replace(self, design=self.design.take(chosen), **parts)
 
@@ -204,12 +237,12 @@ class UnitLowering:
         return units_of_table(membership, self.order, self.counted, constant=self.constant)
 
 
-def lower(plan: Plan, membership: Membership, pricing: Pricing) -> Lowered | None:
-    """The design of the partitions that are linear in the secret; ``None`` if there are none."""
-    order = linear_partitions(membership)
+def lower(plan: Plan, membership: Membership, pricing: Pricing) -> Lowered:
+    """The design of the partitions that are linear in the secret."""
+    order, prior = linear_partitions(membership), SecretPrior.of(plan, membership)
     if not order or not len(membership.signatures):
-        return None
-    prior, parts = SecretPrior.of(plan, membership), [membership.partitions[p] for p in order]
+        return Lowered.of_nothing(prior, membership)
+    parts = [membership.partitions[p] for p in order]
     widths = np.diff(membership.starts)[order]
     counted = _Counted.of(plan, parts)
     cells = np.concatenate([np.arange(*membership.starts[p : p + 2]) for p in order])

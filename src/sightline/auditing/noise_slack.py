@@ -53,7 +53,7 @@ def noise_slack(findings: Findings) -> NoiseSlack | None:
     found, limit = findings.linear, findings.limit
     if not limit or findings.streamed or any(one.published for one in findings.plan.releases):
         return None
-    if found is None or found.least is None:
+    if found.least is None:
         return _by_the_noise_alone(findings, limit)
     holds, share = not findings.not_shown, findings.plan.limits.text
     if findings.pricing.exact.any():
@@ -108,12 +108,11 @@ def _audited_epsilon(findings: Findings, factor: float, limit: float) -> float |
     if epsilon is None:
         return None
     epsilon = rounded(epsilon, up=False)
-    if findings.linear is not None and _is_large(findings.linear) and _by_bound(findings, findings.linear):
+    if _is_large(findings.linear) and _by_bound(findings, findings.linear):
         return epsilon  # with at least so much noise, the bound of the factor holds
     privacy = findings.plan.privacy.model_copy(update={"epsilon": epsilon})
     plan = findings.plan.model_copy(update={"privacy": privacy})
-    found = linear_findings(plan, findings.membership, price(plan, findings.membership))
-    least = None if found is None else found.least
+    least = linear_findings(plan, findings.membership, price(plan, findings.membership)).least
     return epsilon if least is not None and least.lower >= limit else None
 
 
@@ -147,7 +146,6 @@ def noise_factor(findings: Findings, limit: float) -> float | None:
     """
     least = findings.least
     assert least is not None  # something linear is published
-    assert findings.linear is not None
     if _is_large(findings.linear):
         return _enough(findings, findings.linear, limit)
     likely = _likely_factor(findings, findings.linear, least.lower, limit)
@@ -169,7 +167,7 @@ class _Few:
     def of(cls, findings: Findings) -> _Few | None:
         """``None`` where other kinds of bounds, which look at all units, decide."""
         found = findings.linear
-        if found is None or len(found.lower) <= MOST_KINDS or findings.questions or findings.has_nonlinear:
+        if len(found.lower) <= MOST_KINDS or findings.questions or findings.has_nonlinear:
             return None
         if not found.linear.design.prior.density or found.linear.design.noise.exact.any():
             return None
@@ -180,7 +178,6 @@ class _Few:
         """What these kinds keep with all noise multiplied by a factor."""
         pricing = self.findings.pricing.scaled(factor)
         lowered = lower(self.findings.plan, self.findings.membership, pricing)
-        assert lowered is not None  # as it was
         moved = lowered.of_records(pricing.moved(lowered.membership))[self.kinds]
         ends = lower_of_some(lowered.design, self.kinds).ravel()
         return float(np.maximum(ends, kept_of_anything(moved)).min())
@@ -316,9 +313,8 @@ def lowest(findings: Findings, factor: float) -> float:
     kept = [1.0]
     for one in (findings, *findings.questions):
         # Lines through rows, which need the upper ends, are for units of few rows.
-        persons = one.linear is not None and one.linear.linear.rows_of_unit.min() > MOST_ROWS
-        found = linear_findings(one.plan, one.membership, pricing, upper=not persons)
-        least = None if found is None else found.least
+        persons = one.linear.linear.rows_of_unit.min(initial=np.iinfo(np.intp).max) > MOST_ROWS
+        least = linear_findings(one.plan, one.membership, pricing, upper=not persons).least
         kept += [] if least is None else [least.lower]
     return min(kept)
 

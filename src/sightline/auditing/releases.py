@@ -25,7 +25,7 @@ def release_reports(findings: Findings, *, compared: bool = True) -> tuple[Relea
     """One report for each release of the plan, in its order; ``compared`` with the plan without it."""
     plan, membership, pricing = findings.plan, findings.membership, findings.pricing
     queries = np.array([membership.partitions[c.partition].query for c in membership.cells], dtype=np.intp)
-    linear = set() if findings.linear is None else set(findings.linear.linear.queries.tolist())
+    linear = set(findings.linear.linear.queries.tolist())
     noise = pricing.published_stddev
     counted = np.zeros(len(plan.releases), dtype=np.intp)
     for bundle in pricing.bundles:
@@ -42,7 +42,7 @@ def release_reports(findings: Findings, *, compared: bool = True) -> tuple[Relea
             note = "no row meets its condition"
         elif query not in linear:
             note = "not linear in the secret: seen locally, at the operating point"
-        elif findings.linear is not None and compared:
+        elif compared:
             effects = _effects(findings, findings.linear, query)
         reports.append(
             ReleaseReport(
@@ -78,9 +78,9 @@ def _effects(findings: Findings, found: LinearFindings, query: int) -> dict[str,
     }
 
 
-def _seen(seen: LinearFindings | None, of: LinearFindings) -> NDArray[np.bool_]:
+def _seen(seen: LinearFindings, of: LinearFindings) -> NDArray[np.bool_]:
     """The units of one person of whom something is identifiable."""
-    if seen is None:
+    if not seen:
         return np.zeros(len(of.people), dtype=np.bool_)
     return np.asarray(seen.per_unit(seen.identifiable).any(axis=1))
 
@@ -189,27 +189,26 @@ _SHOWN = 20
 def timeline(findings: Findings) -> tuple[Stage, ...]:
     """A stage for each release of the plan, in its order, with the noise as planned."""
     plan, found = findings.plan, findings.linear
-    if found is None or findings.streamed:  # a streamed table is assessed once, with all releases
+    if not found or findings.streamed:  # a streamed table is assessed once, with all releases
         return ()
     before, records = np.zeros(found.lower.size, dtype=np.bool_), 0
     stages = []
     ends = _ends(len(plan.releases), stage_count(findings))
     for number, end in enumerate(ends):
         seen = findings.up_to(int(end))
-        now = before if seen is None else seen.identifiable
-        identifiable = 0 if seen is None else seen.identifiable_records
+        now = seen.identifiable if seen else before
         stages.append(
             Stage(
                 release=plan.releases[end].name,
                 published=int(end) + 1,
-                identifiable_records=identifiable,
-                newly_identifiable=identifiable - records,
+                identifiable_records=seen.identifiable_records,
+                newly_identifiable=seen.identifiable_records - records,
                 opened=_signatures(found, np.flatnonzero(now & ~before)),
-                least_remaining_uncertainty=None if seen is None else seen.least,
-                below_limit=0 if seen is None else seen.below_limit,
+                least_remaining_uncertainty=seen.least,
+                below_limit=seen.below_limit,
             )
         )
-        before, records = now, identifiable
+        before, records = now, seen.identifiable_records
         report("timeline", (number + 1) / len(ends))
     return tuple(stages)
 
@@ -217,8 +216,6 @@ def timeline(findings: Findings) -> tuple[Stage, ...]:
 def stage_count(findings: Findings) -> int:
     """How many stages the timeline of a plan has."""
     found = findings.linear
-    if found is None:
-        return 0
     most = _MOST_STAGES if found.repeatable else _STAGES_OF_LARGE_PLANS
     most = most if found.linear.row_count <= _MOST_NUMBERS_AGAIN else 1
     return min(len(findings.plan.releases), most)
@@ -241,7 +238,7 @@ def _signatures(found: LinearFindings, columns: IndexArray) -> tuple[int, ...]:
 def left_out(findings: Findings) -> tuple[str, ...]:
     """One line about what was not computed, and why; none if all was."""
     found, releases = findings.linear, len(findings.plan.releases)
-    if found is None:
+    if not found:
         return ()
     if findings.streamed:
         return (

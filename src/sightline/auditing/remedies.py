@@ -35,7 +35,7 @@ def more_noise(findings: Findings, slack: NoiseSlack | None) -> Change | None:
     found = findings.linear
     if slack is None or slack.holds or _is_out(findings).any():
         return None
-    if found is not None and not (found.below_limit or findings.not_shown):
+    if found and not (found.below_limit or findings.not_shown):
         return None
     return _more_noise(slack, findings.plan.limits.text)
 
@@ -51,13 +51,11 @@ def reaching(
     ``coarser`` looks for coarser groups. They stand in the place of a second one to leave out.
     """
     found, common = findings.linear, more_noise(findings, slack)
-    enough: list[Change] = []
-    if found is not None:
-        try:
-            proposed = list(islice(may_suffice(findings, found), _MOST_AUDITED))
-        except np.linalg.LinAlgError:  # next to no noise: advice is not looked for
-            proposed = []
-        enough = [change for rows in proposed for change in _left_out(findings, found, rows)]
+    try:
+        proposed = list(islice(may_suffice(findings, found), _MOST_AUDITED))
+    except np.linalg.LinAlgError:  # next to no noise: advice is not looked for
+        proposed = []
+    enough = [change for rows in proposed for change in _left_out(findings, found, rows)]
     if groups := coarser():
         enough = [*enough[:1], *groups]
     return (*enough, *([common] if common is not None and common.reaches_limit else []))
@@ -127,7 +125,7 @@ def _left_out(findings: Findings, found: LinearFindings, rows: IndexArray) -> It
     """Not to publish some numbers of a release, if everyone is shown to keep the limit then."""
     linear = found.linear
     after = findings_with(findings, linear.take(np.delete(np.arange(linear.row_count), rows)))
-    if after is not None and after.not_shown_records:
+    if after.not_shown_records:
         return
     query, cell = linear.query_of_row[rows[0]], int(linear.cells[rows[0]])
     release, whole = findings.plan.releases[query].name, np.count_nonzero(linear.query_of_row == query)
@@ -199,7 +197,7 @@ class _Coarser(NamedTuple):
 def coarser_groups(session: Session, findings: Findings) -> tuple[Change, ...]:
     """The first coarser grouping that reaches the limit; nothing if none does, or if all keep it."""
     found, plan = findings.linear, session.plan
-    if found is None or not found.limit or not findings.not_shown or not found.repeatable or plan.rules.given:
+    if not found or not found.limit or not findings.not_shown or not found.repeatable or plan.rules.given:
         return ()
     for audited, coarser in enumerate(_candidates(session)):
         if audited == _MOST_GROUPINGS:

@@ -18,10 +18,10 @@ from scipy import sparse
 
 from sightline.arrays import FloatArray, IndexArray
 from sightline.auditing.budget import costs_without_pure
-from sightline.auditing.findings import Findings, LinearFindings, OtherRecords
+from sightline.auditing.findings import Findings, LinearFindings, OtherRecords, nothing_linear
 from sightline.auditing.lowering import Lowered, UnitLowering, lower
 from sightline.auditing.plan import Plan
-from sightline.auditing.pricing import Pricing, at_least_by_noise, price
+from sightline.auditing.pricing import at_least_by_noise, price
 from sightline.auditing.record_costs import CellCosts
 from sightline.auditing.result import EDGES
 from sightline.errors import TooMuchWork
@@ -35,7 +35,7 @@ from sightline.progress import report
 from sightline.tables.encoding import PackedCodes
 from sightline.tables.engines.protocol import Arrays, SignatureBatch, SignatureStore
 from sightline.tables.membership import Membership
-from sightline.tables.streamed import BatchTables, Largest, StreamedTable, first_in_order
+from sightline.tables.streamed import BatchTables, StreamedTable, first_in_order
 
 MOST_KEPT = 10_000  # signatures that are kept for how little remains of them
 
@@ -49,9 +49,10 @@ def find_streamed(plan: Plan, table: StreamedTable, *, most: int = MOST_KEPT) ->
             f"expected independent noise on all numbers of a table that is streamed, got {got}; "
             "allow more with max_memory, so that all signatures fit"
         )
-    lowered = _lowered(plan, table, pricing)
+    lowered = lower(plan, table.membership, pricing)
     made = BatchUnits(batches=table.batches, lowering=lowered.lowering)
-    findings = Findings(plan=plan, membership=table.membership, pricing=pricing, linear=None)
+    nothing = nothing_linear(plan, table.membership)
+    findings = Findings(plan=plan, membership=table.membership, pricing=pricing, linear=nothing)
     if table.membership.known_rows and not _anyone(table, made):
         return findings
     # Passes are all that is asked of units that stay in the engine.
@@ -87,7 +88,7 @@ def find_streamed(plan: Plan, table: StreamedTable, *, most: int = MOST_KEPT) ->
         people=int(found["rest"][1]),
         brackets=brackets,
     )
-    lowered = _lowered(plan, kept, pricing)
+    lowered = lower(plan, kept.membership, pricing)
     exposure = rest.exposure(lowered, pricing)
     linear = LinearFindings(
         linear=lowered, exposure=exposure, lower=exposure.lower.ravel(), limit=limit, others=rest
@@ -99,8 +100,7 @@ def find_streamed(plan: Plan, table: StreamedTable, *, most: int = MOST_KEPT) ->
 
 def _anyone(table: StreamedTable, made: BatchUnits) -> bool:
     """Whether there is a record that the attacker does not know."""
-    units = Largest(batches=made.batches, of=lambda batch: np.array(len(made.lowering.units(batch)[0])))
-    return bool(table.records.run(units, "reading every record")["largest"])
+    return bool(table.largest(lambda batch: np.array(len(made.lowering.units(batch)[0]))))
 
 
 def _rows(table: StreamedTable, scan: ExposureScan, lowered: Lowered) -> Arrays:
@@ -113,12 +113,6 @@ def _rows(table: StreamedTable, scan: ExposureScan, lowered: Lowered) -> Arrays:
     rows = replace(table, persons=None, membership=replace(table.membership, persons=None, contributions=1))
     by_row = replace(scan, made=replace(scan.made, batches=rows.batches), most=0)
     return table.store.run(by_row, "assessing every row")
-
-
-def _lowered(plan: Plan, table: StreamedTable, pricing: Pricing) -> Lowered:
-    lowered = lower(plan, table.membership, pricing)
-    assert lowered is not None  # a table is streamed if all of its cells are linear in the secret
-    return lowered
 
 
 Packed = Mapping[str, NDArray[Any]]

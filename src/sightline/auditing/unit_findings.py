@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -31,15 +31,22 @@ class OtherRecords:
     are kept for how little remains.
     """
 
-    below: int  # records that may keep less than the limit
-    signatures_below: int  # their signatures, or kinds of persons
-    histogram: IndexArray  # records by their lower end, in the bins of the result's distribution
-    relative_error: float  # a bound for their upper ends
-    people: int  # how many they are
-    brackets: UnitBrackets  # what all records were assessed with
+    brackets: UnitBrackets | None = None  # what all records were assessed with; none if all have units
+    below: int = 0  # records that may keep less than the limit
+    signatures_below: int = 0  # their signatures, or kinds of persons
+    # Records by their lower end, in the bins of the result's distribution.
+    histogram: IndexArray = field(default_factory=lambda: np.zeros(1, dtype=np.intp))
+    relative_error: float = 0.0  # a bound for their upper ends
+    people: int = 0  # how many they are
+
+    @property
+    def streamed(self) -> bool:
+        """Whether some records have no unit."""
+        return self.brackets is not None
 
     def exposure(self, lowered: Lowered, pricing: Pricing) -> UnitExposure:
         """What is exposed of some units of a table that is streamed: what needs no other unit."""
+        assert self.brackets is not None
         found = exposure_of(lowered.design, self.brackets, alone=False)
         lower = with_alike(lowered.units, lowered.design.noise, found.lower, found.upper)
         moved = lowered.of_records(pricing.moved(lowered.membership))
@@ -57,7 +64,11 @@ class LinearFindings:
     exposure: UnitExposure  # through the linear releases alone
     lower: FloatArray  # the lower end of remaining uncertainty, through all releases
     limit: float  # 0 without one: nobody keeps less
-    others: OtherRecords | None = None  # records without a unit, of a table that is streamed
+    others: OtherRecords = field(default_factory=OtherRecords)  # of a table that is streamed
+
+    def __bool__(self) -> bool:
+        """Whether something that is linear in the secret is published of a record that is not known."""
+        return len(self.people) > 0
 
     @cached_property
     def upper(self) -> FloatArray:
@@ -143,16 +154,12 @@ class LinearFindings:
     @property
     def below_limit(self) -> int:
         """How many records are below the limit."""
-        return self.records(self.below) + self._others_below
+        return self.records(self.below) + self.others.below
 
     @property
     def not_shown_records(self) -> int:
         """How many records are not shown to keep the limit."""
-        return self.records(self.not_shown) + self._others_below
-
-    @property
-    def _others_below(self) -> int:
-        return 0 if self.others is None else self.others.below
+        return self.records(self.not_shown) + self.others.below
 
     @property
     def identifiable_records(self) -> int:
@@ -173,8 +180,7 @@ class LinearFindings:
     @property
     def relative_error(self) -> float:
         """A bound for the errors of unbiased attacks and for the upper ends."""
-        of_others = 0.0 if self.others is None else self.others.relative_error
-        return max(self.exposure.relative_error, of_others)
+        return max(self.exposure.relative_error, self.others.relative_error)
 
     @property
     def least_column(self) -> int | None:
@@ -197,13 +203,14 @@ class LinearFindings:
     def has_at_most(self, rows: int) -> bool:
         """Whether the design has at most so many rows, and units in memory that are not too many for them."""
         own = self.linear.row_count
-        return own <= rows and len(self.people) * own <= _MOST_ENTRIES and self.others is None
+        return own <= rows and len(self.people) * own <= _MOST_ENTRIES and not self.others.streamed
 
     @property
     def comparable(self) -> bool:
         """Whether it can be asked of each release who is identifiable without it."""
         rows, releases = self.linear.row_count, self.linear.queries.size
-        return rows <= _MOST_COMPARED and releases * float(rows) ** 3 <= _AFFORDABLE and self.others is None
+        affordable = rows <= _MOST_COMPARED and releases * float(rows) ** 3 <= _AFFORDABLE
+        return affordable and not self.others.streamed
 
     def most_exposed(self, columns: IndexArray, count: int) -> IndexArray:
         """The most exposed of some columns, worst first; ties go by upper end, by error, then by position."""
@@ -238,4 +245,4 @@ class LinearFindings:
 
     def per_unit(self, values: NDArray[Any]) -> NDArray[Any]:
         """Values of columns as a table, units × categories."""
-        return values.reshape(len(self.people), -1)
+        return values.reshape(len(self.people), self._k)

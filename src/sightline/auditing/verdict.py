@@ -39,9 +39,9 @@ def verdict(
     sentences = _guarantee(findings)
     if membership.rows == 0:
         sentences.append("The table has no row with a secret: nothing can be exposed.")
-    elif found is None and not nonlinear:
+    elif not found and not nonlinear:
         sentences.append("Nothing that is published depends on the secret.")
-    if found is not None:
+    if found:
         sentences += _linear(findings, section, found, publishable=publishable)
     if findings.own_least is not None:
         sentences.append(_headline(findings, findings.own_least))
@@ -132,8 +132,7 @@ def _limit_sentences(
 def _attacked(findings: Findings) -> int:
     """Records of which some attack leaves less than the limit, of the secret or of the worst question."""
     found, limit = findings.linear, findings.limit
-    own = 0 if found is None else found.records(found.upper < limit)
-    return max([own, *map(_attacked, findings.questions)])
+    return max([found.records(found.upper < limit), *map(_attacked, findings.questions)])
 
 
 def _attacked_sentence(attacked: int, below: int) -> str:
@@ -168,8 +167,7 @@ def _questions(findings: Findings) -> list[str]:
         f"most exposed record's uncertainty remains, whatever the attack, and the best attack leaves at most "
         f"{upper}"
     )
-    seen = 0 if chosen.linear is None else chosen.linear.identifiable_records
-    if seen:
+    if seen := chosen.linear.identifiable_records:
         sentence += f"; the answer of {counted(seen, 'record')} can be told apart from everything else"
     return [sentence + "."]
 
@@ -303,7 +301,7 @@ def _if_all_others_are_known(findings: Findings) -> str:
 def _total_view(findings: Findings) -> TotalView | None:
     """What is known of the total of the rows of the record that may keep least."""
     found = findings.linear
-    if found is None or found.least_column is None:
+    if found.least_column is None:
         return None
     attacks = LinearAttacks.of(findings, found, np.array([found.least_column]))
     return None if attacks is None else attacks.total(found.least_column)

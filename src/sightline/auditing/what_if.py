@@ -123,8 +123,8 @@ def what_if(
 def why_no_what_if(findings: Findings) -> str | None:
     """Why a plan has no what-if; none if it has one."""
     plan, sharing = findings.plan, findings.pricing.releases
-    parts = [one.linear for one in (findings, *findings.questions) if one.linear is not None]
-    if not parts and not findings.has_nonlinear:
+    parts = [one.linear for one in (findings, *findings.questions)]
+    if not any(parts) and not findings.has_nonlinear:
         return "nothing that is published depends on the secret"
     if not all(part.has_at_most(_MOST_NUMBERS) for part in parts):
         return f"it has more than {_MOST_NUMBERS:,} numbers, or too many people for so many of them"
@@ -142,7 +142,7 @@ def _work(findings: Findings) -> float:
     """About how many operations one setting takes."""
     work = _EACH
     for part in (findings, *findings.questions):
-        if part.linear is not None:
+        if part.linear:
             rows, several = part.linear.linear.row_count, part.linear.linear.rows_of_unit.max(initial=1) > 1
             alone = float(rows) ** 3 + _PER_COLUMN * len(part.linear.people)
             work += _PERSONS * (_EACH + alone) if several else alone
@@ -227,7 +227,7 @@ def _setting(
     section = ExposedSection(
         exposed=(),
         exposed_in_all=0,
-        identifiable_records=0 if found is None else found.identifiable_records,
+        identifiable_records=found.identifiable_records,
     )
     totals: Totals = partial(variants.totals, findings.plan)
     open_questions = unverified(findings, homogeneous_cells(findings, totals))
@@ -236,7 +236,7 @@ def _setting(
     worst = "nobody" if least is None else "one record"
     if question is not None:
         worst = f"one record, about {question_text(question, findings.plan.data.secret)}"
-    elif found is not None and least is not None:
+    elif found and least is not None:
         worst = _words(_worst(found, findings.plan.attacker.knows), variants if names else None)
     return Setting(
         kind=change.kind,

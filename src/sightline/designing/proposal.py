@@ -336,7 +336,7 @@ _WORTHWHILE = 0.97  # of the common factor's loss: designs that save less are no
 def noise_changes(findings: Findings, common: Change | None) -> tuple[Change, ...]:
     """A designed combination, and the common factor if there is one."""
     found, limit = findings.linear, findings.limit
-    if found is None or not limit:
+    if not found or not limit:
         return () if common is None else (common,)
     if not found.repeatable or found.linear.row_count * len(found.people) > _MOST_ENTRIES:
         if common is None:

@@ -241,7 +241,6 @@ def priced_attacks(findings: Findings, chosen: Chosen, *, top: int, keys: Keys |
     paid = np.flatnonzero(share > _NOTHING)
     share = share / (share[paid].sum() + budget / total)
     order = paid[np.lexsort((paid, -share[paid]))]
-    assert findings.linear is not None  # the plan was checked to publish something linear
     writer = RecipeWriter(findings=findings, found=findings.linear)
     shown = order[:top]
     columns = np.array(
@@ -269,7 +268,6 @@ def priced_attacks(findings: Findings, chosen: Chosen, *, top: int, keys: Keys |
 def sharpest_attack(findings: Findings, *, keys: Keys | None) -> tuple[PricedAttack, float]:
     """The attack on the record that keeps least, and what it keeps."""
     found = findings.linear
-    assert found is not None  # the plan was checked to publish something linear
     lower = found.lower
     column = int(np.argmin(lower))
     weights = found.linear.image(column) / found.linear.design.noise.variance
@@ -301,7 +299,7 @@ def _in_words(writer: RecipeWriter, column: int, weights: FloatArray) -> str:
 
 def _names(findings: Findings, columns: IndexArray, keys: Keys | None) -> dict[int, str]:
     """The keys of the records of some columns."""
-    if keys is None or findings.linear is None or not columns.size:
+    if keys is None or not columns.size:
         return {}
     named = keys_of(findings.linear, columns, keys)
     return {column: ", ".join(own) for column, own in named.items() if own}

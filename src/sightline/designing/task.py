@@ -388,9 +388,7 @@ def lowest(findings: LinearFindings) -> float:
 
 
 def _assessed(plan: Plan, membership: Membership) -> LinearFindings:
-    found = linear_findings(plan, membership, price(plan, membership))
-    assert found is not None  # the plan was checked to publish something linear
-    return found
+    return linear_findings(plan, membership, price(plan, membership))
 
 
 def rounded_up(value: float, digits: int = _DIGITS) -> float:

@@ -143,10 +143,18 @@ class UnitExposure:
             if (where := np.flatnonzero(asked.kinds == kind)).size:
                 if asked.one_row:
                     functional = asked.functional(where[:1], np.array([column]))
+                elif kind in self._sharpest:
+                    functional = self._sharpest[kind]
                 else:
                     functional = solver.sharpest(asked, where[:1], decided.directions)
+                    self._sharpest[kind] = functional
                 return asked, solver, functional, int(where[0])
         raise InvalidInput(f"expected a unit of which something is identifiable, got unit {kind}")
+
+    @cached_property
+    def _sharpest(self) -> dict[int, Any]:
+        """Of kinds with several rows the feature that is seen best: recipes ask for it again."""
+        return {}
 
     @cached_property
     def _asked(self) -> list[AskedUnits]:
@@ -279,6 +287,8 @@ class SlicedExposure(UnitExposure):
 
 def assess(design: Design, *, upper: bool = True) -> UnitExposure:
     """Once. Exact numbers are known to the attacker: lower ends rely on no noise of theirs."""
+    if not len(design.units):
+        return _of_nobody(design)
     found = _with_exact(design, _assess(design, upper), upper)
     found = replace(found, lower=with_alike(design.units, design.noise, found.lower, found.upper))
     lower, posterior = with_small_worlds(design, with_pairs(design, found.lower, found.upper), found.upper)
@@ -286,6 +296,22 @@ def assess(design: Design, *, upper: bool = True) -> UnitExposure:
     rounded = rounded_guesses(design, linear, found.upper, found.error)
     rounded = np.maximum(np.minimum(rounded, found.upper), lower)
     return replace(found, lower=lower, rounded=rounded, posterior=np.maximum(posterior, lower))
+
+
+def _of_nobody(design: Design) -> UnitExposure:
+    """Without a unit nothing is exposed: the attacker knows everyone, or no number is about anyone."""
+    k, numbers = design.prior.categories, design.noise.variance.size
+    nothing, M = np.zeros((0, k)), np.zeros((numbers, numbers))
+    sums = ProductSums(matrix=M, pairs=0, people=0.0, columns=0, peak=0.0, whole=True, kernel=k)
+    return UnitExposure(
+        design=design,
+        solver=DenseSolver(units=design.units, sums=sums, noise=design.noise, prior=design.prior),
+        lower=nothing,
+        upper=nothing,
+        error=nothing,
+        near=np.zeros(0, dtype=np.bool_),
+        information=np.zeros(0),
+    )
 
 
 def _with_exact(design: Design, found: UnitExposure, upper: bool) -> UnitExposure:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, cached_property
 
 import numpy as np
@@ -129,12 +129,12 @@ def decide(past: History, *, number: int, despite: tuple[str, ...], top: int) ->
             also=_not_found(past, findings, unfit),
         )
         report("comparing with what was published before", 0.5)
-        pairs = [(one, one.up_to(first - 1) if first else None) for one in (findings, *findings.questions)]
+        pairs = [(one, one.up_to(first - 1)) for one in (findings, *findings.questions)]
         listed: list[list[Exposed]] = [[], [], []]
         for one, before in pairs:
             seen = (one.linear, one.linear, before)
             for place, (found, columns) in enumerate(zip(seen, _changed(before, one.linear), strict=True)):
-                if found is not None and columns.size:
+                if columns.size:
                     chosen = found.most_exposed(columns, top)
                     listed[place] += describe(one, found, chosen, past.keys)
         result.verdict  # noqa: B018  on few threads
@@ -152,20 +152,16 @@ def decide(past: History, *, number: int, despite: tuple[str, ...], top: int) ->
     )
 
 
-def _changed(
-    before: LinearFindings | None, after: LinearFindings | None
-) -> tuple[IndexArray, IndexArray, IndexArray]:
+def _changed(before: LinearFindings, after: LinearFindings) -> tuple[IndexArray, IndexArray, IndexArray]:
     """Columns that become identifiable, those that fall below the limit, and those below it before."""
-    nobody = np.zeros(0, dtype=np.intp)
-    if after is None:
-        return nobody, nobody, nobody
-    identified = after.identifiable if before is None else after.identifiable & ~before.identifiable
-    below = after.not_shown if before is None else after.not_shown & ~before.not_shown
-    were = nobody if before is None else np.flatnonzero(before.not_shown)
-    return np.flatnonzero(identified), np.flatnonzero(below), were
+    identified, below, nobody = after.identifiable, after.not_shown, np.zeros(0, dtype=np.intp)
+    if not before:
+        return np.flatnonzero(identified), np.flatnonzero(below), nobody
+    newly = np.flatnonzero(identified & ~before.identifiable), np.flatnonzero(below & ~before.not_shown)
+    return *newly, np.flatnonzero(before.not_shown)
 
 
-def _standing(findings: Findings, seen: Sequence[LinearFindings | None], *, sections: int) -> Standing:
+def _standing(findings: Findings, seen: Sequence[LinearFindings], *, sections: int) -> Standing:
     """Where people stand after some sections of the plan: of the secret, and of the worst question about it.
 
     ``seen`` has what is seen then, of the secret and of each question.
@@ -177,16 +173,13 @@ def _standing(findings: Findings, seen: Sequence[LinearFindings | None], *, sect
         plan = plan.model_copy(update={"releases": plan.releases[:sections]})
         membership = without_queries(membership, range(sections, len(findings.plan.releases)))
         pricing = price(plan, membership)
-    found = [one for one in seen if one is not None]
-    if findings.linear is None:  # then what powers of the secret leave counts
-        alone = Findings(plan=plan, membership=membership, pricing=pricing, linear=None)
-        below, brackets = alone.not_shown, [alone.least]
-    else:
-        below, brackets = 0, []
-    brackets += [one.least for one in found]
+    below, brackets = 0, [one.least for one in seen]
+    if not findings.linear:  # then what powers of the secret leave counts
+        alone = replace(findings, plan=plan, membership=membership, pricing=pricing, questions=(), made={})
+        below, brackets = alone.not_shown, [alone.least, *brackets]
     return Standing(
-        identifiable=max((one.identifiable_records for one in found), default=0),
-        below=max([below, *(one.not_shown_records for one in found)]),
+        identifiable=max(one.identifiable_records for one in seen),
+        below=max([below, *(one.not_shown_records for one in seen)]),
         least=min((one for one in brackets if one), key=lambda one: (one.lower, one.upper), default=None),
         epsilon=budget_report(plan, membership, pricing).spent,
     )
@@ -281,7 +274,7 @@ def _epsilons(before: Standing, after: Standing) -> str:
 
 def _searches(decision: Decision, *, full: bool) -> list[str]:
     found = decision.findings.linear
-    if decision.passed is None or not (full or found is None or found.repeatable):
+    if decision.passed is None or not (full or found.repeatable):
         return []
     if decision.passed:
         more = decision.more_like_it

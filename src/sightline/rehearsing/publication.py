@@ -242,9 +242,7 @@ class Truth:
 def rehearsed(findings: Findings) -> LinearFindings:
     """The findings that are rehearsed: where persons have several rows, those about each row."""
     several = findings.membership.persons is not None
-    found = findings.rows_apart if several else findings.linear
-    assert found is not None  # a plan with numbers of another kind is refused
-    return found
+    return findings.rows_apart if several else findings.linear
 
 
 def seen_rows(linear: Lowered, truth: Truth, answers: FloatArray) -> FloatArray:

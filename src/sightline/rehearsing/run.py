@@ -316,7 +316,7 @@ class _Attacked:
     def _persons(self, found: LinearFindings, top: int, repetitions: int) -> Iterator[Guess]:
         """The best linear attacks on the rows of a person together, as the audit judges them."""
         whole = self.findings.linear
-        if whole is None or not whole.linear.by_kind or whole.linear.columns_of_unit > 1:
+        if not whole.linear.by_kind or whole.linear.columns_of_unit > 1:
             return
         several = np.flatnonzero(whole.linear.rows_of_unit > 1)
         chosen = whole.most_exposed(several, top).tolist() if several.size else []

@@ -7,7 +7,7 @@ closer look.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -125,17 +125,18 @@ class StreamedTable:
         if self.persons is not None:
             self.persons.close()
 
+    def largest(self, of: OfRecords) -> FloatArray:
+        """The largest of some numbers that are asked of records."""
+        batches = self.batches
+        largest = TablePass(batches=batches, of=lambda table: {"largest": of(table)}, merge=np.maximum)
+        return self.records.run(largest, "reading every record")["largest"]
+
     def with_persons(self, store: SignatureStore, none: PersonTable) -> StreamedTable:
         """The same table with whose rows they are: a store of persons, and what is counted of all of them."""
         others = self.membership.others
         assert others is not None  # a streamed table has others
         found = replace(self, membership=replace(self.membership, persons=none, made={}), persons=store)
-        batches = found.batches
-
-        def largest(of: OfRecords) -> FloatArray:
-            return store.run(Largest(batches=batches, of=of), "reading every record")["largest"]
-
-        membership = replace(found.membership, others=replace(others, largest=largest))
+        membership = replace(found.membership, others=replace(others, largest=found.largest))
         return replace(found, membership=membership)
 
     def listing(self, found: Arrays, rows: Arrays) -> StreamedTable:
@@ -170,18 +171,22 @@ class StreamedTable:
         return replace(self, membership=membership)
 
 
+OfTable = Callable[[Membership], Arrays]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Largest:
-    """A pass for the largest of some numbers that are asked of records."""
+class TablePass:
+    """A pass that asks every batch the same as a table, and merges the arrays entry by entry."""
 
     batches: BatchTables
-    of: OfRecords
+    of: OfTable
+    merge: np.ufunc
 
     def of_batch(self, batch: SignatureBatch) -> Arrays:
-        return {"largest": np.asarray(self.of(self.batches.of(batch)[0]))}
+        return self.of(self.batches.of(batch)[0])
 
     def merged(self, first: Arrays, second: Arrays) -> Arrays:
-        return {"largest": np.maximum(first["largest"], second["largest"])}
+        return {name: self.merge(first[name], second[name]) for name in first}
 
 
 def memory_in_arrays(signatures: int, partitions: int, lines: int = 0) -> float:
