@@ -38,6 +38,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from sightline.arrays import FloatArray, IndexArray
 from sightline.auditing.findings import Findings
@@ -199,14 +200,13 @@ def _distances(sums: KnownSums, ends: Ends, weights: FloatArray) -> FloatArray:
 
 def _alone(findings: Findings, sums: KnownSums, ends: Ends) -> FloatArray:
     """What each number by itself leaves of its rows' variance on average."""
-    table, size = sums.weights.tocoo(), len(sums)
-    line, column = table.coords
-    weights, rows = np.abs(table.data), sums.counts[column]
-    near = sums.totals[column] - ends.low * rows
+    W, A = sums.weights, abs(sums.weights)
+    near = sums.totals - ends.low * sums.counts
     several = _categories_of(findings, sums)  # that a number counts together: each of its rows is once in it
-    number = np.bincount(line, weights * rows, size) / several
-    reflected = np.where(table.data > 0, near, ends.width * rows - near)
-    one_side: FloatArray = np.bincount(line, weights * reflected, size).astype(np.float64)
+    number = A @ sums.counts / several
+    # Rows with a negative weight are reflected: |w| (b − a − d) is |w| (b − a)/2 + w (d − (b − a)/2).
+    one_side = ends.width / 2 * number * several + W @ (near - ends.width / 2 * sums.counts)
+    one_side = np.maximum(one_side, 0.0)
     apart = np.minimum(one_side, ends.width * number - one_side)
     expected = expected_distance(apart, sums.deviation)
     mean = np.minimum(expected / np.where(number > 0, number, 1.0), ends.width / 2)
@@ -215,13 +215,14 @@ def _alone(findings: Findings, sums: KnownSums, ends: Ends) -> FloatArray:
         return ends.remaining(mean)
     share = several * sums.shares[0]
     left = mean * (1 - mean) / (share * (1 - share))
-    people = np.bincount(line, rows, size) / several
-    plain = np.bincount(line, np.abs(weights - 1) > 0, size) == 0
+    uneven = sparse.csr_array((np.abs(A.data - 1) > 0, A.indices, A.indptr), shape=A.shape)
+    plain = uneven @ np.ones(A.shape[1]) == 0
+    people = (A != 0) @ sums.counts / several
     laplace = findings.pricing.laplace_answers[sums.cells] > 0
     small = (people >= 2) & (people <= _SMALL) & plain
     # With more Gaussian noise no count is more than 3 % likelier than another.
     places = np.flatnonzero(small & (laplace | (sums.deviation < _TELLING * people)))
-    total: FloatArray = np.bincount(line, weights * sums.totals[column], size).astype(np.float64)
+    total = A @ sums.totals
     for start in range(0, places.size, _BLOCK):
         chosen = places[start : start + _BLOCK]
         logs = np.where(laplace, np.sqrt(2.0 * sums.copies), 0.0)[chosen]  # T of scale √(T/2) × deviation
