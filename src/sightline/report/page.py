@@ -25,7 +25,7 @@ from sightline.report import style
 from sightline.report.design_figures import DESIGN_FIGURES
 from sightline.report.figures import FIGURES, ReportFigure, Result
 from sightline.report.files import write_new
-from sightline.report.first_screen import first_lists
+from sightline.report.first_screen import alike_in_all, first_lists
 from sightline.report.wording import (
     MOST_ALIKE,
     accuracy_words,
@@ -162,6 +162,7 @@ def _environment() -> Any:
         relative_error_words=relative_error_words,
         count=count,
         most_alike=MOST_ALIKE,
+        alike_in_all=alike_in_all,
     )
     return environment
 
