@@ -131,7 +131,7 @@ def _check_lattice(plan: Plan, membership: Membership, p: int, law: PublishedLaw
         got=f"[{low:g}, {high:g}]",
     )
     require_plan(
-        not sums or (occurring is not None and occurring.whole),
+        not sums or occurring.whole,
         f"a secret of whole numbers with {law.value} noise on {part.name[:60]!r}",
         got="other numbers in the table",
         fix="state gaussian or laplace noise, if that was added; whole numbers on other sums publish their "
