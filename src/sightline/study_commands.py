@@ -186,10 +186,6 @@ def _require_one(others: Sequence[object], option: str) -> None:
 @click.option("--seed", default=0, show_default=True, help="The same seed gives the same rehearsal.")
 @click.option("--repetitions", default=2000, show_default=True, help="How often to repeat each attack.")
 @click.option("--top", default=10, show_default=True, help="How many of the most exposed to attack.")
-@click.option("--answers", type=click.Path(path_type=Path), help="Attack what was published: a CSV file.")
-@click.option(
-    "--write-answers", type=click.Path(path_type=Path), help="Write the numbers in the form of --answers."
-)
 @click.option("--figure", type=click.Path(path_type=Path), help="Draw guesses and truth: .svg, .pdf or .png.")
 @force_option
 def rehearse(  # many parameters: one for each option
@@ -198,40 +194,32 @@ def rehearse(  # many parameters: one for each option
     seed: int,
     repetitions: int,
     top: int,
-    answers: Path | None,
-    write_answers: Path | None,
     figure: Path | None,
     force: bool,
 ) -> None:
     """Publish a plan with simulated noise and attack it: guesses beside the truth. For the owner only."""
     from sightline.auditing.reading import files_read
-    from sightline.progress import reporting
-    from sightline.rehearsing.run import publish_and_rehearse
-    from sightline.report.files import check_apart, check_new, write_new
+    from sightline.rehearsing.run import rehearse as rehearsed
+    from sightline.report.files import check_apart, check_new
     from sightline.report.streams import Ticker
 
-    check_apart((write_answers, figure), files_read(plan))
-    for path in (write_answers, figure):
-        if path is not None:
-            check_new(path, force=force)
-    with Ticker() as progress, reporting(progress):
-        made = publish_and_rehearse(plan, seed=seed, repetitions=repetitions, top=top, answers=answers)
+    check_apart([figure], files_read(plan))
+    if figure is not None:
+        check_new(figure, force=force)
+    with Ticker() as progress:
+        made = rehearsed(plan, seed=seed, repetitions=repetitions, top=top, progress=progress)
     from sightline.report.rehearsal import document, print_rehearsal
     from sightline.report.streams import console
 
     if as_json:
-        print_json(document(made.rehearsal))
+        print_json(document(made))
     else:
-        print_rehearsal(made.rehearsal, console())
-    if write_answers is not None:
-        _require_one(made.rehearsal.other_secrets, "--write-answers")
-        write_new(write_answers, made.publication.text().encode("utf-8"), force=force, owner_only=True)
-        print(f"Wrote {write_answers}", file=sys.stderr)
+        print_rehearsal(made, console())
     if figure is not None:
         from sightline.report import style
         from sightline.report.rehearsal import draw_rehearsal
 
-        style.save(style.specification(draw_rehearsal(made.rehearsal)), figure, force=force, owner_only=True)
+        style.save(style.specification(draw_rehearsal(made)), figure, force=force, owner_only=True)
         print(f"Wrote {figure}", file=sys.stderr)
 
 

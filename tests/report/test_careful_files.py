@@ -48,7 +48,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ["audit", "plan.toml", "--write", "json=t.csv"],
         ["audit", "plan.toml", "--write", "json=plan.toml"],
         ["design", "plan.toml", "--out", "t.csv"],
-        ["rehearse", "plan.toml", "--write-answers", "t.csv"],
+        ["rehearse", "plan.toml", "--figure", "t.csv"],
         ["init", "t.csv", "--out", "t.csv"],
     ],
     ids=" ".join,
