@@ -107,7 +107,7 @@ def plan_given(paths: Sequence[str], given: GivenPlan) -> dict[str, Any] | str:
 @html_option
 @click.option("--grain", default="cell", show_default=True, help="One noise for each cell, or release.")
 @click.option(
-    "--loss", default="relative", show_default=True, help="What to make small: relative, variance or largest."
+    "--loss", default="relative", show_default=True, help="What to make small: relative or variance."
 )
 @click.option("--digits", default=2, show_default=True, help="Round the noise up to so many digits.")
 @force_option

@@ -44,7 +44,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     "arguments",
     [
         ["audit", "plan.toml", "--html", "t.csv"],
-        ["audit", "plan.toml", "--exposures", "t.csv"],
         ["audit", "plan.toml", "--write", "json=t.csv"],
         ["audit", "plan.toml", "--write", "json=plan.toml"],
         ["design", "plan.toml", "--out", "t.csv"],

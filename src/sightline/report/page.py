@@ -18,7 +18,6 @@ from sightline.auditing.result import AuditResult, VerdictStatus
 from sightline.auditing.result_parts import Setting, SettingKind
 from sightline.designing.result import LOSSES, DesignResult
 from sightline.designing.result import who as attacked
-from sightline.designing.task import Loss
 from sightline.errors import MissingExtra
 from sightline.format import count, number, parameter, percent
 from sightline.report import style
@@ -285,7 +284,7 @@ def design_html(result: DesignResult, *, date: str | None = None) -> str:
     words = {
         "date": date,
         "headline": design_headline(result),
-        "loss": LOSSES[Loss(result.loss)],
+        "loss": LOSSES[result.loss],
         "raised": raised[:_MOST_NUMBERS],
         "version": version("sightline"),
         "who_is": attacked,
