@@ -104,7 +104,6 @@ def plan_given(paths: Sequence[str], given: GivenPlan) -> dict[str, Any] | str:
 @limit_option
 @names_option
 @click.option("--out", type=click.Path(path_type=Path), help="Write the proposed plan to this file.")
-@html_option
 @click.option("--grain", default="cell", show_default=True, help="One noise for each cell, or release.")
 @click.option(
     "--loss", default="relative", show_default=True, help="What to make small: relative or variance."
@@ -117,7 +116,6 @@ def design(  # many parameters: one for each option
     limit: str | None,
     names: bool,
     out: Path | None,
-    html: Path | None,
     grain: str,
     loss: str,
     digits: int,
@@ -131,15 +129,13 @@ def design(  # many parameters: one for each option
     from sightline.report.files import check_apart, check_new, write_new
     from sightline.report.streams import Ticker
 
-    check_apart((out, html), files_read(plan))
+    check_apart([out], files_read(plan))
     if out is not None:
         check_new(out, force=force)
         if out.resolve().parent != Path(plan).resolve().parent:
             raise InvalidInput(
                 f"expected a file beside the plan, where its paths start from, got {str(out)!r}"
             )
-    if html is not None:
-        check_new(html, force=force)
     with Ticker() as progress:
         found = run.design(
             plan,
@@ -160,14 +156,6 @@ def design(  # many parameters: one for each option
         proposed = edited_plan(found.plan, plan)
         write_new(out, proposed.encode("utf-8"), force=force, owner_only=True)
         print(f"Wrote {out}", file=sys.stderr)
-    if html is not None:
-        _require_one(found.other_secrets, "--html")
-        from sightline.report.page import write_design
-
-        with Ticker() as progress:
-            progress("drawing the page", 0.0)
-            write_design(found, html, force=force)
-        print(f"Wrote {html}", file=sys.stderr)
     return 0 if all(one.passed for one in (found, *found.other_secrets)) else 2
 
 
