@@ -32,10 +32,10 @@ from sightline.labeled.unit_design import RowForm, RowNoise, UnitPrior
 from sightline.labeled.units import Arrays as UnitArrays
 from sightline.labeled.units import UnitReduction, Units
 from sightline.progress import report
-from sightline.tables.encoding import PackedCodes
+from sightline.tables.cells import PackedCodes, first_in_order
 from sightline.tables.engines.protocol import Arrays, SignatureBatch, SignatureStore
 from sightline.tables.membership import Membership
-from sightline.tables.streamed import BatchTables, StreamedTable, first_in_order
+from sightline.tables.streamed import BatchTables, StreamedTable
 
 MOST_KEPT = 10_000  # signatures that are kept for how little remains of them
 
