@@ -106,13 +106,11 @@ def needing_noise_first(findings: Findings) -> set[int]:
 
     A budget gives noise in proportion to the sensitivity, which grows with the number.
     """
-    parts = [part for part in findings.membership.partitions if part.computed is not None]
     given = [release.noise_given for release in findings.plan.releases]
     return {
         part.query
-        for part in parts
-        if part.computed is not None
-        and (part.computed.ranked or part.computed.shows or (part.computed.enlarges and given[part.query]))
+        for part in findings.membership.partitions
+        if part.computed.ranked or part.computed.shows or (part.computed.enlarges and given[part.query])
     } | _rounded_coarsely(findings)
 
 
@@ -126,9 +124,7 @@ def _rounded_coarsely(findings: Findings) -> set[int]:
     (:func:`~sightline.auditing.pricing.kept_of_anything`).
     """
     membership, pricing = findings.membership, findings.pricing
-    steps = np.array(
-        [0.0 if one.computed is None else one.computed.rounded_to for one in membership.partitions]
-    )
+    steps = np.array([one.computed.rounded_to for one in membership.partitions])
     step = steps[pricing.owner] / membership.published_factors
     coarse = (step > _FINE_BESIDE_SENSITIVITY * pricing.sensitivity) & ~pricing.exact
     moved = np.zeros(len(steps))
@@ -142,7 +138,7 @@ def how_computed(findings: Findings) -> list[str]:
     """What was taken to carry the noise, for every number with which something is computed."""
     lines: dict[str, None] = {}
     for part in findings.membership.partitions:
-        if part.computed is None:
+        if not part.computed.steps:
             continue
         steps = ", ".join(part.computed.steps)
         line = f'"{part.name}": the noise is on {part.computed.noise_on}; after it: {steps}.'

@@ -113,7 +113,7 @@ def _check_lattice(plan: Plan, membership: Membership, p: int, law: PublishedLaw
     weights = membership.weights_in(p)[membership.signatures[:, p] >= 0]
     plain = part.statistic is Statistic.SUM and bool(np.all(weights == np.rint(weights)))
     # Noise on a multiple has another lattice than noise on the sum, which is what is audited.
-    plain &= part.computed is None or (part.computed.factor == 1 and not part.computed.per_row)
+    plain &= part.computed.factor == 1 and not part.computed.per_row
     sums = number and part.feature is Feature.VALUE
     counts = part.feature in (YES_OR_NO if number else (Feature.VALUE, Feature.INDICATOR))
     require_plan(

@@ -72,8 +72,8 @@ class Computed:
     what else is computed with it.
     """
 
-    noise_on: str  # the aggregate, as SQL
-    steps: tuple[str, ...]  # what is computed with it, in order
+    noise_on: str = ""  # the aggregate, as SQL
+    steps: tuple[str, ...] = ()  # what is computed with it, in order; none if it is published as it is
     factor: float = 1.0  # the size of the constants that it is multiplied by
     per_row: bool = False  # whether it is divided by COUNT(*), which counts each row of the aggregate
     enlarges: bool = False  # whether something else may make the published number larger
@@ -102,7 +102,7 @@ class Partition:
     closed: bool = False  # whether a threshold itself counts as above it
     weighted: bool = False  # whether a row's feature is multiplied by a public weight
     key_names: tuple[str, ...] = ()  # of the columns of GROUP BY, for people
-    computed: Computed | None = None  # none if the aggregate is published as it is
+    computed: Computed = Computed()
     # How it is asked of an engine, in SQL over public columns:
     condition: str | None = None  # on the rows that it aggregates; None for all rows
     keys: tuple[str, ...] = ()  # of GROUP BY
@@ -413,12 +413,7 @@ class Membership:
     def published_factors(self) -> FloatArray:
         """Of every cell, how many times the aggregate the number is that gets the noise."""
         computed = [(self.partitions[cell.partition].computed, cell.rows) for cell in self.cells]
-        return np.array(
-            [
-                1.0 if part is None else part.factor / (max(rows, 1) if part.per_row else 1)
-                for part, rows in computed
-            ]
-        )
+        return np.array([part.factor / (max(rows, 1) if part.per_row else 1) for part, rows in computed])
 
     def weights_in(self, partition: int) -> FloatArray:
         """For every signature, the weight of its rows in a partition."""
