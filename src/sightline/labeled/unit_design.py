@@ -12,6 +12,7 @@ import numpy as np
 
 from sightline.arrays import FloatArray, IndexArray
 from sightline.errors import InvalidNoise
+from sightline.labeled.bounds.priors import TwoPointPrior
 from sightline.labeled.bounds.target import TargetPrior
 from sightline.labeled.dense_units import TableBlock
 from sightline.labeled.panels import PanelBlock
@@ -390,6 +391,11 @@ class UnitPrior:
     def scale(self) -> float:
         """The covariance over K."""
         return self.target.variance if self.categories == 1 else self.categories**-2.0
+
+    @property
+    def fair(self) -> bool:
+        """Whether a row has one of few values, each with the same chance."""
+        return self.categories > 1 or isinstance(self.target, TwoPointPrior)
 
     @property
     def density(self) -> bool:
