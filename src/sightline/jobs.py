@@ -175,9 +175,10 @@ def _rules(session: Session, findings: Findings, table: StreamedTable | None = N
     if not session.plan.rules.given:
         return None
     from sightline.auditing.rules import rules_report
-    from sightline.tables.overlaps import PeopleInStore
+    from sightline.tables.overlaps import PeopleBehind
 
-    behind = None if table is None else PeopleInStore(table=table)
+    listed = PeopleBehind.in_memory(findings.membership)
+    behind = listed if table is None else PeopleBehind.in_store(table)
     return rules_report(findings, session.contributions, behind)
 
 

@@ -212,7 +212,7 @@ def draw_new_forms(draw: random.Random, plan: dict[str, Any]) -> None:
         case 2:
             release["times"] = draw.choice([2, 3, 7])
         case 3:
-            release["suppress"] = draw.choice(
+            suppressed = draw.choice(
                 [
                     "COUNT(*) < 2",
                     "COUNT(DISTINCT who) <= 1",
@@ -221,6 +221,7 @@ def draw_new_forms(draw: random.Random, plan: dict[str, Any]) -> None:
                     "COUNT(*) > 1 OR g = 'a'",
                 ]
             )
+            release["sql"] += f" HAVING NOT ({suppressed})"
         case 4:
             attacker["values_within"] = draw.choice([0.01, 1, 5, 100])
         case 5:

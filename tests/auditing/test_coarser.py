@@ -101,7 +101,8 @@ def test_nothing_is_proposed_that_is_not_enough(tmp_path: Path, change: dict[str
         ("SELECT age AS years, town, SUM(x) FROM data GROUP BY years, town", ("age", "town")),
         ("SELECT FLOOR(age / 5), SUM(x) FROM data GROUP BY 1", ()),
         ("SELECT age, SUM(x) FROM data GROUP BY ROLLUP (age)", ()),
-        ("SELECT age, SUM(x) FROM data GROUP BY age HAVING COUNT(*) > 3", ()),
+        ("SELECT age, SUM(x) FROM data GROUP BY age HAVING COUNT(*) > 3", ("age",)),
+        ("SELECT age, SUM(x) FROM data GROUP BY age HAVING COUNT(*) > 3 AND age < 9", ()),
         ("SELECT SUM(x) FROM data", ()),
     ],
 )

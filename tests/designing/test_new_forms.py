@@ -48,13 +48,13 @@ def test_the_designed_plan_is_bounded_suppressed_and_attacked_as_before(
 ) -> None:
     """The two people of d are suppressed, and the total still tells their sum: it needs more noise."""
     releases = tuple({**one, "noise_stddev": 1.0} for one in RELEASES)
-    suppressed = ({**releases[0]}, {**releases[1], "suppress": "COUNT(*) < 5"})
+    suppressed = ({**releases[0]}, {**releases[1], "sql": f"{releases[1]['sql']} HAVING COUNT(*) >= 5"})
     accept = sections.pop("accept", [])
     plan = plan_of(table, suppressed, **sections)
     plan["limits"]["accept"] = accept
     assert sl.audit(plan).verdict.status == "failed"
     designed = tomllib.loads(sl.design(plan).plan)
-    assert designed["release"][1]["suppress"] == "COUNT(*) < 5"
+    assert designed["release"][1]["sql"].endswith("HAVING COUNT(*) >= 5")
     found = sl.audit(designed)
     assert found.verdict.status == "passed"
     assert found.cells == 4

@@ -87,7 +87,17 @@ class DrawnPlan:
     def complete(self) -> dict[str, Any]:
         """The plan with its table, for :func:`sightline.audit`."""
         data = {"source": pyarrow.table(self.columns), **self.plan["data"]}
-        return {**self.plan, "data": data}
+        return {**self.plan, "data": data, "release": list(map(_with_having, self.plan["release"]))}
+
+
+_SMALL = "COUNT(*) < 2"
+
+
+def _with_having(release: dict[str, Any]) -> dict[str, Any]:
+    if release.get("suppress") != _SMALL:
+        return release
+    kept = {name: value for name, value in release.items() if name != "suppress"}
+    return {**kept, "sql": f"{release['sql']} HAVING COUNT(*) >= 2"}
 
 
 def drawn_plan(kind_name: str, seed: int) -> DrawnPlan:
@@ -208,7 +218,7 @@ def _release(
     if kind.withheld:
         groups = [group for group in line if group is not None]
         if draw.random() < 0.5 and max(groups.count(group) for group in groups) >= 2:
-            release["suppress"] = "COUNT(*) < 2"
+            release["suppress"] = _SMALL  # as the version before wrote HAVING
         elif len(set(groups)) > 1:
             release["withhold"] = [[groups[0]]]
     return release

@@ -219,6 +219,38 @@ def test_slices_are_equal_only_if_everything_is(small: pytest.MonkeyPatch) -> No
     assert summed(replace(design, units=replace(design.units, weights=weights))) == [1, 1, 1, 18]
 
 
+def test_days_are_slices_beside_the_hours_of_a_month(small: pytest.MonkeyPatch) -> None:
+    """Days of all homes and the hours of a month of two homes have as many columns, and not as many rows of a
+    home: taken out, the latter leave equal days.
+    """
+    homes, months, days, hours = 3, 2, 6, 4
+    home, month, day, hour = (one.ravel() for one in np.indices((homes, months, days, hours)))
+    whole_day, every_hour, of_month = month * days + day, (month * days + day) * hours + hour, month * hours
+    everyone, numbers = home >= 0, []
+    for chosen, label in (
+        (everyone, every_hour),
+        (home > 0, every_hour),
+        (everyone, whole_day),
+        (everyone, hour),
+        (home < 2, of_month + hour),
+    ):
+        numbers += [chosen & (label == one) for one in np.unique(label)]
+    columns = [int(np.count_nonzero(number)) for number in numbers]
+    assert columns.count(homes * hours) == months * days + months * hours  # the days, the hours of a month
+    panel = Panel(
+        members=np.array(numbers).astype(np.int64),
+        person=home,
+        known=np.zeros(home.size, dtype=np.bool_),
+        stddevs=np.ones(len(numbers)),
+    )
+    found, dense = both(panel.design(PRIOR)[0], small)
+    assert isinstance(found, SlicedExposure)
+    # Of each month one day and the sum of five, with its hours twice; what was taken out stays.
+    assert found.slices.rows.size == 2 * months * (2 * hours + 1) + hours + months * hours
+    _same_ends(found, dense)
+    _same_features(found, dense)
+
+
 def test_a_design_without_many_numbers_is_assessed_as_it_is() -> None:
     panel = load_curve(np.random.default_rng([30, 1]))
     assert type(assess(panel.design(PRIOR)[0])) is UnitExposure

@@ -73,7 +73,7 @@ _SQL = (
 _STARTED = ("os.system", "os.exec", "os.posix_spawn", "os.spawn", "subprocess.Popen", "socket.connect")
 _SEEN: list[list[str]] = []  # what the code under watch did, while it is watched
 _NAMES = (
-    "file", "scale", "source", "tables", "by_cell", "mechanism", "running", "suppress", "epsilon", "rho",
+    "file", "scale", "source", "tables", "by_cell", "mechanism", "running", "epsilon", "rho",
     "sql", "law", "kind", "categories", "secret", "public", "noise_stddev", "noise_within", "$ref",
 )  # fmt: skip
 

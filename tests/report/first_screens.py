@@ -1,8 +1,7 @@
 """The page docs/first-screens.md: the first screens of five shipped tables at three amounts of noise.
 
 ``python -m tests.report.first_screens`` writes it again. The three answers of each screen are what a person
-who has never seen the tool can say from it: a test finds their words on the screen. The page prints the first
-screen of each table, and those whose answer to "publish?" it has not shown yet.
+who has never seen the tool can say from it: a test finds their words on the screen.
 """
 
 from __future__ import annotations
@@ -30,8 +29,8 @@ HEAD = """# First screens
 
 <!-- Written by python -m tests.report.first_screens: a test compares it with the code. -->
 
-What `sightline audit plan.toml --names` prints for the shipped tables, with `--epsilon 1`, `--epsilon 10`
-and `--noise` by hand, and the three answers that it gives: publish? whom does it concern? what to change?
+What `sightline audit plan.toml --names` prints for the shipped tables ({doc}`tables`), with `--epsilon 1`,
+`--epsilon 10` and `--noise` by hand, and three answers: publish? whom does it concern? what to change?
 """
 
 
@@ -105,14 +104,10 @@ def screens() -> list[Shown]:
 def page(shown: Sequence[Shown]) -> str:
     """The page."""
     parts: list[str] = [HEAD]
-    seen: set[str] = set()
-    for one in shown:
-        if one.name not in seen:
+    for place, one in enumerate(shown):
+        if place % len(NOISES) == 0:
             parts.append(f"## {one.name.capitalize()}\n")
-        parts.append(f"**{one.noise}.** {' '.join(one.answers)}\n")
-        if not {one.name, one.answers.publish} <= seen:
-            parts.append(f"```text\n{one.screen}\n```\n")
-        seen |= {one.name, one.answers.publish}
+        parts.append(f"**{one.noise}.** {' '.join(one.answers)}\n\n```text\n{one.screen}\n```\n")
     return "\n".join(parts)
 
 

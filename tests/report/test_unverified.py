@@ -103,6 +103,11 @@ def test_a_long_list_is_cut(result: sl.AuditResult, shown: Shown) -> None:
     assert "number 10 tells" not in text
     assert "nd 3 more" in text
     assert "nd 0 more" not in shown(result.model_copy(update={"homogeneous": many[:10]}))
+    # A result lists a hundred of them, and says how many there are.
+    told = [one.model_copy(update={"count": 5_013}) for one in result.unverified if one.name == "homogeneous"]
+    text = shown(result.model_copy(update={"homogeneous": many, "unverified": tuple(told)}))
+    assert "nd 5,003 more" in text
+    assert " 5,012 others tell theirs, too." in text
 
 
 @pytest.mark.slow

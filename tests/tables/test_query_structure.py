@@ -218,14 +218,6 @@ class TestCheck:
             check(plan(folder, sql))
 
 
-def test_suppress_needs_a_plain_select(folder: Path) -> None:
-    renamed = "WITH d AS (SELECT land, spent AS s FROM data) SELECT COUNT(*) FROM d WHERE s > 9"
-    made = plan(folder, renamed)
-    made["release"][0]["suppress"] = "COUNT(*) < 10"
-    with pytest.raises(InvalidPlan, match="suppress for one plain SELECT over data"):
-        check(made)
-
-
 class TestTheCheckOfAnAudit:
     """A reading that differs from the engine's is an error, also in the new forms."""
 

@@ -117,7 +117,7 @@ class Findings:
             plan = plan.model_copy(update={"attacker": attacker})
         return linear_findings(plan, self.membership.by_rows_behind(behind), self.pricing)
 
-    @property
+    @cached_property
     def has_nonlinear(self) -> bool:
         """Whether anything is published that is not linear in the secret."""
         return is_nonlinear(self.membership)

@@ -38,6 +38,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from sightline.arrays import FloatArray, IndexArray
 from sightline.auditing.findings import Findings
@@ -84,9 +85,9 @@ def homogeneous_cells(findings: Findings, totals: Totals | None) -> tuple[Homoge
     for one in (findings, *findings.questions):
         sums = known_sums(one, totals(one.question)) if one.linear else None
         if sums is not None:
-            found += _told_alone(one, sums)[0]
+            found += _told_alone(one, sums)
             coarse = known_sums(one, totals(one.question), coarse=True)
-            found += [] if coarse is None else _told_together(one, coarse, _told_alone(one, coarse)[1])
+            found += [] if coarse is None else _told_together(one, coarse)
         found += _told_by_powers(one, sums, totals)
     return tuple(sorted(found, key=lambda one: (one.remaining, -one.rows)))
 
@@ -95,12 +96,12 @@ def streamed_cells(findings: Findings, totals: StreamedTotals | None) -> tuple[H
     """The same for a streamed table: its numbers one by one, and those of the coarsest releases together."""
     if totals is None or not findings.linear or findings.guaranteed:
         return ()
-    found = _told_alone(findings, separate_sums(findings, findings.linear, totals))[0]
+    found = _told_alone(findings, separate_sums(findings, findings.linear, totals))
     coarse = totals.coarse()
     if coarse is not None and coarse.sums is not None:
         about = coarse_findings(findings, coarse)
         sums = known_sums(about, coarse.sums[:, None])
-        found += [] if sums is None else _told_together(about, sums, _told_alone(about, sums)[1])
+        found += [] if sums is None else _told_together(about, sums)
     return tuple(sorted(found, key=lambda one: (one.remaining, -one.rows)))
 
 
@@ -154,20 +155,24 @@ def limit_of(findings: Findings) -> float:
     return findings.limit or _WITHOUT_LIMIT
 
 
-def _told_alone(findings: Findings, sums: KnownSums) -> tuple[list[HomogeneousCell], FloatArray]:
-    """Every number that tells by itself; and what each leaves."""
-    alone = np.full(len(sums), np.inf)
-    for ends in ends_of(findings):
-        alone = np.minimum(alone, _alone(findings, sums, ends))
+def _left_by_each(findings: Findings, sums: KnownSums) -> FloatArray:
+    """What every number by itself leaves, from the end that it is nearest to."""
+    return np.asarray(np.min([_alone(findings, sums, ends) for ends in ends_of(findings)], axis=0))
+
+
+def _told_alone(findings: Findings, sums: KnownSums) -> list[HomogeneousCell]:
+    """Every number that tells by itself."""
+    alone = _left_by_each(findings, sums)
     told = np.flatnonzero(alone < limit_of(findings))
     return [
         _described(findings, sums, np.eye(1, len(sums), place)[0], float(alone[place]))
         for place in told.tolist()
-    ], alone
+    ]
 
 
-def _told_together(findings: Findings, sums: KnownSums, alone: FloatArray) -> list[HomogeneousCell]:
+def _told_together(findings: Findings, sums: KnownSums) -> list[HomogeneousCell]:
     """The combinations of several numbers that leave less than each of them does, one for the same rows."""
+    alone = _left_by_each(findings, sums)
     limit, found = limit_of(findings), dict[bytes, tuple[float, FloatArray]]()
     for ends in ends_of(findings):
         told = np.zeros(sums.counts.size, dtype=np.bool_)
@@ -195,14 +200,13 @@ def _distances(sums: KnownSums, ends: Ends, weights: FloatArray) -> FloatArray:
 
 def _alone(findings: Findings, sums: KnownSums, ends: Ends) -> FloatArray:
     """What each number by itself leaves of its rows' variance on average."""
-    table, size = sums.weights.tocoo(), len(sums)
-    line, column = table.coords
-    weights, rows = np.abs(table.data), sums.counts[column]
-    near = sums.totals[column] - ends.low * rows
+    W, A = sums.weights, abs(sums.weights)
+    near = sums.totals - ends.low * sums.counts
     several = _categories_of(findings, sums)  # that a number counts together: each of its rows is once in it
-    number = np.bincount(line, weights * rows, size) / several
-    reflected = np.where(table.data > 0, near, ends.width * rows - near)
-    one_side: FloatArray = np.bincount(line, weights * reflected, size).astype(np.float64)
+    number = A @ sums.counts / several
+    # Rows with a negative weight are reflected: |w| (b − a − d) is |w| (b − a)/2 + w (d − (b − a)/2).
+    one_side = ends.width / 2 * number * several + W @ (near - ends.width / 2 * sums.counts)
+    one_side = np.maximum(one_side, 0.0)
     apart = np.minimum(one_side, ends.width * number - one_side)
     expected = expected_distance(apart, sums.deviation)
     mean = np.minimum(expected / np.where(number > 0, number, 1.0), ends.width / 2)
@@ -211,13 +215,14 @@ def _alone(findings: Findings, sums: KnownSums, ends: Ends) -> FloatArray:
         return ends.remaining(mean)
     share = several * sums.shares[0]
     left = mean * (1 - mean) / (share * (1 - share))
-    people = np.bincount(line, rows, size) / several
-    plain = np.bincount(line, np.abs(weights - 1) > 0, size) == 0
+    uneven = sparse.csr_array((np.abs(A.data - 1) > 0, A.indices, A.indptr), shape=A.shape)
+    plain = uneven @ np.ones(A.shape[1]) == 0
+    people = (A != 0) @ sums.counts / several
     laplace = findings.pricing.laplace_answers[sums.cells] > 0
     small = (people >= 2) & (people <= _SMALL) & plain
     # With more Gaussian noise no count is more than 3 % likelier than another.
     places = np.flatnonzero(small & (laplace | (sums.deviation < _TELLING * people)))
-    total: FloatArray = np.bincount(line, weights * sums.totals[column], size).astype(np.float64)
+    total = A @ sums.totals
     for start in range(0, places.size, _BLOCK):
         chosen = places[start : start + _BLOCK]
         logs = np.where(laplace, np.sqrt(2.0 * sums.copies), 0.0)[chosen]  # T of scale √(T/2) × deviation
@@ -365,8 +370,12 @@ def _described(
     lines = np.flatnonzero(size > _MATTERS * size.max())
     lines = lines[np.argsort(-size[lines], kind="stable")]
     names = [f'"{cell_name(membership, int(sums.cells[line]))}"' for line in lines[:3]]
-    weights = np.abs(np.asarray(sums.weights.T @ combination))
-    chosen = np.flatnonzero(weights > _MATTERS * weights.max())
+    # Only of the classes that it is about: a load curve has ten thousand numbers that are described.
+    used = np.flatnonzero(combination)
+    own = sums.weights[used]
+    classes, place = np.unique(own.indices, return_inverse=True)
+    weights = np.abs(np.bincount(place, own.data * np.repeat(combination[used], np.diff(own.indptr))))
+    chosen = classes[weights > _MATTERS * weights.max(initial=0.0)]
     _, once = np.unique(sums.signature[chosen], return_index=True)
     rows = int(sums.counts[chosen[once]].sum())
     recipe = sums.copies[lines[0]] == 0

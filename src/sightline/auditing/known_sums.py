@@ -92,17 +92,18 @@ def known_sums(findings: Findings, totals: FloatArray, *, coarse: bool = False) 
     categories = findings.plan.data.categories or (None,)
     unknown = (membership.counts - membership.known).astype(np.float64)
     inside = np.flatnonzero(unknown > 0)
-    rows, columns, entries = [], [], []
-    for p in parts:
-        part, place = membership.partitions[p], membership.positions(p)[inside]
+    ends, columns, entries = np.zeros(len(membership.cells) + 1, dtype=np.intp), [], []
+    for p in parts:  # the classes in each number, one number after the other
+        part, cell = membership.partitions[p], membership.signatures[inside, p]
         counted = [c for c, name in enumerate(categories) if name is None or name in part.categories]
+        own = np.flatnonzero(cell >= 0)
+        own = own[np.argsort(cell[own], kind="stable")]
+        first, end = membership.starts[p : p + 2]
+        ends[first + 1 : end + 1] = np.bincount(cell[own], minlength=end - first) * len(counted)
+        columns.append((own[:, None] * len(categories) + np.array(counted, dtype=np.intp)).ravel())
         sign = 1.0 if part.above else -1.0
-        own = np.flatnonzero(place >= 0)
-        for column in counted:
-            rows.append(place[own])
-            columns.append(own * len(categories) + column)
-            entries.append(sign * membership.weights_in(p)[inside][own])
-    if not rows:
+        entries.append(np.repeat(sign * membership.weights_in(p)[inside[own]], len(counted)))
+    if not columns:
         return None
     # Noise counts on the sum of a mean's rows, and on the mean of copies.
     owner = pricing.owner
@@ -111,9 +112,7 @@ def known_sums(findings: Findings, totals: FloatArray, *, coarse: bool = False) 
     stddev = np.maximum(pricing.noise_stddev, pricing.scale * pricing.exact)
     deviation = stddev * size / np.sqrt(pricing.times[owner])
     shape = (len(membership.cells), inside.size * len(categories))
-    table = sparse.csr_array(
-        (np.concatenate(entries), (np.concatenate(rows), np.concatenate(columns))), shape=shape
-    )
+    table = sparse.csr_array((np.concatenate(entries), np.concatenate(columns), np.cumsum(ends)), shape=shape)
     table.eliminate_zeros()
     # Of numbers that share noise, those about known rows alone tell of the noise.
     sharing = np.isin(owner, list(pricing.strategies)) & np.isin(owner, parts)

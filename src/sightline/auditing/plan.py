@@ -157,11 +157,6 @@ class Release(Section):
         description="Whether a group was published only where a noisy count of its rows was large enough: "
         "withhold lists those that it hid, each time that the release was published.",
     )
-    suppress: Text | None = Field(
-        default=None,
-        description="A condition on public aggregates, such as COUNT(*) < 10: groups that meet it are not "
-        "published.",
-    )
     published: bool = Field(
         default=False, description="Whether it is out already: a design leaves its noise as it is."
     )
@@ -195,9 +190,9 @@ class Release(Section):
     def _check_mechanism(self) -> None:
         """Refuse what goes with no mechanism, and a mechanism without what it needs."""
         require_plan(
-            (not self.withhold and self.suppress is None) or not (self.factored or self.running),
-            "a mechanism or running sums without withhold and suppress",
-            got="withhold" if self.withhold else "suppress",
+            not self.withhold or not (self.factored or self.running),
+            "a mechanism or running sums without withhold",
+            got="withhold",
             fix="audit all of its numbers: some of them tell no more, and cost the same noise",
         )
         named = any(one.mechanism.name for one in self.noise)

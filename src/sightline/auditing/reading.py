@@ -46,6 +46,8 @@ _EXACT = '{ law = "none" }'
 # Fields that plans had once, and what to write instead.
 _FORMER = {
     ("release", "merge"): "group by the coarser key: GROUP BY CASE WHEN … END",
+    ("release", "suppress"): 'write the opposite as HAVING: for suppress = "COUNT(*) < 10" end the query '
+    "with HAVING COUNT(*) >= 10",
     ("release", "optional"): "leave the release out, design again, and compare the two",
     ("release", "instead_of"): "leave one of the two releases out",
     (

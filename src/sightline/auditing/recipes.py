@@ -401,7 +401,7 @@ class LinearAttacks:
         full = np.zeros(linear.row_count)
         full[self.rows] = weights
         in_guess = np.where(
-            linear.rows_of_unit == 1, (linear.table.T @ full)[linear.units.starts[:-1]], -np.inf
+            linear.rows_of_unit == 1, linear.units.summed(full)[linear.units.starts[:-1]], -np.inf
         )
         heavy = np.flatnonzero(in_guess >= _HEAVY * in_guess[column])
         heavy = heavy[heavy != column]

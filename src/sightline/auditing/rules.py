@@ -66,12 +66,11 @@ _TOGETHER = (
 def rules_report(
     findings: Findings,
     contributions: Callable[[], Contributions],
-    behind: PeopleBehind | None = None,
+    behind: PeopleBehind,
 ) -> RulesReport | None:
     """Whether the plan's rules hold; none if it has none.
 
-    ``contributions`` fetches what people add to sums, for exact ones. ``behind`` counts the people of a table
-    that is streamed.
+    ``contributions`` fetches what people add to sums, for exact ones. ``behind`` counts the people.
     """
     rules = findings.plan.rules
     if not rules.given:
@@ -87,7 +86,7 @@ def rules_report(
     )
     if rules.k is not None:
         in_memory = PeopleInMemory(membership=membership)
-        found = with_few_people(membership, behind or in_memory, rules.k)
+        found = with_few_people(membership, behind, rules.k)
         groups = _singled_out(findings, found, rules.k, in_memory) if listed else []
         order = sorted(range(len(found.cells)), key=lambda one: (found.people[one], found.cells[one]))
         first = [(found.people[one], _difference(findings, found.cells[one])) for one in order[:_MOST_BROKEN]]
@@ -95,7 +94,7 @@ def rules_report(
         broken += [_too_few(people, names, rules.k) for people, names in first]
         in_all, reach = len(found.cells) + len(groups), found.numbers
     of_values, numbers, eliminated = (
-        _of_values(findings, contributions, rules) if rules.of_values else ([], 3, listed)
+        _of_values(findings, contributions, behind) if rules.of_values else ([], 3, listed)
     )
     broken = sorted([*broken, *of_values], key=lambda one: (one.people, one.rule))
     and_more = ", and what elimination singles out" if eliminated else "; too many for elimination"
@@ -246,10 +245,11 @@ class _Largest:
 
 
 def _of_values(
-    findings: Findings, contributions: Callable[[], Contributions], rules: Rules
+    findings: Findings, contributions: Callable[[], Contributions], behind: PeopleBehind
 ) -> tuple[list[BrokenRule], int, bool]:
     """Exact sums that break a rule on values, how many numbers were compared, and whether by elimination."""
-    data, membership, exact = findings.plan.data, findings.membership, findings.pricing.exact
+    data, rules, exact = findings.plan.data, findings.plan.rules, findings.pricing.exact
+    membership = findings.membership
     if not exact.any():
         return [], 3, True
     require_plan(
@@ -258,7 +258,7 @@ def _of_values(
         got=f"{data.secret_kind.value}s from {data.domain[0]:g}",
         fix="a share of a sum is none where numbers cancel",
     )
-    found, numbers = sums(PeopleInMemory(membership=membership), exact)
+    found, numbers = sums(behind, exact)
     largest = _Largest.of(contributions(), len(membership.counts), max((rules.dominance or _NOBODY)[0], 2))
     broken = [
         one for own in found for one in _broken(own, rules, largest, _difference(findings, own.cells)[0])
@@ -392,10 +392,10 @@ class Sum:
     people: int
 
 
-def sums(behind: PeopleInMemory, chosen: BoolArray) -> tuple[list[Sum], int]:
+def sums(behind: PeopleBehind, chosen: BoolArray) -> tuple[list[Sum], int]:
     """Every number and difference of the chosen cells that is a sum; how many were compared at a time."""
     found: dict[bytes, Sum] = {}
-    numbers = 3 if len(chosen) <= MOST_COMPARED else 1
+    numbers, listed = 3 if len(chosen) <= MOST_COMPARED else 1, PeopleInMemory(membership=behind.membership)
     for cells in comparable(behind.membership, chosen):
         asked = [cells[:, None]]
         if numbers > 1:
@@ -405,8 +405,8 @@ def sums(behind: PeopleInMemory, chosen: BoolArray) -> tuple[list[Sum], int]:
             asked += [] if threes is None else [cells[threes]]
             numbers = 2 if threes is None else numbers
         for one in asked:
-            for some, coefficients, kinds in behind.behind(one):
-                people, ends = kinds.T @ behind.kinds, coefficients.indptr
+            for some, coefficients, kinds in listed.behind(one):
+                people, ends = kinds.T @ listed.kinds, coefficients.indptr
                 for place, cells_of_sum in enumerate(one[some].tolist()):
                     own = slice(ends[place], ends[place + 1])
                     if np.unique(coefficients.data[own]).size == 1:

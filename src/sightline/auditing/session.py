@@ -53,7 +53,6 @@ from sightline.tables.records import (
 )
 from sightline.tables.rows import check_declared, check_made, check_public, make_data
 from sightline.tables.sql.data_query import DataQuery, read_data_query
-from sightline.tables.sql.edited_releases import without_groups
 from sightline.tables.sql.reader import ReleaseQuery, read_condition, read_release
 from sightline.tables.streamed import (
     StreamedTable,
@@ -316,10 +315,7 @@ def opened(plan: Plan, base: Path, *, limits: WorkLimits | None = None) -> Itera
         for place, release in enumerate(plan.releases):
             report("reading the releases", place / len(plan.releases))
             try:
-                sql = release.sql
-                if release.suppress is not None:
-                    sql = without_groups(sql, release.suppress, schema.dialect)
-                query = read_release(sql, name=release.name, subject=subject, schema=schema)
+                query = read_release(release.sql, name=release.name, subject=subject, schema=schema)
                 engine.compile_own(query.sql)
             except InvalidPlan as error:
                 raise InvalidPlan(f"release {release.name!r}: {error}") from None

@@ -333,8 +333,7 @@ def as_published(plan: Plan, membership: Membership) -> Membership:
             continue
         where = f"release {release.name!r}: withhold"
         for name in release.withhold:
-            if release.suppress is None or _is_listed(membership, query, name):
-                withheld += cells_named(membership, query, name, where)
+            withheld += cells_named(membership, query, name, where)
         require_plan(
             not _cells_of(membership, query) <= set(withheld),
             f"release {release.name!r}: a number that is published",
@@ -354,12 +353,6 @@ def _cells_of(membership: Membership, query: int) -> set[int]:
     """All cells of a release."""
     parts = membership.partitions
     return {c for c, cell in enumerate(membership.cells) if parts[cell.partition].query == query}
-
-
-def _is_listed(membership: Membership, query: int, name: tuple[str, ...]) -> bool:
-    """Whether a group of that name is left: ``suppress`` may leave out a group that is also withheld."""
-    keys = {membership.cells[c].key for c in _cells_of(membership, query)}
-    return name in keys or name[:-1] in keys
 
 
 def cells_named(membership: Membership, query: int, name: tuple[str, ...], where: str) -> list[int]:

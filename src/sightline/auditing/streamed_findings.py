@@ -32,10 +32,10 @@ from sightline.labeled.unit_design import RowForm, RowNoise, UnitPrior
 from sightline.labeled.units import Arrays as UnitArrays
 from sightline.labeled.units import UnitReduction, Units
 from sightline.progress import report
-from sightline.tables.encoding import PackedCodes
+from sightline.tables.cells import PackedCodes, first_in_order
 from sightline.tables.engines.protocol import Arrays, SignatureBatch, SignatureStore
 from sightline.tables.membership import Membership
-from sightline.tables.streamed import BatchTables, Largest, StreamedTable, first_in_order
+from sightline.tables.streamed import BatchTables, StreamedTable
 
 MOST_KEPT = 10_000  # signatures that are kept for how little remains of them
 
@@ -100,8 +100,7 @@ def find_streamed(plan: Plan, table: StreamedTable, *, most: int = MOST_KEPT) ->
 
 def _anyone(table: StreamedTable, made: BatchUnits) -> bool:
     """Whether there is a record that the attacker does not know."""
-    units = Largest(batches=made.batches, of=lambda batch: np.array(len(made.lowering.units(batch)[0])))
-    return bool(table.records.run(units, "reading every record")["largest"])
+    return bool(table.largest(lambda batch: np.array(len(made.lowering.units(batch)[0]))))
 
 
 def _rows(table: StreamedTable, scan: ExposureScan, lowered: Lowered) -> Arrays:

@@ -54,7 +54,7 @@ from sightline.designing.task import DesignTask
 from sightline.errors import InvalidPlan, require
 from sightline.labeled.units import BoolArray
 
-_BROKEN = 1e-9  # by how much of its level a direction must be broken
+_BROKEN = 2e-5  # by how much of its level a direction must be broken: the audit's factor closes what is left
 _MOST_PAIRS = 2_000_000  # of categories, over the exposed records
 
 
@@ -68,25 +68,24 @@ class PersonBlocks:
     def __len__(self) -> int:
         return len(self.blocks)
 
-    def sharpest(self, matrix: FloatArray, chosen: IndexArray) -> tuple[FloatArray, csc_array]:
-        """For some persons the largest eigenvalue of BᵀNB, and the column Bu; N may be a diagonal."""
-        values, columns = np.zeros(chosen.size), []
-        for place, person in enumerate(chosen.tolist()):
-            B = self.blocks[person]
-            block = B.T @ (B.multiply(matrix[:, None]) if matrix.ndim == 1 else matrix @ B)
-            lengths, directions = np.linalg.eigh(block if isinstance(block, np.ndarray) else block.toarray())
-            values[place] = lengths[-1]
-            columns.append(csc_array(B @ csc_array(directions[:, -1:])))
-        empty = csc_array((self.blocks[0].shape[0], 0)) if self.blocks else csc_array((0, 0))
-        return values, csc_array(hstack(columns, format="csc")) if columns else empty
-
     def broken(
         self, matrix: FloatArray, chosen: IndexArray, *, tau: float, needed: float
     ) -> tuple[IndexArray, csc_array]:
-        """The persons of some with a direction that is broken, and its column."""
-        values, columns = self.sharpest(matrix, chosen)
-        worse = np.flatnonzero(1 / values - tau < needed * (1 - _BROKEN))
-        return chosen[worse], csc_array(columns[:, worse])
+        """The directions of some persons that are broken: the person of each, and its column Bu.
+
+        They are eigenvectors of BᵀNB, all at once: one alone leaves the next broken. N may be a diagonal.
+        """
+        if not chosen.size:
+            return chosen, csc_array((matrix.shape[0], 0))
+        persons, columns = [], []
+        for person in chosen.tolist():
+            B = self.blocks[person]
+            block = B.T @ (B.multiply(matrix[:, None]) if matrix.ndim == 1 else matrix @ B)
+            lengths, directions = np.linalg.eigh(block if isinstance(block, np.ndarray) else block.toarray())
+            worse = lengths * (needed + tau) > 1
+            persons.append(np.full(np.count_nonzero(worse), person))
+            columns.append(csc_array(B @ csc_array(directions[:, worse])))
+        return np.concatenate(persons), csc_array(hstack(columns, format="csc"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -158,9 +157,8 @@ def targets_of(task: DesignTask) -> Targets:
     )
     if not len(people):
         return targets
-    every = np.arange(len(people))
-    floor = row_variances(task, task.floor)
-    return targets.with_features(every, people.sharpest(1 / floor, every)[1])
+    floor, needed = row_variances(task, task.floor), targets.person_needed
+    return targets.with_features(*people.broken(1 / floor, np.arange(len(people)), tau=0.0, needed=needed))
 
 
 def row_variances(task: DesignTask, stddevs: FloatArray) -> FloatArray:
@@ -257,8 +255,9 @@ def best_noise(task: DesignTask, targets: Targets, starts: Sequence[FloatArray])
     few = task.rows <= _FEW_ROWS or (task.rows <= _MANY_ROWS and task.ceilings.size <= _FEW_ROWS)
     if not targets.can_hide:
         return known.solved(task)
-    rough = hiders is not None and not few  # then the optimum for known others only suggests a choice
-    solved = list(if_enough(lambda: known.solved(task, tolerance=_FIRST if rough else _TOLERANCE)))
+    # Of many rows the optimum for known others is rough at first: it suggests a choice.
+    first = if_enough(lambda: known.solved(task, tolerance=_TOLERANCE if few else _FIRST))
+    solved = list(first)
     places = [one.variances for one in solved] + [row_variances(task, one) for one in starts]
     everyone = replace(known, hidden=~nobody)
     tried = [(everyone, places[0])] if few or (hiders is None and task.rows <= _MANY_ROWS) else []
@@ -281,7 +280,9 @@ def best_noise(task: DesignTask, targets: Targets, starts: Sequence[FloatArray])
         if not any(_better(one, best) for one in found):
             break
         (best,) = found
-    return known.solved(task) if rough and not best.hidden.any() else best
+    if not few and any(one.optimum.lower < best.optimum.upper for one in first):  # it may still be the best
+        return min(known.solved(task), best, key=lambda one: one.optimum.upper)
+    return best
 
 
 def _better(one: Chosen, best: Chosen) -> bool:
@@ -345,7 +346,9 @@ class _Choice:
         choice, problem = self, self.problem(task)
         optimum = least_noise(problem, tolerance=tolerance)
         for _ in range(_FEATURES):
-            wider = choice._with_broken_features(task, problem.variances(optimum.x))
+            wider = choice._with_broken_features(
+                task, problem.variances(optimum.x), broken=max(tolerance, _BROKEN)
+            )
             if wider is None:
                 break
             choice, problem = wider, wider.problem(task)
@@ -360,10 +363,12 @@ class _Choice:
             hidden=choice.hidden,
         )
 
-    def _with_broken_features(self, task: DesignTask, variances: FloatArray) -> _Choice | None:
+    def _with_broken_features(
+        self, task: DesignTask, variances: FloatArray, *, broken: float
+    ) -> _Choice | None:
         """The choice with features of persons that some noise does not protect; none if it protects all."""
         targets, features = self.targets, self.targets.features
-        if not features.size:
+        if not len(targets.people):
             return None
         hides = np.zeros(len(targets.people), dtype=np.bool_)
         hides[targets.person_of(features)] = self.hidden[features]
@@ -371,14 +376,17 @@ class _Choice:
             (
                 False,
                 targets.people.broken(
-                    1 / variances, np.flatnonzero(~hides), tau=0.0, needed=targets.person_needed
+                    1 / variances,
+                    np.flatnonzero(~hides),
+                    tau=0.0,
+                    needed=targets.person_needed * (1 - broken),
                 ),
             )
         ]
         if hides.any():
             _, level = self.levels  # the choice names the bound only with its levels
             inverse = inverse_of_sum(_padded(task, level.products), variances)
-            tau, needed = float(level.tau[0]), float(level.needed[0])
+            tau, needed = float(level.tau[0]), float(level.needed[0]) * (1 - broken)
             own = targets.people.broken(inverse, np.flatnonzero(hides), tau=tau, needed=needed)
             found.append((True, own))
         choice = self

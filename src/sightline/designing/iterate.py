@@ -139,9 +139,7 @@ def strictly_feasible(problem: NoiseProblem) -> tuple[FloatArray, IndexArray]:
             np.maximum.at(wanted, own, _enough(one))
     level = problem.level
     free = np.flatnonzero((problem.variable != FIXED) & (wanted > 0))
-    if not free.size:
-        raise NotEnough("expected numbers whose noise may rise, got none")
-    active = np.unique(problem.variable[free])
+    active = np.unique(problem.variable[free]) if free.size else np.arange(problem.weights.size)
     first = np.ones(problem.weights.size)
     np.maximum.at(first, problem.variable[free], wanted[free] / problem.floors[free])
     shared = np.flatnonzero(level != FIXED)

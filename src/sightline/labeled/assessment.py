@@ -148,10 +148,18 @@ class UnitExposure:
             if (where := np.flatnonzero(asked.kinds == kind)).size:
                 if asked.one_row:
                     functional = asked.functional(where[:1], np.array([column]))
+                elif kind in self._sharpest:
+                    functional = self._sharpest[kind]
                 else:
                     functional = solver.sharpest(asked, where[:1], decided.directions)
+                    self._sharpest[kind] = functional
                 return asked, solver, functional, int(where[0])
         raise InvalidInput(f"expected a unit of which something is identifiable, got unit {kind}")
+
+    @cached_property
+    def _sharpest(self) -> dict[int, Any]:
+        """Of kinds with several rows the feature that is seen best: recipes ask for it again."""
+        return {}
 
     @cached_property
     def _asked(self) -> list[AskedUnits]:

@@ -80,7 +80,7 @@ def equal_slices(design: Design) -> EqualSlices | None:
         if same is units and key == law.tobytes():
             return found
     found = None
-    for taken_out in _about_many(np.bincount(units.rows.ravel(), minlength=units.numbers + 1)[:-1]):
+    for taken_out in _taken_out(units):
         if 2 * np.count_nonzero(taken_out) < units.numbers and (
             found is None or 8 * _sums(found) > units.numbers
         ):
@@ -171,10 +171,32 @@ class _Listed:
         return np.asarray(self.items[self.starts[slices] + self.place])
 
 
-def _about_many(counts: IndexArray) -> Iterator[BoolArray]:
-    """None, or those beyond each large gap between how many columns they are in; and those of nobody."""
+def _taken_out(units: Units) -> Iterator[BoolArray]:
+    """Numbers that may be taken out: none, those about many columns, those about many rows of each person.
+
+    A number about a few homes has fewer columns than a shorter one about all of them, but as many rows of
+    each home: days, and the hours of a month, are told apart by their rows alone.
+    """
+    columns = np.bincount(units.rows.ravel(), minlength=units.numbers + 1)[:-1]
+    yield np.asarray(columns == 0)
+    yield from _about_many(columns)
+    if 2 * len(units) < len(units.times):
+        persons = np.bincount(_of_kinds(units).indices, minlength=units.numbers)
+        yield from _about_many(columns / np.maximum(persons, 1))
+
+
+def _of_kinds(units: Units) -> sparse.csr_array:
+    """Kinds × numbers: not zero where a kind has a column in a number."""
+    columns = sparse.csr_array(
+        (np.ones(len(units.times)), np.arange(len(units.times)), units.starts),
+        shape=(len(units), len(units.times)),
+    )
+    return (columns @ abs(units.table())).tocsr()
+
+
+def _about_many(counts: FloatArray | IndexArray) -> Iterator[BoolArray]:
+    """Numbers beyond each large gap between their counts; and those of nobody."""
     levels = np.unique(counts[counts > 0])
-    yield np.asarray(counts == 0)
     for gap in np.argsort(-levels[1:] / levels[:-1], kind="stable")[:_MOST_GAPS]:
         yield np.asarray((counts == 0) | (counts >= levels[1:][gap]))
 

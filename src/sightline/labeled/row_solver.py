@@ -47,7 +47,7 @@ from sightline.numerics.residuals import gamma
 _COARSE = 1e-6
 _FINE, _FINE_ROWS, _FINE_UNITS = 1e-10, 64, 200
 _BALL_ROWS = 400  # rows up to which weights are solved for over the rationals: 2 s
-_SHARED = 1e-9  # the error of forms up to which common eigenvectors lose no digits that count
+_SHARED = 1e-7  # the error of forms up to which common eigenvectors lose no digits that are printed
 _FEW = 16  # rows for each dependent one, from which a change of so low a rank takes less than an inverse
 _SAME_NOISE = 1e-9  # relatively: noise this near is equal when rows are put in order; it decides no bound
 

@@ -339,6 +339,16 @@ class Units:
         """Columns × numbers."""
         return _table(self.rows, self.weights, self.numbers)[:, :-1]
 
+    def summed(self, values: FloatArray) -> FloatArray:
+        """Of every column, its weights times the values of the numbers that it is in."""
+        found, with_none = np.empty(len(self.rows)), np.append(values, 0.0)
+        step = max(1, _TOGETHER // max(1, self.rows.shape[1]))
+        for start in range(0, len(found), step):
+            own = slice(start, start + step)
+            taken = with_none[self.rows[own]]
+            found[own] = (taken if self.weights is None else taken * self.weights[own]).sum(axis=1)
+        return found
+
     def blocks(self, most_columns: int | None = None) -> Iterator[UnitBlock]:
         """All kinds, or those with few columns: those with one row, then those with several, as many
         columns each.

@@ -284,10 +284,17 @@ def public_line(result: AuditResult) -> str:
     return f"Taken as public, since [data] public does not say: {listed}{more}."
 
 
+def alike_in_all(result: AuditResult) -> int:
+    """How many numbers are about rows that are nearly all alike: a result lists the worst of them."""
+    told = [one for one in result.unverified if one.name is AssumptionName.HOMOGENEOUS and one.owner_only]
+    return max([len(result.homogeneous or ()), *(one.count for one in told)])
+
+
 def _sentence(one: Unverified, result: AuditResult) -> str:
-    alike = (result.homogeneous or ()) if one.name is AssumptionName.HOMOGENEOUS else ()
-    if alike:  # the worst of them says more than their number
-        others = len(alike) - 1
+    alike = result.homogeneous or ()
+    if one.name is AssumptionName.HOMOGENEOUS and one.owner_only and alike:
+        # The worst of them says more than their number.
+        others = alike_in_all(result) - 1
         more = f" {others:,} other{'s tell' if others > 1 else ' tells'} theirs, too." * (others > 0)
         return f"{one_line(alike[0].text.partition(', and at most')[0])}.{more}"
     reason = one_line(one.reason.partition("; ")[0])

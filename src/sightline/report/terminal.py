@@ -9,7 +9,7 @@ from rich.text import Text
 from sightline.auditing.result import AuditResult, BudgetReport, Exposed, LinearAttack, Recipe, Step
 from sightline.format import count, number, parameter
 from sightline.jobs import Explanation
-from sightline.report.first_screen import print_first_screen
+from sightline.report.first_screen import alike_in_all, print_first_screen
 from sightline.report.wording import (
     MOST_ALIKE,
     accuracy_words,
@@ -208,7 +208,7 @@ def print_unverified(result: AuditResult, screen: Console) -> None:
         screen.print("\n[bold]Groups that are nearly all alike[/] (for the owner only)")
     for cell in (result.homogeneous or ())[:MOST_ALIKE]:
         screen.print("  ", cell.text, sep="", markup=False, soft_wrap=True)
-    more = len(result.homogeneous or ()) - MOST_ALIKE
+    more = alike_in_all(result) - MOST_ALIKE
     if more > 0:
         screen.print(f"  and {more:,} more")
 

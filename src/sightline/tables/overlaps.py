@@ -11,10 +11,10 @@ without a list of their signatures.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,12 +22,12 @@ from scipy import sparse
 
 from sightline.arrays import FloatArray, IndexArray
 from sightline.tables.collect import CountedTable
-from sightline.tables.encoding import SignatureCells
-from sightline.tables.engines.protocol import Arrays, Engine, SignatureBatch
+from sightline.tables.engines.protocol import Arrays, Engine, SignatureStore
 from sightline.tables.membership import Membership
-from sightline.tables.streamed import BatchTables, StreamedTable
+from sightline.tables.streamed import OfTable, StreamedTable, TablePass
 
 Marks = NDArray[np.uint64]
+Pass = Callable[[OfTable], Arrays]  # the sum of what is asked of tables that have all rows together
 MOST_COMPARED = 4_000  # cells: a table of all pairs of them takes 128 MB
 _ENTRIES = 1 << 22  # of combinations that are counted at a time
 _DIGITS = 9  # of a sum of shares: the order in which people are added up must not change which is largest
@@ -35,42 +35,17 @@ _DIGITS = 9  # of a sum of shares: the order in which people are added up must n
 
 def people_in_cells(membership: Membership) -> IndexArray:
     """How many people have a row in each cell."""
-    table = membership.persons
-    if table is None:
-        return np.array([cell.rows for cell in membership.cells], dtype=np.intp)
+    persons = membership.counts if membership.persons is None else membership.persons.persons
     found = np.zeros(len(membership.cells), dtype=np.intp)
     for p, first in enumerate(membership.starts[:-1].tolist()):
         pairs = membership.rows_in_cells(p)
-        np.add.at(found, first + pairs.cell, table.persons[pairs.record])
+        np.add.at(found, first + pairs.cell, persons[pairs.record])
     return found
-
-
-class PeopleBehind(Protocol):
-    """Who is behind combinations of cells: the first is added, the others are subtracted."""
-
-    @property
-    def together(self) -> FloatArray:
-        """Of every two cells, the weight of the people of the first in both."""
-
-    @property
-    def marks(self) -> Marks:
-        """Of every cell, the sum of the marks of its signatures, modulo 2^64."""
-
-    @property
-    def least(self) -> float:
-        """The least weight that a row may have."""
-
-    @property
-    def sizes(self) -> IndexArray:
-        """How many people have a row in each cell."""
-
-    def people(self, combinations: IndexArray) -> IndexArray:
-        """Of combinations (one a line), the people with a row whose coefficient is not zero."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class PeopleInMemory:
-    """The people behind the cells of a membership that lists all signatures."""
+    """The people behind the cells of a membership that lists all signatures, one by one."""
 
     membership: Membership
 
@@ -101,8 +76,9 @@ class PeopleInMemory:
         shape = persons.size, len(self.membership.counts)
         return sparse.csr_array((np.ones(kind.size, dtype=np.int32), (kind, signature)), shape=shape)
 
-    @cached_property
+    @property
     def together(self) -> FloatArray:
+        """Of every two cells, the weight of the people of the first in both."""
         kind, signature, rows, persons = self._entries
         widths = np.diff(self.membership.starts)
         cells = self.membership.signatures.T[:, signature]
@@ -111,21 +87,10 @@ class PeopleInMemory:
             place = np.unique(kind * (np.intp(line.max(initial=0)) + 2) + line + 1, return_inverse=True)[1]
             own[:] = persons[kind] * rows / np.bincount(place.ravel(), rows)[place.ravel()]
         found = (incidence(cells, widths, weights).T @ incidence(cells, widths)).toarray()
-        return np.asarray(np.round(found, _DIGITS), dtype=np.float64)
-
-    @cached_property
-    def marks(self) -> Marks:
-        return np.asarray(self._inside.astype(np.uint64).T @ marks_of(self.membership.signatures.T))
-
-    @property
-    def least(self) -> float:
-        return 1.0 / max(1, self.membership.contributions)
-
-    @property
-    def sizes(self) -> IndexArray:
-        return people_in_cells(self.membership)
+        return np.asarray(found, dtype=np.float64)
 
     def people(self, combinations: IndexArray) -> IndexArray:
+        """Of combinations (one a line), the people with a row whose coefficient is not zero."""
         parts = [behind.T @ self.kinds for _, _, behind in self.behind(combinations)]
         return np.concatenate([np.zeros(0, dtype=np.intp), *parts]).astype(np.intp)
 
@@ -146,55 +111,84 @@ class PeopleInMemory:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class PeopleInStore:
-    """The same of a table that is streamed, by passes over its signatures, or over persons and their rows."""
+class PeopleBehind:
+    """Who is behind combinations of cells, the first added and the others subtracted, by passes over rows.
 
-    table: StreamedTable
+    Persons with several rows are counted by passes over persons.
+    """
+
+    membership: Membership
+    over_rows: Pass
+    over_persons: Pass
+
+    @classmethod
+    def in_memory(cls, membership: Membership) -> PeopleBehind:
+        """Of a membership that lists all signatures: a pass is one look at it."""
+
+        def whole(of: OfTable) -> Arrays:
+            return of(membership)
+
+        return cls(membership=membership, over_rows=whole, over_persons=whole)
+
+    @classmethod
+    def in_store(cls, table: StreamedTable) -> PeopleBehind:
+        """Of a table that is streamed."""
+
+        def over(store: SignatureStore) -> Pass:
+            return lambda of: store.run(
+                TablePass(batches=table.batches, of=of, merge=np.add), "comparing the numbers"
+            )
+
+        return cls(membership=table.membership, over_rows=over(table.store), over_persons=over(table.records))
+
+    @property
+    def _several(self) -> bool:
+        return self.membership.persons is not None
 
     @cached_property
     def _passed(self) -> Arrays:
-        reduction = _Overlaps(cells=self.table.cells)
-        return self.table.store.run(reduction, "comparing the numbers")
-
-    @cached_property
-    def together(self) -> FloatArray:
-        if self.table.persons is not None:
-            found = self._of_persons(None)["together"]
-            return np.asarray(np.round(found, _DIGITS), dtype=np.float64)
-        return self._passed["together"].astype(np.float64)
-
-    def _of_persons(self, combinations: IndexArray | None) -> Arrays:
-        assert self.table.persons is not None
-        reduction = _OfPersons(batches=self.table.batches, combinations=combinations)
-        return self.table.persons.run(reduction, "comparing the numbers")
+        return self.over_rows(_overlaps)
 
     @property
     def marks(self) -> Marks:
+        """Of every cell, the sum of the marks of its signatures, modulo 2^64."""
         return self._passed["marks"]
+
+    @cached_property
+    def together(self) -> FloatArray:
+        """Of every two cells, the weight of the people of the first in both."""
+        if not self._several:
+            return self._passed["together"].astype(np.float64)
+        found = self.over_persons(lambda table: {"together": PeopleInMemory(membership=table).together})
+        return np.asarray(np.round(found["together"], _DIGITS), dtype=np.float64)
 
     @property
     def least(self) -> float:
-        return 1.0 / max(1, self.table.membership.contributions)
+        """The least weight that a row may have."""
+        return 1.0 / max(1, self.membership.contributions)
 
     @property
     def sizes(self) -> IndexArray:
-        if self.table.persons is None:
-            return people_in_cells(self.table.membership)
-        return self.people(np.arange(len(self.table.membership.cells))[:, None])
+        """How many people have a row in each cell."""
+        return np.asarray(self.over_persons(lambda table: {"sizes": people_in_cells(table)})["sizes"])
 
     def people(self, combinations: IndexArray) -> IndexArray:
-        r"""By inclusion and exclusion: :math:`n_a + n_b + n_c - 2n_{ab} - 2n_{ac} - n_{bc} + 3n_{abc}`.
+        r"""Of combinations (one a line), the people with a row whose coefficient is not zero.
 
+        By inclusion and exclusion: :math:`n_a + n_b + n_c - 2n_{ab} - 2n_{ac} - n_{bc} + 3n_{abc}`.
         Persons with several rows are counted one by one.
         """
-        if self.table.persons is not None:
-            return np.asarray(self._of_persons(combinations)["people"], dtype=np.intp)
+        if self._several:
+            counted = self.over_persons(
+                lambda table: {"people": PeopleInMemory(membership=table).people(combinations)}
+            )
+            return np.asarray(counted["people"], dtype=np.intp)
         n = self._passed["together"].astype(np.intp)
         a, *others = combinations.T
         found = n[a, a] + sum(n[b, b] - 2 * n[a, b] for b in others)
         if len(others) == 2 and len(combinations):
-            reduction = _InThree(cells=self.table.cells, wanted=np.sort(combinations, axis=1))
-            three = self.table.store.run(reduction, "comparing three numbers")["rows"]
+            wanted = np.sort(combinations, axis=1)
+            three = self.over_rows(lambda table: {"rows": _in_three(table, wanted)})["rows"]
             found = found - n[others[0], others[1]] + 3 * three
         return np.asarray(found, dtype=np.intp)
 
@@ -240,70 +234,33 @@ def marks_of(cells: NDArray[Any]) -> Marks:
     return mark
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class _Overlaps:
-    """A pass: the rows that every two cells have in common, and the sum of the marks in each cell."""
-
-    cells: SignatureCells
-
-    def of_batch(self, batch: SignatureBatch) -> Arrays:
-        table = self.cells.table(batch.words)
-        inside = incidence(table, self.cells.widths)
-        counted = inside.multiply(batch.counts[:, None]).astype(np.int64)
-        marks = np.asarray(inside.astype(np.uint64).T @ marks_of(table))
-        if marks.size > MOST_COMPARED:
-            return {"marks": marks}
-        return {"together": (sparse.csr_array(counted).T @ inside).toarray(), "marks": marks}
-
-    def merged(self, first: Arrays, second: Arrays) -> Arrays:
-        return {name: first[name] + second[name] for name in first}
+def _overlaps(membership: Membership) -> Arrays:
+    """The rows that every two cells have in common, and the sum of the marks in each cell."""
+    cells = membership.signatures.T
+    inside = incidence(cells, np.diff(membership.starts))
+    marks = np.asarray(inside.astype(np.uint64).T @ marks_of(cells))
+    if marks.size > MOST_COMPARED:
+        return {"marks": marks}
+    counted = inside.multiply(membership.counts[:, None]).astype(np.int64)
+    return {"together": (sparse.csr_array(counted).T @ inside).toarray(), "marks": marks}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class _OfPersons:
-    """A pass over persons, of whom a batch has all rows: what every two cells have in common, or how many
-    people are behind some combinations.
-    """
-
-    batches: BatchTables
-    combinations: IndexArray | None
-
-    def of_batch(self, batch: SignatureBatch) -> Arrays:
-        own = PeopleInMemory(membership=self.batches.of(batch)[0])
-        if self.combinations is None:
-            return {"together": own.together}
-        return {"people": own.people(self.combinations)}
-
-    def merged(self, first: Arrays, second: Arrays) -> Arrays:
-        return {name: first[name] + second[name] for name in first}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class _InThree:
-    """A pass: the rows that are in all three of some cells, which are in order on each line."""
-
-    cells: SignatureCells
-    wanted: IndexArray  # (combinations, 3)
-
-    def of_batch(self, batch: SignatureBatch) -> Arrays:
-        table, widths = self.cells.table(batch.words), self.cells.widths
-        ends = np.cumsum(widths)
-        part = np.searchsorted(ends, self.wanted, side="right")
-        own = self.wanted - (ends - widths)[part]
-        rows = np.zeros(len(self.wanted), dtype=np.int64)
-        for parts in np.unique(part, axis=0):
-            if np.unique(parts).size < 3:
-                continue  # cells of one partition have no row in common
-            mine = np.flatnonzero((part == parts).all(axis=1))
-            inside = (table[parts] >= 0).all(axis=0)
-            sizes = tuple(widths[parts].tolist())
-            codes = np.ravel_multi_index(tuple(table[parts][:, inside]), sizes)
-            asked, place = np.unique(np.ravel_multi_index(tuple(own[mine].T), sizes), return_inverse=True)
-            at = np.minimum(np.searchsorted(asked, codes), asked.size - 1)
-            hit = asked[at] == codes
-            found = np.bincount(at[hit], batch.counts[inside][hit], asked.size).astype(np.int64)
-            rows[mine] = found[place.ravel()]
-        return {"rows": rows}
-
-    def merged(self, first: Arrays, second: Arrays) -> Arrays:
-        return {"rows": first["rows"] + second["rows"]}
+def _in_three(membership: Membership, wanted: IndexArray) -> IndexArray:
+    """The rows that are in all three of some cells (combinations × 3), which are in order on each line."""
+    table, starts = membership.signatures.T, membership.starts
+    part = np.searchsorted(starts, wanted, side="right") - 1
+    own = wanted - starts[part]
+    rows = np.zeros(len(wanted), dtype=np.intp)
+    for parts in np.unique(part, axis=0):
+        if np.unique(parts).size < 3:
+            continue  # cells of one partition have no row in common
+        mine = np.flatnonzero((part == parts).all(axis=1))
+        inside = (table[parts] >= 0).all(axis=0)
+        sizes = tuple(np.diff(starts)[parts].tolist())
+        codes = np.ravel_multi_index(tuple(table[parts][:, inside]), sizes)
+        asked, place = np.unique(np.ravel_multi_index(tuple(own[mine].T), sizes), return_inverse=True)
+        at = np.minimum(np.searchsorted(asked, codes), asked.size - 1)
+        hit = asked[at] == codes
+        found = np.bincount(at[hit], membership.counts[inside][hit], asked.size).astype(np.intp)
+        rows[mine] = found[place.ravel()]
+    return rows

@@ -1,4 +1,4 @@
-"""A plan's release, changed: the part about one secret, by coarser groups, or without some groups."""
+"""A plan's release, changed: the part about one secret, or by coarser groups."""
 
 from __future__ import annotations
 
@@ -11,29 +11,9 @@ from sqlglot.errors import SqlglotError
 from sqlglot.tokenizer_core import TokenType
 
 from sightline.errors import InvalidPlan
-from sightline.tables.sql.grammar import clauses_of, parse_condition, parse_query, refuse
+from sightline.tables.sql.grammar import clauses_of, parse_query, refuse
 
-_PLAIN_CLAUSES = {"expressions", "from_", "where", "group"}
-
-
-def without_groups(sql: str, condition: str, dialect: str) -> str:
-    """The release without the groups that meet a condition: HAVING keeps the others, also where it is NULL.
-
-    >>> without_groups("SELECT town, SUM(x) FROM data GROUP BY town", "COUNT(*) < 3", "duckdb")
-    'SELECT town, SUM(x) FROM data GROUP BY town HAVING NOT (COALESCE(COUNT(*) < 3, FALSE))'
-    """
-    select = parse_query(sql, dialect)
-    source = select.args.get("from_")
-    plain = isinstance(select, exp.Select) and source is not None and isinstance(source.this, exp.Table)
-    if not plain or clauses_of(select) & {"with_", "having", "limit"}:
-        refuse(
-            "suppress for one plain SELECT over data",
-            got="WITH, a subquery, UNION ALL, HAVING or LIMIT",
-            fix="write the opposite as HAVING",
-        )
-    met = exp.Coalesce(this=parse_condition(condition, dialect), expressions=[exp.false()])
-    select.set("having", exp.Having(this=exp.Not(this=exp.paren(met))))
-    return select.sql(dialect)
+_PLAIN_CLAUSES = {"expressions", "from_", "where", "group", "having"}
 
 
 def part_about(sql: str, *, secret: Collection[str], others: Collection[str], dialect: str) -> str | None:
@@ -142,13 +122,20 @@ def grouped_by(sql: str, column: str, by: str, dialect: str) -> str:
 
 
 def _plain(sql: str, dialect: str) -> exp.Select | None:
-    """A SELECT whose groups are listed one by one, without subqueries and joins; else none."""
+    """A SELECT whose groups are listed one by one, without subqueries and joins; else none.
+
+    HAVING may compare aggregates: of a key it would mean another column.
+    """
     select = parse_query(sql, dialect)
     if not isinstance(select, exp.Select) or select.find(exp.Subquery, exp.Window):
         return None
     group = select.args.get("group")
     plain = group is not None and clauses_of(group) == {"expressions"}
-    return select if plain and clauses_of(select) <= _PLAIN_CLAUSES else None
+    having = select.args.get("having")
+    keyed = having is not None and any(
+        one.find_ancestor(exp.AggFunc) is None for one in having.find_all(exp.Column)
+    )
+    return select if plain and not keyed and clauses_of(select) <= _PLAIN_CLAUSES else None
 
 
 def _own(listed: exp.Expr) -> exp.Expr:
