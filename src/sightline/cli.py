@@ -129,11 +129,6 @@ _publishable = click.option(
 @click.option(
     "--write", multiple=True, metavar="FORMAT=FILE", help="Also write a format to a file; repeatable."
 )
-@click.option(
-    "--exposures",
-    type=click.Path(path_type=Path),
-    help="Also write the most exposed to this .csv file.",
-)
 @click.option("--full", is_flag=True, help="Also print the budget, each release, and every change.")
 @click.option("--verdict-only", is_flag=True, help="Leave out what each release adds and what to change.")
 @limit_option
@@ -162,7 +157,6 @@ def audit(  # many parameters: one for each option
     as_json: bool,
     shown: str | None,
     write: tuple[str, ...],
-    exposures: Path | None,
     full: bool,
     verdict_only: bool,
     limit: str | None,
@@ -180,15 +174,14 @@ def audit(  # many parameters: one for each option
     """Audit a plan, or the queries in some files: who is exposed, how sharply, and what to change."""
     from sightline import jobs
     from sightline.auditing.reading import files_read
-    from sightline.report.audit_outputs import AuditOutputs
     from sightline.report.files import check_apart, check_new
+    from sightline.report.pipelines import AuditOutputs
     from sightline.report.streams import Ticker
 
     outputs = AuditOutputs.of(
         plan[0],
         shown=shown or ("json" if as_json else "text"),
         write=write,
-        exposures=exposures,
         full=full,
         force=force,
     )
@@ -204,7 +197,7 @@ def audit(  # many parameters: one for each option
     with outputs.errors(), Ticker() as progress:
         meant = plan_given(plan, given)
         read = (*map(Path, plan), *files_read(meant))
-        check_apart((html, exposures, *(path for _, path in outputs.files)), read)
+        check_apart((html, *(path for _, path in outputs.files)), read)
         last = None if against is None else jobs.read_result(against)
         audited = partial(
             jobs.audit,

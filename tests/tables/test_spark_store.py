@@ -19,11 +19,12 @@ from sightline.auditing.streamed_findings import ExposureScan, UnitPass
 from sightline.errors import InvalidInput, InvalidPlan, TooMuchWork
 from sightline.progress import reporting
 from sightline.tables import streamed
+from sightline.tables.cells import CellSizes
 from sightline.tables.engines import spark_store
 from sightline.tables.engines.open import open_source
 from sightline.tables.engines.protocol import Arrays, SignatureBatch, SignatureStore, StoringEngine
 from sightline.tables.engines.spark_store import PartsOnWorker, SignaturesOnWorker, merged_parts, refuse
-from sightline.tables.streamed import CellSizes, Ranks
+from sightline.tables.streamed import Ranks
 from tests.auditing.test_streamed_audit import assert_same, in_memory_and_streamed, persons_plan
 from tests.tables.test_signature_store import EDGES, Case, brackets_of, costs_of, made_of, products_of
 

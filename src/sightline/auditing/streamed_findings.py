@@ -26,16 +26,16 @@ from sightline.auditing.record_costs import CellCosts
 from sightline.auditing.result import EDGES
 from sightline.errors import TooMuchWork
 from sightline.labeled.assessment import unit_brackets
-from sightline.labeled.other_units import with_alike
+from sightline.labeled.lines import with_alike
 from sightline.labeled.unit_brackets import UnitBrackets
 from sightline.labeled.unit_design import RowForm, RowNoise, UnitPrior
 from sightline.labeled.units import Arrays as UnitArrays
 from sightline.labeled.units import UnitReduction, Units
 from sightline.progress import report
-from sightline.tables.encoding import PackedCodes
+from sightline.tables.cells import PackedCodes, first_in_order
 from sightline.tables.engines.protocol import Arrays, SignatureBatch, SignatureStore
 from sightline.tables.membership import Membership
-from sightline.tables.streamed import BatchTables, StreamedTable, first_in_order
+from sightline.tables.streamed import BatchTables, StreamedTable
 
 MOST_KEPT = 10_000  # signatures that are kept for how little remains of them
 

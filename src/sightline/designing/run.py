@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -48,8 +48,8 @@ def design(  # many parameters: the options of one command
 
     ``limit`` replaces the plan's: the share of its uncertainty that every record must keep, as 0.5 or "50%".
     ``grain`` is "cell" for a noise on each published number, or "release" for one factor on each release.
-    ``loss`` is what is made small: "relative", the weighted sum of variances over today's; "variance", the
-    sum of variances, for numbers of one unit; or "largest", the largest weighted standard deviation.
+    ``loss`` is what is made small: "relative", the weighted sum of variances over today's; or "variance", the
+    sum of variances, for numbers of one unit.
     ``digits`` rounds the noise up to so many of them, and the audit passes with that. ``names`` names records
     in the attacks by their keys, and ``top`` is how many attacks are listed. Of a plan about several secrets,
     the releases about each are designed by themselves. Only noise is added: a release's floor is its noise in
@@ -98,7 +98,7 @@ def _about_one(checked: Plan, base: Path, grain: Grain, loss: Loss, shown: _Show
         assert share  # design asks for one
         task = task_of(checked, membership, limit=share, grain=grain, loss=loss)
         gone = smallest_suppression(task)
-        kept = task if gone is None else replaced_task(task, gone.withheld, grain)
+        kept = task if gone is None else replaced_task(task, gone.chosen, grain)
         found = _designed(session, kept, grain, shown)
         if gone is not None:
             found = found.model_copy(update={"suppressed": suppressed_numbers(task, gone)})
@@ -120,8 +120,6 @@ def _designed(session: Session, task: DesignTask, grain: Grain, shown: _Shown) -
     delta = task.plan.privacy.delta or _USUAL_DELTA
     alone = PricedAttacks(attacks=(sharpest_attack(findings, keys=keys)[0],), in_all=1, budget=0.0)
     priced = next((priced_attacks(findings, one, top=shown.top, keys=keys) for one in chosen), alone)
-    if task.loss is Loss.LARGEST and priced.attacks:  # one attack alone decides
-        priced = replace(alone, budget=priced.budget)
     return DesignResult(
         limit=task.limit,
         grain=grain.value,

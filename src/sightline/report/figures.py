@@ -8,10 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 from sightline.auditing.result import AuditResult
-from sightline.designing.result import DesignResult
 from sightline.format import count, number, parameter, percent, percent_at_least
 from sightline.report import style
 from sightline.report.files import check_new, make_folder, write_new
@@ -367,21 +366,18 @@ def describe_accountants(result: AuditResult) -> str:
     )
 
 
-Result = TypeVar("Result", AuditResult, DesignResult)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReportFigure(Generic[Result]):
+class ReportFigure:
     """A figure of a page: its name and title, and the functions that draw and describe it."""
 
     name: str  # of its files, and its id in the page
     title: str
-    draw: Callable[[Result], Any]
-    describe: Callable[[Result], str]
-    drawable: Callable[[Result], bool]
+    draw: Callable[[AuditResult], Any]
+    describe: Callable[[AuditResult], str]
+    drawable: Callable[[AuditResult], bool]
 
 
-FIGURES: tuple[ReportFigure[AuditResult], ...] = (
+FIGURES: tuple[ReportFigure, ...] = (
     ReportFigure(
         name="before-after",
         title="What an attacker knows before and after",

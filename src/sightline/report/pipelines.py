@@ -1,19 +1,26 @@
 """A result, or the error that there is instead, in the format that a pipeline asks for.
 
-A test report of JUnit, or a comment in Markdown: both name nobody.
+A test report of JUnit, or a comment in Markdown: both name nobody. And where the result of an audit goes.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import NamedTuple
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from sightline.auditing.result import AuditResult, Exposed
+from sightline.errors import InvalidInput, SightlineError
 from sightline.format import number, parameter
+from sightline.report.files import check_new, write_new
+from sightline.report.streams import console, print_json
+from sightline.report.terminal import print_result
 from sightline.report.wording import (
     accuracy_words,
     how,
@@ -300,3 +307,74 @@ def _releases(result: AuditResult) -> list[str]:
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
     written = [f"| {' | '.join(escaped(cell, _LONGEST // 10) for cell in row)} |" for row in rows]
     return [f"| {' | '.join(head)} |", f"|{'---|' * len(head)}", *written] if written else []
+
+
+_TEXT, _JSON = "text", "json"
+_FOR_FILES = (_JSON, *(one.value for one in PipelineFormat))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditOutputs:
+    """Where the result of an audit goes: to standard output in one format, and to files in others."""
+
+    plan: str
+    shown: str  # the format of standard output
+    files: tuple[tuple[str, Path], ...]  # formats, each with a file
+    full: bool  # whether the text has every section
+    force: bool
+
+    @classmethod
+    def of(cls, plan: str, *, shown: str, write: Sequence[str], full: bool, force: bool) -> AuditOutputs:
+        """The outputs; ``write`` has texts of the form FORMAT=FILE."""
+        files = []
+        for text in write:
+            name, equals, file = text.partition("=")
+            if name not in _FOR_FILES or not equals or not file:
+                raise InvalidInput(f"expected FORMAT=FILE with {', '.join(_FOR_FILES)}, got {text[:60]!r}")
+            files.append((name, Path(file)))
+        return cls(plan=plan, shown=shown, files=tuple(files), full=full, force=force)
+
+    @property
+    def every_section(self) -> bool:
+        """Whether something that is written has all sections of the result."""
+        return self.full or self.shown != _TEXT or bool(self.files)
+
+    def check(self, *, names: bool) -> None:
+        """Refuse what cannot be written, before the audit."""
+        if names and self.shown not in (_TEXT, _JSON):
+            raise InvalidInput(f"expected --names with text or json, got {self.shown}, which names nobody")
+        for _, path in self.files:
+            check_new(path, force=self.force)
+
+    @contextmanager
+    def errors(self) -> Iterator[None]:
+        """Also tell pipelines about an error, since they would take a missing report for a good one."""
+        try:
+            yield
+        except SightlineError as error:
+            failed = (self.plan, f"{type(error).__name__}: {error}")
+            if self.shown not in (_TEXT, _JSON):
+                print(checked_text([failed], PipelineFormat(self.shown)))
+            for name, path in self.files:
+                if name != _JSON:
+                    self._write_file(path, checked_text([failed], PipelineFormat(name)), owner_only=False)
+            raise
+
+    def write(self, result: AuditResult) -> None:
+        """Print the result, and write the files."""
+        if self.shown == _TEXT:
+            print_result(result, console(), full=self.full)
+        elif self.shown == _JSON:
+            print_json(result.model_dump(mode="json"))
+        else:
+            print(result_text(result, self.plan, PipelineFormat(self.shown)))
+        owned = any(part.owner_only for part in (result, *result.other_secrets))
+        for name, path in self.files:
+            if name == _JSON:
+                self._write_file(path, result.to_json(), owner_only=owned)
+            else:
+                self._write_file(path, result_text(result, self.plan, PipelineFormat(name)), owner_only=False)
+
+    def _write_file(self, path: Path, text: str, *, owner_only: bool) -> None:
+        write_new(path, f"{text}\n".encode("utf-8", "replace"), force=self.force, owner_only=owner_only)
+        print(f"Wrote {path}", file=sys.stderr)

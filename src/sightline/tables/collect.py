@@ -15,9 +15,10 @@ from numpy.typing import NDArray
 from sightline.arrays import FloatArray
 from sightline.errors import InvalidPlan
 from sightline.progress import report
-from sightline.tables.encoding import Encoding, PackedCodes, RowGrouping, encode, group_rows, signature_table
-from sightline.tables.engines.protocol import DATA, Engine
-from sightline.tables.membership import Cell, Feature, Membership, Partition
+from sightline.tables.cells import CellNumbers, CellSizes, PackedCodes, SignatureCells
+from sightline.tables.encoding import Encoding, encode
+from sightline.tables.engines.protocol import DATA, Arrays, Engine
+from sightline.tables.membership import Cell, CellTable, Feature, Membership, Partition
 from sightline.tables.occurring import occurring
 from sightline.tables.rows import (
     RowCounts,
@@ -89,13 +90,27 @@ class CountedTable:
         """The same table before another attacker."""
         return replace(self, subject=subject, known=known_condition(engine, subject))
 
-    def membership(self, groupings: Sequence[RowGrouping], **arrays: Any) -> Membership:
-        """The membership of the cells of some groupings, with the arrays of some signatures."""
-        cells = tuple(
-            Cell(partition=position, key=key, rows=int(number))
-            for position, index in enumerate(self.encoding.layout_of)
-            for key, number in zip(groupings[index].keys, groupings[index].rows, strict=True)
+    @property
+    def sizes(self) -> CellSizes:
+        """How to count the rows of the cells."""
+        numbers, rows = range(len(self.encoding.layouts)), self.row_counts.present
+        return CellSizes(layouts=tuple(self.encoding.layout(number, rows) for number in numbers))
+
+    def cells(self, found: Arrays) -> tuple[SignatureCells, tuple[Cell, ...]]:
+        """The cells of every partition, numbered and named, where their rows are counted."""
+        sizes, encoding = self.sizes, self.encoding
+        each = [(layout, *sizes.occurring(found, place)) for place, layout in enumerate(sizes.layouts)]
+        names = [encoding.names(place, own[0].codes(own[1])) for place, own in enumerate(each)]
+        named = tuple(
+            Cell(partition=position, key=key, rows=rows)
+            for position, index in enumerate(encoding.layout_of)
+            for key, rows in zip(names[index], each[index][2].tolist(), strict=True)
         )
+        numbered = tuple(CellNumbers(layout=layout, occurring=numbers) for layout, numbers, _ in each)
+        return SignatureCells(layouts=numbered, layout_of=encoding.layout_of), named
+
+    def membership(self, cells: tuple[Cell, ...], **arrays: Any) -> Membership:
+        """The membership of some cells, with the arrays of some signatures."""
         return Membership(
             partitions=self.partitions,
             cells=cells,
@@ -171,42 +186,34 @@ def membership_of(
 ) -> Membership:
     """The membership of all signatures: their words in order, their counts, and how many are known."""
     words, counts, known_counts = signatures
-    encoding = counted.encoding
     report("naming the cells", 0.0)
-    groupings = [group_rows(encoding.coded_keys, parts, words, counts) for parts in encoding.layouts]
+    cells, named = counted.cells(counted.sizes.sizes(words, counts))
+    table = cells.table(words)
     return counted.membership(
-        groupings,
-        signatures=signature_table(groupings, encoding.layout_of)
-        if groupings
-        else np.empty((1, 0), np.int16),
+        named,
+        signatures=table.T,
         counts=counts,
         known=known_counts,
         occurring=occurring(engine, counted.rows, counted.subject, counted.row_counts),
-        weights=_weights(encoding, groupings, words, counted.queries, counted.partitions),
+        weights=_weights(counted, table, words),
     )
 
 
-def _weights(
-    encoding: Encoding,
-    groupings: Sequence[RowGrouping],
-    words: PackedCodes,
-    queries: Sequence[ReleaseQuery],
-    partitions: Sequence[Partition],
-) -> FloatArray | None:
+def _weights(counted: CountedTable, table: CellTable, words: PackedCodes) -> FloatArray | None:
     """The weight of each signature's rows in every partition; none if all are 1."""
+    encoding = counted.encoding
     if all(position is None for position in encoding.weight_of):
         return None
-    weights = np.ones((len(encoding.weight_of), words.shape[1]))
-    for line, position, layout, part in zip(
-        weights, encoding.weight_of, encoding.layout_of, partitions, strict=True
+    weights = np.ones(table.shape)
+    for line, position, cells, part in zip(
+        weights, encoding.weight_of, table, counted.partitions, strict=True
     ):
         if position is None:
             continue
-        inside = groupings[layout].cell_of >= 0
-        line[inside] = encoding.coded_keys[position].numbers(words)[inside]
+        line[cells >= 0] = encoding.coded_keys[position].numbers(words)[cells >= 0]
         if not np.isfinite(line).all():
             refuse(
-                f'release "{queries[part.query].name}": finite weights of its rows',
+                f'release "{counted.queries[part.query].name}": finite weights of its rows',
                 got="a weight that is infinite or no number",
                 fix="leave out these rows by a condition",
             )

@@ -13,8 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sightline.arrays import FloatArray, IndexArray
+from sightline.tables.cells import CellNumbers, SignatureCells
 from sightline.tables.collect import SUM_OF_V, CountedTable
-from sightline.tables.encoding import CellNumbers, SignatureCells, key_text
+from sightline.tables.encoding import key_text
 from sightline.tables.engines.protocol import DATA, ColumnKind, Engine
 from sightline.tables.membership import Feature, Partition, PersonRows, RowsBehind, RowValues
 from sightline.tables.sql.data_query import ROWS_BEHIND
@@ -267,9 +268,7 @@ def _layout_totals(
     by = f" GROUP BY {', '.join(names)}" if names else ""
     summed = [*names, SUM_OF_V, "COUNT(v) AS n"]
     answer = engine.fetch(f"SELECT {', '.join(summed)} FROM ({coded}) AS coded{by}")
-    number = np.zeros(len(answer["total"]), dtype=np.int64)
-    for name, place in zip(names, numbers.layout.keys, strict=True):
-        number = number * place.size + answer[name].astype(np.int64)
+    number = numbers.layout.joined([answer[name].astype(np.int64) for name in names], len(answer["total"]))
     inside = np.flatnonzero(numbers.layout.met(number))
     where, totals = np.searchsorted(numbers.occurring, number[inside]), np.zeros((2, numbers.occurring.size))
     totals[:, where] = np.stack([answer[name].astype(np.float64)[inside] for name in ("total", "n")])
