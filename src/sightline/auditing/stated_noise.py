@@ -92,14 +92,6 @@ def check_laws(plan: Plan, membership: Membership, laws: Laws, bundles: Bundles)
         "a mechanism with Gaussian noise on every number of the plan",
         got="noise of another law",
     )
-    one_row = plan.data.max_rows_per_record == 1
-    require_plan(
-        PublishedLaw.NONE not in used or one_row or plan.data.values == "constant",
-        "law = 'none' with one row a record, or values = 'constant'",
-        got=f"max_rows_per_record = {plan.data.max_rows_per_record}",
-        fix="no bound is proved for several rows behind an exact number, and no rule decided on it: give it "
-        'noise, or make one row of each record in [data]: sql = "SELECT …, SUM(…) FROM source GROUP BY …"',
-    )
     for bundle in bundles:
         for p in bundle:
             if laws[p].on_lattice:
