@@ -21,8 +21,7 @@ from sightline.auditing.pricing import kept_of_anything, price
 from sightline.auditing.result import NoiseSlack, Verdict, VerdictStatus
 from sightline.format import number
 from sightline.labeled.assessment import lower_of_some
-from sightline.labeled.lines import MOST_ROWS
-from sightline.labeled.other_units import MOST_KINDS
+from sightline.labeled.lines import MOST_KINDS, MOST_ROWS
 from sightline.noise.published import LEAST_DISCRETE_STDDEV
 from sightline.privacy.accountant import Budget
 from sightline.privacy.registry import accountants

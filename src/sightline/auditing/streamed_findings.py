@@ -26,7 +26,7 @@ from sightline.auditing.record_costs import CellCosts
 from sightline.auditing.result import EDGES
 from sightline.errors import TooMuchWork
 from sightline.labeled.assessment import unit_brackets
-from sightline.labeled.other_units import with_alike
+from sightline.labeled.lines import with_alike
 from sightline.labeled.unit_brackets import UnitBrackets
 from sightline.labeled.unit_design import RowForm, RowNoise, UnitPrior
 from sightline.labeled.units import Arrays as UnitArrays

@@ -27,7 +27,7 @@ from scipy import sparse
 from sightline.arrays import FloatArray, IndexArray
 from sightline.numerics.residuals import UNIT
 from sightline.numerics.sparse_cholesky import SelectedInverse, SparseCholesky, factorise, selected_inverse
-from sightline.numerics.sparse_symbolic import SymbolicFactor, analyse
+from sightline.numerics.sparse_symbolic import analyse
 
 # So many recipes are computed one by one, with errors from the answers; of more, the variances alone are read
 # off the selected inverse, unless a recipe meets more than so many combinations.
@@ -69,7 +69,7 @@ class Dependencies:
             more = [pairs.ravel() for _, pairs, _ in _pairs_met(met)]
             keys = np.unique(np.concatenate([keys, *more]))
         symbolic = analyse(keys // count, keys % count, size=count, most_entries=3e8)
-        if not isinstance(symbolic, SymbolicFactor):
+        if symbolic is None:
             return None
         weighted = sparse.diags_array(np.sqrt(variances)) @ combinations
         products = sparse.tril(weighted.T @ weighted, format="coo")

@@ -60,7 +60,7 @@ class RowPairs:
         keys = np.sort(lower.coords[0].astype(np.int64) * size + lower.coords[1])
         first, second = (part.astype(np.intp) for part in np.divmod(keys, size))
         symbolic = analyse(first, second, size=size, most_entries=most_entries)
-        if not isinstance(symbolic, SymbolicFactor):
+        if symbolic is None:
             return None
         return cls(first=first, second=second, keys=keys, symbolic=symbolic, size=size)
 

@@ -15,7 +15,7 @@ import sightline as sl
 from sightline.auditing.findings import find
 from sightline.auditing.result import AuditResult
 from sightline.errors import InvalidInput, InvalidPlan
-from sightline.labeled.bounds.by_pairs import ByPairs
+from sightline.labeled.bounds.population import ByPairs
 from sightline.labeled.bounds.priors import UniformPrior
 from sightline.labeled.bounds.target import Seen
 from sightline.labeled.bounds.whole import WholePrior, _distances

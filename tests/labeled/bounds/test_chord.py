@@ -136,7 +136,7 @@ def test_nested_groups_keep_more_than_the_other_bounds_say(
     noise = LaplaceNoise(scales=np.full(len(rows), 0.05)) if laplace else np.full(len(rows), 0.05)
     design = MembershipDesign(rows, noise=noise, readout="sum")
     found = design.exposures(domain=(0, 1))
-    monkeypatch.setattr(lines, "_MOST_COLUMNS", 0)
+    monkeypatch.setattr(lines, "_MOST_SEARCHED", 0)
     without = design.exposures(domain=(0, 1))
     assert np.array_equal(found.remaining_upper, without.remaining_upper)
     assert np.all(found.remaining_lower >= without.remaining_lower)

@@ -2,7 +2,7 @@ r"""The prior that a population's histogram states: bins with a weight each, and
 
 A bin whose ends are equal is one value. Two lower ends, of which the larger counts, if all others are known:
 
-- *pairs of draws* (:mod:`sightline.labeled.bounds.by_pairs`). The distance of draws from bins of widths
+- *pairs of draws* (:mod:`sightline.labeled.bounds.population`). The distance of draws from bins of widths
   :math:`w, w'` whose middles are :math:`\Delta` apart has, with :math:`s = (w^2 + w'^2)/12`,
 
   .. math:: E\,d^2 = \Delta^2 + s, \qquad
@@ -11,11 +11,23 @@ A bin whose ends are equal is one value. Two lower ends, of which the larger cou
   By Jensen's inequality the two bins count :math:`E\,d^2` at the square :math:`E\,d^4 / E\,d^2`. Bins are cut
   into parts first, so that little is lost.
 - *tell the bin*: the value is spread evenly in it, :math:`R \ge \sum_b p_b R_{\text{uniform}}(w_b)`.
+
+Priors whose lower end comes from pairs of draws.
+
+If all others are known, the answers to two values a distance :math:`d` apart have a squared affinity of at
+least :math:`e^{-G d^2/4}`, with the information :math:`G` of all answers, whatever their laws. So for two
+independent draws of the value
+
+.. math:: \frac{R}{v} \ge a(G) = \frac{E\, d^2 e^{-G d^2/4}}{E\, d^2}
+
+(docs/theory/priors.md, *What the noise alone leaves*). For :math:`n` records alike it is at least
+:math:`1 - \frac1n + \frac1n a(nG)` under Gaussian noise; under other noise the last term is left out.
 """
 
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import pairwise
@@ -24,10 +36,48 @@ import numpy as np
 
 from sightline.arrays import FloatArray
 from sightline.errors import require
-from sightline.labeled.bounds.by_pairs import ByPairs, Distances
 from sightline.labeled.bounds.priors import UniformPrior
 from sightline.labeled.bounds.scalar_risk import MARGIN
-from sightline.labeled.bounds.target import Seen
+from sightline.labeled.bounds.target import BoundedPrior, NoDensity, Seen, linear_upper
+
+Distances = tuple[list[float], list[float]]
+"""Weights of squared distances, which add up to 1, and these squares."""
+
+
+class ByPairs(NoDensity, BoundedPrior, ABC):
+    """A prior on a domain, given by how far two draws of it are apart."""
+
+    __slots__ = ()
+
+    @property
+    @abstractmethod
+    def variance(self) -> float:
+        """v."""
+
+    @abstractmethod
+    def distances(self) -> Distances:
+        r"""How :math:`d^2` is spread under the weight :math:`d^2`.
+
+        The exponential is convex, so that by Jensen's inequality distances may be taken together as their
+        mean of :math:`d^2`.
+        """
+
+    def alone(self, seen: Seen) -> FloatArray:
+        """a(G): at most what remains if all others are known."""
+        found = np.zeros(np.shape(seen.information))
+        for weight, square in zip(*self.distances(), strict=True):
+            found += weight * np.exp(-seen.information * (square / 4))
+        return found * (1 - MARGIN)
+
+    def lower(self, seen: Seen) -> FloatArray:
+        G, n = seen.information, np.asarray(seen.alike, dtype=np.float64)
+        together = Seen(information=n * G, linear_information=np.zeros_like(G))
+        group = 1 - 1 / n + np.where(seen.gaussian, self.alone(together), 0.0) / n
+        return np.where(G == 0, 1.0, np.minimum(np.maximum(self.alone(seen), group), self.upper(seen)))
+
+    def upper(self, seen: Seen) -> FloatArray:
+        return linear_upper(seen, self.variance)
+
 
 MOST_BINS = 1_000  # all pairs of them are listed
 LEAST_SPREAD = 1e-6  # a standard deviation over the width of the bounds

@@ -2,7 +2,7 @@ r"""The prior of a whole number: every one from ``low`` to ``high`` is as likely
 
 Discrete noise is on whole sums, and an attacker knows that the values behind them are whole. With :math:`m`
 values the prior variance is :math:`v = (m^2 - 1)/12`, and two draws are :math:`k \ge 1` apart with a weight
-of :math:`m - k` (:mod:`sightline.labeled.bounds.by_pairs`). Distances of a wide range are taken together.
+of :math:`m - k` (:mod:`sightline.labeled.bounds.population`). Distances of a wide range are taken together.
 Where the noise tells much, and of several rows, a sum over neighbours leaves more (docs/theory/priors.md,
 *Several rows on points*):
 
@@ -20,7 +20,7 @@ import numpy as np
 
 from sightline.arrays import FloatArray
 from sightline.errors import require
-from sightline.labeled.bounds.by_pairs import ByPairs, Distances
+from sightline.labeled.bounds.population import ByPairs, Distances
 from sightline.labeled.bounds.scalar_risk import MARGIN
 from sightline.labeled.bounds.target import Seen
 
