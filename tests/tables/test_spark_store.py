@@ -14,11 +14,10 @@ import pytest
 from pyarrow import parquet
 
 import sightline as sl
-from sightline.auditing import streamed_findings
+from sightline.auditing import streamed_findings, work
 from sightline.auditing.streamed_findings import ExposureScan, UnitPass
 from sightline.errors import InvalidInput, InvalidPlan, TooMuchWork
 from sightline.progress import reporting
-from sightline.tables import streamed
 from sightline.tables.cells import CellSizes
 from sightline.tables.engines import spark_store
 from sightline.tables.engines.open import open_source
@@ -118,7 +117,7 @@ def test_persons_on_the_executors_are_those_in_memory(
     plan = persons_plan(tmp_path, name)
     expected, _ = in_memory_and_streamed(plan, monkeypatch, top=8)
     plan["data"]["source"] = f"spark://local[1,4]?table=parquet.`{plan['data']['source']}`"
-    monkeypatch.setattr(streamed, "_PER_SIGNATURE", 1e18)
+    monkeypatch.setattr(work, "_PER_SIGNATURE", 1e18)
     monkeypatch.setattr(streamed_findings, "MOST_KEPT", 25)
     assert_same(expected, sl.audit(plan, top=8), top=20, ties=True)
 
