@@ -273,6 +273,22 @@ class Units:
     each: int = 1  # columns of one row: one for each category
     distinct: bool = False  # whether no two kinds have a column in common
 
+    @classmethod
+    def of_one_row(
+        cls, rows: WholeArray, numbers: int, people: IndexArray, weights: FloatArray | None = None
+    ) -> Units:
+        """Kinds of persons with one row each: different columns."""
+        starts, times = np.arange(len(rows) + 1), np.ones(len(rows), dtype=np.intp)
+        return cls(
+            rows=rows,
+            weights=weights,
+            numbers=numbers,
+            starts=starts,
+            times=times,
+            people=people,
+            distinct=True,
+        )
+
     def __len__(self) -> int:
         return len(self.people)
 
