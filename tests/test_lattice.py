@@ -228,8 +228,6 @@ def combinations() -> list[tuple[str, str, str, bool]]:
         for noise in NOISES:
             if noise == "whole" and not counts:
                 continue  # whole numbers are added to whole numbers
-            if noise == "exact" and unit == "persons with rows":
-                continue  # no bound is proved for several rows behind a number without noise
             for prior in ("",) if counts else VARIANCES:
                 found += [(unit, noise, prior, known) for known in (False, True)]
     return found

@@ -139,7 +139,7 @@ def ends_of(findings: Findings) -> list[Ends]:
         return [Ends(low=low, high=high, variance=variance, yes_or_no=even)]
     declared = Ends(low=low, high=high, variance=float(prior.of_column.variance))
     occurring = findings.membership.occurring
-    if occurring is None or not occurring.counts.size or prior.within is not None:
+    if not occurring.counts.size or prior.within is not None:
         return [declared]
     seen = float(occurring.low[0]), float(occurring.high[-1])
     share = (seen[1] - seen[0]) / declared.width

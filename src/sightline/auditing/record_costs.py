@@ -45,15 +45,14 @@ class CellCosts:
 
     def by_record(self, membership: Membership) -> FloatArray:
         """The total of every kind of person; of every signature where nobody has several rows."""
-        table = membership.persons
-        total = np.zeros(len(membership.signatures) if table is None else len(table.persons))
+        total = np.zeros(len(membership.people))
         for bundle in self.bundles:
             each = self._of_bundle(membership.starts, bundle)
             strategy = self.strategies.get(bundle[0])
             if strategy is not None:  # its numbers have one cost
                 squares = squared_norms(membership, bundle[0], strategy)
                 own = squares / self.row_norms[bundle[0]] ** 2 * float(each.max(initial=0.0))
-            elif table is None:  # all rows of a signature have one cell, or none: the last entry
+            elif not membership.by_person:  # all rows of a signature have one cell, or none: the last entry
                 share = max(1, membership.contributions) / self.row_norms[bundle[0]]
                 own = np.append(share**2 * each, 0.0)[membership.signatures[:, bundle[0]]]
             else:
@@ -82,8 +81,7 @@ class CellCosts:
 
 def squared_norms(membership: Membership, partition: int, strategy: Strategy) -> FloatArray:
     """For every record uᵀ|CᵀC|u, with u its rows in the steps of a partition."""
-    own, count = membership.rows_in_cells(partition), len(membership.signatures)
-    found = np.zeros(count if membership.persons is None else len(membership.persons.persons))
+    own, found = membership.rows_in_cells(partition), np.zeros(len(membership.people))
     order = np.argsort(own.record, kind="stable")
     record, cell, rows = own.record[order], own.cell[order], own.rows[order].astype(np.float64)
     records, first, sizes = np.unique(record, return_index=True, return_counts=True)

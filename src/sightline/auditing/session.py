@@ -115,8 +115,8 @@ class Session:
             )
         assessed = LINEAR | YES_OR_NO
         cells = sum(membership.partitions[cell.partition].feature in assessed for cell in membership.cells)
-        limits = self.limits if membership.others is None else self.limits.beside_engine
-        limits.check_cells(cells, lambda: _sparse_cost(membership) if membership.others is None else None)
+        limits = self.limits.beside_engine if membership.streamed else self.limits
+        limits.check_cells(cells, lambda: None if membership.streamed else _sparse_cost(membership))
         report("comparing with the engine's own groups", 0.0)
         unaudited = verify(self.engine, self.queries, membership)
         adds_up = self.made.adds_up and not adds_up_alike(self.engine)
@@ -183,18 +183,18 @@ class Session:
         """How to name the records of a membership."""
 
         def of_signatures(signatures: Sequence[int]) -> dict[int, tuple[str, ...]]:
-            if membership.others is not None:
+            if membership.streamed:
                 words = {place: tuple(membership.others.words[:, place].tolist()) for place in signatures}
                 return members_by_words(self.engine, self.counted, words=words)
             return members_of(self.engine, self.counted, signature_ids=signatures)
 
         def of_kinds(kinds: Sequence[int]) -> dict[int, tuple[str, ...]]:
-            table = membership.persons
             number = membership.signature_number
-            entries = {} if table is None else {kind: table.entries(kind) for kind in kinds}
             wanted = {
-                kind: tuple((number(signature), known, rows) for signature, known, rows in own)
-                for kind, own in entries.items()
+                kind: tuple(
+                    (number(one), known, rows) for one, known, rows in membership.persons.entries(kind)
+                )
+                for kind in kinds
             }
             return keys_of_kinds(self.engine, self.counted, wanted)
 
@@ -202,7 +202,7 @@ class Session:
 
     def kind_of(self, record: str, membership: Membership) -> int | None:
         """The place of one record's kind in the table of persons; none if every record has one row."""
-        if membership.persons is None:
+        if not membership.by_person:
             return None
         entries = person_of(self.engine, self.counted, record_key=record)
         return membership.persons.place(entries) if entries else None
@@ -400,11 +400,9 @@ def table_of(session: Session) -> Membership | StreamedTable:
 
 def streamed_totals(session: Session, table: StreamedTable, membership: Membership) -> StreamedTotals:
     """Owner-only: how to fetch sums of the secrets of a streamed table, of cells and listed signatures."""
-    others = membership.others
-    assert others is not None  # a streamed table has others
 
     def of_signatures(places: IndexArray) -> FloatArray:
-        words = [tuple(own) for own in others.words[:, places].T.tolist()]
+        words = [tuple(own) for own in membership.others.words[:, places].T.tolist()]
         return words_totals(session.engine, table.counted, words)
 
     return StreamedTotals(

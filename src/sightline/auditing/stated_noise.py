@@ -92,14 +92,6 @@ def check_laws(plan: Plan, membership: Membership, laws: Laws, bundles: Bundles)
         "a mechanism with Gaussian noise on every number of the plan",
         got="noise of another law",
     )
-    one_row = plan.data.max_rows_per_record == 1
-    require_plan(
-        PublishedLaw.NONE not in used or one_row or plan.data.values == "constant",
-        "law = 'none' with one row a record, or values = 'constant'",
-        got=f"max_rows_per_record = {plan.data.max_rows_per_record}",
-        fix="no bound is proved for several rows behind an exact number, and no rule decided on it: give it "
-        'noise, or make one row of each record in [data]: sql = "SELECT …, SUM(…) FROM source GROUP BY …"',
-    )
     for bundle in bundles:
         for p in bundle:
             if laws[p].on_lattice:
@@ -113,7 +105,7 @@ def _check_lattice(plan: Plan, membership: Membership, p: int, law: PublishedLaw
     weights = membership.weights_in(p)[membership.signatures[:, p] >= 0]
     plain = part.statistic is Statistic.SUM and bool(np.all(weights == np.rint(weights)))
     # Noise on a multiple has another lattice than noise on the sum, which is what is audited.
-    plain &= part.computed is None or (part.computed.factor == 1 and not part.computed.per_row)
+    plain &= part.computed.factor == 1 and not part.computed.per_row
     sums = number and part.feature is Feature.VALUE
     counts = part.feature in (YES_OR_NO if number else (Feature.VALUE, Feature.INDICATOR))
     require_plan(
@@ -131,7 +123,7 @@ def _check_lattice(plan: Plan, membership: Membership, p: int, law: PublishedLaw
         got=f"[{low:g}, {high:g}]",
     )
     require_plan(
-        not sums or (occurring is not None and occurring.whole),
+        not sums or occurring.whole,
         f"a secret of whole numbers with {law.value} noise on {part.name[:60]!r}",
         got="other numbers in the table",
         fix="state gaussian or laplace noise, if that was added; whole numbers on other sums publish their "

@@ -199,26 +199,19 @@ def membership_of(
     )
 
 
-def _weights(counted: CountedTable, table: CellTable, words: PackedCodes) -> FloatArray | None:
-    """The weight of each signature's rows in every partition; none if all are 1."""
-    encoding = counted.encoding
-    if all(position is None for position in encoding.weight_of):
-        return None
-    weights = np.ones(table.shape)
-    for line, position, cells, part in zip(
-        weights, encoding.weight_of, table, counted.partitions, strict=True
-    ):
-        if position is None:
-            continue
-        line[cells >= 0] = encoding.coded_keys[position].numbers(words)[cells >= 0]
+def _weights(counted: CountedTable, table: CellTable, words: PackedCodes) -> dict[int, FloatArray]:
+    """The weight of each signature's rows in the partitions that have weights."""
+    weights: dict[int, FloatArray] = {}
+    for p, key in counted.encoding.weight_of.items():
+        weights[p] = line = np.ones(words.shape[1])
+        line[table[p] >= 0] = counted.encoding.coded_keys[key].numbers(words)[table[p] >= 0]
         if not np.isfinite(line).all():
             refuse(
-                f'release "{counted.queries[part.query].name}": finite weights of its rows',
+                f'release "{counted.queries[counted.partitions[p].query].name}": finite weights of its rows',
                 got="a weight that is infinite or no number",
                 fix="leave out these rows by a condition",
             )
-    weights.setflags(write=False)
-    return weights.T
+    return weights
 
 
 def known_condition(engine: Engine, subject: Subject) -> str:

@@ -102,7 +102,7 @@ class Encoding:
     coded_keys: tuple[CodedKey, ...]
     layouts: tuple[tuple[int, ...], ...]  # one per distinct (condition, keys)
     layout_of: tuple[int, ...]  # for each partition
-    weight_of: tuple[int | None, ...]  # for each partition the coded key that is its rows' weight
+    weight_of: dict[int, int]  # for partitions with weights, the coded key that is its rows' weight
 
     def layout(self, number: int, rows: int) -> Layout:
         """A layout as the places of its codes; ``rows`` is how many the table has."""
@@ -147,15 +147,13 @@ def encode(engine: Engine, partitions: Sequence[Partition], *, rows: Rows) -> En
     coded_keys: dict[tuple[str | None, str | None], int] = {}
     layouts: dict[tuple[int, ...], int] = {}
     layout_of: list[int] = []
-    weight_of: list[int | None] = []
-    for partition in partitions:
+    weight_of: dict[int, int] = {}
+    for place, partition in enumerate(partitions):
         keys: tuple[str | None, ...] = partition.keys or ((None,) if partition.condition is not None else ())
         parts = tuple(coded_keys.setdefault((partition.condition, key), len(coded_keys)) for key in keys)
         layout_of.append(layouts.setdefault(parts, len(layouts)))
-        weight = None
         if partition.weight is not None:  # rows of different weights have different signatures
-            weight = coded_keys.setdefault((partition.condition, partition.weight), len(coded_keys))
-        weight_of.append(weight)
+            weight_of[place] = coded_keys.setdefault((partition.condition, partition.weight), len(coded_keys))
     unplaced = [CodedKey(condition=condition, key=key, texts=("",)) for condition, key in coded_keys]
     ranges = _ranges(engine, unplaced, rows)
     placed: list[CodedKey] = []
@@ -175,7 +173,7 @@ def encode(engine: Engine, partitions: Sequence[Partition], *, rows: Rows) -> En
         coded_keys=tuple(placed),
         layouts=tuple(layouts),
         layout_of=tuple(layout_of),
-        weight_of=tuple(weight_of),
+        weight_of=weight_of,
     )
 
 

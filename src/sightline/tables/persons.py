@@ -87,14 +87,8 @@ def _coded(counted: CountedTable) -> str:
 
 def no_persons(engine: Engine, counted: CountedTable, membership: Membership) -> PersonTable:
     """A table of no kind of person, with what the engine counts of all of them."""
-    none = np.zeros(0, dtype=np.intp)
     several, varying, by_chance, by_rows = _values(engine, counted)
     return PersonTable(
-        starts=np.zeros(1, dtype=np.intp),
-        signatures=none,
-        known=none > 0,
-        rows=none,
-        persons=none,
         several=several,
         varying=varying,
         by_chance=by_chance,

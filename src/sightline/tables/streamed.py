@@ -52,7 +52,7 @@ class BatchTables:
         """The membership of a batch's signatures and persons, and the words of its signatures."""
         words, counts, known, lines = batch.words, batch.counts, batch.known, batch.lines
         persons = self.membership.persons
-        if lines is not None and persons is not None:
+        if lines is not None:
             first, place = in_order(words)
             order = np.lexsort((lines.known, place, lines.kind))
             kind = lines.kind[order]
@@ -99,7 +99,9 @@ class StreamedTable:
     def batches(self) -> BatchTables:
         """How batches of records are read as tables."""
         none, table = np.zeros(0, dtype=np.int64), self.membership.signatures[:0]
-        whole = replace(self.membership, signatures=table, counts=none, known=none, others=None, made={})
+        whole = replace(
+            self.membership, signatures=table, counts=none, known=none, others=OtherSignatures(), made={}
+        )
         return BatchTables(membership=whole, cells=self.cells)
 
     @property
@@ -121,10 +123,9 @@ class StreamedTable:
 
     def with_persons(self, store: SignatureStore, none: PersonTable) -> StreamedTable:
         """The same table with whose rows they are: a store of persons, and what is counted of all of them."""
-        others = self.membership.others
-        assert others is not None  # a streamed table has others
         found = replace(self, membership=replace(self.membership, persons=none, made={}), persons=store)
-        membership = replace(found.membership, others=replace(others, largest=found.largest))
+        others = replace(self.membership.others, largest=found.largest)
+        membership = replace(found.membership, others=others)
         return replace(found, membership=membership)
 
     def listing(self, found: Arrays, rows: Arrays) -> StreamedTable:
@@ -133,11 +134,9 @@ class StreamedTable:
         first, place = in_order(words)
         counts, known = (np.concatenate([found[name], rows[name]])[first] for name in ("counts", "known"))
         words, persons = words[:, first], self.membership.persons
-        others = self.membership.others
-        assert others is not None  # a streamed table has others
         ranks = self.store.run(Ranks(words=words), "numbering the most exposed")
-        others = replace(others, listed=ranks["before"], words=words)
-        if persons is not None and self.persons is not None:
+        others = replace(self.membership.others, listed=ranks["before"], words=words)
+        if self.persons is not None:
             persons = replace(
                 persons,
                 starts=np.append(0, np.cumsum(found["sizes"])),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NoReturn
 
 from sqlglot import exp
@@ -30,7 +30,7 @@ class Measure:
     weight: exp.Expr | None = None  # bound: the public number that a row's feature is multiplied by; None: 1
     filters: tuple[exp.Expr, ...] = ()
     counts_rows: bool = False  # a count of rows, which is a histogram in a query grouped by the secret
-    computed: Computed | None = None  # what is computed with it before it is published
+    computed: Computed = field(default_factory=Computed)  # with it before it is published
     tells: Decides = Decides.PUBLIC  # what decides whether the number that gets the noise is there, or NULL
     shared: bool = False  # whether other numbers are computed with its noisy answer
     tells_by_weight: bool = False  # whether the value of the secret decides that where its weight is NULL

@@ -57,7 +57,7 @@ def read_item(
         return [Measure(label=label, aggregate=node)]
     noisy = measures[0] if measures else every[0]
     found = _Steps(readings=readings, noisy=noisy_number(noisy.aggregate)).before(node)
-    return [replace(noisy, computed=found) if found.steps else noisy]
+    return [replace(noisy, computed=found)]
 
 
 def _innermost(node: exp.Expr) -> list[exp.Expr]:
@@ -144,7 +144,7 @@ def with_order(measure: Measure, *, ranked: bool, limit: str) -> Measure:
     """The same aggregate in an answer whose lines are sorted by it, or of which LIMIT keeps some."""
     if not ranked and not limit:
         return measure
-    computed = measure.computed or Computed(noise_on=shown(noisy_number(measure.aggregate)), steps=())
+    computed = replace(measure.computed, noise_on=shown(noisy_number(measure.aggregate)))
     more = (*(["ORDER BY"] if ranked else []), *([limit] if limit else []))
     return replace(measure, computed=replace(computed, steps=(*computed.steps, *more), ranked=ranked))
 
@@ -160,7 +160,7 @@ def shared_once(measures: list[Measure]) -> list[Measure]:
             continue
         if not one.shared and text in first:
             used = first[text].computed
-            one = replace(one, computed=used if one.computed is None else replace(one.computed, shows=True))
+            one = replace(one, computed=replace(one.computed, shows=True) if one.computed.steps else used)
         found.append(one)
     return found
 
@@ -190,7 +190,7 @@ class _Steps:
         """The steps that lead from the noisy number to an expression."""
         node = outer.unnest()
         if node is self.noisy:
-            return Computed(noise_on=shown(node), steps=())
+            return Computed(noise_on=shown(node))
         parts = list(node.iter_expressions())
         inner = [part for part in parts if any(one is self.noisy for one in part.walk())]
         others = [part for part in parts if part is not inner[0] and not isinstance(part, exp.DataType)]
