@@ -78,4 +78,4 @@ def test_values_within_an_interval_are_few_by_their_least_gap(
     )
     assert min(high - low for low, high in pairwise(loads)) == 5
     query = release(engine, "SELECT SUM(load) FROM data")
-    assert collect(engine, [query], replace(SUBJECT, known_within=within)).few_values == few
+    assert collect(engine, [query], replace(SUBJECT, known_within=within)).occurring.few == few

@@ -57,7 +57,6 @@ from sightline.tables.sql.reader import ReleaseQuery, read_condition, read_relea
 from sightline.tables.streamed import (
     StreamedTable,
     loaded,
-    memory_in_arrays,
     store_persons,
     store_table,
     streamed_table,
@@ -430,7 +429,7 @@ def _coarse(session: Session, membership: Membership) -> Membership | None:
 
 
 def _fits(session: Session, signatures: int, counted: CountedTable, lines: int) -> bool:
-    return memory_in_arrays(signatures, len(counted.partitions), lines) <= session.limits.memory
+    return session.limits.hold(signatures, len(counted.partitions), lines)
 
 
 def _why_not_streamed(session: Session, counted: CountedTable) -> str | None:

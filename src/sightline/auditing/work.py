@@ -34,6 +34,9 @@ _UNITS = {
     "mib": 2**20,
     "gib": 2**30,
 }
+# Bytes where all are in memory: of a signature its own numbers, and its cell in each partition; of a
+# signature of a kind of person, measured on panels of 40 million.
+_PER_SIGNATURE, _PER_PARTITION, _PER_LINE = 400, 8, 130
 _MATRICES = 10  # dense matrices over the cells in memory at once: 9 were measured at 2,187 cells
 _PER_SECOND = 1e10  # operations of one factorisation; a laptop's core does about as many
 _AGAIN = 0.5  # seconds between two interrupts of one query
@@ -74,6 +77,14 @@ class WorkLimits:
     def left(self) -> float:
         """Seconds until the work must end."""
         return math.inf if self.seconds is None else self.began + self.seconds - self.clock()
+
+    def hold(self, signatures: int, partitions: int, lines: int) -> bool:
+        """Whether all signatures fit into memory, beside what the cells take.
+
+        ``lines`` are the signatures of all kinds of persons, where records have several rows.
+        """
+        needed = float(signatures) * (_PER_SIGNATURE + _PER_PARTITION * partitions) + float(lines) * _PER_LINE
+        return needed <= self.memory
 
     def check_time(self, stage: str) -> None:
         """Refuse to go on once the time is over."""

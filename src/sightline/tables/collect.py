@@ -74,7 +74,8 @@ class CountedTable:
         """A query for the words of every row's signature and some columns, as SQL."""
         words = zip(self.encoding.words, self.names, strict=True)
         listed = [*(f"{text} AS {name}" for text, name in words), *columns]
-        return f"SELECT {', '.join(listed) or '1'} FROM {self.encoding.coded_source()}"
+        source = self.encoding.coded_source(range(len(self.encoding.coded_keys)))
+        return f"SELECT {', '.join(listed) or '1'} FROM {source}"
 
     def ranked(self, *columns: str) -> str:
         """A query for the rank ``s`` of every row's signature among all, its record ``r`` and some columns.

@@ -104,9 +104,9 @@ class Partition:
     key_names: tuple[str, ...] = ()  # of the columns of GROUP BY, for people
     computed: Computed = Computed()
     # How it is asked of an engine, in SQL over public columns:
-    condition: str | None = None  # on the rows that it aggregates; None for all rows
+    condition: str = ""  # on the rows that it aggregates; empty for all rows
     keys: tuple[str, ...] = ()  # of GROUP BY
-    weight: str | None = None  # of a row; None for 1
+    weight: str = ""  # of a row; empty for 1
     select: int = 0  # its position among the release's SELECTs, which UNION ALL joins
     grouping_set: int = 0  # among the SELECT's grouping sets
     aggregate: int = 0  # among the SELECT's aggregates

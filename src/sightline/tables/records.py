@@ -263,7 +263,7 @@ def _layout_totals(
     encoding = counted.encoding
     names = [f"a{part}" for part in parts]
     codes = "".join(f"{encoding.coded_keys[part].code(f'd{part}')} AS a{part}, " for part in parts)
-    source = encoding.coded_source(only=parts)
+    source = encoding.coded_source(parts)
     coded = f"SELECT {codes}{counted.unknown(counted.value)} AS v FROM {source}"
     by = f" GROUP BY {', '.join(names)}" if names else ""
     summed = [*names, SUM_OF_V, "COUNT(v) AS n"]

@@ -36,10 +36,6 @@ from sightline.tables.occurring import occurring as occurring_values
 from sightline.tables.persons import person_lines
 from sightline.tables.subject import SecretKind
 
-# Bytes where all are in memory: of a signature its own numbers, and its cell in each partition; of a
-# signature of a kind of person, measured on panels of 40 million.
-_PER_SIGNATURE, _PER_PARTITION, _PER_LINE = 400, 8, 130
-
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class BatchTables:
@@ -174,14 +170,6 @@ class TablePass:
 
     def merged(self, first: Arrays, second: Arrays) -> Arrays:
         return {name: self.merge(first[name], second[name]) for name in first}
-
-
-def memory_in_arrays(signatures: int, partitions: int, lines: int = 0) -> float:
-    """The bytes that an audit takes with all signatures in memory, beside what the cells take.
-
-    ``lines`` are the signatures of all kinds of persons, where records have several rows.
-    """
-    return float(signatures) * (_PER_SIGNATURE + _PER_PARTITION * partitions) + float(lines) * _PER_LINE
 
 
 def why_not_streamed(counted: CountedTable) -> str | None:

@@ -290,7 +290,7 @@ def _partitions(
         public = [embedded(part, scope.dialect) for part in (*parts.public, *measure.filters)]
         conditions.append([*public, *matched])
     weights = [
-        None if measure.weight is None else embedded(measure.weight, scope.dialect)
+        "" if measure.weight is None else embedded(measure.weight, scope.dialect)
         for measure in parts.measures
     ]
     texts = {id(key): embedded(key, scope.dialect) for key in parts.grouping.keys}
@@ -323,10 +323,10 @@ def _partitions(
                     parameter=feature_test.parameter,
                     above=feature_test.above,
                     closed=feature_test.closed,
-                    weighted=weights[number] is not None,
+                    weighted=bool(weights[number]),
                     weight=weights[number],
                     computed=measure.computed,
-                    condition=" AND ".join([*conditions[number], *kept]) or None,
+                    condition=" AND ".join([*conditions[number], *kept]),
                     keys=tuple(texts[id(key)] for key in by),
                     key_names=names,
                     grouping_set=place,
