@@ -401,8 +401,7 @@ def _bounded_sensitivities(findings: Findings) -> list[str]:
     plan, parts, most = findings.plan, findings.membership.partitions, findings.membership.contributions
     declared, lines = plan.privacy.sensitivity == "declared", []
     for p, strategy in findings.pricing.strategies.items():
-        running = plan.releases[parts[p].query].running
-        apart = 0 if running is None else running.min_separation
+        apart = plan.releases[parts[p].query].running.min_separation
         exact = strategy.sensitivity(plan.data.max_rows_per_record, apart).exact
         if not (exact if declared else most <= 2 or float(strategy.gram.min()) >= 0):
             over = "places" if declared else "changes"

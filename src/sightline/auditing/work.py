@@ -159,27 +159,22 @@ class WorkLimits:
             "publish fewer groups or grouping sets",
         )
 
-    def check_cells(
-        self, cells: int, designs: int, sparse: Callable[[], RouteCost | None] = lambda: None
-    ) -> None:
+    def check_cells(self, cells: int, sparse: Callable[[], RouteCost | None] = lambda: None) -> None:
         """Refuse dense matrices over the cells that do not fit, or take longer than allowed.
 
         ``sparse`` estimates what sparse ones take, if they are; it is asked only where dense ones do not do.
         """
+        what = f"matrices of {cells:,} × {cells:,} cells"
         try:
-            self._check_dense(cells, designs)
+            self._check_memory(_MATRICES * 8 * cells**2, what, "publish fewer or coarser groups")
+            self._check_seconds(float(cells) ** 3 / _PER_SECOND, what)
         except TooMuchWork:
             cost = sparse()
             if cost is None:
                 raise
             what = f"sparse factors over {cells:,} cells"
-            self._check_memory(designs * cost.bytes, what, "publish fewer or coarser groups")
-            self._check_seconds(designs * cost.seconds, what)
-
-    def _check_dense(self, cells: int, designs: int) -> None:
-        what = f"matrices of {cells:,} × {cells:,} cells"
-        self._check_memory(_MATRICES * designs * 8 * cells**2, what, "publish fewer or coarser groups")
-        self._check_seconds(designs * float(cells) ** 3 / _PER_SECOND, what)
+            self._check_memory(cost.bytes, what, "publish fewer or coarser groups")
+            self._check_seconds(cost.seconds, what)
 
     def _check_seconds(self, seconds: float, what: str) -> None:
         if seconds > self.left:
