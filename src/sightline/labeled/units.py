@@ -26,14 +26,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from sightline.arrays import FloatArray, IndexArray
+from sightline.arrays import AT_A_TIME, FloatArray, IndexArray
 from sightline.labeled.panels import PanelBlock, families
 from sightline.progress import report
 
 Arrays = dict[str, Any]  # what a pass returns, by name
 WholeArray = NDArray[Any]  # whole numbers of any width
 BoolArray = NDArray[np.bool_]
-_TOGETHER = 1 << 21  # numbers that a pass looks up at a time: what fits the cache of a core, and no less
 MANY_ROWS = 48  # columns from which a person's sharpest feature is one eigenvalue, not a matrix over them
 _PANEL = 1 << 23  # persons × columns of a family that are looked at together
 
@@ -343,7 +342,7 @@ class Units:
     def summed(self, values: FloatArray) -> FloatArray:
         """Of every column, its weights times the values of the numbers that it is in."""
         found, with_none = np.empty(len(self.rows)), np.append(values, 0.0)
-        step = max(1, _TOGETHER // max(1, self.rows.shape[1]))
+        step = max(1, AT_A_TIME // max(1, self.rows.shape[1]))
         for start in range(0, len(found), step):
             own = slice(start, start + step)
             taken = with_none[self.rows[own]]
@@ -361,7 +360,7 @@ class Units:
             size, kinds = shape // 2, np.flatnonzero(shapes == shape)
             dense = size * width**2 > 8 * self.numbers
             each = self.numbers + 1 if dense else max(width, size)
-            step = max(1, _TOGETHER // max(1, size * each))
+            step = max(1, AT_A_TIME // max(1, size * each))
             for first in range(0, kinds.size, step):
                 chosen = kinds[first : first + step]
                 # Slices of kinds that lie together are no copies.
