@@ -22,7 +22,7 @@ from sightline.arrays import FloatArray, IndexArray
 from sightline.auditing.findings import Findings, Keys, LinearFindings
 from sightline.auditing.lowering import cell_name
 from sightline.auditing.nonlinear import question_text
-from sightline.auditing.recipes import Folded, LinearAttacks, RecipeWriter
+from sightline.auditing.recipes import NOTHING, Folded, LinearAttacks, RecipeWriter
 from sightline.auditing.result import EDGES, Distribution, Exposed
 from sightline.auditing.result_parts import SMALL_GROUP, NamedFeature, Recipe, Uncertainty
 from sightline.format import count
@@ -30,7 +30,6 @@ from sightline.labeled.feature_brackets import PersonRows
 from sightline.progress import reported
 
 _NAMED = 5  # of the most exposed with several rows, whose periods are looked at
-_NEGLIGIBLE = 1e-9  # of the largest weight of a feature: rounding of a weight that is zero
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -74,9 +73,9 @@ def _about_question(worst: Findings, top: int, keys: Keys | None) -> tuple[Expos
 
 def about_signatures(findings: Findings, signatures: Sequence[int]) -> tuple[Exposed, ...]:
     """What is seen of the rows with some signatures of the membership, each by itself."""
-    if not findings.linear or (findings.membership.persons is not None and findings.one_value):
+    if not findings.linear or (findings.membership.by_person and findings.one_value):
         return ()
-    found = findings.linear if findings.membership.persons is None else findings.rows_apart
+    found = findings.rows_apart if findings.membership.by_person else findings.linear
     unit, k = found.linear.unit_of_record[list(signatures)], found.linear.columns_of_unit
     units = np.unique(unit[unit >= 0])
     return describe(findings, found, (units[:, None] * k + np.arange(k)).ravel(), None)
@@ -201,16 +200,17 @@ def feature_name(feature: FloatArray, times: IndexArray) -> Literal["row", "tota
     ('row', 'total')
     """
     size = np.abs(feature) / np.max(np.abs(feature))
-    if np.count_nonzero(size > _NEGLIGIBLE) == 1 and times[int(np.argmax(size))] == 1:
+    if np.count_nonzero(size > NOTHING) == 1 and times[int(np.argmax(size))] == 1:
         return "row"
-    return "total" if np.ptp(feature) <= _NEGLIGIBLE * np.max(np.abs(feature)) else "combination"
+    return "total" if np.ptp(feature) <= NOTHING * np.max(np.abs(feature)) else "combination"
 
 
 def _owners(findings: Findings, rows: LinearFindings) -> IndexArray:
     """Of every column of the rows one by one, how many persons have such a row."""
-    units, k, others = findings.linear.linear.units, rows.linear.columns_of_unit, findings.membership.others
-    if others is not None and others.owners is not None:
-        return np.repeat(rows.linear.of_records(others.owners.astype(np.float64)).astype(np.intp), k)
+    units, k = findings.linear.linear.units, rows.linear.columns_of_unit
+    owners = findings.membership.others.owners
+    if owners.size:
+        return np.repeat(rows.linear.of_records(owners.astype(np.float64)).astype(np.intp), k)
     persons = np.repeat(findings.linear.people, np.diff(units.starts) // k)
     return np.repeat(np.bincount(findings.row_units, persons, len(rows.people)).astype(np.intp), k)
 

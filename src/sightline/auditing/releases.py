@@ -64,7 +64,7 @@ def release_reports(findings: Findings, *, compared: bool = True) -> tuple[Relea
 
 def _effects(findings: Findings, found: LinearFindings, query: int) -> dict[str, int | None]:
     """How many records a release exposes; none where that costs too much."""
-    persons = findings.membership.persons is not None and not findings.one_value
+    persons = findings.membership.by_person and not findings.one_value
     affordable = found.repeatable if persons else found.comparable and bool(found.visible.any())
     if not affordable:
         return {"newly_exposes": None, "exposes_alone": None}

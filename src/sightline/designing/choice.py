@@ -157,8 +157,8 @@ def targets_of(task: DesignTask) -> Targets:
     )
     if not len(people):
         return targets
-    floor, needed = row_variances(task, task.floor), targets.person_needed
-    return targets.with_features(*people.broken(1 / floor, np.arange(len(people)), tau=0.0, needed=needed))
+    floor, least = row_variances(task, task.floor), targets.person_needed
+    return targets.with_features(*people.broken(1 / floor, np.arange(len(people)), tau=0.0, needed=least))
 
 
 def row_variances(task: DesignTask, stddevs: FloatArray) -> FloatArray:

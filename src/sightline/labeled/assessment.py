@@ -296,6 +296,8 @@ def assess(design: Design, *, upper: bool = True) -> UnitExposure:
         return _of_nobody(design)
     found = _with_exact(design, _assess(design, upper), upper)
     found = replace(found, lower=with_alike(design.units, design.noise, found.lower, found.upper))
+    if not design.prior.fair:  # what follows is about few values
+        return found
     lower, posterior = with_small_worlds(design, with_pairs(design, found.lower, found.upper), found.upper)
     linear = None if isinstance(found, SlicedExposure) else found.solver.linear
     rounded = rounded_guesses(design, linear, found.upper, found.error)
@@ -456,7 +458,7 @@ _LARGEST = 0.3  # rounding lowers no linear share above that
 def rounded_guesses(design: Design, linear: Any, upper: FloatArray, error: FloatArray) -> FloatArray:
     """No larger than the upper ends of the linear attack. Its form is read for persons with several rows."""
     noise, units, k = design.noise, design.units, design.prior.categories
-    if not design.prior.fair or noise.share < 1:
+    if noise.share < 1:
         return upper
     law = noise.information * noise.variance  # 1 of Gaussian noise alone, 2 of Laplace noise
     if np.any(np.abs(law - np.where(noise.laplace > 0, 2.0, 1.0)) > 1e-9):

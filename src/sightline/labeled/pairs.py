@@ -60,7 +60,7 @@ FEW_ROWS = 8  # of a person: of more, bounds and attacks row by row say little
 def with_pairs(design: Design, lower: FloatArray, upper: FloatArray) -> FloatArray:
     """Lower ends of units with one row or a few, improved where brackets are wide."""
     prior, units = design.prior, design.units
-    if not prior.fair or not len(units) or not np.any(upper > _WIDE * lower):
+    if not len(units) or not np.any(upper > _WIDE * lower):
         return lower
     if not isinstance(units, Units):
         if len(units) > _MOST_TABLE:

@@ -64,8 +64,8 @@ _WIDE = 1.001
 
 def with_small_worlds(design: Design, lower: FloatArray, upper: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Both ends of units, improved where all their rows are in components with few worlds."""
-    prior, units = design.prior, design.units
-    if not prior.fair or not 0 < len(units) <= _MOST_KINDS or design.noise.shared:
+    units = design.units
+    if not 0 < len(units) <= _MOST_KINDS or design.noise.shared:
         return lower, upper
     if not isinstance(units, Units):
         units = units.choose(np.arange(len(units)))

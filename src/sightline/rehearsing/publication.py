@@ -72,8 +72,7 @@ class Truth:
 
 def rehearsed(findings: Findings) -> LinearFindings:
     """The findings that are rehearsed: where persons have several rows, those about each row."""
-    several = findings.membership.persons is not None
-    return findings.rows_apart if several else findings.linear
+    return findings.rows_apart if findings.membership.by_person else findings.linear
 
 
 def seen_rows(linear: Lowered, truth: Truth, answers: FloatArray) -> FloatArray:

@@ -166,7 +166,7 @@ def _check(findings: Findings) -> None:
         fix=others_out,
     )
     refuse(
-        membership.persons is not None and findings.one_value,
+        membership.by_person and findings.one_value,
         "records with one row, or rows with values of their own",
         got='values = "constant"',
         fix="rehearse a table with one row a record",

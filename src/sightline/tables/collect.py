@@ -74,7 +74,8 @@ class CountedTable:
         """A query for the words of every row's signature and some columns, as SQL."""
         words = zip(self.encoding.words, self.names, strict=True)
         listed = [*(f"{text} AS {name}" for text, name in words), *columns]
-        return f"SELECT {', '.join(listed) or '1'} FROM {self.encoding.coded_source()}"
+        source = self.encoding.coded_source(range(len(self.encoding.coded_keys)))
+        return f"SELECT {', '.join(listed) or '1'} FROM {source}"
 
     def ranked(self, *columns: str) -> str:
         """A query for the rank ``s`` of every row's signature among all, its record ``r`` and some columns.
@@ -199,26 +200,19 @@ def membership_of(
     )
 
 
-def _weights(counted: CountedTable, table: CellTable, words: PackedCodes) -> FloatArray | None:
-    """The weight of each signature's rows in every partition; none if all are 1."""
-    encoding = counted.encoding
-    if all(position is None for position in encoding.weight_of):
-        return None
-    weights = np.ones(table.shape)
-    for line, position, cells, part in zip(
-        weights, encoding.weight_of, table, counted.partitions, strict=True
-    ):
-        if position is None:
-            continue
-        line[cells >= 0] = encoding.coded_keys[position].numbers(words)[cells >= 0]
+def _weights(counted: CountedTable, table: CellTable, words: PackedCodes) -> dict[int, FloatArray]:
+    """The weight of each signature's rows in the partitions that have weights."""
+    weights: dict[int, FloatArray] = {}
+    for p, key in counted.encoding.weight_of.items():
+        weights[p] = line = np.ones(words.shape[1])
+        line[table[p] >= 0] = counted.encoding.coded_keys[key].numbers(words)[table[p] >= 0]
         if not np.isfinite(line).all():
             refuse(
-                f'release "{counted.queries[part.query].name}": finite weights of its rows',
+                f'release "{counted.queries[counted.partitions[p].query].name}": finite weights of its rows',
                 got="a weight that is infinite or no number",
                 fix="leave out these rows by a condition",
             )
-    weights.setflags(write=False)
-    return weights.T
+    return weights
 
 
 def known_condition(engine: Engine, subject: Subject) -> str:
@@ -306,7 +300,7 @@ def signature_query(counted: CountedTable, *, in_order: bool, sums: bool = False
 
 def _signatures(
     engine: Engine, counted: CountedTable
-) -> tuple[tuple[PackedCodes, NDArray[np.int64], NDArray[np.int64]], FloatArray | None]:
+) -> tuple[tuple[PackedCodes, NDArray[np.int64], NDArray[np.int64]], FloatArray]:
     """The words of all signatures in order, their counts, how many are known; and the sums of their secrets.
 
     There are no sums of categories.
@@ -319,7 +313,7 @@ def _signatures(
     words = np.empty((len(names), len(counts)), dtype=np.int64)
     for word, name in zip(words, names, strict=True):
         word[:] = answer.pop(name)
-    return (words, counts, known_counts), np.asarray(answer["total"], dtype=np.float64) if summed else None
+    return (words, counts, known_counts), np.asarray(answer["total"] if summed else [], dtype=np.float64)
 
 
 def with_release_name(

@@ -36,10 +36,6 @@ from sightline.tables.occurring import occurring as occurring_values
 from sightline.tables.persons import person_lines
 from sightline.tables.subject import SecretKind
 
-# Bytes where all are in memory: of a signature its own numbers, and its cell in each partition; of a
-# signature of a kind of person, measured on panels of 40 million.
-_PER_SIGNATURE, _PER_PARTITION, _PER_LINE = 400, 8, 130
-
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class BatchTables:
@@ -52,7 +48,7 @@ class BatchTables:
         """The membership of a batch's signatures and persons, and the words of its signatures."""
         words, counts, known, lines = batch.words, batch.counts, batch.known, batch.lines
         persons = self.membership.persons
-        if lines is not None and persons is not None:
+        if lines is not None:
             first, place = in_order(words)
             order = np.lexsort((lines.known, place, lines.kind))
             kind = lines.kind[order]
@@ -99,7 +95,9 @@ class StreamedTable:
     def batches(self) -> BatchTables:
         """How batches of records are read as tables."""
         none, table = np.zeros(0, dtype=np.int64), self.membership.signatures[:0]
-        whole = replace(self.membership, signatures=table, counts=none, known=none, others=None, made={})
+        whole = replace(
+            self.membership, signatures=table, counts=none, known=none, others=OtherSignatures(), made={}
+        )
         return BatchTables(membership=whole, cells=self.cells)
 
     @property
@@ -121,10 +119,9 @@ class StreamedTable:
 
     def with_persons(self, store: SignatureStore, none: PersonTable) -> StreamedTable:
         """The same table with whose rows they are: a store of persons, and what is counted of all of them."""
-        others = self.membership.others
-        assert others is not None  # a streamed table has others
         found = replace(self, membership=replace(self.membership, persons=none, made={}), persons=store)
-        membership = replace(found.membership, others=replace(others, largest=found.largest))
+        others = replace(self.membership.others, largest=found.largest)
+        membership = replace(found.membership, others=others)
         return replace(found, membership=membership)
 
     def listing(self, found: Arrays, rows: Arrays) -> StreamedTable:
@@ -133,11 +130,9 @@ class StreamedTable:
         first, place = in_order(words)
         counts, known = (np.concatenate([found[name], rows[name]])[first] for name in ("counts", "known"))
         words, persons = words[:, first], self.membership.persons
-        others = self.membership.others
-        assert others is not None  # a streamed table has others
         ranks = self.store.run(Ranks(words=words), "numbering the most exposed")
-        others = replace(others, listed=ranks["before"], words=words)
-        if persons is not None and self.persons is not None:
+        others = replace(self.membership.others, listed=ranks["before"], words=words)
+        if self.persons is not None:
             persons = replace(
                 persons,
                 starts=np.append(0, np.cumsum(found["sizes"])),
@@ -175,14 +170,6 @@ class TablePass:
 
     def merged(self, first: Arrays, second: Arrays) -> Arrays:
         return {name: self.merge(first[name], second[name]) for name in first}
-
-
-def memory_in_arrays(signatures: int, partitions: int, lines: int = 0) -> float:
-    """The bytes that an audit takes with all signatures in memory, beside what the cells take.
-
-    ``lines`` are the signatures of all kinds of persons, where records have several rows.
-    """
-    return float(signatures) * (_PER_SIGNATURE + _PER_PARTITION * partitions) + float(lines) * _PER_LINE
 
 
 def why_not_streamed(counted: CountedTable) -> str | None:
