@@ -199,7 +199,7 @@ def test_every_command_of_the_page_runs(project: Path, capsys: Captured) -> None
         assert main(arguments) == 0, command
     for file in ("audit.xml", "audit.md", "audit.json", "plan-dbt.toml"):
         assert (project / file).stat().st_size
-    assert "### Since the last audit\n\n- nothing changed" in capsys.readouterr().out
+    assert "Since the last audit\n  nothing changed" in capsys.readouterr().out
 
 
 def test_the_files_of_the_page_fit_the_action_and_the_hook() -> None:
