@@ -51,6 +51,12 @@ def spelt_out(noise: float | None) -> sl.AuditResult:
     )
 
 
+def test_braces_in_a_text_are_no_template(folder: Path) -> None:
+    sql = "SELECT AVG(evening_watts) FROM homes WHERE feeder <> '{{ x }}' -- {% not even here %}"
+    Path("queries/braces.sql").write_text(sql, encoding="utf-8")
+    assert main(["audit", "queries/braces.sql", "--table", "homes.csv", *ABOUT, "--epsilon", "1"]) == 0
+
+
 @pytest.mark.slow
 def test_one_command_as_a_shell_runs_it(folder: Path) -> None:
     command = (
@@ -80,7 +86,12 @@ def test_it_is_the_plan_that_one_would_write(
     found = sl.AuditResult.from_json(capsys.readouterr().out)
     same = {"verdict", "exposed", "distribution", "sharpest", "slack", "what_to_change", "cells"}
     assert found.model_dump(include=same) == expected.complete().model_dump(include=same)
-    # init writes the same plan, wherever it is put
+    # init writes the same plan, with the same words, or with the table first, wherever it is put
+    for place, words in enumerate((["homes.csv", *queries], [*queries, "--table", "homes.csv"])):
+        assert main(["init", *words, *ABOUT, *given, "--out", f"{place}.toml"]) == 0
+    first, second = (Path(f"{place}.toml").read_text(encoding="utf-8") for place in (0, 1))
+    assert first.replace("0.toml", "1.toml") == second
+    assert capsys.readouterr().out.count("Check it, then") == 2
     Path("plans").mkdir()
     assert main(["init", "homes.csv", *queries, *ABOUT, *given, "--out", "plans/plan.toml"]) == 0
     assert "Check it, then" in capsys.readouterr().out

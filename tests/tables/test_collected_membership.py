@@ -460,5 +460,5 @@ def test_a_look_at_some_rows_finds_as_many_values(
     few = []
     for many in (10**9, 0):
         monkeypatch.setattr(audited, "_MANY_ROWS", many)
-        few.append(asked(make(rows), "SELECT SUM(s) FROM data", bounds=(0.0, 300.0)).few_values)
+        few.append(asked(make(rows), "SELECT SUM(s) FROM data", bounds=(0.0, 300.0)).occurring.few)
     assert few[0] == few[1]

@@ -117,7 +117,7 @@ def unverified(findings: Findings, homogeneous: tuple[HomogeneousCell, ...]) -> 
     figures = "; ".join(membership.derived[:3])
     few = f"all or nearly all that {data.secret} takes in the table, so that attackers can round"
     found = membership.occurring
-    if found.few is None:  # a step
+    if not found.few:  # a step
         few = f"all multiples of {found.step or 1:g} in the bounds, and the noise does not hide which it is"
     if (within := findings.plan.attacker.values_within) is not None:
         few = f"all that fit into ± {within:g}, by the least gap in the table, so that attackers can round"
@@ -385,8 +385,8 @@ def _uneven_rows(people: PersonTable) -> list[str]:
             f"Records have {min(people.by_rows):,} to {most:,} rows: {fewer:,} of {total:,} have fewer "
             "than the most. A row that is missing is known to be missing."
         )
-    if people.repeated is not None:
-        column, times = people.repeated
+    column, times = people.repeated
+    if times:
         lines.append(
             f"{times:,} times a record has several rows with one {column!r}: an hour that the clocks "
             "repeat, or a reading that came twice. Each counts as a row with a value of its own."
@@ -401,8 +401,7 @@ def _bounded_sensitivities(findings: Findings) -> list[str]:
     plan, parts, most = findings.plan, findings.membership.partitions, findings.membership.contributions
     declared, lines = plan.privacy.sensitivity == "declared", []
     for p, strategy in findings.pricing.strategies.items():
-        running = plan.releases[parts[p].query].running
-        apart = 0 if running is None else running.min_separation
+        apart = plan.releases[parts[p].query].running.min_separation
         exact = strategy.sensitivity(plan.data.max_rows_per_record, apart).exact
         if not (exact if declared else most <= 2 or float(strategy.gram.min()) >= 0):
             over = "places" if declared else "changes"

@@ -22,7 +22,7 @@ from sightline.arrays import FloatArray, IndexArray
 from sightline.auditing.findings import Findings, Keys, LinearFindings
 from sightline.auditing.lowering import cell_name
 from sightline.auditing.nonlinear import question_text
-from sightline.auditing.recipes import Folded, LinearAttacks, RecipeWriter
+from sightline.auditing.recipes import NOTHING, Folded, LinearAttacks, RecipeWriter
 from sightline.auditing.result import EDGES, Distribution, Exposed
 from sightline.auditing.result_parts import SMALL_GROUP, NamedFeature, Recipe, Uncertainty
 from sightline.format import count
@@ -30,7 +30,6 @@ from sightline.labeled.feature_brackets import PersonRows
 from sightline.progress import reported
 
 _NAMED = 5  # of the most exposed with several rows, whose periods are looked at
-_NEGLIGIBLE = 1e-9  # of the largest weight of a feature: rounding of a weight that is zero
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -201,9 +200,9 @@ def feature_name(feature: FloatArray, times: IndexArray) -> Literal["row", "tota
     ('row', 'total')
     """
     size = np.abs(feature) / np.max(np.abs(feature))
-    if np.count_nonzero(size > _NEGLIGIBLE) == 1 and times[int(np.argmax(size))] == 1:
+    if np.count_nonzero(size > NOTHING) == 1 and times[int(np.argmax(size))] == 1:
         return "row"
-    return "total" if np.ptp(feature) <= _NEGLIGIBLE * np.max(np.abs(feature)) else "combination"
+    return "total" if np.ptp(feature) <= NOTHING * np.max(np.abs(feature)) else "combination"
 
 
 def _owners(findings: Findings, rows: LinearFindings) -> IndexArray:

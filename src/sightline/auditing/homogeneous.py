@@ -51,6 +51,7 @@ from sightline.auditing.known_sums import (
     separate_sums,
 )
 from sightline.auditing.lowering import cell_name
+from sightline.auditing.plan_sections import USUAL_LIMIT
 from sightline.auditing.result import HomogeneousCell
 from sightline.format import count, number
 from sightline.tables.membership import Feature, Partition, Statistic
@@ -61,7 +62,6 @@ from sightline.tables.subject import SecretKind
 Totals = Callable[[Partition | None], FloatArray]
 
 _SMALL = 200  # rows of a group whose posterior is computed
-_WITHOUT_LIMIT = 0.5  # what is reported if the plan sets no limit
 _TELLING = 4.0  # noise over rows up to which a posterior is computed
 _BLOCK = 20_000  # posteriors that are computed at once
 # r, in units of the noise: with a table this near, D + rs ≥ λΣ|v| for every combination. One that leaves less
@@ -98,7 +98,7 @@ def streamed_cells(findings: Findings, totals: StreamedTotals | None) -> tuple[H
         return ()
     found = _told_alone(findings, separate_sums(findings, findings.linear, totals))
     coarse = totals.coarse()
-    if coarse is not None and coarse.sums is not None:
+    if coarse is not None and coarse.sums.size:
         about = coarse_findings(findings, coarse)
         sums = known_sums(about, coarse.sums[:, None])
         found += [] if sums is None else _told_together(about, sums)
@@ -152,7 +152,7 @@ def ends_of(findings: Findings) -> list[Ends]:
 
 def limit_of(findings: Findings) -> float:
     """The share that groups are compared with."""
-    return findings.limit or _WITHOUT_LIMIT
+    return findings.limit or USUAL_LIMIT
 
 
 def _left_by_each(findings: Findings, sums: KnownSums) -> FloatArray:

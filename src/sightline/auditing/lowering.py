@@ -52,17 +52,8 @@ class Lowered:
     def of_nothing(cls, prior: SecretPrior, membership: Membership) -> Lowered:
         """No number that is linear in the secret, and so no unit."""
         none, no_rows = np.zeros(0), np.zeros(0, dtype=np.intp)
-        units = Units(
-            rows=np.zeros((0, 1), dtype=np.int32),
-            weights=None,
-            numbers=0,
-            starts=np.zeros(1, dtype=np.intp),
-            times=no_rows,
-            people=no_rows,
-            distinct=True,
-        )
         design = Design(
-            units=units,
+            units=Units.of_one_row(np.zeros((0, 1), dtype=np.int32), 0, no_rows),
             noise=RowNoise.of(none, none, none, none),
             prior=UnitPrior(target=prior.of_column),
             release=no_rows,

@@ -38,7 +38,6 @@ from sightline.arrays import FloatArray, IndexArray
 from sightline.auditing.lowering import LINEAR
 from sightline.auditing.plan import Plan
 from sightline.auditing.pricing import SMALLEST_SIZE, Pricing, noise_on_rows
-from sightline.auditing.record_costs import CellCosts
 from sightline.auditing.result import Exposed, LocalReport
 from sightline.auditing.secret_prior import SecretPrior
 from sightline.errors import require_plan
@@ -318,14 +317,7 @@ def distances(membership: Membership, pricing: Pricing, *, up_to: int | None = N
     late = np.array([up_to is not None and part.query > up_to for part in membership.partitions], dtype=bool)
     with np.errstate(divide="ignore"):  # an exact number tells everything
         costs = np.where(late[owner], 0.0, (pricing.sensitivity / pricing.information_parameter) ** 2)
-    each = CellCosts(
-        costs=costs,
-        bundles=pricing.bundles,
-        times=pricing.times,
-        row_norms=pricing.row_norms,
-        strategies=pricing.strategies,
-    )
-    return each.by_record(membership)
+    return replace(pricing.moves, costs=costs).by_record(membership)
 
 
 def coin_kept(distance: FloatArray) -> FloatArray:

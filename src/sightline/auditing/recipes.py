@@ -34,7 +34,7 @@ from sightline.format import without_rounding
 from sightline.numerics.residuals import positive_inverse
 
 # Weights below this share of the largest are rounding of weights that are zero.
-_NOTHING = 1e-9
+NOTHING = 1e-9
 _SHOWN = 4
 _MOST_STEPS = 5_000  # of a recipe; for longer ones an unbiased recipe of few numbers is written
 # Of recipes with more steps than a reader follows, those are listed that carry so much of the variance.
@@ -61,7 +61,7 @@ class RecipeWriter:
         weights = self.weights(column)
         if weights is None:
             return None
-        used = int(np.count_nonzero(np.abs(weights) > _NOTHING * np.max(np.abs(weights))))
+        used = int(np.count_nonzero(np.abs(weights) > NOTHING * np.max(np.abs(weights))))
         if used <= _MOST_STEPS:
             return self.written(column, weights)
         few = self.found.exposure.recipe(*divmod(column, self.found.linear.columns_of_unit), few=True)
@@ -122,7 +122,7 @@ class RecipeWriter:
         rmse = math.sqrt(linear.design.noise.variance_of(weights))
         published = self.on_published(weights)
         constant = float(weights @ linear.offsets) - linear.told_by_sizes(column, weights, feature)
-        used = np.flatnonzero(np.abs(published) > _NOTHING * np.max(np.abs(published)))
+        used = np.flatnonzero(np.abs(published) > NOTHING * np.max(np.abs(published)))
         order = self._carrying(used[np.lexsort((used, -np.abs(published[used])))], published)
         order = np.concatenate([order[published[order] > 0], order[published[order] <= 0]])
         steps = tuple(self.step(int(line), without_rounding(float(published[line]))) for line in order)
@@ -181,7 +181,7 @@ class RecipeWriter:
         known = np.unique(columns.column[membership.known > 0])
         each = full[inside[known]] * (1.0 if columns.weights is None else columns.weights[known])
         shares = np.abs(each).sum(axis=1) if self.found.linear.categories else np.abs(each.sum(axis=1))
-        return bool(shares.max(initial=0.0) > _NOTHING * np.max(np.abs(weights)))
+        return bool(shares.max(initial=0.0) > NOTHING * np.max(np.abs(weights)))
 
     def step(self, line: int, weight: float) -> Step:
         """One published number, by its row of the design, with its weight."""
@@ -216,7 +216,7 @@ class RecipeWriter:
             words.append(f'{sign}{" " if words else ""}{weight_text(abs(step.weight))} × "{name}"{copies}')
         if (more := max(numbers, len(steps)) - _SHOWN) > 0:
             words.append(f"and {more} more")
-        if abs(constant) > _NOTHING:
+        if abs(constant) > NOTHING:
             words.append(f"{'−' if constant < 0 else '+'} {weight_text(abs(constant))}")
         return " ".join(words)
 

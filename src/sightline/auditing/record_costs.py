@@ -24,11 +24,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from sightline.arrays import FloatArray, IndexArray
+from sightline.arrays import FloatArray, IndexArray, parts
 from sightline.noise.strategies import Strategy
 from sightline.tables.membership import Membership
-
-_TOGETHER = 1 << 22  # products of steps that are looked up at a time
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -87,7 +85,8 @@ def squared_norms(membership: Membership, partition: int, strategy: Strategy) ->
     records, first, sizes = np.unique(record, return_index=True, return_counts=True)
     for size in np.unique(sizes).tolist():
         chosen = np.flatnonzero(sizes == size)
-        for some in np.array_split(chosen, -(-chosen.size * size**2 // _TOGETHER)):
+        for own_part in parts(chosen.size, each=size**2):
+            some = chosen[own_part]
             places = first[some][:, None] + np.arange(size)
             step, block, u = cell[places] % strategy.steps, cell[places] // strategy.steps, rows[places]
             products = strategy.products[step[:, :, None], step[:, None, :]]

@@ -20,7 +20,7 @@ from sightline.auditing.stated_noise import as_published, steps_of
 from sightline.auditing.table_units import signature_columns
 from sightline.auditing.work import WorkLimits
 from sightline.errors import InvalidPlan, SightlineError, TooMuchWork, require_plan
-from sightline.labeled.sparse_row_solver import Route, RouteCost, cost_of_units
+from sightline.labeled.sparse_row_solver import RouteCost, sparse_cost
 from sightline.labeled.units import Units
 from sightline.progress import report
 from sightline.tables.collect import (
@@ -115,11 +115,7 @@ class Session:
         assessed = LINEAR | YES_OR_NO
         cells = sum(membership.partitions[cell.partition].feature in assessed for cell in membership.cells)
         limits = self.limits.beside_engine if membership.streamed else self.limits
-        limits.check_cells(
-            cells,
-            designs=1,
-            sparse=lambda: None if membership.streamed else _sparse_cost(membership),
-        )
+        limits.check_cells(cells, lambda: None if membership.streamed else _sparse_cost(membership))
         report("comparing with the engine's own groups", 0.0)
         unaudited = verify(self.engine, self.queries, membership)
         adds_up = self.made.adds_up and not adds_up_alike(self.engine)
@@ -178,7 +174,7 @@ class Session:
         With a yes-or-no question about the secret, how many of them answer yes. A ``membership`` of this
         session may have the sums already.
         """
-        if question is None and membership is not None and membership.sums is not None:
+        if question is None and membership is not None and membership.sums.size:
             return membership.sums[:, None]
         return signature_totals(self.engine, self.counted, question=question)
 
@@ -349,19 +345,9 @@ def _sparse_cost(membership: Membership) -> RouteCost | None:
     if not order or not len(membership.signatures):
         return None
     cells, widths = signature_columns(membership, order).cells, np.diff(membership.starts)[order]
-    ones, numbers = np.ones(len(cells), dtype=np.intp), int(widths.sum())
-    cost = cost_of_units(
-        Units(
-            rows=np.where(cells >= 0, cells + np.cumsum(widths) - widths, numbers),
-            weights=None,
-            numbers=numbers,
-            starts=np.arange(len(cells) + 1),
-            times=ones,
-            people=ones,
-            distinct=True,
-        )
-    )
-    return None if cost.route is Route.DENSE else cost
+    numbers = int(widths.sum())
+    rows = np.where(cells >= 0, cells + np.cumsum(widths) - widths, numbers)
+    return sparse_cost(Units.of_one_row(rows, numbers, np.ones(len(cells), dtype=np.intp)))
 
 
 _MOST_COARSE = 200_000  # signatures that the coarsest releases of a streamed table may have together

@@ -2,9 +2,9 @@ r"""Tell one line, or a flat: lower ends of uniform values that others hide, of 
 
 **One line.** A direction d moves the rows of a unit by u, each row in between by at most 1, and some row by
 1. Tell the line :math:`x + td`: what is left of t is at least the chord bound R
-(:mod:`sightline.labeled.bounds.chord`), so that :math:`\mathbb E \operatorname{Cov}(x_B \mid y) \succeq R\,
-u u^\top` on the rows B of the unit. Of a record that is its own value. Two kinds of u are tried: each row by
-itself, and the features that the best linear attack sees best and worst.
+(:mod:`sightline.labeled.bounds.van_trees`), so that :math:`\mathbb E \operatorname{Cov}(x_B \mid y) \succeq
+R\, u u^\top` on the rows B of the unit. Of a record that is its own value. Two kinds of u are tried: each row
+by itself, and the features that the best linear attack sees best and worst.
 
 **One flat.** A direction for each row of the unit, that moves no other row of it, and no two of which move a
 row together. What is left in the flat that they span is a box, and with the information H of the answers
@@ -35,9 +35,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from sightline.arrays import FloatArray, IndexArray, distinct_lines
-from sightline.labeled.bounds.chord import MOST_MOVED, chord_bounds
 from sightline.labeled.bounds.priors import UniformPrior
 from sightline.labeled.bounds.scalar_risk import MARGIN
+from sightline.labeled.bounds.van_trees import MOST_MOVED, chord_bounds
 from sightline.labeled.unit_design import Design, RowNoise
 from sightline.labeled.units import BoolArray, Units, UnitStore
 from sightline.numerics.residuals import gamma

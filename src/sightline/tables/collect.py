@@ -74,7 +74,8 @@ class CountedTable:
         """A query for the words of every row's signature and some columns, as SQL."""
         words = zip(self.encoding.words, self.names, strict=True)
         listed = [*(f"{text} AS {name}" for text, name in words), *columns]
-        return f"SELECT {', '.join(listed) or '1'} FROM {self.encoding.coded_source()}"
+        source = self.encoding.coded_source(range(len(self.encoding.coded_keys)))
+        return f"SELECT {', '.join(listed) or '1'} FROM {source}"
 
     def ranked(self, *columns: str) -> str:
         """A query for the rank ``s`` of every row's signature among all, its record ``r`` and some columns.
@@ -299,7 +300,7 @@ def signature_query(counted: CountedTable, *, in_order: bool, sums: bool = False
 
 def _signatures(
     engine: Engine, counted: CountedTable
-) -> tuple[tuple[PackedCodes, NDArray[np.int64], NDArray[np.int64]], FloatArray | None]:
+) -> tuple[tuple[PackedCodes, NDArray[np.int64], NDArray[np.int64]], FloatArray]:
     """The words of all signatures in order, their counts, how many are known; and the sums of their secrets.
 
     There are no sums of categories.
@@ -312,7 +313,7 @@ def _signatures(
     words = np.empty((len(names), len(counts)), dtype=np.int64)
     for word, name in zip(words, names, strict=True):
         word[:] = answer.pop(name)
-    return (words, counts, known_counts), np.asarray(answer["total"], dtype=np.float64) if summed else None
+    return (words, counts, known_counts), np.asarray(answer["total"] if summed else [], dtype=np.float64)
 
 
 def with_release_name(

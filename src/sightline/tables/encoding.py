@@ -36,8 +36,8 @@ class CodedKey:
     the distinct values in their order, or all whole numbers from ``least``.
     """
 
-    condition: str | None
-    key: str | None
+    condition: str  # empty for none
+    key: str  # empty for a condition by itself
     texts: tuple[str, ...]  # the cells' names, from the first code that is a cell
     least: int | None = None  # of whole numbers in a narrow range
     word: int = 0
@@ -46,7 +46,7 @@ class CodedKey:
     @property
     def first(self) -> int:
         """The first code that is a cell."""
-        return 0 if self.condition is None else 1
+        return 1 if self.condition else 0
 
     @property
     def size(self) -> int:
@@ -70,8 +70,7 @@ class CodedKey:
     @property
     def guarded(self) -> str:
         """The key where the condition holds, so that it is evaluated only where the query evaluates it."""
-        assert self.key is not None
-        return self.key if self.condition is None else f"CASE WHEN {self.condition} THEN {self.key} END"
+        return f"CASE WHEN {self.condition} THEN {self.key} END" if self.condition else self.key
 
     def dictionary(self, rows: Rows) -> str:
         """A query for the distinct values ``k`` of the key, with numbers ``c`` from 1."""
@@ -82,16 +81,15 @@ class CodedKey:
     @property
     def looked_up(self) -> bool:
         """Whether the engine looks the key up in a dictionary."""
-        return self.key is not None and self.least is None
+        return bool(self.key) and self.least is None
 
     def code(self, alias: str) -> str:
         """The code as SQL; ``alias`` is the dictionary's name in the query."""
-        if self.key is None:
-            number = "1"
-        else:
+        number = "1"
+        if self.key:
             value = f"{alias}.c" if self.least is None else f"CAST({self.key} AS BIGINT) - ({self.least - 1})"
-            number = f"COALESCE({value}, 0)" + (" + 1" if self.condition is not None else "")
-        return number if self.condition is None else f"CASE WHEN {self.condition} THEN {number} ELSE 0 END"
+            number = f"COALESCE({value}, 0)" + (" + 1" if self.condition else "")
+        return f"CASE WHEN {self.condition} THEN {number} ELSE 0 END" if self.condition else number
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,13 +105,13 @@ class Encoding:
     def layout(self, number: int, rows: int) -> Layout:
         """A layout as the places of its codes; ``rows`` is how many the table has."""
         keys = [self.coded_keys[key] for key in self.layouts[number]]
-        conditional = bool(keys) and keys[0].condition is not None
+        conditional = bool(keys) and bool(keys[0].condition)
         return Layout.of([key.place for key in keys], conditional=conditional, rows=rows)
 
     def names(self, number: int, codes: Codes) -> list[tuple[str, ...]]:
         """For each cell of a layout, by its codes (cells × keys), the values of its keys for people."""
         keys = [(place, self.coded_keys[key]) for place, key in enumerate(self.layouts[number])]
-        named = [(place, coded) for place, coded in keys if coded.key is not None]
+        named = [(place, coded) for place, coded in keys if coded.key]
         return [
             tuple(coded.texts[line[place] - coded.first] for place, coded in named) for line in codes.tolist()
         ]
@@ -127,32 +125,29 @@ class Encoding:
             terms.setdefault(coded.word, []).append(term)
         return tuple(" + ".join(terms[word]) for word in sorted(terms))
 
-    def coded_source(self, *texts: str | None, only: Iterable[int] | None = None) -> str:
-        """A FROM clause: the audited rows and the dictionaries of the coded keys (all, or ``only`` some)."""
-        chosen = [
-            (position, self.coded_keys[position])
-            for position in (range(len(self.coded_keys)) if only is None else only)
-        ]
+    def coded_source(self, keys: Iterable[int]) -> str:
+        """A FROM clause: the audited rows and the dictionaries of some coded keys."""
+        chosen = [(position, self.coded_keys[position]) for position in keys]
         needed = [text for _, coded in chosen for text in (coded.condition, coded.key)]
         dictionaries = [
             f" LEFT JOIN ({coded.dictionary(self.rows)}) AS d{position} ON {coded.guarded} = d{position}.k"
             for position, coded in chosen
             if coded.looked_up
         ]
-        return self.rows.source(*texts, *needed) + "".join(dictionaries)
+        return self.rows.source(*needed) + "".join(dictionaries)
 
 
 def encode(engine: Engine, partitions: Sequence[Partition], *, rows: Rows) -> Encoding:
     """Number the cells of every partition. Partitions that group the rows alike share their numbers."""
-    coded_keys: dict[tuple[str | None, str | None], int] = {}
+    coded_keys: dict[tuple[str, str], int] = {}
     layouts: dict[tuple[int, ...], int] = {}
     layout_of: list[int] = []
     weight_of: dict[int, int] = {}
     for place, partition in enumerate(partitions):
-        keys: tuple[str | None, ...] = partition.keys or ((None,) if partition.condition is not None else ())
+        keys = partition.keys or (("",) if partition.condition else ())
         parts = tuple(coded_keys.setdefault((partition.condition, key), len(coded_keys)) for key in keys)
         layout_of.append(layouts.setdefault(parts, len(layouts)))
-        if partition.weight is not None:  # rows of different weights have different signatures
+        if partition.weight:  # rows of different weights have different signatures
             weight_of[place] = coded_keys.setdefault((partition.condition, partition.weight), len(coded_keys))
     unplaced = [CodedKey(condition=condition, key=key, texts=("",)) for condition, key in coded_keys]
     ranges = _ranges(engine, unplaced, rows)
@@ -162,7 +157,7 @@ def encode(engine: Engine, partitions: Sequence[Partition], *, rows: Rows) -> En
         if position in ranges:
             span = ranges[position]
             coded = replace(coded, texts=("NULL", *map(str, span)), least=span.start)
-        elif coded.key is not None:
+        elif coded.key:
             coded = replace(coded, texts=("NULL", *_names(engine, coded, rows)))
         if shift + coded.width > WORD_BITS:
             word, shift = word + 1, 0
@@ -209,7 +204,7 @@ def _names(engine: Engine, coded: CodedKey, rows: Rows) -> list[str]:
     if len(values) > MOST_KEYS:
         refuse(
             f"at most {MOST_KEYS:,} groups of one key",
-            got=f"more distinct values of {readable(coded.key or '')}",
+            got=f"more distinct values of {readable(coded.key)}",
             fix="group more coarsely: with one cell per record the release is the table",
         )
     return [key_text(value) for value in values.tolist()]

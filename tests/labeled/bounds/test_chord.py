@@ -8,8 +8,7 @@ import pytest
 
 from sightline import MembershipDesign
 from sightline.labeled import lines
-from sightline.labeled.bounds.chord import MOST_MOVED, chord_bound, chord_bounds
-from sightline.labeled.bounds.van_trees import uniform_bound
+from sightline.labeled.bounds.van_trees import MOST_MOVED, chord_bound, chord_bounds, uniform_bound
 from sightline.noise.laws import CorrelatedNoise, LaplaceNoise
 from tests.labeled.bounds.brute_force import PRIORS, Small, exact_share, law
 from tools.risk_tables import uniform_risk

@@ -18,7 +18,6 @@ from sightline.tables.engines.protocol import ColumnKind
 from sightline.tables.sql.check_texts import AggregateTexts, CheckTexts, SelectParts
 from sightline.tables.sql.grouping import aggregates_in, key_text
 from sightline.tables.sql.nullness import Decides
-from sightline.tables.sql.scope import conjuncts
 from sightline.tables.sql.secret_conditions import Secret
 from sightline.tables.subject import SecretKind, Subject
 
@@ -191,8 +190,7 @@ class _CheckWriter:
         by = {one.place: parts.measures[one.place].tells for one in aggregates}
         public = [one.tells for one in parts.measures if one.test is None]
         having = any(scope.mentions_secret(window.bound) for window in parts.having.windows)
-        where = parts.select.args.get("where")
-        unasked = where is None or not scope.mentions_secret(scope.bind(where.this))
+        unasked = not any(map(scope.mentions_secret, parts.conditions))
         found = Tells(
             lines=self.lines(),
             by_value=Decides.VALUE in by.values(),
@@ -214,11 +212,11 @@ class _CheckWriter:
         scope, categories = self.texts.secret.scope, self.texts.subject.categories
         values = 2 if self.texts.subject.kind is SecretKind.BOOLEAN else len(categories or ())
         values = max([values, *(len(bands) for _, bands in self.texts.bands)])
-        where = self.texts.parts.select.args.get("where")
-        asked = [] if where is None else conjuncts(scope.bind(where.this))
         plain = not self.texts.parts.having.windows  # then who has a secret is counted for every group
         by_value = [
-            one for one in asked if scope.mentions_secret(one) and not (plain and scope.asks_presence(one))
+            one
+            for one in self.texts.parts.conditions
+            if scope.mentions_secret(one) and not (plain and scope.asks_presence(one))
         ]
         never = 2 if by_value else 0
         return tuple(

@@ -216,6 +216,12 @@ def conjuncts(condition: exp.Expr) -> list[exp.Expr]:
     return parts
 
 
+def where_of(select: exp.Select) -> list[exp.Expr]:
+    """The conditions that AND joins in WHERE, as written; none without WHERE."""
+    clause = select.args.get("where")
+    return [] if clause is None else conjuncts(clause.this)
+
+
 def bound_column(name: str, table: str) -> exp.Column:
     """The bound form of a column."""
     return _column(name, exp.Identifier(this=table, quoted=True))

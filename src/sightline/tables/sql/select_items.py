@@ -20,7 +20,7 @@ from sightline.tables.sql.grammar import NUMBERS, WHOLE_NUMBERS, refuse, shown
 from sightline.tables.sql.grouping import aggregates_in, check_made_of_keys, key_text
 from sightline.tables.sql.one_select import is_another_number
 from sightline.tables.sql.scope import Scope
-from sightline.tables.sql.secret_conditions import Secret, SecretTest, constant_of
+from sightline.tables.sql.secret_conditions import Secret, Tests, constant_of
 from sightline.tables.sql.unfold import label_of
 
 _OPERATORS: dict[type[exp.Expr], str] = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/"}
@@ -31,9 +31,7 @@ _ONE_NUMBER: dict[type[exp.Expr], str] = {
 _PUBLIC = (*_OPERATORS, *_ONE_NUMBER, exp.Cast, exp.DataType, exp.Paren, exp.Literal, exp.Null)
 
 
-def read_item(
-    item: exp.Expr, *, secret: Secret, where: SecretTest | None, keys: Collection[str]
-) -> list[Measure]:
+def read_item(item: exp.Expr, *, secret: Secret, where: Tests, keys: Collection[str]) -> list[Measure]:
     """Read one item of the SELECT list; ``where`` is the condition on the secret in the query's WHERE.
 
     An item of several aggregates of the secret, or of window functions over aggregates, is computed with
