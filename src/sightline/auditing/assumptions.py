@@ -117,7 +117,7 @@ def unverified(findings: Findings, homogeneous: tuple[HomogeneousCell, ...]) -> 
     figures = "; ".join(membership.derived[:3])
     few = f"all or nearly all that {data.secret} takes in the table, so that attackers can round"
     found = membership.occurring
-    if found.few is None:  # a step
+    if not found.few:  # a step
         few = f"all multiples of {found.step or 1:g} in the bounds, and the noise does not hide which it is"
     if (within := findings.plan.attacker.values_within) is not None:
         few = f"all that fit into ± {within:g}, by the least gap in the table, so that attackers can round"
@@ -385,8 +385,8 @@ def _uneven_rows(people: PersonTable) -> list[str]:
             f"Records have {min(people.by_rows):,} to {most:,} rows: {fewer:,} of {total:,} have fewer "
             "than the most. A row that is missing is known to be missing."
         )
-    if people.repeated is not None:
-        column, times = people.repeated
+    column, times = people.repeated
+    if times:
         lines.append(
             f"{times:,} times a record has several rows with one {column!r}: an hour that the clocks "
             "repeat, or a reading that came twice. Each counts as a row with a value of its own."

@@ -28,11 +28,11 @@ def few_values(findings: Findings) -> int:
     if prior.kind is not SecretKind.NUMBER or isinstance(prior.number, TwoPointPrior):
         return 0  # two points are the worst
     moved, limit = min(findings.most_moved, _LARGEST_MOVE), findings.limit
-    few, step = found.few, found.step or 0.0
+    few, step = found.few, found.step or 0.0  # older ledgers have none
     expected = isinstance(prior.number, WholePrior) and step == 1  # behind discrete noise values are whole
-    if few is None and not expected and step > 0 and prior.range < math.sqrt(moved) * step:
+    if not few and not expected and step > 0 and prior.range < math.sqrt(moved) * step:
         few = int(prior.range / step) + 1
-    if few is None:
+    if not few:
         return 0
     # What is kept is a share of those few values.
     plain = not findings.has_nonlinear and prior.within is None and findings.plan.limits.known_to is None
@@ -71,7 +71,7 @@ def looks_odd(findings: Findings) -> tuple[str, ...]:
         f"{text}. The rows are too few to tell that from chance: is it made of {data.secret}?"
         for text in findings.membership.alike_in_few_rows[:_MOST_ALIKE]
     ]
-    if found.repeating is not None:
+    if found.repeating:
         lines.append(
             f'No {data.record} has two rows, but "{found.repeating}" repeats: is that whose row it is? Then '
             "it is the record."

@@ -107,15 +107,15 @@ class Findings:
         That number is public. None if the secret is no such sum, or the numbers were not counted.
         """
         behind, bounds = self.membership.rows_behind, self.plan.data.bounds
-        if behind is None or bounds is None or not self.linear:
+        if not behind.rows.size or bounds is None or not self.linear:
             return None
-        most = max(1, int(behind.rows.max(initial=1)))
+        most = max(1, int(behind.rows.max()))
         each = self.plan.data.model_copy(update={"bounds": (bounds[0] / most, bounds[1] / most)})
         plan = self.plan.model_copy(update={"data": each})
         if (population := self.prior.population) is not None:
             attacker = plan.attacker.model_copy(update={"prior": population.over(most)})
             plan = plan.model_copy(update={"attacker": attacker})
-        return linear_findings(plan, self.membership.by_rows_behind(behind), self.pricing)
+        return linear_findings(plan, self.membership.by_rows_behind(), self.pricing)
 
     @cached_property
     def has_nonlinear(self) -> bool:

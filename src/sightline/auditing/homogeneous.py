@@ -98,7 +98,7 @@ def streamed_cells(findings: Findings, totals: StreamedTotals | None) -> tuple[H
         return ()
     found = _told_alone(findings, separate_sums(findings, findings.linear, totals))
     coarse = totals.coarse()
-    if coarse is not None and coarse.sums is not None:
+    if coarse is not None and coarse.sums.size:
         about = coarse_findings(findings, coarse)
         sums = known_sums(about, coarse.sums[:, None])
         found += [] if sums is None else _told_together(about, sums)

@@ -174,7 +174,7 @@ class Session:
         With a yes-or-no question about the secret, how many of them answer yes. A ``membership`` of this
         session may have the sums already.
         """
-        if question is None and membership is not None and membership.sums is not None:
+        if question is None and membership is not None and membership.sums.size:
             return membership.sums[:, None]
         return signature_totals(self.engine, self.counted, question=question)
 

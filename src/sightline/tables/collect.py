@@ -300,7 +300,7 @@ def signature_query(counted: CountedTable, *, in_order: bool, sums: bool = False
 
 def _signatures(
     engine: Engine, counted: CountedTable
-) -> tuple[tuple[PackedCodes, NDArray[np.int64], NDArray[np.int64]], FloatArray | None]:
+) -> tuple[tuple[PackedCodes, NDArray[np.int64], NDArray[np.int64]], FloatArray]:
     """The words of all signatures in order, their counts, how many are known; and the sums of their secrets.
 
     There are no sums of categories.
@@ -313,7 +313,7 @@ def _signatures(
     words = np.empty((len(names), len(counts)), dtype=np.int64)
     for word, name in zip(words, names, strict=True):
         word[:] = answer.pop(name)
-    return (words, counts, known_counts), np.asarray(answer["total"], dtype=np.float64) if summed else None
+    return (words, counts, known_counts), np.asarray(answer["total"] if summed else [], dtype=np.float64)
 
 
 def with_release_name(

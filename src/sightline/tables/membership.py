@@ -164,7 +164,7 @@ class PersonTable:
     by_chance: float = 0.0  # how many would hold one value if rows were independent, at most on average
     by_rows: Mapping[int, int] = field(default_factory=dict)  # persons by how many rows they have
     groups: NDArray[np.int64] = field(default_factory=_none)  # as a store has
-    repeated: tuple[str, int] | None = None  # a column of times, and how often a person has one of them twice
+    repeated: tuple[str, int] = ("", 0)  # a column of times, and how often a person has one of them twice
 
     @property
     def constant(self) -> bool:
@@ -217,11 +217,11 @@ class Occurring:
     low: FloatArray = field(default_factory=lambda: np.zeros(0))  # the least value in each bin
     high: FloatArray = field(default_factory=lambda: np.zeros(0))  # the greatest
     counts: IndexArray = field(default_factory=_none)  # rows in it
-    step: float | None = None  # the largest power of ten that all values are multiples of
+    step: float = 0.0  # the largest power of ten that all values are multiples of; 0 if none is
     whole: bool = False  # whether every value is a whole number
-    few: int | None = None  # how many values, or clusters of them, nearly all rows take, if that is few
+    few: int = 0  # how many values, or clusters of them, nearly all rows take; 0 if that is many
     unused: tuple[str, ...] = ()  # declared categories that no row has
-    repeating: str | None = None  # a column like a key that repeats, where the record key never does
+    repeating: str = ""  # a column like a key that repeats, where the record key never does
 
     def kept(self, moved: float, width: float, rows: int = 1) -> float:
         r"""At least what remains to an attacker who knows this distribution and all other records.
@@ -254,10 +254,10 @@ class Occurring:
 class RowsBehind:
     """How many rows of the table the values of ``data`` are sums of: arrays over a signature and a number."""
 
-    signature: IndexArray
-    rows: IndexArray  # that one value adds up
-    counts: NDArray[np.int64]  # how many values do
-    known: NDArray[np.int64]  # those of them that the attacker knows
+    signature: IndexArray = field(default_factory=_none)
+    rows: IndexArray = field(default_factory=_none)  # that one value adds up
+    counts: NDArray[np.int64] = field(default_factory=_none)  # how many values do
+    known: NDArray[np.int64] = field(default_factory=_none)  # those of them that the attacker knows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -298,7 +298,7 @@ class Membership:
     dropped: int  # rows without a secret or without a record key
     clipped: int  # rows whose secret lies outside its bounds, or outside the declared categories
     occurring: Occurring = field(default_factory=Occurring)  # how the secret is spread; owner-only
-    sums: FloatArray | None = None  # (K,) of the secrets that are not known, if collected; owner-only
+    sums: FloatArray = field(default_factory=lambda: np.zeros(0))  # (K,) of unknown secrets, if collected
     unaudited: tuple[UnauditedRows, ...] = ()  # of each of the plan's releases, once its SQL was checked
     derived: tuple[str, ...] = ()  # columns that look like the secret, with the figure; owner-only
     alike_in_few_rows: tuple[str, ...] = ()  # that may do so by chance; owner-only
@@ -308,12 +308,12 @@ class Membership:
     weights: Mapping[int, FloatArray] = field(default_factory=dict)  # (K,) by partition, where not all are 1
     others: OtherSignatures = field(default_factory=OtherSignatures)  # of a table that is streamed
     adds_up: bool = False  # whether the secret is a sum of a record's rows, whose numbers may differ
-    rows_behind: RowsBehind | None = None  # these numbers; none if they were not counted
+    rows_behind: RowsBehind = field(default_factory=RowsBehind)  # these numbers, if they were counted
     made: dict[Hashable, tuple[Any, Any]] = field(default_factory=dict, repr=False)
 
-    def by_rows_behind(self, behind: RowsBehind) -> Membership:
+    def by_rows_behind(self) -> Membership:
         """The same values, each counted by the number of rows that it adds up: a weight of the record's."""
-        place = behind.signature
+        behind, place = self.rows_behind, self.rows_behind.signature
         return replace(
             self,
             signatures=self.signatures[place],
@@ -324,8 +324,8 @@ class Membership:
                 for p in range(len(self.partitions))
             },
             distinct=False,
-            sums=None,
-            rows_behind=None,
+            sums=np.zeros(0),
+            rows_behind=RowsBehind(),
             made={},
         )
 

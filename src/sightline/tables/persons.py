@@ -112,7 +112,7 @@ def person_lines(counted: CountedTable) -> str:
     return f"SELECT own.*, every.n, every.known FROM ({listed}) AS own JOIN ({every}) AS every ON {same}"
 
 
-def _repeated(engine: Engine, rows: Rows, number: int) -> tuple[str, int] | None:
+def _repeated(engine: Engine, rows: Rows, number: int) -> tuple[str, int]:
     """A column of times that nearly every row of a person has another one of, and how often one has not."""
     times = [column.name for column in engine.columns() if column.kind is ColumnKind.TIME]
     for name in times if number <= _MOST_TIMED else ():
@@ -123,7 +123,7 @@ def _repeated(engine: Engine, rows: Rows, number: int) -> tuple[str, int] | None
         pairs, twice = int(answer["pairs"][0]), int(answer["again"][0])
         if 0 < twice <= _FEW_AGAIN * pairs:
             return name, twice
-    return None
+    return "", 0
 
 
 def _alike(coded: str, names: Sequence[str]) -> str:

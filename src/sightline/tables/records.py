@@ -212,13 +212,13 @@ def adds_up_alike(engine: Engine) -> bool:
     return bool(answer["least"][0] == answer["most"][0])
 
 
-def rows_behind(engine: Engine, counted: CountedTable) -> RowsBehind | None:
+def rows_behind(engine: Engine, counted: CountedTable) -> RowsBehind:
     """How many rows of the table each value of ``data`` adds up; none if that was not counted.
 
     The number is public, as who is in which group is: a sum of few rows is spread less than a sum of many.
     """
     if ROWS_BEHIND not in {column.name for column in engine.columns()}:
-        return None
+        return RowsBehind()
     number = f"CAST({quoted(DATA)}.{quoted(ROWS_BEHIND)} AS BIGINT)"
     ranked = counted.ranked(f"2 * {number} + {counted.is_known} AS v")
     answer = engine.fetch(f"SELECT s, v, COUNT(*) AS n FROM ({ranked}) AS ranked GROUP BY s, v ORDER BY s, v")
