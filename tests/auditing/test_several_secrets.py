@@ -131,8 +131,8 @@ def test_the_sum_of_the_budgets_is_stated_wherever_the_result_is_shown(
 def test_pipelines_and_comparisons_see_each_secret(survey: str) -> None:
     result = sl.audit(plan_of(survey))
     text = result_markdown(result.publishable(), "plan.toml")
-    assert "Of 3 secrets, sick&#95;days fares worst." in text
-    assert all(f"- {one}: " in text for one in ("sick&#95;days", "income", "smoker"))
+    assert "Of 3 secrets, sick_days fares worst." in text
+    assert all(f"\n{one}: The limit holds; " in text for one in ("income", "smoker"))
     problems = problems_of(result.publishable(), "plan.toml")
     assert problems.passed is False
     assert problems.releases == ("by area", "days", "days but isle", "smokers")

@@ -403,7 +403,8 @@ class TestNames:
     )
     def test_the_secret_holds_what_is_declared(self, secret: str, kind: SecretKind) -> None:
         other = "home" if secret == "Kwh" else "Kwh"
-        with pytest.raises(InvalidPlan, match="declare what it holds"):
+        meant = 'kind = "boolean"' if secret == "Kwh" else "declare categories = "
+        with pytest.raises(InvalidPlan, match=meant):
             read_release(
                 "SELECT COUNT(*) FROM data",
                 name="",

@@ -44,6 +44,7 @@ from sightline.report.wording import (
 )
 
 _ASSETS = Path(__file__).parent / "assets"
+_LONGEST_NAME, _MOST_RULES = 80, 20  # of the first screen on a page, where a line may be long
 # With these limits the largest page that was tried has just under two megabytes; it says what it leaves out.
 _MOST_RELEASES, _MOST_OF_THE_PLAN, _MOST_OF_A_RECIPE, _MOST_OF_A_TITLE = 200, 100_000, 600, 400
 
@@ -147,7 +148,7 @@ def report_html(result: AuditResult, *, publishable: bool = False, date: str | N
             headline=headline(shown),
             status=verdict_words(shown),
             limit_line=limit_line(shown),
-            first=first_lists(shown),
+            first=first_lists(shown, rules=_MOST_RULES, longest=_LONGEST_NAME, more=""),
             what_if=what_if_tables(shown),
             css=css,
             figures=drawn,

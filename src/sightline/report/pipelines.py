@@ -7,26 +7,24 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
+from io import StringIO
 from pathlib import Path
 from typing import NamedTuple
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from sightline.auditing.result import AuditResult, Exposed
 from sightline.errors import InvalidInput, SightlineError
-from sightline.format import number, parameter
+from sightline.format import parameter
 from sightline.report.files import check_new, write_new
 from sightline.report.streams import console, print_json
 from sightline.report.terminal import print_result
 from sightline.report.wording import (
-    accuracy_words,
     how,
     limit_line,
-    noise_range,
-    picture,
     secret_line,
     short,
     unverified_line,
@@ -216,43 +214,15 @@ def _junit_text(text: str) -> str:
 _SPECIAL = re.compile(r"[&<>`*_\[\]\\|~$]|(?<=:)//|(?<=www)\.")
 _LINKS = re.compile(r"[@#]")  # what GitHub makes a mention, or a link to another issue, of
 _WORD_JOINER = "\N{WORD JOINER}"
-_LONGEST = 2_000  # characters of a text, and of a cell a tenth of it
+_WIDTH = 100  # characters of a line in a comment
 
 
 def result_markdown(result: AuditResult, file: str) -> str:
-    """The first screen of a publishable result, the most exposed, and the releases; for each secret."""
-    parts = [f"## Sightline: {verdict_words(result)}", f"Plan {escaped(file)}"]
-    if result.all_secrets is not None:
-        parts.append(escaped(result.all_secrets.text))
-        parts.append("\n".join(f"- {escaped(secret_line(one))}" for one in (result, *result.other_secrets)))
-    for one in (result, *result.other_secrets):
-        if result.other_secrets:
-            parts.append(f"## Secret {escaped(one.secret)}: {verdict_words(one)}")
-        parts += _markdown_parts(one)
-    return "\n\n".join(parts)
-
-
-def _markdown_parts(result: AuditResult) -> list[str]:
-    parts = [escaped(limit_line(result))]
-    if result.sharpest is not None:
-        parts += ["\n".join(["```text", *picture(result), "```"]), escaped(result.sharpest.text)]
-    if result.slack is not None:
-        parts.append(f"**{'Slack' if result.slack.holds else 'Shortfall'}**: {escaped(result.slack.text)}")
-    if result.all_secrets is not None:
-        listed = [f"- {escaped(secret_line(one))}" for one in (result, *result.other_secrets)]
-        parts += [*_titled("Every secret", listed), escaped(result.all_secrets.text)]
-    changes = [
-        f"{place}. {escaped(change.text)}{f' (cost: {escaped(change.cost)})' if change.cost else ''}"
-        for place, change in enumerate(result.what_to_change, start=1)
-    ]
-    more = ["", escaped(result.more_to_change)] if result.more_to_change else []
-    parts += _titled("What to change", [*changes, *more])
-    since = [] if result.since is None else list(result.since.lines) or ["nothing changed"]
-    parts += _titled("Since the last audit", [f"- {escaped(line)}" for line in since])
-    parts += _titled("Not verified", [f"- {escaped(unverified_line(one))}" for one in result.unverified])
-    parts += _titled("Most exposed", _exposed(result))
-    parts += _titled("Releases", _releases(result))
-    return parts
+    """The first screen of a publishable result as a block of text, in which nothing is markup."""
+    printed = StringIO()
+    print_result(result, console(file=printed, width=_WIDTH))
+    screen = printed.getvalue().replace("```", "'''").rstrip()
+    return f"## Sightline: {verdict_words(result)}\n\nPlan {escaped(file)}\n\n```text\n{screen}\n```"
 
 
 def checked_markdown(reports: Sequence[PlanProblems]) -> str:
@@ -261,52 +231,16 @@ def checked_markdown(reports: Sequence[PlanProblems]) -> str:
     return "\n\n".join(["## Sightline", "\n".join(said)])
 
 
-def escaped(text: str, limit: int = _LONGEST) -> str:
+def escaped(text: str) -> str:
     """A text on one line in which nothing is markup, a link or a mention.
 
     >>> escaped("*a* <b> | c_d https://e")
     '&#42;a&#42; &#60;b&#62; &#124; c&#95;d https:&#47;&#47;e'
     """
-    plain = _SPECIAL.sub(lambda found: "".join(f"&#{ord(c)};" for c in found.group()), short(text, limit))
+    plain = _SPECIAL.sub(lambda found: "".join(f"&#{ord(c)};" for c in found.group()), _cut(text))
     return _LINKS.sub(lambda found: f"{found.group()}{_WORD_JOINER}", plain.replace("&#", "\0")).replace(
         "\0", "&#"
     )
-
-
-def _titled(title: str, lines: Sequence[str]) -> list[str]:
-    return [f"### {title}", "\n".join(lines)] if lines else []
-
-
-def _exposed(result: AuditResult) -> list[str]:
-    rows = [
-        (
-            who(place, one),
-            "none" if one.rmse is None else number(one.rmse),
-            "" if one.remaining_uncertainty is None else str(one.remaining_uncertainty),
-            "" if one.remaining_uncertainty is None else one.remaining_uncertainty.of_stddev,
-            how(one, result.unit),
-        )
-        for place, one in enumerate(result.exposed, start=1)
-    ]
-    return _table(("who", "error", "remains", "of ±", "how"), rows)
-
-
-def _releases(result: AuditResult) -> list[str]:
-    rows = [
-        (
-            one.name,
-            noise_range(one),
-            accuracy_words(one),
-            *("" if n is None else f"{n:,}" for n in (one.newly_exposes, one.exposes_alone)),
-        )
-        for one in result.releases
-    ]
-    return _table(("name", "noise", "noise/range", "newly exposes", "needed for"), rows)
-
-
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
-    written = [f"| {' | '.join(escaped(cell, _LONGEST // 10) for cell in row)} |" for row in rows]
-    return [f"| {' | '.join(head)} |", f"|{'---|' * len(head)}", *written] if written else []
 
 
 _TEXT, _JSON = "text", "json"

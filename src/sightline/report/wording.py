@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import textwrap
 import unicodedata
 
@@ -137,6 +138,15 @@ def how(exposed: Exposed, unit: str = "record") -> str:
     return f"{seen_with(attack, unit)}{carried(attack)}: {attack.text}"
 
 
+def without_ones(recipe: str) -> str:
+    """A recipe in which a number is not said to be taken once.
+
+    >>> without_ones('1 × "a" − 1 × "b" + 21 × "c"')
+    '"a" − "b" + 21 × "c"'
+    """
+    return re.sub(r'(^|[−+] )1 × "', r'\1"', recipe)
+
+
 def period_alone(exposed: Exposed) -> str | None:
     """The period of a record that one number, or the difference of two, gives; none if there is none."""
     found = next((one for one in exposed.named if one.recipe is not None), None)
@@ -145,25 +155,11 @@ def period_alone(exposed: Exposed) -> str | None:
     steps = "the difference of two numbers" if len(found.recipe.steps) > 1 else "one number"
     others = sum(one.recipe is not None for one in exposed.named) - 1
     also = f", and so {count(others, 'other period')}" if others else ""
+    recipe = without_ones(found.recipe.text)
     return (
-        f"{found.recipe.text} is the sum of {count(found.rows, 'row')} of this one alone: {steps} "
+        f"{recipe} is the sum of {count(found.rows, 'row')} of this one alone: {steps} "
         f"(error {number(found.recipe.rmse)}){also}"
     )
-
-
-def named_lines(exposed: Exposed) -> list[str]:
-    """What is left of a record's features that have names: one row, all of them, each release's sharpest."""
-    listed, releases = [], set()
-    for one in exposed.named:
-        release = one.name.split(":")[0]
-        if one.kind == "period" and release in releases:
-            continue
-        releases.add(release)
-        what = {"row": "the row seen best", "total": f"all {one.rows:,} rows"}.get(one.kind)
-        rows = "" if what else f", {count(one.rows, 'row')} of theirs"
-        left = one.remaining_uncertainty
-        listed.append(f"{what or one.name}{rows}: {left} of the variance ({left.of_stddev} of ±) remains")
-    return listed
 
 
 def carried(attack: LinearAttack) -> str:

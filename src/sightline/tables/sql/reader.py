@@ -193,6 +193,15 @@ def read_condition(text: str, *, secret: str, schema: Schema) -> str:
         refuse(f"SQL nested at most {DEEPEST_QUERY} deep", got="deeper", fix="split the condition")
 
 
+_DECLARED = {  # how a secret is declared, by what its column holds
+    ColumnKind.NUMBER: 'declare bounds = [low, high], of a yes or no as 0 and 1 kind = "boolean"',
+    ColumnKind.BOOLEAN: 'declare kind = "boolean"',
+    ColumnKind.TEXT: 'declare categories = ["…", "…"]',
+    ColumnKind.TIME: "make a number or a text of it in [data] sql",
+    ColumnKind.OTHER: "make a number or a text of it in [data] sql",
+}
+
+
 def _checked_kind(column: Column, kind: SecretKind) -> SecretKind:
     """Return the declared kind if the column can hold it. A number, 0 or 1, may be declared boolean."""
     allowed = {
@@ -204,7 +213,7 @@ def _checked_kind(column: Column, kind: SecretKind) -> SecretKind:
         refuse(
             f"a {kind.value} secret",
             got=f'"{column.name}", a {column.kind.value} column',
-            fix="declare what it holds",
+            fix=_DECLARED[column.kind],
         )
     return kind
 
