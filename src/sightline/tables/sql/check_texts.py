@@ -42,10 +42,10 @@ class AggregateTexts:
     inside: str  # the condition that the audit puts a row into the cell
     met: str  # the condition on the rows that the query adds up, beside its public WHERE
     value: str  # what the query adds up of such a row
-    feature: str | None  # the audit's number for a row inside, with its weight; none for a count of rows
+    feature: str  # the audit's number for a row inside, with its weight; empty for a count of rows
     mean: bool
     clips: bool  # whether the query itself clips the secret to its bounds
-    unweighted: str | None  # the condition that the secret decides whether the row's number is NULL
+    unweighted: str  # the condition that the secret decides whether the row's number is NULL; or empty
 
     @property
     def added(self) -> str:
@@ -88,7 +88,7 @@ class CheckTexts:
         """The texts of one aggregate."""
         measure = self.parts.measures[place]
         met, value = self._rows_and_value(measure.aggregate)
-        feature = None
+        feature = ""
         if measure.test is not None:
             feature = self.feature(measure.test)
             if measure.weight is not None:
@@ -104,9 +104,9 @@ class CheckTexts:
             unweighted=self._unweighted(measure),
         )
 
-    def _unweighted(self, measure: Measure) -> str | None:
+    def _unweighted(self, measure: Measure) -> str:
         if measure.weight is None or not measure.tells_by_weight:
-            return None
+            return ""
         return f"{self.bound_text(measure.weight)} IS NULL"
 
     @property
