@@ -144,6 +144,10 @@ def test_a_plan_with_another_budget(folder: Path, capsys: pytest.CaptureFixture[
             ["queries/monthly.sql", "--table", "homes.csv", "--noise", "1", "--secret", "feeder"],
             "expected --categories A,B",
         ),
+        (
+            ["queries/monthly.sql", "--table", "wide.csv", "--noise", "1", "--secret", "kwh"],
+            "got 'kwh', and 24 columns of numbers that may hold it; sightline init",
+        ),
         (["queries/monthly.sql", "plan.toml"], "one plan, or files of SQL, got both"),
         (["plan.toml", "other.toml"], "got 2 files"),
         (["plan.toml", "--table", "homes.csv"], "got a plan, which says them itself"),
@@ -159,6 +163,8 @@ def test_what_is_missing_is_said_in_one_line(
 ) -> None:
     rows = "".join(f"H{i},{i * 7},{i * 11}\n" for i in range(30))
     Path("two.csv").write_text(f"home,gas,heat\n{rows}", encoding="utf-8")
+    wide = [",".join(f"h{hour}" for hour in range(24)), *(",".join("1234" * 6) for _ in range(9))]
+    Path("wide.csv").write_text("\n".join(wide), encoding="utf-8")
     assert main(["audit", *arguments]) == 1
     error = capsys.readouterr().err
     assert message in error
@@ -263,5 +269,6 @@ def test_where_rows_are_made_of_it_the_name_is_that_of_the_source(folder: Path) 
     result = sl.audit({"data": made, "release": [{"name": "r", "sql": whole, "noise_stddev": 10.0}]})
     assert result.cells == 3
     raw = "SELECT feeder, AVG(evening_watts) FROM homes GROUP BY feeder"
-    with pytest.raises(InvalidPlan):  # it would read rows that [data] sql does not make
+    # It would read rows that [data] sql does not make.
+    with pytest.raises(InvalidPlan, match=r"FROM data, got .*; data are the rows that \[data\] sql makes"):
         sl.audit({"data": made, "release": [{"name": "r", "sql": raw, "noise_stddev": 10.0}]})

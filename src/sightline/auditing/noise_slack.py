@@ -123,18 +123,13 @@ def _words(factor: float, epsilon: float | None) -> str:
     if factor <= _LEAST:
         groups = "on average over what values may be, the groups protect everyone"
         return f"{up_to}, even with a hundred-thousandth of the noise: {groups}. {_AGAIN}"
-    smaller = number(_down(1 / factor), 3)
+    smaller = number(rounded(1 / factor, up=False), 3)  # so that the slack holds as it is printed
     return f"{up_to}; the noise could be {smaller} times smaller. {_AGAIN}" if smaller != "1" else _NO_SLACK
 
 
 def _need(factor: float, epsilon: float | None) -> str:
     budget = "" if epsilon is None else f", which is a budget of epsilon = {number(epsilon, 3)}"
     return f"It needs {number(factor, 3)} times the noise on every number{budget}."
-
-
-def _down(value: float) -> float:
-    """Rounded down to three digits, so that the slack holds as it is printed."""
-    return rounded(value, up=False)
 
 
 def noise_factor(findings: Findings, limit: float) -> float | None:

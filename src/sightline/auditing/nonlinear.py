@@ -175,7 +175,7 @@ def features_kept(
 def nonlinear_findings(
     plan: Plan, membership: Membership, pricing: Pricing, values: RowValues
 ) -> NonlinearFindings | None:
-    """Linearise all releases at the true values; ``None`` if all slopes vanish there."""
+    """Linearise all releases at the true values; ``None`` if all slopes vanish, or nobody is unknown."""
     rows = values.secret.size
     some = (membership.known > 0) & (membership.known < membership.counts)
     require_plan(
@@ -202,7 +202,8 @@ def nonlinear_findings(
         got="smaller ones",
         fix="state the secret in another unit",
     )
-    if seen.size == 0:
+    known = np.flatnonzero(membership.known[signature] > 0)
+    if seen.size == 0 or known.size == rows:
         return None
     # A number that depends on no record tells the noise of those that share it.
     seen = np.flatnonzero(table.any(axis=1) | np.isin(pricing.owner, list(pricing.strategies)))
@@ -214,7 +215,6 @@ def nonlinear_findings(
     from sightline.labeled.design import MembershipDesign
 
     design = MembershipDesign(table[seen], noise=noise_on_rows(pricing, seen, scale), readout=Readout.SUM)
-    known = np.flatnonzero(membership.known[signature] > 0)
     prior = SecretPrior.of(plan, membership)
     exposures = design.exposures(prior=prior.of_column, known=known)
     return NonlinearFindings(

@@ -255,8 +255,8 @@ class LinearAttacks:
     rows: IndexArray  # of the design, that attacks may use
 
     @classmethod
-    def of(cls, findings: Findings, found: LinearFindings, columns: IndexArray) -> LinearAttacks | None:
-        """For targets among some columns; none if these are in too many numbers.
+    def of(cls, findings: Findings, found: LinearFindings, columns: IndexArray) -> LinearAttacks:
+        """For targets among some columns; on no numbers if these are in too many.
 
         Of a design with many numbers only those that hold one of the columns are used.
         """
@@ -265,9 +265,7 @@ class LinearAttacks:
         if rows.size > _MOST_ROWS:
             rows = np.flatnonzero(sum(np.abs(linear.image(column)) for column in columns.tolist()))
         rows = rows[np.isfinite(variances[rows])]
-        if not 0 < rows.size <= _MOST_ROWS:
-            return None
-        return cls(findings=findings, found=found, rows=rows)
+        return cls(findings=findings, found=found, rows=rows if rows.size <= _MOST_ROWS else rows[:0])
 
     @cached_property
     def _covariance(self) -> FloatArray:
@@ -282,7 +280,9 @@ class LinearAttacks:
 
     @cached_property
     def _solver(self) -> tuple[FloatArray, FloatArray] | None:
-        """The scales that give C a unit diagonal, and its inverse then; none if it is singular."""
+        """The scales that give C a unit diagonal, and its inverse then; none if it is singular, or empty."""
+        if not self.rows.size:
+            return None
         scale = 1 / np.sqrt(np.diagonal(self._covariance))
         inverse = positive_inverse(self._covariance * np.outer(scale, scale))
         return None if inverse is None else (scale, inverse)

@@ -303,8 +303,7 @@ def _total_view(findings: Findings) -> TotalView | None:
     found = findings.linear
     if found.least_column is None:
         return None
-    attacks = LinearAttacks.of(findings, found, np.array([found.least_column]))
-    return None if attacks is None else attacks.total(found.least_column)
+    return LinearAttacks.of(findings, found, np.array([found.least_column])).total(found.least_column)
 
 
 def _most_often_right(variance: float) -> float:

@@ -290,6 +290,8 @@ def read_source(select: exp.Select, *, schema: Schema, secret: str) -> Source:
 def refuse_table(name: str, schema: Schema) -> NoReturn:
     """Refuse FROM of a name that is not the table's."""
     called = " or ".join(sorted({DATA, *(one for one in schema.own_names if "." not in one)}))
+    if schema.made_by is not None:
+        refuse("FROM data", got=f"FROM {name}", fix="data are the rows that [data] sql makes of the table")
     refuse(
         "FROM data",
         got=f"FROM {name}",
