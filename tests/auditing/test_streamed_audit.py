@@ -158,6 +158,19 @@ def plan_of(file: Path, *sql: str, boolean: bool = False, **sections: Any) -> di
     }
 
 
+def test_keys_whose_codes_no_integer_holds_are_streamed_like_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nine keys of 130 values each: 131^9 numbers are more than 2^62."""
+    half = "CAST(SUBSTRING(who, 2) AS INTEGER) // 2"
+    keys = ", ".join(f"{half} + {place}" for place in range(9))
+    wide = f"SELECT {keys}, SUM(x) FROM data WHERE c > 0 GROUP BY {keys}"
+    plan = plan_of(table(tmp_path, 3), wide, "SELECT a, SUM(x) FROM data GROUP BY a")
+    expected, got = in_memory_and_streamed(plan, monkeypatch)
+    assert expected.cells == got.cells > 100
+    assert_same(expected, got, top=5, ties=True)
+
+
 QUERIES = (
     "SELECT a, AVG(x) FROM data GROUP BY a",
     "SELECT b, c, AVG(x) FROM data WHERE a > 0 GROUP BY b, c",

@@ -9,8 +9,8 @@ import numpy as np
 from sightline.auditing.findings import Findings, linear_findings
 from sightline.format import count as counted
 from sightline.format import number, percent
+from sightline.labeled.bounds.by_pairs import WholePrior
 from sightline.labeled.bounds.priors import TwoPointPrior
-from sightline.labeled.bounds.whole import WholePrior
 from sightline.noise.published import PublishedLaw
 from sightline.tables.subject import SecretKind
 

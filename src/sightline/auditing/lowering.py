@@ -21,7 +21,7 @@ from sightline.auditing.plan import Plan
 from sightline.auditing.pricing import Pricing
 from sightline.auditing.secret_prior import SecretPrior
 from sightline.auditing.table_units import person_kinds, publishable_key, signature_columns, units_of_table
-from sightline.labeled.bounds.whole import WholePrior
+from sightline.labeled.bounds.by_pairs import WholePrior
 from sightline.labeled.unit_design import Design, RowNoise, UnitPrior
 from sightline.labeled.units import Units
 from sightline.tables.membership import Feature, Membership, Partition, PersonTable, Statistic

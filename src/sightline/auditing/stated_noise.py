@@ -17,7 +17,7 @@ from sightline.auditing.plan import Plan, Release
 from sightline.auditing.plan_sections import USUAL_DELTA
 from sightline.auditing.release_noise import ReleaseNoise, Running, names_of, noise_on, popped
 from sightline.errors import InvalidPlan, require_plan
-from sightline.labeled.bounds.whole import LARGEST_WHOLE
+from sightline.labeled.bounds.by_pairs import LARGEST_WHOLE
 from sightline.noise.pricing import price
 from sightline.noise.published import LEAST_DISCRETE_STDDEV, PublishedLaw, parameter_of_stddev
 from sightline.noise.strategies import Strategy
