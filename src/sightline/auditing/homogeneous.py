@@ -371,10 +371,11 @@ def _described(
     lines = lines[np.argsort(-size[lines], kind="stable")]
     names = [f'"{cell_name(membership, int(sums.cells[line]))}"' for line in lines[:3]]
     # Only of the classes that it is about: a load curve has ten thousand numbers that are described.
-    used = np.flatnonzero(combination)
-    own = sums.weights[used]
-    classes, place = np.unique(own.indices, return_inverse=True)
-    weights = np.abs(np.bincount(place, own.data * np.repeat(combination[used], np.diff(own.indptr))))
+    used, table = np.flatnonzero(combination), sums.weights
+    entries = np.concatenate([np.arange(table.indptr[line], table.indptr[line + 1]) for line in used])
+    classes, place = np.unique(table.indices[entries], return_inverse=True)
+    times = np.repeat(combination[used], table.indptr[used + 1] - table.indptr[used])
+    weights = np.abs(np.bincount(place, table.data[entries] * times))
     chosen = classes[weights > _MATTERS * weights.max(initial=0.0)]
     _, once = np.unique(sums.signature[chosen], return_index=True)
     rows = int(sums.counts[chosen[once]].sum())

@@ -41,7 +41,7 @@ _MOST_STEPS = 5_000  # of a recipe; for longer ones an unbiased recipe of few nu
 _ALL_LISTED, _CARRIED = 200, 0.999
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class RecipeWriter:
     """Turns weights on the rows of a linear design into steps on published numbers."""
 
@@ -106,11 +106,16 @@ class RecipeWriter:
             pairs += [(float(variance[i] + variance[j]), i, j) for j in np.flatnonzero(mine[:-1]).tolist()]
         return min(alone)[1:] if alone else min(pairs)[1:] if pairs else ()
 
+    @cached_property
+    def _diagonal(self) -> FloatArray:
+        """That of M; at the end with no row."""
+        return np.append(np.asarray(self.found.exposure.products.matrix.diagonal()), 0.0)
+
     def products_of_differences(self, row: int) -> FloatArray:
         """:math:`M_{ii} + M_{jj} - 2M_{ij}` of a row with every other; at the end with no row."""
         M = self.found.exposure.products.matrix
         line = M[row] if isinstance(M, np.ndarray) else M[[row]].toarray()[0]
-        diagonal = np.append(np.asarray(M.diagonal()), 0.0)
+        diagonal = self._diagonal
         return np.asarray(diagonal[row] + diagonal - 2 * np.append(line, 0.0))
 
     def written(self, column: int, weights: FloatArray, feature: FloatArray | None = None) -> Recipe:

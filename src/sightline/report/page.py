@@ -23,6 +23,7 @@ from sightline.report.first_screen import alike_in_all, first_lists
 from sightline.report.wording import (
     MOST_ALIKE,
     accuracy_words,
+    before_after,
     budget_words,
     how,
     limit_line,
@@ -30,7 +31,6 @@ from sightline.report.wording import (
     one_line,
     relative_error_words,
     secret_line,
-    sharpest_numbers,
     short,
     short_recipe,
     spent_by_accountant,
@@ -249,10 +249,10 @@ def write_report(
 
 def headline(result: AuditResult) -> tuple[str, str]:
     """The one number that matters, in the secret's own units, and the words that follow it."""
-    numbers = sharpest_numbers(result)
-    if numbers is None:
+    shown = before_after(result)
+    if shown is None:
         return (
             "0",
             f"of {count(result.records, 'record')} are exposed: nothing that is published shows a value",
         )
-    return f"{numbers[0]} → {numbers[1]}", short(view_line(result), 240)
+    return " → ".join(shown.numbers), short(view_line(result), 240)
