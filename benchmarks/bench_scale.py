@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 
 from sightline.labeled.assessment import assess
 from sightline.labeled.bounds.priors import prior_on
-from sightline.labeled.sparse_row_solver import cost_of_units
+from sightline.labeled.sparse_row_solver import sparse_cost
 from sightline.labeled.unit_design import Design, RowNoise, UnitPrior
 from sightline.labeled.units import Units
 from sightline.progress import reporting
@@ -200,7 +200,7 @@ def one(units: Units) -> dict[str, float | str]:
         "limit seconds": pairs,
         "peak GB": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20,
         "GB before": before / 2**20,
-        "expected": str(cost_of_units(units)),
+        "expected": str(sparse_cost(units) or "dense"),
         "rank": found.rank,
         "identifiable": int(np.count_nonzero(identifiable & (units.people == 1))),
         "sums of groups": int(identifiable.sum()),

@@ -192,14 +192,14 @@ def dbt_manifest(folder: Path) -> None:
 def test_every_command_of_the_page_runs(project: Path, capsys: Captured) -> None:
     dbt_manifest(project)
     commands = [line[2:] for text in blocks("console") for line in text.splitlines()]
-    assert len(commands) == 7
+    assert len(commands) == 6
     for command in commands:
         program, *arguments = shlex.split(command)
         assert program == "sightline"
         assert main(arguments) == 0, command
-    for file in ("audit.xml", "audit.md", "audit.json", "exposed.csv", "plan-dbt.toml"):
+    for file in ("audit.xml", "audit.md", "audit.json", "plan-dbt.toml"):
         assert (project / file).stat().st_size
-    assert "### Since the last audit\n\n- nothing changed" in capsys.readouterr().out
+    assert "Since the last audit\n  nothing changed" in capsys.readouterr().out
 
 
 def test_the_files_of_the_page_fit_the_action_and_the_hook() -> None:

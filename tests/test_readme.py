@@ -9,7 +9,7 @@ import duckdb
 import pytest
 
 from sightline.cli import main
-from sightline.report.wording import sharpest_numbers
+from sightline.report.wording import before_after
 from tests.report.first_screen import SCREENSHOT, text_of
 from tests.report.first_screen import said as text_of_the_screen
 from tests.report.report_cases import microgrid
@@ -71,7 +71,7 @@ def test_its_picture_and_its_text_have_the_numbers_of_today() -> None:
     assert text_of(SCREENSHOT.read_bytes()) == text_of_the_screen(result), (
         "run python -m tests.report.first_screen"
     )
-    numbers = sharpest_numbers(result)
-    assert numbers is not None
+    known = before_after(result)
+    assert known is not None
     for page in (README, (ROOT / "docs" / "tutorial.md").read_text(encoding="utf-8")):
-        assert all(number in page for number in numbers)
+        assert all(number in page for number in known.numbers)

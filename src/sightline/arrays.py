@@ -1,7 +1,6 @@
 """Copy, check and lock arrays, so that a value that holds one cannot change later.
 
-Numerical functions that also run on accelerators take the arrays of NumPy, CuPy, JAX and PyTorch: they ask
-:func:`namespace` for the library, and use functions that have the same names in all four.
+Tables may also be arrays of CuPy, JAX and PyTorch: :func:`namespace` has the functions of their library.
 """
 
 from __future__ import annotations
@@ -131,14 +130,6 @@ def is_array(values: Any) -> bool:
     """Whether these are arrays of a supported library, and not a list or a number."""
     library = type(values).__module__.partition(".")[0]
     return hasattr(values, "__array_namespace__") or library in ("torch", "cupy")
-
-
-def like(array: Any, values: NDArray[Any]) -> Any:
-    """NumPy numbers in the library, the precision and on the device of an array."""
-    xp = namespace(array)
-    if xp.__name__ == "torch":
-        return xp.tensor(values, dtype=array.dtype, device=array.device)
-    return xp.asarray(values, dtype=array.dtype)
 
 
 def to_numpy(array: Any) -> Any:

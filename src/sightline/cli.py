@@ -12,6 +12,7 @@ import sys
 
 try:
     from collections.abc import Sequence
+    from dataclasses import replace
     from functools import partial
     from pathlib import Path
     from typing import TYPE_CHECKING
@@ -55,6 +56,9 @@ if TYPE_CHECKING:
     from sightline.auditing.result import AuditResult
 
 _DAMAGED = 3
+_AS_A_PLAN = (
+    "As a plan, with [limits] accept and noise by release: sightline init with the same files and options."
+)
 _INTERRUPTED = 128 + 2  # what a shell reports of a program that a signal has ended: INT
 _READER_GONE = 128 + 13  # and PIPE
 
@@ -129,11 +133,6 @@ _publishable = click.option(
 @click.option(
     "--write", multiple=True, metavar="FORMAT=FILE", help="Also write a format to a file; repeatable."
 )
-@click.option(
-    "--exposures",
-    type=click.Path(path_type=Path),
-    help="Also write the most exposed to this .csv file.",
-)
 @click.option("--full", is_flag=True, help="Also print the budget, each release, and every change.")
 @click.option("--verdict-only", is_flag=True, help="Leave out what each release adds and what to change.")
 @limit_option
@@ -162,7 +161,6 @@ def audit(  # many parameters: one for each option
     as_json: bool,
     shown: str | None,
     write: tuple[str, ...],
-    exposures: Path | None,
     full: bool,
     verdict_only: bool,
     limit: str | None,
@@ -180,15 +178,14 @@ def audit(  # many parameters: one for each option
     """Audit a plan, or the queries in some files: who is exposed, how sharply, and what to change."""
     from sightline import jobs
     from sightline.auditing.reading import files_read
-    from sightline.report.audit_outputs import AuditOutputs
     from sightline.report.files import check_apart, check_new
+    from sightline.report.pipelines import AuditOutputs
     from sightline.report.streams import Ticker
 
     outputs = AuditOutputs.of(
         plan[0],
         shown=shown or ("json" if as_json else "text"),
         write=write,
-        exposures=exposures,
         full=full,
         force=force,
     )
@@ -204,7 +201,7 @@ def audit(  # many parameters: one for each option
     with outputs.errors(), Ticker() as progress:
         meant = plan_given(plan, given)
         read = (*map(Path, plan), *files_read(meant))
-        check_apart((html, exposures, *(path for _, path in outputs.files)), read)
+        check_apart((html, *(path for _, path in outputs.files)), read)
         last = None if against is None else jobs.read_result(against)
         audited = partial(
             jobs.audit,
@@ -226,6 +223,8 @@ def audit(  # many parameters: one for each option
     if last is not None:
         result = jobs.compare(result, last)
     outputs.write(result.publishable() if publishable else result)
+    if given.table is not None and outputs.shown == "text":
+        print(_AS_A_PLAN, file=sys.stderr)
     if interrupted:
         more = "" if html is None else f" {html} was not written."
         print(f"Interrupted: the verdict is whole, other sections are missing.{more}", file=sys.stderr)
@@ -264,16 +263,19 @@ def figures(plan: str, out: Path, limit: str | None, names: bool, publishable: b
     return 2 if result.verdict.passed is False else 0
 
 
-@commands.command(epilog="Example:  sightline explain plan.toml --record A7")
+@commands.command(epilog="Example:  sightline explain plan.toml A7")
 @plan_argument
+@click.argument("key", required=False, metavar="KEY")
 @json_option
-@click.option("--record", required=True, metavar="KEY", help="The key of the record.")
+@click.option("--record", metavar="KEY", help="The key of the record, if it is not the second word.")
 @click.option("--full", is_flag=True, help="Explain every part of the record, not only the sharpest.")
-def explain(plan: str, as_json: bool, record: str, full: bool) -> None:
+def explain(plan: str, key: str | None, as_json: bool, record: str | None, full: bool) -> None:
     """Explain why one record is exposed, step by step. For the table's owner only."""
     from sightline import jobs
     from sightline.report.streams import Ticker
 
+    if (record := record or key) is None:
+        raise InvalidInput("expected the key of a record, got none; audit --names names the most exposed")
     with Ticker() as progress:
         explanation = jobs.explain(plan, record=record, progress=progress)
     if as_json:
@@ -290,9 +292,8 @@ def explain(plan: str, as_json: bool, record: str, full: bool) -> None:
 
 
 @commands.command(epilog="Example:  sightline init homes.parquet --secret watts --out plan.toml")
-@click.argument("table")
-@click.argument("queries", nargs=-1, type=click.Path(), metavar="[QUERY.sql]...")
-@given_plan(*about_a_table[1:], *about_a_secret)
+@click.argument("queries", nargs=-1, type=click.Path(), metavar="TABLE [QUERY.sql]...")
+@given_plan(*about_a_table, *about_a_secret)
 @click.option(
     "--from-dbt",
     type=click.Path(path_type=Path),
@@ -323,6 +324,9 @@ def init(  # many parameters: one for each option
     from sightline.auditing.dbt import dbt_plan_text
     from sightline.report.files import check_apart, check_new, write_new
 
+    if given.table is None:  # as audit has it, or the first word
+        require(len(queries) > 0, "a table", got="none", fix="write  sightline init TABLE")
+        given, queries = replace(given, table=queries[0]), queries[1:]
     table = given.table or ""
     check_apart([out], [Path(table.partition("::")[0]), *([] if from_dbt is None else [from_dbt])])
     if from_dbt is not None:
@@ -380,7 +384,7 @@ def demo(as_json: bool, html: Path | None, what_if: bool, force: bool) -> None:
             print(f"\nNo report was written: {error}", file=sys.stderr)
     if not as_json:
         print(f"\nThe plan and its data: {plan.parent}")
-        print(f"Why H13:  sightline explain {plan} --record H13")
+        print(f"Why H13:  sightline explain {plan} H13")
         print("Your own table:  sightline init TABLE")
 
 

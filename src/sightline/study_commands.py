@@ -104,10 +104,9 @@ def plan_given(paths: Sequence[str], given: GivenPlan) -> dict[str, Any] | str:
 @limit_option
 @names_option
 @click.option("--out", type=click.Path(path_type=Path), help="Write the proposed plan to this file.")
-@html_option
 @click.option("--grain", default="cell", show_default=True, help="One noise for each cell, or release.")
 @click.option(
-    "--loss", default="relative", show_default=True, help="What to make small: relative, variance or largest."
+    "--loss", default="relative", show_default=True, help="What to make small: relative or variance."
 )
 @click.option("--digits", default=2, show_default=True, help="Round the noise up to so many digits.")
 @force_option
@@ -117,7 +116,6 @@ def design(  # many parameters: one for each option
     limit: str | None,
     names: bool,
     out: Path | None,
-    html: Path | None,
     grain: str,
     loss: str,
     digits: int,
@@ -131,15 +129,13 @@ def design(  # many parameters: one for each option
     from sightline.report.files import check_apart, check_new, write_new
     from sightline.report.streams import Ticker
 
-    check_apart((out, html), files_read(plan))
+    check_apart([out], files_read(plan))
     if out is not None:
         check_new(out, force=force)
         if out.resolve().parent != Path(plan).resolve().parent:
             raise InvalidInput(
                 f"expected a file beside the plan, where its paths start from, got {str(out)!r}"
             )
-    if html is not None:
-        check_new(html, force=force)
     with Ticker() as progress:
         found = run.design(
             plan,
@@ -160,14 +156,6 @@ def design(  # many parameters: one for each option
         proposed = edited_plan(found.plan, plan)
         write_new(out, proposed.encode("utf-8"), force=force, owner_only=True)
         print(f"Wrote {out}", file=sys.stderr)
-    if html is not None:
-        _require_one(found.other_secrets, "--html")
-        from sightline.report.page import write_design
-
-        with Ticker() as progress:
-            progress("drawing the page", 0.0)
-            write_design(found, html, force=force)
-        print(f"Wrote {html}", file=sys.stderr)
     return 0 if all(one.passed for one in (found, *found.other_secrets)) else 2
 
 
@@ -186,10 +174,6 @@ def _require_one(others: Sequence[object], option: str) -> None:
 @click.option("--seed", default=0, show_default=True, help="The same seed gives the same rehearsal.")
 @click.option("--repetitions", default=2000, show_default=True, help="How often to repeat each attack.")
 @click.option("--top", default=10, show_default=True, help="How many of the most exposed to attack.")
-@click.option("--answers", type=click.Path(path_type=Path), help="Attack what was published: a CSV file.")
-@click.option(
-    "--write-answers", type=click.Path(path_type=Path), help="Write the numbers in the form of --answers."
-)
 @click.option("--figure", type=click.Path(path_type=Path), help="Draw guesses and truth: .svg, .pdf or .png.")
 @force_option
 def rehearse(  # many parameters: one for each option
@@ -198,40 +182,32 @@ def rehearse(  # many parameters: one for each option
     seed: int,
     repetitions: int,
     top: int,
-    answers: Path | None,
-    write_answers: Path | None,
     figure: Path | None,
     force: bool,
 ) -> None:
     """Publish a plan with simulated noise and attack it: guesses beside the truth. For the owner only."""
     from sightline.auditing.reading import files_read
-    from sightline.progress import reporting
-    from sightline.rehearsing.run import publish_and_rehearse
-    from sightline.report.files import check_apart, check_new, write_new
+    from sightline.rehearsing.run import rehearse as rehearsed
+    from sightline.report.files import check_apart, check_new
     from sightline.report.streams import Ticker
 
-    check_apart((write_answers, figure), files_read(plan))
-    for path in (write_answers, figure):
-        if path is not None:
-            check_new(path, force=force)
-    with Ticker() as progress, reporting(progress):
-        made = publish_and_rehearse(plan, seed=seed, repetitions=repetitions, top=top, answers=answers)
+    check_apart([figure], files_read(plan))
+    if figure is not None:
+        check_new(figure, force=force)
+    with Ticker() as progress:
+        made = rehearsed(plan, seed=seed, repetitions=repetitions, top=top, progress=progress)
     from sightline.report.rehearsal import document, print_rehearsal
     from sightline.report.streams import console
 
     if as_json:
-        print_json(document(made.rehearsal))
+        print_json(document(made))
     else:
-        print_rehearsal(made.rehearsal, console())
-    if write_answers is not None:
-        _require_one(made.rehearsal.other_secrets, "--write-answers")
-        write_new(write_answers, made.publication.text().encode("utf-8"), force=force, owner_only=True)
-        print(f"Wrote {write_answers}", file=sys.stderr)
+        print_rehearsal(made, console())
     if figure is not None:
         from sightline.report import style
         from sightline.report.rehearsal import draw_rehearsal
 
-        style.save(style.specification(draw_rehearsal(made.rehearsal)), figure, force=force, owner_only=True)
+        style.save(style.specification(draw_rehearsal(made)), figure, force=force, owner_only=True)
         print(f"Wrote {figure}", file=sys.stderr)
 
 

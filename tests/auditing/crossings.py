@@ -188,7 +188,7 @@ def drawn(draw: Random) -> Crossing:
         columns["x"] = [None if who == lost and draw.random() < 0.7 else x for who, x in _pairs(columns)]
     known = _known(draw, owners)
     columns["k"] = [int(one) for one in known]
-    law = _law(draw, values, counts=True)
+    law = _law(draw, counts=True)
     weights = draw.random() < 0.3
     parts = tuple(_release(draw, columns, kind, law, weights) for _ in range(draw.choice([1, 1, 2, 3])))
     data: dict[str, Any] = {"record": "who", "secret": "x"}
@@ -209,18 +209,16 @@ def drawn(draw: Random) -> Crossing:
 
 def with_other_noise(draw: Random, crossing: Crossing) -> Crossing:
     """The same table and SQL with other noise, another prior or budget, and another limit."""
-    law = _law(draw, crossing.plan["data"].get("values"), counts=crossing.counts)
+    law = _law(draw, counts=crossing.counts)
     changed = _with_noise(draw, crossing, law)
     if "empty" in crossing.plan["limits"]["accept"]:  # whether releases may be empty is asked of the table
         changed.plan["limits"]["accept"] = [*{*changed.plan["limits"]["accept"], "empty"}]
     return changed
 
 
-def _law(draw: Random, values: str | None, *, counts: bool) -> str:
+def _law(draw: Random, *, counts: bool) -> str:
     law = draw.choice(["gaussian"] * 3 + ["laplace", "mixed", "mixed", "whole", "exact", "budget", "budget"])
-    if (law == "exact" and values == "independent") or (law == "whole" and not counts):
-        law = "mixed"  # no bound is proved for several rows behind a number without noise
-    return law
+    return "mixed" if law == "whole" and not counts else law
 
 
 def _with_noise(draw: Random, crossing: Crossing, law: str) -> Crossing:

@@ -76,7 +76,7 @@ def membership_of(
         contributions=contributions,
         dropped=0,
         clipped=0,
-        persons=None if owners is None else persons_of(owners, back.tolist(), set(known)),
+        persons=PersonTable() if owners is None else persons_of(owners, back.tolist(), set(known)),
     )
 
 

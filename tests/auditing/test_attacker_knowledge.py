@@ -184,3 +184,16 @@ def test_noise_that_suffices_whoever_is_known_needs_no_draw(tmp_path: Path) -> N
     assert found.guaranteed_by_noise is not None
     assert found.guaranteed_by_noise >= 0.5
     assert found.verdict.status == "passed"
+
+
+@pytest.mark.parametrize("number", ["SUM(hours)", "SUM(hours * hours)"])
+def test_who_knows_everyone_learns_nothing(tmp_path: Path, number: str) -> None:
+    release = {"sql": f"SELECT town, {number} FROM data GROUP BY town"}
+    found = sl.audit(
+        plan_of(write(tmp_path), release=release, attacker={"knows": ["town >= 't0'"]}), full=True
+    )
+    assert found.known_rows == found.rows == 20
+    assert (found.rank, found.exposed, found.timeline, found.sharpest) == (0, (), (), None)
+    assert (sum(found.distribution.records), found.verdict.judged, found.verdict.status) == (0, 0, "passed")
+    assert ("not linear" in found.releases[0].note) == ("*" in number)
+    assert sl.AuditResult.from_json(found.to_json()) == found

@@ -89,6 +89,10 @@ def test_explain_gives_the_recipe_step_by_step(capsys: Captured) -> None:
     assert '1. add 16 × "May"' in printed
     assert '2. subtract 15 × "April"' in printed
     assert "with an error of 219.3" in printed
+    assert main(["explain", MICROGRID, "H16"]) == 0
+    assert capsys.readouterr().out == printed
+    assert main(["explain", MICROGRID]) == 1
+    assert "audit --names names the most exposed" in capsys.readouterr().err
     assert main(["explain", MICROGRID, "--record", "H13", "--json"]) == 0
     (one,) = json.loads(capsys.readouterr().out)
     assert one["shortest"]["text"] == '13 × "March" − 12 × "January"'

@@ -18,7 +18,7 @@ from sightline.auditing.work import WorkLimits, memory_of
 from sightline.cli import main
 from sightline.errors import InvalidInput, TooMuchWork
 from sightline.examples.shipped import example_plan
-from sightline.labeled.sparse_row_solver import Route, RouteCost
+from sightline.labeled.sparse_row_solver import RouteCost
 from sightline.privacy.registry import account
 from sightline.tables.engines.open import open_source
 
@@ -64,30 +64,26 @@ def test_memory_is_refused_before_it_is_taken(tmp_path: Path) -> None:
 
 def test_an_estimate_of_the_time_is_refused_before_it_is_taken() -> None:
     limits = WorkLimits(memory=1e15, seconds=600.0, clock=lambda: 100.0, began=100.0)
-    limits.check_cells(18_000, designs=1)
+    limits.check_cells(18_000)
     with pytest.raises(
         TooMuchWork, match=r"at most 600 seconds, got about 800 for matrices of 20,000 × 20,000"
     ):
-        limits.check_cells(20_000, designs=1)
-    with pytest.raises(TooMuchWork):
-        limits.check_cells(18_000, designs=2)
-    WorkLimits(memory=1e15).check_cells(20_000, designs=2)  # without a limit on time
+        limits.check_cells(20_000)
+    WorkLimits(memory=1e15).check_cells(20_000)  # without a limit on time
 
 
 def test_sparse_factors_are_allowed_where_dense_matrices_are_not() -> None:
-    cost = RouteCost(
-        route=Route.SPARSE, reason="few entries", rows=90_000, factor_entries=10**7, bytes=10**9, seconds=60.0
-    )
+    cost = RouteCost(reason="few entries", rows=90_000, bytes=10**9, seconds=60.0)
     limits = WorkLimits(memory=4e9, seconds=600.0, clock=lambda: 100.0, began=100.0)
-    limits.check_cells(90_000, designs=2, sparse=lambda: cost)
+    limits.check_cells(90_000, lambda: cost)
     with pytest.raises(TooMuchWork, match=r"got about 648 GB for matrices of 90,000 × 90,000"):
-        limits.check_cells(90_000, designs=1, sparse=lambda: None)
+        limits.check_cells(90_000, lambda: None)
     with pytest.raises(
         TooMuchWork, match=r"in 4 GB of memory, got about 5 GB for sparse factors over 90,000"
     ):
-        limits.check_cells(90_000, designs=1, sparse=lambda: replace(cost, bytes=5 * 10**9))
+        limits.check_cells(90_000, lambda: replace(cost, bytes=5 * 10**9))
     with pytest.raises(TooMuchWork, match=r"at most 600 seconds, got about 700 for sparse factors"):
-        limits.check_cells(90_000, designs=1, sparse=lambda: replace(cost, seconds=700.0))
+        limits.check_cells(90_000, lambda: replace(cost, seconds=700.0))
 
 
 @pytest.mark.slow

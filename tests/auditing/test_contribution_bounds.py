@@ -139,10 +139,6 @@ def test_a_person_whose_rows_bounding_leaves_out_is_not_there(tmp_path: Path) ->
         (first(2, "hours"), 'rows that do not depend on a secret, got the secret "hours"'),
         (first(2, "day, week"), 'Column "week" could not be resolved'),
         (first(2) | {"max_rows_per_record": 1}, "at most 1 row per record"),
-        (
-            {**first(2), "releases": [{**RELEASES[1], "noise": {"law": "none"}}]},
-            "law = 'none' with one row a record",
-        ),
         (TOTALS | {"max_rows_per_record": 1}, "at most 1 row per record"),
         (
             {"sql": "SELECT id, hours > 3 AS k, SUM(hours) AS t FROM source GROUP BY id, k", "secret": "t"},

@@ -51,6 +51,12 @@ def spelt_out(noise: float | None) -> sl.AuditResult:
     )
 
 
+def test_braces_in_a_text_are_no_template(folder: Path) -> None:
+    sql = "SELECT AVG(evening_watts) FROM homes WHERE feeder <> '{{ x }}' -- {% not even here %}"
+    Path("queries/braces.sql").write_text(sql, encoding="utf-8")
+    assert main(["audit", "queries/braces.sql", "--table", "homes.csv", *ABOUT, "--epsilon", "1"]) == 0
+
+
 @pytest.mark.slow
 def test_one_command_as_a_shell_runs_it(folder: Path) -> None:
     command = (
@@ -80,7 +86,12 @@ def test_it_is_the_plan_that_one_would_write(
     found = sl.AuditResult.from_json(capsys.readouterr().out)
     same = {"verdict", "exposed", "distribution", "sharpest", "slack", "what_to_change", "cells"}
     assert found.model_dump(include=same) == expected.complete().model_dump(include=same)
-    # init writes the same plan, wherever it is put
+    # init writes the same plan, with the same words, or with the table first, wherever it is put
+    for place, words in enumerate((["homes.csv", *queries], [*queries, "--table", "homes.csv"])):
+        assert main(["init", *words, *ABOUT, *given, "--out", f"{place}.toml"]) == 0
+    first, second = (Path(f"{place}.toml").read_text(encoding="utf-8") for place in (0, 1))
+    assert first.replace("0.toml", "1.toml") == second
+    assert capsys.readouterr().out.count("Check it, then") == 2
     Path("plans").mkdir()
     assert main(["init", "homes.csv", *queries, *ABOUT, *given, "--out", "plans/plan.toml"]) == 0
     assert "Check it, then" in capsys.readouterr().out
@@ -133,6 +144,10 @@ def test_a_plan_with_another_budget(folder: Path, capsys: pytest.CaptureFixture[
             ["queries/monthly.sql", "--table", "homes.csv", "--noise", "1", "--secret", "feeder"],
             "expected --categories A,B",
         ),
+        (
+            ["queries/monthly.sql", "--table", "wide.csv", "--noise", "1", "--secret", "kwh"],
+            "got 'kwh', and 24 columns of numbers that may hold it; sightline init",
+        ),
         (["queries/monthly.sql", "plan.toml"], "one plan, or files of SQL, got both"),
         (["plan.toml", "other.toml"], "got 2 files"),
         (["plan.toml", "--table", "homes.csv"], "got a plan, which says them itself"),
@@ -148,6 +163,8 @@ def test_what_is_missing_is_said_in_one_line(
 ) -> None:
     rows = "".join(f"H{i},{i * 7},{i * 11}\n" for i in range(30))
     Path("two.csv").write_text(f"home,gas,heat\n{rows}", encoding="utf-8")
+    wide = [",".join(f"h{hour}" for hour in range(24)), *(",".join("1234" * 6) for _ in range(9))]
+    Path("wide.csv").write_text("\n".join(wide), encoding="utf-8")
     assert main(["audit", *arguments]) == 1
     error = capsys.readouterr().err
     assert message in error
@@ -252,5 +269,6 @@ def test_where_rows_are_made_of_it_the_name_is_that_of_the_source(folder: Path) 
     result = sl.audit({"data": made, "release": [{"name": "r", "sql": whole, "noise_stddev": 10.0}]})
     assert result.cells == 3
     raw = "SELECT feeder, AVG(evening_watts) FROM homes GROUP BY feeder"
-    with pytest.raises(InvalidPlan):  # it would read rows that [data] sql does not make
+    # It would read rows that [data] sql does not make.
+    with pytest.raises(InvalidPlan, match=r"FROM data, got .*; data are the rows that \[data\] sql makes"):
         sl.audit({"data": made, "release": [{"name": "r", "sql": raw, "noise_stddev": 10.0}]})

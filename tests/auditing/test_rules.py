@@ -103,6 +103,29 @@ def test_people_are_counted_and_not_rows() -> None:
     assert [one.text for one in found.broken] == ['k: "later": 2 people are behind it, fewer than 3']
 
 
+def test_a_person_adds_the_sum_of_their_rows() -> None:
+    """No row is half of the exact sum, but the three of one firm are; a quarter of twelve rows is seen."""
+    firms = pd.DataFrame({"firm": ["a", "b", "c", "d"] * 3, "sales": [9, 2, 2, 2] * 3})
+    plan = {
+        "data": {
+            "source": firms,
+            "record": "firm",
+            "secret": "sales",
+            "bounds": [0, 10],
+            "max_rows_per_record": 3,
+        },
+        "rules": {"dominance": [1, "50%"], "p": "10%"},
+        "release": [{"name": "all", "sql": "SELECT SUM(sales) FROM data", "noise": {"law": "none"}}],
+    }
+    result = sl.audit(plan)
+    assert result.rules is not None
+    assert [one.rule for one in result.rules.broken] == ["dominance"]  # 27 of 45; 12 without the two largest
+    left = result.least_remaining_uncertainty
+    assert left is not None
+    assert left.lower == pytest.approx(0.75)
+    assert left.upper == pytest.approx(0.75)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_a_streamed_table_has_the_same_k(seed: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

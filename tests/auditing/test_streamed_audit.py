@@ -14,12 +14,11 @@ import duckdb
 import pytest
 
 import sightline as sl
-from sightline.auditing import streamed_findings
+from sightline.auditing import streamed_findings, work
 from sightline.auditing.result import AuditResult, VerdictStatus
 from sightline.errors import InvalidPlan, TooMuchWork
 from sightline.examples.shipped import example_plan
 from sightline.labeled import assessment
-from sightline.tables import streamed
 from sightline.tables.engines import duckdb_engine
 from sightline.tables.engines.duckdb_engine import DuckDBEngine
 from sightline.tables.rows import count_rows
@@ -43,7 +42,7 @@ LEFT_OUT = ("timeline", "alternatives", "what_to_change")
 @pytest.fixture
 def _streams(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every table that can be is streamed, in small batches; few signatures are kept."""
-    monkeypatch.setattr(streamed, "_PER_SIGNATURE", 1e18)
+    monkeypatch.setattr(work, "_PER_SIGNATURE", 1e18)
     monkeypatch.setattr(streamed_findings, "MOST_KEPT", 25)
     monkeypatch.setattr(duckdb_engine, "BATCH", 101)
 
@@ -60,7 +59,7 @@ def in_memory_and_streamed(
     least = expected.least_remaining_uncertainty
     assert sharper is None or least is None or least.lower <= sharper.lower
     with monkeypatch.context() as patched:
-        patched.setattr(streamed, "_PER_SIGNATURE", 1e18)
+        patched.setattr(work, "_PER_SIGNATURE", 1e18)
         patched.setattr(streamed_findings, "MOST_KEPT", 25)
         patched.setattr(duckdb_engine, "BATCH", 501)
         got = sl.audit(plan, **options)
@@ -157,6 +156,19 @@ def plan_of(file: Path, *sql: str, boolean: bool = False, **sections: Any) -> di
         **sections,
         "release": [{"name": f"r{place}", "sql": one} for place, one in enumerate(sql)],
     }
+
+
+def test_keys_whose_codes_no_integer_holds_are_streamed_like_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nine keys of 130 values each: 131^9 numbers are more than 2^62."""
+    half = "CAST(SUBSTRING(who, 2) AS INTEGER) // 2"
+    keys = ", ".join(f"{half} + {place}" for place in range(9))
+    wide = f"SELECT {keys}, SUM(x) FROM data WHERE c > 0 GROUP BY {keys}"
+    plan = plan_of(table(tmp_path, 3), wide, "SELECT a, SUM(x) FROM data GROUP BY a")
+    expected, got = in_memory_and_streamed(plan, monkeypatch)
+    assert expected.cells == got.cells > 100
+    assert_same(expected, got, top=5, ties=True)
 
 
 QUERIES = (
@@ -258,8 +270,8 @@ def test_persons_who_fit_the_memory_are_not_stored(
     lines = 8 * expected.signatures
     assert 2 * lines < expected.rows
     monkeypatch.setattr(DuckDBEngine, "store_signatures", counting)
-    monkeypatch.setattr(streamed, "_PER_SIGNATURE", 1e9)
-    monkeypatch.setattr(streamed, "_PER_LINE", 1e7)
+    monkeypatch.setattr(work, "_PER_SIGNATURE", 1e9)
+    monkeypatch.setattr(work, "_PER_LINE", 1e7)
     room = 1e7 * (expected.rows if room_for == "a line a row" else lines)
     got = sl.audit(plan, max_memory=1.01e9 * expected.signatures + room)
     assert len(stores) == stored
@@ -284,7 +296,7 @@ def test_persons_of_whom_too_much_may_be_identifiable_are_refused(
     file = table(tmp_path, 0, rows=60, persons=6)
     plan = plan_of(file, "SELECT who, d, SUM(x) FROM data GROUP BY who, d")
     plan["data"] |= {"max_rows_per_record": 60}
-    monkeypatch.setattr(streamed, "_PER_SIGNATURE", 1e18)
+    monkeypatch.setattr(work, "_PER_SIGNATURE", 1e18)
     monkeypatch.setattr(streamed_findings, "MOST_LINES", 4)
     with pytest.raises(TooMuchWork, match=r"up to 16 kinds of rows of whom something may be .*, got \d+ of"):
         sl.audit(plan)

@@ -31,7 +31,7 @@ def weighted(membership: Membership, weights: dict[int, list[float]], table: np.
         membership,
         partitions=parts,
         signatures=both[:, :width].astype(np.int32),
-        weights=both[:, width:],
+        weights={p: both[:, width + p] for p in range(width)},
         counts=np.bincount(back.ravel()).astype(np.int64),
         known=np.zeros(len(both), dtype=np.int64),
     )

@@ -126,6 +126,6 @@ def drawn_noise_design(seed: int) -> tuple[DrawnPlan, dict[str, Any]]:
     }
     options = {
         "grain": draw.choice(["cell", "cell", "release"]),
-        "loss": draw.choice(["variance", "variance", "relative", "largest"]),
+        "loss": draw.choice(["variance", "variance", "relative", "largest"]),  # the last is refused
     }
     return DrawnPlan(plan=plan, columns=columns), options

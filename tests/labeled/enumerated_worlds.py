@@ -77,7 +77,8 @@ class Few:
     def sharpest(self, owner: np.ndarray, draws: int, generator: np.random.Generator) -> np.ndarray:
         """Persons × values: what is left of the feature of a person's rows that is seen best, simulated."""
         worlds, answers = self.worlds()
-        k, law, seen = self.values, self.laplace, answers / self.scales
+        k, noisy, law = self.values, ~self.exact, self.laplace[~self.exact]
+        seen, given = answers[:, noisy] / self.scales[noisy], answers[:, self.exact]
         held, found = np.eye(k)[worlds], []
         truth = generator.integers(0, len(worlds), draws)
         noise = np.where(
@@ -86,6 +87,7 @@ class Few:
         second, means = 0.0, []
         for some in np.array_split(np.arange(draws), max(1, draws * answers.size // 10_000_000)):
             fit = _log_likelihoods(seen[truth[some]] + noise[some], seen, law)
+            fit = np.where(np.all(given[truth[some], None] == given, axis=2), fit, -np.inf)
             chances = np.exp(fit - fit.max(axis=1, keepdims=True))
             chances /= chances.sum(axis=1, keepdims=True)
             second += chances.sum(axis=0) / draws

@@ -31,7 +31,7 @@ def one_design(generator: np.random.Generator, trial: int, count: Counter[str]) 
         ("gaussian", "laplace", "mixed")[trial % 3],
     )
     noise, several = float(10 ** generator.uniform(-1.5, 0.6)), trial % 4 == 3
-    one = few(generator, rows=rows, values=values, noise=noise, law=law, exact=not several and trial % 2 == 0)
+    one = few(generator, rows=rows, values=values, noise=noise, law=law, exact=trial % 3 != 1)
     one.scales[:] *= 10 ** generator.uniform(-0.3, 0.3, one.scales.size)
     kept = small_worlds._MOST_KINDS
     small_worlds._MOST_KINDS = kept if generator.random() < 0.5 else 0

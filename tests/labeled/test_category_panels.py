@@ -74,7 +74,7 @@ def test_their_ends_hold_against_all_pairs_of_categories(
     sql: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Upper ends by dense algebra. Without partners the lower end is at most a coin by the sharpest pairs."""
-    monkeypatch.setattr(pairs_of_rows, "_MOST_ROWS", 0)
+    monkeypatch.setattr(pairs_of_rows, "FEW_ROWS", 0)
     for seed in range(4):
         found = findings(seed, sql, "gaussian", 1, monkeypatch)
         linear, own = found.linear, found.linear.units

@@ -21,7 +21,7 @@ PRIOR = UniformPrior(0.0, 1.0)
 @pytest.fixture(autouse=True)
 def without_chords(monkeypatch: pytest.MonkeyPatch) -> None:
     """The formula of the lower end without the bound by lines, which has tests of its own."""
-    monkeypatch.setattr("sightline.labeled.lines._MOST_COLUMNS", 0)
+    monkeypatch.setattr("sightline.labeled.lines._MOST_SEARCHED", 0)
 
 
 def worst_excess(found: Exposures, rows: np.ndarray, stddevs: np.ndarray) -> float:

@@ -213,7 +213,7 @@ class TestPricing:
 
 
 # The best direction of a chord is searched for, so that its bound alone may rise with another release.
-without_chords = mock.patch("sightline.labeled.lines._MOST_COLUMNS", 0)
+without_chords = mock.patch("sightline.labeled.lines._MOST_SEARCHED", 0)
 
 
 class TestWhatIsKnown:

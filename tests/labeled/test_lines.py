@@ -9,7 +9,7 @@ import pytest
 
 from sightline.labeled import assessment, lines
 from sightline.labeled.assessment import assess
-from sightline.labeled.other_units import DistinctColumns
+from sightline.labeled.lines import DistinctColumns
 from tests.labeled.person_risks import Persons, persons
 
 LAWS = ("gaussian", "laplace", "mixed")

@@ -176,7 +176,7 @@ def test_sorting_finds_no_more_than_comparing_does(values: int, monkeypatch: pyt
         nothing = np.zeros((len(design.units), design.prior.categories))
         compared = pairs.with_pairs(design, nothing, nothing + 1)
         with monkeypatch.context() as patched:
-            patched.setattr(pairs, "_MOST_COMPARED", 0)
+            patched.setattr(pairs, "MOST_COMPARED", 0)
             sorted_out = pairs.with_pairs(design, nothing, nothing + 1)
         assert np.all(sorted_out <= compared * (1 + 1e-9))
         if values == 2:
@@ -277,7 +277,7 @@ def test_noise_that_numbers_share_hides_as_its_precision_says() -> None:
 @pytest.mark.parametrize("compared", [1_000, 0])
 def test_a_category_behind_noise_that_numbers_share(compared: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """The difference of two numbers shows a row to 0.2; large designs once took its noise to be 1."""
-    monkeypatch.setattr(pairs, "_MOST_COMPARED", compared)
+    monkeypatch.setattr(pairs, "MOST_COMPARED", compared)
     counted = np.zeros((2, 2, 3))
     counted[0, 0, 1] = counted[0, 1, 1] = counted[1, 1, 1] = 1.0
     none = np.zeros(2, bool)
@@ -303,7 +303,7 @@ def test_persons_keep_what_pairs_of_their_rows_and_others_leave(
         risk = one.sharpest(owner, draws, generator)[:, 1 if values == 2 else 0 :]
         assert np.all(found <= risk + 6 * np.sqrt(risk / draws) + 48 / draws)
         with monkeypatch.context() as without:
-            without.setattr(pairs, "_MOST_ROWS", 0)
+            without.setattr(pairs, "FEW_ROWS", 0)
             gains.append((found - assess(design).lower)[np.bincount(owner) > 1].ravel())
     gain = np.concatenate(gains)
     assert gain.min() >= 0

@@ -151,7 +151,6 @@ def test_sparse_rows_say_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     design, _ = panel.design(PRIOR)
     dense = assess(design)
     monkeypatch.setattr("sightline.labeled.row_products.SPARSE_FROM", 0)
-    monkeypatch.setattr("sightline.labeled.sparse_row_solver.SPARSE_FROM", 0)
     monkeypatch.setattr("sightline.labeled.sparse_row_solver._PER_DENSE", 1.0)
     monkeypatch.setattr(RowProducts, "unweighted", classmethod(_sparsely))
     again = assess(Design(**{**vars(design), "made": {}}))

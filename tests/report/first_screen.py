@@ -18,7 +18,7 @@ from typing import Any
 
 from sightline.auditing.result import AuditResult
 from sightline.report.page import report_html
-from sightline.report.wording import limit_line, sharpest_numbers
+from sightline.report.wording import before_after, limit_line
 from tests.report.report_cases import microgrid
 
 CHROMIUM = shutil.which("chromium")
@@ -60,11 +60,11 @@ def first_screen(browser: Any) -> bytes:
 def said(result: AuditResult) -> str:
     """What the first screen says, as text."""
     changes = [f"{change.text} ({change.cost})" for change in result.what_to_change[:2]]
-    numbers = sharpest_numbers(result)
+    known = before_after(result)
     assert result.sharpest is not None
     assert result.slack is not None
-    assert numbers is not None
-    lines = [" → ".join(numbers), limit_line(result), result.sharpest.text, result.slack.text]
+    assert known is not None
+    lines = [" → ".join(known.numbers), limit_line(result), result.sharpest.text, result.slack.text]
     return "\n".join([*lines, *changes])
 
 

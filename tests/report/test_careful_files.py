@@ -44,11 +44,10 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     "arguments",
     [
         ["audit", "plan.toml", "--html", "t.csv"],
-        ["audit", "plan.toml", "--exposures", "t.csv"],
         ["audit", "plan.toml", "--write", "json=t.csv"],
         ["audit", "plan.toml", "--write", "json=plan.toml"],
         ["design", "plan.toml", "--out", "t.csv"],
-        ["rehearse", "plan.toml", "--write-answers", "t.csv"],
+        ["rehearse", "plan.toml", "--figure", "t.csv"],
         ["init", "t.csv", "--out", "t.csv"],
     ],
     ids=" ".join,

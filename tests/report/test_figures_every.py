@@ -7,7 +7,6 @@ import json
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 import sightline as sl
@@ -121,19 +120,13 @@ def curve() -> sl.multiset.ReleaseCurve:
     return sl.release_curve([0.7, -0.4], family=sl.Moments(), accountant=basic, releases=range(1, 9))
 
 
-def curves(groups: int = 3) -> sl.multiset.ReleaseCurves:
-    basic = sl.BasicComposition(sl.Budget(epsilon=1.0, delta=1e-5))
-    pairs = [[-0.9 + 0.01 * i, 0.5] for i in range(groups)]
-    return sl.multiset.release_curves(pairs, family=sl.Moments(), accountant=basic, releases=range(1, 7))
-
-
 def simulation() -> sl.attacks.Simulation:
     releases = [sl.SubsetMean(members=range(4), radius=1.0), sl.SubsetMean(members=[1, 2, 3], radius=1.0)]
     transcript = sl.Transcript(releases, noise=[0.1, 0.1])
     return sl.simulate(transcript, attack=Blue(target=0), at=[0.1, 0.2, 0.3, 0.4], domain=(0, 1), trials=50)
 
 
-SHOWN = {"audit": microgrid, "nothing": nothing, "curve": curve, "curves": curves, "simulation": simulation}
+SHOWN = {"audit": microgrid, "nothing": nothing, "curve": curve, "simulation": simulation}
 
 
 @pytest.mark.parametrize("name", SHOWN)
@@ -163,14 +156,6 @@ class TestNotebook:
         assert SHOWN[name]()._repr_html_() is None
         with pytest.raises(MissingExtra):
             SHOWN[name]().plot()
-
-
-@pytest.mark.slow
-def test_of_many_curves_the_quartiles_are_drawn() -> None:
-    drawn = data_of(curves(60).plot())
-    assert {row["group"] for row in drawn} == {"lower quartile", "median", "upper quartile"}
-    medians = {row["releases"]: row["crb"] for row in drawn if row["group"] == "median"}
-    assert medians[3] == pytest.approx(float(np.median(curves(60).crb[:, 2])))
 
 
 @pytest.mark.slow

@@ -25,7 +25,7 @@ from sightline.report.first_screen import (
     open_lines,
     print_first_screen,
 )
-from sightline.report.wording import after_words, picture, records, spans, verdict_words, view_line
+from sightline.report.wording import after_words, before_after, picture, records, verdict_words, view_line
 
 NOISES: dict[str, dict[str, Any]] = {"1": {"epsilon": 1.0}, "10": {"epsilon": 10.0}, "hand": {}}
 BY_HAND = {"census": 200.0, "meters": 0.2, "orders": 2.0, "stays": 0.5, "salaries": 500.0, "microgrid": 10.0}
@@ -208,9 +208,9 @@ def test_of_a_group_with_long_names_of_columns_the_values_are_shown() -> None:
 
 def test_the_picture_of_a_total_is_as_wide_as_its_uncertainty() -> None:
     result = sl.audit(planned("stays", "hand"))
-    shown = spans(result)
+    shown = before_after(result)
     assert shown is not None
-    assert math.isclose(shown[0][1] - shown[0][0], 0.5)
+    assert math.isclose(shown.spans[0][1] - shown.spans[0][0], 0.5)
     assert picture(result)[-1].split() == ["−52", "+52"]
 
 

@@ -9,6 +9,7 @@ import math
 import re
 import sys
 import tomllib
+from dataclasses import replace
 from functools import cache
 from html import unescape
 from html.parser import HTMLParser
@@ -24,6 +25,7 @@ from sightline.cli import main
 from sightline.errors import InvalidInput
 from sightline.examples.shipped import EXAMPLES, example_plan
 from sightline.report import files
+from sightline.report import page as pages
 from sightline.report.figures import FIGURES
 from sightline.report.page import headline, report_html, write_report
 from sightline.report.wording import isolated, limit_line, one_line, short, wrapped
@@ -354,3 +356,10 @@ class TestDemo:
         captured = capsys.readouterr()
         assert "No report was written: the report needs Jinja2, which is not installed" in captured.err
         assert "Your own table:" in captured.out
+
+
+def test_a_figure_that_its_page_does_not_place_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    extra = replace(FIGURES[0], name="extra", drawable=lambda _: False)
+    monkeypatch.setattr(pages, "FIGURES", (*FIGURES, extra))
+    with pytest.raises(AssertionError, match=r"the page has no place for the figures .*extra"):
+        report_html(microgrid())

@@ -17,8 +17,9 @@ from sightline.errors import InvalidPlan
 from sightline.progress import reporting
 from sightline.tables import collect as collecting
 from sightline.tables import occurring as audited
+from sightline.tables.cells import CellNumbers, CellSizes, Layout, SignatureCells
 from sightline.tables.collect import collect, count_table
-from sightline.tables.encoding import CodedKey, encode, group_rows
+from sightline.tables.encoding import CodedKey, encode
 from sightline.tables.engines.open import open_source
 from sightline.tables.engines.protocol import Engine
 from sightline.tables.membership import Feature, Membership
@@ -365,16 +366,18 @@ class TestPackedWords:
             (0, 2, 3),
         ]
 
-    def test_a_condition_keeps_its_rows_apart_when_codes_are_ranked(self) -> None:
+    @pytest.mark.parametrize("keys", [2, 4])  # numbers of 64 bits hold the codes of three
+    def test_a_condition_keeps_its_rows_apart_where_codes_are_many(self, keys: int) -> None:
         texts = tuple(map(str, range(400_000)))
-        coded_keys = [
-            CodedKey(condition="c", key=name, texts=texts, word=word) for word, name in enumerate("ab")
-        ]
-        words = np.array([[0, 5, 7], [0, 9, 1]])
-        found = group_rows(coded_keys, (0, 1), words, np.array([10, 20, 30]))
-        assert found.keys == (("4", "8"), ("6", "0"))
-        assert found.cell_of.tolist() == [-1, 0, 1]
-        assert found.rows.tolist() == [20, 30]
+        coded = [CodedKey(condition="c", key=f"k{word}", texts=texts, word=word) for word in range(keys)]
+        words = np.array([[0, 7, 5], [0, 1, 9], [0, 1, 399_999], [0, 400_000, 2]])[:keys]
+        layout = Layout.of([one.place for one in coded], conditional=True, rows=60)
+        sizes = CellSizes(layouts=(layout,))
+        numbers, rows = sizes.occurring(sizes.sizes(words, np.array([10, 20, 30])), 0)
+        assert layout.codes(numbers).tolist() == words.T[[2, 1]].tolist()
+        assert rows.tolist() == [30, 20]
+        cells = SignatureCells(layouts=(CellNumbers(layout=layout, occurring=numbers),), layout_of=(0,))
+        assert cells.table(words).tolist() == [[-1, 1, 0]]
 
 
 columns = st.lists(
@@ -457,5 +460,5 @@ def test_a_look_at_some_rows_finds_as_many_values(
     few = []
     for many in (10**9, 0):
         monkeypatch.setattr(audited, "_MANY_ROWS", many)
-        few.append(asked(make(rows), "SELECT SUM(s) FROM data", bounds=(0.0, 300.0)).few_values)
+        few.append(asked(make(rows), "SELECT SUM(s) FROM data", bounds=(0.0, 300.0)).occurring.few)
     assert few[0] == few[1]

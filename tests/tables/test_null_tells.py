@@ -81,7 +81,7 @@ def audited(rows: list[Row], query: ReleaseQuery, subject: Subject) -> Audited:
         (found,) = verify(engine, [query], collect(engine, [query], subject))
     finally:
         engine.close()
-    first = any(part.computed is not None and part.computed.shows for part in query.partitions)
+    first = any(part.computed.shows for part in query.partitions)
     return Audited(found.telling_groups + found.telling_who_has_one, first)
 
 

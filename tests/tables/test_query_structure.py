@@ -205,6 +205,16 @@ class TestValuesPerRecord:
         check(plan(folder, f"SELECT AVG(total) FROM ({other}) q", again, **SUMS))
 
 
+def test_positions_in_a_subquery_are_those_of_its_own_items(folder: Path) -> None:
+    """Other items around it do not change which columns it groups by, also inside ROLLUP."""
+    inner = "SELECT land, day % 2 AS half, SUM(spent) AS s FROM data GROUP BY ROLLUP ({})"
+    found = [
+        sl.audit(plan(folder, f"SELECT s, land FROM ({inner.format(keys)}) AS t"))
+        for keys in ("1, 2", "land, half", "land, day % 2")
+    ]
+    assert found[0].cells == found[1].cells == found[2].cells == 6 + 3 + 1
+
+
 class TestCheck:
     """``check`` compiles every release on the engine, so that no good plan fails later."""
 

@@ -246,6 +246,8 @@ REFUSED = {
     "SELECT home, AVG(load) FROM data": "columns of GROUP BY",
     "SELECT load, AVG(load) FROM data GROUP BY region": "columns of GROUP BY",
     "SELECT region, AVG(load) FROM data GROUP BY 3": "a position from 1 to 2",
+    "SELECT region, m FROM (SELECT region, AVG(load) AS m FROM data GROUP BY 3)": "a position from 1 to 2",
+    "SELECT region, m FROM (SELECT region, AVG(load) AS m FROM data GROUP BY 1.5)": "a position from 1 to 2",
     "SELECT *, AVG(load) FROM data GROUP BY 1": "the names of columns",
     "SELECT load, COUNT(*) FROM data GROUP BY load": "the secret in GROUP BY",
     "SELECT region, AVG(load) FROM data GROUP BY region WITH ROLLUP": "standard form",
@@ -401,7 +403,8 @@ class TestNames:
     )
     def test_the_secret_holds_what_is_declared(self, secret: str, kind: SecretKind) -> None:
         other = "home" if secret == "Kwh" else "Kwh"
-        with pytest.raises(InvalidPlan, match="declare what it holds"):
+        meant = 'kind = "boolean"' if secret == "Kwh" else "declare categories = "
+        with pytest.raises(InvalidPlan, match=meant):
             read_release(
                 "SELECT COUNT(*) FROM data",
                 name="",

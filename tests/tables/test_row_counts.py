@@ -110,7 +110,6 @@ def test_the_sums_of_the_signatures_are_those_of_their_rows(
             assert isinstance(key, int)
             own = 0.0 if known and key < 4 else min(watts, 9.0)
             expected[town, key > 2] = expected.get((town, key > 2), 0.0) + own
-    assert membership.sums is not None
     assert sorted(membership.sums.tolist()) == sorted(expected.values())
     assert membership.sums[:, None].tolist() == totals.tolist()
     assert membership.dropped == (odd is not None and None in odd)

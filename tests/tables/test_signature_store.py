@@ -28,13 +28,12 @@ from sightline.labeled.row_products import RowProducts
 from sightline.labeled.unit_brackets import UnitBrackets
 from sightline.labeled.unit_design import Design, RowNoise, UnitPrior
 from sightline.progress import reporting
-from sightline.tables import streamed
-from sightline.tables.encoding import CellNumbers, CodePlace, Layout, SignatureCells
+from sightline.tables.cells import CellNumbers, CellSizes, CodePlace, Layout, SignatureCells
 from sightline.tables.engines import duckdb_engine
 from sightline.tables.engines.duckdb_engine import DuckDBEngine
 from sightline.tables.engines.protocol import Arrays, Reduction, SignatureBatch, run_batches
 from sightline.tables.membership import Cell, Feature, Membership, Partition, Statistic
-from sightline.tables.streamed import BatchTables, CellSizes, Ranks, loaded
+from sightline.tables.streamed import BatchTables, Ranks, loaded
 
 EDGES = np.linspace(0, 1, 21)
 
@@ -83,7 +82,7 @@ class Case:
             CodePlace(word=word, shift=shift, width=4, size=size + (number == 2))
             for number, ((word, shift), size) in enumerate(zip(at, sizes, strict=True))
         ]
-        self.layouts = (
+        self.layouts: tuple[Layout, ...] = (
             Layout(keys=(codes[0],), conditional=False),
             Layout(keys=(codes[0], codes[1]) if nested else (codes[1],), conditional=False),
             Layout(keys=(codes[2],), conditional=True),
@@ -280,14 +279,14 @@ def test_batches_in_any_order_give_the_same_bits(seed: int) -> None:
             assert np.array_equal(sides[0][name], sides[1][name]), name
 
 
-def test_cells_and_their_sizes_are_counted_with_and_without_a_list(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cells_and_their_sizes_are_counted_with_and_without_a_list() -> None:
     case = Case(5)
     sizes = CellSizes(layouts=case.layouts)
     direct = case.store(13).run(sizes, "")
     expected = [sizes.occurring(direct, place) for place in range(4)]
     table = case.cells().table(case.words)
-    monkeypatch.setattr(streamed, "DIRECT", 0)
-    monkeypatch.setattr("sightline.tables.encoding.DIRECT", 0)
+    case.layouts = tuple(replace(layout, direct=False) for layout in case.layouts)
+    sizes = CellSizes(layouts=case.layouts)
     listed = case.store(13).run(sizes, "")
     for place, (codes, rows) in enumerate(expected):
         own_codes, own_rows = sizes.occurring(listed, place)
@@ -320,7 +319,7 @@ def test_ranks_are_places_in_the_order_of_words() -> None:
 
 
 def test_too_many_sets_of_conditions_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(streamed, "_MOST_PATTERNS", 1)
+    monkeypatch.setattr("sightline.tables.cells._MOST_PATTERNS", 1)
     case = Case(0)
     with pytest.raises(TooMuchWork, match="sets of conditions"):
         case.store(10).run(CellSizes(layouts=case.layouts), "")

@@ -14,16 +14,16 @@ import pytest
 from pyarrow import parquet
 
 import sightline as sl
-from sightline.auditing import streamed_findings
+from sightline.auditing import streamed_findings, work
 from sightline.auditing.streamed_findings import ExposureScan, UnitPass
 from sightline.errors import InvalidInput, InvalidPlan, TooMuchWork
 from sightline.progress import reporting
-from sightline.tables import streamed
+from sightline.tables.cells import CellSizes
 from sightline.tables.engines import spark_store
 from sightline.tables.engines.open import open_source
-from sightline.tables.engines.protocol import Arrays, SignatureBatch, SignatureStore, StoringEngine
-from sightline.tables.engines.spark_store import PartsOnWorker, SignaturesOnWorker, merged_parts, refuse
-from sightline.tables.streamed import CellSizes, Ranks
+from sightline.tables.engines.protocol import Arrays, SignatureBatch, SignatureStore, StoringEngine, folded
+from sightline.tables.engines.spark_store import PartsOnWorker, SignaturesOnWorker, parts_of, refuse
+from sightline.tables.streamed import Ranks
 from tests.auditing.test_streamed_audit import assert_same, in_memory_and_streamed, persons_plan
 from tests.tables.test_signature_store import EDGES, Case, brackets_of, costs_of, made_of, products_of
 
@@ -117,7 +117,7 @@ def test_persons_on_the_executors_are_those_in_memory(
     plan = persons_plan(tmp_path, name)
     expected, _ = in_memory_and_streamed(plan, monkeypatch, top=8)
     plan["data"]["source"] = f"spark://local[1,4]?table=parquet.`{plan['data']['source']}`"
-    monkeypatch.setattr(streamed, "_PER_SIGNATURE", 1e18)
+    monkeypatch.setattr(work, "_PER_SIGNATURE", 1e18)
     monkeypatch.setattr(streamed_findings, "MOST_KEPT", 25)
     assert_same(expected, sl.audit(plan, top=8), top=20, ties=True)
 
@@ -215,12 +215,12 @@ def test_workers_merge_batches_of_any_size(case: Case, monkeypatch: pytest.Monke
         parts = list(SignaturesOnWorker(Rows())(iter(batches)))
         assert [part.num_rows for part in parts] == [1]
         again = list(PartsOnWorker(Rows())(iter(parts * 2)))
-        read, arrays = merged_parts(Rows(), again)
+        read, arrays = folded(Rows(), parts_of(again))
         assert read == 2 * case.counts.size
         assert arrays["rows"].tolist() == [2 * case.counts.size, 2 * case.counts.sum()]
     assert list(SignaturesOnWorker(Rows())(iter([]))) == []
     assert list(PartsOnWorker(Rows())(iter([]))) == []
-    assert merged_parts(Rows(), []) is None
+    assert folded(Rows(), parts_of([])) == (0, {})
 
 
 def test_another_version_on_the_workers_is_refused(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -229,7 +229,7 @@ def test_another_version_on_the_workers_is_refused(case: Case, monkeypatch: pyte
     monkeypatch.setattr(spark_store, "version", lambda _: "0.0.1")
     for found in (list(own(iter([]))), list(merging(iter(parts)))):
         with pytest.raises(InvalidPlan, match=r"on Spark's workers, as on the driver, got 0\.0\.1; install"):
-            merged_parts(Rows(), found)
+            list(parts_of(found))
 
 
 @pytest.mark.parametrize(

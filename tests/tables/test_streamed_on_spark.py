@@ -9,8 +9,8 @@ import duckdb
 import pytest
 
 import sightline as sl
-from sightline.auditing import session, streamed_findings
-from sightline.tables import occurring, streamed
+from sightline.auditing import session, streamed_findings, work
+from sightline.tables import occurring
 from tests.tables.test_engines_audit import differences
 
 RECORDS = 3_000
@@ -54,7 +54,7 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_streamed_audit_has_duckdbs_digits_and_collects_no_records(
     spark_session: Any, table: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:
-    monkeypatch.setattr(streamed, "_PER_SIGNATURE", 1e18)
+    monkeypatch.setattr(work, "_PER_SIGNATURE", 1e18)
     monkeypatch.setattr(streamed_findings, "MOST_KEPT", MOST)
     # What is looked at in the open is bounded, whatever the table: rows of a sample, bins, coarse signatures.
     monkeypatch.setattr(occurring, "_MOST_ROWS", 100)

@@ -14,11 +14,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
-from sightline.arrays import FloatArray, IndexArray, coordinates, namespace
+from sightline.arrays import FloatArray, IndexArray, coordinates
 from sightline.errors import InvalidInput, InvalidNoise
 from sightline.geometry.transcript import Transcript
 from sightline.noise.laws import GaussianNoise, Noise
@@ -40,7 +40,7 @@ class Local(NamedTuple):
 class Curve(Protocol):
     """A function of one record's value."""
 
-    def derivatives(self, u: Any, powers: Powers) -> tuple[Any, Any, Any]:
+    def derivatives(self, u: FloatArray, powers: Powers) -> tuple[FloatArray, FloatArray, FloatArray]:
         """The curve and its first two derivatives at values; ``powers`` are their powers."""
 
 
@@ -50,7 +50,7 @@ class Power:
 
     order: int
 
-    def derivatives(self, u: Any, powers: Powers) -> tuple[Any, Any, Any]:
+    def derivatives(self, u: FloatArray, powers: Powers) -> tuple[FloatArray, FloatArray, FloatArray]:
         return powers.derivatives(self.order)
 
 
@@ -62,10 +62,8 @@ class SmoothStep:
     bandwidth: float
     kernel: Kernel
 
-    def derivatives(self, u: Any, powers: Powers) -> tuple[Any, Any, Any]:
-        return smooth_step_derivatives(
-            u - self.at, bandwidth=self.bandwidth, kernel=self.kernel, xp=namespace(u)
-        )
+    def derivatives(self, u: FloatArray, powers: Powers) -> tuple[FloatArray, FloatArray, FloatArray]:
+        return smooth_step_derivatives(u - self.at, bandwidth=self.bandwidth, kernel=self.kernel)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -16,7 +16,7 @@ from sightline.auditing.known_sums import StreamedTotals
 from sightline.auditing.noise_slack import noise_slack, slack_under
 from sightline.auditing.nonlinear import question_text
 from sightline.auditing.reading import plan_text, public_source, publishable_plan_text
-from sightline.auditing.releases import left_out, release_accuracies, release_reports, timeline
+from sightline.auditing.releases import left_out, release_reports, timeline
 from sightline.auditing.remedies import more_noise, reaching
 from sightline.auditing.result import (
     NOT_ALL,
@@ -25,8 +25,6 @@ from sightline.auditing.result import (
     Change,
     ChangeKind,
     QuestionReport,
-    ReleaseAccuracy,
-    ReleaseReport,
     RulesReport,
     Section,
     Unverified,
@@ -84,7 +82,7 @@ def assemble(  # many parameters: what a table and its session give
     judgement = cache(lambda: verdict(findings, listed, open_questions(), publishable=False, rules=rules))
     budget = cache(lambda: budget_report(findings.plan, findings.membership, findings.pricing))
     slack = cache(lambda: noise_slack(findings))
-    releases = cache(lambda: _with_accuracy(release_reports(findings), release_accuracies(findings, sums)))
+    releases = cache(lambda: release_reports(findings, sums))
     enough = cache(lambda: reaching(findings, slack(), coarser))
     facts = {
         **_facts(findings),
@@ -191,15 +189,6 @@ def _facts(findings: Findings) -> dict[str, object]:
             *(("local", "exposed: local") if local else ()),
         ),
     }
-
-
-def _with_accuracy(
-    reports: tuple[ReleaseReport, ...], accuracies: tuple[ReleaseAccuracy | None, ...]
-) -> tuple[ReleaseReport, ...]:
-    return tuple(
-        report.model_copy(update={"accuracy": accuracy})
-        for report, accuracy in zip(reports, accuracies, strict=True)
-    )
 
 
 def _noise_changes(

@@ -110,13 +110,14 @@ def unverified(findings: Findings, homogeneous: tuple[HomogeneousCell, ...]) -> 
     domain = "bounds" if data.secret_kind is SecretKind.NUMBER else "categories"
     most = max((cell.rows for cell in homogeneous), default=0)
     name, people = AssumptionName, membership.persons
-    alike = people.alike if people is not None and data.values != "constant" else 0
-    always = people is not None and people.constant
-    advice = 'say values = "constant" in [data] if they always do' if always else "are rows repeated?"
+    alike = people.alike if data.values != "constant" else 0
+    advice = (
+        'say values = "constant" in [data] if they always do' if people.constant else "are rows repeated?"
+    )
     figures = "; ".join(membership.derived[:3])
     few = f"all or nearly all that {data.secret} takes in the table, so that attackers can round"
     found = membership.occurring
-    if found is not None and found.few is None:  # a step
+    if not found.few:  # a step
         few = f"all multiples of {found.step or 1:g} in the bounds, and the noise does not hide which it is"
     if (within := findings.plan.attacker.values_within) is not None:
         few = f"all that fit into ± {within:g}, by the least gap in the table, so that attackers can round"
@@ -275,8 +276,7 @@ def _drawn(findings: Findings) -> int:
     if share is None:
         return 0
     kept = guaranteed_by_noise(findings)
-    one_row = findings.membership.persons is None
-    if one_row and kept is not None and 0 < limit <= kept:
+    if not findings.membership.by_person and kept is not None and 0 < limit <= kept:
         return 0
     return max(1, round(100 * share))
 
@@ -376,10 +376,8 @@ def _about_noise(pricing: Pricing) -> list[str]:
     return lines
 
 
-def _uneven_rows(people: PersonTable | None) -> list[str]:
+def _uneven_rows(people: PersonTable) -> list[str]:
     """Gaps, and times that somebody has two rows for."""
-    if people is None:
-        return []
     lines, total, most = [], sum(people.by_rows.values()), max(people.by_rows, default=0)
     if len(people.by_rows) > 1:
         fewer = total - people.by_rows[most]
@@ -387,8 +385,8 @@ def _uneven_rows(people: PersonTable | None) -> list[str]:
             f"Records have {min(people.by_rows):,} to {most:,} rows: {fewer:,} of {total:,} have fewer "
             "than the most. A row that is missing is known to be missing."
         )
-    if people.repeated is not None:
-        column, times = people.repeated
+    column, times = people.repeated
+    if times:
         lines.append(
             f"{times:,} times a record has several rows with one {column!r}: an hour that the clocks "
             "repeat, or a reading that came twice. Each counts as a row with a value of its own."
@@ -403,8 +401,7 @@ def _bounded_sensitivities(findings: Findings) -> list[str]:
     plan, parts, most = findings.plan, findings.membership.partitions, findings.membership.contributions
     declared, lines = plan.privacy.sensitivity == "declared", []
     for p, strategy in findings.pricing.strategies.items():
-        running = plan.releases[parts[p].query].running
-        apart = 0 if running is None else running.min_separation
+        apart = plan.releases[parts[p].query].running.min_separation
         exact = strategy.sensitivity(plan.data.max_rows_per_record, apart).exact
         if not (exact if declared else most <= 2 or float(strategy.gram.min()) >= 0):
             over = "places" if declared else "changes"

@@ -142,7 +142,7 @@ def guaranteed_by_noise(findings: Findings) -> float | None:
         return None
     if pricing.exact.any():
         return 0.0
-    if findings.membership.persons is not None and (findings.has_nonlinear or law is NoiseLaw.LAPLACE):
+    if findings.membership.by_person and (findings.has_nonlinear or law is NoiseLaw.LAPLACE):
         return None  # these bounds are for one value
     if findings.has_nonlinear:
         kept = prior.kept_whatever_is_published(pricing.told_at_most())

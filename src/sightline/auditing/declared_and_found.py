@@ -9,8 +9,8 @@ import numpy as np
 from sightline.auditing.findings import Findings, linear_findings
 from sightline.format import count as counted
 from sightline.format import number, percent
+from sightline.labeled.bounds.by_pairs import WholePrior
 from sightline.labeled.bounds.priors import TwoPointPrior
-from sightline.labeled.bounds.whole import WholePrior
 from sightline.noise.published import PublishedLaw
 from sightline.tables.subject import SecretKind
 
@@ -25,14 +25,14 @@ def few_values(findings: Findings) -> int:
     Multiples of a step are few if the noise tells one from the next, to whoever knows all others.
     """
     found, prior = findings.membership.occurring, findings.prior
-    if found is None or prior.kind is not SecretKind.NUMBER or isinstance(prior.number, TwoPointPrior):
+    if prior.kind is not SecretKind.NUMBER or isinstance(prior.number, TwoPointPrior):
         return 0  # two points are the worst
     moved, limit = min(findings.most_moved, _LARGEST_MOVE), findings.limit
-    few, step = found.few, found.step or 0.0
+    few, step = found.few, found.step or 0.0  # older ledgers have none
     expected = isinstance(prior.number, WholePrior) and step == 1  # behind discrete noise values are whole
-    if few is None and not expected and step > 0 and prior.range < math.sqrt(moved) * step:
+    if not few and not expected and step > 0 and prior.range < math.sqrt(moved) * step:
         few = int(prior.range / step) + 1
-    if few is None:
+    if not few:
         return 0
     # What is kept is a share of those few values.
     plain = not findings.has_nonlinear and prior.within is None and findings.plan.limits.known_to is None
@@ -45,7 +45,7 @@ def few_values(findings: Findings) -> int:
 def unused_categories(findings: Findings) -> int:
     """How many declared categories occur in no row, if records do not keep the limit without them."""
     found, categories = findings.membership.occurring, findings.plan.data.categories
-    if found is None or not found.unused or categories is None or not findings.linear:
+    if not found.unused or categories is None or not findings.linear:
         return 0
     used = tuple(name for name in categories if name not in found.unused)
     if len(used) > 1:
@@ -71,9 +71,7 @@ def looks_odd(findings: Findings) -> tuple[str, ...]:
         f"{text}. The rows are too few to tell that from chance: is it made of {data.secret}?"
         for text in findings.membership.alike_in_few_rows[:_MOST_ALIKE]
     ]
-    if found is None:
-        return tuple(lines)
-    if found.repeating is not None:
+    if found.repeating:
         lines.append(
             f'No {data.record} has two rows, but "{found.repeating}" repeats: is that whose row it is? Then '
             "it is the record."
@@ -108,13 +106,11 @@ def needing_noise_first(findings: Findings) -> set[int]:
 
     A budget gives noise in proportion to the sensitivity, which grows with the number.
     """
-    parts = [part for part in findings.membership.partitions if part.computed is not None]
     given = [release.noise_given for release in findings.plan.releases]
     return {
         part.query
-        for part in parts
-        if part.computed is not None
-        and (part.computed.ranked or part.computed.shows or (part.computed.enlarges and given[part.query]))
+        for part in findings.membership.partitions
+        if part.computed.ranked or part.computed.shows or (part.computed.enlarges and given[part.query])
     } | _rounded_coarsely(findings)
 
 
@@ -128,9 +124,7 @@ def _rounded_coarsely(findings: Findings) -> set[int]:
     (:func:`~sightline.auditing.pricing.kept_of_anything`).
     """
     membership, pricing = findings.membership, findings.pricing
-    steps = np.array(
-        [0.0 if one.computed is None else one.computed.rounded_to for one in membership.partitions]
-    )
+    steps = np.array([one.computed.rounded_to for one in membership.partitions])
     step = steps[pricing.owner] / membership.published_factors
     coarse = (step > _FINE_BESIDE_SENSITIVITY * pricing.sensitivity) & ~pricing.exact
     moved = np.zeros(len(steps))
@@ -144,7 +138,7 @@ def how_computed(findings: Findings) -> list[str]:
     """What was taken to carry the noise, for every number with which something is computed."""
     lines: dict[str, None] = {}
     for part in findings.membership.partitions:
-        if part.computed is None:
+        if not part.computed.steps:
             continue
         steps = ", ".join(part.computed.steps)
         line = f'"{part.name}": the noise is on {part.computed.noise_on}; after it: {steps}.'

@@ -11,7 +11,7 @@ result has no names for small signatures.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -22,7 +22,7 @@ from sightline.arrays import FloatArray, IndexArray
 from sightline.auditing.findings import Findings, Keys, LinearFindings
 from sightline.auditing.lowering import cell_name
 from sightline.auditing.nonlinear import question_text
-from sightline.auditing.recipes import Folded, LinearAttacks, RecipeWriter
+from sightline.auditing.recipes import NOTHING, Folded, LinearAttacks, RecipeWriter
 from sightline.auditing.result import EDGES, Distribution, Exposed
 from sightline.auditing.result_parts import SMALL_GROUP, NamedFeature, Recipe, Uncertainty
 from sightline.format import count
@@ -30,7 +30,6 @@ from sightline.labeled.feature_brackets import PersonRows
 from sightline.progress import reported
 
 _NAMED = 5  # of the most exposed with several rows, whose periods are looked at
-_NEGLIGIBLE = 1e-9  # of the largest weight of a feature: rounding of a weight that is zero
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -74,9 +73,9 @@ def _about_question(worst: Findings, top: int, keys: Keys | None) -> tuple[Expos
 
 def about_signatures(findings: Findings, signatures: Sequence[int]) -> tuple[Exposed, ...]:
     """What is seen of the rows with some signatures of the membership, each by itself."""
-    if not findings.linear or (findings.membership.persons is not None and findings.one_value):
+    if not findings.linear or (findings.membership.by_person and findings.one_value):
         return ()
-    found = findings.linear if findings.membership.persons is None else findings.rows_apart
+    found = findings.rows_apart if findings.membership.by_person else findings.linear
     unit, k = found.linear.unit_of_record[list(signatures)], found.linear.columns_of_unit
     units = np.unique(unit[unit >= 0])
     return describe(findings, found, (units[:, None] * k + np.arange(k)).ravel(), None)
@@ -116,11 +115,9 @@ def describe(
         persons = iter(describe(findings, found, columns[~single], keys))
         return tuple(next(rows if one else persons) for one in single.tolist())
     writer = RecipeWriter(findings=findings, found=found)
-    attacks = LinearAttacks.of(findings, found, columns) if columns.size else None
-    folded: dict[int, Folded] = {}
-    for column in columns.tolist() if attacks is not None else ():
-        if attacks is not None and (attack := attacks.folded(column, writer)) is not None:
-            folded[column] = attack
+    attacks = LinearAttacks.of(findings, found, columns)
+    tried = {column: attacks.folded(column, writer) for column in columns.tolist()}
+    folded = {column: attack for column, attack in tried.items() if attack is not None}
     others = [attack.others for attack in folded.values()]
     every = np.unique(np.concatenate([columns, *others])).astype(np.intp)
     named = keys_of(found, every, keys) if keys is not None else {}
@@ -130,7 +127,7 @@ def describe(
             update={"label": label}
             if alone
             else {
-                "total": None if attacks is None else attacks.total(column),
+                "total": attacks.total(column),
                 "named": named_features(findings, found, column) if place < _NAMED else (),
             }
         )
@@ -201,16 +198,17 @@ def feature_name(feature: FloatArray, times: IndexArray) -> Literal["row", "tota
     ('row', 'total')
     """
     size = np.abs(feature) / np.max(np.abs(feature))
-    if np.count_nonzero(size > _NEGLIGIBLE) == 1 and times[int(np.argmax(size))] == 1:
+    if np.count_nonzero(size > NOTHING) == 1 and times[int(np.argmax(size))] == 1:
         return "row"
-    return "total" if np.ptp(feature) <= _NEGLIGIBLE * np.max(np.abs(feature)) else "combination"
+    return "total" if np.ptp(feature) <= NOTHING * np.max(np.abs(feature)) else "combination"
 
 
 def _owners(findings: Findings, rows: LinearFindings) -> IndexArray:
     """Of every column of the rows one by one, how many persons have such a row."""
-    units, k, others = findings.linear.linear.units, rows.linear.columns_of_unit, findings.membership.others
-    if others is not None and others.owners is not None:
-        return np.repeat(rows.linear.of_records(others.owners.astype(np.float64)).astype(np.intp), k)
+    units, k = findings.linear.linear.units, rows.linear.columns_of_unit
+    owners = findings.membership.others.owners
+    if owners.size:
+        return np.repeat(rows.linear.of_records(owners.astype(np.float64)).astype(np.intp), k)
     persons = np.repeat(findings.linear.people, np.diff(units.starts) // k)
     return np.repeat(np.bincount(findings.row_units, persons, len(rows.people)).astype(np.intp), k)
 
@@ -243,58 +241,40 @@ def named_features(findings: Findings, found: LinearFindings, column: int) -> tu
     if linear.columns_of_unit > 1 or linear.rows_of_unit[column] == 1:
         return ()
     rows = PersonRows.of(found.exposure, column)
-    named = [*_row(findings, found, rows, column), *_total(findings, found, rows, column)]
-    named += _periods(findings, found, rows, column)
-    return tuple(sorted(named, key=lambda one: one.remaining_uncertainty.upper))
 
+    def left(lower: float, upper: float) -> Uncertainty:
+        """Other releases than linear ones may leave less: then the lower end of all features counts."""
+        least = float(found.lower[column]) if findings.has_nonlinear else float(lower)
+        return Uncertainty(lower=min(least, float(upper)), upper=float(upper))
 
-def _row(findings: Findings, found: LinearFindings, rows: PersonRows, column: int) -> Iterator[NamedFeature]:
-    """The row of which least is left."""
+    # The row of which least is left, all rows, and of every number that the record is in its own part.
     one = sparse.eye_array(rows.times.size, format="csr")[:, rows.one_by_one]
     lower, upper = rows.brackets(one, one)
     best = int(np.argmin(upper))
-    left = _uncertainty(findings, found, column, lower[best], upper[best])
-    yield NamedFeature(kind="row", name="one row", rows=1, remaining_uncertainty=left)
-
-
-def _total(
-    findings: Findings, found: LinearFindings, rows: PersonRows, column: int
-) -> Iterator[NamedFeature]:
-    every = rows.times[:, None]
+    of_row = left(lower[best], upper[best])
+    named = [NamedFeature(kind="row", name="one row", rows=1, remaining_uncertainty=of_row)]
+    every, number = rows.times[:, None], int(rows.times.sum())
     (lower,), (upper,) = rows.brackets(every, every)
-    left = _uncertainty(findings, found, column, lower, upper)
-    yield NamedFeature(
-        kind="total", name="all their rows", rows=int(rows.times.sum()), remaining_uncertainty=left
-    )
-
-
-def _periods(
-    findings: Findings, found: LinearFindings, rows: PersonRows, column: int
-) -> Iterator[NamedFeature]:
-    """Of every published number that the record is in, the record's own part."""
-    lower, upper = rows.brackets(rows.times[:, None] * rows.table, rows.times[:, None] * rows.table**2)
+    of_all = left(lower, upper)
+    named += [NamedFeature(kind="total", name="all their rows", rows=number, remaining_uncertainty=of_all)]
+    lower, upper = rows.brackets(every * rows.table, every * rows.table**2)
     writer, membership = RecipeWriter(findings=findings, found=found), findings.membership
     order = np.lexsort((rows.published, upper))
     for place in order[rows.published[order] >= 0][:_MOST_LISTED].tolist():
         cell = int(found.linear.cells[rows.published[place]])
         withheld = findings.key_columns[membership.cells[cell].partition]
         name, public = cell_name(membership, cell), cell_name(membership, cell, withheld=withheld)
-        yield NamedFeature(
-            kind="period",
-            name=name,
-            publishable_name=public if public != name else None,
-            rows=int(rows.times[rows.table[:, place] != 0].sum()),
-            remaining_uncertainty=_uncertainty(findings, found, column, lower[place], upper[place]),
-            recipe=_alone(writer, rows, column, place),
+        named.append(
+            NamedFeature(
+                kind="period",
+                name=name,
+                publishable_name=public if public != name else None,
+                rows=int(rows.times[rows.table[:, place] != 0].sum()),
+                remaining_uncertainty=left(lower[place], upper[place]),
+                recipe=_alone(writer, rows, column, place),
+            )
         )
-
-
-def _uncertainty(
-    findings: Findings, found: LinearFindings, column: int, lower: float, upper: float
-) -> Uncertainty:
-    """Other releases than linear ones may leave less: then the lower end of all features counts."""
-    least = float(found.lower[column]) if findings.has_nonlinear else float(lower)
-    return Uncertainty(lower=min(least, float(upper)), upper=float(upper))
+    return tuple(sorted(named, key=lambda one: one.remaining_uncertainty.upper))
 
 
 def _alone(writer: RecipeWriter, rows: PersonRows, column: int, place: int) -> Recipe | None:

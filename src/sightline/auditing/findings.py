@@ -73,7 +73,7 @@ class Findings:
     @property
     def streamed(self) -> bool:
         """Whether the table is streamed: then only numbers that passes over all records give are stated."""
-        return self.membership.others is not None
+        return self.membership.streamed
 
     @property
     def guaranteed(self) -> bool:
@@ -96,7 +96,7 @@ class Findings:
     @cached_property
     def most_moved(self) -> float:
         """How far any unknown record can move all numbers, in squared units of the noise."""
-        if self.streamed and self.membership.persons is None:  # someone may be in every release
+        if self.streamed and not self.membership.by_person:  # someone may be in every release
             return self.pricing.moved_at_most
         return float(self.membership.largest(partial(_most_moved, self.pricing)))
 
@@ -107,15 +107,15 @@ class Findings:
         That number is public. None if the secret is no such sum, or the numbers were not counted.
         """
         behind, bounds = self.membership.rows_behind, self.plan.data.bounds
-        if behind is None or bounds is None or not self.linear:
+        if not behind.rows.size or bounds is None or not self.linear:
             return None
-        most = max(1, int(behind.rows.max(initial=1)))
+        most = max(1, int(behind.rows.max()))
         each = self.plan.data.model_copy(update={"bounds": (bounds[0] / most, bounds[1] / most)})
         plan = self.plan.model_copy(update={"data": each})
         if (population := self.prior.population) is not None:
             attacker = plan.attacker.model_copy(update={"prior": population.over(most)})
             plan = plan.model_copy(update={"attacker": attacker})
-        return linear_findings(plan, self.membership.by_rows_behind(behind), self.pricing)
+        return linear_findings(plan, self.membership.by_rows_behind(), self.pricing)
 
     @cached_property
     def has_nonlinear(self) -> bool:
@@ -135,7 +135,7 @@ class Findings:
     @cached_property
     def rows_apart(self) -> LinearFindings:
         """What is seen of every row by itself, where persons have several."""
-        rows = replace(self.membership, persons=None, contributions=1, made={})
+        rows = replace(self.membership, persons=PersonTable(), contributions=1, made={})
         apart = lower(self.plan, rows, self.pricing)
         apart = replace(apart, design=replace(apart.design, made=self.linear.linear.design.made))
         if self.linear.others.streamed:
@@ -219,55 +219,42 @@ class Findings:
     def _own_not_shown(self) -> int:
         if self.linear:
             return self.linear.not_shown_records
-        limit, table = self.limit, self.membership.persons
-        unknown = (self.membership.counts - self.membership.known)[self._unknown]
-        if table is not None:
-            unknown = table.persons[_unknown_persons(table)]
-        return int(unknown[self._kept_without_linear < limit].sum()) if limit else 0
+        unknown = self.membership.unknown_people[self._unknown]
+        return int(unknown[self._kept_without_linear < self.limit].sum()) if self.limit else 0
 
     @property
     def judged(self) -> int:
         """How many records have a secret that the attacker does not know."""
-        table = self.membership.persons
-        if table is None:
+        if not self.membership.by_person:
             return self.membership.rows - self.membership.known_rows
         if self.linear.others.streamed:
             return int(self.linear.people.sum()) + self.linear.others.people
         if self.one_value:  # to know one row is to know the value
+            table = self.membership.persons
             return int(table.persons[~np.logical_or.reduceat(table.known, table.starts[:-1])].sum())
-        return int(table.persons[_unknown_persons(table)].sum())
+        return int(self.membership.unknown_people.sum())
 
     @property
     def _unknown(self) -> BoolArray:
-        """Signatures with rows that the attacker does not know."""
-        found: BoolArray = self.membership.counts > self.membership.known
-        return found
+        """Signatures, or kinds of persons, with rows that the attacker does not know."""
+        return np.asarray(self.membership.unknown_people > 0)
 
     @property
     def _kept_without_linear(self) -> FloatArray:
         """What remains of each unknown signature, or kind of person, if nothing linear is published."""
         if not self.has_nonlinear:
             return np.zeros(0)
-        carried, table = nonlinear_information(self.membership, self.pricing), self.membership.persons
-        kept = kept_with_nonlinear if table is None else features_kept
-        if table is None:
-            carried = carried[self._unknown]
-        else:
-            carried = sums_over_persons(table, carried)[_unknown_persons(table)]
+        carried, kept = nonlinear_information(self.membership, self.pricing), kept_with_nonlinear
+        if self.membership.by_person:
+            carried, kept = sums_over_persons(self.membership.persons, carried), features_kept
+        carried = carried[self._unknown]
         found = kept(self.prior.number, np.zeros(carried.size), carried, self.pricing.bounding_law)
         return np.maximum(found, self.kept_by_noise)
 
 
 def _most_moved(pricing: Pricing, membership: Membership) -> FloatArray:
     """How far any unknown record can move all numbers, in squared units of the noise."""
-    table = membership.persons
-    unknown = membership.counts > membership.known if table is None else _unknown_persons(table)
-    return np.asarray(np.max(pricing.moved(membership)[unknown], initial=0.0))
-
-
-def _unknown_persons(table: PersonTable) -> BoolArray:
-    """Kinds of persons with a row that the attacker does not know."""
-    return np.asarray(np.logical_or.reduceat(~table.known, table.starts[:-1]))
+    return np.asarray(np.max(pricing.moved(membership)[membership.unknown_people > 0], initial=0.0))
 
 
 def find(
@@ -283,7 +270,7 @@ def find(
     part, if this plan was assessed before.
     """
     require(
-        membership.contributions <= 1 or membership.persons is not None,
+        membership.contributions <= 1 or membership.by_person,
         "whose rows they are, where records have several",
         got="none",
     )

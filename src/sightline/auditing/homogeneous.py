@@ -51,6 +51,7 @@ from sightline.auditing.known_sums import (
     separate_sums,
 )
 from sightline.auditing.lowering import cell_name
+from sightline.auditing.plan_sections import USUAL_LIMIT
 from sightline.auditing.result import HomogeneousCell
 from sightline.format import count, number
 from sightline.tables.membership import Feature, Partition, Statistic
@@ -61,7 +62,6 @@ from sightline.tables.subject import SecretKind
 Totals = Callable[[Partition | None], FloatArray]
 
 _SMALL = 200  # rows of a group whose posterior is computed
-_WITHOUT_LIMIT = 0.5  # what is reported if the plan sets no limit
 _TELLING = 4.0  # noise over rows up to which a posterior is computed
 _BLOCK = 20_000  # posteriors that are computed at once
 # r, in units of the noise: with a table this near, D + rs ≥ λΣ|v| for every combination. One that leaves less
@@ -98,7 +98,7 @@ def streamed_cells(findings: Findings, totals: StreamedTotals | None) -> tuple[H
         return ()
     found = _told_alone(findings, separate_sums(findings, findings.linear, totals))
     coarse = totals.coarse()
-    if coarse is not None and coarse.sums is not None:
+    if coarse is not None and coarse.sums.size:
         about = coarse_findings(findings, coarse)
         sums = known_sums(about, coarse.sums[:, None])
         found += [] if sums is None else _told_together(about, sums)
@@ -139,7 +139,7 @@ def ends_of(findings: Findings) -> list[Ends]:
         return [Ends(low=low, high=high, variance=variance, yes_or_no=even)]
     declared = Ends(low=low, high=high, variance=float(prior.of_column.variance))
     occurring = findings.membership.occurring
-    if occurring is None or not occurring.counts.size or prior.within is not None:
+    if not occurring.counts.size or prior.within is not None:
         return [declared]
     seen = float(occurring.low[0]), float(occurring.high[-1])
     share = (seen[1] - seen[0]) / declared.width
@@ -152,7 +152,7 @@ def ends_of(findings: Findings) -> list[Ends]:
 
 def limit_of(findings: Findings) -> float:
     """The share that groups are compared with."""
-    return findings.limit or _WITHOUT_LIMIT
+    return findings.limit or USUAL_LIMIT
 
 
 def _left_by_each(findings: Findings, sums: KnownSums) -> FloatArray:
@@ -371,10 +371,11 @@ def _described(
     lines = lines[np.argsort(-size[lines], kind="stable")]
     names = [f'"{cell_name(membership, int(sums.cells[line]))}"' for line in lines[:3]]
     # Only of the classes that it is about: a load curve has ten thousand numbers that are described.
-    used = np.flatnonzero(combination)
-    own = sums.weights[used]
-    classes, place = np.unique(own.indices, return_inverse=True)
-    weights = np.abs(np.bincount(place, own.data * np.repeat(combination[used], np.diff(own.indptr))))
+    used, table = np.flatnonzero(combination), sums.weights
+    entries = np.concatenate([np.arange(table.indptr[line], table.indptr[line + 1]) for line in used])
+    classes, place = np.unique(table.indices[entries], return_inverse=True)
+    times = np.repeat(combination[used], table.indptr[used + 1] - table.indptr[used])
+    weights = np.abs(np.bincount(place, table.data[entries] * times))
     chosen = classes[weights > _MATTERS * weights.max(initial=0.0)]
     _, once = np.unique(sums.signature[chosen], return_index=True)
     rows = int(sums.counts[chosen[once]].sum())

@@ -21,7 +21,7 @@ from sightline.auditing.plan import Plan
 from sightline.auditing.pricing import Pricing
 from sightline.auditing.secret_prior import SecretPrior
 from sightline.auditing.table_units import person_kinds, publishable_key, signature_columns, units_of_table
-from sightline.labeled.bounds.whole import WholePrior
+from sightline.labeled.bounds.by_pairs import WholePrior
 from sightline.labeled.unit_design import Design, RowNoise, UnitPrior
 from sightline.labeled.units import Units
 from sightline.tables.membership import Feature, Membership, Partition, PersonTable, Statistic
@@ -51,23 +51,13 @@ class Lowered:
     @classmethod
     def of_nothing(cls, prior: SecretPrior, membership: Membership) -> Lowered:
         """No number that is linear in the secret, and so no unit."""
-        people, none, no_rows = membership.persons, np.zeros(0), np.zeros(0, dtype=np.intp)
-        records = len(membership.signatures) if people is None else len(people.persons)
-        units = Units(
-            rows=np.zeros((0, 1), dtype=np.int32),
-            weights=None,
-            numbers=0,
-            starts=np.zeros(1, dtype=np.intp),
-            times=no_rows,
-            people=no_rows,
-            distinct=True,
-        )
+        none, no_rows = np.zeros(0), np.zeros(0, dtype=np.intp)
         design = Design(
-            units=units,
+            units=Units.of_one_row(np.zeros((0, 1), dtype=np.int32), 0, no_rows),
             noise=RowNoise.of(none, none, none, none),
             prior=UnitPrior(target=prior.of_column),
             release=no_rows,
-            place=np.full(records, -1),
+            place=np.full(len(membership.people), -1),
         )
         one = np.ones((1, 0), dtype=np.bool_)
         return cls(
@@ -86,7 +76,7 @@ class Lowered:
     @property
     def by_kind(self) -> bool:
         """Whether records are kinds of persons of the membership's table; else signatures."""
-        return self.membership.persons is not None
+        return self.membership.by_person
 
     @property
     def row_count(self) -> int:
@@ -165,7 +155,7 @@ class Lowered:
     def signatures_of(self, column: int) -> IndexArray:
         """The membership's signatures that a column stands for: of persons, those of one kind's rows."""
         records, people = self.records_of(column), self.membership.persons
-        if people is None:
+        if not self.by_kind:
             return records
         own = slice(int(people.starts[records[0]]), int(people.starts[records[0] + 1]))
         return np.unique(people.signatures[own][~people.known[own]])
@@ -176,7 +166,7 @@ class Lowered:
         records = np.flatnonzero(self.unit_of_record >= 0)[::-1]
         first[self.unit_of_record[records]] = records
         found, people = first[columns // self.columns_of_unit], self.membership.persons
-        if people is None:
+        if not self.by_kind:
             return found
         return np.asarray(people.signatures[people.starts[found]], dtype=np.intp)
 
@@ -189,7 +179,7 @@ class Lowered:
     def of_signatures(self, values: FloatArray) -> FloatArray:
         """For every unit the largest value of its signatures; of a person's, the sum over unknown rows."""
         people = self.membership.persons
-        return self.of_records(values if people is None else sums_over_persons(people, values))
+        return self.of_records(sums_over_persons(people, values) if self.by_kind else values)
 
     def take(self, rows: IndexArray | BoolArray) -> Lowered:
         """The design with some of its rows."""

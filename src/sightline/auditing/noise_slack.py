@@ -17,12 +17,12 @@ import numpy as np
 from sightline.arrays import IndexArray
 from sightline.auditing.findings import Findings, LinearFindings, linear_findings
 from sightline.auditing.lowering import lower
+from sightline.auditing.plan_sections import USUAL_DELTA
 from sightline.auditing.pricing import kept_of_anything, price
 from sightline.auditing.result import NoiseSlack, Verdict, VerdictStatus
 from sightline.format import number
 from sightline.labeled.assessment import lower_of_some
-from sightline.labeled.lines import MOST_ROWS
-from sightline.labeled.other_units import MOST_KINDS
+from sightline.labeled.lines import MOST_KINDS, MOST_ROWS
 from sightline.noise.published import LEAST_DISCRETE_STDDEV
 from sightline.privacy.accountant import Budget
 from sightline.privacy.registry import accountants
@@ -123,18 +123,13 @@ def _words(factor: float, epsilon: float | None) -> str:
     if factor <= _LEAST:
         groups = "on average over what values may be, the groups protect everyone"
         return f"{up_to}, even with a hundred-thousandth of the noise: {groups}. {_AGAIN}"
-    smaller = number(_down(1 / factor), 3)
+    smaller = number(rounded(1 / factor, up=False), 3)  # so that the slack holds as it is printed
     return f"{up_to}; the noise could be {smaller} times smaller. {_AGAIN}" if smaller != "1" else _NO_SLACK
 
 
 def _need(factor: float, epsilon: float | None) -> str:
     budget = "" if epsilon is None else f", which is a budget of epsilon = {number(epsilon, 3)}"
     return f"It needs {number(factor, 3)} times the noise on every number{budget}."
-
-
-def _down(value: float) -> float:
-    """Rounded down to three digits, so that the slack holds as it is printed."""
-    return rounded(value, up=False)
 
 
 def noise_factor(findings: Findings, limit: float) -> float | None:
@@ -358,7 +353,7 @@ def _by_bound(findings: Findings, found: LinearFindings) -> bool:
 def epsilon_for(findings: Findings, factor: float) -> float | None:
     """The largest epsilon, up to 0.1 %, with which the accountant asks for that many times the noise."""
     plan, pricing = findings.plan, findings.pricing
-    epsilon, delta = plan.privacy.epsilon, plan.privacy.delta or 1e-6
+    epsilon, delta = plan.privacy.epsilon, plan.privacy.delta or USUAL_DELTA
     if epsilon is None or pricing.releases == 0 or pricing.releases < pricing.multipliers.size:
         return None
     name, count = plan.privacy.accountant, pricing.releases

@@ -38,7 +38,6 @@ from sightline.arrays import FloatArray, IndexArray
 from sightline.auditing.lowering import LINEAR
 from sightline.auditing.plan import Plan
 from sightline.auditing.pricing import SMALLEST_SIZE, Pricing, noise_on_rows
-from sightline.auditing.record_costs import CellCosts
 from sightline.auditing.result import Exposed, LocalReport
 from sightline.auditing.secret_prior import SecretPrior
 from sightline.errors import require_plan
@@ -176,7 +175,7 @@ def features_kept(
 def nonlinear_findings(
     plan: Plan, membership: Membership, pricing: Pricing, values: RowValues
 ) -> NonlinearFindings | None:
-    """Linearise all releases at the true values; ``None`` if all slopes vanish there."""
+    """Linearise all releases at the true values; ``None`` if all slopes vanish, or nobody is unknown."""
     rows = values.secret.size
     some = (membership.known > 0) & (membership.known < membership.counts)
     require_plan(
@@ -203,7 +202,8 @@ def nonlinear_findings(
         got="smaller ones",
         fix="state the secret in another unit",
     )
-    if seen.size == 0:
+    known = np.flatnonzero(membership.known[signature] > 0)
+    if seen.size == 0 or known.size == rows:
         return None
     # A number that depends on no record tells the noise of those that share it.
     seen = np.flatnonzero(table.any(axis=1) | np.isin(pricing.owner, list(pricing.strategies)))
@@ -215,7 +215,6 @@ def nonlinear_findings(
     from sightline.labeled.design import MembershipDesign
 
     design = MembershipDesign(table[seen], noise=noise_on_rows(pricing, seen, scale), readout=Readout.SUM)
-    known = np.flatnonzero(membership.known[signature] > 0)
     prior = SecretPrior.of(plan, membership)
     exposures = design.exposures(prior=prior.of_column, known=known)
     return NonlinearFindings(
@@ -318,14 +317,7 @@ def distances(membership: Membership, pricing: Pricing, *, up_to: int | None = N
     late = np.array([up_to is not None and part.query > up_to for part in membership.partitions], dtype=bool)
     with np.errstate(divide="ignore"):  # an exact number tells everything
         costs = np.where(late[owner], 0.0, (pricing.sensitivity / pricing.information_parameter) ** 2)
-    each = CellCosts(
-        costs=costs,
-        bundles=pricing.bundles,
-        times=pricing.times,
-        row_norms=pricing.row_norms,
-        strategies=pricing.strategies,
-    )
-    return each.by_record(membership)
+    return replace(pricing.moves, costs=costs).by_record(membership)
 
 
 def coin_kept(distance: FloatArray) -> FloatArray:

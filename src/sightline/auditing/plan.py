@@ -41,6 +41,7 @@ from sightline.auditing.plan_sections import Rules as Rules
 from sightline.auditing.release_noise import (
     ReleaseNoise,
     ReleaseNoises,
+    Running,
     RunningSums,
     number_name,
     require_labels,
@@ -141,8 +142,9 @@ class Release(Section):
         default=(),
         description="Noise of any law, instead of noise_stddev: one section, or one for each label.",
     )
-    running: RunningSums | None = Field(
-        default=None,
+    running: RunningSums = Field(
+        default=Running(),
+        json_schema_extra=without_default,
         description="Running sums are published: over a column of GROUP BY, from its first step to its last "
         "(whole numbers or days), also of steps that nobody is in. Two rows of a record are at least "
         "min_separation steps apart.",
@@ -198,7 +200,7 @@ class Release(Section):
         named = any(one.mechanism.name for one in self.noise)
         every = bool(self.noise) and all(one.mechanism for one in self.noise)
         require_plan(
-            (self.running is None or every) and (not named or self.running is not None),
+            (not self.running or every) and (not named or bool(self.running)),
             "running with noise = { mechanism = … }, and a mechanism by its name with running",
             got="one without the other",
             fix="independent noise on every running sum is mechanism = 'independent'",

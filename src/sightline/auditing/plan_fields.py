@@ -24,7 +24,7 @@ from pydantic import (
 )
 
 from sightline.errors import require_plan
-from sightline.labeled.bounds.population import LEAST_SPREAD, MOST_BINS, Bin, PopulationPrior
+from sightline.labeled.bounds.by_pairs import LEAST_SPREAD, MOST_BINS, Bin, PopulationPrior
 from sightline.tables.engines.address import csv_lines, named_file
 from sightline.tables.engines.local_tables import InMemoryTable, in_memory
 

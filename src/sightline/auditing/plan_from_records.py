@@ -8,10 +8,11 @@ from pathlib import Path
 
 from sightline.auditing.budget import budget_report
 from sightline.auditing.plan import Plan
+from sightline.auditing.plan_sections import USUAL_DELTA
 from sightline.auditing.pricing import price
 from sightline.auditing.query_files import GivenPlan
 from sightline.auditing.reading import plan_file_text
-from sightline.auditing.records import DELTA, PrivacyParameters, ReleaseRecord, plan_of, read_record
+from sightline.auditing.records import PrivacyParameters, ReleaseRecord, plan_of, read_record
 from sightline.auditing.session import opened
 from sightline.auditing.several_secrets import plans_by_secret
 from sightline.auditing.starter import StarterPlan, relative_source
@@ -68,7 +69,7 @@ def _both_counts(records: Sequence[ReleaseRecord], plan: Plan, base: Path) -> li
     counted = [record.about.privacy_parameters for record in records for _ in range(record.release.times)]
     if any(one.rho is None and one.epsilon is None for one in counted):
         return []
-    delta = plan.privacy.delta or DELTA
+    delta = plan.privacy.delta or USUAL_DELTA
     theirs = _added_up(counted, delta)
     spent, by = 0.0, set()
     try:

@@ -31,7 +31,9 @@ from sightline.labeled.bounds.priors import NUMBER_PRIORS
 from sightline.privacy.accountant import Budget
 from sightline.privacy.registry import ACCOUNTANTS
 
-USUAL_DELTA = 1e-6  # where none is given: of rules that do not use one, and for the cost of noise
+# Where nobody says another: a delta far below one over the number of records of most tables, and half of what
+# is open, as in the plans that ``init`` writes.
+USUAL_DELTA, USUAL_LIMIT = 1e-6, 0.5
 _SHARE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*%\s*")  # an entry of knows that is no condition
 
 if TYPE_CHECKING:

@@ -393,8 +393,8 @@ def row_norms_of(  # many parameters: what the noise is on, and whose rows it is
         if (strategy := strategies.get(bundle[0])) is not None:
             release = plan.releases[membership.partitions[bundle[0]].query]
             if declared:
-                separation = 0 if release.running is None else release.running.min_separation
-                norm = strategy.sensitivity(plan.data.max_rows_per_record, separation).value
+                apart = release.running.min_separation
+                norm = strategy.sensitivity(plan.data.max_rows_per_record, apart).value
             else:
                 norm = math.sqrt(float(squared_norms(membership, bundle[0], strategy).max(initial=0.0)))
             found[list(bundle)] = norm * (1 + 8 * len(strategy.table) * 2**-52)

@@ -14,6 +14,7 @@ from typing import Any, TypeGuard
 from sqlglot import TokenType, tokenize
 from sqlglot.errors import SqlglotError
 
+from sightline.auditing.plan_sections import USUAL_DELTA, USUAL_LIMIT
 from sightline.auditing.starter import (
     STARTER_BUDGET,
     StarterPlan,
@@ -27,8 +28,6 @@ from sightline.tables.engines.address import file_text, named_file, scheme_of
 from sightline.tables.engines.protocol import Column, ColumnKind
 
 _LARGEST_FILE = 1_000_000  # bytes of SQL in one file
-_DELTA = 1e-6  # where nobody says another: far below one over the number of records of most tables
-_LIMIT = 0.5  # where nobody says another, as in the plans that ``init`` writes
 SUFFIX = ".sql"
 _BEGINS = re.compile(r"\s*(\(|--|/\*|(select|with|from|pivot)\s)", re.IGNORECASE)  # a query, no file
 
@@ -180,7 +179,11 @@ class GivenPlan:
         data = {"source": self.table, "record": key.name, "secret": hidden.name, **self.domain(hidden)}
         if self.max_rows > 1:
             data |= {"max_rows_per_record": self.max_rows, "values": "independent"}
-        plan = {"data": data, "limits": {"remaining_uncertainty": _LIMIT}, "release": named_queries(files)}
+        plan = {
+            "data": data,
+            "limits": {"remaining_uncertainty": USUAL_LIMIT},
+            "release": named_queries(files),
+        }
         return self.with_noise(plan)
 
     def starter(self, files: Sequence[str], *, out: Path) -> StarterPlan:
@@ -192,7 +195,7 @@ class GivenPlan:
             stated["domain"] = f"categories = [{', '.join(map(quoted_text, self.categories))}]"
         if self.max_rows > 1:
             stated["rows"] = f'max_rows_per_record = {self.max_rows}\nvalues = "independent"'
-        delta = self.delta or _DELTA
+        delta = self.delta or USUAL_DELTA
         if self.epsilon is not None:
             stated["privacy"] = f"epsilon = {self.epsilon:g}    # the budget of everything below together"
         if self.noise is not None:
@@ -250,5 +253,5 @@ class GivenPlan:
                 if self.noise is not None:
                     release["noise_stddev"] = self.noise
         if self.epsilon is not None:
-            privacy = {"delta": _DELTA, **privacy, "epsilon": self.epsilon}
+            privacy = {"delta": USUAL_DELTA, **privacy, "epsilon": self.epsilon}
         return {**content, "release": releases, **({"privacy": privacy} if privacy else {})}

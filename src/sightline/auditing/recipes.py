@@ -34,14 +34,14 @@ from sightline.format import without_rounding
 from sightline.numerics.residuals import positive_inverse
 
 # Weights below this share of the largest are rounding of weights that are zero.
-_NOTHING = 1e-9
+NOTHING = 1e-9
 _SHOWN = 4
 _MOST_STEPS = 5_000  # of a recipe; for longer ones an unbiased recipe of few numbers is written
 # Of recipes with more steps than a reader follows, those are listed that carry so much of the variance.
 _ALL_LISTED, _CARRIED = 200, 0.999
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class RecipeWriter:
     """Turns weights on the rows of a linear design into steps on published numbers."""
 
@@ -61,7 +61,7 @@ class RecipeWriter:
         weights = self.weights(column)
         if weights is None:
             return None
-        used = int(np.count_nonzero(np.abs(weights) > _NOTHING * np.max(np.abs(weights))))
+        used = int(np.count_nonzero(np.abs(weights) > NOTHING * np.max(np.abs(weights))))
         if used <= _MOST_STEPS:
             return self.written(column, weights)
         few = self.found.exposure.recipe(*divmod(column, self.found.linear.columns_of_unit), few=True)
@@ -106,11 +106,16 @@ class RecipeWriter:
             pairs += [(float(variance[i] + variance[j]), i, j) for j in np.flatnonzero(mine[:-1]).tolist()]
         return min(alone)[1:] if alone else min(pairs)[1:] if pairs else ()
 
+    @cached_property
+    def _diagonal(self) -> FloatArray:
+        """That of M; at the end with no row."""
+        return np.append(np.asarray(self.found.exposure.products.matrix.diagonal()), 0.0)
+
     def products_of_differences(self, row: int) -> FloatArray:
         """:math:`M_{ii} + M_{jj} - 2M_{ij}` of a row with every other; at the end with no row."""
         M = self.found.exposure.products.matrix
         line = M[row] if isinstance(M, np.ndarray) else M[[row]].toarray()[0]
-        diagonal = np.append(np.asarray(M.diagonal()), 0.0)
+        diagonal = self._diagonal
         return np.asarray(diagonal[row] + diagonal - 2 * np.append(line, 0.0))
 
     def written(self, column: int, weights: FloatArray, feature: FloatArray | None = None) -> Recipe:
@@ -122,7 +127,7 @@ class RecipeWriter:
         rmse = math.sqrt(linear.design.noise.variance_of(weights))
         published = self.on_published(weights)
         constant = float(weights @ linear.offsets) - linear.told_by_sizes(column, weights, feature)
-        used = np.flatnonzero(np.abs(published) > _NOTHING * np.max(np.abs(published)))
+        used = np.flatnonzero(np.abs(published) > NOTHING * np.max(np.abs(published)))
         order = self._carrying(used[np.lexsort((used, -np.abs(published[used])))], published)
         order = np.concatenate([order[published[order] > 0], order[published[order] <= 0]])
         steps = tuple(self.step(int(line), without_rounding(float(published[line]))) for line in order)
@@ -181,7 +186,7 @@ class RecipeWriter:
         known = np.unique(columns.column[membership.known > 0])
         each = full[inside[known]] * (1.0 if columns.weights is None else columns.weights[known])
         shares = np.abs(each).sum(axis=1) if self.found.linear.categories else np.abs(each.sum(axis=1))
-        return bool(shares.max(initial=0.0) > _NOTHING * np.max(np.abs(weights)))
+        return bool(shares.max(initial=0.0) > NOTHING * np.max(np.abs(weights)))
 
     def step(self, line: int, weight: float) -> Step:
         """One published number, by its row of the design, with its weight."""
@@ -216,7 +221,7 @@ class RecipeWriter:
             words.append(f'{sign}{" " if words else ""}{weight_text(abs(step.weight))} × "{name}"{copies}')
         if (more := max(numbers, len(steps)) - _SHOWN) > 0:
             words.append(f"and {more} more")
-        if abs(constant) > _NOTHING:
+        if abs(constant) > NOTHING:
             words.append(f"{'−' if constant < 0 else '+'} {weight_text(abs(constant))}")
         return " ".join(words)
 
@@ -255,8 +260,8 @@ class LinearAttacks:
     rows: IndexArray  # of the design, that attacks may use
 
     @classmethod
-    def of(cls, findings: Findings, found: LinearFindings, columns: IndexArray) -> LinearAttacks | None:
-        """For targets among some columns; none if these are in too many numbers.
+    def of(cls, findings: Findings, found: LinearFindings, columns: IndexArray) -> LinearAttacks:
+        """For targets among some columns; on no numbers if these are in too many.
 
         Of a design with many numbers only those that hold one of the columns are used.
         """
@@ -265,9 +270,7 @@ class LinearAttacks:
         if rows.size > _MOST_ROWS:
             rows = np.flatnonzero(sum(np.abs(linear.image(column)) for column in columns.tolist()))
         rows = rows[np.isfinite(variances[rows])]
-        if not 0 < rows.size <= _MOST_ROWS:
-            return None
-        return cls(findings=findings, found=found, rows=rows)
+        return cls(findings=findings, found=found, rows=rows if rows.size <= _MOST_ROWS else rows[:0])
 
     @cached_property
     def _covariance(self) -> FloatArray:
@@ -282,7 +285,9 @@ class LinearAttacks:
 
     @cached_property
     def _solver(self) -> tuple[FloatArray, FloatArray] | None:
-        """The scales that give C a unit diagonal, and its inverse then; none if it is singular."""
+        """The scales that give C a unit diagonal, and its inverse then; none if it is singular, or empty."""
+        if not self.rows.size:
+            return None
         scale = 1 / np.sqrt(np.diagonal(self._covariance))
         inverse = positive_inverse(self._covariance * np.outer(scale, scale))
         return None if inverse is None else (scale, inverse)

@@ -24,11 +24,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from sightline.arrays import FloatArray, IndexArray
+from sightline.arrays import FloatArray, IndexArray, parts
 from sightline.noise.strategies import Strategy
 from sightline.tables.membership import Membership
-
-_TOGETHER = 1 << 22  # products of steps that are looked up at a time
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -45,15 +43,14 @@ class CellCosts:
 
     def by_record(self, membership: Membership) -> FloatArray:
         """The total of every kind of person; of every signature where nobody has several rows."""
-        table = membership.persons
-        total = np.zeros(len(membership.signatures) if table is None else len(table.persons))
+        total = np.zeros(len(membership.people))
         for bundle in self.bundles:
             each = self._of_bundle(membership.starts, bundle)
             strategy = self.strategies.get(bundle[0])
             if strategy is not None:  # its numbers have one cost
                 squares = squared_norms(membership, bundle[0], strategy)
                 own = squares / self.row_norms[bundle[0]] ** 2 * float(each.max(initial=0.0))
-            elif table is None:  # all rows of a signature have one cell, or none: the last entry
+            elif not membership.by_person:  # all rows of a signature have one cell, or none: the last entry
                 share = max(1, membership.contributions) / self.row_norms[bundle[0]]
                 own = np.append(share**2 * each, 0.0)[membership.signatures[:, bundle[0]]]
             else:
@@ -82,14 +79,14 @@ class CellCosts:
 
 def squared_norms(membership: Membership, partition: int, strategy: Strategy) -> FloatArray:
     """For every record uᵀ|CᵀC|u, with u its rows in the steps of a partition."""
-    own, count = membership.rows_in_cells(partition), len(membership.signatures)
-    found = np.zeros(count if membership.persons is None else len(membership.persons.persons))
+    own, found = membership.rows_in_cells(partition), np.zeros(len(membership.people))
     order = np.argsort(own.record, kind="stable")
     record, cell, rows = own.record[order], own.cell[order], own.rows[order].astype(np.float64)
     records, first, sizes = np.unique(record, return_index=True, return_counts=True)
     for size in np.unique(sizes).tolist():
         chosen = np.flatnonzero(sizes == size)
-        for some in np.array_split(chosen, -(-chosen.size * size**2 // _TOGETHER)):
+        for own_part in parts(chosen.size, each=size**2):
+            some = chosen[own_part]
             places = first[some][:, None] + np.arange(size)
             step, block, u = cell[places] % strategy.steps, cell[places] // strategy.steps, rows[places]
             products = strategy.products[step[:, :, None], step[:, None, :]]

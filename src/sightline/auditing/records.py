@@ -21,6 +21,7 @@ from pydantic import AfterValidator, Field
 
 from sightline.auditing.plan import Data, Plan, Release
 from sightline.auditing.plan_fields import Section, Text
+from sightline.auditing.plan_sections import USUAL_DELTA, USUAL_LIMIT
 from sightline.auditing.query_files import GivenPlan, is_query_file
 from sightline.auditing.reading import checked_plan, checked_section, plan_schema
 from sightline.auditing.release_noise import ReleaseNoise, is_strategy_file
@@ -30,7 +31,6 @@ from sightline.tables.sql.edited_releases import uses
 from sightline.tables.sql.grammar import parse_query
 
 FORMAT, VERSION = "sightline.release", 1
-DELTA, _LIMIT = 1e-6, 0.5  # where nobody says another, as in the plans that ``init`` writes
 _DOMAIN = ("bounds", "categories", "kind")  # what a secret can be
 # Files that a record would make us read, and what only a table's owner decides.
 _NOT_IN_DATA = {"source": "it is given beside the records", "tables": "name public tables in the plan"}
@@ -303,8 +303,8 @@ def plan_of(records: Mapping[str, ReleaseRecord], *, source: str, given: GivenPl
     deltas = [one for name in order if (one := records[name].about.privacy_parameters.delta) is not None]
     content = {
         "data": {"source": source, **data},
-        "privacy": {"delta": min(deltas, default=DELTA)},
-        "limits": {"remaining_uncertainty": _LIMIT},
+        "privacy": {"delta": min(deltas, default=USUAL_DELTA)},
+        "limits": {"remaining_uncertainty": USUAL_LIMIT},
         "release": [records[name].release.model_dump(mode="json", exclude_defaults=True) for name in order],
         "secret": [{"column": one.pop("secret"), **one} for one in map(dict, secrets[1:])],
     }

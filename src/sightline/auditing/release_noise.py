@@ -45,10 +45,13 @@ _Step = int | datetime.date
 class Running:
     """The steps of running sums: the values of a column of GROUP BY from the first to the last."""
 
-    over: str
-    first: _Step
-    last: _Step
+    over: str = ""  # none: the numbers themselves are published
+    first: _Step = 0
+    last: _Step = 0
     min_separation: int = 0  # steps between two rows of a record, at least; 0 if nothing is said
+
+    def __bool__(self) -> bool:
+        return bool(self.over)
 
     @property
     def steps(self) -> int:
@@ -105,9 +108,9 @@ def _step(value: object, name: str) -> _Step:
 
 
 def _running(value: object) -> Running:
-    """The section as it is written."""
-    if isinstance(value, Running):
-        return value
+    """The section as it is written; none where the numbers themselves are published."""
+    if value is None or isinstance(value, Running):
+        return value or Running()
     names = {"over", "from", "to", "min_separation"}
     given = set(value) if isinstance(value, dict) else set()
     require_plan(
@@ -138,7 +141,9 @@ def _running(value: object) -> Running:
     return found
 
 
-def _written(running: Running) -> dict[str, Any]:
+def _written(running: Running) -> dict[str, Any] | None:
+    if not running:
+        return None
     ends = [end if isinstance(end, int) else end.isoformat() for end in (running.first, running.last)]
     separation = {"min_separation": running.min_separation} if running.min_separation else {}
     return {"over": running.over, "from": ends[0], "to": ends[1], **separation}
@@ -148,7 +153,7 @@ _STEP = {"anyOf": [{"type": "integer"}, {"type": "string", "format": "date"}]}
 RunningSums = Annotated[
     Running,
     PlainValidator(_running),
-    PlainSerializer(_written, return_type=dict[str, Any]),
+    PlainSerializer(_written, return_type=dict[str, Any] | None),
     WithJsonSchema(
         {
             "type": "object",
@@ -384,6 +389,11 @@ class ReleaseNoise(Section):
             got=" and ".join(given) or "none",
         )
         return self
+
+    @property
+    def sized(self) -> bool:
+        """Whether it says how much noise there is; else it is exact, or what a budget buys."""
+        return any(getattr(self, name) for name in _SIZES)
 
     def on(self, names: tuple[str, ...]) -> bool:
         """Whether it is the noise on an aggregate, by any of its names (:func:`names_of`)."""

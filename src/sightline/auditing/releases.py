@@ -21,8 +21,13 @@ from sightline.progress import report
 from sightline.tables.membership import Feature, Partition, Statistic
 
 
-def release_reports(findings: Findings, *, compared: bool = True) -> tuple[ReleaseReport, ...]:
-    """One report for each release of the plan, in its order; ``compared`` with the plan without it."""
+def release_reports(
+    findings: Findings, sums: FloatArray | None = None, *, compared: bool = True
+) -> tuple[ReleaseReport, ...]:
+    """One report for each release of the plan, in its order; ``compared`` with the plan without it.
+
+    ``sums`` are those of the secrets with each signature, for errors at the true values: owner-only.
+    """
     plan, membership, pricing = findings.plan, findings.membership, findings.pricing
     queries = np.array([membership.partitions[c.partition].query for c in membership.cells], dtype=np.intp)
     linear = set(findings.linear.linear.queries.tolist())
@@ -55,7 +60,7 @@ def release_reports(findings: Findings, *, compared: bool = True) -> tuple[Relea
                 noise_given=release.noise_given,
                 noise_of_range=noise_of_range(findings, query),
                 note=note,
-                accuracy=None,
+                accuracy=None if sums is None else _accuracy(findings, sums, query),
                 **effects,
             )
         )
@@ -64,7 +69,7 @@ def release_reports(findings: Findings, *, compared: bool = True) -> tuple[Relea
 
 def _effects(findings: Findings, found: LinearFindings, query: int) -> dict[str, int | None]:
     """How many records a release exposes; none where that costs too much."""
-    persons = findings.membership.persons is not None and not findings.one_value
+    persons = findings.membership.by_person and not findings.one_value
     affordable = found.repeatable if persons else found.comparable and bool(found.visible.any())
     if not affordable:
         return {"newly_exposes": None, "exposes_alone": None}
@@ -100,17 +105,8 @@ def noise_of_range(findings: Findings, query: int) -> NoiseOfRange | None:
     return NoiseOfRange(median=float(np.median(noise)), worst=float(noise.max()))
 
 
-def release_accuracies(findings: Findings, sums: FloatArray | None) -> tuple[ReleaseAccuracy | None, ...]:
-    """The relative errors of every release at the true values, for the owner only.
-
-    ``sums`` are those of the secrets with each signature; without them there are no errors. None for a
-    release that is not linear in the secret.
-    """
-    queries = range(len(findings.plan.releases))
-    return tuple(None if sums is None else _accuracy(findings, sums, query) for query in queries)
-
-
 def _accuracy(findings: Findings, sums: FloatArray, query: int) -> ReleaseAccuracy | None:
+    """The relative errors of a release at the true values; none if it is not linear in the secret."""
     membership = findings.membership
     numbers, noises, spreads = [], [], []
     for p, part in enumerate(membership.partitions):

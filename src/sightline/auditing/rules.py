@@ -128,12 +128,8 @@ def _told_apart(findings: Findings, found: LinearFindings, most: float) -> Itera
     membership, lowered = findings.membership, found.linear
     units = np.flatnonzero(found.per_unit(found.visible).any(axis=1))
     unit_of, table = lowered.unit_of_record, membership.persons
-    if table is None or lowered.by_kind:
-        people = np.bincount(
-            unit_of[unit_of >= 0],
-            (membership.counts if table is None else table.persons)[unit_of >= 0],
-            len(found.people),
-        )
+    if lowered.by_kind or not membership.by_person:
+        people = np.bincount(unit_of[unit_of >= 0], membership.people[unit_of >= 0], len(found.people))
     else:  # the rows of a signature may be those of fewer people
         own = unit_of[table.signatures]
         pairs = np.unique(table.kind_of[own >= 0] * np.intp(len(found.people)) + own[own >= 0])

@@ -19,10 +19,10 @@ from sightline.auditing.plan_sections import Limits, YesShare
 from sightline.auditing.stated_noise import sums_are_whole
 from sightline.format import number as readable
 from sightline.format import percent
+from sightline.labeled.bounds.by_pairs import WholePrior
 from sightline.labeled.bounds.coin import CoinPrior
 from sightline.labeled.bounds.priors import TwoPointPrior, number_prior
 from sightline.labeled.bounds.target import NumberPrior, Seen, TargetPrior
-from sightline.labeled.bounds.whole import WholePrior
 from sightline.privacy.accountant import NoiseLaw
 from sightline.tables.membership import Membership
 from sightline.tables.subject import SecretKind

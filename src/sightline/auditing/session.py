@@ -20,7 +20,7 @@ from sightline.auditing.stated_noise import as_published, steps_of
 from sightline.auditing.table_units import signature_columns
 from sightline.auditing.work import WorkLimits
 from sightline.errors import InvalidPlan, SightlineError, TooMuchWork, require_plan
-from sightline.labeled.sparse_row_solver import Route, RouteCost, cost_of_units
+from sightline.labeled.sparse_row_solver import RouteCost, sparse_cost
 from sightline.labeled.units import Units
 from sightline.progress import report
 from sightline.tables.collect import (
@@ -57,7 +57,6 @@ from sightline.tables.sql.reader import ReleaseQuery, read_condition, read_relea
 from sightline.tables.streamed import (
     StreamedTable,
     loaded,
-    memory_in_arrays,
     store_persons,
     store_table,
     streamed_table,
@@ -115,12 +114,8 @@ class Session:
             )
         assessed = LINEAR | YES_OR_NO
         cells = sum(membership.partitions[cell.partition].feature in assessed for cell in membership.cells)
-        limits = self.limits if membership.others is None else self.limits.beside_engine
-        limits.check_cells(
-            cells,
-            designs=1,
-            sparse=lambda: _sparse_cost(membership) if membership.others is None else None,
-        )
+        limits = self.limits.beside_engine if membership.streamed else self.limits
+        limits.check_cells(cells, lambda: None if membership.streamed else _sparse_cost(membership))
         report("comparing with the engine's own groups", 0.0)
         unaudited = verify(self.engine, self.queries, membership)
         adds_up = self.made.adds_up and not adds_up_alike(self.engine)
@@ -179,7 +174,7 @@ class Session:
         With a yes-or-no question about the secret, how many of them answer yes. A ``membership`` of this
         session may have the sums already.
         """
-        if question is None and membership is not None and membership.sums is not None:
+        if question is None and membership is not None and membership.sums.size:
             return membership.sums[:, None]
         return signature_totals(self.engine, self.counted, question=question)
 
@@ -187,18 +182,18 @@ class Session:
         """How to name the records of a membership."""
 
         def of_signatures(signatures: Sequence[int]) -> dict[int, tuple[str, ...]]:
-            if membership.others is not None:
+            if membership.streamed:
                 words = {place: tuple(membership.others.words[:, place].tolist()) for place in signatures}
                 return members_by_words(self.engine, self.counted, words=words)
             return members_of(self.engine, self.counted, signature_ids=signatures)
 
         def of_kinds(kinds: Sequence[int]) -> dict[int, tuple[str, ...]]:
-            table = membership.persons
             number = membership.signature_number
-            entries = {} if table is None else {kind: table.entries(kind) for kind in kinds}
             wanted = {
-                kind: tuple((number(signature), known, rows) for signature, known, rows in own)
-                for kind, own in entries.items()
+                kind: tuple(
+                    (number(one), known, rows) for one, known, rows in membership.persons.entries(kind)
+                )
+                for kind in kinds
             }
             return keys_of_kinds(self.engine, self.counted, wanted)
 
@@ -206,7 +201,7 @@ class Session:
 
     def kind_of(self, record: str, membership: Membership) -> int | None:
         """The place of one record's kind in the table of persons; none if every record has one row."""
-        if membership.persons is None:
+        if not membership.by_person:
             return None
         entries = person_of(self.engine, self.counted, record_key=record)
         return membership.persons.place(entries) if entries else None
@@ -350,19 +345,9 @@ def _sparse_cost(membership: Membership) -> RouteCost | None:
     if not order or not len(membership.signatures):
         return None
     cells, widths = signature_columns(membership, order).cells, np.diff(membership.starts)[order]
-    ones, numbers = np.ones(len(cells), dtype=np.intp), int(widths.sum())
-    cost = cost_of_units(
-        Units(
-            rows=np.where(cells >= 0, cells + np.cumsum(widths) - widths, numbers),
-            weights=None,
-            numbers=numbers,
-            starts=np.arange(len(cells) + 1),
-            times=ones,
-            people=ones,
-            distinct=True,
-        )
-    )
-    return None if cost.route is Route.DENSE else cost
+    numbers = int(widths.sum())
+    rows = np.where(cells >= 0, cells + np.cumsum(widths) - widths, numbers)
+    return sparse_cost(Units.of_one_row(rows, numbers, np.ones(len(cells), dtype=np.intp)))
 
 
 _MOST_COARSE = 200_000  # signatures that the coarsest releases of a streamed table may have together
@@ -414,11 +399,9 @@ def table_of(session: Session) -> Membership | StreamedTable:
 
 def streamed_totals(session: Session, table: StreamedTable, membership: Membership) -> StreamedTotals:
     """Owner-only: how to fetch sums of the secrets of a streamed table, of cells and listed signatures."""
-    others = membership.others
-    assert others is not None  # a streamed table has others
 
     def of_signatures(places: IndexArray) -> FloatArray:
-        words = [tuple(own) for own in others.words[:, places].T.tolist()]
+        words = [tuple(own) for own in membership.others.words[:, places].T.tolist()]
         return words_totals(session.engine, table.counted, words)
 
     return StreamedTotals(
@@ -446,7 +429,7 @@ def _coarse(session: Session, membership: Membership) -> Membership | None:
 
 
 def _fits(session: Session, signatures: int, counted: CountedTable, lines: int) -> bool:
-    return memory_in_arrays(signatures, len(counted.partitions), lines) <= session.limits.memory
+    return session.limits.hold(signatures, len(counted.partitions), lines)
 
 
 def _why_not_streamed(session: Session, counted: CountedTable) -> str | None:

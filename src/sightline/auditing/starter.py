@@ -158,6 +158,13 @@ def _columns(
 ) -> tuple[Column | None, Column | None, dict[str, ColumnGuess]]:
     """The columns that are given, or that names leave no doubt of; and what was guessed."""
     columns = [one.column for one in facts]
+    wide, names = wide_columns(facts), {one.name.casefold() for one in columns}
+    require_plan(
+        not wide or secret is None or secret.casefold() in names,
+        "a secret that is a column",
+        got=f"{secret!r}, and {len(wide[0]) if wide else 0:,} columns of numbers that may hold it",
+        fix="sightline init, without --record and --secret, writes the [data] sql that makes rows of them",
+    )
     hidden = None if secret is None else _suitable(find_column(columns, secret))
     key = None if record is None else find_column(columns, record)
     own = guess_record([one for one in facts if one.column != hidden])

@@ -17,7 +17,7 @@ from sightline.auditing.plan import Plan, Release
 from sightline.auditing.plan_sections import USUAL_DELTA
 from sightline.auditing.release_noise import ReleaseNoise, Running, names_of, noise_on, popped
 from sightline.errors import InvalidPlan, require_plan
-from sightline.labeled.bounds.whole import LARGEST_WHOLE
+from sightline.labeled.bounds.by_pairs import LARGEST_WHOLE
 from sightline.noise.pricing import price
 from sightline.noise.published import LEAST_DISCRETE_STDDEV, PublishedLaw, parameter_of_stddev
 from sightline.noise.strategies import Strategy
@@ -33,11 +33,7 @@ Bundles = tuple[tuple[int, ...], ...]
 
 def stated_laws(plan: Plan, membership: Membership) -> Laws:
     """The law of the noise on each partition."""
-    shared = PublishedLaw(ACCOUNTANTS[plan.privacy.accountant].law.value)
-    found = []
-    for noise in _noises(plan, membership):
-        found.append(shared if noise is None else noise.law)
-    return tuple(found)
+    return tuple(noise.law for noise in _noises(plan, membership))
 
 
 def _names(membership: Membership, p: int) -> tuple[str, ...]:
@@ -48,9 +44,10 @@ def _names(membership: Membership, p: int) -> tuple[str, ...]:
     return names_of(part.called or part.label, grouped=grouped)
 
 
-def _noises(plan: Plan, membership: Membership) -> list[ReleaseNoise | None]:
-    """The stated noise on each partition; none where the release shares the budget."""
+def _noises(plan: Plan, membership: Membership) -> list[ReleaseNoise]:
+    """The stated noise on each partition; of no size where the release shares the budget."""
     found, stated = [], [release.noises for release in plan.releases]
+    shared = ReleaseNoise.model_construct(law=PublishedLaw(ACCOUNTANTS[plan.privacy.accountant].law.value))
     for p, part in enumerate(membership.partitions):
         release, own = plan.releases[part.query], stated[part.query]
         noise = noise_on(own, _names(membership, p))
@@ -60,7 +57,7 @@ def _noises(plan: Plan, membership: Membership) -> list[ReleaseNoise | None]:
             got=f"none for {_names(membership, p)[-1][:60]!r}",
             fix="add a section with this label" if part.label else "name it so, or leave the label out",
         )
-        found.append(noise)
+        found.append(noise or shared)
     return found
 
 
@@ -92,14 +89,6 @@ def check_laws(plan: Plan, membership: Membership, laws: Laws, bundles: Bundles)
         "a mechanism with Gaussian noise on every number of the plan",
         got="noise of another law",
     )
-    one_row = plan.data.max_rows_per_record == 1
-    require_plan(
-        PublishedLaw.NONE not in used or one_row or plan.data.values == "constant",
-        "law = 'none' with one row a record, or values = 'constant'",
-        got=f"max_rows_per_record = {plan.data.max_rows_per_record}",
-        fix="no bound is proved for several rows behind an exact number, and no rule decided on it: give it "
-        'noise, or make one row of each record in [data]: sql = "SELECT …, SUM(…) FROM source GROUP BY …"',
-    )
     for bundle in bundles:
         for p in bundle:
             if laws[p].on_lattice:
@@ -113,7 +102,7 @@ def _check_lattice(plan: Plan, membership: Membership, p: int, law: PublishedLaw
     weights = membership.weights_in(p)[membership.signatures[:, p] >= 0]
     plain = part.statistic is Statistic.SUM and bool(np.all(weights == np.rint(weights)))
     # Noise on a multiple has another lattice than noise on the sum, which is what is audited.
-    plain &= part.computed is None or (part.computed.factor == 1 and not part.computed.per_row)
+    plain &= part.computed.factor == 1 and not part.computed.per_row
     sums = number and part.feature is Feature.VALUE
     counts = part.feature in (YES_OR_NO if number else (Feature.VALUE, Feature.INDICATOR))
     require_plan(
@@ -131,7 +120,7 @@ def _check_lattice(plan: Plan, membership: Membership, p: int, law: PublishedLaw
         got=f"[{low:g}, {high:g}]",
     )
     require_plan(
-        not sums or (occurring is not None and occurring.whole),
+        not sums or occurring.whole,
         f"a secret of whole numbers with {law.value} noise on {part.name[:60]!r}",
         got="other numbers in the table",
         fix="state gaussian or laplace noise, if that was added; whole numbers on other sums publish their "
@@ -159,11 +148,11 @@ def stated_parameters(
     """The parameter of the stated noise on each cell; 0 where it is exact, or shares the budget."""
     found, starts = np.zeros(len(membership.cells)), membership.starts
     noises, factors = _noises(plan, membership), membership.published_factors
-    left = {id(noise): dict(noise.by_cell) for noise in noises if noise is not None}
+    left = {id(noise): dict(noise.by_cell) for noise in noises}
     for p, part in enumerate(membership.partitions):
         release, law, noise = plan.releases[part.query], laws[p], noises[p]
         own = slice(int(starts[p]), int(starts[p + 1]))
-        if noise is None or law is PublishedLaw.NONE:
+        if not noise.sized:
             continue
         # A deviation is that of the number which is published: it is only a factor.
         factor = factors[own]
@@ -178,7 +167,7 @@ def stated_parameters(
         count = sum(release.times for bundle in bundles if any(noises[q] is noise for q in bundle))
         found[own] = _parameters(plan, noise, sensitivity[own], count)
     for noise, part in zip(noises, membership.partitions, strict=True):
-        idle = next(iter(left[id(noise)]), None) if noise is not None else None
+        idle = next(iter(left[id(noise)]), None)
         require_plan(
             idle is None,
             f"release {plan.releases[part.query].name!r}: noise by_cell for numbers that it publishes",
@@ -234,7 +223,7 @@ def strategies_of(plan: Plan, membership: Membership) -> dict[int, Strategy]:
     found = {}
     for p, noise in enumerate(_noises(plan, membership)):
         part, numbers = membership.partitions[p], int(membership.starts[p + 1] - membership.starts[p])
-        if noise is None or not noise.mechanism or not numbers:
+        if not noise.mechanism or not numbers:
             continue
         release = plan.releases[part.query]
         where = f"release {release.name[:60]!r}: a mechanism"
@@ -245,9 +234,9 @@ def strategies_of(plan: Plan, membership: Membership) -> dict[int, Strategy]:
             got="a mean" if mean else "a power of it, or a count above a level",
             fix="publish the sum; how many rows there are is public" if mean else "",
         )
-        steps = numbers if release.running is None else release.running.steps
+        steps = release.running.steps if release.running else numbers
         try:
-            found[p] = noise.mechanism.strategy(steps, running=release.running is not None)
+            found[p] = noise.mechanism.strategy(steps, running=bool(release.running))
         except InvalidPlan as error:
             raise InvalidPlan(f"release {release.name[:60]!r}: {error}") from None
         _check_separation(release, membership, p)
@@ -256,10 +245,9 @@ def strategies_of(plan: Plan, membership: Membership) -> dict[int, Strategy]:
 
 def _check_separation(release: Release, membership: Membership, p: int) -> None:
     """Refuse records with rows that are closer together than the plan says."""
-    least = 0 if release.running is None else release.running.min_separation
+    least = release.running.min_separation
     if not least:
         return
-    assert release.running is not None
     own, steps = membership.rows_in_cells(p), release.running.steps
     order = np.lexsort((own.cell % steps, own.record))
     record, step = own.record[order], own.cell[order] % steps
@@ -277,7 +265,7 @@ def steps_of(plan: Plan, membership: Membership) -> dict[int, Steps]:
     found = {}
     for p, part in enumerate(membership.partitions):
         release = plan.releases[part.query]
-        if release.running is None or membership.starts[p] == membership.starts[p + 1]:
+        if not release.running or membership.starts[p] == membership.starts[p + 1]:
             continue
         running, names = release.running, [_plain(name) for name in part.key_names]
         where = f"release {release.name[:60]!r}: running over"

@@ -26,16 +26,16 @@ from sightline.auditing.record_costs import CellCosts
 from sightline.auditing.result import EDGES
 from sightline.errors import TooMuchWork
 from sightline.labeled.assessment import unit_brackets
-from sightline.labeled.other_units import with_alike
+from sightline.labeled.lines import with_alike
 from sightline.labeled.unit_brackets import UnitBrackets
 from sightline.labeled.unit_design import RowForm, RowNoise, UnitPrior
 from sightline.labeled.units import Arrays as UnitArrays
 from sightline.labeled.units import UnitReduction, Units
 from sightline.progress import report
-from sightline.tables.encoding import PackedCodes
+from sightline.tables.cells import PackedCodes, first_in_order
 from sightline.tables.engines.protocol import Arrays, SignatureBatch, SignatureStore
-from sightline.tables.membership import Membership
-from sightline.tables.streamed import BatchTables, StreamedTable, first_in_order
+from sightline.tables.membership import Membership, PersonTable
+from sightline.tables.streamed import BatchTables, StreamedTable
 
 MOST_KEPT = 10_000  # signatures that are kept for how little remains of them
 
@@ -64,8 +64,6 @@ def find_streamed(plan: Plan, table: StreamedTable, *, most: int = MOST_KEPT) ->
             "allow more with max_memory, so that all signatures fit"
         )
     limit, moved = findings.limit, findings.most_moved
-    others = table.membership.others
-    assert others is not None  # a streamed table has others
     scan = ExposureScan(
         made=made,
         brackets=SolvedForms.of(brackets),
@@ -75,7 +73,7 @@ def find_streamed(plan: Plan, table: StreamedTable, *, most: int = MOST_KEPT) ->
         limit=0.0 if findings.kept_by_noise >= limit else limit,
         costs=costs_without_pure(pricing),
         moves=pricing.moves,
-        always=others.words,
+        always=table.membership.others.words,
     )
     found = table.records.run(scan, "assessing every record")
     kept = table.listing(found, _rows(table, scan, lowered))
@@ -105,12 +103,11 @@ def _anyone(table: StreamedTable, made: BatchUnits) -> bool:
 
 def _rows(table: StreamedTable, scan: ExposureScan, lowered: Lowered) -> Arrays:
     """Rows of several persons, or of one, whose sum may be identifiable: a pass over signatures."""
-    others = table.membership.others
-    assert others is not None  # a streamed table has others
     if table.persons is None or lowered.lowering.constant:
         none = np.zeros(0, dtype=np.int64)
-        return {"words": others.words[:, :0], "counts": none, "known": none}
-    rows = replace(table, persons=None, membership=replace(table.membership, persons=None, contributions=1))
+        return {"words": table.membership.others.words[:, :0], "counts": none, "known": none}
+    alone = replace(table.membership, persons=PersonTable(), contributions=1)
+    rows = replace(table, persons=None, membership=alone)
     by_row = replace(scan, made=replace(scan.made, batches=rows.batches), most=0)
     return table.store.run(by_row, "assessing every row")
 
@@ -263,7 +260,7 @@ class ExposureScan:
             lower[some], upper[some], error[some], near[some] = (
                 seen[name][place[some]] for name in ("lower", "upper", "error", "near")
             )
-        if membership.persons is None:  # what persons pay is asked of all of them
+        if not membership.by_person:  # what persons pay is asked of all of them
             near |= _among(words, self.always)
             found["cost"] = self.costs.by_record(membership)
         found["first"] = np.zeros(count, dtype=np.bool_)
@@ -351,7 +348,7 @@ class ExposureScan:
 def _records(membership: Membership, words: PackedCodes) -> dict[str, NDArray[Any]]:
     """The records of a batch, and the lines of each: a signature, or the signatures of a kind of person."""
     people = membership.persons
-    if people is None:
+    if not membership.by_person:
         count, none = len(membership.counts), membership.counts == 0
         place, known, rows = np.arange(count), none, np.ones(count, dtype=np.intp)
         persons, sizes = membership.counts, np.ones(count, dtype=np.intp)

@@ -42,8 +42,8 @@ def signature_columns(membership: Membership, order: Sequence[int]) -> Signature
 def _signature_columns(membership: Membership, order: list[int]) -> SignatureColumns:
     every, cells = order == list(range(len(membership.partitions))), membership.signatures
     cells = cells if every else cells[:, order]
-    if membership.weights is not None:
-        weights, factors = whole_weights(membership.weights[:, order])
+    if membership.weights:
+        weights, factors = whole_weights(np.stack([membership.weights_in(p) for p in order], axis=1))
         both = np.concatenate([cells.astype(np.float64), np.where(cells >= 0, weights, 0.0)], axis=1)
         first, column = distinct_lines(both)
         width = len(order)
@@ -63,7 +63,7 @@ def units_of_table(
     """The units over some partitions; and for every signature, or kind of person, its unit, -1 if known."""
     signatures, widths = signature_columns(membership, order), np.diff(membership.starts)[list(order)]
     column, distinct = signatures.column, len(signatures.cells)
-    if membership.persons is None:
+    if not membership.by_person:
         number = np.bincount(column, membership.counts - membership.known, distinct).astype(np.intp)
         kept = np.flatnonzero(number)
         unit = np.full(distinct, -1, dtype=np.intp)
@@ -133,7 +133,6 @@ class PersonKinds:
 def person_kinds(membership: Membership, order: Sequence[int], *, constant: bool) -> PersonKinds:
     """The kinds of a table's persons over some partitions, which may be fewer than those of the table."""
     table, column = membership.persons, signature_columns(membership, order).column
-    assert table is not None  # else every row is a unit
     return membership.made_once(
         ("kinds", constant, *order), lambda: _person_kinds(table, column, constant=constant)
     )

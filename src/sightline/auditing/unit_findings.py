@@ -14,7 +14,7 @@ from sightline.auditing.lowering import BoolArray, Lowered
 from sightline.auditing.pricing import Pricing, at_least_by_noise
 from sightline.auditing.result_parts import SMALL_GROUP, Uncertainty
 from sightline.labeled.assessment import ATTACKS, UnitExposure, exposure_of
-from sightline.labeled.other_units import with_alike
+from sightline.labeled.lines import with_alike
 from sightline.labeled.unit_brackets import UnitBrackets
 
 # Rows, and units × rows, of a design that may be assessed again for each release and each accountant.

@@ -263,7 +263,7 @@ def sharpest_view(findings: Findings) -> SharpestView | None:
         return None
     before = math.sqrt(float(findings.prior.of_column.variance))
     lower, upper = (before, before) if own is None else (own.stddev_lower * before, own.stddev_upper * before)
-    several = findings.membership.persons is not None and findings.plan.data.values != "constant"
+    several = findings.membership.by_person and findings.plan.data.values != "constant"
     right_before = right_after = None
     if worst.prior.kind is not SecretKind.NUMBER:
         variance = float(worst.prior.of_column.variance)
@@ -303,8 +303,7 @@ def _total_view(findings: Findings) -> TotalView | None:
     found = findings.linear
     if found.least_column is None:
         return None
-    attacks = LinearAttacks.of(findings, found, np.array([found.least_column]))
-    return None if attacks is None else attacks.total(found.least_column)
+    return LinearAttacks.of(findings, found, np.array([found.least_column])).total(found.least_column)
 
 
 def _most_often_right(variance: float) -> float:

@@ -34,10 +34,12 @@ _UNITS = {
     "mib": 2**20,
     "gib": 2**30,
 }
+# Bytes where all are in memory: of a signature its own numbers, and its cell in each partition; of a
+# signature of a kind of person, measured on panels of 40 million.
+_PER_SIGNATURE, _PER_PARTITION, _PER_LINE = 400, 8, 130
 _MATRICES = 10  # dense matrices over the cells in memory at once: 9 were measured at 2,187 cells
 _PER_SECOND = 1e10  # operations of one factorisation; a laptop's core does about as many
-_AGAIN = 0.5  # seconds between two interrupts of one query
-_GRACE = 0.5  # seconds for work to notice by itself that its time is over
+_AGAIN = 0.5  # seconds between two interrupts of one query, and for work to notice by itself
 _LAST = 5.0  # seconds for the last one to arrive, so that it does not hit a later query
 _ENGINE_SHARE = 0.6  # of the memory that an audit may use
 _SHARE = 0.8  # of the memory that is free now; the rest is for the engine and for everybody else
@@ -74,6 +76,14 @@ class WorkLimits:
     def left(self) -> float:
         """Seconds until the work must end."""
         return math.inf if self.seconds is None else self.began + self.seconds - self.clock()
+
+    def hold(self, signatures: int, partitions: int, lines: int) -> bool:
+        """Whether all signatures fit into memory, beside what the cells take.
+
+        ``lines`` are the signatures of all kinds of persons, where records have several rows.
+        """
+        needed = float(signatures) * (_PER_SIGNATURE + _PER_PARTITION * partitions) + float(lines) * _PER_LINE
+        return needed <= self.memory
 
     def check_time(self, stage: str) -> None:
         """Refuse to go on once the time is over."""
@@ -114,7 +124,7 @@ class WorkLimits:
                 for end_query in list(self.interrupts):
                     with contextlib.suppress(Exception):  # the query may just have ended, or the connection
                         end_query()
-                if self.left < -_GRACE:
+                if self.left < -_AGAIN:
                     ctypes.pythonapi.PyThreadState_SetAsyncExc(worker, ctypes.py_object(_TimeIsOver))
 
         thread = Thread(target=interrupt, daemon=True)
@@ -148,27 +158,22 @@ class WorkLimits:
             "publish fewer groups or grouping sets",
         )
 
-    def check_cells(
-        self, cells: int, designs: int, sparse: Callable[[], RouteCost | None] = lambda: None
-    ) -> None:
+    def check_cells(self, cells: int, sparse: Callable[[], RouteCost | None] = lambda: None) -> None:
         """Refuse dense matrices over the cells that do not fit, or take longer than allowed.
 
         ``sparse`` estimates what sparse ones take, if they are; it is asked only where dense ones do not do.
         """
+        what = f"matrices of {cells:,} × {cells:,} cells"
         try:
-            self._check_dense(cells, designs)
+            self._check_memory(_MATRICES * 8 * cells**2, what, "publish fewer or coarser groups")
+            self._check_seconds(float(cells) ** 3 / _PER_SECOND, what)
         except TooMuchWork:
             cost = sparse()
             if cost is None:
                 raise
             what = f"sparse factors over {cells:,} cells"
-            self._check_memory(designs * cost.bytes, what, "publish fewer or coarser groups")
-            self._check_seconds(designs * cost.seconds, what)
-
-    def _check_dense(self, cells: int, designs: int) -> None:
-        what = f"matrices of {cells:,} × {cells:,} cells"
-        self._check_memory(_MATRICES * designs * 8 * cells**2, what, "publish fewer or coarser groups")
-        self._check_seconds(designs * float(cells) ** 3 / _PER_SECOND, what)
+            self._check_memory(cost.bytes, what, "publish fewer or coarser groups")
+            self._check_seconds(cost.seconds, what)
 
     def _check_seconds(self, seconds: float, what: str) -> None:
         if seconds > self.left:

@@ -12,8 +12,8 @@ of a feature, and :math:`\varphi_u = 1/(u^\top B^\top N B u) - \tau` is the limi
 :math:`N = S^{-1}` and :math:`\tau = 0` if all other persons are known, and
 :math:`N = (S + \tau A A^\top)^{-1}` if nobody is. Each
 :math:`\varphi_u` is concave in the variances, so their least value is. It is that of the top eigenvector of
-:math:`B^\top N B`, which is the lowest one of the posterior block. A direction that is broken at an optimum
-becomes a constraint, until none is.
+:math:`B^\top N B`, which is the lowest one of the posterior block. Its eigenvectors that are broken at an
+optimum become constraints, until none is by more than 0.002 %; the audit's factor closes what is left.
 """
 
 from __future__ import annotations
@@ -157,8 +157,8 @@ def targets_of(task: DesignTask) -> Targets:
     )
     if not len(people):
         return targets
-    floor, needed = row_variances(task, task.floor), targets.person_needed
-    return targets.with_features(*people.broken(1 / floor, np.arange(len(people)), tau=0.0, needed=needed))
+    floor, least = row_variances(task, task.floor), targets.person_needed
+    return targets.with_features(*people.broken(1 / floor, np.arange(len(people)), tau=0.0, needed=least))
 
 
 def row_variances(task: DesignTask, stddevs: FloatArray) -> FloatArray:

@@ -105,8 +105,7 @@ class PaidReleases:
 
     def risks_of_records(self, row_of_cell: IndexArray, row_unit: FloatArray) -> KnownRisks:
         r"""The constraints of all records on the rows' variances: :math:`1/\sum_c a_c^2/s_c \ge 1/B`."""
-        starts, table = self.membership.starts, self.membership.persons
-        records = len(self.membership.signatures) if table is None else len(table.persons)
+        starts, records = self.membership.starts, len(self.membership.people)
         rows, columns, data = [], [], []
         for bundle in self.bundles:
             own = self.membership.rows_in_cells(bundle[0])

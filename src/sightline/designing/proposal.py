@@ -24,8 +24,7 @@ from sightline.auditing.findings import Findings, LinearFindings
 from sightline.auditing.noise_slack import Search, least_factor, log_odds
 from sightline.auditing.result import Change, ChangeKind
 from sightline.designing.choice import Chosen, best_noise, common_guess, quick_noise, targets_of
-from sightline.designing.newton import least_noise
-from sightline.designing.problem import NoiseProblem, NotEnough, if_enough
+from sightline.designing.problem import NotEnough, if_enough
 from sightline.designing.task import DesignTask, Grain, Loss, lowest, rounded_up, task_of
 from sightline.errors import InvalidNoise, InvalidPlan
 from sightline.format import number
@@ -212,64 +211,6 @@ def _by_estimates(
     return found**2
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class LeastLargest:
-    """The variances with the least largest weighted error, and an error that is not enough."""
-
-    not_enough: float  # the error itself where the floors are enough
-    factors: FloatArray  # the variances over their floors
-
-
-def least_largest(task: DesignTask) -> LeastLargest:
-    """Minimise the largest weighted standard deviation by a search over it, audit by audit.
-
-    More noise never harms anyone, so a largest error T is enough iff the audit passes and the budget holds
-    with exactly that error on every number, or its floor where that is more.
-    """
-    free = task.free
-    error = np.sqrt(task.weights) * task.least  # of each cell at its floor
-    most, least = np.zeros(task.ceilings.size), float(np.max(error[free]))
-    np.maximum.at(most, task.variable[free], (np.sqrt(task.weights) * task.floor)[free])
-    ceilings = task.most_factors
-
-    def at(largest: float) -> FloatArray:
-        each = np.append((largest / most) ** 2, 1.0)[task.variable]
-        return np.asarray(np.clip(each, np.where(free, (task.least / task.floor) ** 2, 1.0), ceilings))
-
-    def passes(largest: float) -> bool:
-        plain = task.floor * np.sqrt(at(largest))
-        return (
-            task.paid.cost(plain) <= task.paid.most and task.lowest(task.stddevs(at(largest))) >= task.limit
-        )
-
-    if passes(least):
-        return LeastLargest(not_enough=least, factors=at(least))
-    low, high = least, 2 * least
-    while not passes(high):
-        if np.all(at(high) == ceilings) or high > _LAST * least:
-            raise NotEnough("expected ceilings with which the audit passes, got lower ones")
-        low, high = high, 2 * high
-    while high > low * (1 + _SAME):
-        middle = float(np.sqrt(low * high))
-        low, high = (low, middle) if passes(middle) else (middle, high)
-    return LeastLargest(not_enough=low, factors=at(high))
-
-
-def below_the_largest(task: DesignTask, problem: NoiseProblem, largest: LeastLargest) -> Certified:
-    """Of all noise with the least largest error, one with a small sum of weighted variances."""
-    most = np.minimum(task.most, task.floor * np.sqrt(largest.factors))
-    capped = replace(task, most=np.where(task.free, most, task.most))
-    room = np.full(task.ceilings.size, np.inf)
-    np.minimum.at(room, task.variable[task.free], largest.factors[task.free])
-
-    def smaller() -> Certified:
-        optimum = least_noise(replace(problem, ceilings=np.maximum(room, 1 + _SAME)))
-        return certified(capped, np.minimum(task.factors(optimum.x), largest.factors))
-
-    found = () if task.paid.bundles else if_enough(smaller)
-    return found[0] if found else Certified(stddevs=capped.stddevs(largest.factors), audits=0)
-
-
 # Losses that differ by less are the same.
 _ROUNDING = 1e-12
 
@@ -292,18 +233,11 @@ def solve(task: DesignTask) -> Solution:
     starts = [_within(task, one) for one in (common.stddevs, *proportional(task))]
     chosen = if_enough(lambda: best_noise(task, targets, starts))
     report("auditing the proposal", 0.0)
-    at_least, proofs = 0.0, list[Certified]()
-    if not chosen:
-        at_least = math.inf
-        proofs += if_enough(lambda: by_the_audit_alone(task))
+    at_least = math.inf
+    proofs = [] if chosen else list(if_enough(lambda: by_the_audit_alone(task)))
     for best in chosen:
-        if task.loss is not Loss.LARGEST:
-            at_least = best.optimum.lower
-            proofs += if_enough(partial(certified, task, task.factors(best.optimum.x)))
-            continue
-        for largest in if_enough(lambda: least_largest(task)):
-            at_least = largest.not_enough
-            proofs.append(below_the_largest(task, best.problem, largest))
+        at_least = best.optimum.lower
+        proofs += if_enough(partial(certified, task, task.factors(best.optimum.x)))
     for rival in starts:
         within = bool(np.all((rival <= task.most) | ~task.free))
         if within and all(task.total(rival) < task.total(one.stddevs) * (1 - _ROUNDING) for one in proofs):

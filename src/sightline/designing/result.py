@@ -55,7 +55,6 @@ class Suppressed(ResultPart):
 
     withheld: Annotated[tuple[WithheldNumber, ...], Many]
     at_least: int  # no fewer are enough
-    smallest_first: int  # how many it takes if the numbers of the fewest rows are withheld first
 
 
 class DesignedBudget(ResultPart):
@@ -122,7 +121,6 @@ _NOTHING = 1e-3
 LOSSES = {
     "variance": "the weighted sum of variances",
     "relative": "the weighted sum of variances over today's",
-    "largest": "the largest weighted standard deviation",
 }
 
 
@@ -190,7 +188,6 @@ def _suppressed(result: DesignResult) -> Iterator[str]:
     )
     if size > _MOST_LINES:
         yield f"  and {size - _MOST_LINES:,} more; the plan has all of them"
-    yield f"  To withhold the smallest groups first would take {count(gone.smallest_first, 'number')}."
     yield ""
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +13,7 @@ from sightline.auditing.assemble import judged
 from sightline.auditing.exposed import keys_of
 from sightline.auditing.findings import Findings, Keys, find
 from sightline.auditing.plan import Plan
+from sightline.auditing.plan_sections import USUAL_DELTA
 from sightline.auditing.reading import PlanLike, plan_text, read_plan, with_limit
 from sightline.auditing.recipes import RecipeWriter
 from sightline.auditing.secret_prior import SecretPrior
@@ -29,7 +30,6 @@ from sightline.errors import InvalidPlan, require
 from sightline.numerics.device import blas_threads_for
 from sightline.progress import Progress, report, reporting
 
-_USUAL_DELTA = 1e-6
 _NOTHING = 1e-6  # a share of the added noise that is only rounding
 
 
@@ -48,8 +48,8 @@ def design(  # many parameters: the options of one command
 
     ``limit`` replaces the plan's: the share of its uncertainty that every record must keep, as 0.5 or "50%".
     ``grain`` is "cell" for a noise on each published number, or "release" for one factor on each release.
-    ``loss`` is what is made small: "relative", the weighted sum of variances over today's; "variance", the
-    sum of variances, for numbers of one unit; or "largest", the largest weighted standard deviation.
+    ``loss`` is what is made small: "relative", the weighted sum of variances over today's; or "variance", the
+    sum of variances, for numbers of one unit.
     ``digits`` rounds the noise up to so many of them, and the audit passes with that. ``names`` names records
     in the attacks by their keys, and ``top`` is how many attacks are listed. Of a plan about several secrets,
     the releases about each are designed by themselves. Only noise is added: a release's floor is its noise in
@@ -98,7 +98,7 @@ def _about_one(checked: Plan, base: Path, grain: Grain, loss: Loss, shown: _Show
         assert share  # design asks for one
         task = task_of(checked, membership, limit=share, grain=grain, loss=loss)
         gone = smallest_suppression(task)
-        kept = task if gone is None else replaced_task(task, gone.withheld, grain)
+        kept = task if gone is None else replaced_task(task, gone.chosen, grain)
         found = _designed(session, kept, grain, shown)
         if gone is not None:
             found = found.model_copy(update={"suppressed": suppressed_numbers(task, gone)})
@@ -117,11 +117,9 @@ def _designed(session: Session, task: DesignTask, grain: Grain, shown: _Shown) -
     findings = find(proposed, task.membership, linear=proof.findings)
     judgement = judged(findings, totals=session.totals)
     total = task.total(proof.stddevs)
-    delta = task.plan.privacy.delta or _USUAL_DELTA
+    delta = task.plan.privacy.delta or USUAL_DELTA
     alone = PricedAttacks(attacks=(sharpest_attack(findings, keys=keys)[0],), in_all=1, budget=0.0)
     priced = next((priced_attacks(findings, one, top=shown.top, keys=keys) for one in chosen), alone)
-    if task.loss is Loss.LARGEST and priced.attacks:  # one attack alone decides
-        priced = replace(alone, budget=priced.budget)
     return DesignResult(
         limit=task.limit,
         grain=grain.value,

@@ -237,17 +237,8 @@ def without_numbers(plan: Plan, membership: Membership, gone: IndexArray) -> tup
     return changed, without_queries(found, dropped)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Suppression:
-    """Cells to withhold, so that some noise within the ceilings keeps the limit."""
-
-    withheld: IndexArray
-    at_least: int  # no fewer are enough
-    smallest_first: int  # how many it takes to withhold the cells of the fewest rows first
-
-
-def smallest_suppression(task: DesignTask) -> Suppression | None:
-    """The fewest numbers to withhold.
+def smallest_suppression(task: DesignTask) -> HittingSet | None:
+    """The cells to withhold, as few as can be.
 
     ``None`` if none need be withheld, and if that does not help: what is published breaks the limit, or
     nothing would be left.
@@ -258,7 +249,6 @@ def smallest_suppression(task: DesignTask) -> Suppression | None:
     units = ceilings.may_go
     if not units.size or ceilings.passes(units):
         return None
-    rows = np.array([task.membership.cells[c].rows for c in units], dtype=np.float64)
     if not ceilings.passes(np.zeros(0, dtype=np.intp)):
         return None
 
@@ -272,11 +262,7 @@ def smallest_suppression(task: DesignTask) -> Suppression | None:
     assert found is not None  # with nothing but what is published the audit passes
     if found.chosen.size == ceilings.most.size:
         return None
-    return Suppression(
-        withheld=units[found.chosen],
-        at_least=found.at_least,
-        smallest_first=_smallest_first(ceilings, units[np.argsort(rows, kind="stable")]),
-    )
+    return HittingSet(chosen=units[found.chosen], at_least=found.at_least)
 
 
 def conflicts_of(ceilings: Ceilings, kept: IndexArray) -> list[IndexArray]:
@@ -297,30 +283,19 @@ def conflicts_of(ceilings: Ceilings, kept: IndexArray) -> list[IndexArray]:
     return [smallest_conflict(ceilings.likeliest(kept), lambda cells: not ceilings.passes(cells))]
 
 
-def _smallest_first(ceilings: Ceilings, order: IndexArray) -> int:
-    """How many cells must go, if they go in an order, until the audit passes."""
-    low, high = -1, order.size
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if ceilings.seems_to_fail(order[middle:]) else (low, middle)
-    while not ceilings.passes(order[high:]):
-        high += 1
-    return high
-
-
 def replaced_task(task: DesignTask, withheld: IndexArray, grain: Grain) -> DesignTask:
     """The task of the plan that withholds some cells."""
     plan, membership = without_numbers(task.plan, task.membership, withheld)
     return task_of(plan, membership, limit=task.limit, grain=grain, loss=task.loss)
 
 
-def suppressed_numbers(task: DesignTask, found: Suppression) -> Suppressed:
+def suppressed_numbers(task: DesignTask, found: HittingSet) -> Suppressed:
     """What is withheld, with its names."""
     membership, numbers = task.membership, []
-    for c in found.withheld.tolist():
+    for c in found.chosen.tolist():
         cell = membership.cells[c]
         part = membership.partitions[cell.partition]
         words = [*cell.key, *([part.label] if part.label else [])]
         name = task.plan.releases[part.query].name
         numbers.append(WithheldNumber(release=name, cell=", ".join(words), rows=cell.rows))
-    return Suppressed(withheld=tuple(numbers), at_least=found.at_least, smallest_first=found.smallest_first)
+    return Suppressed(withheld=tuple(numbers), at_least=found.at_least)

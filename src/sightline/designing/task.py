@@ -42,7 +42,6 @@ class Loss(StrEnum):
 
     VARIANCE = "variance"  # the weighted sum of the variances
     RELATIVE = "relative"  # the weighted sum of the variances over those before
-    LARGEST = "largest"  # the largest weighted standard deviation
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -196,8 +195,6 @@ class DesignTask:
     def total(self, stddevs: FloatArray) -> float:
         """The loss of some noise on the numbers that may be chosen."""
         mine = self.free
-        if self.loss is Loss.LARGEST:
-            return float(np.max(np.sqrt(self.weights[mine]) * stddevs[mine]))
         return float(self.weights[mine] @ stddevs[mine] ** 2)
 
     @property
@@ -326,13 +323,7 @@ def task_of(plan: Plan, membership: Membership, *, limit: float, grain: Grain, l
     factors = linear.factors
     times = np.array([release.times for release in releases], dtype=np.float64)
     weight = np.array([release.weight for release in releases])
-    match loss:
-        case Loss.VARIANCE:
-            weights = weight * times
-        case Loss.RELATIVE:
-            weights = weight * times / before**2
-        case Loss.LARGEST:
-            weights = weight**2
+    weights = weight * times / (before**2 if loss is Loss.RELATIVE else 1.0)
     return DesignTask(
         plan=plan,
         membership=membership,

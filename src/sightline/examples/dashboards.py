@@ -21,7 +21,7 @@ from sightline.format import number, parameter
 from sightline.jobs import audit
 from sightline.privacy.accountant import Budget
 from sightline.privacy.registry import accountant_named
-from sightline.report.wording import noise_range, sharpest_numbers, status_words
+from sightline.report.wording import before_after, noise_range, status_words
 
 _ACCOUNTANT, _DELTA = "gaussian-dp", 1e-5
 _EPSILON, _LARGE_EPSILON = 1.0, 100.0
@@ -69,13 +69,12 @@ def print_dashboards(shown: list[Dashboard], screen: Console) -> None:
     for title in ("of a monthly mean", "epsilon", "before", "after", "below", "verdict"):
         table.add_column(title, justify="right" if title != "verdict" else "left")
     for one in shown:
-        before, after = sharpest_numbers(one.result) or ("", "")
+        known = before_after(one.result)
         table.add_row(
             one.noise,
             noise_range(one.result.releases[0]),
             number(one.result.budget.spent["gaussian-dp"], 3),
-            before,
-            after,
+            *(("", "") if known is None else known.numbers),
             f"{one.result.verdict.below_limit} of {one.result.records}",
             status_words(one.result.verdict.status),
         )

@@ -1,10 +1,16 @@
-"""What a design exposes of every unit: three passes over the units, whatever they are and wherever they are.
+r"""What a design exposes of every unit: three passes over the units, whatever they are and wherever they are.
 
 1. products of rows; 2. the same weighted by precision, for priors with a density; 3. every unit's bracket.
 
 What is asked of a unit with r rows of k columns each: for each of the k, the sharpest direction over the r
 rows. Of a record that is its value, of a category each of its indicators, of a person the sharpest feature
 of their rows.
+
+Upper ends by the best linear attack, rounded softly: of a yes or no, and of a category.
+
+The bound is that of :func:`~sightline.labeled.bounds.coin.logistic_upper`, from the share that the linear
+attack leaves of one row, whoever the other rows belong to. A person with several rows keeps no more of the
+sharpest feature than of any single row.
 """
 
 from __future__ import annotations
@@ -20,12 +26,11 @@ from scipy import sparse
 from sightline.arrays import FloatArray, IndexArray
 from sightline.errors import InvalidInput
 from sightline.format import shown_seconds
+from sightline.labeled.bounds.coin import logistic_upper
 from sightline.labeled.dense_units import TableUnits, tabled
 from sightline.labeled.equal_slices import EqualSlices, equal_slices
-from sightline.labeled.lines import with_lines
-from sightline.labeled.other_units import among_alike, swap_bounds, with_alike
-from sightline.labeled.pairs import with_pairs
-from sightline.labeled.rounded_guesses import rounded_guesses
+from sightline.labeled.lines import among_alike, swap_bounds, with_alike, with_lines
+from sightline.labeled.pairs import FEW_ROWS, with_pairs
 from sightline.labeled.row_decisions import AskedUnits, Decided
 from sightline.labeled.row_products import InformationRange, ProductSums, RowProducts
 from sightline.labeled.row_solver import DenseSolver, coarse_units
@@ -291,6 +296,8 @@ def assess(design: Design, *, upper: bool = True) -> UnitExposure:
         return _of_nobody(design)
     found = _with_exact(design, _assess(design, upper), upper)
     found = replace(found, lower=with_alike(design.units, design.noise, found.lower, found.upper))
+    if not design.prior.fair:  # what follows is about few values
+        return found
     lower, posterior = with_small_worlds(design, with_pairs(design, found.lower, found.upper), found.upper)
     linear = None if isinstance(found, SlicedExposure) else found.solver.linear
     rounded = rounded_guesses(design, linear, found.upper, found.error)
@@ -443,3 +450,37 @@ def unit_brackets(design: Design, hidden: bool = True) -> UnitBrackets:
     weights = replace(first, unit=2.0**bits * float(least))
     weighted = weights.of(design.units), weights.unit
     return UnitBrackets(solver=replace(solver, weighted=weighted), weights=weights, evenly=even)
+
+
+_LARGEST = 0.3  # rounding lowers no linear share above that
+
+
+def rounded_guesses(design: Design, linear: Any, upper: FloatArray, error: FloatArray) -> FloatArray:
+    """No larger than the upper ends of the linear attack. Its form is read for persons with several rows."""
+    noise, units, k = design.noise, design.units, design.prior.categories
+    if noise.share < 1:
+        return upper
+    law = noise.information * noise.variance  # 1 of Gaussian noise alone, 2 of Laplace noise
+    if np.any(np.abs(law - np.where(noise.laplace > 0, 2.0, 1.0)) > 1e-9):
+        return upper
+    gaussian, share = not noise.laplace.any(), upper * (1 + np.minimum(error, 1e9))
+    if isinstance(units, Units):
+        share[~units.single] = 1.0
+        several = np.flatnonzero(~units.single & np.any(upper < _LARGEST, axis=1))
+        read = linear is not None and several.size > 0
+        for block in units.choose(several).blocks(FEW_ROWS * k) if read else ():
+            share[several[block.kinds]] = _of_single_rows(design, linear, block)
+    elif not isinstance(units, TableUnits):
+        return upper
+    return np.minimum(upper, logistic_upper(share, gaussian=gaussian, values=max(k, 2)))
+
+
+def _of_single_rows(design: Design, linear: Any, block: Any) -> FloatArray:
+    """Kinds × what is asked: what the linear attack leaves of the single row that it sees best."""
+    k, C = design.prior.categories, design.prior.scale * design.prior.kernel
+    left, off = linear.left(block.rows_apart(k), C)
+    own = (np.diagonal(left, axis1=1, axis2=2) + off[:, None]) / C[0, 0]
+    # Of n rows alike it sees their sum over √n, and of each an n-th.
+    times = block.times[:, ::k].reshape(-1, 1)
+    each = np.where(times > 0, 1 - (1 - own) / np.maximum(times, 1), 1.0)
+    return np.asarray(each.reshape(len(block), -1, k).min(axis=1))

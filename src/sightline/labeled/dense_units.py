@@ -203,15 +203,8 @@ class TableUnits:
         order = np.argsort(some == 0, axis=1, kind="stable")[:, :width]
         values = np.take_along_axis(some, order, axis=1)
         binary = bool(np.all((values == 0) | (values == 1)))
-        return Units(
-            rows=np.where(values != 0, order, self.numbers).astype(np.int32),
-            weights=None if binary else values,
-            numbers=self.numbers,
-            starts=np.arange(len(kinds) + 1),
-            times=np.ones(len(kinds), dtype=np.intp),
-            people=self.people[kinds],
-            distinct=True,
-        )
+        rows = np.where(values != 0, order, self.numbers).astype(np.int32)
+        return Units.of_one_row(rows, self.numbers, self.people[kinds], None if binary else values)
 
     def take(self, rows: IndexArray) -> Units | TableUnits:
         """The same records with some of the rows: columns may then be equal."""

@@ -154,7 +154,6 @@ class MemberRows:
 
     def units(self, first: IndexArray, people: IndexArray) -> UnitStore:
         """A kind for the column of each of some records, so many of each."""
-        ones, starts = np.ones(first.size, dtype=np.intp), np.arange(first.size + 1)
         few = sparse.issparse(self.stored) and self.stored.nnz <= _DENSE * self.row_count * self.records
         if not few and self.row_count * first.size <= 1 << 31:
             stored = self.stored.toarray() if sparse.issparse(self.stored) else self.stored
@@ -182,15 +181,7 @@ class MemberRows:
             if not self.binary:
                 weights = np.zeros(rows.shape)
                 weights[line, slot] = stored.data
-        return Units(
-            rows=rows,
-            weights=weights,
-            numbers=self.row_count,
-            starts=starts,
-            times=ones,
-            people=people,
-            distinct=True,
-        )
+        return Units.of_one_row(rows, self.row_count, people, weights)
 
     def digest(self) -> bytes:
         """Bytes that change whenever the rows do: nobody can choose rows whose columns are confused."""

@@ -36,8 +36,8 @@ from numpy.typing import NDArray
 
 from sightline.arrays import FloatArray, IndexArray, distinct_lines
 from sightline.labeled.bounds.coin import CoinPrior
-from sightline.labeled.bounds.priors import TwoPointPrior
 from sightline.labeled.bounds.scalar_risk import MARGIN, two_point_table
+from sightline.labeled.lines import MOST_COMPARED, MOST_ENTRIES, ROUNDING
 from sightline.labeled.rectangles import MOST_RECTANGLES, groups_without, mixed_keys, rectangles
 from sightline.labeled.unit_design import Design, RowNoise
 from sightline.labeled.units import BoolArray, Units, WholeArray
@@ -47,8 +47,6 @@ from sightline.progress import reported
 # Brackets narrower than that are left alone, and no other is made narrower: so an end that more noise leaves
 # alone is no lower than one that was improved before.
 _WIDE = 1.01
-# Every two kinds of rows are compared in designs of so many kinds, and so many entries: 0.1 s.
-_MOST_COMPARED, _MOST_ENTRIES = 1_000, 1_000_000
 _NEAREST = 64  # sets of one row that are looked at: with more, 1/(1 + A) hardly changes
 # In larger ones so many kinds are sorted, for each set of slots again: 4 million take a second. Pairs of
 # slots are chosen by comparing so many kinds with so many.
@@ -56,15 +54,13 @@ _MOST_SORTED, _SAMPLED = 4e6, (200, 2_000)
 _LEAST_RISK = 0.01  # rows of another kind that leave less are not looked for there
 _MOST_CROSSED = 100_000  # kinds × pairs of slots of designs in which rectangles are looked for
 _MOST_TABLE = 1 << 16  # kinds that are listed for this if they are columns of a dense table
-_MOST_ROWS = 8  # of a person with several rows
-_ROUNDING = 1e-9  # of the sums below: far more than they lose
+FEW_ROWS = 8  # of a person: of more, bounds and attacks row by row say little
 
 
 def with_pairs(design: Design, lower: FloatArray, upper: FloatArray) -> FloatArray:
     """Lower ends of units with one row or a few, improved where brackets are wide."""
     prior, units = design.prior, design.units
-    fair = prior.categories > 1 or isinstance(prior.target, TwoPointPrior)
-    if not fair or not len(units) or not np.any(upper > _WIDE * lower):
+    if not len(units) or not np.any(upper > _WIDE * lower):
         return lower
     if not isinstance(units, Units):
         if len(units) > _MOST_TABLE:
@@ -111,9 +107,9 @@ class _SeveralRows:
         unit = np.repeat(np.arange(len(units)), np.diff(units.starts) // units.each)
         times = units.times[:: units.each]
         seen = np.any(rows.rows < rows.numbers, axis=(1, 2))[rows.of_row]  # the others keep everything
-        few = asked & (np.bincount(unit, times * seen, minlength=len(units)) <= _MOST_ROWS)
+        few = asked & (np.bincount(unit, times * seen, minlength=len(units)) <= FEW_ROWS)
         chosen = np.flatnonzero(few[unit] & seen)
-        if chosen.size * rows.counts.size > _MOST_ENTRIES:
+        if chosen.size * rows.counts.size > MOST_ENTRIES:
             chosen = chosen[:0]
         return cls(unit=unit[chosen], kind=rows.of_row[chosen], times=times[chosen])
 
@@ -192,7 +188,7 @@ class _Coins:
     @cached_property
     def _small(self) -> bool:
         entries = self.rows.numbers * self.rows.counts.size
-        return self.rows.counts.size <= _MOST_COMPARED and entries <= _MOST_ENTRIES
+        return self.rows.counts.size <= MOST_COMPARED and entries <= MOST_ENTRIES
 
     @cached_property
     def _crossed(self) -> bool:
@@ -223,7 +219,7 @@ class _Coins:
                 hidden[some, 1] = rectangles(self._keys, self.rows.counts, targets[some])
                 best = _best(np.ones((some.size, 2)), hidden[some], chances[some])
                 found[some] = np.maximum(found[some], best)
-        return found * (1 - MARGIN - _ROUNDING)
+        return found * (1 - MARGIN - ROUNDING)
 
     def of_persons(self, several: _SeveralRows) -> FloatArray:
         """The same of rows of persons with several, by pairs that move no other row of the person."""
@@ -231,7 +227,7 @@ class _Coins:
         if not self._small:
             return alone
         found = self._compared(several.kind, alone, several.own(self.rows.counts.size))
-        return np.maximum(alone, found * (1 - MARGIN - _ROUNDING))
+        return np.maximum(alone, found * (1 - MARGIN - ROUNDING))
 
     def alone(self, targets: IndexArray) -> FloatArray:
         """The share that remains of a category if all others are known."""
@@ -383,7 +379,7 @@ class _Coins:
             apart = np.zeros(targets.size)
             for slot in different:
                 apart += information[targets, slot] + _largest(group, information[:, slot])[group[targets]]
-            risks.append(_risk(apart * (1 + _ROUNDING)))
+            risks.append(_risk(apart * (1 + ROUNDING)))
             numbers.append(exactly)
         shape = targets.size, len(risks)
         return _best(np.stack(risks, axis=1), np.stack(numbers, axis=1), np.full(shape, self.active))

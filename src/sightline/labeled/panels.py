@@ -34,7 +34,7 @@ import numpy as np
 import scipy
 from scipy import sparse
 
-from sightline.arrays import FloatArray, IndexArray
+from sightline.arrays import AT_A_TIME, FloatArray, IndexArray
 from sightline.numerics.residuals import UNIT, eigenvalues_at_most, gamma
 
 # S x of every matrix, one a column; a product with all of them at once.
@@ -111,7 +111,7 @@ def _lengths(vectors: FloatArray) -> FloatArray:
 
 # Matrices up to this size are decomposed one by one: a thousand take some seconds. Of larger ones, so many
 # persons of a family get proofs of their own: each takes 0.03 s for 1,200 numbers.
-_SMALL, _TOGETHER, _BEST = 160, 1 << 22, 2
+_SMALL, _BEST = 160, 2
 _ALIKE = 2.0  # columns of a family over those of its person with the fewest
 _STEPS, _MORE_STEPS = (
     16,
@@ -316,7 +316,7 @@ class _Cores:
 
     def _each(self, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Of small matrices, or of one: decompositions side by side."""
-        step = max(1, _TOGETHER // len(self) ** 2) if len(self) <= _SMALL else 1
+        step = max(1, AT_A_TIME // len(self) ** 2) if len(self) <= _SMALL else 1
         low, high = np.zeros((2, len(weights)))
         for first in range(0, len(weights), step):
             own = slice(first, first + step)

@@ -38,9 +38,8 @@ from scipy import sparse
 
 from sightline.arrays import FloatArray, IndexArray, distinct_lines
 from sightline.labeled.bounds.coin import CoinPrior, risk_between
-from sightline.labeled.bounds.priors import TwoPointPrior
 from sightline.labeled.bounds.scalar_risk import MARGIN, two_point_table
-from sightline.labeled.pairs import RowKinds
+from sightline.labeled.pairs import FEW_ROWS, RowKinds
 from sightline.labeled.unit_design import Design, RowNoise
 from sightline.labeled.units import BoolArray, Units
 from sightline.numerics.residuals import gamma
@@ -59,16 +58,14 @@ _MOST_DRAWS, _FEWEST_DRAWS = 20_000, 500
 _MOST_UNITS, _FAR = 1e3, 1e100
 _MOST_MOVED = (0, 3, 2)  # other rows in which two worlds differ, for one, two, and more values a row
 _MOST_DIRECTIONS = 400  # the nearest ones of a row and value
-_MOST_ROWS = 8  # of a unit
 _LEAST_RISK = 1e-6  # pairs that keep less are not worth while
 _WIDE = 1.001
 
 
 def with_small_worlds(design: Design, lower: FloatArray, upper: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Both ends of units, improved where all their rows are in components with few worlds."""
-    prior, units = design.prior, design.units
-    fair = prior.categories > 1 or isinstance(prior.target, TwoPointPrior)
-    if not fair or not 0 < len(units) <= _MOST_KINDS or design.noise.shared:
+    units = design.units
+    if not 0 < len(units) <= _MOST_KINDS or design.noise.shared:
         return lower, upper
     if not isinstance(units, Units):
         units = units.choose(np.arange(len(units)))
@@ -134,7 +131,7 @@ class _Listed:
         own = slice(*(units.starts[unit : unit + 2] // units.each))
         kinds, times = self.rows.of_row[own], units.times[:: units.each][own]
         kinds, times = kinds[self.seen[kinds]], times[self.seen[kinds]]
-        if times.sum() > _MOST_ROWS:
+        if times.sum() > FEW_ROWS:
             return ()
         return tuple(np.sort(np.repeat(kinds, times)).tolist())
 

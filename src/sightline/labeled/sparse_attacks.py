@@ -24,22 +24,18 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from sightline.arrays import FloatArray, IndexArray
+from sightline.arrays import AT_A_TIME, FloatArray, IndexArray
 from sightline.numerics.residuals import UNIT
 from sightline.numerics.sparse_cholesky import SelectedInverse, SparseCholesky, factorise, selected_inverse
-from sightline.numerics.sparse_symbolic import SymbolicFactor, analyse
+from sightline.numerics.sparse_symbolic import analyse
 
 # So many recipes are computed one by one, with errors from the answers; of more, the variances alone are read
 # off the selected inverse, unless a recipe meets more than so many combinations.
 FEW_RECIPES, _MOST_MET = 256, 60
-# Numbers in the dense blocks of a batch of solutions.
-_BATCH = 1 << 23
 # Columns of dense blocks that are solved for at most; right sides that would need more are left out.
 _MOST_COLUMNS = 20_000
 # Weights below this are zero: recipes have denominators of at most 24.
 _NOTHING = 1e-6
-# Pairs of combinations that are looked up at a time.
-_LOOKED_UP = 1 << 22
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -69,7 +65,7 @@ class Dependencies:
             more = [pairs.ravel() for _, pairs, _ in _pairs_met(met)]
             keys = np.unique(np.concatenate([keys, *more]))
         symbolic = analyse(keys // count, keys % count, size=count, most_entries=3e8)
-        if not isinstance(symbolic, SymbolicFactor):
+        if symbolic is None:
             return None
         weighted = sparse.diags_array(np.sqrt(variances)) @ combinations
         products = sparse.tril(weighted.T @ weighted, format="coo")
@@ -193,7 +189,7 @@ def _pairs_met(met: Any) -> Iterator[tuple[IndexArray, IndexArray, tuple[IndexAr
     for degree in np.unique(degrees[(degrees > 0) & (degrees <= _MOST_MET)]).tolist():
         alike = np.flatnonzero(degrees == degree)
         higher, lower = np.tril_indices(degree)
-        step = max(1, _LOOKED_UP // higher.size)
+        step = max(1, AT_A_TIME // higher.size)
         for start in range(0, alike.size, step):
             chosen = alike[start : start + step]
             rows = met.indices[met.indptr[chosen][:, None] + np.arange(degree)].astype(np.intp)
@@ -202,7 +198,7 @@ def _pairs_met(met: Any) -> Iterator[tuple[IndexArray, IndexArray, tuple[IndexAr
 
 def batches(count: int, rows: int) -> Iterator[slice]:
     """Slices of as many right sides as are solved for at a time."""
-    step = max(1, min(256, _BATCH // max(1, rows)))
+    step = max(1, min(256, 4 * AT_A_TIME // max(1, rows)))
     for start in range(0, count, step):
         yield slice(start, min(start + step, count))
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from sightline.arrays import FloatArray, IndexArray
 from sightline.errors import InvalidNoise
+from sightline.labeled.bounds.priors import TwoPointPrior
 from sightline.labeled.bounds.target import TargetPrior
 from sightline.labeled.dense_units import TableBlock
 from sightline.labeled.panels import PanelBlock
@@ -73,9 +74,8 @@ class RowForm:
             full[rows, rows] = scale**2
             off = error + gamma(12) + float(np.max(entries, initial=0.0)) ** 2
             return cls(matrix=full, error=1 / (1 - off) - 1 if off < 1 else math.inf)
-        if given is not None:
-            inverse = given / (scale[:, None] * scale)
-        elif (inverse := positive_inverse(scaled.copy())) is None:
+        inverse = positive_inverse(scaled.copy()) if given is None else given / (scale[:, None] * scale)
+        if inverse is None:
             return cls(matrix=full, error=math.inf)
         everyone = np.ones((scale.size, 1))
         spread = float(absolute_product(scaled, absolute_product(inverse, everyone)).max(initial=0.0))
@@ -238,10 +238,10 @@ class RowNoise:
             return cls._of_whitener(whitener, matrix, covariance, error)
         matrix[:-1, :-1] = whitener.T @ whitener
         scale = 1 / np.maximum(np.linalg.norm(whitener, axis=0), np.finfo(np.float64).tiny)
-        covariance = positive_inverse(matrix[:-1, :-1] * (scale[:, None] * scale))
-        if covariance is None:
+        inverse = positive_inverse(matrix[:-1, :-1] * (scale[:, None] * scale))
+        if inverse is None:
             raise InvalidNoise("expected noise on every combination of the numbers, got a table of low rank")
-        return cls._of_whitener(whitener, matrix, covariance * (scale[:, None] * scale), error)
+        return cls._of_whitener(whitener, matrix, inverse * (scale[:, None] * scale), error)
 
     @classmethod
     def _of_whitener(
@@ -390,6 +390,11 @@ class UnitPrior:
     def scale(self) -> float:
         """The covariance over K."""
         return self.target.variance if self.categories == 1 else self.categories**-2.0
+
+    @property
+    def fair(self) -> bool:
+        """Whether a row has one of few values, each with the same chance."""
+        return self.categories > 1 or isinstance(self.target, TwoPointPrior)
 
     @property
     def density(self) -> bool:

@@ -26,17 +26,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from sightline.arrays import FloatArray, IndexArray
+from sightline.arrays import AT_A_TIME, FloatArray, IndexArray
 from sightline.labeled.panels import PanelBlock, families
 from sightline.progress import report
 
 Arrays = dict[str, Any]  # what a pass returns, by name
 WholeArray = NDArray[Any]  # whole numbers of any width
 BoolArray = NDArray[np.bool_]
-_TOGETHER = 1 << 21  # numbers that a pass looks up at a time: what fits the cache of a core, and no less
-MANY_ROWS = (
-    48  # columns from which a person's sharpest feature is one eigenvalue, not a matrix over the columns
-)
+MANY_ROWS = 48  # columns from which a person's sharpest feature is one eigenvalue, not a matrix over them
 _PANEL = 1 << 23  # persons × columns of a family that are looked at together
 
 
@@ -162,9 +159,7 @@ class UnitBlock:
         return np.asarray(looked_up.sum(axis=2))
 
     def sizes(self, roots: FloatArray) -> FloatArray:
-        """Σ (Σ |a| root)² over the columns √times a of every kind, for roots of a diagonal with a last
-        zero.
-        """
+        """Σ (Σ |a| root)² over the columns √times a of every kind; the roots have a last zero."""
         looked_up = roots[self.rows]
         if self.weights is not None:
             looked_up *= np.abs(self.weights)
@@ -172,9 +167,7 @@ class UnitBlock:
         return np.asarray((lengths if self.single else lengths * self.times).sum(axis=1))
 
     def forms(self, matrix: FloatArray) -> FloatArray:
-        """BᵀYB of every kind, for the columns √times a. Y has a last row of zeros, for none; or is a
-        diagonal.
-        """
+        """BᵀYB of every kind, for the columns √times a. Y has a last row of zeros, or is a diagonal."""
         kinds, columns, width = self.rows.shape
         diagonal = matrix.ndim == 1
         if diagonal and columns == 1:
@@ -204,9 +197,7 @@ class UnitBlock:
         return np.ascontiguousarray(forms.transpose(2, 0, 1))
 
     def _pairs_of_slots(self, matrix: FloatArray) -> Iterator[tuple[int, int, FloatArray]]:
-        """Y of the rows in two slots of every two columns of a kind: columns × columns × kinds. Slots of
-        which all are zero are left out.
-        """
+        """Columns × columns × kinds: Y of the rows in two slots, without slots that have none in common."""
         slots = np.ascontiguousarray(self.rows.transpose(2, 1, 0), dtype=np.intp)
         if matrix.ndim == 2:
             for p, first in enumerate(slots * len(matrix)):
@@ -272,6 +263,15 @@ class Units:
     people: IndexArray
     each: int = 1  # columns of one row: one for each category
     distinct: bool = False  # whether no two kinds have a column in common
+
+    @classmethod
+    def of_one_row(
+        cls, rows: WholeArray, numbers: int, people: IndexArray, weights: FloatArray | None = None
+    ) -> Units:
+        """Kinds of persons with one row each: different columns."""
+        times = np.ones(len(rows), dtype=np.intp)
+        own: Arrays = {"rows": rows, "weights": weights, "times": times, "people": people}
+        return cls(**own, numbers=numbers, starts=np.arange(len(rows) + 1), distinct=True)
 
     def __len__(self) -> int:
         return len(self.people)
@@ -342,7 +342,7 @@ class Units:
     def summed(self, values: FloatArray) -> FloatArray:
         """Of every column, its weights times the values of the numbers that it is in."""
         found, with_none = np.empty(len(self.rows)), np.append(values, 0.0)
-        step = max(1, _TOGETHER // max(1, self.rows.shape[1]))
+        step = max(1, AT_A_TIME // max(1, self.rows.shape[1]))
         for start in range(0, len(found), step):
             own = slice(start, start + step)
             taken = with_none[self.rows[own]]
@@ -350,9 +350,7 @@ class Units:
         return found
 
     def blocks(self, most_columns: int | None = None) -> Iterator[UnitBlock]:
-        """All kinds, or those with few columns: those with one row, then those with several, as many
-        columns each.
-        """
+        """All kinds, or those with few columns: of one row, then of several, as many columns each."""
         sizes, width, alike = np.diff(self.starts), self.rows.shape[1], self.alike
         several = (sizes > self.each) | (self.times[self.starts[:-1]] > 1)
         shapes = 2 * sizes + several
@@ -362,7 +360,7 @@ class Units:
             size, kinds = shape // 2, np.flatnonzero(shapes == shape)
             dense = size * width**2 > 8 * self.numbers
             each = self.numbers + 1 if dense else max(width, size)
-            step = max(1, _TOGETHER // max(1, size * each))
+            step = max(1, AT_A_TIME // max(1, size * each))
             for first in range(0, kinds.size, step):
                 chosen = kinds[first : first + step]
                 # Slices of kinds that lie together are no copies.

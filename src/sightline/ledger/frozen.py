@@ -343,7 +343,7 @@ def freeze(plan: Plan, base: Path, release: Release, *, number: int, key: People
     parts = [column[0] for column in columns]
     codes = membership.signatures[:, parts].astype(np.int32)[rows.signature]
     weights = np.broadcast_to(1.0, codes.shape)
-    if membership.weights is not None:
+    if membership.weights:
         weights = np.stack([membership.weights_in(p) for p in parts], axis=1)[rows.signature]
     found = Found(
         sums=tuple(
@@ -357,7 +357,7 @@ def freeze(plan: Plan, base: Path, release: Release, *, number: int, key: People
         clipped=membership.clipped,
         unaudited=asdict(membership.unaudited[0]),
         adds_up=membership.adds_up,
-        alike=0 if membership.persons is None else membership.persons.alike,
+        alike=membership.persons.alike,
     )
     inside = np.flatnonzero((codes >= 0).any(axis=1))
     first = np.diff(rows.person[inside], prepend=-1) > 0  # the first row of a person

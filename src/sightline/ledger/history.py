@@ -28,7 +28,15 @@ from sightline.auditing.reading import checked_plan
 from sightline.errors import InvalidPlan, require
 from sightline.ledger.entries import FrozenNumbers
 from sightline.ledger.frozen import IN_NO_GROUP, Found, Groups, partition_of, sql_of
-from sightline.tables.membership import Cell, Membership, Partition, PersonRows, PersonTable, UnauditedRows
+from sightline.tables.membership import (
+    Cell,
+    Membership,
+    Occurring,
+    Partition,
+    PersonRows,
+    PersonTable,
+    UnauditedRows,
+)
 from sightline.tables.persons import grouped
 from sightline.tables.sql.fragments import quoted
 from sightline.tables.subject import SecretKind
@@ -178,7 +186,7 @@ class History:
         several = bool(each.max(initial=0) > 1)
         parts: list[Partition] = []
         cells: list[Cell] = []
-        codes, weights = [], []
+        codes, weights = [], {}
         for section, (one, column) in enumerate(self.owners):
             own, numbers = rows.codes[section][first], one.numbers[column]
             size = np.bincount(own[own >= 0], counts[own >= 0], len(numbers.groups)).astype(np.intp)
@@ -189,7 +197,8 @@ class History:
                 ]
                 parts.append(partition_of(aggregate, numbers, query=section, name=one.section_name(column)))
                 codes.append(own)
-                weights.append(rows.weights[section][first])
+                if parts[-1].weighted:
+                    weights[len(parts) - 1] = rows.weights[section][first]
         found = [one.found for one in self.releases if one.found is not None]
         spreads = [one.spread for one in reversed(found)]  # of the table now, unless one had few values
         return Membership(
@@ -203,7 +212,7 @@ class History:
             contributions=int(each.max(initial=0)),
             dropped=max((one.dropped for one in found), default=0),
             clipped=max((one.clipped for one in found), default=0),
-            occurring=min(spreads, key=lambda one: one.few or math.inf, default=None),
+            occurring=min(spreads, key=lambda one: one.few or math.inf, default=Occurring()),
             unaudited=tuple(
                 UnauditedRows() if one.found is None else UnauditedRows(**one.found.unaudited)
                 for one, _ in self.owners
@@ -211,9 +220,9 @@ class History:
             taken_as_public=tuple(sorted({name for one in self.releases for name in one.public})),
             derived=tuple(dict.fromkeys(text for one in found for text in one.derived)),
             alike_in_few_rows=tuple(dict.fromkeys(text for one in found for text in one.by_chance)),
-            weights=np.stack(weights, axis=1) if any(part.weighted for part in parts) else None,
+            weights=weights,
             adds_up=any(one.adds_up for one in found),
-            persons=self._persons(max((one.alike for one in found), default=0)) if several else None,
+            persons=self._persons(max((one.alike for one in found), default=0)) if several else PersonTable(),
         )
 
     @cached_property
@@ -258,7 +267,7 @@ class History:
 
         def of_kinds(wanted: Sequence[int]) -> dict[int, tuple[str, ...]]:
             table = self.membership.persons
-            kinds = {} if table is None else {kind: table.entries(kind) for kind in wanted}
+            kinds = {kind: table.entries(kind) for kind in wanted}
             person, entries = self._entries
             some = np.isin(person, person[np.isin(entries[:, 0], [own[0][0] for own in kinds.values()])])
             found: dict[int, list[tuple[int, bool, int]]] = {}

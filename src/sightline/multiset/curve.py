@@ -34,7 +34,7 @@ from sightline.releases.query import Convention
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class _Bounds(Displayed):
+class _Bounds:
     """The bound for one group or for many groups of one size."""
 
     releases: IndexArray
@@ -69,7 +69,7 @@ class _Bounds(Displayed):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class ReleaseCurve(_Bounds):
+class ReleaseCurve(Displayed, _Bounds):
     """The bound for one group over release counts. Owner-only: everything in it depends on the values.
 
     ``crb`` is infinite where the values are not identifiable, and NaN where the rows are so ill-conditioned

@@ -9,9 +9,6 @@ Where a whole product of matrices would cost too much, the norm of a residual is
 vector x, :math:`|Rx| \ge \|R\|\,|g|` with a standard normal number g. So :math:`\|R\| \le 2 \max_k |R x_k|`
 unless 48 independent normal numbers are all below one half: a chance of :math:`10^{-20}`.
 
-:func:`inverse_error` also takes the arrays of an accelerator, whose products
-are in double precision too (:class:`sightline.numerics.device.Device` tries that out).
-
 The inverse of a positive definite matrix, by matrix products.
 
 A Cholesky factorisation with several threads waits for the slowest thread at every step: while another
@@ -22,20 +19,18 @@ factorisation is written as products, with
     W = \begin{pmatrix} W_A & 0 \\ -W_S X W_A & W_S \end{pmatrix}, \quad
     X = C W_A^\top, \quad S = D - X X^\top,
 
-where :math:`W M W^\top = I` and :math:`M^{-1} = W^\top W`. An accelerator has a Cholesky factorisation
-that is as fast as its products, so its arrays go there.
+where :math:`W M W^\top = I` and :math:`M^{-1} = W^\top W`.
 """
 
 from __future__ import annotations
 
 import hashlib
 import math
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sightline.arrays import FloatArray, like, namespace, parts, to_numpy
+from sightline.arrays import FloatArray, parts
 
 UNIT = float(np.finfo(np.float64).eps)
 _PROBES, _SHARE = 48, 0.5  # the chance that all are below the share: 0.3829 ** 48
@@ -47,12 +42,11 @@ def gamma(terms: int) -> float:
     return 1.01 * (terms + 2) * UNIT
 
 
-def absolute_product(matrix: Any, block: Any) -> Any:
+def absolute_product(matrix: FloatArray, block: FloatArray) -> FloatArray:
     """``abs(matrix) @ block`` without a copy of the matrix."""
     if len(matrix) == 0:
         return np.zeros((0, *block.shape[1:]))
-    xp = namespace(matrix)
-    return xp.concatenate([xp.abs(matrix[own]) @ block for own in parts(len(matrix), each=matrix.shape[1])])
+    return np.concatenate([np.abs(matrix[own]) @ block for own in parts(len(matrix), each=matrix.shape[1])])
 
 
 def probes(size: int, seed: FloatArray) -> FloatArray:
@@ -68,7 +62,7 @@ def probed_norm(images: FloatArray, roundings: FloatArray) -> float:
     return float(np.max(lengths, initial=0.0)) / _SHARE * (1 + gamma(len(images)))
 
 
-def inverse_error(matrix: Any, inverse: Any) -> float:
+def inverse_error(matrix: FloatArray, inverse: FloatArray) -> float:
     r"""A bound on :math:`\|PY - I\|` for a computed inverse Y of the matrix P.
 
     Both are symmetric. Then every quadratic form of Y is that of :math:`P^{-1}` to this relative error: P has
@@ -82,16 +76,15 @@ def inverse_error(matrix: Any, inverse: Any) -> float:
     size = len(matrix)
     if size == 0:
         return 0.0
-    drawn = probes(size, to_numpy(namespace(inverse).diagonal(inverse)))
-    x, everyone = like(inverse, drawn), like(inverse, np.ones((size, 1)))
+    x, everyone = probes(size, np.diagonal(inverse)), np.ones((size, 1))
     solved = inverse @ x
     sizes = absolute_product(inverse, everyone)  # row sums of |Y|, then of |P||Y| and of |Y||P|
     back, above, own = matrix @ solved, absolute_product(matrix, sizes), absolute_product(matrix, everyone)
     across = absolute_product(inverse, own)
     # The 2-norm of |P||Y| is at most the geometric mean of its 1- and its ∞-norm.
     product = math.sqrt(float(above.max()) * float(across.max()))
-    lengths = np.linalg.norm(drawn, axis=0)
-    return probed_norm(to_numpy(back - x), gamma(2 * size + 6) * (1 + product) * lengths)
+    lengths = np.linalg.norm(x, axis=0)
+    return probed_norm(back - x, gamma(2 * size + 6) * (1 + product) * lengths)
 
 
 def product_error(columns: FloatArray, factor: FloatArray, *, lengths: FloatArray) -> float:
@@ -209,15 +202,13 @@ _LEAF = 128  # blocks up to this size are factorised directly
 _PANEL = 128  # and so many rows or columns of a triangle are multiplied at a time
 
 
-def positive_inverse(matrix: Any) -> Any:
+def positive_inverse(matrix: FloatArray) -> FloatArray | None:
     """The inverse; ``None`` if the matrix is not positive definite, to rounding. Overwrites the matrix.
 
     >>> positive_inverse(np.array([[4.0, 2.0], [2.0, 2.0]])).round(12).tolist()
     [[0.5, -0.5], [-0.5, 1.0]]
     >>> positive_inverse(np.array([[1.0, 2.0], [2.0, 1.0]]))
     """
-    if not isinstance(matrix, np.ndarray):
-        return _inverse_on_device(matrix)
     diagonal = np.diagonal(matrix)
     if np.count_nonzero(matrix) == len(matrix) and np.all(diagonal > 0):  # rows that share no record
         return np.diag(1 / diagonal)
@@ -226,25 +217,6 @@ def positive_inverse(matrix: Any) -> Any:
     except np.linalg.LinAlgError:
         return None
     return _products_of_columns(matrix)
-
-
-def _inverse_on_device(matrix: Any) -> Any:
-    """By the Cholesky factorisation of the library, which says in its own way that there is none."""
-    xp = namespace(matrix)
-    if xp.__name__ == "torch":
-        lower, failed = xp.linalg.cholesky_ex(matrix)
-        if int(failed):
-            return None
-        inverse = xp.cholesky_inverse(lower)
-    else:
-        try:
-            whitening = xp.linalg.inv(xp.linalg.cholesky(matrix))
-        except np.linalg.LinAlgError:
-            return None
-        inverse = whitening.T @ whitening
-    if not bool(xp.all(xp.isfinite(inverse))):
-        return None
-    return (inverse + inverse.T) / 2
 
 
 def _whiten(matrix: FloatArray) -> None:

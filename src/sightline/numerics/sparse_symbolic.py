@@ -135,13 +135,6 @@ class SymbolicFactor:
         return _BYTES * (2 * self.factor_entries + most)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TooMuchFill:
-    """The analysis stopped: the factor has more entries than were allowed."""
-
-    at_least: int
-
-
 def elimination_order(pattern: Any) -> IndexArray:
     """SuperLU's minimum degree ordering of a symmetric pattern, without a factorisation.
 
@@ -167,10 +160,11 @@ def elimination_order(pattern: Any) -> IndexArray:
 
 def analyse(
     first: IndexArray, second: IndexArray, *, size: int, most_entries: float = np.inf
-) -> SymbolicFactor | TooMuchFill:
+) -> SymbolicFactor | None:
     """The pattern of the factor of a symmetric matrix with non-zero entries (``first``, ``second``).
 
-    Each entry is given once, on one side of the diagonal, and every diagonal entry is among them.
+    ``None`` if it has more entries than are allowed. Each entry is given once, on one side of the diagonal,
+    and every diagonal entry is among them.
     """
     ones = np.ones(first.size, dtype=np.int8)
     half = sparse.coo_array((ones, (first, second)), shape=(size, size))
@@ -182,8 +176,8 @@ def analyse(
     by_column = np.lexsort((row, column))
     pointers = np.searchsorted(column[by_column], np.arange(size + 1))
     structure = _column_structure(row[by_column], pointers, most_entries)
-    if isinstance(structure, TooMuchFill):
-        return structure
+    if structure is None:
+        return None
     starts, rows, order = _merged_supernodes(*structure, order)
     position[order] = np.arange(size)
     column = np.minimum(position[first], position[second])
@@ -275,8 +269,8 @@ def _share_of_zeros(width: int) -> float:
 
 def _column_structure(
     row: IndexArray, pointers: IndexArray, most_entries: float
-) -> tuple[IndexArray, list[IndexArray]] | TooMuchFill:
-    """The starts of the supernodes, and the rows below each."""
+) -> tuple[IndexArray, list[IndexArray]] | None:
+    """The starts of the supernodes, and the rows below each; ``None`` if these are too many."""
     size = pointers.size - 1
     children: list[list[IndexArray]] = [[] for _ in range(size)]
     starts: list[int] = []
@@ -292,7 +286,7 @@ def _column_structure(
             below = np.unique(np.concatenate([below, *parts]))
         seen += below.size + 1
         if seen > most_entries:
-            return TooMuchFill(at_least=seen)
+            return None
         if before == below.size + 1:
             rows[-1] = below
         else:

@@ -264,7 +264,6 @@ FIGURES = {
     "tab:accountant_scaling_main": Figure(
         title="Accountants in the same one-contrast geometry, with fitted growth",
         about="κ_L and κ_L/L, fitted by a power of L times a power of the logarithm.",
-        result=GrowthResult,
         compute=compute_growth,
         draw=draw_growth,
         claims=claims_of_growth,
@@ -275,7 +274,6 @@ FIGURES = {
         about=(
             "Mentioned by the paper and not shown. The exact privacy of the noise that each rule prescribes."
         ),
-        result=CalibrationResult,
         compute=compute_calibration,
         draw=draw_calibration,
         claims=claims_of_calibration,

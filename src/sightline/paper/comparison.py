@@ -245,7 +245,6 @@ class Figure:
     about: str
     full: Effort = Effort()  # how many random cases a whole run draws
     fast: Effort = Effort()  # and a fast one
-    result: type[Any]
     compute: Callable[[Effort], Any]
     draw: Callable[[Any], Mapping[str, Any]] = lambda _: {}
     compare: Callable[[Any], tuple[Comparison, ...]] = lambda _: ()
@@ -279,7 +278,6 @@ class MadeFigure:
     comparisons: tuple[Comparison, ...]
     agreement: JointTest | None
     claims: tuple[Claim, ...]
-    computed: bool  # True if this run computed it, False if an earlier run did
 
     @property
     def beyond_the_paper(self) -> bool:

@@ -172,7 +172,6 @@ FIGURES = {
         ),
         full=Effort(trials=1_000),
         fast=Effort(trials=40),
-        result=Result,
         compute=compute,
         draw=draw,
         claims=claims,

@@ -280,7 +280,6 @@ FIGURES = {
     "tab:adjacency": Figure(
         title="Adjacency and sensitivity conventions, verified",
         about="The sensitivities of the paper's table and the largest change that one record can make.",
-        result=AdjacencyResult,
         compute=compute_adjacency,
         draw=draw_adjacency,
         claims=claims_of_adjacency,
@@ -294,7 +293,6 @@ FIGURES = {
         ),
         full=Effort(trials=10_000),
         fast=Effort(trials=2_000),
-        result=InoutResult,
         compute=compute_inout,
         draw=draw_inout,
         claims=claims_of_inout,

@@ -346,7 +346,6 @@ FIGURES = {
         # More trials than the paper's 5,000, so that our error is smaller than its.
         full=Effort(trials=40_000),
         fast=Effort(trials=1_000),
-        result=MleResult,
         compute=compute_mle,
         draw=draw_mle,
         compare=compare_mle,
@@ -358,7 +357,6 @@ FIGURES = {
         about="The paper plots this in its appendix; its numbers are not in the source.",
         full=Effort(trials=20_000),
         fast=Effort(trials=500),
-        result=ByReleasesResult,
         compute=compute_by_releases,
         draw=draw_by_releases,
         claims=claims_of_by_releases,

@@ -344,7 +344,6 @@ FIGURES = {
             "The first L moments of two values in [−1, 1], (ε, δ) = (1, 10⁻⁵): the Cramér–Rao bound on the "
             "sorted pair."
         ),
-        result=PolySynthResult,
         compute=compute_poly_synth,
         draw=draw_poly_synth,
         compare=compare_poly_synth,
@@ -356,7 +355,6 @@ FIGURES = {
             "Mentioned by the paper and not shown. The bound falls only while every eigenvalue of the "
             "signal outgrows κ_L."
         ),
-        result=BottleneckResult,
         compute=compute_bottleneck,
         draw=draw_bottleneck,
         claims=claims_of_bottleneck,
@@ -368,7 +366,6 @@ FIGURES = {
         ),
         full=Effort(trials=200),
         fast=Effort(trials=20),
-        result=LowerBoundsResult,
         compute=compute_lower_bounds,
         draw=draw_lower_bounds,
         claims=claims_of_lower_bounds,

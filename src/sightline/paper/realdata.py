@@ -278,7 +278,6 @@ FIGURES = {
         ),
         full=Effort(trials=24),  # pairs of loads in each bin
         fast=Effort(trials=24),
-        result=Result,
         compute=compute,
         draw=draw,
         claims=claims,

@@ -1,21 +1,18 @@
-"""Compute the figures that the folder lacks, draw and compare them, and write the index page.
+"""Compute figures of the paper, draw and compare them, and write a page.
 
-Finished figures are stored under a key of their inputs; each file is written whole or not at all. The page
-has every figure with the printed numbers, and the table of claims, in one file.
+Each file is written whole or not at all. The page has every figure of the run with the printed numbers, and
+the table of claims, in one file.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
 from importlib import import_module
 from importlib.metadata import version
 from importlib.resources import files
-from importlib.resources.abc import Traversable
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import Any
@@ -76,7 +73,7 @@ diag:bounds, beyond:hybrid, claims
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Regenerated:
-    """The figures of a run, and the page that shows them and those of earlier runs."""
+    """The figures of a run, and the page that shows them."""
 
     made: tuple[MadeFigure, ...]
     page: Path
@@ -105,30 +102,6 @@ class Regenerated:
         return {"page": str(self.page), "figures": [made.document for made in self.made]}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class _Task:
-    """A figure to make in a folder."""
-
-    label: str
-    figure: Figure
-    folder: Path
-    effort: Effort
-
-    @property
-    def key(self) -> str:
-        """Hash the inputs of the result: its label, its effort and the code of the package."""
-        text = as_json({"label": self.label, "effort": self.effort, "code": _code()})
-        return hashlib.sha256(text.encode()).hexdigest()[:16]
-
-    @property
-    def file(self) -> Path:
-        return self.folder / f"{file_stem(self.label)}.json"
-
-    def stored(self) -> Any | None:
-        """Read the result of an earlier run with the same code and parameters; ``None`` if there is none."""
-        return read_result(self.file, key=self.key, result=self.figure.result)
-
-
 def regenerate(
     labels: Sequence[str] = (),
     *,
@@ -139,74 +112,37 @@ def regenerate(
 ) -> Regenerated:
     """Make the named figures, or all of them, in the folder ``out``.
 
-    A figure that the folder has with the same code and parameters is not computed again. Each file is
-    written whole, and a figure's JSON last, so a second run continues an interrupted one. ``progress`` is
-    called with a figure's label and the share of it that is done.
+    Each file is written whole, and a figure's JSON last. ``progress`` is called with a figure's label and the
+    share of it that is done.
     """
-    chosen = tuple(dict.fromkeys(labels)) or LABELS
-    for label in chosen:
-        figure(label)  # refuse an unknown label before any work
+    chosen = {label: figure(label) for label in dict.fromkeys(labels) or LABELS}
     require(seed >= 0, "a seed >= 0", got=seed)
     altair()  # refuse a missing extra before any work
-    folder = writable_folder(out)
-
-    def task(label: str) -> _Task:
-        labelled = figure(label)
-        return _Task(
-            label=label, figure=labelled, folder=folder, effort=labelled.effort(fast=fast, seed=seed)
-        )
-
-    made = tuple(_make(task(label), progress) for label in chosen)
-    others = [_stored(task(label)) for label in LABELS if label not in chosen]
-    shown = {finished.label: finished for finished in (*made, *others) if finished is not None}
+    folder, made = writable_folder(out), []
+    for label, labelled in chosen.items():
+        made.append(_make(label, labelled, labelled.effort(fast=fast, seed=seed), folder, progress))
     page = folder / "paper.html"
-    write_whole(page, page_of([shown[label] for label in LABELS if label in shown], fast=fast, seed=seed))
-    return Regenerated(made=made, page=page)
+    ordered = sorted(made, key=lambda one: LABELS.index(one.label))
+    write_whole(page, page_of(ordered, fast=fast, seed=seed))
+    return Regenerated(made=tuple(made), page=page)
 
 
-def _make(task: _Task, progress: Progress) -> MadeFigure:
-    result = task.stored()
-    computed = result is None
-    if result is None:
-        progress(task.label, 0.0)
+def _make(label: str, labelled: Figure, effort: Effort, folder: Path, progress: Progress) -> MadeFigure:
+    """Compute a figure, and write its panels and its numbers."""
+    progress(label, 0.0)
 
-        def under(stage: str, share: float) -> None:
-            if stage == "computing":  # the figure's own loop, not what it calls
-                progress(task.label, share)
+    def under(stage: str, share: float) -> None:
+        if stage == "computing":  # the figure's own loop, not what it calls
+            progress(label, share)
 
-        with reporting(under):
-            result = task.figure.compute(task.effort)
-    made = _made_figure(task, result, computed=computed)
-    for panel in made.panels:
-        if computed or not panel.file.exists():
-            write_whole(panel.file, svg(panel.specification))
-    if computed:
-        write_whole(task.file, as_json(made.document))
-    progress(task.label, 1.0)
-    return made
-
-
-def _stored(task: _Task) -> MadeFigure | None:
-    """Read a figure that an earlier run finished; ``None`` unless all its files exist."""
-    if not task.file.exists():
-        return None
-    result = task.stored()
-    if result is None:
-        return None
-    made = _made_figure(task, result, computed=False)
-    return made if all(panel.file.exists() for panel in made.panels) else None
-
-
-def _made_figure(task: _Task, result: Any, *, computed: bool) -> MadeFigure:
-    label, labelled = task.label, task.figure
-    comparisons = labelled.compare(result)
-    claims = labelled.claims(result)
+    with reporting(under):
+        result = labelled.compute(effort)
+    comparisons, claims = labelled.compare(result), labelled.claims(result)
     agreement = joint_test(comparisons)
     document = {
         "label": label,
         "title": labelled.title,
-        "key": task.key,
-        "effort": to_jsonable_python(task.effort),
+        "effort": to_jsonable_python(effort),
         "comparison": [
             {
                 "panel": comparison.panel,
@@ -225,11 +161,15 @@ def _made_figure(task: _Task, result: Any, *, computed: bool) -> MadeFigure:
     panels = tuple(
         Panel(
             name=name,
-            file=task.folder / f"{file_stem(f'{label} {name}')}.svg",
+            file=folder / f"{file_stem(f'{label} {name}')}.svg",
             specification=specification(chart),
         )
         for name, chart in labelled.draw(result).items()
     )
+    for panel in panels:
+        write_whole(panel.file, svg(panel.specification))
+    write_whole(folder / f"{file_stem(label)}.json", as_json(document))
+    progress(label, 1.0)
     return MadeFigure(
         label=label,
         figure=labelled,
@@ -239,7 +179,6 @@ def _made_figure(task: _Task, result: Any, *, computed: bool) -> MadeFigure:
         comparisons=comparisons,
         agreement=agreement,
         claims=claims,
-        computed=computed,
     )
 
 
@@ -260,19 +199,6 @@ def as_json(value: Any) -> str:
     return json.dumps(to_jsonable_python(value), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
 
-def read_result(path: Path, *, key: str, result: type[Any]) -> Any | None:
-    """Read the result in a figure's file; ``None`` if it was not computed from the inputs of ``key``."""
-    try:
-        document = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return None
-    if not isinstance(document, dict) or document.get("key") != key:
-        return None
-    from pydantic import TypeAdapter
-
-    return TypeAdapter(result).validate_python(document["result"])
-
-
 def writable_folder(path: Path) -> Path:
     """Make the folder and return it; ``InvalidInput`` if it cannot be written."""
     try:
@@ -290,26 +216,6 @@ def writable_folder(path: Path) -> Path:
 def write_whole(path: Path, text: str) -> None:
     """Write a file whole or not at all."""
     write_new(path, text.encode("utf-8"), force=True)
-
-
-@cache
-def _code() -> str:
-    """Hash every module and data file of the package."""
-    digest = hashlib.sha256()
-    for name, content in sorted(_contents(files("sightline"), "")):
-        digest.update(name.encode() + b"\0" + content + b"\0")
-    return digest.hexdigest()
-
-
-def _contents(folder: Traversable, prefix: str) -> list[tuple[str, bytes]]:
-    contents = []
-    for entry in folder.iterdir():
-        if entry.is_dir():
-            if entry.name != "__pycache__":
-                contents += _contents(entry, f"{prefix}{entry.name}/")
-        elif entry.name.endswith((".py", ".json", ".csv")):
-            contents.append((prefix + entry.name, entry.read_bytes()))
-    return contents
 
 
 def page_of(figures: Sequence[MadeFigure], *, fast: bool, seed: int) -> str:
@@ -365,7 +271,7 @@ def _identifier(label: str, panel: str) -> str:
 
 
 def _state(made: MadeFigure) -> str:
-    parts = ["computed" if made.computed else "found"]
+    parts = ["computed"]
     if made.largest_relative_difference is not None:
         parts.append(f"within {power_of_ten(made.largest_relative_difference)} of the printed curves")
     if made.agreement is not None:

@@ -88,7 +88,7 @@ class Guess:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rehearsal(Displayed):
-    """One publication of a plan, real or simulated, and the attacks on it. For the owner only."""
+    """One publication of a plan with simulated noise, and the attacks on it. For the owner only."""
 
     source: str
     record: str
@@ -97,10 +97,8 @@ class Rehearsal(Displayed):
     bounds: tuple[float, float]
     prior: str  # what the best linear attack's repetitions draw the values from, in words
     seed: int
-    simulated: bool  # whether the published numbers were made up here
     numbers: int  # published numbers, all copies
     guesses: tuple[Guess, ...]
-    misfit: float | None  # the chance of real answers so far from the true ones; none for simulated ones
     notes: tuple[str, ...]
     owner_only: bool = True
     other_secrets: tuple[Rehearsal, ...] = ()  # of a plan about several secrets
@@ -119,8 +117,3 @@ class Rehearsal(Displayed):
         """
         each = FALSE_ALARMS / max(1, self.checks)
         return tuple(g for g in self.guesses if min(g.coverage_chance, g.mse_chance) < each)
-
-    @property
-    def answers_fit(self) -> bool:
-        """Whether real answers differ from the true ones by no more than the plan's noise explains."""
-        return self.misfit is None or self.misfit >= FALSE_ALARMS

@@ -1,11 +1,10 @@
-"""Rehearse a plan: publish it once, real or simulated, mount the attacks, and repeat them many times."""
+"""Rehearse a plan: publish it once with simulated noise, mount the attacks, and repeat them many times."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -35,14 +34,12 @@ from sightline.rehearsing.attacks import (
 )
 from sightline.rehearsing.publication import (
     MOST_NAMED,
-    Publication,
     Secrets,
     Truth,
-    read_publication,
+    published_means,
     rehearsed,
     secrets_by_column,
     seen_rows,
-    simulate_publication,
 )
 from sightline.rehearsing.result import CONFIDENCE, AttackKind, Coverage, Guess, Rehearsal
 from sightline.tables.records import secrets_of
@@ -54,46 +51,21 @@ _MOST_DRAWS = 200_000_000  # values drawn from the prior, over all repetitions
 _MOST_REPETITIONS = 1_000_000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Publishing:
-    """A rehearsal, and the publication that it attacked, to write to a file."""
-
-    rehearsal: Rehearsal
-    publication: Publication
-
-
 def rehearse(
     plan: PlanLike,
     *,
     seed: int = 0,
     repetitions: int = 2000,
     top: int = 10,
-    answers: str | PathLike[str] | None = None,
     progress: Progress | None = None,
 ) -> Rehearsal:
     """Publish a plan once with simulated noise, attack it, and compare the guesses with the truth.
 
     The ``top`` most exposed are attacked by the best unbiased attack, where there is one, and by the best
     linear attack. Then everything is repeated ``repetitions`` times, to measure how often the intervals hold
-    the truth. With ``answers``, a CSV file of what was really published, that is attacked in place of
-    simulated numbers.
-    Equal seeds give equal rehearsals. The result holds true values: it is for the owner of the table only.
+    the truth. Equal seeds give equal rehearsals. The result holds true values: it is for the owner of the
+    table only.
     """
-    with reporting(progress):
-        return publish_and_rehearse(
-            plan, seed=seed, repetitions=repetitions, top=top, answers=answers
-        ).rehearsal
-
-
-def publish_and_rehearse(
-    plan: PlanLike,
-    *,
-    seed: int = 0,
-    repetitions: int = 2000,
-    top: int = 10,
-    answers: str | PathLike[str] | None = None,
-) -> Publishing:
-    """The same as :func:`rehearse`, with the numbers that were attacked."""
     require(seed >= 0, "seed >= 0", got=seed)
     require(
         20 <= repetitions <= _MOST_REPETITIONS, f"20 to {_MOST_REPETITIONS:,} repetitions", got=repetitions
@@ -101,20 +73,13 @@ def publish_and_rehearse(
     require(top >= 1, "top >= 1", got=top)
     checked, base = read_plan(plan)
     parts = plans_by_secret(checked)
-    require(
-        answers is None or len(parts) == 1,
-        "answers to a plan about one secret",
-        got=f"a plan about {len(parts)}",
-        fix="rehearse it without answers, or write a plan for each secret",
-    )
-    made = [_publish_and_rehearse(part, base, seed, repetitions, top, answers) for part in parts]
-    others = tuple(one.rehearsal for one in made[1:])
-    return replace(made[0], rehearsal=replace(made[0].rehearsal, other_secrets=others))
+    with reporting(progress):
+        made = [_rehearsed(part, base, seed, repetitions, top) for part in parts]
+    return replace(made[0], other_secrets=tuple(made[1:]))
 
 
-def _publish_and_rehearse(
-    checked: Plan, base: Path, seed: int, repetitions: int, top: int, answers: str | PathLike[str] | None
-) -> Publishing:
+def _rehearsed(checked: Plan, base: Path, seed: int, repetitions: int, top: int) -> Rehearsal:
+    """The rehearsal of the releases about one secret."""
     report("opening the table", 0.0)
     with opened(checked, base) as session:
         findings = find(session.plan, session.membership())
@@ -123,22 +88,17 @@ def _publish_and_rehearse(
         truth = Truth.of(session, findings)
         # Streams of their own: the publication of a seed does not depend on the number of repetitions.
         published, repeated = (np.random.default_rng([seed, stream]) for stream in range(2))
-        if answers is None:
-            publication, misfit = simulate_publication(findings, truth.answers, published), None
-        else:
-            publication = read_publication(Path(answers), findings)
-            misfit = publication.misfit(findings, truth.answers)
         attacked = _Attacked(
             session=session,
             findings=findings,
             truth=truth,
-            numbers=publication.means,
+            numbers=published_means(findings, truth.answers, published),
             repetitions=repetitions,
             generator=repeated,
         )
         guesses, notes = attacked.everything(top)
-        data = session.plan.data
-    rehearsal = Rehearsal(
+        data, pricing = session.plan.data, findings.pricing
+    return Rehearsal(
         source=public_source(str(data.source)),
         record=data.record,
         secret=data.secret,
@@ -146,13 +106,10 @@ def _publish_and_rehearse(
         bounds=data.domain,
         prior=findings.prior.values,
         seed=seed,
-        simulated=answers is None,
-        numbers=publication.values.size,
+        numbers=int(pricing.times[pricing.owner].sum()),
         guesses=tuple(guesses),
-        misfit=misfit,
         notes=tuple(notes),
     )
-    return Publishing(publication=publication, rehearsal=rehearsal)
 
 
 def _named(keys: list[str], size: int) -> str:
@@ -209,7 +166,7 @@ def _check(findings: Findings) -> None:
         fix=others_out,
     )
     refuse(
-        membership.persons is not None and findings.one_value,
+        membership.by_person and findings.one_value,
         "records with one row, or rows with values of their own",
         got='values = "constant"',
         fix="rehearse a table with one row a record",

@@ -27,7 +27,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, assert_never, get_args
+from typing import TYPE_CHECKING, Literal, assert_never, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -108,22 +108,22 @@ def ratio_powers(values: FloatArray, bound: float, count: int) -> FloatArray:
 
 
 class Powers:
-    r"""The powers :math:`u, u^2, \ldots` of one array of any library, each computed once when first needed.
+    r"""The powers :math:`u, u^2, \ldots` of one array, each computed once when first needed.
 
     >>> powers = Powers(np.array([2.0, -3.0]))
     >>> [term.tolist() for term in powers.derivatives(3)]
     [[8.0, -27.0], [12.0, 27.0], [12.0, -18.0]]
     """
 
-    def __init__(self, u: Any) -> None:
+    def __init__(self, u: FloatArray) -> None:
         self._powers = [u]
 
-    def __getitem__(self, order: int) -> Any:
+    def __getitem__(self, order: int) -> FloatArray:
         while len(self._powers) < order:
             self._powers.append(self._powers[-1] * self._powers[0])
         return self._powers[order - 1]
 
-    def derivatives(self, order: int) -> tuple[Any, Any, Any]:
+    def derivatives(self, order: int) -> tuple[FloatArray, FloatArray, FloatArray]:
         r""":math:`u^\ell` and its first two derivatives."""
         u = self._powers[0]
         match order:
@@ -136,27 +136,27 @@ class Powers:
                 return self[order], first * self[order - 1], second * self[order - 2]
 
 
-def _logistic(w: Any, xp: Any) -> tuple[Any, Any]:
+def _logistic(w: FloatArray) -> tuple[FloatArray, FloatArray]:
     """h(w) and h(-w) = 1 - h(w), without overflow and accurate in both tails."""
-    tail = xp.exp(-xp.abs(w))  # importing scipy.special takes longer than all that an audit does with it
-    one = xp.ones_like(w)
-    return xp.where(w < 0, tail, one) / (1.0 + tail), xp.where(w > 0, tail, one) / (1.0 + tail)
+    tail = np.exp(-np.abs(w))  # importing scipy.special takes longer than all that an audit does with it
+    one = np.ones_like(w)
+    return np.where(w < 0, tail, one) / (1.0 + tail), np.where(w > 0, tail, one) / (1.0 + tail)
 
 
-def _distance_to_end(w: Any, xp: Any) -> Any:
+def _distance_to_end(w: FloatArray) -> FloatArray:
     """How far inside the support [-1, 1] of a compact step w lies: 1 at its middle, 0 outside."""
-    return xp.clip(1.0 - xp.abs(w), 0.0, 1.0)
+    return np.asarray(np.clip(1.0 - np.abs(w), 0.0, 1.0))
 
 
-def _compact_step(w: Any, xp: Any) -> Any:
-    v = _distance_to_end(w, xp)
+def _compact_step(w: FloatArray) -> FloatArray:
+    v = _distance_to_end(w)
     # ½(v − sin(πv)/π), written so that no rounding leaves [0, 1].
-    tail = 0.5 * v * (1.0 - xp.sinc(v))
-    return xp.where(w < 0, tail, 1.0 - tail)
+    tail = 0.5 * v * (1.0 - np.sinc(v))
+    return np.where(w < 0, tail, 1.0 - tail)
 
 
-def _compact_slope(w: Any, xp: Any) -> Any:
-    return xp.sin(0.5 * np.pi * _distance_to_end(w, xp)) ** 2
+def _compact_slope(w: FloatArray) -> FloatArray:
+    return np.asarray(np.sin(0.5 * np.pi * _distance_to_end(w)) ** 2)
 
 
 def smooth_step(offsets: ArrayLike, *, bandwidth: float, kernel: Kernel = "logistic") -> FloatArray:
@@ -168,9 +168,9 @@ def smooth_step(offsets: ArrayLike, *, bandwidth: float, kernel: Kernel = "logis
     w = np.asarray(offsets, np.float64) / bandwidth
     match kernel:
         case "logistic":
-            return np.asarray(_logistic(w, np)[0])
+            return _logistic(w)[0]
         case "compact":
-            return np.asarray(_compact_step(w, np))
+            return _compact_step(w)
     assert_never(kernel)
 
 
@@ -186,17 +186,17 @@ def smooth_step_slope(offsets: ArrayLike, *, bandwidth: float, kernel: Kernel = 
     w = np.asarray(offsets, np.float64) / bandwidth
     match kernel:
         case "logistic":
-            above, below = _logistic(w, np)
+            above, below = _logistic(w)
             return np.asarray(above * below / bandwidth)
         case "compact":
-            return np.asarray(_compact_slope(w, np) / bandwidth)
+            return np.asarray(_compact_slope(w) / bandwidth)
     assert_never(kernel)
 
 
 def smooth_step_derivatives(
-    offsets: Any, *, bandwidth: float, kernel: Kernel, xp: Any = np
-) -> tuple[Any, Any, Any]:
-    r"""The step :math:`h_\tau(u)` and its first two derivatives, on arrays of the library ``xp``.
+    offsets: FloatArray, *, bandwidth: float, kernel: Kernel
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    r"""The step :math:`h_\tau(u)` and its first two derivatives.
 
     >>> [term.tolist() for term in smooth_step_derivatives(np.zeros(1), bandwidth=0.5, kernel="logistic")]
     [[0.5], [0.5], [0.0]]
@@ -204,13 +204,13 @@ def smooth_step_derivatives(
     w = offsets / bandwidth
     match kernel:
         case "logistic":
-            above, below = _logistic(w, xp)
+            above, below = _logistic(w)
             slope = above * below / bandwidth
             return above, slope, slope * (below - above) / bandwidth
         case "compact":
-            curvature = xp.sin(np.pi * _distance_to_end(w, xp)) * (0.5 * np.pi / bandwidth**2)
-            slope = _compact_slope(w, xp) / bandwidth
-            return _compact_step(w, xp), slope, xp.where(w < 0, curvature, -curvature)
+            curvature = np.sin(np.pi * _distance_to_end(w)) * (0.5 * np.pi / bandwidth**2)
+            slope = _compact_slope(w) / bandwidth
+            return _compact_step(w), slope, np.where(w < 0, curvature, -curvature)
     assert_never(kernel)
 
 
@@ -225,7 +225,7 @@ def smooth_step_rise(
     a, b = (np.asarray(u, np.float64) / bandwidth for u in (start, stop))
     match kernel:
         case "logistic":
-            return np.asarray(_logistic(b, np)[0] * _logistic(a, np)[1] * -np.expm1(a - b))
+            return np.asarray(_logistic(b)[0] * _logistic(a)[1] * -np.expm1(a - b))
         case "compact":
             a, b = np.clip(a, -1.0, 1.0), np.clip(b, -1.0, 1.0)
             half, middle = 0.5 * (b - a), 0.5 * (a + b)

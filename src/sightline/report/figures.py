@@ -8,20 +8,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, Literal
 
 from sightline.auditing.result import AuditResult
-from sightline.designing.result import DesignResult
 from sightline.format import count, number, parameter, percent, percent_at_least
 from sightline.report import style
 from sightline.report.files import check_new, make_folder, write_new
 from sightline.report.style import EXPOSED, HEIGHT, INK, NEUTRAL, WIDTH, altair, labelled_line, rows, zoom
 from sightline.report.wording import (
+    before_after,
     isolated,
-    sharpest_numbers,
     short,
-    span_ends,
-    spans,
     wrapped,
 )
 
@@ -31,19 +28,23 @@ _BARS_HEIGHT = 92
 def draw_before_after(result: AuditResult) -> Any:
     """Draw two bars: one error on either side of a guess, before and after; or how often a guess is right."""
     alt = altair()
-    shown, numbers = spans(result), sharpest_numbers(result)
+    shown = before_after(result)
     assert shown is not None  # else it is not drawn
-    assert numbers is not None
-    low, high = (0.0, 1.0) if _is_guess(result) else span_ends(result)
-    before, after, inner = (tuple(low + share * (high - low) for share in span) for span in shown)
+    (low, high), numbers = shown.ends, shown.numbers
+    before, after, inner = (tuple(low + share * (high - low) for share in span) for span in shown.spans)
     texts = [
         {"row": row, "text": f"{row} the releases: {text}" if row == "before" else f"with them: {text}"}
         for row, text in zip(("before", "after"), numbers, strict=True)
     ]
     axis = alt.Axis(format=".0%", tickCount=5)
-    if not _is_guess(result):
+    if not shown.guess:
         axis = alt.Axis(labelExpr="format(datum.value, ',.4~r')", tickCount=5)
-    across = alt.X("from:Q").title(_title_of_bars(result)).scale(domain=[low, high], nice=False).axis(axis)
+    across = (
+        alt.X("from:Q")
+        .title(_title_of_bars(result, guess=shown.guess))
+        .scale(domain=[low, high], nice=False)
+        .axis(axis)
+    )
     down = alt.Y("row:N").title(None).sort(["before", "after"]).axis(None)
     bars: list[dict[str, Any]] = [
         alt.Chart(rows([{"row": row, "from": span[0], "to": span[1]}]))
@@ -52,7 +53,7 @@ def draw_before_after(result: AuditResult) -> Any:
         for row, span, colour, opacity in (
             ("before", before, NEUTRAL, 1.0),
             ("after", after, EXPOSED, 0.5),
-            *((("after", inner, EXPOSED, 1.0),) if not _is_guess(result) else ()),
+            *((("after", inner, EXPOSED, 1.0),) if not shown.guess else ()),
         )
     ]
     # At the left edge, above the bar, a text fits on a narrow page, too.
@@ -68,9 +69,10 @@ def draw_before_after(result: AuditResult) -> Any:
 
 def describe_before_after(result: AuditResult) -> str:
     """The figure in words."""
-    numbers = sharpest_numbers(result)
-    assert numbers is not None  # else it is not drawn
-    if _is_guess(result):
+    shown = before_after(result)
+    assert shown is not None  # else it is not drawn
+    numbers = shown.numbers
+    if shown.guess:
         return (
             f"How often an attacker guesses right: {numbers[0]} of the time before the releases, "
             f"{numbers[1]} with them, for the most exposed {short(result.record, 40)}."
@@ -81,12 +83,8 @@ def describe_before_after(result: AuditResult) -> str:
     )
 
 
-def _is_guess(result: AuditResult) -> bool:
-    return result.sharpest is not None and result.sharpest.right_before is not None
-
-
-def _title_of_bars(result: AuditResult) -> str:
-    if _is_guess(result):
+def _title_of_bars(result: AuditResult, *, guess: bool) -> str:
+    if guess:
         return "guesses that are right"
     total = result.sharpest is not None and result.sharpest.total is not None
     return f"{'total ' * total}{short(result.secret, 40)}{', around the guess' * total}"
@@ -156,12 +154,20 @@ def draw_distribution(result: AuditResult) -> Any:
     if noise is not None:
         before = _LEFT if limit is not None and noise < limit else _RIGHT
         layers += labelled_line(noise, "noise alone", axis="x", dashed=True, before=before)
-    if limit is not None:
-        name, before = f"limit {percent(limit)}", _LEFT if noise is not None and limit < noise else _RIGHT
-        layers += labelled_line(limit, name, axis="x", dashed=False, colour=EXPOSED, before=before)
+    covered = limit is not None and noise is not None and limit < noise
+    layers += _limit_line(result, axis="x", before=_LEFT if covered else _RIGHT)
     return alt.layer(*layers).properties(
         width=WIDTH, height=HEIGHT, description=describe_distribution(result)
     )
+
+
+def _limit_line(result: AuditResult, *, axis: Literal["x", "y"], before: float = _RIGHT) -> list[Any]:
+    """A line at the limit, if there is one."""
+    limit = result.verdict.limit
+    if limit is None:
+        return []
+    name = f"limit {percent(limit)}"
+    return labelled_line(limit, name, axis=axis, dashed=False, colour=EXPOSED, before=before)
 
 
 def describe_distribution(result: AuditResult) -> str:
@@ -267,9 +273,7 @@ def draw_timeline(result: AuditResult) -> Any:
     ]
     stage_names = alt.param(name="stage_names", value=names)
     layers = [line, bracket, points.properties(name="timeline").add_params(zoom("x"), stage_names), *texts]
-    if result.verdict.limit is not None:
-        limit = result.verdict.limit
-        layers += labelled_line(limit, f"limit {percent(limit)}", axis="y", dashed=False, colour=EXPOSED)
+    layers += _limit_line(result, axis="y")
     whole = alt.layer(*layers, data=rows(stages))
     return whole.properties(width=WIDTH, height=HEIGHT, description=describe_timeline(result))
 
@@ -341,9 +345,7 @@ def draw_accountants(result: AuditResult) -> Any:
     # The text is above its bar: a narrow page has no room beside a bar that ends at the right.
     text = base.mark_text(align="right", dy=-12, color=INK).encode(x=alt.value("width"), text="text:N")
     layers = [bracket.properties(name="accountants").add_params(zoom("x")), tick, text]
-    if result.verdict.limit is not None:
-        limit = result.verdict.limit
-        layers += labelled_line(limit, f"limit {percent(limit)}", axis="x", dashed=False, colour=EXPOSED)
+    layers += _limit_line(result, axis="x")
     return alt.layer(*layers).properties(
         width=WIDTH, height=34 * len(bars) + 16, description=describe_accountants(result)
     )
@@ -367,21 +369,18 @@ def describe_accountants(result: AuditResult) -> str:
     )
 
 
-Result = TypeVar("Result", AuditResult, DesignResult)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReportFigure(Generic[Result]):
+class ReportFigure:
     """A figure of a page: its name and title, and the functions that draw and describe it."""
 
     name: str  # of its files, and its id in the page
     title: str
-    draw: Callable[[Result], Any]
-    describe: Callable[[Result], str]
-    drawable: Callable[[Result], bool]
+    draw: Callable[[AuditResult], Any]
+    describe: Callable[[AuditResult], str]
+    drawable: Callable[[AuditResult], bool]
 
 
-FIGURES: tuple[ReportFigure[AuditResult], ...] = (
+FIGURES: tuple[ReportFigure, ...] = (
     ReportFigure(
         name="before-after",
         title="What an attacker knows before and after",

@@ -29,6 +29,7 @@ from sightline.report.wording import (
     unbroken,
     view_line,
     who,
+    without_ones,
 )
 
 MOST_LINES = 25  # of a screen: so many fit a terminal with the command above them
@@ -40,7 +41,7 @@ _NARROWEST = 40  # characters of a line, below which nothing is cut
 
 # What to do about an assumption that was not verified; others are said with how to accept them alone.
 _SETTLED_BY = {
-    AssumptionName.DROPPED: "Leave these rows out of the queries, or fill them in",
+    AssumptionName.DROPPED: "Leave these rows out by a public column, or fill them in",
     AssumptionName.CLIPPED: "Clip the values in the queries, or widen the bounds",
     AssumptionName.PUBLISHED_BUT_DROPPED: "Leave them out of the queries, as by WHERE {secret} IS NOT NULL",
     AssumptionName.EMPTY: "Check the conditions",
@@ -131,23 +132,28 @@ class FirstList(NamedTuple):
     ordered: bool = False
 
 
-def first_lists(result: AuditResult, *, rules: int = _MOST_RULES) -> list[FirstList]:
-    """Whom it concerns, at most so many broken rules, what to change, and what was not verified."""
+def first_lists(
+    result: AuditResult, *, rules: int = _MOST_RULES, longest: int = _LONGEST_NAME, more: str = ": --full"
+) -> list[FirstList]:
+    """Whom it concerns, at most so many broken rules, what to change, and what was not verified.
+
+    Names have at most ``longest`` letters; ``more`` says where the rest is.
+    """
     rest = "; the rules were not tried" if result.rules is not None and result.rules.in_all else ""
     audited = f" (audited: each reaches the limit{rest})" if result.reaching else ""
     return [
-        FirstList(exposed_title(result), exposed_lines(result), table=True),
-        FirstList(rules_title(result), rule_lines(result, rules), table=True),
+        FirstList(exposed_title(result), exposed_lines(result, longest), table=True),
+        FirstList(rules_title(result, more), rule_lines(result, rules), table=True),
         FirstList(f"What to change{audited}", change_lines(result), ordered=bool(result.reaching)),
-        FirstList("Not verified, and needed for a pass", open_lines(result)),
+        FirstList("Not verified, and needed for a pass", open_lines(result, more)),
         FirstList("Looks odd (for the owner only)", odd_lines(result)),
     ]
 
 
-def rules_title(result: AuditResult) -> str:
+def rules_title(result: AuditResult, more: str) -> str:
     """Above the combinations that break a rule: how many there are."""
     in_all = 0 if result.rules is None else result.rules.in_all
-    return f"Broken rules ({in_all:,} in all: --full)" if in_all > 1 else "Broken rules"
+    return f"Broken rules ({in_all:,} in all{more})" if in_all > 1 else "Broken rules"
 
 
 def rule_lines(result: AuditResult, most: int = _MOST_RULES) -> list[str]:
@@ -159,7 +165,7 @@ def _broken_rule(text: str) -> str:
     """A broken rule with the reason before the combination, which may be long."""
     rule, _, rest = text.partition(": ")
     combination, _, reason = rest.rpartition(": ")
-    return one_line(f"{rule}: {reason}: {combination.removeprefix('1 × ')}")
+    return one_line(f"{rule}: {reason}: {without_ones(combination)}")
 
 
 def about_line(result: AuditResult) -> str:
@@ -184,7 +190,7 @@ def exposed_title(result: AuditResult) -> str:
     return f"Most exposed{f' of {result.exposed_in_all:,}' * several}, {known}, and how"
 
 
-def exposed_lines(result: AuditResult) -> list[str]:
+def exposed_lines(result: AuditResult, longest: int = _LONGEST_NAME) -> list[str]:
     """The most exposed, a line each: who, how closely their value is known, and by which combination.
 
     A record in several categories is listed with the one of which least is left.
@@ -193,7 +199,7 @@ def exposed_lines(result: AuditResult) -> list[str]:
     for place, one in enumerate(result.exposed):
         first.setdefault(((one.category is not None) and (one.record or one.label)) or place, one)
     shown = list(first.values())[:_MOST_EXPOSED]
-    names = [_short_name(place, one) for place, one in enumerate(shown, start=1)]
+    names = [_short_name(place, one, longest) for place, one in enumerate(shown, start=1)]
     known = [known_to(one, result) for one in shown]
     wide = [max(map(len, texts), default=0) for texts in (names, known)]
     return [
@@ -202,13 +208,13 @@ def exposed_lines(result: AuditResult) -> list[str]:
     ]
 
 
-def _short_name(place: int, exposed: Exposed) -> str:
+def _short_name(place: int, exposed: Exposed, longest: int) -> str:
     """A name in few letters; of a group, long names of columns are cut before its values."""
     name = _name(place, exposed)
-    if exposed.record is None and len(name) > _LONGEST_NAME:
+    if exposed.record is None and len(name) > longest:
         words = [word if len(word) <= 10 else f"{word[:7]}…" for word in name.split(" ")]
         name = " ".join(words)
-    return short(name, _LONGEST_NAME)
+    return short(name, longest)
 
 
 def combination(exposed: Exposed) -> str:
@@ -219,7 +225,7 @@ def combination(exposed: Exposed) -> str:
     if (period := period_alone(exposed)) is not None:
         return one_line(period)
     if recipe is not None:
-        return one_line(recipe.text).removeprefix("1 × ")
+        return one_line(without_ones(recipe.text))
     if attack is None:
         return "by all numbers together"
     return f"{_beside(attack)}{_heaviest(attack)}"
@@ -257,7 +263,7 @@ def _said(change: Change) -> str:
     return one_line(f"{change.action} (cost: {change.cost})" if change.cost else change.action)
 
 
-def open_lines(result: AuditResult) -> list[str]:
+def open_lines(result: AuditResult, where: str = ": --full") -> list[str]:
     """What was not verified and the plan does not accept, in words, with what settles it."""
     lines = [
         f"{_sentence(one, result)} {_settled(one, result)}" for one in result.unverified if not one.accepted
@@ -265,7 +271,7 @@ def open_lines(result: AuditResult) -> list[str]:
     # A plan that fails for somebody has to change anyway: the first of them is enough.
     most = 1 if result.verdict.status is VerdictStatus.FAILED else _MOST_OPEN
     more = len(lines) - most
-    return [*lines[:most], f"and {more} more: --full"] if more > 0 else lines
+    return [*lines[:most], f"and {more} more{where}"] if more > 0 else lines
 
 
 def odd_lines(result: AuditResult) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from html import escape
 from typing import Any
 
@@ -10,71 +11,49 @@ import numpy as np
 
 from sightline.attacks.monte_carlo import Simulation
 from sightline.auditing.reading import plan_of_text
-from sightline.auditing.result import AuditResult, Exposed
+from sightline.auditing.result import AuditResult
 from sightline.errors import InvalidInput, SightlineError
-from sightline.format import number, percent_at_least
+from sightline.format import number
 from sightline.jobs import audit
-from sightline.multiset.curve import ReleaseCurve, ReleaseCurves
+from sightline.multiset.curve import ReleaseCurve
 from sightline.rehearsing.result import Rehearsal
 from sightline.report import style
 from sightline.report.figures import draw_distribution
+from sightline.report.first_screen import first_screen
 from sightline.report.rehearsal import OWNER_ONLY, conclusions, draw_rehearsal
-from sightline.report.style import EXPOSED, FAINT, HEIGHT, INK, NEUTRAL, PALETTE, WIDTH, altair, rows, zoom
-from sightline.report.wording import isolated, short, who
+from sightline.report.style import EXPOSED, FAINT, HEIGHT, INK, NEUTRAL, WIDTH, altair, rows, zoom
+from sightline.report.wording import isolated
+
+_WIDTH = 100  # characters of a line
 
 
 def plot(result: object) -> Any:
     """Draw a result as an Altair chart."""
-    match result:
-        case AuditResult():
-            return draw_distribution(result)
-        case ReleaseCurve():
-            return draw_curve(result)
-        case ReleaseCurves():
-            return draw_curves(result)
-        case Simulation():
-            return draw_simulation(result)
-        case Rehearsal():
-            return draw_rehearsal(result)
-        case _:
-            raise InvalidInput(f"expected a result that can be drawn, got {type(result).__name__}")
+    draw, _ = _shown(result)
+    return draw(result)
 
 
 def html(result: object) -> str:
     """Write a result as a piece of HTML: a drawing and a text."""
+    draw, text = _shown(result)
+    empty = isinstance(result, AuditResult) and not any(result.distribution.records)
+    picture = "" if empty else _picture(draw(result))
+    return f"<div>{picture}<pre>{escape(text(result))}</pre></div>"
+
+
+def _shown(result: object) -> tuple[Callable[[Any], Any], Callable[[Any], str]]:
+    """What draws a result, and what says it."""
     match result:
         case AuditResult():
-            return _audit(result)
+            return draw_distribution, lambda one: "\n".join(line.plain for line in first_screen(one, _WIDTH))
         case ReleaseCurve():
-            text = f"<p>{escape(describe_curve(result))}</p>"
-        case ReleaseCurves():
-            text = f"<p>The bounds of {len(result):,} groups.</p>"
+            return draw_curve, describe_curve
         case Simulation():
-            text = f"<pre>{escape(str(result))}</pre>"
+            return draw_simulation, str
         case Rehearsal():
-            text = "".join(f"<p>{escape(line)}</p>" for line in (OWNER_ONLY, *conclusions(result)))
+            return draw_rehearsal, lambda one: "\n".join((OWNER_ONLY, *conclusions(one)))
         case _:
             raise InvalidInput(f"expected a result that can be shown, got {type(result).__name__}")
-    return f"<div>{_picture(plot(result))}{text}</div>"
-
-
-def _audit(result: AuditResult) -> str:
-    rows = "".join(_row(place, exposed) for place, exposed in enumerate(result.exposed[:10], start=1))
-    head = "".join(f"<th scope='col'>{title}</th>" for title in ("who", "error", "keeps at least", "recipe"))
-    table = f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>" if rows else ""
-    picture = _picture(plot(result)) if any(result.distribution.records) else ""
-    return f"<div><p><strong>{escape(short(result.verdict.text, 900))}</strong></p>{picture}{table}</div>"
-
-
-def _row(place: int, exposed: Exposed) -> str:
-    error = "none" if exposed.rmse is None else number(exposed.rmse)
-    remaining = exposed.remaining_uncertainty
-    keeps = "" if remaining is None else percent_at_least(remaining.lower)
-    recipe = "" if exposed.recipe is None else escape(short(exposed.recipe.text, 120))
-    return (
-        f"<tr><th scope='row'><bdi>{escape(short(who(place, exposed)))}</bdi></th>"
-        f"<td>{error}</td><td>{keeps}</td><td><bdi>{recipe}</bdi></td></tr>"
-    )
 
 
 def _picture(chart: Any) -> str:
@@ -101,51 +80,29 @@ def register(shell: Any) -> None:
     shell.register_magic_function(audit_cell, magic_kind="cell", magic_name="sightline")
 
 
-_MOST_LINES = 40  # if there are more curves, only their quartiles are drawn
-
-
 def draw_curve(curve: ReleaseCurve) -> Any:
     """Draw the bound by the number of releases; the smallest, which is best for the attacker, in orange."""
-    finite = np.isfinite(curve.crb)
+    alt, finite = altair(), np.isfinite(curve.crb)
     points = [
         {"releases": int(count), "crb": float(crb), "place": "smallest" if count == curve.best else "other"}
         for count, crb in zip(curve.releases[finite], curve.crb[finite], strict=True)
     ]
-    return _lines(points, description=describe_curve(curve))
-
-
-def draw_curves(curves: ReleaseCurves) -> Any:
-    """Draw the bounds of many groups: one line for each if they are few, else their quartiles."""
-    alt = altair()
-    crb = np.where(np.isfinite(curves.crb), curves.crb, np.nan)
-    if len(curves) <= _MOST_LINES:
-        lines = {f"group {i}": line for i, line in enumerate(crb)}
-    else:
-        finite = ~np.all(np.isnan(crb), axis=0)
-        quartiles = np.full((3, crb.shape[1]), np.nan)
-        quartiles[:, finite] = np.nanpercentile(crb[:, finite], [25, 50, 75], axis=0)
-        lines = dict(zip(("lower quartile", "median", "upper quartile"), quartiles, strict=True))
-    points = [
-        {"releases": int(count), "crb": float(value), "group": name}
-        for name, line in lines.items()
-        for count, value in zip(curves.releases, line, strict=True)
-        if np.isfinite(value)
-    ]
-    few = len(lines) <= len(PALETTE)
-    colour = alt.Color("group:N").title(None) if few else alt.value(NEUTRAL)
-    chart = alt.Chart(rows(points), name="release_curves").mark_line(
-        opacity=1 if few else 0.4, point=len(curves.releases) == 1
+    base = alt.Chart(rows(points)).encode(
+        x=alt.X("releases:Q")
+        .title("releases")
+        .axis(tickMinStep=1, format="d")
+        .scale(zero=False, nice=False, padding=8),
+        y=alt.Y("crb:Q").title("Cramér–Rao bound").scale(type="log").axis(format="~g"),
     )
-    return (
-        chart.encode(
-            x=_x(),
-            y=_y(),
-            color=colour,
-            detail="group:N",
-            tooltip=["group:N", "releases:Q", alt.Tooltip("crb:Q", format=".6g")],
-        )
-        .add_params(zoom("x"))
-        .properties(width=WIDTH, height=HEIGHT, description=f"The bounds of {len(curves):,} groups.")
+    places = {"other": NEUTRAL, "smallest": EXPOSED}
+    dots = base.mark_point(filled=True, opacity=1).encode(
+        color=alt.Color("place:N").legend(None).scale(domain=list(places), range=list(places.values())),
+        size=alt.Size("place:N").legend(None).scale(domain=list(places), range=[22, 90]),
+        tooltip=["releases:Q", alt.Tooltip("crb:Q", format=".6g")],
+    )
+    line = base.mark_line(color=FAINT, strokeWidth=1.2)
+    return alt.layer(line, dots.properties(name="release_curve").add_params(zoom("x"))).properties(
+        width=WIDTH, height=HEIGHT, description=describe_curve(curve)
     )
 
 
@@ -159,35 +116,6 @@ def describe_curve(curve: ReleaseCurve) -> str:
         f"The values are identifiable from {curve.first_identifiable} releases on; the bound is smallest, "
         f"{number(float(lowest))}, at {curve.best}{after}."
     )
-
-
-def _lines(points: list[dict[str, Any]], *, description: str) -> Any:
-    alt = altair()
-    base = alt.Chart(rows(points)).encode(x=_x(), y=_y())
-    places = {"other": NEUTRAL, "smallest": EXPOSED}
-    dots = base.mark_point(filled=True, opacity=1).encode(
-        color=alt.Color("place:N").legend(None).scale(domain=list(places), range=list(places.values())),
-        size=alt.Size("place:N").legend(None).scale(domain=list(places), range=[22, 90]),
-        tooltip=["releases:Q", alt.Tooltip("crb:Q", format=".6g")],
-    )
-    line = base.mark_line(color=FAINT, strokeWidth=1.2)
-    return alt.layer(line, dots.properties(name="release_curve").add_params(zoom("x"))).properties(
-        width=WIDTH, height=HEIGHT, description=description
-    )
-
-
-def _x() -> Any:
-    return (
-        altair()
-        .X("releases:Q")
-        .title("releases")
-        .axis(tickMinStep=1, format="d")
-        .scale(zero=False, nice=False, padding=8)
-    )
-
-
-def _y() -> Any:
-    return altair().Y("crb:Q").title("Cramér–Rao bound").scale(type="log").axis(format="~g")
 
 
 def draw_simulation(result: Simulation) -> Any:

@@ -9,26 +9,21 @@ import base64
 import hashlib
 import json
 import math
-from collections.abc import Mapping, Sequence
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from sightline.auditing.result import AuditResult, VerdictStatus
 from sightline.auditing.result_parts import Setting, SettingKind
-from sightline.designing.result import LOSSES, DesignResult
-from sightline.designing.result import who as attacked
-from sightline.designing.task import Loss
 from sightline.errors import MissingExtra
 from sightline.format import count, number, parameter, percent
 from sightline.report import style
-from sightline.report.design_figures import DESIGN_FIGURES
-from sightline.report.figures import FIGURES, ReportFigure, Result
+from sightline.report.figures import FIGURES, ReportFigure
 from sightline.report.files import write_new
 from sightline.report.first_screen import alike_in_all, first_lists
 from sightline.report.wording import (
     MOST_ALIKE,
     accuracy_words,
+    before_after,
     budget_words,
     how,
     limit_line,
@@ -36,7 +31,6 @@ from sightline.report.wording import (
     one_line,
     relative_error_words,
     secret_line,
-    sharpest_numbers,
     short,
     short_recipe,
     spent_by_accountant,
@@ -50,45 +44,12 @@ from sightline.report.wording import (
 )
 
 _ASSETS = Path(__file__).parent / "assets"
+_LONGEST_NAME, _MOST_RULES = 80, 20  # of the first screen on a page, where a line may be long
 # With these limits the largest page that was tried has just under two megabytes; it says what it leaves out.
 _MOST_RELEASES, _MOST_OF_THE_PLAN, _MOST_OF_A_RECIPE, _MOST_OF_A_TITLE = 200, 100_000, 600, 400
 
 
-def page_html(
-    template: str, figures: Sequence[ReportFigure[Result]], result: Result, words: Mapping[str, Any]
-) -> str:
-    """Return the text of a page; equal results give equal texts.
-
-    The template must place every figure of the list, and no other.
-    """
-    css, script = _asset("report.css"), _asset("report.js")
-    drawn = {figure.name: _figure(figure, result) for figure in figures if figure.drawable(result)}
-    placed: list[str] = []
-    text = str(
-        _environment()
-        .get_template(template)
-        .render(
-            result=result,
-            css=css,
-            figures=drawn,
-            placed=placed,
-            data=_data({name: figure["chart"] for name, figure in drawn.items()}),
-            bundle=style.bundle(),
-            script=script,
-            most_releases=_MOST_RELEASES,
-            most_of_plan=_MOST_OF_THE_PLAN,
-            most_of_recipe=_MOST_OF_A_RECIPE,
-            policy=_policy(scripts=(style.bundle(), script), styles=(css,)),
-            **words,
-        )
-    )
-    lost = {figure.name for figure in figures} - set(placed)
-    if lost:
-        raise AssertionError(f"{template} has no place for the figures {sorted(lost)}")
-    return text.encode("utf-8", errors="replace").decode("utf-8")  # a name may contain a lone surrogate
-
-
-def _figure(figure: ReportFigure[Result], result: Result) -> dict[str, Any]:
+def _figure(figure: ReportFigure, result: AuditResult) -> dict[str, Any]:
     chart = style.specification(figure.draw(result))
     page = {**chart, "width": "container", "autosize": {"type": "fit-x", "contains": "padding"}}
     return {
@@ -174,16 +135,37 @@ def report_html(result: AuditResult, *, publishable: bool = False, date: str | N
     """
     shown = result.publishable() if publishable else result
     _ = shown.what_to_change  # the page lists all of it: its first screen chooses among all, too
-    words = {
-        "publishable": publishable,
-        "date": date,
-        "headline": headline(shown),
-        "status": verdict_words(shown),
-        "limit_line": limit_line(shown),
-        "first": first_lists(shown),
-        "what_if": what_if_tables(shown),
-    }
-    return page_html("report.html", FIGURES, shown, words)
+    css, script = _asset("report.css"), _asset("report.js")
+    drawn = {figure.name: _figure(figure, shown) for figure in FIGURES if figure.drawable(shown)}
+    placed: list[str] = []
+    text = str(
+        _environment()
+        .get_template("report.html")
+        .render(
+            result=shown,
+            publishable=publishable,
+            date=date,
+            headline=headline(shown),
+            status=verdict_words(shown),
+            limit_line=limit_line(shown),
+            first=first_lists(shown, rules=_MOST_RULES, longest=_LONGEST_NAME, more=""),
+            what_if=what_if_tables(shown),
+            css=css,
+            figures=drawn,
+            placed=placed,
+            data=_data({name: figure["chart"] for name, figure in drawn.items()}),
+            bundle=style.bundle(),
+            script=script,
+            most_releases=_MOST_RELEASES,
+            most_of_plan=_MOST_OF_THE_PLAN,
+            most_of_recipe=_MOST_OF_A_RECIPE,
+            policy=_policy(scripts=(style.bundle(), script), styles=(css,)),
+        )
+    )
+    lost = {figure.name for figure in FIGURES} - set(placed)
+    if lost:
+        raise AssertionError(f"the page has no place for the figures {sorted(lost)}")
+    return text.encode("utf-8", errors="replace").decode("utf-8")  # a name may contain a lone surrogate
 
 
 _PRIORS = {
@@ -267,51 +249,10 @@ def write_report(
 
 def headline(result: AuditResult) -> tuple[str, str]:
     """The one number that matters, in the secret's own units, and the words that follow it."""
-    numbers = sharpest_numbers(result)
-    if numbers is None:
+    shown = before_after(result)
+    if shown is None:
         return (
             "0",
             f"of {count(result.records, 'record')} are exposed: nothing that is published shows a value",
         )
-    return f"{numbers[0]} → {numbers[1]}", short(view_line(result), 240)
-
-
-_MOST_NUMBERS = 200  # that are listed, those first that rise most
-
-
-def design_html(result: DesignResult, *, date: str | None = None) -> str:
-    """Return the page as the text of one HTML file. It is for the table's owner only."""
-    raised = sorted(result.raised, key=lambda one: -one.stddev / one.stddev_before)
-    words = {
-        "date": date,
-        "headline": design_headline(result),
-        "loss": LOSSES[Loss(result.loss)],
-        "raised": raised[:_MOST_NUMBERS],
-        "version": version("sightline"),
-        "who_is": attacked,
-    }
-    return page_html("design.html", DESIGN_FIGURES, result, words)
-
-
-def write_design(
-    result: DesignResult, path: str | Path, *, force: bool = False, date: str | None = None
-) -> None:
-    """Write the page, so that only the owner of the file can read it; replace a file only if forced."""
-    text = design_html(result, date=date)
-    write_new(Path(path), text.encode("utf-8"), force=force, owner_only=True)
-
-
-def design_headline(result: DesignResult) -> tuple[str, str]:
-    """The answer as one number, and the words that follow it."""
-    if not result.binds and not result.raised:
-        return "0", f"numbers need more noise for a limit of {percent(result.limit)}"
-    times = number(result.loss_designed / result.loss_before, 3)
-    common = number(result.loss_with_common_factor / result.loss_before, 3)
-    words = (
-        f"today's loss keeps everyone above {percent(result.limit)}; "
-        f"a factor on all noise costs {common} times"
-    )
-    if not result.binds:
-        limit = percent(result.limit)
-        words = f"today's loss: for a limit of {limit} noise only moves from some numbers to others"
-    return f"{times} ×", words
+    return " → ".join(shown.numbers), short(view_line(result), 240)

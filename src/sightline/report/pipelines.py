@@ -1,25 +1,30 @@
 """A result, or the error that there is instead, in the format that a pipeline asks for.
 
-A test report of JUnit, or a comment in Markdown: both name nobody.
+A test report of JUnit, or a comment in Markdown: both name nobody. And where the result of an audit goes.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from enum import StrEnum
+from io import StringIO
 from pathlib import Path
 from typing import NamedTuple
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from sightline.auditing.result import AuditResult, Exposed
-from sightline.format import number, parameter
+from sightline.errors import InvalidInput, SightlineError
+from sightline.format import parameter
+from sightline.report.files import check_new, write_new
+from sightline.report.streams import console, print_json
+from sightline.report.terminal import print_result
 from sightline.report.wording import (
-    accuracy_words,
     how,
     limit_line,
-    noise_range,
-    picture,
     secret_line,
     short,
     unverified_line,
@@ -209,43 +214,15 @@ def _junit_text(text: str) -> str:
 _SPECIAL = re.compile(r"[&<>`*_\[\]\\|~$]|(?<=:)//|(?<=www)\.")
 _LINKS = re.compile(r"[@#]")  # what GitHub makes a mention, or a link to another issue, of
 _WORD_JOINER = "\N{WORD JOINER}"
-_LONGEST = 2_000  # characters of a text, and of a cell a tenth of it
+_WIDTH = 100  # characters of a line in a comment
 
 
 def result_markdown(result: AuditResult, file: str) -> str:
-    """The first screen of a publishable result, the most exposed, and the releases; for each secret."""
-    parts = [f"## Sightline: {verdict_words(result)}", f"Plan {escaped(file)}"]
-    if result.all_secrets is not None:
-        parts.append(escaped(result.all_secrets.text))
-        parts.append("\n".join(f"- {escaped(secret_line(one))}" for one in (result, *result.other_secrets)))
-    for one in (result, *result.other_secrets):
-        if result.other_secrets:
-            parts.append(f"## Secret {escaped(one.secret)}: {verdict_words(one)}")
-        parts += _markdown_parts(one)
-    return "\n\n".join(parts)
-
-
-def _markdown_parts(result: AuditResult) -> list[str]:
-    parts = [escaped(limit_line(result))]
-    if result.sharpest is not None:
-        parts += ["\n".join(["```text", *picture(result), "```"]), escaped(result.sharpest.text)]
-    if result.slack is not None:
-        parts.append(f"**{'Slack' if result.slack.holds else 'Shortfall'}**: {escaped(result.slack.text)}")
-    if result.all_secrets is not None:
-        listed = [f"- {escaped(secret_line(one))}" for one in (result, *result.other_secrets)]
-        parts += [*_titled("Every secret", listed), escaped(result.all_secrets.text)]
-    changes = [
-        f"{place}. {escaped(change.text)}{f' (cost: {escaped(change.cost)})' if change.cost else ''}"
-        for place, change in enumerate(result.what_to_change, start=1)
-    ]
-    more = ["", escaped(result.more_to_change)] if result.more_to_change else []
-    parts += _titled("What to change", [*changes, *more])
-    since = [] if result.since is None else list(result.since.lines) or ["nothing changed"]
-    parts += _titled("Since the last audit", [f"- {escaped(line)}" for line in since])
-    parts += _titled("Not verified", [f"- {escaped(unverified_line(one))}" for one in result.unverified])
-    parts += _titled("Most exposed", _exposed(result))
-    parts += _titled("Releases", _releases(result))
-    return parts
+    """The first screen of a publishable result as a block of text, in which nothing is markup."""
+    printed = StringIO()
+    print_result(result, console(file=printed, width=_WIDTH))
+    screen = printed.getvalue().replace("```", "'''").rstrip()
+    return f"## Sightline: {verdict_words(result)}\n\nPlan {escaped(file)}\n\n```text\n{screen}\n```"
 
 
 def checked_markdown(reports: Sequence[PlanProblems]) -> str:
@@ -254,49 +231,84 @@ def checked_markdown(reports: Sequence[PlanProblems]) -> str:
     return "\n\n".join(["## Sightline", "\n".join(said)])
 
 
-def escaped(text: str, limit: int = _LONGEST) -> str:
+def escaped(text: str) -> str:
     """A text on one line in which nothing is markup, a link or a mention.
 
     >>> escaped("*a* <b> | c_d https://e")
     '&#42;a&#42; &#60;b&#62; &#124; c&#95;d https:&#47;&#47;e'
     """
-    plain = _SPECIAL.sub(lambda found: "".join(f"&#{ord(c)};" for c in found.group()), short(text, limit))
+    plain = _SPECIAL.sub(lambda found: "".join(f"&#{ord(c)};" for c in found.group()), _cut(text))
     return _LINKS.sub(lambda found: f"{found.group()}{_WORD_JOINER}", plain.replace("&#", "\0")).replace(
         "\0", "&#"
     )
 
 
-def _titled(title: str, lines: Sequence[str]) -> list[str]:
-    return [f"### {title}", "\n".join(lines)] if lines else []
+_TEXT, _JSON = "text", "json"
+_FOR_FILES = (_JSON, *(one.value for one in PipelineFormat))
 
 
-def _exposed(result: AuditResult) -> list[str]:
-    rows = [
-        (
-            who(place, one),
-            "none" if one.rmse is None else number(one.rmse),
-            "" if one.remaining_uncertainty is None else str(one.remaining_uncertainty),
-            "" if one.remaining_uncertainty is None else one.remaining_uncertainty.of_stddev,
-            how(one, result.unit),
-        )
-        for place, one in enumerate(result.exposed, start=1)
-    ]
-    return _table(("who", "error", "remains", "of ±", "how"), rows)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditOutputs:
+    """Where the result of an audit goes: to standard output in one format, and to files in others."""
 
+    plan: str
+    shown: str  # the format of standard output
+    files: tuple[tuple[str, Path], ...]  # formats, each with a file
+    full: bool  # whether the text has every section
+    force: bool
 
-def _releases(result: AuditResult) -> list[str]:
-    rows = [
-        (
-            one.name,
-            noise_range(one),
-            accuracy_words(one),
-            *("" if n is None else f"{n:,}" for n in (one.newly_exposes, one.exposes_alone)),
-        )
-        for one in result.releases
-    ]
-    return _table(("name", "noise", "noise/range", "newly exposes", "needed for"), rows)
+    @classmethod
+    def of(cls, plan: str, *, shown: str, write: Sequence[str], full: bool, force: bool) -> AuditOutputs:
+        """The outputs; ``write`` has texts of the form FORMAT=FILE."""
+        files = []
+        for text in write:
+            name, equals, file = text.partition("=")
+            if name not in _FOR_FILES or not equals or not file:
+                raise InvalidInput(f"expected FORMAT=FILE with {', '.join(_FOR_FILES)}, got {text[:60]!r}")
+            files.append((name, Path(file)))
+        return cls(plan=plan, shown=shown, files=tuple(files), full=full, force=force)
 
+    @property
+    def every_section(self) -> bool:
+        """Whether something that is written has all sections of the result."""
+        return self.full or self.shown != _TEXT or bool(self.files)
 
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
-    written = [f"| {' | '.join(escaped(cell, _LONGEST // 10) for cell in row)} |" for row in rows]
-    return [f"| {' | '.join(head)} |", f"|{'---|' * len(head)}", *written] if written else []
+    def check(self, *, names: bool) -> None:
+        """Refuse what cannot be written, before the audit."""
+        if names and self.shown not in (_TEXT, _JSON):
+            raise InvalidInput(f"expected --names with text or json, got {self.shown}, which names nobody")
+        for _, path in self.files:
+            check_new(path, force=self.force)
+
+    @contextmanager
+    def errors(self) -> Iterator[None]:
+        """Also tell pipelines about an error, since they would take a missing report for a good one."""
+        try:
+            yield
+        except SightlineError as error:
+            failed = (self.plan, f"{type(error).__name__}: {error}")
+            if self.shown not in (_TEXT, _JSON):
+                print(checked_text([failed], PipelineFormat(self.shown)))
+            for name, path in self.files:
+                if name != _JSON:
+                    self._write_file(path, checked_text([failed], PipelineFormat(name)), owner_only=False)
+            raise
+
+    def write(self, result: AuditResult) -> None:
+        """Print the result, and write the files."""
+        if self.shown == _TEXT:
+            print_result(result, console(), full=self.full)
+        elif self.shown == _JSON:
+            print_json(result.model_dump(mode="json"))
+        else:
+            print(result_text(result, self.plan, PipelineFormat(self.shown)))
+        owned = any(part.owner_only for part in (result, *result.other_secrets))
+        for name, path in self.files:
+            if name == _JSON:
+                self._write_file(path, result.to_json(), owner_only=owned)
+            else:
+                self._write_file(path, result_text(result, self.plan, PipelineFormat(name)), owner_only=False)
+
+    def _write_file(self, path: Path, text: str, *, owner_only: bool) -> None:
+        write_new(path, f"{text}\n".encode("utf-8", "replace"), force=self.force, owner_only=owner_only)
+        print(f"Wrote {path}", file=sys.stderr)

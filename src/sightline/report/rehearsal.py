@@ -25,11 +25,8 @@ _MEANING = {
 def print_rehearsal(result: Rehearsal, screen: Console) -> None:
     """Print the whole rehearsal."""
     screen.print(OWNER_ONLY, style="bold red", markup=False)
-    made = f"simulated with seed {result.seed}" if result.simulated else "as they were published"
-    screen.print(
-        f"{result.source}: secret {result.secret}; {count(result.numbers, 'number')}, {made}",
-        markup=False,
-    )
+    made = f"{count(result.numbers, 'number')}, simulated with seed {result.seed}"
+    screen.print(f"{result.source}: secret {result.secret}; {made}", markup=False)
     for kind in AttackKind:
         chosen = [guess for guess in result.guesses if guess.attack is kind]
         if chosen:
@@ -51,17 +48,8 @@ def print_rehearsal(result: Rehearsal, screen: Console) -> None:
 
 def conclusions(result: Rehearsal) -> list[str]:
     """What the rehearsal showed, in sentences."""
-    lines = []
-    if not result.answers_fit:
-        lines.append(
-            "The published numbers differ from the true ones by more than the plan's noise explains "
-            f"(a chance of {result.misfit:.1g}): they belong to another table or to other noise, and no "
-            "interval is valid."
-        )
     held = sum(guess.holds for guess in result.guesses)
-    lines.append(
-        f"{held} of {count(len(result.guesses), 'interval')} of this publication hold the true value."
-    )
+    lines = [f"{held} of {count(len(result.guesses), 'interval')} of this publication hold the true value."]
     rate = f"(about one false alarm in {1 / FALSE_ALARMS:,.0f} rehearsals, or fewer)"
     surprises = result.surprises
     if surprises:

@@ -16,7 +16,6 @@ from sightline.report.wording import (
     budget_words,
     carried,
     how,
-    named_lines,
     noise_range,
     one_line,
     relative_error_words,
@@ -211,6 +210,21 @@ def print_unverified(result: AuditResult, screen: Console) -> None:
     more = alike_in_all(result) - MOST_ALIKE
     if more > 0:
         screen.print(f"  and {more:,} more")
+
+
+def named_lines(exposed: Exposed) -> list[str]:
+    """What is left of a record's features that have names: one row, all of them, each release's sharpest."""
+    listed, releases = [], set()
+    for one in exposed.named:
+        release = one.name.split(":")[0]
+        if one.kind == "period" and release in releases:
+            continue
+        releases.add(release)
+        what = {"row": "the row seen best", "total": f"all {one.rows:,} rows"}.get(one.kind)
+        rows = "" if what else f", {count(one.rows, 'row')} of theirs"
+        left = one.remaining_uncertainty
+        listed.append(f"{what or one.name}{rows}: {left} of the variance ({left.of_stddev} of ±) remains")
+    return listed
 
 
 def print_explanation(explanation: Explanation, screen: Console, *, full: bool = False) -> None:

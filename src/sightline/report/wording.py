@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import re
 import textwrap
 import unicodedata
+from typing import NamedTuple
 
 from sightline.auditing.result import (
     AuditResult,
@@ -137,6 +139,15 @@ def how(exposed: Exposed, unit: str = "record") -> str:
     return f"{seen_with(attack, unit)}{carried(attack)}: {attack.text}"
 
 
+def without_ones(recipe: str) -> str:
+    """A recipe in which a number is not said to be taken once.
+
+    >>> without_ones('1 × "a" − 1 × "b" + 21 × "c"')
+    '"a" − "b" + 21 × "c"'
+    """
+    return re.sub(r'(^|[−+] )1 × "', r'\1"', recipe)
+
+
 def period_alone(exposed: Exposed) -> str | None:
     """The period of a record that one number, or the difference of two, gives; none if there is none."""
     found = next((one for one in exposed.named if one.recipe is not None), None)
@@ -145,25 +156,11 @@ def period_alone(exposed: Exposed) -> str | None:
     steps = "the difference of two numbers" if len(found.recipe.steps) > 1 else "one number"
     others = sum(one.recipe is not None for one in exposed.named) - 1
     also = f", and so {count(others, 'other period')}" if others else ""
+    recipe = without_ones(found.recipe.text)
     return (
-        f"{found.recipe.text} is the sum of {count(found.rows, 'row')} of this one alone: {steps} "
+        f"{recipe} is the sum of {count(found.rows, 'row')} of this one alone: {steps} "
         f"(error {number(found.recipe.rmse)}){also}"
     )
-
-
-def named_lines(exposed: Exposed) -> list[str]:
-    """What is left of a record's features that have names: one row, all of them, each release's sharpest."""
-    listed, releases = [], set()
-    for one in exposed.named:
-        release = one.name.split(":")[0]
-        if one.kind == "period" and release in releases:
-            continue
-        releases.add(release)
-        what = {"row": "the row seen best", "total": f"all {one.rows:,} rows"}.get(one.kind)
-        rows = "" if what else f", {count(one.rows, 'row')} of theirs"
-        left = one.remaining_uncertainty
-        listed.append(f"{what or one.name}{rows}: {left} of the variance ({left.of_stddev} of ±) remains")
-    return listed
 
 
 def carried(attack: LinearAttack) -> str:
@@ -217,12 +214,12 @@ def after_words(before: float, lower: float, upper: float) -> str:
 
 def view_line(result: AuditResult) -> str:
     """What is known of the most exposed record before and after the releases, as a sentence."""
-    view, numbers = result.sharpest, sharpest_numbers(result)
-    if view is None or numbers is None:
+    view, shown = result.sharpest, before_after(result)
+    if view is None or shown is None:
         return ""
-    secret, (before, after) = one_line(result.secret), numbers
+    secret, (before, after) = one_line(result.secret), shown.numbers
     whom = f"of the most exposed {records(1, result).removeprefix('1 ')}"
-    if view.right_before is not None:
+    if shown.guess:
         asked = f"{secret} {whom}"
         if result.least_about is not None:
             asked = f"Whether {one_line(result.least_about)} {whom}"
@@ -427,68 +424,69 @@ def _limit(share: float) -> str:
     return f"{100 * share:.4g} %"
 
 
-def sharpest_numbers(result: AuditResult) -> tuple[str, str] | None:
-    """What is known of the most exposed record before and after, as short texts; none if nothing is.
+Span = tuple[float, float]
 
-    Of a record with several rows, their total.
+
+class BeforeAfter(NamedTuple):
+    """What is known of the most exposed record before and after the releases: as texts, and as a picture.
+
+    For a number the spans are intervals of one error on either side of the middle of the range, which stands
+    for whatever the guess is. For a yes or no they are how often a guess is right.
     """
+
+    numbers: tuple[str, str]  # before and after; of a record with several rows, of their total
+    spans: tuple[Span, Span, Span]  # as shares of the scale: before, after at most, after at least
+    ends: Span  # of the scale: the secret's bounds; of a total, twice ± around the guess
+    scale: tuple[str, str]  # its ends as texts
+    guess: bool  # whether it is how often a guess is right
+
+
+def before_after(result: AuditResult) -> BeforeAfter | None:
+    """What is known of the most exposed record; none if nothing is."""
     view = result.sharpest
     if view is None:
         return None
     if view.right_before is not None and view.right_after is not None:
-        before, after = percent(view.right_before), percent_at_most(view.right_after)
-        return f"right {before}", f"right at most {after}"
-    ends = view if view.total is None else view.total
-    after = after_words(ends.before, ends.after_lower, ends.after_upper)
-    return f"± {number(ends.before, 3)}", after
-
-
-def span_ends(result: AuditResult) -> tuple[float, float]:
-    """The ends of the scale of the picture: the secret's bounds; of a total, twice ± around the guess."""
-    view = result.sharpest
-    total = None if view is None else view.total
-    return result.bounds if total is None else (-2 * total.before, 2 * total.before)
-
-
-def spans(result: AuditResult) -> tuple[tuple[float, float], ...] | None:
-    """What the picture shows, as shares of its scale: before, after at most, after at least.
-
-    For a number these are intervals of one error on either side of the middle of the range, which stands for
-    whatever the guess is. For a yes or no they are how often a guess is right.
-    """
-    view = result.sharpest
-    if view is None:
-        return None
-    if view.right_before is not None and view.right_after is not None:
-        return (0.0, view.right_before), (0.0, view.right_after), (0.0, view.right_before)
-    low, high = span_ends(result)
-    width, known = high - low, view if view.total is None else view.total
-    ends = (known.before / width, min(known.after_upper, known.before) / width, known.after_lower / width)
-    first, second, third = ((max(0.0, 0.5 - end), min(1.0, 0.5 + end)) for end in ends)
-    return first, second, third
+        before, after = view.right_before, view.right_after
+        return BeforeAfter(
+            numbers=(f"right {percent(before)}", f"right at most {percent_at_most(after)}"),
+            spans=((0.0, before), (0.0, after), (0.0, before)),
+            ends=(0.0, 1.0),
+            scale=("0 %", "100 %"),
+            guess=True,
+        )
+    known, ends = view.total or view, result.bounds
+    scale = number(ends[0], 6), number(ends[1], 6)
+    if view.total:
+        ends, most = (-2 * known.before, 2 * known.before), number(2 * known.before, 3)
+        scale = f"−{most}", f"+{most}"
+    errors = known.before, min(known.after_upper, known.before), known.after_lower
+    shares = [error / (ends[1] - ends[0]) for error in errors]
+    first, second, third = ((max(0.0, 0.5 - one), min(1.0, 0.5 + one)) for one in shares)
+    told = after_words(known.before, known.after_lower, known.after_upper)
+    return BeforeAfter(
+        numbers=(f"± {number(known.before, 3)}", told),
+        spans=(first, second, third),
+        ends=ends,
+        scale=scale,
+        guess=False,
+    )
 
 
 def picture(result: AuditResult) -> list[str]:
     """The picture in characters, for the terminal: a line each for before and after, and the scale."""
-    shown, numbers = spans(result), sharpest_numbers(result)
-    if shown is None or numbers is None:
+    shown = before_after(result)
+    if shown is None:
         return []
-    before, after, inner = shown
-    low, high = (number(one, 6) for one in span_ends(result))
-    if result.sharpest is not None and result.sharpest.right_before is not None:
-        low, high = "0 %", "100 %"
-    elif result.sharpest is not None and result.sharpest.total is not None:
-        low, high = (
-            f"{sign}{number(abs(one), 3)}" for sign, one in zip("−+", span_ends(result), strict=True)
-        )
+    (before, after, inner), (low, high) = shown.spans, shown.scale
     return [
-        f"before {_bar(before, before)} {numbers[0]}",
-        f"after  {_bar(after, inner)} {numbers[1]}",
+        f"before {_bar(before, before)} {shown.numbers[0]}",
+        f"after  {_bar(after, inner)} {shown.numbers[1]}",
         f"       {low}{high:>{max(1, _WIDTH - len(low))}}",
     ]
 
 
-def _bar(outer: tuple[float, float], inner: tuple[float, float]) -> str:
+def _bar(outer: Span, inner: Span) -> str:
     """A line with a block: dark where nothing is closer, lighter up to the outer end."""
     cells = []
     for place in range(_WIDTH):

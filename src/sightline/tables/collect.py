@@ -15,9 +15,10 @@ from numpy.typing import NDArray
 from sightline.arrays import FloatArray
 from sightline.errors import InvalidPlan
 from sightline.progress import report
-from sightline.tables.encoding import Encoding, PackedCodes, RowGrouping, encode, group_rows, signature_table
-from sightline.tables.engines.protocol import DATA, Engine
-from sightline.tables.membership import Cell, Feature, Membership, Partition
+from sightline.tables.cells import CellNumbers, CellSizes, PackedCodes, SignatureCells
+from sightline.tables.encoding import Encoding, encode
+from sightline.tables.engines.protocol import DATA, Arrays, Engine
+from sightline.tables.membership import Cell, CellTable, Feature, Membership, Partition
 from sightline.tables.occurring import occurring
 from sightline.tables.rows import (
     RowCounts,
@@ -73,7 +74,8 @@ class CountedTable:
         """A query for the words of every row's signature and some columns, as SQL."""
         words = zip(self.encoding.words, self.names, strict=True)
         listed = [*(f"{text} AS {name}" for text, name in words), *columns]
-        return f"SELECT {', '.join(listed) or '1'} FROM {self.encoding.coded_source()}"
+        source = self.encoding.coded_source(range(len(self.encoding.coded_keys)))
+        return f"SELECT {', '.join(listed) or '1'} FROM {source}"
 
     def ranked(self, *columns: str) -> str:
         """A query for the rank ``s`` of every row's signature among all, its record ``r`` and some columns.
@@ -89,13 +91,27 @@ class CountedTable:
         """The same table before another attacker."""
         return replace(self, subject=subject, known=known_condition(engine, subject))
 
-    def membership(self, groupings: Sequence[RowGrouping], **arrays: Any) -> Membership:
-        """The membership of the cells of some groupings, with the arrays of some signatures."""
-        cells = tuple(
-            Cell(partition=position, key=key, rows=int(number))
-            for position, index in enumerate(self.encoding.layout_of)
-            for key, number in zip(groupings[index].keys, groupings[index].rows, strict=True)
+    @property
+    def sizes(self) -> CellSizes:
+        """How to count the rows of the cells."""
+        numbers, rows = range(len(self.encoding.layouts)), self.row_counts.present
+        return CellSizes(layouts=tuple(self.encoding.layout(number, rows) for number in numbers))
+
+    def cells(self, found: Arrays) -> tuple[SignatureCells, tuple[Cell, ...]]:
+        """The cells of every partition, numbered and named, where their rows are counted."""
+        sizes, encoding = self.sizes, self.encoding
+        each = [(layout, *sizes.occurring(found, place)) for place, layout in enumerate(sizes.layouts)]
+        names = [encoding.names(place, own[0].codes(own[1])) for place, own in enumerate(each)]
+        named = tuple(
+            Cell(partition=position, key=key, rows=rows)
+            for position, index in enumerate(encoding.layout_of)
+            for key, rows in zip(names[index], each[index][2].tolist(), strict=True)
         )
+        numbered = tuple(CellNumbers(layout=layout, occurring=numbers) for layout, numbers, _ in each)
+        return SignatureCells(layouts=numbered, layout_of=encoding.layout_of), named
+
+    def membership(self, cells: tuple[Cell, ...], **arrays: Any) -> Membership:
+        """The membership of some cells, with the arrays of some signatures."""
         return Membership(
             partitions=self.partitions,
             cells=cells,
@@ -171,47 +187,32 @@ def membership_of(
 ) -> Membership:
     """The membership of all signatures: their words in order, their counts, and how many are known."""
     words, counts, known_counts = signatures
-    encoding = counted.encoding
     report("naming the cells", 0.0)
-    groupings = [group_rows(encoding.coded_keys, parts, words, counts) for parts in encoding.layouts]
+    cells, named = counted.cells(counted.sizes.sizes(words, counts))
+    table = cells.table(words)
     return counted.membership(
-        groupings,
-        signatures=signature_table(groupings, encoding.layout_of)
-        if groupings
-        else np.empty((1, 0), np.int16),
+        named,
+        signatures=table.T,
         counts=counts,
         known=known_counts,
         occurring=occurring(engine, counted.rows, counted.subject, counted.row_counts),
-        weights=_weights(encoding, groupings, words, counted.queries, counted.partitions),
+        weights=_weights(counted, table, words),
     )
 
 
-def _weights(
-    encoding: Encoding,
-    groupings: Sequence[RowGrouping],
-    words: PackedCodes,
-    queries: Sequence[ReleaseQuery],
-    partitions: Sequence[Partition],
-) -> FloatArray | None:
-    """The weight of each signature's rows in every partition; none if all are 1."""
-    if all(position is None for position in encoding.weight_of):
-        return None
-    weights = np.ones((len(encoding.weight_of), words.shape[1]))
-    for line, position, layout, part in zip(
-        weights, encoding.weight_of, encoding.layout_of, partitions, strict=True
-    ):
-        if position is None:
-            continue
-        inside = groupings[layout].cell_of >= 0
-        line[inside] = encoding.coded_keys[position].numbers(words)[inside]
+def _weights(counted: CountedTable, table: CellTable, words: PackedCodes) -> dict[int, FloatArray]:
+    """The weight of each signature's rows in the partitions that have weights."""
+    weights: dict[int, FloatArray] = {}
+    for p, key in counted.encoding.weight_of.items():
+        weights[p] = line = np.ones(words.shape[1])
+        line[table[p] >= 0] = counted.encoding.coded_keys[key].numbers(words)[table[p] >= 0]
         if not np.isfinite(line).all():
             refuse(
-                f'release "{queries[part.query].name}": finite weights of its rows',
+                f'release "{counted.queries[counted.partitions[p].query].name}": finite weights of its rows',
                 got="a weight that is infinite or no number",
                 fix="leave out these rows by a condition",
             )
-    weights.setflags(write=False)
-    return weights.T
+    return weights
 
 
 def known_condition(engine: Engine, subject: Subject) -> str:
@@ -299,7 +300,7 @@ def signature_query(counted: CountedTable, *, in_order: bool, sums: bool = False
 
 def _signatures(
     engine: Engine, counted: CountedTable
-) -> tuple[tuple[PackedCodes, NDArray[np.int64], NDArray[np.int64]], FloatArray | None]:
+) -> tuple[tuple[PackedCodes, NDArray[np.int64], NDArray[np.int64]], FloatArray]:
     """The words of all signatures in order, their counts, how many are known; and the sums of their secrets.
 
     There are no sums of categories.
@@ -312,7 +313,7 @@ def _signatures(
     words = np.empty((len(names), len(counts)), dtype=np.int64)
     for word, name in zip(words, names, strict=True):
         word[:] = answer.pop(name)
-    return (words, counts, known_counts), np.asarray(answer["total"], dtype=np.float64) if summed else None
+    return (words, counts, known_counts), np.asarray(answer["total"] if summed else [], dtype=np.float64)
 
 
 def with_release_name(

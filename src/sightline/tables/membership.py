@@ -26,6 +26,10 @@ CellTable = NDArray[np.signedinteger]  # 16 bits, or 32 if there are many cells
 OfRecords = Callable[["Membership"], FloatArray]  # numbers that are asked of records
 
 
+def _none() -> NDArray[np.int64]:
+    return np.zeros(0, dtype=np.int64)
+
+
 class Statistic(Enum):
     """The statistic that is published for the rows in a cell."""
 
@@ -68,8 +72,8 @@ class Computed:
     what else is computed with it.
     """
 
-    noise_on: str  # the aggregate, as SQL
-    steps: tuple[str, ...]  # what is computed with it, in order
+    noise_on: str = ""  # the aggregate, as SQL
+    steps: tuple[str, ...] = ()  # what is computed with it, in order; none if it is published as it is
     factor: float = 1.0  # the size of the constants that it is multiplied by
     per_row: bool = False  # whether it is divided by COUNT(*), which counts each row of the aggregate
     enlarges: bool = False  # whether something else may make the published number larger
@@ -98,11 +102,11 @@ class Partition:
     closed: bool = False  # whether a threshold itself counts as above it
     weighted: bool = False  # whether a row's feature is multiplied by a public weight
     key_names: tuple[str, ...] = ()  # of the columns of GROUP BY, for people
-    computed: Computed | None = None  # none if the aggregate is published as it is
+    computed: Computed = Computed()
     # How it is asked of an engine, in SQL over public columns:
-    condition: str | None = None  # on the rows that it aggregates; None for all rows
+    condition: str = ""  # on the rows that it aggregates; empty for all rows
     keys: tuple[str, ...] = ()  # of GROUP BY
-    weight: str | None = None  # of a row; None for 1
+    weight: str = ""  # of a row; empty for 1
     select: int = 0  # its position among the release's SELECTs, which UNION ALL joins
     grouping_set: int = 0  # among the SELECT's grouping sets
     aggregate: int = 0  # among the SELECT's aggregates
@@ -150,17 +154,17 @@ class PersonTable:
     rows, and how many rows they are.
     """
 
-    starts: IndexArray
-    signatures: IndexArray
-    known: NDArray[np.bool_]
-    rows: IndexArray
-    persons: IndexArray  # how many are of each kind
-    several: int  # owner-only: persons with several rows
-    varying: int  # owner-only: of those, persons whose rows hold different values
+    starts: IndexArray = field(default_factory=lambda: np.zeros(1, dtype=np.intp))
+    signatures: IndexArray = field(default_factory=_none)
+    known: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, dtype=np.bool_))
+    rows: IndexArray = field(default_factory=_none)
+    persons: IndexArray = field(default_factory=_none)  # how many are of each kind
+    several: int = 0  # owner-only: persons with several rows
+    varying: int = 0  # owner-only: of those, persons whose rows hold different values
     by_chance: float = 0.0  # how many would hold one value if rows were independent, at most on average
     by_rows: Mapping[int, int] = field(default_factory=dict)  # persons by how many rows they have
-    groups: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))  # as a store has
-    repeated: tuple[str, int] | None = None  # a column of times, and how often a person has one of them twice
+    groups: NDArray[np.int64] = field(default_factory=_none)  # as a store has
+    repeated: tuple[str, int] = ("", 0)  # a column of times, and how often a person has one of them twice
 
     @property
     def constant(self) -> bool:
@@ -173,6 +177,11 @@ class PersonTable:
         number = self.several - self.varying
         unexpected = number > self.by_chance + 3 * self.by_chance**0.5
         return number if unexpected or self.constant else 0
+
+    @property
+    def unknown(self) -> NDArray[np.bool_]:
+        """Whether the attacker does not know some row of a kind."""
+        return np.asarray(np.logical_or.reduceat(~self.known, self.starts[:-1]))
 
     @property
     def kind_of(self) -> IndexArray:
@@ -207,12 +216,12 @@ class Occurring:
 
     low: FloatArray = field(default_factory=lambda: np.zeros(0))  # the least value in each bin
     high: FloatArray = field(default_factory=lambda: np.zeros(0))  # the greatest
-    counts: IndexArray = field(default_factory=lambda: np.zeros(0, dtype=np.intp))  # rows in it
-    step: float | None = None  # the largest power of ten that all values are multiples of
+    counts: IndexArray = field(default_factory=_none)  # rows in it
+    step: float = 0.0  # the largest power of ten that all values are multiples of; 0 if none is
     whole: bool = False  # whether every value is a whole number
-    few: int | None = None  # how many values, or clusters of them, nearly all rows take, if that is few
+    few: int = 0  # how many values, or clusters of them, nearly all rows take; 0 if that is many
     unused: tuple[str, ...] = ()  # declared categories that no row has
-    repeating: str | None = None  # a column like a key that repeats, where the record key never does
+    repeating: str = ""  # a column like a key that repeats, where the record key never does
 
     def kept(self, moved: float, width: float, rows: int = 1) -> float:
         r"""At least what remains to an attacker who knows this distribution and all other records.
@@ -245,28 +254,29 @@ class Occurring:
 class RowsBehind:
     """How many rows of the table the values of ``data`` are sums of: arrays over a signature and a number."""
 
-    signature: IndexArray
-    rows: IndexArray  # that one value adds up
-    counts: NDArray[np.int64]  # how many values do
-    known: NDArray[np.int64]  # those of them that the attacker knows
+    signature: IndexArray = field(default_factory=_none)
+    rows: IndexArray = field(default_factory=_none)  # that one value adds up
+    counts: NDArray[np.int64] = field(default_factory=_none)  # how many values do
+    known: NDArray[np.int64] = field(default_factory=_none)  # those of them that the attacker knows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class OtherSignatures:
     """The signatures of a table that is streamed: those that a membership does not list, and all together.
 
-    The listed ones are the most exposed, every one that may be identifiable, one of each set of partitions
-    that rows are in together, and the one that the releases cost most.
+    There are none where a membership lists all signatures. Else the listed ones are the most exposed, every
+    one that may be identifiable, one of each set of partitions that rows are in together, and the one that
+    the releases cost most.
     """
 
-    listed: IndexArray  # of each listed signature, its number among all
-    words: NDArray[np.int64]  # (words × signatures) the packed codes of the listed ones, in order
-    signatures: int  # in all
-    known_rows: int  # in all
+    listed: IndexArray = field(default_factory=_none)  # of each listed signature, its number among all
+    words: NDArray[np.int64] = field(default_factory=_none)  # (words × signatures), of those, in order
+    signatures: int = 0  # in all
+    known_rows: int = 0  # in all
     # Where records have several rows: a pass for the largest of some numbers of every person, and of each
     # listed signature the persons with a row that the attacker does not know.
     largest: Callable[[OfRecords], FloatArray] | None = None
-    owners: IndexArray | None = None
+    owners: IndexArray = field(default_factory=_none)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -287,35 +297,35 @@ class Membership:
     contributions: int  # the most rows that one record has
     dropped: int  # rows without a secret or without a record key
     clipped: int  # rows whose secret lies outside its bounds, or outside the declared categories
-    occurring: Occurring | None = None  # how the secret is spread in the table; owner-only
-    sums: FloatArray | None = None  # (K,) of the secrets that are not known, if collected; owner-only
+    occurring: Occurring = field(default_factory=Occurring)  # how the secret is spread; owner-only
+    sums: FloatArray = field(default_factory=lambda: np.zeros(0))  # (K,) of unknown secrets, if collected
     unaudited: tuple[UnauditedRows, ...] = ()  # of each of the plan's releases, once its SQL was checked
     derived: tuple[str, ...] = ()  # columns that look like the secret, with the figure; owner-only
     alike_in_few_rows: tuple[str, ...] = ()  # that may do so by chance; owner-only
     taken_as_public: tuple[str, ...] = ()  # columns that releases use so and the plan does not declare
-    persons: PersonTable | None = None  # none if every person has one row
+    persons: PersonTable = field(default_factory=PersonTable)  # of nobody if every person has one row
     distinct: bool = True  # whether no two signatures have the same cells, as they are from an engine
-    weights: FloatArray | None = None  # (K, partitions) of each row with that signature; none if all are 1
-    others: OtherSignatures | None = None  # of a table that is streamed; none if all signatures are listed
+    weights: Mapping[int, FloatArray] = field(default_factory=dict)  # (K,) by partition, where not all are 1
+    others: OtherSignatures = field(default_factory=OtherSignatures)  # of a table that is streamed
     adds_up: bool = False  # whether the secret is a sum of a record's rows, whose numbers may differ
-    rows_behind: RowsBehind | None = None  # these numbers; none if they were not counted
+    rows_behind: RowsBehind = field(default_factory=RowsBehind)  # these numbers, if they were counted
     made: dict[Hashable, tuple[Any, Any]] = field(default_factory=dict, repr=False)
 
-    def by_rows_behind(self, behind: RowsBehind) -> Membership:
+    def by_rows_behind(self) -> Membership:
         """The same values, each counted by the number of rows that it adds up: a weight of the record's."""
-        number, place = behind.rows.astype(np.float64)[:, None], behind.signature
-        each = np.broadcast_to(
-            1.0 if self.weights is None else self.weights[place], self.signatures[place].shape
-        )
+        behind, place = self.rows_behind, self.rows_behind.signature
         return replace(
             self,
             signatures=self.signatures[place],
             counts=behind.counts,
             known=behind.known,
-            weights=each * number,
+            weights={
+                p: self.weights_in(p)[place] * behind.rows.astype(np.float64)
+                for p in range(len(self.partitions))
+            },
             distinct=False,
-            sums=None,
-            rows_behind=None,
+            sums=np.zeros(0),
+            rows_behind=RowsBehind(),
             made={},
         )
 
@@ -330,13 +340,33 @@ class Membership:
 
     def largest(self, of: OfRecords) -> FloatArray:
         """The largest numbers that are found of any record, where all are here; else by a pass over them."""
-        streamed = None if self.others is None else self.others.largest
+        streamed = self.others.largest
         return of(self) if streamed is None else streamed(of)
+
+    @property
+    def streamed(self) -> bool:
+        """Whether only some of the signatures are listed."""
+        return self.others.signatures > 0
+
+    @property
+    def by_person(self) -> bool:
+        """Whether some have several rows: then what is asked of a record is asked of a kind of person."""
+        return self.persons.several > 0
+
+    @property
+    def people(self) -> IndexArray:
+        """How many people are of each kind; where nobody has several rows, the kinds are the signatures."""
+        return self.persons.persons if self.by_person else self.counts
+
+    @property
+    def unknown_people(self) -> IndexArray:
+        """Those of them with a row that the attacker does not know."""
+        return self.people * self.persons.unknown if self.by_person else self.counts - self.known
 
     @property
     def signature_count(self) -> int:
         """How many different signatures the rows have."""
-        if self.others is not None:
+        if self.streamed:
             return self.others.signatures
         if not self.rows:
             return 0
@@ -345,16 +375,11 @@ class Membership:
     @property
     def known_rows(self) -> int:
         """How many rows the attacker knows."""
-        return int(self.known.sum()) if self.others is None else self.others.known_rows
+        return self.others.known_rows if self.streamed else int(self.known.sum())
 
     def signature_number(self, place: int) -> int:
         """The number of a listed signature among all signatures of the table."""
-        return place if self.others is None else int(self.others.listed[place])
-
-    @property
-    def few_values(self) -> int | None:
-        """How many values nearly all rows take, of a number that takes few; owner-only."""
-        return None if self.occurring is None else self.occurring.few
+        return int(self.others.listed[place]) if self.streamed else place
 
     @property
     def empty(self) -> tuple[int, ...]:
@@ -388,19 +413,12 @@ class Membership:
     def published_factors(self) -> FloatArray:
         """Of every cell, how many times the aggregate the number is that gets the noise."""
         computed = [(self.partitions[cell.partition].computed, cell.rows) for cell in self.cells]
-        return np.array(
-            [
-                1.0 if part is None else part.factor / (max(rows, 1) if part.per_row else 1)
-                for part, rows in computed
-            ]
-        )
+        return np.array([part.factor / (max(rows, 1) if part.per_row else 1) for part, rows in computed])
 
     def weights_in(self, partition: int) -> FloatArray:
         """For every signature, the weight of its rows in a partition."""
-        if self.weights is None:
-            return np.ones(len(self.signatures))
-        found: FloatArray = self.weights[:, partition]
-        return found
+        own = self.weights.get(partition)
+        return np.ones(len(self.signatures)) if own is None else own
 
     @cached_property
     def largest_weights(self) -> FloatArray:
@@ -436,7 +454,7 @@ class Membership:
 
     def _rows_in_cells(self, partition: int) -> RowsInCells:
         table, cells = self.persons, self.signatures[:, partition]
-        if table is None:
+        if not self.by_person:
             inside = np.flatnonzero(cells >= 0)
             rows = np.full(inside.size, max(1, self.contributions), dtype=np.intp)
             return RowsInCells(record=inside, cell=cells[inside].astype(np.intp), rows=rows)

@@ -49,7 +49,7 @@ _LATTICE_ROWS = 5  # of fewer rows a common step says nothing
 def occurring(engine: Engine, rows: Rows, subject: Subject, counts_of_rows: RowCounts) -> Occurring:
     """How the values of a number are spread, and whether they are few; of a category, which never occur."""
     present = counts_of_rows.present
-    repeating = _repeating(engine, rows, subject, present) if counts_of_rows.contributions == 1 else None
+    repeating = _repeating(engine, rows, subject, present) if counts_of_rows.contributions == 1 else ""
     if subject.categories is not None:
         listed = ", ".join(map(literal, subject.categories))
         answer = engine.fetch(
@@ -78,14 +78,14 @@ def occurring(engine: Engine, rows: Rows, subject: Subject, counts_of_rows: RowC
         low=low,
         high=high,
         counts=counts,
-        step=10.0 ** whole[0] if whole and present >= _LATTICE_ROWS and most > least else None,
-        few=_clusters(low, high, counts) if few is None and subject.known_within is None else few,
+        step=10.0 ** whole[0] if whole and present >= _LATTICE_ROWS and most > least else 0.0,
+        few=few if few or subject.known_within is not None else _clusters(low, high, counts),
         repeating=repeating,
         whole=not int(answer["fractions"][0]),
     )
 
 
-def _repeating(engine: Engine, rows: Rows, subject: Subject, present: int) -> str | None:
+def _repeating(engine: Engine, rows: Rows, subject: Subject, present: int) -> str:
     """A column that is named like a key and repeats, although no record key does."""
     names = [
         column.name
@@ -94,12 +94,12 @@ def _repeating(engine: Engine, rows: Rows, subject: Subject, present: int) -> st
         and column.name.casefold() not in (subject.record.casefold(), subject.secret.casefold())
     ][:_MOST_KEYS]
     if not names or present > _MANY_ROWS:
-        return None
+        return ""
     texts = ", ".join(f"COUNT(DISTINCT {quoted(name)}) AS n{place}" for place, name in enumerate(names))
     answer = engine.fetch(f"SELECT {texts} FROM {rows.source()}")
     numbers = [int(answer[f"n{place}"][0]) for place in range(len(names))]
     likely = [one for one in zip(numbers, names, strict=True) if _REPEATED * present <= one[0] < present]
-    return max(likely)[1] if likely else None
+    return max(likely)[1] if likely else ""
 
 
 def _bins(
@@ -117,27 +117,27 @@ def _bins(
     return low, high, np.asarray(answer["c"], dtype=np.intp)
 
 
-def _clusters(low: FloatArray, high: FloatArray, counts: IndexArray) -> int | None:
-    """How many clusters the values lie in, if they are few and narrow: on and off, with some scatter."""
+def _clusters(low: FloatArray, high: FloatArray, counts: IndexArray) -> int:
+    """How many clusters the values lie in, if few and narrow, else 0: on and off, with some scatter."""
     gaps = low[1:] - high[:-1]
     number = 1 + int(np.count_nonzero(gaps > _APART / _BINS * (high[-1] - low[0])))
     narrow = low.size <= _FILLED * _BINS
     enough = int(counts.sum()) >= _ROWS_PER_CLUSTER * low.size
-    return number if 2 <= number <= _FEW_VALUES and narrow and enough else None
+    return number if 2 <= number <= _FEW_VALUES and narrow and enough else 0
 
 
-def few_values(engine: Engine, rows: Rows, subject: Subject, *, present: int) -> int | None:
-    """How many values a number takes in nearly all rows, if they are few and often repeated.
+def few_values(engine: Engine, rows: Rows, subject: Subject, *, present: int) -> int:
+    """How many values a number takes in nearly all rows, if they are few and often repeated; else 0.
 
     Whole numbers on a short range are few even if each occurs once. In very large tables all rows must take
     the few values: to count each value would cost more than the rest of the audit.
     """
     if subject.bounds is None:
-        return None
+        return 0
     if subject.known_within is not None:
         return _within(engine, rows, subject.known_within)
     if _MANY_ROWS < present <= _MOST_COUNTED and _has_many(engine, rows, present=present):
-        return None
+        return 0
     limit = f"LIMIT {_FEW_VALUES + 1}"
     if present <= _MOST_COUNTED:
         counted = f"SELECT {rows.secret} AS v, COUNT(*) AS c FROM {rows.source()} GROUP BY {rows.secret}"
@@ -155,12 +155,12 @@ def few_values(engine: Engine, rows: Rows, subject: Subject, *, present: int) ->
         on_a_lattice = not broken and high - low < _FEW_VALUES
         # Two rows agree as often as if there were twenty values with even chances.
         repeated = _FEW_VALUES * int(np.sum(counts * (counts - 1))) >= present * (present - 1) > 0
-        return number if on_a_lattice or present >= 2 * number or repeated else None
+        return number if on_a_lattice or present >= 2 * number or repeated else 0
     covered = np.cumsum(counts)[:_FEW_VALUES]
     enough = np.flatnonzero(
         (covered >= _NEARLY_ALL * present) & (covered >= 2 * np.arange(1, covered.size + 1))
     )
-    return int(enough[0]) + 1 if enough.size else None
+    return int(enough[0]) + 1 if enough.size else 0
 
 
 def _has_many(engine: Engine, rows: Rows, *, present: int) -> bool:
@@ -173,14 +173,14 @@ def _has_many(engine: Engine, rows: Rows, *, present: int) -> bool:
     return int(answer["n"][0]) > (1 - _NEARLY_ALL) * present + _FEW_VALUES
 
 
-def _within(engine: Engine, rows: Rows, within: float) -> int | None:
-    """How many values an interval of ± ``within`` has room for, if few: by the least gap of two values."""
+def _within(engine: Engine, rows: Rows, within: float) -> int:
+    """How many values an interval of ± ``within`` has room for, by their least gap; 0 if many."""
     distinct = f"SELECT DISTINCT {rows.secret} AS v FROM {rows.source()}"
     gaps = f"SELECT v - LAG(v) OVER (ORDER BY v) AS gap FROM ({distinct}) AS listed"
     least = engine.fetch(f"SELECT MIN(gap) AS gap FROM ({gaps}) AS gaps")["gap"].tolist()[0]
     if least is None:
         return 1
-    return int(2 * within / float(least)) + 1 if 2 * within < _FEW_VALUES * float(least) else None
+    return int(2 * within / float(least)) + 1 if 2 * within < _FEW_VALUES * float(least) else 0
 
 
 _MOST_ROWS = 20_000  # that are looked at: drawn by a hash of the key, so that each audit sees the same

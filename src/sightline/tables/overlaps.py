@@ -35,11 +35,10 @@ _DIGITS = 9  # of a sum of shares: the order in which people are added up must n
 
 def people_in_cells(membership: Membership) -> IndexArray:
     """How many people have a row in each cell."""
-    persons = membership.counts if membership.persons is None else membership.persons.persons
     found = np.zeros(len(membership.cells), dtype=np.intp)
     for p, first in enumerate(membership.starts[:-1].tolist()):
         pairs = membership.rows_in_cells(p)
-        np.add.at(found, first + pairs.cell, persons[pairs.record])
+        np.add.at(found, first + pairs.cell, membership.people[pairs.record])
     return found
 
 
@@ -53,7 +52,7 @@ class PeopleInMemory:
     def _entries(self) -> tuple[IndexArray, IndexArray, IndexArray, IndexArray]:
         """Kinds of people with their rows: kind, signature and rows of each; and the people of each kind."""
         table = self.membership.persons
-        if table is None:
+        if not self.membership.by_person:
             every = np.arange(len(self.membership.counts))
             return every, every, np.ones_like(every), self.membership.counts
         return table.kind_of, table.signatures, table.rows, table.persons
@@ -141,10 +140,6 @@ class PeopleBehind:
 
         return cls(membership=table.membership, over_rows=over(table.store), over_persons=over(table.records))
 
-    @property
-    def _several(self) -> bool:
-        return self.membership.persons is not None
-
     @cached_property
     def _passed(self) -> Arrays:
         return self.over_rows(_overlaps)
@@ -157,7 +152,7 @@ class PeopleBehind:
     @cached_property
     def together(self) -> FloatArray:
         """Of every two cells, the weight of the people of the first in both."""
-        if not self._several:
+        if not self.membership.by_person:
             return self._passed["together"].astype(np.float64)
         found = self.over_persons(lambda table: {"together": PeopleInMemory(membership=table).together})
         return np.asarray(np.round(found["together"], _DIGITS), dtype=np.float64)
@@ -178,7 +173,7 @@ class PeopleBehind:
         By inclusion and exclusion: :math:`n_a + n_b + n_c - 2n_{ab} - 2n_{ac} - n_{bc} + 3n_{abc}`.
         Persons with several rows are counted one by one.
         """
-        if self._several:
+        if self.membership.by_person:
             counted = self.over_persons(
                 lambda table: {"people": PeopleInMemory(membership=table).people(combinations)}
             )

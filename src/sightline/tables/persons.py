@@ -87,14 +87,8 @@ def _coded(counted: CountedTable) -> str:
 
 def no_persons(engine: Engine, counted: CountedTable, membership: Membership) -> PersonTable:
     """A table of no kind of person, with what the engine counts of all of them."""
-    none = np.zeros(0, dtype=np.intp)
     several, varying, by_chance, by_rows = _values(engine, counted)
     return PersonTable(
-        starts=np.zeros(1, dtype=np.intp),
-        signatures=none,
-        known=none > 0,
-        rows=none,
-        persons=none,
         several=several,
         varying=varying,
         by_chance=by_chance,
@@ -118,7 +112,7 @@ def person_lines(counted: CountedTable) -> str:
     return f"SELECT own.*, every.n, every.known FROM ({listed}) AS own JOIN ({every}) AS every ON {same}"
 
 
-def _repeated(engine: Engine, rows: Rows, number: int) -> tuple[str, int] | None:
+def _repeated(engine: Engine, rows: Rows, number: int) -> tuple[str, int]:
     """A column of times that nearly every row of a person has another one of, and how often one has not."""
     times = [column.name for column in engine.columns() if column.kind is ColumnKind.TIME]
     for name in times if number <= _MOST_TIMED else ():
@@ -129,7 +123,7 @@ def _repeated(engine: Engine, rows: Rows, number: int) -> tuple[str, int] | None
         pairs, twice = int(answer["pairs"][0]), int(answer["again"][0])
         if 0 < twice <= _FEW_AGAIN * pairs:
             return name, twice
-    return None
+    return "", 0
 
 
 def _alike(coded: str, names: Sequence[str]) -> str:

@@ -32,7 +32,7 @@ def published(membership: Membership, *, withheld: Collection[int] = ()) -> Memb
         partitions=tuple(membership.partitions[p] for p in kept),
         cells=cells,
         signatures=_signatures(membership, kept, kept_cells),
-        weights=None if membership.weights is None else membership.weights[:, kept],
+        weights={int(new_partition[p]): own for p, own in membership.weights.items() if p in kept},
         distinct=False,
     )
 

@@ -13,8 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sightline.arrays import FloatArray, IndexArray
+from sightline.tables.cells import CellNumbers, SignatureCells
 from sightline.tables.collect import SUM_OF_V, CountedTable
-from sightline.tables.encoding import CellNumbers, SignatureCells, key_text
+from sightline.tables.encoding import key_text
 from sightline.tables.engines.protocol import DATA, ColumnKind, Engine
 from sightline.tables.membership import Feature, Partition, PersonRows, RowsBehind, RowValues
 from sightline.tables.sql.data_query import ROWS_BEHIND
@@ -211,13 +212,13 @@ def adds_up_alike(engine: Engine) -> bool:
     return bool(answer["least"][0] == answer["most"][0])
 
 
-def rows_behind(engine: Engine, counted: CountedTable) -> RowsBehind | None:
+def rows_behind(engine: Engine, counted: CountedTable) -> RowsBehind:
     """How many rows of the table each value of ``data`` adds up; none if that was not counted.
 
     The number is public, as who is in which group is: a sum of few rows is spread less than a sum of many.
     """
     if ROWS_BEHIND not in {column.name for column in engine.columns()}:
-        return None
+        return RowsBehind()
     number = f"CAST({quoted(DATA)}.{quoted(ROWS_BEHIND)} AS BIGINT)"
     ranked = counted.ranked(f"2 * {number} + {counted.is_known} AS v")
     answer = engine.fetch(f"SELECT s, v, COUNT(*) AS n FROM ({ranked}) AS ranked GROUP BY s, v ORDER BY s, v")
@@ -262,14 +263,12 @@ def _layout_totals(
     encoding = counted.encoding
     names = [f"a{part}" for part in parts]
     codes = "".join(f"{encoding.coded_keys[part].code(f'd{part}')} AS a{part}, " for part in parts)
-    source = encoding.coded_source(only=parts)
+    source = encoding.coded_source(parts)
     coded = f"SELECT {codes}{counted.unknown(counted.value)} AS v FROM {source}"
     by = f" GROUP BY {', '.join(names)}" if names else ""
     summed = [*names, SUM_OF_V, "COUNT(v) AS n"]
     answer = engine.fetch(f"SELECT {', '.join(summed)} FROM ({coded}) AS coded{by}")
-    number = np.zeros(len(answer["total"]), dtype=np.int64)
-    for name, place in zip(names, numbers.layout.keys, strict=True):
-        number = number * place.size + answer[name].astype(np.int64)
+    number = numbers.layout.joined([answer[name].astype(np.int64) for name in names], len(answer["total"]))
     inside = np.flatnonzero(numbers.layout.met(number))
     where, totals = np.searchsorted(numbers.occurring, number[inside]), np.zeros((2, numbers.occurring.size))
     totals[:, where] = np.stack([answer[name].astype(np.float64)[inside] for name in ("total", "n")])

@@ -37,9 +37,9 @@ class Rows:
     def present(self) -> str:
         return f"{self.record} IS NOT NULL AND {self.secret} IS NOT NULL"
 
-    def source(self, *texts: str | None) -> str:
+    def source(self, *texts: str) -> str:
         """The audited rows as a FROM clause, with the lookups and window columns that ``texts`` use."""
-        wanted = " ".join(text for text in texts if text is not None)
+        wanted = " ".join(texts)
         rows = self._with_windows(wanted)
         if not self.complete:  # the subquery is called data too, so that conditions stay the same
             rows = f"(SELECT * FROM {rows} WHERE {self.present}) AS {quoted(DATA)}"

@@ -7,25 +7,15 @@ closer look.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sightline.arrays import FloatArray, IndexArray
-from sightline.errors import InvalidPlan, TooMuchWork, require
+from sightline.errors import InvalidPlan, require
+from sightline.tables.cells import MOST_CONDITIONS, PackedCodes, SignatureCells
 from sightline.tables.collect import CountedTable, signature_query
-from sightline.tables.encoding import (
-    DIRECT,
-    CellNumbers,
-    Layout,
-    PackedCodes,
-    RowGrouping,
-    SignatureCells,
-    names_of_cells,
-)
 from sightline.tables.engines.protocol import (
     PERSONS,
     SIGNATURES,
@@ -36,7 +26,6 @@ from sightline.tables.engines.protocol import (
     StoringEngine,
 )
 from sightline.tables.membership import (
-    CellTable,
     Feature,
     Membership,
     OfRecords,
@@ -46,11 +35,6 @@ from sightline.tables.membership import (
 from sightline.tables.occurring import occurring as occurring_values
 from sightline.tables.persons import person_lines
 from sightline.tables.subject import SecretKind
-
-MOST_CONDITIONS, _MOST_PATTERNS = 62, 10_000
-# Bytes where all are in memory: of a signature its own numbers, and its cell in each partition; of a
-# signature of a kind of person, measured on panels of 40 million.
-_PER_SIGNATURE, _PER_PARTITION, _PER_LINE = 400, 8, 130
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -64,7 +48,7 @@ class BatchTables:
         """The membership of a batch's signatures and persons, and the words of its signatures."""
         words, counts, known, lines = batch.words, batch.counts, batch.known, batch.lines
         persons = self.membership.persons
-        if lines is not None and persons is not None:
+        if lines is not None:
             first, place = in_order(words)
             order = np.lexsort((lines.known, place, lines.kind))
             kind = lines.kind[order]
@@ -79,7 +63,7 @@ class BatchTables:
                 groups=lines.group[order][starts],
             )
             words, counts, known = words[:, first], counts[first], known[first]
-        table = _locked(self.cells.table(words).T)
+        table = self.cells.table(words).T
         own = replace(self.membership, signatures=table, counts=counts, known=known, persons=persons, made={})
         return own, words
 
@@ -111,7 +95,9 @@ class StreamedTable:
     def batches(self) -> BatchTables:
         """How batches of records are read as tables."""
         none, table = np.zeros(0, dtype=np.int64), self.membership.signatures[:0]
-        whole = replace(self.membership, signatures=table, counts=none, known=none, others=None, made={})
+        whole = replace(
+            self.membership, signatures=table, counts=none, known=none, others=OtherSignatures(), made={}
+        )
         return BatchTables(membership=whole, cells=self.cells)
 
     @property
@@ -133,10 +119,9 @@ class StreamedTable:
 
     def with_persons(self, store: SignatureStore, none: PersonTable) -> StreamedTable:
         """The same table with whose rows they are: a store of persons, and what is counted of all of them."""
-        others = self.membership.others
-        assert others is not None  # a streamed table has others
         found = replace(self, membership=replace(self.membership, persons=none, made={}), persons=store)
-        membership = replace(found.membership, others=replace(others, largest=found.largest))
+        others = replace(self.membership.others, largest=found.largest)
+        membership = replace(found.membership, others=others)
         return replace(found, membership=membership)
 
     def listing(self, found: Arrays, rows: Arrays) -> StreamedTable:
@@ -145,11 +130,9 @@ class StreamedTable:
         first, place = in_order(words)
         counts, known = (np.concatenate([found[name], rows[name]])[first] for name in ("counts", "known"))
         words, persons = words[:, first], self.membership.persons
-        others = self.membership.others
-        assert others is not None  # a streamed table has others
         ranks = self.store.run(Ranks(words=words), "numbering the most exposed")
-        others = replace(others, listed=ranks["before"], words=words)
-        if persons is not None and self.persons is not None:
+        others = replace(self.membership.others, listed=ranks["before"], words=words)
+        if self.persons is not None:
             persons = replace(
                 persons,
                 starts=np.append(0, np.cumsum(found["sizes"])),
@@ -162,7 +145,7 @@ class StreamedTable:
             others = replace(others, owners=owners["owners"])
         membership = replace(
             self.membership,
-            signatures=_locked(self.cells.table(words).T),
+            signatures=self.cells.table(words).T,
             counts=counts,
             known=known,
             persons=persons,
@@ -189,19 +172,8 @@ class TablePass:
         return {name: self.merge(first[name], second[name]) for name in first}
 
 
-def memory_in_arrays(signatures: int, partitions: int, lines: int = 0) -> float:
-    """The bytes that an audit takes with all signatures in memory, beside what the cells take.
-
-    ``lines`` are the signatures of all kinds of persons, where records have several rows.
-    """
-    return float(signatures) * (_PER_SIGNATURE + _PER_PARTITION * partitions) + float(lines) * _PER_LINE
-
-
 def why_not_streamed(counted: CountedTable) -> str | None:
     """Why a table has to be read into memory as a whole; none if it can be streamed."""
-    layouts = [
-        Layout.of([counted.encoding.coded_keys[key] for key in keys]) for keys in counted.encoding.layouts
-    ]
     reasons = {
         "the secret is a category": counted.subject.kind is SecretKind.CATEGORY,
         "moments or thresholds are published": any(
@@ -209,9 +181,10 @@ def why_not_streamed(counted: CountedTable) -> str | None:
         ),
         "rows have weights": any(part.weighted for part in counted.partitions),
         "nothing that is published has groups or conditions": not counted.encoding.words,
-        f"more than {MOST_CONDITIONS} conditions are published": sum(one.conditional for one in layouts)
+        f"more than {MOST_CONDITIONS} conditions are published": sum(
+            layout.conditional for layout in counted.sizes.layouts
+        )
         > MOST_CONDITIONS,
-        "a GROUP BY has too many keys": not all(one.fits for one in layouts),
     }
     return next((reason for reason, holds in reasons.items() if holds), None)
 
@@ -246,10 +219,7 @@ def loaded(store: SignatureStore) -> tuple[PackedCodes, PackedCodes, PackedCodes
 
 def streamed_table(engine: Engine, counted: CountedTable, store: SignatureStore) -> StreamedTable:
     """The cells of a table whose signatures are in a store."""
-    encoding = counted.encoding
-    keys = [[encoding.coded_keys[key] for key in parts] for parts in encoding.layouts]
-    sizes = CellSizes(layouts=tuple(map(Layout.of, keys)))
-    found = store.run(sizes, "counting the rows of each cell")
+    found = store.run(counted.sizes, "counting the rows of each cell")
     require(
         int(found["rows"][0]) == counted.row_counts.present,
         f"signatures of {counted.row_counts.present:,} rows",
@@ -257,19 +227,12 @@ def streamed_table(engine: Engine, counted: CountedTable, store: SignatureStore)
         fix="the table must not change while it is read: run it again, on a copy if it is written often",
         error=InvalidPlan,
     )
-    groupings, layouts = [], []
-    for number, layout in enumerate(sizes.layouts):
-        occurring, rows = sizes.occurring(found, number)
-        codes = layout.codes(occurring)
-        names = names_of_cells(keys[number], codes)
-        groupings.append(RowGrouping(keys=names, rows=rows, cell_of=np.zeros(0, dtype=np.int32)))
-        layouts.append(CellNumbers(layout=layout, occurring=occurring))
-    cells = SignatureCells(layouts=tuple(layouts), layout_of=encoding.layout_of)
+    cells, named = counted.cells(found)
     order = np.lexsort(found["words"][::-1])
     words = found["words"][:, order]
     membership = counted.membership(
-        groupings,
-        signatures=_locked(cells.table(words).T),
+        named,
+        signatures=cells.table(words).T,
         counts=found["counts"][order],
         known=found["known_of"][order],
         occurring=occurring_values(engine, counted.rows, counted.subject, counted.row_counts),
@@ -281,70 +244,6 @@ def streamed_table(engine: Engine, counted: CountedTable, store: SignatureStore)
         ),
     )
     return StreamedTable(membership=membership, store=store, cells=cells, counted=counted)
-
-
-def _locked(table: CellTable) -> CellTable:
-    table.setflags(write=False)
-    return table
-
-
-# Passes over a store. Sums are of whole numbers that doubles hold exactly, and ties go by the words of a
-# signature, so that the order of the batches changes no bit.
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class CellSizes:
-    """How many rows each cell has, and one signature for every set of conditions that rows meet together.
-
-    Signatures in the same partitions differ only in which cells they are in. So what depends on the
-    partitions alone, such as how many releases a record is in, is read off these few signatures.
-    """
-
-    layouts: tuple[Layout, ...]
-
-    def of_batch(self, batch: SignatureBatch) -> Arrays:
-        found: dict[str, NDArray[Any]] = {
-            "rows": np.array([batch.counts.sum()]),
-            "known": np.array([batch.known.sum()]),
-        }
-        pattern = np.zeros(len(batch), dtype=np.int64)
-        place = 0
-        for number, layout in enumerate(self.layouts):
-            codes = layout.numbers(batch.words)
-            if layout.conditional:
-                pattern |= layout.met(codes).astype(np.int64) << np.int64(place)
-                place += 1
-            if layout.size <= DIRECT:
-                found[f"rows{number}"] = np.bincount(codes, batch.counts, layout.size).astype(np.int64)
-            else:
-                found |= _summed(number, codes, batch.counts)
-        return found | _first_of_each(pattern, batch.words, batch.counts, batch.known)
-
-    def merged(self, first: Arrays, second: Arrays) -> Arrays:
-        found: dict[str, NDArray[Any]] = {name: first[name] + second[name] for name in ("rows", "known")}
-        for number, layout in enumerate(self.layouts):
-            if layout.size <= DIRECT:
-                found[f"rows{number}"] = first[f"rows{number}"] + second[f"rows{number}"]
-            else:
-                codes, rows = _joined(first, second, f"codes{number}", f"rows{number}")
-                found |= _summed(number, codes, rows)
-        pattern, counts, known = _joined(first, second, "pattern", "counts", "known_of")
-        words = np.concatenate([first["words"], second["words"]], axis=1)
-        merged = _first_of_each(pattern, words, counts, known)
-        if merged["pattern"].size > _MOST_PATTERNS:
-            raise TooMuchWork(
-                f"expected at most {_MOST_PATTERNS:,} sets of conditions that rows meet together, got more; "
-                "such a table is not streamed: allow more with max_memory, or publish fewer conditions"
-            )
-        return found | merged
-
-    def occurring(self, found: Arrays, number: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The codes of one layout that are cells, in order, and how many rows each has."""
-        layout, rows = self.layouts[number], found[f"rows{number}"]
-        codes = np.flatnonzero(rows) if layout.size <= DIRECT else found[f"codes{number}"]
-        rows = rows[codes] if layout.size <= DIRECT else rows
-        met = layout.met(codes)
-        return codes[met].astype(np.int64), rows[met]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -394,36 +293,3 @@ def _insertion(ordered: PackedCodes, words: PackedCodes) -> IndexArray:
     place = np.empty(size + many, dtype=np.intp)
     place[order] = np.cumsum(own[order] == 0)
     return place[:size]
-
-
-def _summed(number: int, codes: NDArray[np.int64], rows: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
-    occurring, place = np.unique(codes, return_inverse=True)
-    return {
-        f"codes{number}": occurring,
-        f"rows{number}": np.bincount(place.ravel(), rows, occurring.size).astype(np.int64),
-    }
-
-
-def _first_of_each(
-    pattern: NDArray[np.int64], words: PackedCodes, counts: NDArray[np.int64], known: NDArray[np.int64]
-) -> dict[str, NDArray[Any]]:
-    """Of each pattern the signature that comes first in the order of words."""
-    each = [first_in_order(words, np.flatnonzero(pattern == one)) for one in np.unique(pattern)]
-    chosen = np.array(each, dtype=np.intp)
-    return {
-        "pattern": pattern[chosen],
-        "words": words[:, chosen],
-        "counts": counts[chosen],
-        "known_of": known[chosen],
-    }
-
-
-def first_in_order(words: PackedCodes, places: IndexArray) -> int:
-    """Of the signatures at some places, that of the least words."""
-    for word in words:
-        places = places[word[places] == word[places].min()]
-    return int(places[0])
-
-
-def _joined(first: Arrays, second: Arrays, *names: str) -> Sequence[NDArray[Any]]:
-    return [np.concatenate([first[name], second[name]]) for name in names]

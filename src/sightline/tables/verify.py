@@ -287,7 +287,7 @@ def _confirmed(
             continue
         used = {place: answer[column] for place, column in columns.used}
         numbers = {place: [number] for place, number in used.items()}
-        if columns.rows is not None:
+        if columns.rows:
             all_rows = all(number == answer[columns.rows] for number in used.values())
             grouped = engine.fetch_own(check.sizes(all_rows=all_rows))
             if any(number != 1 for number in grouped["keys"].tolist()):

@@ -189,11 +189,6 @@ def test_a_share_under_the_laplace_accountant_follows_zcdp() -> None:
             "of at least 1.5, got 1",
         ),
         (
-            {"noise": {"law": "none"}},
-            {"data": {**DATA, "bounds": [0, 10], "max_rows_per_record": 2}},
-            "law = 'none' with one row a record, or values = 'constant'",
-        ),
-        (
             {"noise": {"label": "y", "stddev": 2.0}},
             {},
             "noise for every aggregate, got none for",
@@ -233,15 +228,6 @@ def test_a_histogram_has_one_law() -> None:
     parts = [total(feature=Feature.INDICATOR, parameter=one, label=one) for one in "uv"]
     with pytest.raises(InvalidPlan, match="one law of noise for all categories of a histogram"):
         price(plan, membership_of(parts, [["", ""]] * 2))
-
-
-def test_no_noise_needs_one_row_a_record() -> None:
-    data = {**DATA, "bounds": [0, 10], "max_rows_per_record": 2}
-    plan = plan_of({"name": "a", "noise": {"law": "none"}}, data=data)
-    with pytest.raises(
-        InvalidPlan, match=r"law = .none. with one row a record, .* got max_rows_per_record = 2"
-    ):
-        price(plan, membership_of([total()], [["", ""]], contributions=2, owners=["u", "u"]))
 
 
 def test_a_share_is_for_all_copies_together() -> None:

@@ -15,10 +15,9 @@ import sightline as sl
 from sightline.auditing.findings import find
 from sightline.auditing.result import AuditResult
 from sightline.errors import InvalidInput, InvalidPlan
-from sightline.labeled.bounds.by_pairs import ByPairs
+from sightline.labeled.bounds.by_pairs import ByPairs, WholePrior, _whole_distances
 from sightline.labeled.bounds.priors import UniformPrior
 from sightline.labeled.bounds.target import Seen
-from sightline.labeled.bounds.whole import WholePrior, _distances
 from sightline.noise.published import PublishedLaw, noise_stddev
 from sightline.tables.membership import Occurring
 from tests.auditing.fuzz_noise_laws import DATA
@@ -120,7 +119,7 @@ def test_distances_in_bins_never_raise_the_bound(width: int) -> None:
     weights = (width + 1 - k) * k**2
     prior = WholePrior(5.0, 5.0 + width)
     assert prior.variance == pytest.approx(((width + 1) ** 2 - 1) / 12)
-    assert sum(_distances(width)[0]) == pytest.approx(1.0)
+    assert sum(_whole_distances(width)[0]) == pytest.approx(1.0)
     for scaled in (0.01, 1.0, 30.0, 1000.0):
         information = scaled / width**2
         exact = float(weights @ np.exp(-information * k**2 / 4) / weights.sum())

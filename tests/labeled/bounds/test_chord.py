@@ -8,8 +8,7 @@ import pytest
 
 from sightline import MembershipDesign
 from sightline.labeled import lines
-from sightline.labeled.bounds.chord import MOST_MOVED, chord_bound, chord_bounds
-from sightline.labeled.bounds.van_trees import uniform_bound
+from sightline.labeled.bounds.van_trees import MOST_MOVED, chord_bound, chord_bounds, uniform_bound
 from sightline.noise.laws import CorrelatedNoise, LaplaceNoise
 from tests.labeled.bounds.brute_force import PRIORS, Small, exact_share, law
 from tools.risk_tables import uniform_risk
@@ -136,7 +135,7 @@ def test_nested_groups_keep_more_than_the_other_bounds_say(
     noise = LaplaceNoise(scales=np.full(len(rows), 0.05)) if laplace else np.full(len(rows), 0.05)
     design = MembershipDesign(rows, noise=noise, readout="sum")
     found = design.exposures(domain=(0, 1))
-    monkeypatch.setattr(lines, "_MOST_COLUMNS", 0)
+    monkeypatch.setattr(lines, "_MOST_SEARCHED", 0)
     without = design.exposures(domain=(0, 1))
     assert np.array_equal(found.remaining_upper, without.remaining_upper)
     assert np.all(found.remaining_lower >= without.remaining_lower)

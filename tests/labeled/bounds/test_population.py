@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from sightline.errors import InvalidInput
-from sightline.labeled.bounds.population import Bin, PopulationPrior
+from sightline.labeled.bounds.by_pairs import Bin, PopulationPrior
 from sightline.labeled.bounds.target import Seen
 from tests.labeled.bounds.brute_force import exact_share, seen_of
 from tests.labeled.bounds.fuzz_brackets import kinks, random_design

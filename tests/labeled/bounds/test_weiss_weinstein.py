@@ -6,7 +6,7 @@ import mpmath
 import numpy as np
 import pytest
 
-from sightline.labeled.bounds.smooth import (
+from sightline.labeled.bounds.priors import (
     COSINE_AFFINITY,
     UNIFORM_AFFINITY,
     PriorAffinity,

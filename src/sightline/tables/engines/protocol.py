@@ -15,7 +15,7 @@ signature of every kind of person, and its batches have whole persons.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from types import MappingProxyType
@@ -104,6 +104,7 @@ class Engine(Protocol):
 
 BATCH = 1 << 19  # signatures that are read at a time: with a pass's own arrays, some hundred megabytes
 Arrays = Mapping[str, NDArray[Any]]
+_NO_ARRAYS: Arrays = MappingProxyType({})
 
 
 SIGNATURES = ("n", "known")  # the columns of a store beside its words
@@ -220,14 +221,27 @@ def run_batches(
     A pass that misses a signature is refused: it might be the exposed one.
     """
     report(stage, 0.0)
-    found: Arrays | None = None
-    done = 0
-    for batch in batches:
-        own = reduction.of_batch(batch)
-        found = own if found is None else reduction.merged(found, own)
-        done += len(batch)
-        report(stage, done / signatures)
-    require(found is not None, "at least one signature", got="none")
-    require(done == signatures, f"a pass over {signatures:,} signatures", got=f"one over {done:,}")
-    assert found is not None
+    require(signatures > 0, "at least one signature", got="none")
+    read, found = folded(
+        reduction, of_batches(reduction, batches), lambda done: report(stage, done / signatures)
+    )
+    require(read == signatures, f"a pass over {signatures:,} signatures", got=f"one over {read:,}")
     return found
+
+
+def of_batches(reduction: Reduction, batches: Iterable[SignatureBatch]) -> Iterator[tuple[int, Arrays]]:
+    """How many signatures each batch has, and its arrays."""
+    return ((len(batch), reduction.of_batch(batch)) for batch in batches)
+
+
+def folded(
+    reduction: Reduction,
+    parts: Iterable[tuple[int, Arrays]],
+    done: Callable[[int], None] = lambda read: None,
+) -> tuple[int, Arrays]:
+    """How many signatures some parts stand for, and their arrays merged; 0 and no arrays without parts."""
+    read, found = 0, _NO_ARRAYS
+    for number, own in parts:
+        read, found = read + number, reduction.merged(found, own) if found else own
+        done(read)
+    return read, found

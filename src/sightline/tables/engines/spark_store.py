@@ -25,7 +25,7 @@ from pyspark.sql import DataFrame, SparkSession
 import sightline.errors as errors
 from sightline.errors import InvalidPlan, SightlineError, TooMuchWork, require
 from sightline.progress import report
-from sightline.tables.engines.protocol import BATCH, Arrays, Reduction, batches_of
+from sightline.tables.engines.protocol import BATCH, Arrays, Reduction, batches_of, folded, of_batches
 
 _LOOK = 0.2  # seconds between two looks at a job
 _AGAIN, _ATTEMPTS = 0.5, 20  # seconds between two attempts to end it, and how many there are
@@ -215,17 +215,15 @@ class SparkStore:
         except Exception as error:
             refuse(error)
         table = self._jobs.watched(merged.toArrow, stage)
-        found = merged_parts(reduction, table.to_batches())
-        read = 0 if found is None else found[0]
+        read, found = folded(reduction, parts_of(table.to_batches()))
         require(
-            found is not None and read == self._signatures,
+            read == self._signatures,
             f"a pass over {self._signatures:,} signatures",
             got=f"one over {read:,}",
             fix="the table may have changed: run it again, on a copy if it is written often",
             error=InvalidPlan,
         )
-        assert found is not None
-        return found[1]
+        return found
 
     def close(self) -> None:
         with contextlib.suppress(Exception):  # the session may have been stopped
@@ -261,13 +259,9 @@ class SignaturesOnWorker:
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         try:
             _check_version(self.version)
-            found: Arrays | None = None
-            read = 0
-            for batch in batches_of(_large_chunks(batches)):
-                own = self.reduction.of_batch(batch)
-                found = own if found is None else self.reduction.merged(found, own)
-                read += len(batch)
-            if found is not None:
+            whole = batches_of(_large_chunks(batches))
+            read, found = folded(self.reduction, of_batches(self.reduction, whole))
+            if read:
                 yield _row(read, found)
         except SightlineError as error:
             yield _error_row(error)
@@ -282,25 +276,20 @@ class PartsOnWorker:
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         try:
             _check_version(self.version)
-            found = merged_parts(self.reduction, batches)
-            if found is not None:
-                yield _row(*found)
+            read, found = folded(self.reduction, parts_of(batches))
+            if read:
+                yield _row(read, found)
         except SightlineError as error:
             yield _error_row(error)
 
 
-def merged_parts(reduction: Reduction, batches: Iterable[pa.RecordBatch]) -> tuple[int, Arrays] | None:
-    """How many signatures some rows stand for, and their arrays; none without rows. Raises their errors."""
-    found: Arrays | None = None
-    read = 0
+def parts_of(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, Arrays]]:
+    """How many signatures each row stands for, and its arrays. Raises the errors of rows."""
     for batch in batches:
         for signatures, packed, error, message in zip(*batch.columns[1:], strict=True):
             if error.is_valid:
                 raise getattr(errors, error.as_py())(message.as_py())
-            own = unpacked(packed.as_buffer())
-            found = own if found is None else reduction.merged(found, own)
-            read += signatures.as_py()
-    return None if found is None else (read, found)
+            yield signatures.as_py(), unpacked(packed.as_buffer())
 
 
 def packed(arrays: Arrays) -> bytes:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NoReturn
 
 from sqlglot import exp
@@ -11,7 +11,7 @@ from sqlglot import exp
 from sightline.tables.membership import Band, Computed, Feature, Statistic
 from sightline.tables.sql.grammar import NUMBERS, refuse, shown
 from sightline.tables.sql.nullness import Decides
-from sightline.tables.sql.secret_conditions import Secret, SecretTest, constant_of
+from sightline.tables.sql.secret_conditions import Secret, SecretTest, Tests, constant_of
 from sightline.tables.subject import SecretKind
 
 _STATISTIC: dict[type[exp.Expr], Statistic] = {exp.Avg: Statistic.MEAN, exp.Sum: Statistic.SUM}
@@ -30,14 +30,14 @@ class Measure:
     weight: exp.Expr | None = None  # bound: the public number that a row's feature is multiplied by; None: 1
     filters: tuple[exp.Expr, ...] = ()
     counts_rows: bool = False  # a count of rows, which is a histogram in a query grouped by the secret
-    computed: Computed | None = None  # what is computed with it before it is published
+    computed: Computed = field(default_factory=Computed)  # with it before it is published
     tells: Decides = Decides.PUBLIC  # what decides whether the number that gets the noise is there, or NULL
     shared: bool = False  # whether other numbers are computed with its noisy answer
     tells_by_weight: bool = False  # whether the value of the secret decides that where its weight is NULL
 
 
-def read_aggregate(node: exp.Expr, *, label: str, secret: Secret, where: SecretTest | None) -> Measure:
-    """Read one aggregate; ``where`` is the condition on the secret in the query's WHERE.
+def read_aggregate(node: exp.Expr, *, label: str, secret: Secret, where: Tests) -> Measure:
+    """Read one aggregate; ``where`` is the condition on the secret in the query's WHERE, if there is one.
 
     A count of the rows that meet a condition on the secret is the sum of that condition's indicator, so
     ``COUNT(*) … WHERE disease``, ``COUNT(*) FILTER (WHERE disease)``, ``COUNT_IF(disease)`` and ``SUM(CASE
@@ -47,14 +47,13 @@ def read_aggregate(node: exp.Expr, *, label: str, secret: Secret, where: SecretT
     """
     inner, filters = node, list[exp.Expr]()
     if isinstance(node, exp.Filter):
-        public, test = secret.split(secret.scope.bind(node.expression.this))
+        public, tests = secret.split(secret.scope.bind(node.expression.this))
         filters += public
-        where = _both(where, test, secret)
+        where = secret.as_one((*where, *tests))
         inner = node.this
     reader = _Reader(node=node, label=label, filters=filters, secret=secret, where=where)
     if isinstance(inner, exp.CountIf):
-        public, test = secret.split(secret.scope.bind(inner.this))
-        return reader.count(public, test)
+        return reader.count(*secret.split(secret.scope.bind(inner.this)))
     if isinstance(inner, exp.Count):
         return reader.read_count(inner)
     if reader.is_public(inner):
@@ -72,11 +71,11 @@ class _Reader:
     label: str
     filters: list[exp.Expr]  # public conditions of FILTER, bound
     secret: Secret
-    where: SecretTest | None  # the condition on the secret around it
+    where: Tests  # the condition on the secret around it
 
     def is_public(self, aggregate: exp.Expr) -> bool:
         """Whether it is an aggregate of public columns over rows that do not depend on the secret."""
-        if self.where is not None or type(aggregate) not in _PUBLIC or aggregate.this is None:
+        if self.where or type(aggregate) not in _PUBLIC or aggregate.this is None:
             return False
         argument = aggregate.this
         parts = argument.expressions if isinstance(argument, exp.Distinct) else [argument]
@@ -88,13 +87,13 @@ class _Reader:
             return False  # a count of rows
         return not any(map(self.secret.scope.mentions_secret, bound))
 
-    def count(self, public: list[exp.Expr], test: SecretTest | None) -> Measure:
+    def count(self, public: list[exp.Expr], tests: Tests) -> Measure:
         """A count of the rows that meet some conditions."""
+        met = self.secret.as_one((*self.where, *tests))
+        if met:
+            return self._measure(Statistic.SUM, RowFeature(test=met[0]), public)
         filters = (*self.filters, *public)
-        test = _both(self.where, test, self.secret)
-        if test is None:
-            return Measure(label=self.label, aggregate=self.node, filters=filters, counts_rows=True)
-        return self._measure(Statistic.SUM, RowFeature(test=test), public)
+        return Measure(label=self.label, aggregate=self.node, filters=filters, counts_rows=True)
 
     def read_count(self, count: exp.Count) -> Measure:
         argument, secret = count.this, self.secret
@@ -103,12 +102,12 @@ class _Reader:
             and not argument.args.get("except_")
             and not argument.args.get("replace")
         ):
-            return self.count([], None)
+            return self.count([], ())
         if count.expressions:
             refuse("COUNT of one expression", got=shown(self.node), fix="write one COUNT for each")
         if isinstance(argument, exp.Distinct):
             counted = [secret.scope.bind(expression) for expression in argument.expressions]
-            if self.where is not None or any(map(secret.scope.mentions_secret, counted)):
+            if self.where or any(map(secret.scope.mentions_secret, counted)):
                 refuse_distinct_secrets(self.node)
             return Measure(label=self.label, aggregate=self.node, filters=tuple(self.filters))
         if argument is None:
@@ -127,14 +126,14 @@ class _Reader:
                 refuse("COUNT(CASE WHEN … THEN 1 END)", got=shown(self.node))
             return self.count(*secret.split(condition))
         if secret.is_value(bound) or isinstance(bound, exp.Literal):
-            return self.count([], None)  # every audited row has a secret
+            return self.count([], ())  # every audited row has a secret
         if secret.scope.mentions_secret(bound):
             refuse(
                 "COUNT of rows, of the secret or of a public column",
                 got=shown(self.node),
                 fix="which rows it counts would depend on the secret",
             )
-        return self.count([_is_present(bound)], None)
+        return self.count([_is_present(bound)], ())
 
     def read_mean_or_sum(self, aggregate: exp.Expr) -> Measure:
         statistic, secret = _STATISTIC[type(aggregate)], self.secret
@@ -144,46 +143,45 @@ class _Reader:
                 got=shown(self.node),
                 fix="leave out DISTINCT and ORDER BY",
             )
-        if self.where is not None and statistic is Statistic.MEAN:
+        if self.where and statistic is Statistic.MEAN:
             refuse_secret_rows(self.node)
         bound = secret.scope.bind(aggregate.this).unnest()
         if (case := _single_case(bound)) is not None and _clipped(bound, secret) is None:
             return self._read_case(statistic, *case)
         if isinstance(bound, exp.Cast) and bound.args["to"].this in NUMBERS and _is_condition(bound.this):
-            test = _both(self.where, secret.test(bound.this), secret)
-            assert test is not None
+            test = secret.both((*self.where, secret.test(bound.this)))
             return self._measure(statistic, RowFeature(test=test), [])
-        if self.where is not None:
+        if self.where:
             if secret.scope.mentions_secret(bound):
                 refuse_secret_rows(self.node)
-            return self._measure(statistic, RowFeature(test=self.where, weight=product_of([bound])), [])
+            return self._measure(statistic, RowFeature(test=self.where[0], weight=product_of([bound])), [])
         return self._measure(statistic, read_row_feature(bound, node=self.node, secret=secret), [])
 
     def _read_case(
         self, statistic: Statistic, condition: exp.Expr, value: exp.Expr, otherwise: exp.Expr | None
     ) -> Measure:
         """SUM or AVG of CASE WHEN condition THEN value ELSE 0 END."""
-        public, test = self.secret.split(condition)
-        test = _both(self.where, test, self.secret)
+        public, own = self.secret.split(condition)
+        tests = self.secret.as_one((*self.where, *own))
         of_secret = self.secret.scope.mentions_secret(value)
         zero = otherwise is not None and constant_of(otherwise) == 0
         if not zero and otherwise is not None and not isinstance(otherwise, exp.Null):
             refuse("ELSE 0 or no ELSE", got=shown(self.node), fix="publish the parts as several aggregates")
-        if test is not None and of_secret:
+        if tests and of_secret:
             refuse_secret_rows(self.node)
-        if test is None and constant_of(value) == 1 and statistic is Statistic.SUM:
-            return self.count(public, None)
-        if test is None and of_secret and (statistic is Statistic.SUM or not zero):
+        if not tests and constant_of(value) == 1 and statistic is Statistic.SUM:
+            return self.count(public, ())
+        if not tests and of_secret and (statistic is Statistic.SUM or not zero):
             feature = read_row_feature(value, node=self.node, secret=self.secret)
             return self._measure(statistic, feature, public)
         constant = constant_of(value) is not None  # else where it is NULL, the secret decides on the divisor
-        if test is None or (statistic is Statistic.MEAN and not (zero and constant and not public)):
+        if not tests or (statistic is Statistic.MEAN and not (zero and constant and not public)):
             refuse(
                 "a mean over rows that do not depend on the secret, of the secret or of one condition on it",
                 got=shown(self.node),
                 fix="move public conditions into FILTER (WHERE …)",
             )
-        return self._measure(statistic, RowFeature(test=test, weight=product_of([value])), public)
+        return self._measure(statistic, RowFeature(test=tests[0], weight=product_of([value])), public)
 
     def _measure(self, statistic: Statistic, feature: RowFeature, public: list[exp.Expr]) -> Measure:
         weight = feature.weight
@@ -204,11 +202,6 @@ class _Reader:
 
 def _is_present(bound: exp.Expr) -> exp.Expr:
     return exp.Not(this=exp.Is(this=exp.Paren(this=bound.copy()), expression=exp.Null()))
-
-
-def _both(first: SecretTest | None, second: SecretTest | None, secret: Secret) -> SecretTest | None:
-    tests = [test for test in (first, second) if test is not None]
-    return secret.both(tests) if tests else None
 
 
 def _single_case(node: exp.Expr) -> tuple[exp.Expr, exp.Expr, exp.Expr | None] | None:

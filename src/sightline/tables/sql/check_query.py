@@ -18,7 +18,6 @@ from sightline.tables.engines.protocol import ColumnKind
 from sightline.tables.sql.check_texts import AggregateTexts, CheckTexts, SelectParts
 from sightline.tables.sql.grouping import aggregates_in, key_text
 from sightline.tables.sql.nullness import Decides
-from sightline.tables.sql.scope import conjuncts
 from sightline.tables.sql.secret_conditions import Secret
 from sightline.tables.subject import SecretKind, Subject
 
@@ -50,7 +49,6 @@ class CheckQuery:
     """
 
     sql: str
-    keys: int
     sets: tuple[tuple[bool, ...], ...]  # for each grouping set of the release, which keys it groups by
     repeats: bool  # True if a set that is listed twice is answered twice
     aggregates: tuple[int, ...]  # the checked ones, by position among the release's aggregates
@@ -96,7 +94,6 @@ def check_query(parts: SelectParts, secret: Secret, subject: Subject) -> CheckQu
     plain = hidden and not (several or histogram or parts.having.windows)
     return CheckQuery(
         sql=f"SELECT {', '.join(listed)} FROM (SELECT {inner} {texts.source}{where}) AS checked {grouped}",
-        keys=len(public),
         sets=sets,
         repeats=not histogram and several,
         aggregates=tuple(chosen),
@@ -132,7 +129,7 @@ class _CheckWriter:
             for band in bands:
                 own = f"{text} IS NULL" if band.name is None else f"{text} = {texts.text(band.name)}"
                 differs.append(f"(CASE WHEN {own} THEN 1 ELSE 0 END) <> {texts.feature(band.test)}")
-        if aggregate.feature is not None:
+        if aggregate.feature:
             audited = f"(CASE WHEN {inside} THEN {aggregate.feature} ELSE 0 END)"
             differs = [aggregate.differs_from(audited), *(differs if aggregate.mean else [])]
         tests = {
@@ -191,14 +188,13 @@ class _CheckWriter:
         by = {one.place: parts.measures[one.place].tells for one in aggregates}
         public = [one.tells for one in parts.measures if one.test is None]
         having = any(scope.mentions_secret(window.bound) for window in parts.having.windows)
-        where = parts.select.args.get("where")
-        unasked = where is None or not scope.mentions_secret(scope.bind(where.this))
+        unasked = not any(map(scope.mentions_secret, parts.conditions))
         found = Tells(
             lines=self.lines(),
             by_value=Decides.VALUE in by.values(),
             by_presence=tuple(place for place, tells in by.items() if tells is Decides.PRESENCE),
             exact=having or (unasked if histogram else Decides.PRESENCE in public),
-            by_weight=tuple(one.place for one in aggregates if one.unweighted is not None),
+            by_weight=tuple(one.place for one in aggregates if one.unweighted),
         )
         depends = found.by_value, found.by_presence, found.exact, found.by_weight
         return found if any(found.lines) or any(depends) else None
@@ -214,11 +210,11 @@ class _CheckWriter:
         scope, categories = self.texts.secret.scope, self.texts.subject.categories
         values = 2 if self.texts.subject.kind is SecretKind.BOOLEAN else len(categories or ())
         values = max([values, *(len(bands) for _, bands in self.texts.bands)])
-        where = self.texts.parts.select.args.get("where")
-        asked = [] if where is None else conjuncts(scope.bind(where.this))
         plain = not self.texts.parts.having.windows  # then who has a secret is counted for every group
         by_value = [
-            one for one in asked if scope.mentions_secret(one) and not (plain and scope.asks_presence(one))
+            one
+            for one in self.texts.parts.conditions
+            if scope.mentions_secret(one) and not (plain and scope.asks_presence(one))
         ]
         never = 2 if by_value else 0
         return tuple(
@@ -233,7 +229,7 @@ class _CheckWriter:
         rows["present"] = f"CASE WHEN {self.texts.present} THEN 1 END"
         listed = []
         for one in aggregates:
-            if one.unweighted is not None:
+            if one.unweighted:
                 name = f"without{one.place}"
                 rows[name] = f"CASE WHEN {self.texts.present} AND {one.unweighted} THEN 1 END"
                 listed.append(f"COUNT({name}) AS {name}")
@@ -327,7 +323,7 @@ def quick_check(
 
 
 def _quick(texts: CheckTexts, aggregate: AggregateTexts) -> QuickAggregate:
-    assert aggregate.feature is not None  # without a histogram, only what depends on the secret is checked
+    # Without a histogram, only what depends on the secret is checked: it has a feature.
     differs = [aggregate.differs_from(aggregate.feature)]
     changes = [f"ABS({aggregate.added}) > 0", *filter(None, [aggregate.unweighted])]
     if aggregate.mean:
@@ -347,7 +343,7 @@ def _quick(texts: CheckTexts, aggregate: AggregateTexts) -> QuickAggregate:
 class CountNames:
     """The columns that answer one check: rows of its WHERE, rows that are used, rows that are wrong."""
 
-    rows: str | None  # none without keys
+    rows: str  # empty without keys
     used: tuple[tuple[int, str], ...]  # for each aggregate
     wrong: tuple[str, ...]
 
@@ -370,7 +366,7 @@ class QuickCounts:
             found = f"CASE WHEN {inside} THEN {self._column(one.wrong_inside)} "
             found += f"ELSE {self._column(one.wrong_outside)} END"
             wrong.append(self._count(f"{where} AND {found}"))
-        rows = self._count(where) if check.keys else None
+        rows = self._count(where) if check.keys else ""
         return CountNames(rows=rows, used=tuple(used), wrong=tuple(wrong))
 
     @property

@@ -13,7 +13,7 @@ from sightline.tables.membership import Band, Feature, Parameter, Statistic
 from sightline.tables.sql.aggregates import Measure, is_within
 from sightline.tables.sql.fragments import answers_yes, outside, valid_secret
 from sightline.tables.sql.grouping import Grouping, Having
-from sightline.tables.sql.scope import Source, conjuncts, find_column
+from sightline.tables.sql.scope import Source, find_column
 from sightline.tables.sql.secret_conditions import Secret, SecretBand, SecretTest, read_bands
 from sightline.tables.subject import SecretKind, Subject
 
@@ -28,7 +28,9 @@ class SelectParts:
     source: Source
     grouping: Grouping
     measures: list[Measure]  # the items of the SELECT list with an aggregate, in order
-    public: list[exp.Expr]  # bound conditions on public columns, of WHERE
+    where: list[exp.Expr]  # the conditions of WHERE, as written
+    conditions: list[exp.Expr]  # the same, bound
+    public: list[exp.Expr]  # those of them on public columns
     having: Having
 
 
@@ -40,10 +42,10 @@ class AggregateTexts:
     inside: str  # the condition that the audit puts a row into the cell
     met: str  # the condition on the rows that the query adds up, beside its public WHERE
     value: str  # what the query adds up of such a row
-    feature: str | None  # the audit's number for a row inside, with its weight; none for a count of rows
+    feature: str  # the audit's number for a row inside, with its weight; empty for a count of rows
     mean: bool
     clips: bool  # whether the query itself clips the secret to its bounds
-    unweighted: str | None  # the condition that the secret decides whether the row's number is NULL
+    unweighted: str  # the condition that the secret decides whether the row's number is NULL; or empty
 
     @property
     def added(self) -> str:
@@ -86,7 +88,7 @@ class CheckTexts:
         """The texts of one aggregate."""
         measure = self.parts.measures[place]
         met, value = self._rows_and_value(measure.aggregate)
-        feature = None
+        feature = ""
         if measure.test is not None:
             feature = self.feature(measure.test)
             if measure.weight is not None:
@@ -102,9 +104,9 @@ class CheckTexts:
             unweighted=self._unweighted(measure),
         )
 
-    def _unweighted(self, measure: Measure) -> str | None:
+    def _unweighted(self, measure: Measure) -> str:
         if measure.weight is None or not measure.tells_by_weight:
-            return None
+            return ""
         return f"{self.bound_text(measure.weight)} IS NULL"
 
     @property
@@ -155,17 +157,11 @@ class CheckTexts:
         With HAVING, a condition that rows have a secret stays among the first: HAVING is of the rows that
         meet it.
         """
-        where = self.parts.select.args.get("where")
-        scope = self.secret.scope
-        parts = conjuncts(where.this) if where is not None else []
-        bound = [scope.bind(part) for part in parts]
-        kept = bool(self.parts.having.windows)
-        on_secret = [
-            part
-            for part, meant in zip(parts, bound, strict=True)
-            if scope.mentions_secret(meant) and not (kept and scope.asks_presence(meant))
-        ]
-        public = [part for part in parts if not any(part is one for one in on_secret)]
+        scope, kept = self.secret.scope, bool(self.parts.having.windows)
+        public, on_secret = list[exp.Expr](), list[exp.Expr]()
+        for part, meant in zip(self.parts.where, self.parts.conditions, strict=True):
+            tested = scope.mentions_secret(meant) and not (kept and scope.asks_presence(meant))
+            (on_secret if tested else public).append(part)
         return public, on_secret
 
     def _rows_and_value(self, node: exp.Expr) -> tuple[str, str]:

@@ -12,6 +12,7 @@ from sqlglot.tokenizer_core import TokenType
 
 from sightline.errors import InvalidPlan
 from sightline.tables.sql.grammar import clauses_of, parse_query, refuse
+from sightline.tables.sql.grouping import write_keys
 
 _PLAIN_CLAUSES = {"expressions", "from_", "where", "group", "having"}
 
@@ -92,7 +93,7 @@ def group_columns(sql: str, dialect: str) -> tuple[str, ...]:
     ('age',)
     """
     select = _plain(sql, dialect)
-    keys = [] if select is None else [_key(select, key) for key in select.args["group"].expressions]
+    keys = [] if select is None else select.args["group"].expressions
     return tuple(key.name for key in keys if isinstance(key, exp.Column))
 
 
@@ -113,7 +114,7 @@ def grouped_by(sql: str, column: str, by: str, dialect: str) -> str:
         for one in select.expressions
     ]
     keys = [
-        coarser.copy() if isinstance(own := _key(select, key), exp.Column) and own.name == column else own
+        coarser if isinstance(key, exp.Column) and key.name == column else key
         for key in select.args["group"].expressions
     ]
     select.set("expressions", listed)
@@ -129,6 +130,7 @@ def _plain(sql: str, dialect: str) -> exp.Select | None:
     select = parse_query(sql, dialect)
     if not isinstance(select, exp.Select) or select.find(exp.Subquery, exp.Window):
         return None
+    write_keys(select, ())
     group = select.args.get("group")
     plain = group is not None and clauses_of(group) == {"expressions"}
     having = select.args.get("having")
@@ -141,14 +143,3 @@ def _plain(sql: str, dialect: str) -> exp.Select | None:
 def _own(listed: exp.Expr) -> exp.Expr:
     own: exp.Expr = listed.this if isinstance(listed, exp.Alias) else listed
     return own
-
-
-def _key(select: exp.Select, key: exp.Expr) -> exp.Expr:
-    """A key of the groups; GROUP BY 1 and an alias stand for what is listed."""
-    if isinstance(key, exp.Literal) and key.name.isdigit() and 1 <= int(key.name) <= len(select.expressions):
-        return _own(select.expressions[int(key.name) - 1])
-    if isinstance(key, exp.Column) and not key.table:
-        for one in select.expressions:
-            if isinstance(one, exp.Alias) and one.alias == key.name:
-                return _own(one)
-    return key

@@ -249,14 +249,9 @@ def _parsed(sql: str, dialect: str, *, into: type[exp.Expr] | None) -> list[exp.
         )
     if "\x00" in sql or (not sql.isprintable() and any(0xD800 <= ord(symbol) <= 0xDFFF for symbol in sql)):
         refuse("SQL as text", got="a NUL or a lone surrogate in it")
-    if "{{" in sql or "{%" in sql:
-        refuse(
-            "SQL that an engine reads",
-            got="a template, with {{ … }} or {% … %}",
-            fix="of a dbt project take target/compiled/…, or sightline init --from-dbt target/manifest.json",
-        )
     try:
         tokens = sqlglot.tokenize(sql, read=dialect)
+        _refuse_template([token.token_type for token in tokens])
         if not any(token.token_type is not TokenType.SEMICOLON for token in tokens):
             refuse(
                 "SQL",
@@ -290,6 +285,17 @@ def _parsed(sql: str, dialect: str, *, into: type[exp.Expr] | None) -> list[exp.
         fix = "; inside ROLLUP, CUBE and GROUPING SETS put comparisons in brackets" if sets else ""
         refuse("SQL that can be parsed", got=_position(error), fix=f"check the query's spelling{fix}")
     return trees
+
+
+def _refuse_template(kinds: list[TokenType]) -> None:
+    """Refuse {{ … }} and {% … %}, but for those in a text or a comment, which are no tokens."""
+    twice = any(pair == (TokenType.L_BRACE, TokenType.L_BRACE) for pair in pairwise(kinds))
+    if twice or TokenType.BLOCK_START in kinds:
+        refuse(
+            "SQL that an engine reads",
+            got="a template, with {{ … }} or {% … %}",
+            fix="of a dbt project take target/compiled/…, or sightline init --from-dbt target/manifest.json",
+        )
 
 
 def _use_standard_names(tree: exp.Expr, dialect: str) -> None:

@@ -50,9 +50,6 @@ def read_grouping(select: exp.Select, *, scope: Scope) -> Grouping:
     group = select.args.get("group")
     if group is None:
         return Grouping()
-    if group.args.get("all"):
-        items = [item.unalias() for item in select.expressions if not has_aggregate(item)]
-        group = exp.Group(expressions=[item.copy() for item in items if item.find(exp.Column) is not None])
     if clauses_of(group) - {"expressions"}:
         refuse(
             "GROUP BY, ROLLUP, CUBE or GROUPING SETS",
@@ -65,7 +62,7 @@ def read_grouping(select: exp.Select, *, scope: Scope) -> Grouping:
         """An element of GROUP BY with the names of its keys in their place."""
         if isinstance(element, exp.Rollup | exp.Cube | exp.GroupingSets | exp.Tuple):
             return type(element)(expressions=[numbered(part) for part in element.expressions])
-        written = dereferenced(element.unnest(), select, scope, of_rows=True).copy()
+        written = element.unnest().copy()
         bound = scope.bind(written)
         if bound.find(exp.Column) is None:
             refuse(
@@ -85,6 +82,38 @@ def read_grouping(select: exp.Select, *, scope: Scope) -> Grouping:
         places=tuple(tuple(dict.fromkeys(sum(chosen, ()))) for chosen in product(*options)),
         group=exp.Group(expressions=elements).sql(scope.dialect) if elements else "",
     )
+
+
+def write_keys(select: exp.Select, columns: Collection[str]) -> None:
+    """Write GROUP BY of a SELECT with expressions in place of positions, aliases and ALL.
+
+    A column hides an alias of its name; ``columns`` are in lower case.
+
+    >>> from sqlglot import parse_one
+    >>> select = parse_one("SELECT g, LEFT(h, 1) AS k, SUM(x) FROM data GROUP BY ROLLUP (1, k)")
+    >>> write_keys(select, {"g", "h", "x"})
+    >>> print(select.sql())
+    SELECT g, LEFT(h, 1) AS k, SUM(x) FROM data GROUP BY ROLLUP (g, LEFT(h, 1))
+    """
+    group = select.args.get("group")
+    named = {item.alias.casefold(): item for item in select.expressions if item.alias}
+
+    def written(node: exp.Expr) -> exp.Expr:
+        if isinstance(node, exp.Rollup | exp.Cube | exp.GroupingSets | exp.Tuple):
+            return type(node)(expressions=[written(part) for part in node.expressions])
+        plain = node.unnest()
+        if isinstance(plain, exp.Literal) and not plain.is_string:
+            return _at_position(plain, select).copy()
+        name = plain.name.casefold() if isinstance(plain, exp.Column) and not plain.table else ""
+        known = name in named and name not in columns
+        return _item_expression(named[name]).copy() if known else node.copy()
+
+    if group is not None and group.args.get("all"):
+        items = [item.unalias() for item in select.expressions if not has_aggregate(item)]
+        keys = [item.copy() for item in items if item.find(exp.Column) is not None]
+        select.set("group", exp.Group(expressions=keys) if keys else None)
+    elif group is not None:
+        group.set("expressions", [written(key) for key in group.expressions])
 
 
 def has_aggregate(node: exp.Expr) -> bool:
@@ -113,21 +142,25 @@ def _composite(element: exp.Expr) -> tuple[int, ...]:
     return (int(element.name[1:]),)
 
 
-def dereferenced(node: exp.Expr, select: exp.Select, scope: Scope, *, of_rows: bool = False) -> exp.Expr:
+def _at_position(node: exp.Literal, select: exp.Select) -> exp.Expr:
+    """The item of the SELECT list that a number stands for."""
+    position = int(node.name) if node.name.isdigit() else 0
+    if not 1 <= position <= len(select.expressions):
+        refuse(
+            f"a position from 1 to {len(select.expressions)}",
+            got=shown(node),
+            fix="name the column instead",
+        )
+    return _item_expression(select.expressions[position - 1])
+
+
+def dereferenced(node: exp.Expr, select: exp.Select, scope: Scope) -> exp.Expr:
     """Return the expression that a position or an alias of the SELECT list stands for.
 
-    In GROUP BY, which is ``of_rows``, a column hides an alias of its name. Elsewhere a name that is both is
-    refused: engines choose differently.
+    A name that is a column, too, is refused: engines choose differently.
     """
     if isinstance(node, exp.Literal) and not node.is_string:
-        position = int(node.name) if node.name.isdigit() else 0
-        if not 1 <= position <= len(select.expressions):
-            refuse(
-                f"a position from 1 to {len(select.expressions)}",
-                got=shown(node),
-                fix="name the column instead",
-            )
-        return _item_expression(select.expressions[position - 1])
+        return _at_position(node, select)
     if isinstance(node, exp.Column) and not node.table:
         columns = {column.name.casefold() for one in scope.relations for column in one.columns}
         aliases = {item.alias.casefold(): item for item in select.expressions if item.alias}
@@ -136,7 +169,7 @@ def dereferenced(node: exp.Expr, select: exp.Select, scope: Scope, *, of_rows: b
             return _item_expression(item)
         plain = item.unalias() if item is not None else node
         same = isinstance(plain, exp.Column) and plain.name.casefold() == node.name.casefold()
-        if not same and not of_rows:
+        if not same:
             refuse(
                 "a name that is a column or an alias",
                 got=f'"{node.name}" as both',

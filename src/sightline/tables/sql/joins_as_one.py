@@ -118,15 +118,9 @@ def _grouped(source: exp.Expr, join: exp.Join | None) -> _Grouped | None:
     if "" in items or len(items) < len(inner.expressions) or any(one.is_star for one in inner.expressions):
         return None
     group = inner.args.get("group")
-    by = [] if group is None or group.args.get("all") else group.expressions
-    places = [item.unalias() for item in inner.expressions]
-    written = [
-        places[int(key.name) - 1] if key.is_int and int(key.name) <= len(places) else key for key in by
-    ]
-    texts = {items.get(key.name.casefold(), _plain(key)).sql() for key in written}
-    listed = group is None or clauses_of(group) <= {"expressions", "all"}
-    grouped = texts == {key.sql() for key in keys.values()} if by else bool(keys) == (group is not None)
-    if not listed or not grouped:
+    texts = {_plain(key).sql() for key in (group.expressions if group is not None else ())}
+    plain = group is None or clauses_of(group) <= {"expressions"}
+    if not plain or texts != {key.sql() for key in keys.values()}:
         return None
     where, having = (
         [_plain(inner.args[name].this)] if inner.args.get(name) else [] for name in ("where", "having")

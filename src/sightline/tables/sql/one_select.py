@@ -18,7 +18,9 @@ from sqlglot import exp
 
 from sightline.tables.engines.protocol import DATA
 from sightline.tables.sql.grammar import clauses_of, is_plain, refuse, shown
+from sightline.tables.sql.grouping import write_keys
 from sightline.tables.sql.joins_as_one import without_grouped_joins, without_listed_values
+from sightline.tables.sql.normal_form import tables_of
 from sightline.tables.sql.secret_conditions import constant_of
 from sightline.tables.subject import Schema
 
@@ -46,6 +48,8 @@ def in_one_select(query: exp.Query, schema: Schema) -> tuple[exp.Query, bool]:
     SELECT g, SUM(x) AS "sum" FROM d GROUP BY g HAVING COUNT(*) > 9
     """
     found = False
+    for select in query.find_all(exp.Select):
+        write_keys(select, _columns_in(select, schema))
     for change in (
         without_listed_values,
         _without_pivot,
@@ -58,6 +62,19 @@ def in_one_select(query: exp.Query, schema: Schema) -> tuple[exp.Query, bool]:
         while changed:  # an outer SELECT may have one of its own, a join another
             query, changed = _changed(query, change, schema)
     return query, found
+
+
+def _columns_in(select: exp.Select, schema: Schema) -> set[str]:
+    """The names of the columns that FROM and JOIN of a SELECT have, in lower case."""
+    clauses = [select.args.get("from_"), *(select.args.get("joins") or ())]
+    tables = {DATA: schema.columns, **tables_of(schema)}
+    found: set[str] = set()
+    for source in (clause.this for clause in clauses if clause is not None):
+        found |= {column.name.casefold() for column in tables.get(source.name.casefold(), ())}
+        if isinstance(source, exp.Subquery) and isinstance(source.this, exp.Select):
+            found |= set(map(str.casefold, source.this.named_selects))
+            found |= _columns_in(source.this, schema) if source.this.is_star else set()
+    return found
 
 
 def _changed(query: exp.Query, change: Change, schema: Schema) -> tuple[exp.Query, bool]:
@@ -185,7 +202,6 @@ def _without_outer(select: exp.Select, schema: Schema) -> exp.Select | None:
     found = inner.copy()
     real = {column.name.casefold() for column in schema.columns}
     aliases = {name: own for name, own in named.items() if name not in real}
-    _write_keys(found, inner, aliases)
     found.set("expressions", items)
     conditions = [_replaced(one.this, aliases) for one in [inner.args.get("having")] if one]
     conditions += [_replaced(one.this, named) for one in [where] if one]
@@ -196,22 +212,6 @@ def _without_outer(select: exp.Select, schema: Schema) -> exp.Select | None:
         found.set("order", _replaced(order, left))
     found.set("limit", select.args.get("limit"))
     return found
-
-
-def _write_keys(found: exp.Select, inner: exp.Select, aliases: dict[str, exp.Expr]) -> None:
-    """Write the keys of GROUP BY as expressions: positions, aliases and ALL are about the inner items."""
-    group = found.args.get("group")
-    if group is None:
-        return
-    if group.args.get("all"):
-        keys = [item.unalias().copy() for item in inner.expressions if not item.find(exp.AggFunc)]
-        found.set("group", exp.Group(expressions=keys))
-        return
-    for key in list(group.expressions):
-        if isinstance(key, exp.Literal) and not key.is_string:
-            key.replace(inner.expressions[int(key.name) - 1].unalias().copy())
-        else:
-            key.replace(_replaced(key, aliases))
 
 
 def _replaced(node: exp.Expr, named: dict[str, exp.Expr]) -> exp.Expr:

@@ -28,8 +28,8 @@ from sightline.tables.sql.grouping import (
 from sightline.tables.sql.normal_form import with_data
 from sightline.tables.sql.nullness import SECRET_COLUMN, ColumnFacts, Decides, NullRule
 from sightline.tables.sql.one_select import rewritten, with_groups
-from sightline.tables.sql.scope import Join, Scope, Source, bound_column, conjuncts, find_column, read_source
-from sightline.tables.sql.secret_conditions import Secret, SecretBand, SecretTest, read_bands
+from sightline.tables.sql.scope import Join, Scope, Source, bound_column, find_column, read_source, where_of
+from sightline.tables.sql.secret_conditions import Secret, SecretBand, SecretTest, Tests, read_bands
 from sightline.tables.sql.select_items import (
     noisy_number,
     read_item,
@@ -124,8 +124,8 @@ def _read_select(select: exp.Select, *, subject: Subject, schema: Schema) -> Rel
         categories=subject.categories,
         bounds=subject.bounds,
     )
-    parts, test = _read(select, source, secret)
-    partitions, counts = _partitions(parts, secret, test, subject.bounds)
+    parts, tests = _read(select, source, secret)
+    partitions, counts = _partitions(parts, secret, tests, subject.bounds)
     return ReleaseQuery(
         name="",
         sql="",
@@ -193,6 +193,15 @@ def read_condition(text: str, *, secret: str, schema: Schema) -> str:
         refuse(f"SQL nested at most {DEEPEST_QUERY} deep", got="deeper", fix="split the condition")
 
 
+_DECLARED = {  # how a secret is declared, by what its column holds
+    ColumnKind.NUMBER: 'declare bounds = [low, high], of a yes or no as 0 and 1 kind = "boolean"',
+    ColumnKind.BOOLEAN: 'declare kind = "boolean"',
+    ColumnKind.TEXT: 'declare categories = ["…", "…"]',
+    ColumnKind.TIME: "make a number or a text of it in [data] sql",
+    ColumnKind.OTHER: "make a number or a text of it in [data] sql",
+}
+
+
 def _checked_kind(column: Column, kind: SecretKind) -> SecretKind:
     """Return the declared kind if the column can hold it. A number, 0 or 1, may be declared boolean."""
     allowed = {
@@ -204,17 +213,16 @@ def _checked_kind(column: Column, kind: SecretKind) -> SecretKind:
         refuse(
             f"a {kind.value} secret",
             got=f'"{column.name}", a {column.kind.value} column',
-            fix="declare what it holds",
+            fix=_DECLARED[column.kind],
         )
     return kind
 
 
-def _read(select: exp.Select, source: Source, secret: Secret) -> tuple[SelectParts, SecretTest | None]:
+def _read(select: exp.Select, source: Source, secret: Secret) -> tuple[SelectParts, Tests]:
     """Read a SELECT; return its parts, and the condition on the secret in its WHERE if there is one."""
-    scope = secret.scope
-    where = select.args.get("where")
-    conditions = conjuncts(scope.bind(where.this)) if where is not None else []
-    public, test = secret.split(exp.and_(*conditions) if conditions else None)
+    scope, where = secret.scope, where_of(select)
+    conditions = [scope.bind(part) for part in where]
+    public, tests = secret.split(*conditions)
     grouping = read_grouping(select, scope=scope)
     for keys in grouping.sets if secret.kind is SecretKind.NUMBER else ():
         if sum(map(scope.mentions_secret, keys)) > 1:
@@ -243,11 +251,9 @@ def _read(select: exp.Select, source: Source, secret: Secret) -> tuple[SelectPar
     listed = rule.rows if grouping.keys and rule.rows is Decides.PRESENCE else Decides.PUBLIC
     measures = []
     for item in aggregates:
-        public_one = None if test is not None else read_public_aggregate(item, scope=scope, keys=texts)
-        read = (
-            [public_one] if public_one is not None else read_item(item, secret=secret, where=test, keys=texts)
-        )
-        for measure in read:
+        public_one = None if tests else read_public_aggregate(item, scope=scope, keys=texts)
+        of_secret = [] if public_one else read_item(item, secret=secret, where=tests, keys=texts)
+        for measure in [public_one] if public_one else of_secret:
             if measure.test is None:
                 measure = replace(measure, tells=max(listed, rule.value(item.unalias())))
             else:
@@ -260,13 +266,15 @@ def _read(select: exp.Select, source: Source, secret: Secret) -> tuple[SelectPar
         source=source,
         grouping=grouping,
         measures=shared_once(measures),
+        where=where,
+        conditions=conditions,
         public=public,
         having=having,
     )
-    return parts, test
+    return parts, tests
 
 
-def _null_rule(scope: Scope, where: exp.Where | None, public: Decides) -> NullRule:
+def _null_rule(scope: Scope, where: Sequence[exp.Expr], public: Decides) -> NullRule:
     """What decides on NULLs in a query over ``data``, where ``public`` decides whether public columns are."""
 
     def facts(column: exp.Column) -> ColumnFacts:
@@ -275,11 +283,11 @@ def _null_rule(scope: Scope, where: exp.Where | None, public: Decides) -> NullRu
         return SECRET_COLUMN if same else ColumnFacts(public)
 
     rule = NullRule(column=facts)
-    return rule if where is None else replace(rule, rows=rule.value(where.this))
+    return replace(rule, rows=max(map(rule.value, where), default=rule.rows))
 
 
 def _partitions(
-    parts: SelectParts, secret: Secret, test: SecretTest | None, bounds: tuple[float, float] | None
+    parts: SelectParts, secret: Secret, tests_of_rows: Tests, bounds: tuple[float, float] | None
 ) -> tuple[list[Partition], list[str]]:
     scope = secret.scope
     matched = [embedded(part, scope.dialect) for part in parts.source.matched]
@@ -290,7 +298,7 @@ def _partitions(
         public = [embedded(part, scope.dialect) for part in (*parts.public, *measure.filters)]
         conditions.append([*public, *matched])
     weights = [
-        None if measure.weight is None else embedded(measure.weight, scope.dialect)
+        "" if measure.weight is None else embedded(measure.weight, scope.dialect)
         for measure in parts.measures
     ]
     texts = {id(key): embedded(key, scope.dialect) for key in parts.grouping.keys}
@@ -308,7 +316,7 @@ def _partitions(
             tests = [
                 (name, _on_bounds(one, bounds))
                 for name, one in _tests(
-                    measure, histogram=len(by) < len(keys), secret=secret, where=test, bands=bands
+                    measure, histogram=len(by) < len(keys), secret=secret, where=tests_of_rows, bands=bands
                 )
             ]
             if not tests:
@@ -323,10 +331,10 @@ def _partitions(
                     parameter=feature_test.parameter,
                     above=feature_test.above,
                     closed=feature_test.closed,
-                    weighted=weights[number] is not None,
+                    weighted=bool(weights[number]),
                     weight=weights[number],
                     computed=measure.computed,
-                    condition=" AND ".join([*conditions[number], *kept]) or None,
+                    condition=" AND ".join([*conditions[number], *kept]),
                     keys=tuple(texts[id(key)] for key in by),
                     key_names=names,
                     grouping_set=place,
@@ -342,7 +350,7 @@ def _tests(
     *,
     histogram: bool,
     secret: Secret,
-    where: SecretTest | None,
+    where: Tests,
     bands: Sequence[SecretBand],
 ) -> list[tuple[str, SecretTest]]:
     """The features that one aggregate publishes: none for a public count, every value for a histogram.
@@ -351,7 +359,7 @@ def _tests(
     """
     if not histogram:
         return [("", measure.test)] if measure.test is not None else []
-    if measure.test is not None or not measure.counts_rows or where is not None:
+    if measure.test is not None or not measure.counts_rows or where:
         refuse(
             "COUNT(*) in a query grouped by the secret",
             got=measure.label,

@@ -216,6 +216,12 @@ def conjuncts(condition: exp.Expr) -> list[exp.Expr]:
     return parts
 
 
+def where_of(select: exp.Select) -> list[exp.Expr]:
+    """The conditions that AND joins in WHERE, as written; none without WHERE."""
+    clause = select.args.get("where")
+    return [] if clause is None else conjuncts(clause.this)
+
+
 def bound_column(name: str, table: str) -> exp.Column:
     """The bound form of a column."""
     return _column(name, exp.Identifier(this=table, quoted=True))
@@ -284,6 +290,8 @@ def read_source(select: exp.Select, *, schema: Schema, secret: str) -> Source:
 def refuse_table(name: str, schema: Schema) -> NoReturn:
     """Refuse FROM of a name that is not the table's."""
     called = " or ".join(sorted({DATA, *(one for one in schema.own_names if "." not in one)}))
+    if schema.made_by is not None:
+        refuse("FROM data", got=f"FROM {name}", fix="data are the rows that [data] sql makes of the table")
     refuse(
         "FROM data",
         got=f"FROM {name}",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from sqlglot import exp
@@ -27,6 +27,9 @@ class SecretTest:
     closed: bool = False  # whether a threshold itself counts as above it
 
 
+Tests = tuple[SecretTest, ...]  # none, or one
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Secret:
     """Reads conditions on the secret column."""
@@ -36,19 +39,17 @@ class Secret:
     categories: tuple[str, ...] | None = None  # the declared ones
     bounds: tuple[float, float] | None = None  # the declared ones
 
-    def split(self, condition: exp.Expr | None) -> tuple[list[exp.Expr], SecretTest | None]:
-        """Split a bound condition into its public parts and its test of the secret, if it has one.
+    def split(self, *conditions: exp.Expr) -> tuple[list[exp.Expr], Tests]:
+        """Split bound conditions into their public parts and the test of the secret, if there is one."""
+        parts = [part for condition in conditions for part in conjuncts(condition)]
+        public = [part for part in parts if not self.scope.mentions_secret(part)]
+        about = [part for part in parts if self.scope.mentions_secret(part)]
+        return public, self.as_one(self.test(part) for part in about if not self.scope.asks_presence(part))
 
-        Several conditions on the secret are one: ``x > 3 AND x <= 5`` is a band.
-        """
-        public: list[exp.Expr] = []
-        tests: list[SecretTest] = []
-        for part in conjuncts(condition) if condition is not None else []:
-            if not self.scope.mentions_secret(part):
-                public.append(part)
-            elif not self.scope.asks_presence(part):
-                tests.append(self.test(part))
-        return public, self.both(tests) if tests else None
+    def as_one(self, tests: Iterable[SecretTest]) -> Tests:
+        """Several conditions on the secret are one: ``x > 3 AND x <= 5`` is a band. None stay none."""
+        listed = list(tests)
+        return (self.both(listed),) if listed else ()
 
     def both(self, tests: Sequence[SecretTest]) -> SecretTest:
         """The one test that is met where all of some tests are met."""

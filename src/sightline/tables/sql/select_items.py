@@ -20,7 +20,7 @@ from sightline.tables.sql.grammar import NUMBERS, WHOLE_NUMBERS, refuse, shown
 from sightline.tables.sql.grouping import aggregates_in, check_made_of_keys, key_text
 from sightline.tables.sql.one_select import is_another_number
 from sightline.tables.sql.scope import Scope
-from sightline.tables.sql.secret_conditions import Secret, SecretTest, constant_of
+from sightline.tables.sql.secret_conditions import Secret, Tests, constant_of
 from sightline.tables.sql.unfold import label_of
 
 _OPERATORS: dict[type[exp.Expr], str] = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/"}
@@ -31,9 +31,7 @@ _ONE_NUMBER: dict[type[exp.Expr], str] = {
 _PUBLIC = (*_OPERATORS, *_ONE_NUMBER, exp.Cast, exp.DataType, exp.Paren, exp.Literal, exp.Null)
 
 
-def read_item(
-    item: exp.Expr, *, secret: Secret, where: SecretTest | None, keys: Collection[str]
-) -> list[Measure]:
+def read_item(item: exp.Expr, *, secret: Secret, where: Tests, keys: Collection[str]) -> list[Measure]:
     """Read one item of the SELECT list; ``where`` is the condition on the secret in the query's WHERE.
 
     An item of several aggregates of the secret, or of window functions over aggregates, is computed with
@@ -57,7 +55,7 @@ def read_item(
         return [Measure(label=label, aggregate=node)]
     noisy = measures[0] if measures else every[0]
     found = _Steps(readings=readings, noisy=noisy_number(noisy.aggregate)).before(node)
-    return [replace(noisy, computed=found) if found.steps else noisy]
+    return [replace(noisy, computed=found)]
 
 
 def _innermost(node: exp.Expr) -> list[exp.Expr]:
@@ -144,7 +142,7 @@ def with_order(measure: Measure, *, ranked: bool, limit: str) -> Measure:
     """The same aggregate in an answer whose lines are sorted by it, or of which LIMIT keeps some."""
     if not ranked and not limit:
         return measure
-    computed = measure.computed or Computed(noise_on=shown(noisy_number(measure.aggregate)), steps=())
+    computed = replace(measure.computed, noise_on=shown(noisy_number(measure.aggregate)))
     more = (*(["ORDER BY"] if ranked else []), *([limit] if limit else []))
     return replace(measure, computed=replace(computed, steps=(*computed.steps, *more), ranked=ranked))
 
@@ -160,7 +158,7 @@ def shared_once(measures: list[Measure]) -> list[Measure]:
             continue
         if not one.shared and text in first:
             used = first[text].computed
-            one = replace(one, computed=used if one.computed is None else replace(one.computed, shows=True))
+            one = replace(one, computed=replace(one.computed, shows=True) if one.computed.steps else used)
         found.append(one)
     return found
 
@@ -190,7 +188,7 @@ class _Steps:
         """The steps that lead from the noisy number to an expression."""
         node = outer.unnest()
         if node is self.noisy:
-            return Computed(noise_on=shown(node), steps=())
+            return Computed(noise_on=shown(node))
         parts = list(node.iter_expressions())
         inner = [part for part in parts if any(one is self.noisy for one in part.walk())]
         others = [part for part in parts if part is not inner[0] and not isinstance(part, exp.DataType)]

@@ -1,0 +1,245 @@
+"""The cells of signatures: numbered by the codes that their packed words hold, and counted.
+
+A *layout* is one way to group the rows, a condition and some keys. The codes of its keys in a signature make
+one number, and the numbers that occur are its cells, in order. Layouts are plain arrays that can travel to
+the words.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sightline.arrays import IndexArray
+from sightline.errors import TooMuchWork
+from sightline.tables.engines.protocol import Arrays, SignatureBatch
+from sightline.tables.membership import CellTable
+
+PackedCodes = NDArray[np.int64]
+Codes = NDArray[np.int64]
+Numbers = NDArray[Any]  # whole numbers, or bytes in the same order where none has room for all codes
+MOST_CONDITIONS, _MOST_PATTERNS = 62, 10_000
+_WIDEST = 1 << 62  # the most codes of a layout that fit an integer of 64 bits
+_FEW, _PER_ROW, _MANY = 1 << 16, 4, 1 << 22  # codes that are looked up in an array; more are in a sorted list
+_BLOCK = 1 << 16  # signatures per step, so that the arrays of a step fit the cache
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CodePlace:
+    """Where the code of a key is in the words, and how many codes it has."""
+
+    word: int
+    shift: int
+    width: int
+    size: int
+
+    def codes(self, words: PackedCodes) -> Codes:
+        """The codes in packed words (words × signatures)."""
+        codes: Codes = (words[self.word] >> self.shift) & ((1 << self.width) - 1)
+        return codes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layout:
+    """The keys of one way to group the rows, under one condition if there is one."""
+
+    keys: tuple[CodePlace, ...]
+    conditional: bool  # code 0 of the first key: the row does not meet the condition
+    direct: bool = True  # whether its numbers are looked up in an array, not in a sorted list
+
+    @classmethod
+    def of(cls, keys: Sequence[CodePlace], *, conditional: bool, rows: int) -> Layout:
+        """The layout of some keys of a table with some rows."""
+        size = math.prod(place.size for place in keys)
+        direct = size <= max(_FEW, min(_PER_ROW * rows, _MANY))
+        return cls(keys=tuple(keys), conditional=conditional, direct=direct)
+
+    @property
+    def size(self) -> int:
+        """How many numbers the codes of the keys can make."""
+        return math.prod(place.size for place in self.keys)
+
+    def numbers(self, words: PackedCodes) -> Numbers:
+        """One number for the codes of each signature, ordered as its keys are."""
+        return self.joined([place.codes(words) for place in self.keys], words.shape[1])
+
+    def joined(self, codes: Sequence[Codes], length: int) -> Numbers:
+        """The numbers of some codes, key by key."""
+        if self.size > _WIDEST:
+            return np.stack(codes, axis=1).astype(">i8").view(f"S{8 * len(codes)}").ravel()
+        numbers: Codes = codes[0] if codes else np.zeros(length, dtype=np.int64)
+        for place, own in zip(self.keys[1:], codes[1:], strict=True):
+            numbers = numbers * place.size + own
+        return numbers
+
+    def codes(self, numbers: Numbers) -> Codes:
+        """The codes (numbers × keys) behind some numbers."""
+        if self.size > _WIDEST:
+            whole = np.ascontiguousarray(numbers).view(">i8")
+            return whole.reshape(-1, len(self.keys)).astype(np.int64)
+        codes = np.zeros((numbers.size, len(self.keys)), dtype=np.int64)
+        for position in range(len(self.keys) - 1, -1, -1):
+            numbers, codes[:, position] = np.divmod(numbers, self.keys[position].size)
+        return codes
+
+    def met(self, numbers: Numbers) -> NDArray[np.bool_]:
+        """Whether rows with these numbers meet the condition: whether they are in a cell."""
+        met = np.ones(numbers.shape, dtype=np.bool_)
+        return self.codes(numbers)[:, 0] > 0 if self.conditional else met
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class CellNumbers:
+    """The cells of one layout: the numbers of its codes that occur, in order."""
+
+    layout: Layout
+    occurring: Numbers
+
+    def lookup(self, kind: type[np.signedinteger[Any]]) -> CellTable:
+        """Of a layout that is looked up in an array, the cell of each number; -1 for none."""
+        table = np.full(self.layout.size if self.layout.direct else 0, -1, dtype=kind)
+        if self.layout.direct:
+            table[self.occurring] = np.arange(self.occurring.size)
+        return table
+
+    def cells(self, words: PackedCodes, lookup: CellTable) -> CellTable:
+        """The cell of each signature; -1 for none."""
+        numbers = self.layout.numbers(words)
+        if self.layout.direct or not self.occurring.size:
+            return np.asarray(lookup[numbers]) if lookup.size else np.full(numbers.size, -1, lookup.dtype)
+        place = np.searchsorted(self.occurring, numbers)
+        found = self.occurring[np.minimum(place, self.occurring.size - 1)] == numbers
+        return np.where(found, place, -1).astype(lookup.dtype)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class SignatureCells:
+    """The cells of every partition."""
+
+    layouts: tuple[CellNumbers, ...]
+    layout_of: tuple[int, ...]  # for each partition
+
+    @property
+    def widths(self) -> IndexArray:
+        """How many cells each partition has."""
+        return np.array([self.layouts[index].occurring.size for index in self.layout_of], dtype=np.intp)
+
+    def table(self, words: PackedCodes) -> CellTable:
+        """The cell of each signature in each partition (partitions × signatures); -1 for none."""
+        kind = np.int16 if self.widths.max(initial=0) < np.iinfo(np.int16).max else np.int32
+        lookups = [numbers.lookup(kind) for numbers in self.layouts]
+        table = np.empty((len(self.layout_of), words.shape[1]), dtype=kind)
+        for start in range(0, words.shape[1], _BLOCK):
+            block = slice(start, start + _BLOCK)
+            own = [
+                numbers.cells(words[:, block], lookup)
+                for numbers, lookup in zip(self.layouts, lookups, strict=True)
+            ]
+            for line, index in zip(table, self.layout_of, strict=True):
+                line[block] = own[index]
+        table.setflags(write=False)
+        return table
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class CellSizes:
+    """How many rows each cell has, and one signature for every set of conditions that rows meet together.
+
+    Signatures in the same partitions differ only in which cells they are in. So what depends on the
+    partitions alone, such as how many releases a record is in, is read off these few signatures.
+
+    It is a pass over a store. Sums are of whole numbers that doubles hold exactly, and ties go by the words
+    of a signature, so that the order of the batches changes no bit.
+    """
+
+    layouts: tuple[Layout, ...]
+
+    def of_batch(self, batch: SignatureBatch) -> Arrays:
+        pattern, conditional = (
+            np.zeros(len(batch), dtype=np.int64),
+            [one for one in self.layouts if one.conditional],
+        )
+        for place, layout in enumerate(conditional):
+            pattern |= (layout.keys[0].codes(batch.words) > 0).astype(np.int64) << np.int64(place)
+        every = {"rows": np.array([batch.counts.sum()]), "known": np.array([batch.known.sum()])}
+        sizes = self.sizes(batch.words, batch.counts)
+        return every | sizes | _first_of_each(pattern, batch.words, batch.counts, batch.known)
+
+    def sizes(self, words: PackedCodes, counts: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
+        """How many rows the numbers of every layout have."""
+        found: dict[str, NDArray[Any]] = {}
+        for number, layout in enumerate(self.layouts):
+            if layout.direct:
+                total = np.zeros(layout.size)
+                step = max(_BLOCK, layout.size)
+                for start in range(0, counts.size, step):
+                    block = slice(start, start + step)
+                    total += np.bincount(layout.numbers(words[:, block]), counts[block], layout.size)
+                found[f"rows{number}"] = total.astype(np.int64)
+            else:
+                found |= _summed(number, layout.numbers(words), counts)
+        return found
+
+    def merged(self, first: Arrays, second: Arrays) -> Arrays:
+        found: dict[str, NDArray[Any]] = {name: first[name] + second[name] for name in ("rows", "known")}
+        for number, layout in enumerate(self.layouts):
+            if layout.direct:
+                found[f"rows{number}"] = first[f"rows{number}"] + second[f"rows{number}"]
+            else:
+                codes, rows = _joined(first, second, f"codes{number}", f"rows{number}")
+                found |= _summed(number, codes, rows)
+        pattern, counts, known = _joined(first, second, "pattern", "counts", "known_of")
+        words = np.concatenate([first["words"], second["words"]], axis=1)
+        merged = _first_of_each(pattern, words, counts, known)
+        if merged["pattern"].size > _MOST_PATTERNS:
+            raise TooMuchWork(
+                f"expected at most {_MOST_PATTERNS:,} sets of conditions that rows meet together, got more; "
+                "such a table is not streamed: allow more with max_memory, or publish fewer conditions"
+            )
+        return found | merged
+
+    def occurring(self, found: Arrays, number: int) -> tuple[Numbers, NDArray[np.int64]]:
+        """The numbers of one layout that are cells, in order, and how many rows each has."""
+        layout, rows = self.layouts[number], found[f"rows{number}"]
+        numbers = np.flatnonzero(rows) if layout.direct else found[f"codes{number}"]
+        rows = rows[numbers] if layout.direct else rows
+        met = layout.met(numbers)
+        return numbers[met], rows[met]
+
+
+def _summed(number: int, codes: Numbers, rows: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
+    occurring, place = np.unique(codes, return_inverse=True)
+    return {
+        f"codes{number}": occurring,
+        f"rows{number}": np.bincount(place.ravel(), rows, occurring.size).astype(np.int64),
+    }
+
+
+def _first_of_each(
+    pattern: NDArray[np.int64], words: PackedCodes, counts: NDArray[np.int64], known: NDArray[np.int64]
+) -> dict[str, NDArray[Any]]:
+    """Of each pattern the signature that comes first in the order of words."""
+    each = [first_in_order(words, np.flatnonzero(pattern == one)) for one in np.unique(pattern)]
+    chosen = np.array(each, dtype=np.intp)
+    return {
+        "pattern": pattern[chosen],
+        "words": words[:, chosen],
+        "counts": counts[chosen],
+        "known_of": known[chosen],
+    }
+
+
+def first_in_order(words: PackedCodes, places: IndexArray) -> int:
+    """Of the signatures at some places, that of the least words."""
+    for word in words:
+        places = places[word[places] == word[places].min()]
+    return int(places[0])
+
+
+def _joined(first: Arrays, second: Arrays, *names: str) -> Sequence[NDArray[Any]]:
+    return [np.concatenate([first[name], second[name]]) for name in names]
