@@ -23,14 +23,17 @@ MOST_RECTANGLES, _MOST_FLOWS = 12, 2_000_000
 def rectangles(keys: WholeArray, counts: FloatArray, targets: IndexArray) -> FloatArray:
     """How many disjoint rectangles a row of each kind is in: three other rows that change no number."""
     kinds, width = keys.shape
-    found = np.zeros(targets.size)
+    found, mixed = np.zeros(targets.size), mixed_keys(keys)
+    # Two of the rows differ from the target in one slot alone: slots in which no two rows do are left out.
+    every = groups_without(keys, mixed, frozenset()).max()
+    free = [slot for slot in range(width) if groups_without(keys, mixed, frozenset((slot,))).max() < every]
+    pairs = itertools.combinations(free, 2)
     if kinds**2 * width**2 <= 2 * _MOST_FLOWS:
-        pairs = itertools.combinations(range(width), 2)
         flows = [_disjoint_rectangles(keys, counts, targets, pair) for pair in pairs]
-        return np.asarray(np.max(flows, axis=0))
-    whole = mixed_keys(keys).sum(axis=0)
+        return np.asarray(np.max([found, *flows], axis=0))
+    whole = mixed.sum(axis=0)
     order = np.argsort(whole, kind="stable")
-    for x, y in itertools.combinations(range(width), 2):
+    for x, y in pairs:
         first, second = (_partners(keys, counts, targets, slot) for slot in (x, y))
         used: list[IndexArray] = []  # corners, -1 for none
         for p, q in zip(first.T, second.T, strict=True):
