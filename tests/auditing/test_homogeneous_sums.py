@@ -11,6 +11,7 @@ import pytest
 from scipy.stats import norm
 
 import sightline as sl
+from sightline.auditing import homogeneous
 from sightline.auditing.result import VerdictStatus
 
 
@@ -113,6 +114,28 @@ def test_forty_values_at_a_bound_are_seen_through_a_difference(tmp_path: Path) -
     assert told.remaining == pytest.approx(mean * (10 - mean) / (100 / 12), rel=1e-9)
     spread = [f"{value:.3f}" for value in rng.uniform(0, 10, 40)]
     assert audited(tmp_path, spread + others, *releases, data={"bounds": [0, 10]}).verdict.passed
+
+
+@pytest.mark.slow
+def test_where_many_numbers_tell_alone_the_verdict_is_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Combinations are not looked for there: what numbers tell alone is not shown to hold already."""
+    others = [f"{value:.3f}" for value in np.random.default_rng(2).uniform(0, 10, 400)]
+    releases = (
+        ("SELECT SUM(x) FROM data", 3.0),
+        ("SELECT SUM(x) FROM data WHERE id >= 40", 3.0),
+        ("SELECT SUM(x) FROM data WHERE id < 10", 3.0),
+    )
+    every = audited(tmp_path, ["0.0"] * 40 + others, *releases, data={"bounds": [0, 10]})
+    monkeypatch.setattr(homogeneous, "_MOST_ALONE", 0)
+    fewer = audited(tmp_path, ["0.0"] * 40 + others, *releases, data={"bounds": [0, 10]})
+    assert every.verdict.status is fewer.verdict.status is VerdictStatus.NOT_SHOWN
+    assert every.homogeneous is not None
+    assert fewer.homogeneous is not None
+    assert [one.release for one in fewer.homogeneous] == ["r2"]
+    assert len(every.homogeneous) > 1
+    assert fewer.homogeneous[0] in every.homogeneous
 
 
 @pytest.mark.slow

@@ -69,6 +69,9 @@ _BLOCK = 20_000  # posteriors that are computed at once
 # the margin that is looked for is r λ more, and none below the limit is missed.
 _NEAR = 1e-3
 _ROUNDS = 12  # combinations that are looked for
+# Numbers that tell by themselves, beyond which no combinations are looked for: the verdict says already that
+# groups are alike, and in a year of hourly numbers they take a quarter of the audit.
+_MOST_ALONE = 1_000
 _MATTERS = 0.01  # of the largest weight of a combination: what is named, and whose rows are counted
 _ALIKE = "they are nearly all alike"
 _LOG_FACTORIALS = np.cumsum(np.log(np.maximum(np.arange(_SMALL + 1), 1)))
@@ -85,9 +88,10 @@ def homogeneous_cells(findings: Findings, totals: Totals | None) -> tuple[Homoge
     for one in (findings, *findings.questions):
         sums = known_sums(one, totals(one.question)) if one.linear else None
         if sums is not None:
-            found += _told_alone(one, sums)
-            coarse = known_sums(one, totals(one.question), coarse=True)
-            found += [] if coarse is None else _told_together(one, coarse)
+            alone = _told_alone(one, sums)
+            many = len(alone) > _MOST_ALONE
+            coarse = None if many else known_sums(one, totals(one.question), coarse=True)
+            found += alone + ([] if coarse is None else _told_together(one, coarse))
         found += _told_by_powers(one, sums, totals)
     return tuple(sorted(found, key=lambda one: (one.remaining, -one.rows)))
 
