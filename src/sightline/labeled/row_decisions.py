@@ -17,6 +17,7 @@ from sightline.labeled.row_integers import RowIntegers, modular
 from sightline.labeled.units import MANY_ROWS, BoolArray, UnitBlock, WholeArray
 from sightline.numerics import integers as exact
 from sightline.numerics.residuals import gamma
+from sightline.progress import reported
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -235,7 +236,7 @@ def _decided_by_row(asked: AskedUnits, integers: RowIntegers, kept: IndexArray) 
     k, count = len(asked.kernel), len(asked.kinds)
     directions, prime, M = np.zeros(count, dtype=np.intp), integers.prime(kept), integers.table
     apart = _without_common_persons(M[np.ix_(kept, kept)])
-    for unit in range(count):
+    for unit in reported(range(count), "deciding who can be told apart"):
         others = (M - asked.products(unit, integers))[np.ix_(kept, kept)]
         directions[unit] = kept.size - _Eliminated.of(others, apart, prime).rank
     unit_of, column = np.divmod(np.arange(count * k), k)
