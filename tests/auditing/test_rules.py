@@ -126,6 +126,25 @@ def test_a_person_adds_the_sum_of_their_rows() -> None:
     assert left.upper == pytest.approx(0.75)
 
 
+def test_nothing_is_left_of_a_row_that_exact_numbers_give_away() -> None:
+    """The difference of two exact sums is one of a's two rows; of the other row nothing is known."""
+    table = pd.DataFrame({"who": list("abc") * 2, "g": [1] * 3 + [2] * 3, "x": [3, 5, 2, 4, 1, 8]})
+    data = {"source": table, "record": "who", "secret": "x", "bounds": [0, 10], "max_rows_per_record": 2}
+    conditions = {"all": "g = 1", "others": "g = 1 AND who <> 'a'"}
+    releases = [
+        {"name": name, "sql": f"SELECT SUM(x) FROM data WHERE {one}", "noise": {"law": "none"}}
+        for name, one in conditions.items()
+    ]
+    result = sl.audit({"data": data, "release": releases, "limits": {"remaining_uncertainty": 0.1}})
+    left = result.exposed[0].remaining_uncertainty
+    assert (left.lower, left.upper) == (0.0, 0.0)
+    assert result.verdict.below_limit == 1  # b and c: half of the sum of two rows
+    totals = [{**one, "sql": one["sql"].replace("g = 1", "TRUE")} for one in releases]
+    total = sl.audit({"data": data, "release": totals}).exposed[0].total
+    assert total is not None
+    assert (total.after_lower, total.after_upper) == (0.0, 0.0)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_a_streamed_table_has_the_same_k(seed: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -355,6 +355,9 @@ class LinearAttacks:
         risk = 1 - self._scale * float(reach @ self._solved(reach)) / rows
         if self._digits_lost(column, risk):
             return None
+        given = np.broadcast_to(self.found.exposure.given, self.found.exposure.lower.shape)
+        if given.ravel()[column] and self.found.people[column] == 1:  # by exact numbers
+            risk = 0.0
         shares = np.clip([self.found.lower[column], risk], 0.0, 1.0)
         lower, upper = np.sqrt(shares).tolist()
         return TotalView(

@@ -332,7 +332,10 @@ def _with_exact(design: Design, found: UnitExposure, upper: bool) -> UnitExposur
         others[~inside] = _assess(design.take(~exact).knowing(inside), upper).lower
     among = np.maximum(among_alike(design.units), swap_bounds(design))[:, None]
     single = (design.units.people == 1)[:, None]
-    high = np.where(alone.identifiable & single, 0.0, found.upper)
+    told = alone.identifiable
+    if design.prior.categories == 1:  # of several rows of a person any feature
+        told = told | (alone.directions > 0)[:, None]
+    high = np.where(told & single, 0.0, found.upper)
     lower = np.minimum(np.where(inside[:, None], among * design.noise.share, others), high)
     return replace(found, lower=lower, upper=high, given=alone.identifiable)
 
