@@ -29,7 +29,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 
 import numpy as np
@@ -61,6 +61,7 @@ from sightline.privacy.accountant import NoiseLaw
 from sightline.privacy.registry import accountant_named
 from sightline.releases.features import power_range
 from sightline.tables.membership import Band, Feature, Membership, Partition, Statistic
+from sightline.values import frozen
 
 BoolArray = NDArray[np.bool_]
 # The noise of a number that is published exactly, in attacks: this much of the least noise around it.
@@ -71,7 +72,7 @@ _ROUNDING_OF_SHARE = 1e-12
 SMALLEST_SIZE, LARGEST_SIZE = SMALLEST**2, LARGEST**2
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen(slots=False)
 class Pricing:
     """The noise on every cell, for one copy of a release, and the releases that an accountant counts."""
 

@@ -10,7 +10,6 @@ import json
 import os
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
@@ -20,6 +19,7 @@ from sightline.tables.engines.open import open_source
 from sightline.tables.engines.protocol import DATA, Column, ColumnKind, Engine
 from sightline.tables.sql.fragments import quoted
 from sightline.tables.sql.scope import find_column
+from sightline.values import frozen
 
 _MOST_RELEASES = 3
 _MOST_LISTED = 48  # columns of a wide table: two days of hours
@@ -80,7 +80,7 @@ _SECRET = "the column to protect"
 _OPEN = {"record": "SAY WHOSE ROW IT IS", "secret": "SAY WHICH COLUMN TO PROTECT"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(eq=True)
 class StarterPlan:
     """The text of a first plan, and what was guessed or left open in it."""
 
@@ -315,7 +315,7 @@ _SENSITIVE = _set(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(eq=True)
 class ColumnFacts:
     """A column, the words of its name, and what its first rows are like."""
 
@@ -346,7 +346,7 @@ class ColumnFacts:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(eq=True)
 class Candidate:
     """A column that may be meant, and what speaks for it."""
 
@@ -354,7 +354,7 @@ class Candidate:
     reasons: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(eq=True)
 class ColumnGuess:
     """The column that is meant, if one alone can be; and all that may be, the likeliest first."""
 

@@ -9,7 +9,6 @@ import re
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from enum import StrEnum
 from io import StringIO
 from pathlib import Path
@@ -31,6 +30,7 @@ from sightline.report.wording import (
     verdict_words,
     who,
 )
+from sightline.values import frozen
 
 _LONGEST_TEXT = 1_000  # characters of a text
 
@@ -247,7 +247,7 @@ _TEXT, _JSON = "text", "json"
 _FOR_FILES = (_JSON, *(one.value for one in PipelineFormat))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(eq=True)
 class AuditOutputs:
     """Where the result of an audit goes: to standard output in one format, and to files in others."""
 

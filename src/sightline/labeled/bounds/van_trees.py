@@ -29,7 +29,6 @@ Derivation: the theory page on priors.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from functools import cache
 from typing import Self
 
@@ -37,6 +36,7 @@ import numpy as np
 
 from sightline.arrays import FloatArray
 from sightline.labeled.bounds.scalar_risk import MARGIN, uniform_table
+from sightline.values import frozen
 
 UNIFORM_VARIANCE = 1 / 12
 COSINE_VARIANCE = 1 / 12 - 1 / (2 * math.pi**2)
@@ -243,7 +243,7 @@ def chord_bounds(
     return found
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@frozen
 class _CellDensity:
     """The density of the length L in cells: each cell's mass and its integral of ℓ², for some directions."""
 

@@ -13,7 +13,6 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, NoReturn
@@ -52,6 +51,7 @@ from sightline.tables.engines.protocol import (
     run_batches,
 )
 from sightline.tables.sql.fragments import literal, quoted
+from sightline.values import frozen
 
 _NUMBERS = "TINYINT SMALLINT INTEGER BIGINT UTINYINT USMALLINT UINTEGER UBIGINT FLOAT DOUBLE"
 _PLAIN = {
@@ -458,7 +458,7 @@ def _kind(type_name: str) -> ColumnKind:
 Fetch = Callable[[str], dict[str, NDArray[np.generic]]]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@frozen
 class DuckDBStore:
     """A table of an open connection, line after line."""
 
