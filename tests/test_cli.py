@@ -452,6 +452,32 @@ def test_a_small_audit_loads_no_dense_library() -> None:
     assert "scipy.sparse" in loaded  # the list above is read from the right place
 
 
+COMMAND = "import sys; from sightline.cli import run; from sightline.examples.shipped import example_plan"
+
+
+@pytest.mark.slow
+def test_the_command_loads_no_compiler_and_no_test_runner() -> None:
+    loaded = modules_after(f"{COMMAND}; sys.argv[1:] = ['audit', str(example_plan('microgrid'))]; run()")
+    assert loaded & {"numpy.f2py.f2py2e", "numpy.testing._private.utils", "unittest"} == set()
+    assert {"numpy.f2py", "numpy.testing", "scipy.sparse"} <= loaded  # SciPy has met them
+    assert "numpy.f2py.f2py2e" in modules_after("import scipy.sparse")  # otherwise nothing need be put off
+
+
+def test_modules_that_are_put_off_are_whole_when_they_are_used() -> None:
+    code = (
+        "import sys, numpy; from sightline.cli import _load_on_use;"
+        "_load_on_use('numpy', ('f2py', 'testing', 'no_such_module'));"
+        "print('unittest' in sys.modules, numpy.testing is sys.modules['numpy.testing'], end=' ');"
+        "numpy.testing.assert_equal(1, 1);"
+        "from numpy.f2py import get_include;"
+        "print('unittest' in sys.modules, get_include().endswith('src'), hasattr(numpy, 'no_such_module'));"
+        "before = sys.modules['numpy.testing']; _load_on_use('numpy', ('testing',));"
+        "print(sys.modules['numpy.testing'] is before)"
+    )
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ended.stdout.split() == ["False", "True", "True", "True", "False", "True"]
+
+
 def test_the_command_keeps_modules_from_the_collector_and_leaves_it_on() -> None:
     code = (
         "import gc, sys; from sightline.cli import run; sys.argv[1:] = ['check', 'no such file'];"

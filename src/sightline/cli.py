@@ -435,10 +435,29 @@ def run() -> int:
     """
     gc.disable()
     if sys.argv[1:2] in (["audit"], ["demo"]) and "--help" not in sys.argv:
+        _load_on_use("numpy", ("f2py", "testing"))
         from sightline import jobs  # noqa: F401
     gc.freeze()
     gc.enable()
     return main()
+
+
+def _load_on_use(package: str, names: Sequence[str]) -> None:
+    """Let modules of a package load when somebody first reads an attribute of them.
+
+    SciPy reads every name of NumPy, and so loads a Fortran compiler and a test runner: a tenth of a small
+    audit. A module that is loaded stays as it is.
+    """
+    from importlib.util import LazyLoader, find_spec, module_from_spec
+
+    for name in names:
+        spec = find_spec(f"{package}.{name}")
+        if spec is None or spec.loader is None or spec.name in sys.modules:
+            continue
+        loader = spec.loader = LazyLoader(spec.loader)
+        module = sys.modules[spec.name] = module_from_spec(spec)
+        loader.exec_module(module)
+        setattr(sys.modules[package], name, module)
 
 
 def _failed(message: str) -> int:
