@@ -46,7 +46,6 @@ from sightline.labeled.bounds.priors import TwoPointPrior
 from sightline.labeled.bounds.target import NumberPrior, Seen
 from sightline.noise.published import PublishedLaw, information_at_most
 from sightline.privacy.accountant import NoiseLaw
-from sightline.releases.features import power_slope
 from sightline.tables.membership import YES_OR_NO, Band, Feature, Membership, Partition, RowValues, Statistic
 from sightline.values import frozen
 
@@ -240,6 +239,8 @@ def slopes(partition: Partition, values: FloatArray) -> FloatArray:
         case Feature.VALUE | Feature.INDICATOR:
             return np.full(values.size, sign)
         case Feature.POWER:
+            from sightline.releases.features import power_slope  # few plans publish powers
+
             assert isinstance(partition.parameter, int | float)
             return sign * power_slope(values, partition.parameter)
         case Feature.CLIPPED:

@@ -59,7 +59,6 @@ from sightline.noise.published import (
 from sightline.noise.strategies import Strategy
 from sightline.privacy.accountant import NoiseLaw
 from sightline.privacy.registry import accountant_named
-from sightline.releases.features import power_range
 from sightline.tables.membership import Band, Feature, Membership, Partition, Statistic
 from sightline.values import frozen
 
@@ -438,6 +437,8 @@ def feature_range(partition: Partition, bounds: tuple[float, float]) -> float:
         case Feature.INDICATOR:
             return 1.0
         case Feature.POWER:
+            from sightline.releases.features import power_range  # few plans publish powers
+
             with np.errstate(over="ignore", invalid="ignore"):  # then the sizes are checked, and refused
                 return float(power_range(_number(partition), low=low, high=high))
         case Feature.CLIPPED:
