@@ -23,7 +23,7 @@ from scipy import sparse
 from sightline.arrays import FloatArray, IndexArray, distinct_lines
 from sightline.labeled.row_products import SPARSE_FROM
 from sightline.labeled.unit_design import Design, RowNoise
-from sightline.labeled.units import BoolArray, Units, at_places
+from sightline.labeled.units import BoolArray, Units
 
 _MOST_COLUMNS, _MOST_ENTRIES = 4_000_000, 50_000_000  # of designs in which equal slices are looked for
 _MOST_GAPS = 3
@@ -205,9 +205,7 @@ def _connected(units: Units, inside: BoolArray) -> bool:
     """Whether a few of the columns alone join all numbers: most designs have no slices, and this is cheap."""
     step = max(1, len(units.rows) // (_COLUMNS_A_NUMBER * units.numbers))
     rows = units.rows[::step]
-    counted = np.append(inside, False)[rows]
-    if units.weights is not None:
-        counted &= units.weights[::step] != 0
+    counted = np.append(inside, False)[rows] & (units.weights[::step] != 0)
     line, slot = np.nonzero(counted)
     first = rows[np.arange(len(rows)), counted.argmax(axis=1)]
     edges = (np.ones(line.size, dtype=np.int8), (first[line], rows[line, slot]))
@@ -234,11 +232,8 @@ def _contents(units: Units, names: IndexArray) -> IndexArray:
     """A number for every column that equal ones share: rows by their names, weights, and how many rows."""
     named = np.append(names, 3 * units.numbers)[units.rows]
     order = np.argsort(named, axis=1, kind="stable")
-    parts = [units.times[:, None], np.take_along_axis(named, order, axis=1)]
-    if units.weights is not None:
-        weight = np.unique(units.weights, return_inverse=True)[1].reshape(units.weights.shape)
-        parts.append(np.take_along_axis(weight, order, axis=1))
-    return distinct_lines(np.concatenate(parts, axis=1))[1]
+    ordered = [np.take_along_axis(table, order, axis=1) for table in (named, units.weights)]
+    return distinct_lines(np.concatenate([units.times[:, None], *ordered], axis=1))[1]
 
 
 def _owners(units: Units, of_column: IndexArray, content: IndexArray) -> tuple[IndexArray, IndexArray]:
@@ -297,7 +292,7 @@ def _summed(
     small = replace(
         units,
         rows=numbers[units.rows[chosen]].astype(units.rows.dtype),
-        weights=at_places(units.weights, chosen),
+        weights=units.weights[chosen],
         numbers=int(kept.size),
         starts=np.searchsorted(new_kind[kind[chosen]], np.arange(kinds.size + 1)),
         times=units.times[chosen] * many,

@@ -63,12 +63,11 @@ class DistinctColumns:
 
     @classmethod
     def of(cls, units: Units) -> DistinctColumns:
-        keys = units.rows if units.weights is None else np.concatenate([units.rows, units.weights], axis=1)
-        first, group = distinct_lines(keys)
+        first, group = distinct_lines(np.concatenate([units.rows, units.weights], axis=1))
         numbers = np.repeat(units.people, np.diff(units.starts)) * units.times
         entries = np.zeros((units.numbers + 1, first.size))
-        values = 1.0 if units.weights is None else units.weights[first].ravel()
-        entries[units.rows[first].ravel(), np.repeat(np.arange(first.size), units.rows.shape[1])] = values
+        line = np.repeat(np.arange(first.size), units.rows.shape[1])
+        entries[units.rows[first].ravel(), line] = units.weights[first].ravel()
         return cls(
             entries=entries[:-1],
             counts=np.asarray(np.bincount(group, numbers), dtype=np.float64),

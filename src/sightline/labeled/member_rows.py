@@ -19,7 +19,7 @@ from sightline.arrays import FloatArray, IndexArray, frozen_index, is_array, par
 from sightline.errors import InvalidRelease, require
 from sightline.labeled.dense_units import TableUnits
 from sightline.labeled.row_products import EXACT
-from sightline.labeled.units import BoolArray, Units, UnitStore
+from sightline.labeled.units import ONE, BoolArray, Units, UnitStore
 from sightline.numerics.device import HOST, Device
 
 RowsLike: TypeAlias = "ArrayLike | sparse.sparray | sparse.spmatrix | Iterable[Iterable[int]]"
@@ -171,17 +171,15 @@ class MemberRows:
         width = max(1, int(degrees.max(initial=0)))
         if bool(np.all(degrees == width)):
             rows = stored.indices.reshape(-1, width)
-            weights = None if self.binary else stored.data.reshape(-1, width).astype(np.float64)
+            weights = stored.data.reshape(-1, width).astype(np.float64)
         else:
             slot = np.arange(stored.nnz) - np.repeat(stored.indptr[:-1], degrees)
             line = np.repeat(np.arange(first.size), degrees)
             rows = np.full((first.size, width), self.row_count, dtype=np.int32)
             rows[line, slot] = stored.indices
-            weights = None
-            if not self.binary:
-                weights = np.zeros(rows.shape)
-                weights[line, slot] = stored.data
-        return Units.of_one_row(rows, self.row_count, people, weights)
+            weights = np.zeros(rows.shape)
+            weights[line, slot] = stored.data
+        return Units.of_one_row(rows, self.row_count, people, ONE if self.binary else weights)
 
     def digest(self) -> bytes:
         """Bytes that change whenever the rows do: nobody can choose rows whose columns are confused."""

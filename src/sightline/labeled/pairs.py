@@ -135,7 +135,7 @@ class RowKinds:
     """The different rows of persons, by their columns: one, or one for each category."""
 
     rows: WholeArray  # kinds × columns × slots: which number; their count for none
-    weights: FloatArray | None
+    weights: WholeArray | FloatArray
     counts: FloatArray  # unknown rows of all persons
     numbers: int
     of_row: IndexArray  # the kind of every row of every unit
@@ -155,7 +155,7 @@ class RowKinds:
         shape = first.size, each, width
         return cls(
             rows=units.rows[lines].reshape(shape),
-            weights=None if units.weights is None else units.weights[lines].reshape(shape),
+            weights=units.weights[lines].reshape(shape),
             counts=np.asarray(np.bincount(kind, people), dtype=np.float64),
             numbers=units.numbers,
             of_row=kind,
@@ -247,8 +247,8 @@ class _Coins:
         line = np.arange(self.rows.counts.size)[:, None]
         for column, sign in zip(self.two or (0,), (1.0, -1.0), strict=False):
             rows = self.rows.rows[:, column]
-            weights = 1.0 if self.rows.weights is None else self.rows.weights[:, column]
-            np.add.at(table, (rows, np.broadcast_to(line, rows.shape)), sign * weights)
+            place = rows, np.broadcast_to(line, rows.shape)
+            np.add.at(table, place, sign * self.rows.weights[:, column])
         return table[:-1]
 
     @cached_property
@@ -313,12 +313,11 @@ class _Coins:
         """Kinds × slots: a number that two kinds share iff they are in the same cells of the two columns."""
         columns = list(self.two or (0,))
         cells, weights = self.rows.rows[:, columns], self.rows.weights
-        if len(columns) == 1 and weights is None:
+        if len(columns) == 1 and bool(np.all(weights == 1)):
             return np.asarray(cells[:, 0], dtype=np.int32)
         keys = []
         for slot in range(cells.shape[2]):
-            parts = [cells[:, :, slot].astype(np.float64)]
-            parts += [] if weights is None else [weights[:, columns, slot]]
+            parts = [cells[:, :, slot], weights[:, columns, slot]]
             keys.append(distinct_lines(np.concatenate(parts, axis=1))[1])
         return np.stack(keys, axis=1).astype(np.int32)
 
@@ -330,10 +329,8 @@ class _Coins:
         total = np.zeros((kinds.size, self.rows.rows.shape[2]))
         for column in self.two or (0,):
             own = self.information[self.rows.rows[kinds, column]]
-            if self.rows.weights is not None:
-                weights = self.rows.weights[kinds, column]
-                own = np.where(weights == 0, 0.0, own) * weights**2
-            total += own
+            weights = self.rows.weights[kinds, column]
+            total += np.where(weights == 0, 0.0, own) * weights**2
         return total * self._apart_at_most
 
     @cached_property
@@ -341,10 +338,7 @@ class _Coins:
         """(x − y)² over x² + y², where two rows differ: 2 if a number may count them with opposite signs."""
         signs = np.zeros((2, self.rows.numbers + 1), dtype=np.bool_)
         rows = [self.rows.rows[:, column] for column in self.two or (0,)]
-        weights = [
-            np.ones(1) if self.rows.weights is None else self.rows.weights[:, column]
-            for column in self.two or (0,)
-        ]
+        weights = [self.rows.weights[:, column] for column in self.two or (0,)]
         for place, (own, weight) in enumerate(zip(rows, weights, strict=True)):
             # What a number counts of both categories cancels.
             other = rows[1 - place] if len(rows) == 2 else own[:, :0]

@@ -157,7 +157,7 @@ class PanelBlock:
     def mixed(self, weights: FloatArray) -> PanelBlock:
         """The same persons with mixtures of the columns of every row: one for each line of the weights."""
         own, shape = self.columns, (len(self.columns) * len(weights), 1, -1)
-        entries = weights[None, :, :, None] * own.entries[:, None]
+        entries = weights[None, :, :, None] * own.weights[:, None]
         rows = np.where(entries == 0, self.numbers, own.rows[:, None])
         ones = np.ones(shape[0], dtype=np.intp)
         columns = replace(
