@@ -14,7 +14,7 @@ from scipy.linalg import cho_factor, cho_solve, lstsq, solve_triangular
 
 from sightline.arrays import FloatArray, IndexArray
 from sightline.errors import require
-from sightline.geometry.frame import Frame, IntegerRows, WhitenedRows, dense, kinds
+from sightline.geometry.frame import Frame, FunctionalFrame, IntegerRows, WhitenedRows, dense, kinds
 from sightline.geometry.profile import Combination, Profile, Question, profile
 from sightline.geometry.projection import (
     ENCLOSED_ERROR,
@@ -309,7 +309,7 @@ class Exposure:
         return breaking, int(np.sum(values > missing(max(breaking.shape))))
 
     def _broken_exactly(self, integers: IntegerRows | None) -> int | None:
-        if integers is None or self.geometry.integer_rows is None or self.frame.coefficients is not None:
+        if integers is None or self.geometry.integer_rows is None or isinstance(self.frame, FunctionalFrame):
             return None
         disagreement = self.frame.disagreement(integers)
         if self.profile.basis.size == self.frame.representatives.size:
@@ -403,7 +403,7 @@ class Exposure:
     @cached_property
     def _exact_information(self) -> Any:
         """The information in exact fractions; ``None`` if these would be too large, or for a functional."""
-        if self.frame.coefficients is not None or self.identifiable is Decision.UNDECIDED:
+        if isinstance(self.frame, FunctionalFrame) or self.identifiable is Decision.UNDECIDED:
             return None
         jacobian, own = self.geometry.jacobian, self._own_noise
         nuisance = self.frame.nuisance(jacobian)[own][:, self.profile.basis]
@@ -433,10 +433,9 @@ class Exposure:
         if self.identifiable is Decision.UNDECIDED:
             return math.inf
         along, _, inverse = self._factors
-        rounding = self.frame.rounding(self.geometry.whitened)
-        if rounding is not None:  # of the independent nuisance columns, then of the target's
-            target = rounding[rounding.size - len(self.labels) :]
-            rounding = np.concatenate([rounding[self.profile.basis], target])
+        # Of the independent nuisance columns, then of the target's.
+        nuisance, target = np.split(self.frame.rounding(self.geometry.whitened), [-len(self.labels)])
+        rounding = np.concatenate([nuisance[self.profile.basis], target])
         return self.profile.projection.error_bound(
             along, inverse, noise_error=self.geometry.noise.relative_error, cancelled=rounding
         )
@@ -450,7 +449,7 @@ class Exposure:
             return None
         frame = self.frame
         functional, nuisance = exact, frame.representatives
-        if frame.coefficients is None:
+        if not isinstance(frame, FunctionalFrame):
             nuisance = nuisance[self.profile.basis]
         elif self.identifiable is Decision.YES:
             functional = [[Fraction(entry) for entry in row] for row in frame.coefficients.tolist()]
