@@ -213,14 +213,13 @@ class Exposure:
         return tuple(directions)
 
     @property
-    def recipe(self) -> FloatArray | None:
+    def recipe(self) -> FloatArray:
         """Weights over the answers of the best linear unbiased attack, a row for each coordinate.
 
-        ``None`` unless the whole target is identifiable.
+        No rows unless the whole target is identifiable.
         """
-        if self.identifiable is not Decision.YES:
-            return None
-        return np.stack([direction.recipe for direction in self.directions])
+        known = self.directions if self.identifiable is Decision.YES else ()
+        return np.array([direction.recipe for direction in known]).reshape(-1, self.geometry.noise.outputs)
 
     def increment(self, query: Query, *, noise_stddev: ArrayLike) -> Increment:
         """What one more release would add while the noise on the others stays the same (``thm:spine``).
