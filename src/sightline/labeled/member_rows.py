@@ -250,12 +250,12 @@ def _of_table(given: ArrayLike) -> MemberRows:
             integral = integral and bool(np.all(rows == np.rint(rows)))
     largest = float(peaks.max())
     widths = (np.int8, np.int16, np.int32)
-    width = next((one for one in widths if largest <= np.iinfo(one).max), None)
+    fitting = [one for one in widths if largest <= np.iinfo(one).max]
     stored: NDArray[Any]
     if binary:
         stored = table.astype(np.uint8)
-    elif integral and width is not None:
-        stored = table.astype(width)
+    elif integral and fitting:
+        stored = table.astype(fitting[0])
     else:
         stored = _exact_doubles(table)
     return _locked(MemberRows(stored=stored, integral=integral, binary=binary, sizes=sizes, peaks=peaks))
@@ -317,11 +317,11 @@ def _locked(members: MemberRows) -> MemberRows:
 def _from_members(rows: Iterable[Iterable[int]], records: int) -> sparse.csr_array:
     lists = [_members(row) for row in rows]
     require(len(lists) > 0, "at least one release", got="L = 0", error=InvalidRelease)
-    beyond = next((i for i, row in enumerate(lists) if row.size and row[-1] >= records), None)
+    beyond = [f"{int(row[-1])} in row {i}" for i, row in enumerate(lists) if row.size and row[-1] >= records]
     require(
-        beyond is None,
+        not beyond,
         f"members below {records}",
-        got=f"{'' if beyond is None else int(lists[beyond][-1])} in row {beyond}",
+        got=", ".join(beyond[:1]),
         error=InvalidRelease,
     )
     indptr = np.concatenate([[0], np.cumsum([row.size for row in lists])])

@@ -17,6 +17,7 @@ order and cut anywhere: a store may hold them in memory, spill them, or send the
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -138,14 +139,13 @@ class UnitBlock:
 
     def dense(self, numbers: int) -> FloatArray:
         """Rows × (kinds × columns) of the columns √times a, with a last row of zeros. Made once."""
-        made = self.__dict__.get("_dense")
-        if made is None:
+        if "_dense" not in self.__dict__:
             made = np.zeros((numbers + 1, self.times.size))
             lines = np.repeat(np.arange(self.times.size), self.rows.shape[2])
             made[self.rows.ravel(), lines] = self.scaled.ravel()
             made[numbers] = 0.0
             self.__dict__["_dense"] = made
-        return np.asarray(made)
+        return np.asarray(self.__dict__["_dense"])
 
     def sums(self, of_rows: FloatArray, power: int) -> FloatArray:
         """For every column a the sum of w |a|^power over its rows, with w a number for every row."""
@@ -348,13 +348,11 @@ class Units:
             found[own] = (with_none[self.rows[own]] * self.weights[own]).sum(axis=1)
         return found
 
-    def blocks(self, most_columns: int | None = None) -> Iterator[UnitBlock]:
+    def blocks(self, most_columns: float = math.inf) -> Iterator[UnitBlock]:
         """All kinds, or those with few columns: of one row, then of several, as many columns each."""
         sizes, width, alike = np.diff(self.starts), self.rows.shape[1], self.alike
         several = (sizes > self.each) | (self.times[self.starts[:-1]] > 1)
-        shapes = 2 * sizes + several
-        if most_columns is not None:
-            shapes = np.where(sizes <= most_columns, shapes, -1)
+        shapes = np.where(sizes <= most_columns, 2 * sizes + several, -1)
         for shape in np.unique(shapes[shapes >= 0]).tolist():
             size, kinds = shape // 2, np.flatnonzero(shapes == shape)
             dense = size * width**2 > 8 * self.numbers
