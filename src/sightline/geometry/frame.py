@@ -281,7 +281,7 @@ class WhitenedRows:
         return np.asarray(dense(gram))
 
     def rows_of(self, query: Query) -> tuple[FloatArray, NDArray[np.int64] | None]:
-        """The rows that one more release would add, and the same as whole numbers if it has them."""
+        """The rows that one more release would add, and the same as whole numbers if all rows have them."""
         require(
             query.linear or self.at is not None,
             "a linear release, or a geometry with an operating point",
@@ -295,8 +295,9 @@ class WhitenedRows:
             got=f"members up to {reach - 1} and dimension {query.dimension}",
         )
         rows = place(query, records=self.records, at=self.at)
-        integers = place_integers(query, records=self.records)
-        return dense(rows), None if integers is None else dense(integers)
+        if self.integer_rows is None or (integers := place_integers(query, records=self.records)) is None:
+            return dense(rows), None
+        return dense(rows), dense(integers)
 
     def label(self, column: int) -> str:
         """The name of a column."""

@@ -324,12 +324,12 @@ def enclose(
     return None
 
 
-def exact_information(target: FloatArray, nuisance: FloatArray, noise: FloatArray) -> Any:
+def exact_information(target: FloatArray, nuisance: FloatArray, noise: FloatArray) -> list[Any]:
     """The information of target columns beside independent ones of the nuisance, before noise, as a matrix of
-    fractions (``fmpq_mat``); ``None`` if too large. ``noise`` as for :func:`enclose`.
+    fractions (``fmpq_mat``), if that is not too large. ``noise`` as for :func:`enclose`.
     """
     if target.shape[1] + nuisance.shape[1] > _MOST_RATIONALS:
-        return None
+        return []
     J_theta, J_eta = _rational(target), _rational(nuisance)
     if noise.ndim == 1:
         S = _diagonal(fmpq_mat, [1 / _fmpq(scale) ** 2 for scale in noise.tolist()])
@@ -337,10 +337,10 @@ def exact_information(target: FloatArray, nuisance: FloatArray, noise: FloatArra
         S = _rational(noise).inv()
     information = J_theta.transpose() * S * J_theta
     if nuisance.shape[1] == 0:
-        return information
+        return [information]
     across = J_eta.transpose() * S
     coupling = across * J_theta
-    return information - coupling.transpose() * (across * J_eta).solve(coupling)
+    return [information - coupling.transpose() * (across * J_eta).solve(coupling)]
 
 
 def _precision(noise: FloatArray) -> arb_mat:

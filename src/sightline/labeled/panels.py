@@ -201,7 +201,7 @@ class PanelBlock:
         kinds = len(self)
         if not form.error < 1:
             return np.zeros(kinds), np.full(kinds, np.inf)
-        weights = self.times * scales
+        weights = np.asarray(self.times * scales, dtype=np.float64)
         Y = form.among(self.touched)
         if np.isnan(Y).any():  # a sparse form has the pairs of numbers that one person is in, not a family
             return self._one_by_one(form, scales)
