@@ -441,7 +441,7 @@ def test_every_assumption_is_explained() -> None:
 
 def test_a_dumped_plan_is_the_same_plan() -> None:
     plan, _ = read_plan(GOOD)
-    content = plan.model_dump(mode="python", by_alias=True, exclude_defaults=True)
+    content = plan.model_dump(mode="python", by_alias=True)
     assert Plan.model_validate(content) == plan
 
 

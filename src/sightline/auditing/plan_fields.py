@@ -136,6 +136,10 @@ class Section(BaseModel):
             return content
         return {name: value for name, value in content.items() if value is not None}
 
+    def model_dump(self, **options: Any) -> dict[str, Any]:
+        """What is stated: without defaults, which a plan may not state."""
+        return super().model_dump(exclude_defaults=True, **options)
+
 
 _LARGEST_FILE = 64_000_000  # bytes
 _COLUMNS = ("low", "high", "weight")

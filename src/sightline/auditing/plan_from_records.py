@@ -48,7 +48,7 @@ def _notes(name: str, record: ReleaseRecord) -> list[str]:
     lines = [
         f"{_line(record.release.name)} ({_line(name)}, {_line(about.engine or 'no library named')}): {known}."
     ]
-    counted = about.privacy_parameters.model_dump(exclude_defaults=True)
+    counted = about.privacy_parameters.model_dump()
     if counted:
         sizes = ", ".join(f"{part} {size:g}" for part, size in counted.items())
         lines.append(f"  The library counts {sizes}.")

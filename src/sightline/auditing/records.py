@@ -127,12 +127,12 @@ class ReleaseRecord:
 
     def content(self) -> dict[str, Any]:
         """As JSON has it, without defaults."""
-        release = self.release.model_dump(mode="json", exclude_defaults=True)
+        release = self.release.model_dump(mode="json")
         noise = release.get("noise", [])
         if len(noise) == 1 and "label" not in noise[0]:
             release["noise"] = noise[0]
         found = {"record": f"{FORMAT}/{VERSION}", "release": release, "data": dict(self.data)}
-        about = self.about.model_dump(mode="json", exclude_defaults=True)
+        about = self.about.model_dump(mode="json")
         return {name: part for name, part in (found | {"about": about}).items() if part}
 
     def text(self) -> str:
@@ -259,9 +259,9 @@ def _without_files(release: dict[str, Any], name: str) -> dict[str, Any]:
 
 
 def _of_plan(plan: Plan, given: Iterable[str], about: About, place: int = 0) -> ReleaseRecord:
-    data = plan.data.model_dump(mode="json", exclude_defaults=True) | _own_secret(plan, plan.releases[place])
-    wanted = set(given) - set(_NOT_IN_DATA)
-    known = {name: value for name, value in data.items() if name in wanted and value is not None}
+    data, own = plan.data.model_dump(mode="json"), _own_secret(plan, plan.releases[place])
+    wanted = set(given) - set(_NOT_IN_DATA) - (set(DOMAIN) if own else set())
+    known = {name: value for name, value in data.items() if name in wanted} | own
     return ReleaseRecord(release=plan.releases[place], data=known, about=about)
 
 
@@ -270,17 +270,18 @@ def _own_secret(plan: Plan, release: Release) -> dict[str, Any]:
     dialect = dialect_of(plan.data.source)
     if not plan.secrets or uses(release.sql, [plan.data.secret], dialect=dialect):
         return {}
-    about = [one for one in plan.secrets if one.audited and uses(release.sql, [one.column], dialect=dialect)]
-    own = about[0].model_dump(mode="json") if about else {}
-    return {"secret": own.pop("column"), **own} if own else {}
+    for one in plan.secrets:
+        if one.audited and uses(release.sql, [one.column], dialect=dialect):
+            own = one.model_dump(mode="json")
+            return {"secret": own.pop("column"), **own}
+    return {}
 
 
 def records_of(plan: Plan, about: Sequence[About] = ()) -> tuple[ReleaseRecord, ...]:
     """A record of every release of a plan that is published, each with what is known ``about`` it."""
-    given = [name for name in Data.model_fields if getattr(plan.data, name) is not None or name in DOMAIN]
     places = [place for place, release in enumerate(plan.releases) if release.noise_given]
     every = [*about, *([About()] * (len(plan.releases) - len(about)))]
-    return tuple(_of_plan(plan, given, every[place], place) for place in places)
+    return tuple(_of_plan(plan, Data.model_fields, every[place], place) for place in places)
 
 
 def plan_of(records: Mapping[str, ReleaseRecord], *, source: str, given: GivenPlan = _NOTHING) -> Plan:
@@ -314,7 +315,7 @@ def plan_of(records: Mapping[str, ReleaseRecord], *, source: str, given: GivenPl
         "data": {"source": source, **data},
         "privacy": {"delta": min(deltas, default=USUAL_DELTA)},
         "limits": {"remaining_uncertainty": USUAL_LIMIT},
-        "release": [records[name].release.model_dump(mode="json", exclude_defaults=True) for name in order],
+        "release": [records[name].release.model_dump(mode="json") for name in order],
         "secret": [{"column": one.pop("secret"), **one} for one in map(dict, secrets[1:])],
     }
     return checked_plan({name: part for name, part in content.items() if part}, "records")
@@ -412,7 +413,7 @@ def registry_entry(record: ReleaseRecord) -> dict[str, Any]:
     names the version). Where a list of it allows no "FILL IN", the name beside says what is to be filled in.
     """
     about, release = record.about, record.release
-    counted = about.privacy_parameters.model_dump(exclude_defaults=True)
+    counted = about.privacy_parameters.model_dump()
     variant = _variant(counted, pure=all(noise.law.pure for noise in release.noises))
     loss = {
         "privacy_unit": about.privacy_unit or record.data.get("record", _FILL_IN),
