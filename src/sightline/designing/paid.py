@@ -126,10 +126,10 @@ def paid_releases(plan: Plan, membership: Membership, pricing: Pricing) -> PaidR
 
     Under ``per-record`` a histogram of several categories has no such sum for each record either.
     """
-    nothing, budget = PaidReleases(membership=membership, pricing=pricing), plan.privacy.budget
-    if budget is None or not pricing.shared:
+    nothing = PaidReleases(membership=membership, pricing=pricing)
+    if not pricing.shared:
         return nothing
-    accountant = accountant_named(plan.privacy.accountant, budget)
+    accountant = accountant_named(plan.privacy.accountant, plan.privacy.budget)
     histograms = any(len(bundle) > 1 for bundle in pricing.shared)
     if not accountant.linear or (accountant.counts_own_releases and histograms):
         return nothing
@@ -139,8 +139,8 @@ def paid_releases(plan: Plan, membership: Membership, pricing: Pricing) -> PaidR
         own=accountant.counts_own_releases,
         most=1 / accountant.kappa(1) * (1 - ROUNDING),
         accountant=plan.privacy.accountant,
-        allowed=budget.epsilon,
-        delta=budget.delta,
+        allowed=plan.privacy.epsilon,
+        delta=plan.privacy.cost_delta,
     )
 
 

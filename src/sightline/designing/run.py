@@ -13,7 +13,6 @@ from sightline.auditing.assemble import judged
 from sightline.auditing.exposed import keys_of
 from sightline.auditing.findings import Findings, Keys, find
 from sightline.auditing.plan import Plan
-from sightline.auditing.plan_sections import USUAL_DELTA
 from sightline.auditing.reading import PlanLike, plan_text, read_plan, with_limit
 from sightline.auditing.recipes import RecipeWriter
 from sightline.auditing.secret_prior import SecretPrior
@@ -115,7 +114,7 @@ def _designed(session: Session, task: DesignTask, grain: Grain, shown: _Shown) -
     findings = find(proposed, task.membership, linear=proof.findings)
     judgement = judged(findings, totals=session.totals)
     total = task.total(proof.stddevs)
-    delta = task.plan.privacy.delta or USUAL_DELTA
+    delta = task.plan.privacy.cost_delta
     alone = PricedAttacks(attacks=(sharpest_attack(findings, keys=keys)[0],), in_all=1, budget=0.0)
     priced = next((priced_attacks(findings, one, top=shown.top, keys=keys) for one in chosen), alone)
     return DesignResult(
