@@ -292,7 +292,7 @@ def opened(plan: Plan, base: Path, *, limits: WorkLimits | None = None) -> Itera
     try:
         subject, source = subject_of(plan), Schema.of(engine, list(plan.data.tables))
         made = read_data_query(
-            plan.data.sql,
+            plan.data.sql or None,
             record=subject.record,
             secret=subject.secret,
             others=plan.other_secrets,

@@ -28,7 +28,7 @@ class Subject:
     bounds: tuple[float, float] | None = None  # the least and the largest value of a number
     categories: tuple[str, ...] | None = None  # None: the categories that occur in the data
     known: tuple[str, ...] = ()  # conditions: the attacker knows the secrets of rows that meet any of them
-    known_share: float | None = None  # of the records, drawn by a hash of their keys: they are known, too
+    known_share: float = 0.0  # of the records, drawn by a hash of their keys: they are known, too
     known_within: float | None = None  # t: the attacker knows every value to ± t
     most_rows: int | None = None  # the declared limit on one record's rows; the data are checked against it
 
