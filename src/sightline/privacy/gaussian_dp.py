@@ -24,7 +24,6 @@ import math
 import sys
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import lru_cache
 from typing import ClassVar
 
 from flint import arb, ctx
@@ -51,7 +50,6 @@ def gaussian_delta(mu_squared: Fraction | float, epsilon: Fraction | float) -> a
     return evaluate(curve)
 
 
-@lru_cache(maxsize=256)  # a search for an epsilon asks for the same again
 def largest_mu_squared(epsilon: Fraction | float, delta: Fraction | float) -> float:
     r"""The largest :math:`\mu^2` that is :math:`(\epsilon, \delta)`-DP, rounded down.
 
