@@ -232,7 +232,7 @@ def test_wrong_positions_of_names_are_noticed(
 
 
 def test_a_manifest_that_is_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sightline.auditing.dbt._LARGEST_FILE", 10)
+    monkeypatch.setattr("sightline.auditing.dbt.LARGEST_FILE", 10)
     with pytest.raises(InvalidPlan, match=r"manifest\.json of at most 10 bytes"):
         plan(tmp_path, node("m", QUERIES["plain"]))
 

@@ -54,7 +54,7 @@ def risk(target: np.ndarray, chosen: list[int]) -> float:
 
 
 def entries(findings: Findings) -> tuple[Exposed, ...]:
-    return exposed_section(findings, top=20, keys=None).exposed
+    return exposed_section(findings, top=20).exposed
 
 
 def test_the_steps_carry_what_they_are_said_to_carry() -> None:

@@ -45,7 +45,7 @@ def few_values(findings: Findings) -> int:
 def unused_categories(findings: Findings) -> int:
     """How many declared categories occur in no row, if records do not keep the limit without them."""
     found, categories = findings.membership.occurring, findings.plan.data.categories
-    if not found.unused or categories is None or not findings.linear:
+    if not found.unused or not findings.linear:
         return 0
     used = tuple(name for name in categories if name not in found.unused)
     if len(used) > 1:

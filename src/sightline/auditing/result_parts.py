@@ -123,6 +123,9 @@ class Uncertainty(ResultPart):
 
 # A sum over more records than this is what publishing is for; it is not listed as exposed.
 SMALL_GROUP = 5
+TOP = 20  # entries of a list that somebody reads, unless another number is asked for
+MOST_LISTED = 100  # entries of a list that a program reads, too
+NAMED = 4  # things that one sentence names
 
 
 class Step(ResultPart):

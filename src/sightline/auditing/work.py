@@ -54,10 +54,10 @@ class _TimeIsOver(BaseException):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkLimits:
-    """How much memory (in bytes) and time (in seconds) an audit may take; no seconds mean no limit."""
+    """How much memory (in bytes) and time (in seconds) an audit may take; infinitely many if nobody says."""
 
     memory: float
-    seconds: float | None = None
+    seconds: float = math.inf
     clock: Callable[[], float] = time.monotonic
     began: float = field(default=0.0)
     held: float = 0.0  # memory that the engine holds besides
@@ -66,16 +66,15 @@ class WorkLimits:
     @classmethod
     def of(cls, max_memory: int | float | str | None, max_seconds: float | None) -> WorkLimits:
         """Limits as a user gives them, for work that begins now. Without memory: what is free."""
-        require(
-            max_seconds is None or max_seconds > 0, "max_seconds > 0", got=max_seconds, fix="for example 600"
-        )
+        seconds = math.inf if max_seconds is None else max_seconds
+        require(seconds > 0, "max_seconds > 0", got=max_seconds, fix="for example 600")
         memory = _free_memory() if max_memory is None else memory_of(max_memory)
-        return cls(memory=memory, seconds=max_seconds, began=time.monotonic())
+        return cls(memory=memory, seconds=seconds, began=time.monotonic())
 
     @property
     def left(self) -> float:
         """Seconds until the work must end."""
-        return math.inf if self.seconds is None else self.began + self.seconds - self.clock()
+        return self.began + self.seconds - self.clock()
 
     def hold(self, signatures: int, partitions: int, lines: int) -> bool:
         """Whether all signatures fit into memory, beside what the cells take.
@@ -111,7 +110,7 @@ class WorkLimits:
         interrupt, and forgets it. Then it raises an exception in the thread of the block. Other calls into
         compiled code end first. Whatever is raised after the time is over, the time is the reason.
         """
-        if self.seconds is None:
+        if math.isinf(self.seconds):
             yield
             return
         self.check_time("waiting for a turn")
