@@ -16,6 +16,7 @@ from sightline.auditing.plan_fields import LARGEST as LARGEST
 from sightline.auditing.plan_fields import LARGEST_LIMIT as LARGEST_LIMIT
 from sightline.auditing.plan_fields import SMALLEST as SMALLEST
 from sightline.auditing.plan_fields import (
+    UNSTATED,
     NumberName,
     Population,
     Positive,
@@ -74,7 +75,7 @@ class Data(Section):
         "tables, computes secrets, and bounds what a record contributes.",
     )
     bounds: Bounds = Field(
-        default=(),
+        default=UNSTATED,
         json_schema_extra=without_default,
         description="The smallest and largest value of a number. Values outside are clipped, and counted.",
     )

@@ -113,6 +113,9 @@ NumberName = Annotated[
 ]
 
 
+UNSTATED: Any = ()  # of a pair, or a list, that nobody states
+
+
 def without_default(schema: dict[str, Any]) -> None:
     """Leave a default out of the JSON Schema that JSON cannot say, or that nobody may write.
 

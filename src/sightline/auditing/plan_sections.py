@@ -18,6 +18,7 @@ from pydantic import (
 from sightline.auditing.plan_fields import (
     LARGEST_LIMIT,
     SMALLEST,
+    UNSTATED,
     Number,
     Population,
     Positive,
@@ -292,7 +293,7 @@ class OtherSecret(Section):
 
     column: Text = Field(description="The column to protect.")
     bounds: Bounds = Field(
-        default=(),
+        default=UNSTATED,
         json_schema_extra=without_default,
         description="The smallest and largest value of a number.",
     )
