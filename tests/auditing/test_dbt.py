@@ -119,7 +119,7 @@ def test_the_blocks_are_the_sections(tmp_path: Path) -> None:
     made = plan(tmp_path, monthly, old, node("other", "select 1", config={"materialized": "table"}))
     assert [(one.name, one.times, one.noise_stddev) for one in made.releases] == [
         ("every month", 3, 2.5),
-        ("older", 1, None),
+        ("older", 1, 0.0),
     ]
     assert (made.data.secret, made.limits.remaining_uncertainty) == (
         "watts",

@@ -30,6 +30,7 @@ from sightline.auditing.lowering import cell_name, linear_partitions
 from sightline.auditing.result import LinearAttack, Recipe, SeenTogether, Step, TotalView
 from sightline.auditing.result_parts import NAMED
 from sightline.auditing.table_units import publishable_key, signature_columns
+from sightline.auditing.unit_findings import MOST_FACTORISED
 from sightline.format import weight as weight_text
 from sightline.format import without_rounding
 from sightline.numerics.residuals import positive_inverse
@@ -229,7 +230,6 @@ class RecipeWriter:
 _ATTACK_CARRIED = 0.99  # of the information, that the shown numbers carry
 _MOST_ATTACK_STEPS = 6  # that are shown, even if they carry less
 _CANDIDATES = 40  # numbers that are chosen forwards
-_MOST_ROWS = 1_500  # of a design whose products are made for this
 _MOST_TOGETHER = 12  # records that are looked at together
 _HEAVY = 0.5  # of the target's own weight in a guess: others with less are not seen with it
 _DEPENDENT = 1e-12  # of a number's variance: what is left of it given others is rounding
@@ -267,10 +267,10 @@ class LinearAttacks:
         """
         linear, variances = found.linear, found.linear.design.noise.variance
         rows = np.arange(linear.row_count)
-        if rows.size > _MOST_ROWS:
+        if rows.size > MOST_FACTORISED:
             rows = np.flatnonzero(sum(np.abs(linear.image(column)) for column in columns.tolist()))
         rows = rows[np.isfinite(variances[rows])]
-        return cls(findings=findings, found=found, rows=rows if rows.size <= _MOST_ROWS else rows[:0])
+        return cls(findings=findings, found=found, rows=rows if rows.size <= MOST_FACTORISED else rows[:0])
 
     @cached_property
     def _covariance(self) -> FloatArray:

@@ -270,9 +270,9 @@ class BrokenRule(ResultPart):
 class RulesReport(ResultPart):
     """Which of the rules that statistical offices sign are broken, and by which combinations."""
 
-    broken: Annotated[tuple[BrokenRule, ...], Many]  # the fewest people first
-    in_all: int
-    checked: str  # what was looked at, in words
+    broken: Annotated[tuple[BrokenRule, ...], Many] = ()  # the fewest people first
+    in_all: int = 0
+    checked: str = ""  # what was looked at, in words
 
     def publishable(self) -> Self:
         """Without what depends on values and without the keys of persons."""

@@ -354,17 +354,14 @@ def _few_pairs(weight: FloatArray, most: float, nothing: float) -> IndexArray:
     return pairs
 
 
-_NO_THREES = np.zeros((0, 3), dtype=np.intp), 2  # there are too many: no more than two are compared
-
-
 def _few_threes(weight: FloatArray, most: float, nothing: float) -> tuple[IndexArray, int]:
     """Numbers a, b, c of which a − b − c may have few people behind it; and how many are compared."""
-    size = np.diagonal(weight)
+    size, parts = np.diagonal(weight), [np.zeros((0, 3), dtype=np.intp)]
     near = (weight > nothing) & (size[:, None] - weight < most)  # b overlaps a, and few of it are outside
     np.fill_diagonal(near, False)
     if float(np.square(near.sum(axis=0, dtype=np.float64)).sum()) > _MOST_PAIRS:
-        return _NO_THREES
-    parts, counted = [np.zeros((0, 3), dtype=np.intp)], 0
+        return parts[0], 2
+    counted = 0
     for a in reported(range(len(weight)), "looking for differences of three"):
         others = np.flatnonzero(near[:, a])
         left = size[a] - weight[a, others][:, None] - weight[a, others][None, :]
@@ -372,7 +369,7 @@ def _few_threes(weight: FloatArray, most: float, nothing: float) -> tuple[IndexA
         parts.append(np.column_stack([np.full(len(pairs), a), others[pairs]]))
         counted += len(pairs)
         if counted > AT_A_TIME:  # people are counted behind each
-            return _NO_THREES
+            return parts[0], 2
     return np.concatenate(parts), 3
 
 
@@ -423,9 +420,9 @@ def _threes_of_sums(weight: FloatArray, nothing: float) -> tuple[IndexArray, int
     in c, and every row in both of them in a.
     """
     size, parts = np.diagonal(weight), _inside(weight, nothing)
-    if float(len(weight)) ** 3 > _MOST_PAIRS:
-        return _NO_THREES
     found, counted = [np.zeros((0, 3), dtype=np.intp)], 0
+    if float(len(weight)) ** 3 > _MOST_PAIRS:
+        return found[0], 2
     for a in reported(range(len(weight)), "looking for sums"):
         split = parts[:, a][:, None] & parts[:, a] & (weight <= nothing)
         cover = (weight[a][:, None] + weight[a] >= size[a] - nothing) & (
@@ -436,5 +433,5 @@ def _threes_of_sums(weight: FloatArray, nothing: float) -> tuple[IndexArray, int
         found.append(np.column_stack([np.full(len(pairs), a), pairs]))
         counted += len(pairs)
         if counted > AT_A_TIME:  # people are counted behind each
-            return _NO_THREES
+            return found[0], 2
     return np.concatenate(found), 3

@@ -19,6 +19,9 @@ from sightline.labeled.unit_brackets import UnitBrackets
 
 # Rows, and units × rows, of a design that may be assessed again for each release and each accountant.
 _MOST_ROWS, _MOST_ENTRIES = 400, 3e7
+MOST_FACTORISED = (
+    1_500  # rows of a design that is factorised once more, for recipes or advice: seconds
+)
 # Taking each release away costs an elimination of the rows.
 _MOST_COMPARED, _AFFORDABLE = 4_000, 2e12
 

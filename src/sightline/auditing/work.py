@@ -40,7 +40,6 @@ _PER_SIGNATURE, _PER_PARTITION, _PER_LINE = 400, 8, 130
 _MATRICES = 10  # dense matrices over the cells in memory at once: 9 were measured at 2,187 cells
 _PER_SECOND = 1e10  # operations of one factorisation; a laptop's core does about as many
 _AGAIN = 0.5  # seconds between two interrupts of one query, and for work to notice by itself
-_LAST = 5.0  # seconds for the last one to arrive, so that it does not hit a later query
 _ENGINE_SHARE = 0.6  # of the memory that an audit may use
 _SHARE = 0.8  # of the memory that is free now; the rest is for the engine and for everybody else
 
@@ -135,7 +134,7 @@ class WorkLimits:
             raise
         finally:
             ended.set()
-            thread.join(_LAST)
+            thread.join(10 * _AGAIN)  # the last one has arrived then, and hits no later query
             ctypes.pythonapi.PyThreadState_SetAsyncExc(worker, None)  # one that has not arrived
 
     @property
