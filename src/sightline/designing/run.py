@@ -21,15 +21,13 @@ from sightline.auditing.several_secrets import plans_by_secret
 from sightline.designing.choice import Chosen
 from sightline.designing.levels import never_binds_below
 from sightline.designing.problem import NotEnough
-from sightline.designing.proposal import in_digits, solve
+from sightline.designing.proposal import ONLY_ROUNDING, in_digits, solve
 from sightline.designing.result import DesignedBudget, DesignedNoise, DesignResult, PricedAttack, who
 from sightline.designing.suppression import replaced_task, smallest_suppression, suppressed_numbers
 from sightline.designing.task import DesignTask, Grain, Loss, task_of
 from sightline.errors import InvalidPlan, require
 from sightline.numerics.device import blas_threads_for
 from sightline.progress import Progress, report, reporting
-
-_NOTHING = 1e-6  # a share of the added noise that is only rounding
 
 
 def design(  # many parameters: the options of one command
@@ -228,13 +226,13 @@ def priced_attacks(findings: Findings, chosen: Chosen, *, top: int, keys: Keys |
     budget = (
         sum(float(part.sum()) for part, one in zip(parts, problem.risks, strict=True) if one.sign > 0) - total
     )
-    if total <= _NOTHING * max(total, budget) or total <= 0:
+    if total <= ONLY_ROUNDING * max(total, budget) or total <= 0:
         return PricedAttacks(attacks=(), in_all=0, budget=1.0 if budget > 0 else 0.0)
     parts, total = parts[:attacks], total + budget
     kind = np.concatenate([np.full(part.size, place) for place, part in enumerate(parts)])
     number = np.concatenate([np.arange(part.size) for part in parts])
     share = np.concatenate(parts) / total
-    paid = np.flatnonzero(share > _NOTHING)
+    paid = np.flatnonzero(share > ONLY_ROUNDING)
     share = share / (share[paid].sum() + budget / total)
     order = paid[np.lexsort((paid, -share[paid]))]
     writer = RecipeWriter(findings=findings, found=findings.linear)

@@ -26,6 +26,7 @@ from sightline.errors import DamagedLedger, InvalidInput, InvalidPlan, require
 from sightline.ledger.entries import NO_ENTRY, Entry, StoredFile
 from sightline.report.files import begun
 from sightline.tables.engines.address import file_bytes, scheme_of
+from sightline.values import frozen
 
 HEAD = "head.toml"
 _ENTRY = re.compile(r"(\d{6})\.json")
@@ -33,7 +34,7 @@ _DRAFT = ".draft-"
 _MODE = 0o600
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(eq=True)
 class Chain:
     """The entries that were read, and the hash of the last one."""
 

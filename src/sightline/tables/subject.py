@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 
 from sightline.tables.engines.protocol import Column, Engine
+from sightline.values import frozen
 
 
 class SecretKind(Enum):
@@ -17,7 +18,7 @@ class SecretKind(Enum):
     CATEGORY = "category"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(eq=True)
 class Subject:
     """The record key, the secret, and what the plan declares about them."""
 
@@ -36,7 +37,7 @@ class Subject:
         return column.casefold() == self.secret.casefold()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(eq=True)
 class Schema:
     """The columns and tables that a plan's SQL can name, and its dialect."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import NoReturn
 
 from sqlglot import exp
@@ -13,13 +13,14 @@ from sightline.tables.sql.grammar import NUMBERS, refuse, shown
 from sightline.tables.sql.nullness import Decides
 from sightline.tables.sql.secret_conditions import Secret, SecretTest, Tests, constant_of
 from sightline.tables.subject import SecretKind
+from sightline.values import frozen
 
 _STATISTIC: dict[type[exp.Expr], Statistic] = {exp.Avg: Statistic.MEAN, exp.Sum: Statistic.SUM}
 # Of public columns these are public numbers, whatever theory covers.
 _PUBLIC = (exp.Avg, exp.Sum, exp.Min, exp.Max, exp.Median, exp.Stddev, exp.StddevPop, exp.StddevSamp)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(eq=True)
 class Measure:
     """One number of the SELECT list, over the rows that meet the query's WHERE and ``filters``."""
 
@@ -63,7 +64,7 @@ def read_aggregate(node: exp.Expr, *, label: str, secret: Secret, where: Tests) 
     return reader.read_mean_or_sum(inner)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(eq=True)
 class _Reader:
     """Reads the argument of one aggregate."""
 
@@ -285,7 +286,7 @@ def _name(node: exp.Expr) -> str:
     return node.sql_name() if isinstance(node, exp.Func) else node.key.upper()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(eq=True)
 class RowFeature:
     """A feature of a row's secret and the public number that it is multiplied by; None for 1."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from sqlglot import exp
 
@@ -13,11 +13,12 @@ from sightline.tables.membership import YES_OR_NO, Band, Feature, Parameter
 from sightline.tables.sql.grammar import NUMBERS, WHOLE_NUMBERS, refuse, shown
 from sightline.tables.sql.scope import Scope, conjuncts
 from sightline.tables.subject import SecretKind
+from sightline.values import frozen
 
 _ABOVE: dict[type[exp.Expr], bool] = {exp.GT: True, exp.GTE: True, exp.LT: False, exp.LTE: False}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(eq=True)
 class SecretTest:
     """A feature of a row's secret, or 1 minus that feature if ``above`` is False."""
 
@@ -30,7 +31,7 @@ class SecretTest:
 Tests = tuple[SecretTest, ...]  # none, or one
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(eq=True)
 class Secret:
     """Reads conditions on the secret column."""
 
@@ -280,7 +281,7 @@ def _other_side(node: exp.Binary, wanted: Callable[[exp.Expr], bool]) -> exp.Exp
     return left if wanted(right) else None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(eq=True)
 class SecretBand:
     """One band of a histogram, and the value that the key has in it; None for NULL."""
 
