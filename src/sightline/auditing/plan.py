@@ -106,7 +106,7 @@ class Data(Section):
     @property
     def secret_kind(self) -> SecretKind:
         """What the secret is, given or inferred."""
-        return SecretKind(checked_kind(self.kind, self.bounds, self.categories))
+        return SecretKind(self.kind or ("number" if self.bounds else "category"))
 
     @property
     def domain(self) -> tuple[float, float]:
