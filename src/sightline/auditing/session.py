@@ -200,12 +200,12 @@ class Session:
 
         return Keys(of_signatures=of_signatures, of_kinds=of_kinds)
 
-    def kind_of(self, record: str, membership: Membership) -> int | None:
+    def kinds_of(self, record: str, membership: Membership) -> list[int]:
         """The place of one record's kind in the table of persons; none if every record has one row."""
         if not membership.by_person:
-            return None
+            return []
         entries = person_of(self.engine, self.counted, record_key=record)
-        return membership.persons.place(entries) if entries else None
+        return membership.persons.with_entries(entries) if entries else []
 
     def signatures_of(self, record: str) -> tuple[int, ...]:
         """The signatures of one record's rows that the attacker does not know."""
