@@ -12,7 +12,7 @@ from __future__ import annotations
 import datetime
 import re
 from collections.abc import Iterable
-from dataclasses import field, replace
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any
@@ -170,7 +170,7 @@ class Mechanism:
 
     name: str = ""
     file: str = ""
-    table: FloatArray = field(default_factory=lambda: np.zeros((0, 0)))  # read from the file
+    table: FloatArray | None = None  # read from the file
 
     def __bool__(self) -> bool:
         return bool(self.name or self.file)
@@ -186,7 +186,7 @@ class Mechanism:
         if (key := (steps, running)) not in self._made:
             self._made[key] = (
                 Strategy.named(self.name, steps)
-                if self.name
+                if self.table is None
                 else Strategy(table=self.table, running=running, checked=True)
             )
         strategy = self._made[key]
@@ -232,7 +232,7 @@ MechanismName = Annotated[
 
 def with_table(mechanism: Mechanism, release: str, base: Path) -> Mechanism:
     """The mechanism with the table of its file, if it names one; relative paths start from ``base``."""
-    if not mechanism.file or mechanism.table.size:
+    if not mechanism.file or mechanism.table is not None:
         return mechanism
     where = f"release {release[:60]!r}: strategy file {Path(mechanism.file).name[:60]!r}"
     path = named_file(mechanism.file, base, f"{where}: a .npy file")
