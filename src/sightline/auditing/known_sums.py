@@ -16,7 +16,7 @@ the least can only miss a group, and never invent one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -31,7 +31,8 @@ from sightline.auditing.lowering import linear_partitions
 from sightline.progress import reported
 from sightline.tables.membership import Membership, Statistic
 
-# Signatures × partitions up to which numbers are combined, the releases with the fewest groups first.
+# Signatures × partitions up to which numbers are combined, the releases with the fewest groups first; so many
+# are looked at together where each number is by itself.
 _MOST_ENTRIES = 2_000_000
 
 
@@ -81,28 +82,26 @@ class KnownSums:
         return float(np.sqrt(max(0.0, float(scaled @ self.correlation @ scaled))))
 
 
-def known_sums(findings: Findings, totals: FloatArray, *, coarse: bool = False) -> KnownSums | None:
-    """The linear numbers of a plan; ``totals`` are the true sums of every signature and column.
-
-    With ``coarse``, of as many releases as can be combined, those with the fewest groups first.
-    """
+def known_sums(findings: Findings, totals: FloatArray, parts: Sequence[int]) -> KnownSums | None:
+    """The numbers of some linear partitions; ``totals`` are the true sums of every signature and column."""
     membership, pricing = findings.membership, findings.pricing
-    parts = linear_partitions(membership)
-    parts = _coarse(membership, parts) if coarse else parts
     categories = findings.plan.data.categories or (None,)
     unknown = (membership.counts - membership.known).astype(np.float64)
     inside = np.flatnonzero(unknown > 0)
+    some = inside if inside.size < unknown.size else slice(None)
     ends, columns, entries = np.zeros(len(membership.cells) + 1, dtype=np.intp), [], []
     for p in parts:  # the classes in each number, one number after the other
-        part, cell = membership.partitions[p], membership.signatures[inside, p]
+        part, cell = membership.partitions[p], membership.signatures[some, p]
         counted = [c for c, name in enumerate(categories) if name is None or name in part.categories]
         own = np.flatnonzero(cell >= 0)
-        own = own[np.argsort(cell[own], kind="stable")]
         first, end = membership.starts[p : p + 2]
+        if end - first > 1:
+            own = own[np.argsort(cell[own], kind="stable")]
         ends[first + 1 : end + 1] = np.bincount(cell[own], minlength=end - first) * len(counted)
         columns.append((own[:, None] * len(categories) + np.array(counted, dtype=np.intp)).ravel())
-        sign = 1.0 if part.above else -1.0
-        entries.append(np.repeat(sign * membership.weights_in(p)[inside[own]], len(counted)))
+        weights = membership.weights.get(p)
+        own_weights = np.ones(own.size) if weights is None else weights[inside[own]]
+        entries.append(np.repeat(own_weights if part.above else -own_weights, len(counted)))
     if not columns:
         return None
     # Noise counts on the sum of a mean's rows, and on the mean of copies.
@@ -113,7 +112,8 @@ def known_sums(findings: Findings, totals: FloatArray, *, coarse: bool = False) 
     deviation = stddev * size / np.sqrt(pricing.times[owner])
     shape = (len(membership.cells), inside.size * len(categories))
     table = sparse.csr_array((np.concatenate(entries), np.concatenate(columns), np.cumsum(ends)), shape=shape)
-    table.eliminate_zeros()
+    if not table.data.all():
+        table.eliminate_zeros()
     # Of numbers that share noise, those about known rows alone tell of the noise.
     sharing = np.isin(owner, list(pricing.strategies)) & np.isin(owner, parts)
     cells = np.flatnonzero((np.diff(table.indptr) > 0) | sharing)
@@ -123,9 +123,11 @@ def known_sums(findings: Findings, totals: FloatArray, *, coarse: bool = False) 
     if sharing.any():
         correlation = pricing.covariance[np.ix_(cells, cells)] / np.outer(stddev[cells], stddev[cells])
     share = 0.5 if findings.plan.data.categories is None else findings.prior.share
+    # The other numbers have no entries: without them the table is the same one.
+    ends = np.append(table.indptr[cells], table.indptr[-1])
     return KnownSums(
         cells=cells,
-        weights=table[cells],
+        weights=sparse.csr_array((table.data, table.indices, ends), shape=(cells.size, shape[1])),
         counts=np.repeat(unknown[inside], len(categories)),
         shares=np.full(shape[1], share),
         totals=totals[inside].ravel(),
@@ -136,11 +138,25 @@ def known_sums(findings: Findings, totals: FloatArray, *, coarse: bool = False) 
     )
 
 
-def _coarse(membership: Membership, parts: Sequence[int]) -> list[int]:
+def sums_in_turn(findings: Findings, totals: FloatArray) -> Iterator[KnownSums]:
+    """All linear numbers, those of a few partitions at a time."""
+    membership = findings.membership
+    parts, step = linear_partitions(membership), _together(membership)
+    for start in range(0, len(parts), step):
+        sums = known_sums(findings, totals, parts[start : start + step])
+        if sums is not None:
+            yield sums
+
+
+def coarsest(membership: Membership) -> list[int]:
     """The partitions with the fewest groups, as many as can be combined with each other."""
-    starts, size = membership.starts, max(1, len(membership.signatures))
-    order = sorted(parts, key=lambda p: int(starts[p + 1] - starts[p]))
-    return sorted(order[: max(1, _MOST_ENTRIES // size)])
+    starts = membership.starts
+    order = sorted(linear_partitions(membership), key=lambda p: int(starts[p + 1] - starts[p]))
+    return sorted(order[: _together(membership)])
+
+
+def _together(membership: Membership) -> int:
+    return max(1, _MOST_ENTRIES // max(1, len(membership.signatures)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -220,11 +236,14 @@ def nearest_in_box(table: Any, low: FloatArray, high: FloatArray, *, near: float
     if not np.any(start):
         return np.zeros(table.shape[0])
     # Rows without a class that must move, and classes that nothing ties to them, do not matter.
-    scale = np.sqrt(np.asarray(table.multiply(table).sum(axis=0)).ravel())
+    scale = np.sqrt(np.bincount(table.indices, table.data**2, table.shape[1]))
     used = np.flatnonzero(scale)
-    scaled = table[:, used] @ sparse.diags_array(1 / scale[used])
-    low, high = low[used] * scale[used], high[used] * scale[used]
+    if used.size < scale.size:
+        table, scale, low, high = table[:, used], scale[used], low[used], high[used]
+    low, high = low * scale, high * scale
     small = table.shape[0] * used.size <= _SMALL
+    entries = table.data / scale[table.indices]
+    scaled = sparse.csr_array((entries, table.indices, table.indptr), shape=table.shape)
     scaled = scaled.toarray() if small else scaled
     point, residual = _accelerated(scaled, scaled.T if small else scaled.T.tocsr(), low, high, near=near)
     if float(np.linalg.norm(residual)) <= near:
