@@ -481,6 +481,9 @@ class Membership:
 
 def _most_rows(membership: Membership) -> FloatArray:
     found = np.zeros((2, len(membership.partitions)))
+    if not membership.by_person:  # all rows of a record may be in one cell
+        found[:, membership.signatures.max(axis=0, initial=-1) >= 0] = max(1, membership.contributions)
+        return np.asarray(found ** np.array([[1], [2]]))
     for partition in range(len(membership.partitions)):
         own = membership.rows_in_cells(partition)
         for power, line in enumerate(found, start=1):
