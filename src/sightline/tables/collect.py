@@ -219,7 +219,7 @@ def known_condition(engine: Engine, subject: Subject) -> str:
     """The condition that the attacker knows a row, as SQL; empty if they know none."""
     schema = Schema.of(engine)
     conditions = [read_condition(text, secret=subject.secret, schema=schema) for text in subject.known]
-    if subject.known_share is not None:
+    if subject.known_share:
         key = f"{quoted(DATA)}.{quoted(find_column(engine.columns(), subject.record).name)}"
         below = int(subject.known_share * 16**_HASH_DIGITS)
         drawn = f"SUBSTRING(MD5(CAST({key} AS VARCHAR)), 1, {_HASH_DIGITS})"
@@ -228,21 +228,17 @@ def known_condition(engine: Engine, subject: Subject) -> str:
 
 
 def expand(
-    engine: Engine, rows: Rows, queries: Sequence[ReleaseQuery], categories: Sequence[str] | None
+    engine: Engine, rows: Rows, queries: Sequence[ReleaseQuery], categories: Sequence[str]
 ) -> tuple[Partition, ...]:
     """The partitions of all releases, a histogram as one for each category."""
-    if categories is None and any(
-        _is_histogram(partition) for query in queries for partition in query.partitions
-    ):
-        categories = _categories(engine, rows)
+    histograms = any(_is_histogram(partition) for query in queries for partition in query.partitions)
+    listed = categories or (_categories(engine, rows) if histograms else ())
     partitions: list[Partition] = []
     for position, query in enumerate(queries):
         own: list[Partition] = []
         for one in query.partitions:
             if _is_histogram(one):
-                own += [
-                    replace(one, parameter=name, called=f"{one.label} = {name}") for name in categories or ()
-                ]
+                own += [replace(one, parameter=name, called=f"{one.label} = {name}") for name in listed]
             else:
                 own.append(replace(one, called=one.label + ("" if one.above else ", complement")))
         several = len(own) > 1

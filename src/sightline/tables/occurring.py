@@ -15,7 +15,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from math import inf, lgamma, log
+from math import inf, isfinite, lgamma, log
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,7 +50,7 @@ def occurring(engine: Engine, rows: Rows, subject: Subject, counts_of_rows: RowC
     """How the values of a number are spread, and whether they are few; of a category, which never occur."""
     present = counts_of_rows.present
     repeating = _repeating(engine, rows, subject, present) if counts_of_rows.contributions == 1 else ""
-    if subject.categories is not None:
+    if subject.categories:
         listed = ", ".join(map(literal, subject.categories))
         answer = engine.fetch(
             f"SELECT DISTINCT {rows.secret} AS k FROM {rows.source()} WHERE {rows.secret} IN ({listed})"
@@ -58,7 +58,7 @@ def occurring(engine: Engine, rows: Rows, subject: Subject, counts_of_rows: RowC
         found = set(answer["k"].tolist())
         unused = tuple(name for name in subject.categories if name not in found)
         return Occurring(unused=unused, repeating=repeating)
-    if subject.bounds is None:
+    if subject.kind is not SecretKind.NUMBER:
         return Occurring(repeating=repeating)
     value = clipped_secret(rows, subject)
     scaled = {power: f"({value}) {'/' if power >= 0 else '*'} 1e{abs(power)}" for power in _STEPS}
@@ -79,7 +79,7 @@ def occurring(engine: Engine, rows: Rows, subject: Subject, counts_of_rows: RowC
         high=high,
         counts=counts,
         step=10.0 ** whole[0] if whole and present >= _LATTICE_ROWS and most > least else 0.0,
-        few=few if few or subject.known_within is not None else _clusters(low, high, counts),
+        few=few if few or isfinite(subject.known_within) else _clusters(low, high, counts),
         repeating=repeating,
         whole=not int(answer["fractions"][0]),
     )
@@ -132,9 +132,7 @@ def few_values(engine: Engine, rows: Rows, subject: Subject, *, present: int) ->
     Whole numbers on a short range are few even if each occurs once. In very large tables all rows must take
     the few values: to count each value would cost more than the rest of the audit.
     """
-    if subject.bounds is None:
-        return 0
-    if subject.known_within is not None:
+    if isfinite(subject.known_within):
         return _within(engine, rows, subject.known_within)
     if _MANY_ROWS < present <= _MOST_COUNTED and _has_many(engine, rows, present=present):
         return 0
