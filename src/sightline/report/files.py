@@ -43,9 +43,9 @@ def check_new(path: Path, *, force: bool) -> None:
         raise _unwritable(path, error) from None
 
 
-def check_apart(paths: Iterable[Path | None], inputs: Iterable[Path]) -> None:
+def check_apart(paths: Iterable[Path], inputs: Iterable[Path]) -> None:
     """Refuse to write over a file that is read; call it before the work."""
-    existing = [path for path in paths if path is not None and path.is_file()]
+    existing = [path for path in paths if path.is_file()]
     for path, read in itertools.product(existing, inputs):
         if read.is_file() and path.samefile(read):
             raise InvalidInput(

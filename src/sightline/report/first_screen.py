@@ -22,9 +22,11 @@ from sightline.report.wording import (
     period_alone,
     picture,
     records_with_key,
+    rules_of,
+    said,
     secret_line,
     short,
-    short_recipe,
+    short_recipes,
     status_word,
     unbroken,
     view_line,
@@ -139,7 +141,7 @@ def first_lists(
 
     Names have at most ``longest`` letters; ``more`` says where the rest is.
     """
-    rest = "; the rules were not tried" if result.rules is not None and result.rules.in_all else ""
+    rest = "; the rules were not tried" if rules_of(result).in_all else ""
     audited = f" (audited: each reaches the limit{rest})" if result.reaching else ""
     return [
         FirstList(exposed_title(result), exposed_lines(result, longest), table=True),
@@ -152,13 +154,13 @@ def first_lists(
 
 def rules_title(result: AuditResult, more: str) -> str:
     """Above the combinations that break a rule: how many there are."""
-    in_all = 0 if result.rules is None else result.rules.in_all
+    in_all = rules_of(result).in_all
     return f"Broken rules ({in_all:,} in all{more})" if in_all > 1 else "Broken rules"
 
 
 def rule_lines(result: AuditResult, most: int = _MOST_RULES) -> list[str]:
     """The combinations that break a rule of the plan, the fewest people first."""
-    return [] if result.rules is None else [_broken_rule(one.text) for one in result.rules.broken[:most]]
+    return [_broken_rule(one.text) for one in rules_of(result).broken[:most]]
 
 
 def _broken_rule(text: str) -> str:
@@ -174,12 +176,12 @@ def about_line(result: AuditResult) -> str:
     spent, delta = min(budget.spent.values(), default=None), budget.delta
     if every is not None:
         spent, delta = every.epsilon, every.delta
-    cost = "" if spent is None else f"; the noise costs epsilon = {number(spent, 3)}"
-    at = "" if spent is None else f" at delta = {parameter(delta)}"
+    at = f" at delta = {parameter(delta)}"
+    cost = "" if spent is None else f"; the noise costs epsilon = {number(spent, 3)}{at}"
     known = f", {count(result.known_rows, 'row')} known to the attacker" * (result.known_rows > 0)
     return (
         f"{short(file_name(result.source), 40)}: {records_with_key(result.records, result)}{known}, "
-        f"{count(result.cells, 'number')}{cost}{at}"
+        f"{count(result.cells, 'number')}{cost}"
     )
 
 
@@ -221,14 +223,13 @@ def combination(exposed: Exposed) -> str:
     """By which numbers somebody is seen, in one line: the recipe, or the heaviest of many numbers."""
     if exposed.local:
         return "through moments and thresholds, near the true value"
-    recipe, attack = short_recipe(exposed), exposed.attack
-    if (period := period_alone(exposed)) is not None:
+    if period := period_alone(exposed):
         return one_line(period)
-    if recipe is not None:
+    for recipe in short_recipes(exposed):
         return one_line(without_ones(recipe.text))
-    if attack is None:
+    if exposed.attack is None:
         return "by all numbers together"
-    return f"{_beside(attack)}{_heaviest(attack)}"
+    return f"{_beside(exposed.attack)}{_heaviest(exposed.attack)}"
 
 
 def _beside(attack: LinearAttack) -> str:
@@ -253,7 +254,7 @@ def change_lines(result: AuditResult) -> list[str]:
     if changes:
         return [_said(one) for one in changes]
     if result.verdict.status is VerdictStatus.FAILED and not result.cut_short:
-        reason = "" if result.slack is None else f" {result.slack.text}"
+        reason = said(" ", result.slack and result.slack.text)
         return [f"Nothing that was tried is enough by itself.{reason}"]
     return []
 
@@ -309,13 +310,12 @@ def _sentence(one: Unverified, result: AuditResult) -> str:
 
 def _settled(one: Unverified, result: AuditResult) -> str:
     accept = f'accept = ["{one.name.value}"]'
-    by = _SETTLED_BY.get(one.name)
-    by = None if by is None else by.replace("{secret}", one_line(result.secret))
+    by = _SETTLED_BY.get(one.name, "").replace("{secret}", one_line(result.secret))
     if one.name is AssumptionName.CLIPPED and result.kind == "category":
         by = "Declare them as categories"
     if one.name is AssumptionName.LOCAL:  # what is seen near the true values cannot be accepted
         return f"{by}."
-    return f"{accept} in [limits] if that is right." if by is None else f"{by}, or {accept}."
+    return f"{accept} in [limits] if that is right." if not by else f"{by}, or {accept}."
 
 
 def more_line(result: AuditResult) -> str:

@@ -130,10 +130,9 @@ def summary(result: AuditResult) -> str:
     Of several secrets it is about the one that fares worst, and begins with a line about each.
     """
     each = " ".join(map(secret_line, (result, *result.other_secrets))) if result.other_secrets else ""
-    sharpest = "" if result.sharpest is None else result.sharpest.text
-    slack = "" if result.slack is None else result.slack.text
     verdict = f"{verdict_words(result)}. {limit_line(result)}"
-    return _cut(" ".join(filter(None, (each, verdict, sharpest, slack))))
+    others = [part.text for part in (result.sharpest, result.slack) if part]
+    return _cut(" ".join(filter(None, (each, verdict, *others))))
 
 
 def _of_exposed(result: AuditResult, place: int, exposed: Exposed) -> list[ReportedProblem]:
