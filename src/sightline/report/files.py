@@ -18,7 +18,7 @@ _NO_HARD_LINKS = (
     errno.ENOTSUP,
     errno.EOPNOTSUPP,
 )  # as some file systems of memory sticks report
-_OWNER_ONLY, _BY_UMASK = 0o600, 0o666  # who may read a new file
+OWNER_MODE, _BY_UMASK = 0o600, 0o666  # who may read a new file
 begun: list[Path] = []  # the files of this command: what Ctrl-C leaves of each is whole, or as it was
 
 
@@ -126,7 +126,7 @@ def _rename_new(draft: Path, path: Path) -> None:
 
 
 def _mode(owner_only: bool) -> int:
-    return _OWNER_ONLY if owner_only else _BY_UMASK
+    return OWNER_MODE if owner_only else _BY_UMASK
 
 
 def _unwritable(path: Path, error: OSError) -> InvalidInput:

@@ -23,6 +23,7 @@ from sightline.report.files import check_new, write_new
 from sightline.report.streams import console, print_json
 from sightline.report.terminal import print_result
 from sightline.report.wording import (
+    LINE_WIDTH,
     how,
     limit_line,
     secret_line,
@@ -213,13 +214,12 @@ def _junit_text(text: str) -> str:
 _SPECIAL = re.compile(r"[&<>`*_\[\]\\|~$]|(?<=:)//|(?<=www)\.")
 _LINKS = re.compile(r"[@#]")  # what GitHub makes a mention, or a link to another issue, of
 _WORD_JOINER = "\N{WORD JOINER}"
-_WIDTH = 100  # characters of a line in a comment
 
 
 def result_markdown(result: AuditResult, file: str) -> str:
     """The first screen of a publishable result as a block of text, in which nothing is markup."""
     printed = StringIO()
-    print_result(result, console(file=printed, width=_WIDTH))
+    print_result(result, console(file=printed, width=LINE_WIDTH))
     screen = printed.getvalue().replace("```", "'''").rstrip()
     return f"## Sightline: {verdict_words(result)}\n\nPlan {escaped(file)}\n\n```text\n{screen}\n```"
 

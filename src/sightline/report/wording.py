@@ -94,6 +94,7 @@ def _changes_direction(character: str) -> bool:
     return unicodedata.bidirectional(character) in _DIRECTIONS
 
 
+LINE_WIDTH = 100  # characters of a line in a comment or a notebook
 NO_RECIPE = "cannot be singled out; may be below the limit"
 _MANY_STEPS = 4  # of a recipe, beyond which the folded attack says more
 MOST_ALIKE = 10  # groups of rows that are nearly all alike, to list
@@ -453,23 +454,18 @@ class BeforeAfter(NamedTuple):
     for whatever the guess is. For a yes or no they are how often a guess is right.
     """
 
-    numbers: tuple[str, str]  # before and after; of a record with several rows, of their total
-    spans: tuple[Span, Span, Span]  # as shares of the scale: before, after at most, after at least
-    ends: Span  # of the scale: the secret's bounds; of a total, twice ± around the guess
-    scale: tuple[str, str]  # its ends as texts
-    guess: bool  # whether it is how often a guess is right
-
-
-_NOTHING_SHOWN = BeforeAfter(
-    numbers=("", ""), spans=((0.0, 0.0),) * 3, ends=(0.0, 1.0), scale=("", ""), guess=False
-)
+    numbers: tuple[str, str] = ("", "")  # before and after; of a record with several rows, of their total
+    spans: tuple[Span, Span, Span] = ((0.0, 0.0),) * 3  # shares of the scale: before, after at most, at least
+    ends: Span = (0.0, 1.0)  # of the scale: the secret's bounds; of a total, twice ± around the guess
+    scale: tuple[str, str] = ("", "")  # its ends as texts
+    guess: bool = False  # whether it is how often a guess is right
 
 
 def before_after(result: AuditResult) -> BeforeAfter:
     """What is known of the most exposed record; its texts are empty if nothing is."""
     view = result.sharpest
     if view is None:
-        return _NOTHING_SHOWN
+        return BeforeAfter()
     if view.right_before is not None and view.right_after is not None:
         before, after = view.right_before, view.right_after
         return BeforeAfter(

@@ -33,9 +33,8 @@ from sightline.tables.sql.fragments import literal, quoted
 from sightline.tables.sql.grammar import refuse
 from sightline.tables.sql.reader import ReleaseQuery, read_condition
 from sightline.tables.sql.scope import find_column
-from sightline.tables.subject import Schema, SecretKind, Subject
+from sightline.tables.subject import MOST_VALUES, Schema, SecretKind, Subject
 
-MOST_CATEGORIES = 1_000
 _HASH_DIGITS = 8  # of a key's hash, by which known records are drawn
 
 
@@ -261,11 +260,11 @@ def _is_histogram(partition: Partition) -> bool:
 
 def _categories(engine: Engine, rows: Rows) -> list[str]:
     categories = engine.fetch(
-        f"SELECT DISTINCT {rows.secret} AS k FROM {rows.source()} LIMIT {MOST_CATEGORIES + 1}"
+        f"SELECT DISTINCT {rows.secret} AS k FROM {rows.source()} LIMIT {MOST_VALUES + 1}"
     )["k"]
-    if len(categories) > MOST_CATEGORIES:
+    if len(categories) > MOST_VALUES:
         refuse(
-            f"at most {MOST_CATEGORIES:,} categories of the secret",
+            f"at most {MOST_VALUES:,} categories of the secret",
             got="more",
             fix="group the categories in the table, or declare the list",
         )

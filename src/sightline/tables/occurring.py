@@ -41,7 +41,6 @@ _LIKE_A_KEY = re.compile(
     r"(^|_)(id|key|nr|no|number|customer|person|patient|user|household|home|member|account|client|subject|"
     r"employee|student|name)s?$"
 )
-_MOST_KEYS = 10  # columns that are named like a key and looked at
 _REPEATED = 0.05  # of the rows: a column with fewer different values is a group
 _LATTICE_ROWS = 5  # of fewer rows a common step says nothing
 
@@ -92,7 +91,7 @@ def _repeating(engine: Engine, rows: Rows, subject: Subject, present: int) -> st
         for column in engine.columns()
         if _LIKE_A_KEY.search(column.name.casefold())
         and column.name.casefold() not in (subject.record.casefold(), subject.secret.casefold())
-    ][:_MOST_KEYS]
+    ][:_MOST_COLUMNS]
     if not names or present > _MANY_ROWS:
         return ""
     texts = ", ".join(f"COUNT(DISTINCT {quoted(name)}) AS n{place}" for place, name in enumerate(names))

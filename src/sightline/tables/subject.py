@@ -10,6 +10,7 @@ from enum import Enum
 from sightline.tables.engines.protocol import Column, Engine
 
 UNBOUNDED = (-math.inf, math.inf)
+MOST_VALUES = 1_000  # categories or bands of the secret that a release lists one by one
 
 
 class SecretKind(Enum):

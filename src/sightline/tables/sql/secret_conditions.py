@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
+from typing import NamedTuple
 
 from sqlglot import exp
 
@@ -13,7 +14,7 @@ from sightline.errors import InvalidPlan
 from sightline.tables.membership import YES_OR_NO, Band, Feature, Parameter
 from sightline.tables.sql.grammar import NUMBERS, WHOLE_NUMBERS, refuse, shown
 from sightline.tables.sql.scope import Scope, conjuncts
-from sightline.tables.subject import UNBOUNDED, SecretKind
+from sightline.tables.subject import MOST_VALUES, UNBOUNDED, SecretKind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -315,7 +316,7 @@ def read_bands(key: exp.Expr, secret: Secret) -> tuple[SecretBand, ...]:
 def _buckets(node: exp.WidthBucket) -> exp.Case:
     """WIDTH_BUCKET(x, low, high, n) as CASE: 0 below low, then n steps, and n + 1 from high on."""
     low, high, steps = (constant_of(node.args[name]) for name in ("min_value", "max_value", "num_buckets"))
-    if not (low < high and steps >= 1 and steps.is_integer() and steps < _MOST_STEPS):
+    if not (low < high and steps >= 1 and steps.is_integer() and steps < MOST_VALUES):
         refuse("WIDTH_BUCKET between two constants", got=shown(node), fix="bins of 10 are FLOOR(x / 10) * 10")
     edges = [low + (high - low) * step / steps for step in range(int(steps) + 1)]
     case = exp.Case(default=exp.Literal.number(len(edges)))
@@ -344,9 +345,6 @@ def _name(value: exp.Expr, node: exp.Expr) -> exp.Expr:
     return value.unnest()
 
 
-_MOST_STEPS = 1_000
-
-
 def _steps_of(node: exp.Expr, secret: Secret) -> tuple[SecretBand, ...]:
     r"""The bands of FLOOR(x / 10), CEIL(x / 10), x // 10, multiples of these, and of a whole number itself.
 
@@ -358,9 +356,9 @@ def _steps_of(node: exp.Expr, secret: Secret) -> tuple[SecretBand, ...]:
         return ()
     below = (math.floor if closed else math.ceil, 0 if closed else 1)  # CEIL(x) = k from k - 1 up to k
     first, last = (below[0](slope * bound + shift) - below[1] for bound in secret.bounds)
-    if last - first >= _MOST_STEPS:
+    if last - first >= MOST_VALUES:
         refuse(
-            f"at most {_MOST_STEPS:,} bands of the secret", got=f"{last - first + 1:,}", fix="group coarser"
+            f"at most {MOST_VALUES:,} bands of the secret", got=f"{last - first + 1:,}", fix="group coarser"
         )
     bands = []
     for step in range(first, last + 1):
@@ -372,38 +370,41 @@ def _steps_of(node: exp.Expr, secret: Secret) -> tuple[SecretBand, ...]:
     return tuple(bands)
 
 
-_Steps = tuple[
-    float, float, bool, float, float
-]  # slope, shift, whether the lower end is closed, factor, offset
-_NO_LINE = (math.nan, math.nan)
-_NO_STEPS = (*_NO_LINE, True, 1.0, 0.0)
+class _Steps(NamedTuple):
+    """FLOOR(slope * x + shift) * factor + offset; CEIL has its upper ends closed. NaN: no steps of x."""
+
+    slope: float = math.nan
+    shift: float = math.nan
+    closed: bool = True  # at its lower end
+    factor: float = 1.0
+    offset: float = 0.0
 
 
 def _stepped(node: exp.Expr, secret: Secret) -> _Steps:
-    """FLOOR(slope * x + shift) * factor + offset; CEIL has its upper ends closed. The slope may be NaN."""
+    """The steps that an expression makes of the secret."""
     node = node.unnest()
     if secret.is_value(node):
-        return 1.0, 0.5, True, 1.0, 0.0  # of a whole number: from half below it to half above
+        return _Steps(1.0, 0.5)  # of a whole number: from half below it to half above
     if isinstance(node, exp.Cast):
         return _stepped(node.this, secret)
     if isinstance(node, exp.Floor | exp.Ceil):
         line = _line(node.this, secret)
-        return (*line, isinstance(node, exp.Floor), 1.0, 0.0) if line[0] > 0 else _NO_STEPS
+        return _Steps(*line, closed=isinstance(node, exp.Floor)) if line[0] > 0 else _Steps()
     constant = constant_of(node.expression) if isinstance(node, exp.Binary) else math.nan
     if isinstance(node, exp.IntDiv):
         slope, shift = _line(node.this, secret)
-        return (slope / constant, shift / constant, True, 1.0, 0.0) if constant > 0 else _NO_STEPS
+        return _Steps(slope / constant, shift / constant) if constant > 0 else _Steps()
     if math.isnan(constant) or secret.is_value(node.this):
-        return _NO_STEPS
-    slope, shift, closed, factor, offset = _stepped(node.this, secret)
+        return _Steps()
+    inner = _stepped(node.this, secret)
     match node:
         case exp.Mul():
-            return slope, shift, closed, factor * constant, offset * constant
+            return inner._replace(factor=inner.factor * constant, offset=inner.offset * constant)
         case exp.Add():
-            return slope, shift, closed, factor, offset + constant
+            return inner._replace(offset=inner.offset + constant)
         case exp.Sub():
-            return slope, shift, closed, factor, offset - constant
-    return _NO_STEPS
+            return inner._replace(offset=inner.offset - constant)
+    return _Steps()
 
 
 def _line(node: exp.Expr, secret: Secret) -> tuple[float, float]:
@@ -413,7 +414,7 @@ def _line(node: exp.Expr, secret: Secret) -> tuple[float, float]:
         return 1.0, 0.0
     constant = constant_of(node.expression) if isinstance(node, exp.Binary) else math.nan
     if math.isnan(constant):
-        return _NO_LINE
+        return math.nan, math.nan
     slope, shift = _line(node.this, secret)
     match node:
         case exp.Mul():
@@ -424,4 +425,4 @@ def _line(node: exp.Expr, secret: Secret) -> tuple[float, float]:
             return slope, shift + constant
         case exp.Sub():
             return slope, shift - constant
-    return _NO_LINE
+    return math.nan, math.nan
