@@ -141,26 +141,18 @@ def first_lists(
 
     Names have at most ``longest`` letters; ``more`` says where the rest is.
     """
-    rest = "; the rules were not tried" if rules_of(result).in_all else ""
+    found = rules_of(result)
+    rest = "; the rules were not tried" if found.in_all else ""
     audited = f" (audited: each reaches the limit{rest})" if result.reaching else ""
+    in_all = f" ({found.in_all:,} in all{more})" if found.in_all > 1 else ""
+    broken = [_broken_rule(one.text) for one in found.broken[:rules]]
     return [
         FirstList(exposed_title(result), exposed_lines(result, longest), table=True),
-        FirstList(rules_title(result, more), rule_lines(result, rules), table=True),
+        FirstList(f"Broken rules{in_all}", broken, table=True),
         FirstList(f"What to change{audited}", change_lines(result), ordered=bool(result.reaching)),
         FirstList("Not verified, and needed for a pass", open_lines(result, more)),
         FirstList("Looks odd (for the owner only)", odd_lines(result)),
     ]
-
-
-def rules_title(result: AuditResult, more: str) -> str:
-    """Above the combinations that break a rule: how many there are."""
-    in_all = rules_of(result).in_all
-    return f"Broken rules ({in_all:,} in all{more})" if in_all > 1 else "Broken rules"
-
-
-def rule_lines(result: AuditResult, most: int = _MOST_RULES) -> list[str]:
-    """The combinations that break a rule of the plan, the fewest people first."""
-    return [_broken_rule(one.text) for one in rules_of(result).broken[:most]]
 
 
 def _broken_rule(text: str) -> str:
@@ -251,17 +243,13 @@ def _heaviest(attack: LinearAttack) -> str:
 def change_lines(result: AuditResult) -> list[str]:
     """The changes that reach the limit, or what is missing for one; of a plan that passes, its slack."""
     changes: tuple[Change, ...] = result.reaching[:_MOST_CHANGES]
-    if changes:
-        return [_said(one) for one in changes]
+    if changes:  # without their effect, which the title says
+        costs = [f" (cost: {one.cost})" if one.cost else "" for one in changes]
+        return [one_line(f"{one.action}{cost}") for one, cost in zip(changes, costs, strict=True)]
     if result.verdict.status is VerdictStatus.FAILED and not result.cut_short:
         reason = said(" ", result.slack and result.slack.text)
         return [f"Nothing that was tried is enough by itself.{reason}"]
     return []
-
-
-def _said(change: Change) -> str:
-    """A change without its effect, which the title says, and with its cost."""
-    return one_line(f"{change.action} (cost: {change.cost})" if change.cost else change.action)
 
 
 def open_lines(result: AuditResult, where: str = ": --full") -> list[str]:

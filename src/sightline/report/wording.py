@@ -32,6 +32,7 @@ from sightline.format import (
 )
 from sightline.privacy.registry import accountant_of_cost
 
+# What changes the direction of writing.
 _DIRECTIONS = {"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"}
 _FIRST_STRONG_ISOLATE, _POP_ISOLATE = "\u2068", "\u2069"
 
@@ -42,11 +43,8 @@ def one_line(text: str) -> str:
     >>> one_line("a\tb\n\u202ec")
     'a b c'
     """
-    spaced = " ".join(text.split())
-    visible = (
-        " " if unicodedata.category(c) in {"Cc", "Cs"} else c for c in spaced if not _changes_direction(c)
-    )
-    return "".join(visible)
+    spaced = (c for c in " ".join(text.split()) if unicodedata.bidirectional(c) not in _DIRECTIONS)
+    return "".join(" " if unicodedata.category(c) in {"Cc", "Cs"} else c for c in spaced)
 
 
 def short(text: str, limit: int = 60) -> str:
@@ -88,10 +86,6 @@ def wrapped(text: str, width: int, lines: int = 2) -> list[str]:
         last = found[lines - 1][: width - 1].rstrip()
         found = [*found[: lines - 1], f"{last}…"]
     return [isolated(line, width) for line in found]
-
-
-def _changes_direction(character: str) -> bool:
-    return unicodedata.bidirectional(character) in _DIRECTIONS
 
 
 LINE_WIDTH = 100  # characters of a line in a comment or a notebook

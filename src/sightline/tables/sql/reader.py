@@ -97,8 +97,9 @@ def read_release(sql: str, *, name: str, subject: Subject, schema: Schema) -> Re
         plain, merged = unfolded(query, schema=schema)
         simple = [one for select in plain for one in rewritten(select)]
         selects = [_read_select(select, subject=subject, schema=schema) for select in simple]
+        several = len(selects) > 1
         partitions = [
-            replace(partition, select=place, label=partition.label + _which(place, selects))
+            replace(partition, select=place, label=partition.label + f" (SELECT {place + 1})" * several)
             for place, one in enumerate(selects)
             for partition in one.partitions
         ]
@@ -116,11 +117,6 @@ def read_release(sql: str, *, name: str, subject: Subject, schema: Schema) -> Re
         )
     except RecursionError:
         refuse(f"SQL nested at most {DEEPEST_QUERY} deep", got="deeper", fix="split the release")
-
-
-def _which(place: int, selects: Sequence[ReleaseQuery]) -> str:
-    """The end of a label in a release of several SELECTs."""
-    return f" (SELECT {place + 1})" if len(selects) > 1 else ""
 
 
 def _read_select(select: exp.Select, *, subject: Subject, schema: Schema) -> ReleaseQuery:
