@@ -228,7 +228,7 @@ def audit(  # many parameters: one for each option
     for last in compared:
         result = jobs.compare(result, last)
     outputs.write(result.publishable() if publishable else result)
-    if given.table is not None and outputs.shown == "text":
+    if given.table and outputs.shown == "text":
         print(_AS_A_PLAN, file=sys.stderr)
     if interrupted:
         more = "".join(f" {page} was not written." for page in pages)
@@ -329,10 +329,10 @@ def init(  # many parameters: one for each option
     from sightline.auditing.dbt import dbt_plan_text
     from sightline.report.files import check_apart, check_new, write_new
 
-    if given.table is None:  # as audit has it, or the first word
+    if not given.table:  # as audit has it, or the first word
         require(len(queries) > 0, "a table", got="none", fix="write  sightline init TABLE")
         given, queries = replace(given, table=queries[0]), queries[1:]
-    table = given.table or ""
+    table = given.table
     check_apart([out], [Path(table.partition("::")[0]), *filter(None, [from_dbt])])
     if from_dbt is not None:
         if given != type(given)(table=table) or queries:

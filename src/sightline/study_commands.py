@@ -59,10 +59,14 @@ def given_plan(*options: Callable[..., Any]) -> Callable[..., Any]:
         def packed(**parameters: Any) -> object:
             from sightline.auditing.query_files import GivenPlan
 
-            mine = {one.name: parameters.pop(one.name) for one in fields(GivenPlan) if one.name in parameters}
-            listed = mine.pop("categories") or ""
+            names = [one.name for one in fields(GivenPlan) if one.name in parameters]
+            mine, amounts = (
+                {name: value for name in each if (value := parameters.pop(name)) is not None}
+                for each in (names, ("epsilon", "delta", "noise"))
+            )
+            listed = mine.pop("categories", "")
             categories = tuple(one.strip() for one in listed.split(",") if one.strip())
-            return command(given=GivenPlan(**mine, categories=categories), **parameters)
+            return command(given=GivenPlan(**mine, categories=categories, amounts=amounts), **parameters)
 
         for option in reversed(options):
             packed = option(packed)
@@ -87,12 +91,12 @@ def plan_given(paths: Sequence[str], given: GivenPlan) -> dict[str, Any] | str:
         raise InvalidInput(
             f"expected a plan, or files that end in {SUFFIX}, got a folder; write {paths[0]}/*{SUFFIX}"
         )
-    if given.describes_a_table:
+    if given.table or given.data:
         raise InvalidInput(
             "expected --table, --record, --secret, --bounds, --categories and --max-rows with files of SQL, "
             "got a plan, which says them itself"
         )
-    if given.epsilon is None and given.noise is None and given.delta is None:
+    if not given.amounts:
         return paths[0]
     content, _, base = plan_content(paths[0])
     return given.with_noise(rebased(content, base))
@@ -309,11 +313,11 @@ def plan_from_records(pattern: str, given: GivenPlan, *, out: Path, force: bool,
     from sightline.report.files import check_apart, write_new
 
     files = sorted(glob(pattern))  # noqa: PTH207 - a pattern may start from the root
-    if not files or not alone or given.epsilon is not None or given.noise is not None:
+    if not files or not alone or given.amounts.keys() & {"epsilon", "noise"}:
         got = "other releases or noise" if files else f"{pattern[:60]!r}, which is no file"
         raise InvalidInput(f"expected release records alone, got {got}")
     check_apart([out], map(Path, files))
     made = records_plan(files, out=out, given=given)
-    write_new(out, made.text.encode("utf-8"), force=force, owner_only="://" in (given.table or ""))
+    write_new(out, made.text.encode("utf-8"), force=force, owner_only="://" in given.table)
     print_lines(made.notes, sys.stderr)
     print(f"Wrote {out}. Check it, then:  sightline audit {out}")

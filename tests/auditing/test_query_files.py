@@ -238,7 +238,7 @@ def test_a_number_of_two_categories_is_a_yes_or_no(folder: Path) -> None:
     rows = "".join(f"H{i},{i % 2}\n" for i in range(30))
     Path("two.csv").write_text(f"home,away\n{rows}", encoding="utf-8")
     Path("away.sql").write_text("SELECT COUNT(*) FROM two WHERE away = 1", encoding="utf-8")
-    given = {"table": "two.csv", "record": "home", "secret": "away", "noise": 9.0}
+    given = {"table": "two.csv", "record": "home", "secret": "away", "amounts": {"noise": 9.0}}
     found = sl.audit(GivenPlan(**given, categories=("1", "0")).of_queries(["away.sql"]))
     about = {"source": "two.csv", "record": "home", "secret": "away", "kind": "boolean"}
     release = {"name": "away", "sql": "SELECT COUNT(*) FROM data WHERE away = 1", "noise_stddev": 9.0}

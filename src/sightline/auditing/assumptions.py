@@ -273,10 +273,9 @@ def _drawn(findings: Findings) -> int:
     It does not if everyone keeps the limit whatever else is known.
     """
     share, limit = findings.plan.attacker.known_share, findings.limit
-    if share is None:
-        return 0
-    kept = guaranteed_by_noise(findings)
-    if not findings.membership.by_person and kept is not None and 0 < limit <= kept:
+    if not share or (
+        not findings.membership.by_person and 0 < limit <= (guaranteed_by_noise(findings) or 0.0)
+    ):
         return 0
     return max(1, round(100 * share))
 
@@ -306,7 +305,7 @@ def _priced_for(plan: Plan) -> str:
 
 def _made_rows(plan: Plan) -> list[str]:
     """How the rows were made before anything was published."""
-    if plan.data.sql is None:
+    if not plan.data.sql:
         return []
     return [
         "The rows that are audited are those that [data] sql makes of the table, and its releases read them. "
@@ -319,12 +318,12 @@ def _limits(findings: Findings) -> list[str]:
     plan, lines = findings.plan, []
     if plan.data.secret_kind is not SecretKind.NUMBER:
         return []
-    if plan.limits.remaining_uncertainty is not None:
+    if plan.limits.remaining_uncertainty:
         lines.append(
             "A limit that is a share depends on the bounds: it is a share of what they leave open, and the "
             "same noise leaves less of wider ones."
         )
-    if plan.limits.known_to is not None:
+    if plan.limits.known_to:
         lines.append(
             f"The limit of ± {number(plan.limits.known_to, 6)} hardly depends on the bounds: it is compared "
             f"with the error in {plan.data.secret} that is left, which wider bounds raise only up to that of "
@@ -337,7 +336,7 @@ def _limits(findings: Findings) -> list[str]:
 def _knowledge(plan: Plan) -> list[str]:
     """What the plan says about the attacker's knowledge, and what the audit makes of it."""
     attacker, lines = plan.attacker, []
-    if attacker.known_share is not None:
+    if attacker.known_share:
         lines.append(
             f"Attackers know {100 * attacker.known_share:g} % of the records, drawn by a hash of their keys; "
             "the other records are judged."

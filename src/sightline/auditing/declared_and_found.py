@@ -35,7 +35,7 @@ def few_values(findings: Findings) -> int:
     if not few:
         return 0
     # What is kept is a share of those few values.
-    plain = not findings.has_nonlinear and prior.within is None and findings.plan.limits.known_to is None
+    plain = not findings.has_nonlinear and prior.within is None and not findings.plan.limits.known_to
     # Rows behind Gaussian noise tell no more than each of them in noise of its own.
     several = not findings.one_value and set(findings.pricing.laws) != {PublishedLaw.GAUSSIAN}
     rows = max(1, findings.membership.contributions) if several else 1

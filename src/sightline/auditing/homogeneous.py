@@ -149,7 +149,7 @@ def ends_of(findings: Findings) -> list[Ends]:
     share = (seen[1] - seen[0]) / declared.width
     if not 0 < share < 1:
         return [declared]
-    if findings.plan.limits.known_to is not None:  # what is left in the secret's unit counts
+    if findings.plan.limits.known_to:  # what is left in the secret's unit counts
         share = 1.0
     return [declared, Ends(low=seen[0], high=seen[1], variance=declared.variance * share**2)]
 

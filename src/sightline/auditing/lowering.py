@@ -125,8 +125,7 @@ class Lowered:
         """What one person of a column's unit adds to every row, if all their rows hold that value."""
         (unit, asked), units = divmod(column, self.columns_of_unit), self.units
         own = slice(units.starts[unit] + asked, units.starts[unit + 1], self.columns_of_unit)
-        weights = np.ones(1) if units.weights is None else units.weights[own]
-        entries = np.broadcast_to(units.times[own, None] * weights, units.rows[own].shape)
+        entries = units.times[own, None] * units.weights[own]
         found = np.bincount(units.rows[own].ravel(), entries.ravel(), units.numbers + 1)
         return np.asarray(found[:-1], dtype=np.float64)
 
@@ -195,7 +194,7 @@ class Lowered:
         together = replace(
             units,
             rows=units.rows[lines],
-            weights=None if units.weights is None else units.weights[lines],
+            weights=units.weights[lines],
             starts=np.arange(first.size + 1) * k,
             times=units.times[lines],
             people=np.bincount(place, units.people).astype(np.intp),

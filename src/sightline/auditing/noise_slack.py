@@ -17,7 +17,6 @@ import numpy as np
 from sightline.arrays import IndexArray
 from sightline.auditing.findings import Findings, LinearFindings, linear_findings
 from sightline.auditing.lowering import lower
-from sightline.auditing.plan_sections import USUAL_DELTA
 from sightline.auditing.pricing import kept_of_anything, price
 from sightline.auditing.result import NoiseSlack, Verdict, VerdictStatus
 from sightline.format import number
@@ -353,8 +352,8 @@ def _by_bound(findings: Findings, found: LinearFindings) -> bool:
 def epsilon_for(findings: Findings, factor: float) -> float | None:
     """The largest epsilon, up to 0.1 %, with which the accountant asks for that many times the noise."""
     plan, pricing = findings.plan, findings.pricing
-    epsilon, delta = plan.privacy.epsilon, plan.privacy.delta or USUAL_DELTA
-    if epsilon is None or pricing.releases == 0 or pricing.releases < pricing.multipliers.size:
+    epsilon, delta = plan.privacy.epsilon, plan.privacy.cost_delta
+    if pricing.releases == 0 or pricing.releases < pricing.multipliers.size:
         return None
     name, count = plan.privacy.accountant, pricing.releases
 

@@ -288,7 +288,7 @@ def asking(plan: Plan, membership: Membership, question: Partition) -> tuple[Pla
         for part in membership.partitions
     )
     # What is left of a yes or no has no unit; how closely the number is known is judged beside it.
-    limits = plan.limits.model_copy(update={"known_to": None})
+    limits = plan.limits.model_copy(update={"known_to": 0.0})
     return plan.model_copy(update={"data": data, "limits": limits}), replace(membership, partitions=parts)
 
 

@@ -67,8 +67,9 @@ class Data(Section):
     )
     record: Text = Field(description="The column that says whose row it is: the unit of privacy.")
     secret: Text = Field(description="The column to protect.")
-    sql: Text | None = Field(
-        default=None,
+    sql: Text = Field(
+        default="",
+        json_schema_extra=without_default,
         description="One SELECT over the table, which it calls source: its rows are data. It unpivots wide "
         "tables, computes secrets, and bounds what a record contributes.",
     )
@@ -133,8 +134,9 @@ class Release(Section):
         default=1,
         description="How often it is published, with fresh noise and the same rows.",
     )
-    noise_stddev: Positive | None = Field(
-        default=None,
+    noise_stddev: Positive = Field(
+        default=0.0,
+        json_schema_extra=without_default,
         description="Standard deviation of the Gaussian noise on each output, if somebody else chose it: "
         "short for noise = { stddev = … }.",
     )
@@ -175,14 +177,12 @@ class Release(Section):
     @property
     def noise_given(self) -> bool:
         """Whether it has a noise of its own, and takes no share of the budget."""
-        return self.noise_stddev is not None or bool(self.noise)
+        return bool(self.noises)
 
     @property
     def noises(self) -> tuple[ReleaseNoise, ...]:
         """The noise that it states, for each of its aggregates."""
-        if self.noise_stddev is None:
-            return self.noise
-        return (ReleaseNoise(stddev=self.noise_stddev),)
+        return (ReleaseNoise(stddev=self.noise_stddev),) if self.noise_stddev else self.noise
 
     @property
     def factored(self) -> bool:
@@ -222,7 +222,7 @@ class Release(Section):
             fix="which groups a noisy count hides is known once they are out",
         )
         require_plan(
-            self.noise_stddev is None or not self.noise,
+            not self.noise_stddev or not self.noise,
             "noise_stddev or noise",
             got="noise_stddev and noise",
         )
@@ -321,18 +321,16 @@ class Plan(Section):
         )
         self.check_known_to()
         require_plan(
-            not priced or self.privacy.epsilon is not None,
+            not priced or self.privacy.epsilon > 0,
             "[privacy] epsilon, or noise_stddev for every release",
             got=f"neither for release {priced[0].name if priced else ''!r}",
         )
         needless = not ACCOUNTANTS[self.privacy.accountant].uses_delta
         shares = any(
-            noise.epsilon is not None and not noise.law.pure
-            for release in self.releases
-            for noise in release.noise
+            noise.epsilon > 0 and not noise.law.pure for release in self.releases for noise in release.noise
         )
         require_plan(
-            self.privacy.delta is not None or (not shares and (not priced or needless)),
+            self.privacy.delta > 0 or (not shares and (not priced or needless)),
             "[privacy] delta",
             got="none",
             fix="give one far below one over the number of records, or use accountant = 'laplace'",
@@ -345,7 +343,8 @@ class Plan(Section):
 
     def check_known_to(self) -> None:
         """A limit in the secret's unit is for one number, and below what is known of it beforehand."""
-        if (known_to := self.limits.known_to) is None:
+        known_to = self.limits.known_to
+        if not known_to:
             return
         require_plan(
             self.data.secret_kind is SecretKind.NUMBER and not self._several_secrets,

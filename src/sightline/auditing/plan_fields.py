@@ -21,6 +21,7 @@ from pydantic import (
     PlainSerializer,
     PlainValidator,
     WithJsonSchema,
+    model_validator,
 )
 
 from sightline.errors import require_plan
@@ -113,7 +114,10 @@ NumberName = Annotated[
 
 
 def without_default(schema: dict[str, Any]) -> None:
-    """Leave a default out of the JSON Schema that JSON cannot say."""
+    """Leave a default out of the JSON Schema that JSON cannot say, or that nobody may write.
+
+    Where nobody states a number it is 0, or what else changes nothing, and a text is empty.
+    """
     schema.pop("default", None)
 
 
@@ -123,6 +127,18 @@ class Section(BaseModel):
     model_config = ConfigDict(
         strict=True, extra="forbid", frozen=True, defer_build=True, populate_by_name=True
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _nothing_is_not_stated(cls, content: Any) -> Any:
+        """A field that is None, or null in JSON, has its default."""
+        if not isinstance(content, dict):
+            return content
+        return {name: value for name, value in content.items() if value is not None}
+
+    def model_dump(self, **options: Any) -> dict[str, Any]:
+        """What is stated: without defaults, which a plan may not state."""
+        return super().model_dump(exclude_defaults=True, **options)
 
 
 _LARGEST_FILE = 64_000_000  # bytes

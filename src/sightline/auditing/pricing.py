@@ -333,7 +333,6 @@ def price(plan: Plan, membership: Membership) -> Pricing:
     parameter = stated_parameters(plan, membership, laws, bundles, sensitivity)
     exact = np.array([law is PublishedLaw.NONE for law in laws], dtype=np.bool_)[owner]
     if count:
-        assert plan.privacy.budget is not None  # the plan was checked for it
         rule, mine = accountant_named(plan.privacy.accountant, plan.privacy.budget), None
         if rule.counts_own_releases:
             mine = most_own_releases(membership, shared=shared, times=times, row_norms=row_norms)

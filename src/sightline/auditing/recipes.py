@@ -184,7 +184,7 @@ class RecipeWriter:
         positions = columns.cells + membership.starts[order]
         inside = np.where(columns.cells >= 0, positions, len(membership.cells))
         known = np.unique(columns.column[membership.known > 0])
-        each = full[inside[known]] * (1.0 if columns.weights is None else columns.weights[known])
+        each = full[inside[known]] * columns.weights[known]
         shares = np.abs(each).sum(axis=1) if self.found.linear.categories else np.abs(each.sum(axis=1))
         return bool(shares.max(initial=0.0) > NOTHING * np.max(np.abs(weights)))
 

@@ -323,17 +323,20 @@ class ReleaseNoise(Section):
     label: str = Field(
         default="", description="Which of the release's aggregates it is on; all of them unless given."
     )
-    stddev: Positive | None = Field(
-        default=None,
+    stddev: Positive = Field(
+        default=0.0,
+        json_schema_extra=without_default,
         description="Its standard deviation on each number; of discrete-gaussian noise the parameter sigma.",
     )
-    noise_multiplier: Positive | None = Field(
-        default=None,
+    noise_multiplier: Positive = Field(
+        default=0.0,
+        json_schema_extra=without_default,
         description="Noise over sensitivity: the standard deviation or sigma in L2, the Laplace or geometric "
         "scale in L1.",
     )
-    epsilon: Positive | None = Field(
-        default=None,
+    epsilon: Positive = Field(
+        default=0.0,
+        json_schema_extra=without_default,
         description="A share of the budget of its own, for all copies and aggregates that it is on.",
     )
     by_cell: ByCell = Field(
@@ -401,8 +404,7 @@ class ReleaseNoise(Section):
 
     def times(self, factor: float) -> ReleaseNoise:
         """The noise times a factor; a share of a budget stays what it is."""
-        sizes = {name: getattr(self, name) for name in ("stddev", "noise_multiplier")}
-        scaled = {name: size * factor for name, size in sizes.items() if size is not None}
+        scaled = {name: getattr(self, name) * factor for name in ("stddev", "noise_multiplier")}
         by_cell = tuple((name, stddev * factor) for name, stddev in self.by_cell)
         return self.model_copy(update={**scaled, "by_cell": by_cell})
 
@@ -429,10 +431,10 @@ def number_name(key: Name, label: str) -> Name:
     return (*key, label) if label else key
 
 
-def noise_on(noises: tuple[ReleaseNoise, ...], names: tuple[str, ...]) -> ReleaseNoise | None:
-    """The noise on an aggregate: the one with its full label, if there is one."""
+def noise_on(noises: tuple[ReleaseNoise, ...], names: tuple[str, ...]) -> list[ReleaseNoise]:
+    """The noise on an aggregate, if there is one: the one with its full label first."""
     own = [noise for noise in noises if noise.on(names)]
-    return next((noise for noise in own if noise.label == names[0]), own[0] if own else None)
+    return sorted(own, key=lambda noise: noise.label != names[0])[:1]
 
 
 def _listed(value: Any) -> Any:
@@ -484,7 +486,7 @@ def _number(given: object, where: str) -> float:
     return value
 
 
-def popped(stddevs: dict[Name, float], key: Name, labels: tuple[str, ...]) -> float | None:
-    """Take the standard deviation of a number out of some; none if there is none for it."""
+def popped(stddevs: dict[Name, float], key: Name, labels: tuple[str, ...]) -> list[float]:
+    """Take the standard deviation of a number out of some, if there is one for it."""
     names = [*(number_name(key, label) for label in labels), key]
-    return next((stddevs.pop(name) for name in names if name in stddevs), None)
+    return [stddevs.pop(name) for name in names if name in stddevs][:1]

@@ -55,7 +55,6 @@ from sightline.tables.overlaps import (
 from sightline.tables.subject import SecretKind
 
 _MOST_BROKEN = 100  # combinations that are listed, the fewest people first
-_NOBODY = (0, 1.0)  # of whom a share of a sum is asked without a rule: it is never more
 _TOGETHER = (
     "every number (too many for differences)",
     "every number, differences of two numbers",
@@ -84,7 +83,7 @@ def rules_report(
         got=f"up to {membership.contributions:,} rows a record in a table that is streamed",
         fix="allow more --max-memory",
     )
-    if rules.k is not None:
+    if rules.k > 1:
         in_memory = PeopleInMemory(membership=membership)
         found = with_few_people(membership, behind, rules.k)
         groups = _singled_out(findings, found, rules.k, in_memory) if listed else []
@@ -255,7 +254,7 @@ def _of_values(
         fix="a share of a sum is none where numbers cancel",
     )
     found, numbers = sums(behind, exact)
-    largest = _Largest.of(contributions(), len(membership.counts), max((rules.dominance or _NOBODY)[0], 2))
+    largest = _Largest.of(contributions(), len(membership.counts), max(rules.dominance[0], 2))
     broken = [
         one for own in found for one in _broken(own, rules, largest, _difference(findings, own.cells)[0])
     ]
@@ -273,13 +272,13 @@ def _broken(own: Sum, rules: Rules, largest: _Largest, name: str) -> Iterator[Br
     """The rules on values that the sum over some signatures breaks."""
     total = float(largest.total[own.signatures].sum())
     values = np.sort(np.asarray(largest.each[:, own.signatures].sum(axis=1)).ravel())[::-1]
-    (n, share), p = rules.dominance or _NOBODY, rules.p
+    (n, share), p = rules.dominance, rules.p
     if total <= 0:
         return
     if float(values[:n].sum()) > share * total:
         who = "the largest is" if n == 1 else f"the {n} largest are"
         yield _of_sum("dominance", own, f"{name}: {who} more than {percent(share)} of it")
-    if p is not None and total - float(values[:2].sum()) < p * float(values[0]):
+    if max(0.0, total - float(values[:2].sum())) < p * float(values[0]):
         yield _of_sum("p", own, f"{name}: the second largest knows the largest to within {percent(p)}")
 
 

@@ -120,9 +120,7 @@ class SecretPrior:
 
         It is the stated one, or :math:`t^2/v` so that the standard deviation is t or more; the larger.
         """
-        unit = () if limits.known_to is None else (limits.known_to**2 / float(self.of_column.variance),)
-        stated = () if limits.remaining_uncertainty is None else (limits.remaining_uncertainty,)
-        return max((*unit, *stated), default=0.0)
+        return max(limits.known_to**2 / float(self.of_column.variance), limits.remaining_uncertainty)
 
     def kept(self, *, information: float, law: NoiseLaw, answers: float = np.inf) -> float:
         """The least share of uncertainty that remains if the attacker knows all other records.

@@ -265,7 +265,7 @@ def subject_of(plan: Plan) -> Subject:
         bounds=data.bounds or UNBOUNDED,
         categories=data.categories or (),
         known=plan.attacker.conditions,
-        known_share=plan.attacker.known_share or 0.0,
+        known_share=plan.attacker.known_share,
         known_within=plan.attacker.values_within or math.inf,
         most_rows=data.max_rows_per_record or math.inf,
     )
@@ -291,7 +291,7 @@ def opened(plan: Plan, base: Path, *, limits: WorkLimits | None = None) -> Itera
     try:
         subject, source = subject_of(plan), Schema.of(engine, list(plan.data.tables))
         made = read_data_query(
-            plan.data.sql,
+            plan.data.sql or None,
             record=subject.record,
             secret=subject.secret,
             others=plan.other_secrets,

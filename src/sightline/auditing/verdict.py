@@ -69,7 +69,7 @@ def verdict(
         passed=None if status is None else status is VerdictStatus.PASSED,
         status=status,
         limit=limit or None,
-        known_to=plan.limits.known_to if (limit or None) != plan.limits.remaining_uncertainty else None,
+        known_to=plan.limits.known_to if limit != plan.limits.remaining_uncertainty else None,
         below_limit=below,
         attacked=min(_attacked(findings), below),
         judged=findings.judged,

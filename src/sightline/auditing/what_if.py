@@ -75,9 +75,8 @@ def _updated(section: Any, **fields: object) -> object:
 
 def _scaled(release: Release, factor: float) -> Release:
     """The release with its own noise times a factor."""
-    if release.noise_stddev is not None:
-        return release.model_copy(update={"noise_stddev": release.noise_stddev * factor})
-    return release.model_copy(update={"noise": tuple(one.times(factor) for one in release.noise)})
+    noise, stddev = tuple(one.times(factor) for one in release.noise), release.noise_stddev * factor
+    return release.model_copy(update={"noise": noise, "noise_stddev": stddev})
 
 
 class _Who(NamedTuple):
@@ -165,8 +164,8 @@ def _changes(plan: Plan) -> list[PlanChange]:
 
 def _noises(findings: Findings, also: tuple[float, ...]) -> tuple[list[PlanChange], int]:
     """Amounts of noise, by epsilon or by factor, ascending; and the place of the plan's own."""
-    own = findings.plan.privacy.epsilon if findings.pricing.releases else None
-    kind = SettingKind.FACTOR if own is None else SettingKind.EPSILON
+    own = findings.plan.privacy.epsilon if findings.pricing.releases else 0.0
+    kind = SettingKind.EPSILON if own else SettingKind.FACTOR
     stops = sorted({*_STOPS, *also, own or 1.0})
     return [PlanChange(kind, parameter(one), one) for one in stops], stops.index(own or 1.0)
 

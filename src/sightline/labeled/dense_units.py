@@ -14,7 +14,7 @@ import numpy as np
 
 from sightline.arrays import FloatArray, IndexArray
 from sightline.errors import require
-from sightline.labeled.units import Arrays, UnitReduction, Units, UnitStore
+from sightline.labeled.units import ONE, Arrays, UnitReduction, Units, UnitStore
 from sightline.numerics.device import HOST, Device
 from sightline.progress import report
 
@@ -128,7 +128,7 @@ class TableBlock:
 
 def tabled(units: UnitStore) -> UnitStore:
     """Different persons of one row, who are in many of many numbers each, as a table; others as they are."""
-    if not isinstance(units, Units) or units.weights is not None or not units.distinct or units.each > 1:
+    if not isinstance(units, Units) or units.weighted or not units.distinct or units.each > 1:
         return units
     columns, width = units.rows.shape
     dense = width**2 > 8 * units.numbers and _FEWEST < columns * units.numbers <= _MOST
@@ -204,7 +204,7 @@ class TableUnits:
         values = np.take_along_axis(some, order, axis=1)
         binary = bool(np.all((values == 0) | (values == 1)))
         rows = np.where(values != 0, order, self.numbers).astype(np.int32)
-        return Units.of_one_row(rows, self.numbers, self.people[kinds], None if binary else values)
+        return Units.of_one_row(rows, self.numbers, self.people[kinds], ONE if binary else values)
 
     def take(self, rows: IndexArray) -> Units | TableUnits:
         """The same records with some of the rows: columns may then be equal."""

@@ -50,7 +50,7 @@ class RowIntegers:
         if sums.columns * units.numbers > _MOST_ENTRIES:
             return None
         blocks = list(units.choose(np.arange(len(units))).blocks())
-        weights = [(block.rows.ravel(), block.entries.ravel()) for block in blocks]
+        weights = [(block.rows.ravel(), block.weights.ravel().astype(np.float64)) for block in blocks]
         rows, values = (np.concatenate(parts) for parts in zip(*weights, strict=True))
         mantissa, exponent = np.frexp(values)
         # The lowest bit of a double that is not zero.
@@ -74,7 +74,7 @@ class RowIntegers:
         lines = np.repeat(np.arange(block.times.size), block.rows.shape[2])
         shifts = np.append(self.shifts, 0)
         for row, line, weight in zip(
-            block.rows.ravel().tolist(), lines.tolist(), block.entries.ravel().tolist(), strict=True
+            block.rows.ravel().tolist(), lines.tolist(), block.weights.ravel().tolist(), strict=True
         ):
             if weight and row < self.shifts.size:
                 numerator, denominator = weight.as_integer_ratio()

@@ -19,7 +19,7 @@ from sightline.arrays import FloatArray, IndexArray
 from sightline.labeled.dense_units import TableBlock, TableUnits
 from sightline.labeled.panels import PanelBlock
 from sightline.labeled.unit_design import RowNoise, UnitPrior
-from sightline.labeled.units import Arrays, UnitBlock, UnitColumns, UnitStore, WholeArray, in_shape
+from sightline.labeled.units import Arrays, UnitBlock, UnitColumns, UnitStore, WholeArray
 from sightline.numerics.residuals import gamma
 
 EXACT = 2.0**53  # sums of whole numbers below this are exact in doubles
@@ -101,7 +101,8 @@ class RowProducts:
             if k > 1:
                 matrix = k * matrix - lines.joined(k).product(counts.sum(axis=0)[::k])
             if not isinstance(matrix, np.ndarray) and not self.weighted:
-                pairs = replace(lines, rows=block.touched[None], weights=None).product(np.ones(1))
+                rows = block.touched[None]
+                pairs = replace(lines, rows=rows, weights=np.ones_like(rows)).product(np.ones(1))
             return self._part(block, counts, matrix, pairs)
         lines = _Lines.of(block, numbers, dense=self.dense)
         matrix, pairs = lines.product(counts.ravel()), 0
@@ -170,20 +171,20 @@ class _Lines:
     """Columns as lines of rows and weights, of which products are summed up."""
 
     rows: WholeArray
-    weights: FloatArray | None
+    weights: WholeArray | FloatArray
     numbers: int
     dense: bool  # whether products are dense matrices
 
     @classmethod
     def of(cls, block: UnitBlock, numbers: int, *, dense: bool) -> _Lines:
         shape = (block.times.size, block.rows.shape[2])
-        weights = in_shape(block.weights, shape)
+        weights = block.weights.reshape(shape)
         return cls(rows=block.rows.reshape(shape), weights=weights, numbers=numbers, dense=dense)
 
     def joined(self, count: int) -> _Lines:
         """Every so many lines as one."""
         shape = (len(self.rows) // count, -1)
-        return replace(self, rows=self.rows.reshape(shape), weights=in_shape(self.weights, shape))
+        return replace(self, rows=self.rows.reshape(shape), weights=self.weights.reshape(shape))
 
     def product(self, counts: FloatArray) -> Any:
         """Σ count · line lineᵀ: exact for whole numbers. Sparse for many rows."""
@@ -193,7 +194,7 @@ class _Lines:
             slots = [_Slot.of(rows, self.numbers) for rows in self.rows.T]
             if sum(slot.span for slot in slots) ** 2 <= 64 * width**2 * counts.size:
                 return self._pairs(counts, slots)
-        values = np.ones(self.rows.size) if self.weights is None else self.weights.ravel()
+        values = self.weights.ravel().astype(np.float64)
         ends = np.arange(len(self.rows) + 1) * width
         table = sparse.csr_array((values, self.rows.ravel(), ends), shape=(len(self.rows), size))
         if dense and width > _FULL_LINE * size:
@@ -210,16 +211,13 @@ class _Lines:
         """Pair by pair of the slots of a line, counted into the part of the table that their rows span."""
         table = np.zeros((self.numbers + 1, self.numbers + 1))
         for p, first in enumerate(slots):
-            once = counts if self.weights is None else counts * self.weights[:, p]
-            own = np.bincount(
-                first.rows, once if self.weights is None else once * self.weights[:, p], first.span
-            )
+            once = counts * self.weights[:, p]
+            own = np.bincount(first.rows, once * self.weights[:, p], first.span)
             places = np.arange(first.start, first.start + first.span - 1)
             table[places, places] += own[:-1]
             for q, second in enumerate(slots[:p]):
-                both = once if self.weights is None else once * self.weights[:, q]
                 keys = first.rows * second.span + second.rows
-                counted = np.bincount(keys, both, first.span * second.span)
+                counted = np.bincount(keys, once * self.weights[:, q], first.span * second.span)
                 pairs = counted.reshape(first.span, second.span)[:-1, :-1]
                 table[first.part, second.part] += pairs
                 table[second.part, first.part] += pairs.T

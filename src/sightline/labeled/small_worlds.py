@@ -178,9 +178,8 @@ class _Listed:
         table = np.zeros((members.size, k, rows.numbers + 1))
         line = np.arange(members.size)[:, None]
         for column in range(rows.rows.shape[1]):
-            weights = 1.0 if rows.weights is None else rows.weights[members, column]
             value = column if k == rows.rows.shape[1] else 1  # a yes or no has the columns 0 and a
-            np.add.at(table[:, value], (line, rows.rows[members, column]), weights)
+            np.add.at(table[:, value], (line, rows.rows[members, column]), rows.weights[members, column])
         width = self.design.prior.target.width if k == 2 else 1.0
         return _Worlds(table=table[:, :, used] * width, noise=noise.take(used)), members
 

@@ -28,7 +28,13 @@ from sightline.labeled.row_decisions import (
     seen_at_most,
 )
 from sightline.labeled.row_products import ProductSums, RowProducts
-from sightline.labeled.sparse_attacks import FEW_RECIPES, Dependencies, components_of, packed_solutions
+from sightline.labeled.sparse_attacks import (
+    FEW_RECIPES,
+    Dependencies,
+    Independent,
+    components_of,
+    packed_solutions,
+)
 from sightline.labeled.unit_design import RowForm, RowNoise, UnitPrior
 from sightline.labeled.units import BoolArray, UnitBlock, UnitColumns, UnitStore
 from sightline.numerics.integers import proved, rounded
@@ -259,11 +265,11 @@ class SparseSolver:
         return AnswerWeights(weights=recipes, rmse=rmse, relative_error=np.full(squares.size, error))
 
     @cached_property
-    def _vanishing(self) -> Dependencies | None:
+    def _vanishing(self) -> Dependencies | Independent | None:
         """The combinations of rows that vanish; ``None`` where they fill in."""
-        return Dependencies.of(self._factor[2], self.noise.variance)
+        return Dependencies.of(self._factor[2], self.noise.variance, sparse.csc_array((self.numbers, 0)))
 
-    def _dependencies(self, recipes: Any) -> Dependencies | None:
+    def _dependencies(self, recipes: Any) -> Dependencies | Independent | None:
         """With values for the pairs that many recipes need."""
         if recipes.shape[1] <= FEW_RECIPES:
             return self._vanishing

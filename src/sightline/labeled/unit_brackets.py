@@ -294,14 +294,13 @@ def _about_two_categories(G: FloatArray, block: UnitBlock, noise: RowNoise, k: i
     most = np.asarray(np.sort(single, axis=0)[-2:].sum(axis=0))
     if not several.any():
         return most
-    weights = None if block.weights is None else block.weights.reshape(each.shape)
     once = replace(
         block,
         rows=np.where(again, numbers, each),
-        weights=None if weights is None else np.take_along_axis(weights, order, axis=2),
+        weights=np.take_along_axis(block.weights.reshape(each.shape), order, axis=2),
         times=block.times[:, ::k],
     )
     _, G = replace(noise, information=np.where(several, noise.information, 0.0)).about(once)
-    if weights is None or weights.min() >= 0:  # entries of positive tables that vanish lower their norm
+    if not block.signed:  # entries of positive tables that vanish lower their norm
         return np.asarray(most + eigenvalues_at_most(G))
     return np.asarray(most + np.trace(G, axis1=1, axis2=2))

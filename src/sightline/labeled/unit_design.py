@@ -200,7 +200,7 @@ class RowNoise:
         laplace: FloatArray,
         copies: FloatArray,
         *,
-        exact: BoolArray | None = None,
+        exact: BoolArray | bool = False,
         share: float = 1.0,
     ) -> RowNoise:
         """From scales of the information, standard deviations, and how many Laplace answers a copy counts
@@ -211,7 +211,7 @@ class RowNoise:
             variance=stddevs**2,
             laplace=laplace * copies,
             loss=np.where(laplace > 0, np.sqrt(copies) / scales, np.inf),
-            exact=np.zeros(scales.size, dtype=np.bool_) if exact is None else exact,
+            exact=np.broadcast_to(exact, scales.shape),
             share=share,
         )
 

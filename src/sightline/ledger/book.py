@@ -207,7 +207,7 @@ class Ledger:
         """Set another limit for all later answers, which will list it."""
         require(bool(reason.strip()), "a reason", got="nothing")
         share = with_limit(plan_of(self._head), limit).limits.remaining_uncertainty
-        require(share is not None, "a share, such as 40%", got=f"{limit!s:.20}", error=InvalidPlan)
+        require(share > 0, "a share, such as 40%", got=f"{limit!s:.20}", error=InvalidPlan)
         return self._append(lambda chain: _entry(chain, kind="limit", limit=share, despite=reason))
 
     def log(self) -> tuple[Entry, ...]:
