@@ -306,7 +306,7 @@ class TestAnyTerminal:
         assert run.returncode in {0, 2}
         return run.stdout.decode(encoding)
 
-    @pytest.mark.sampled(1)
+    @pytest.mark.thorough
     @pytest.mark.slow
     @pytest.mark.parametrize("encoding", ["ascii", "latin-1", "cp1252"])
     def test_signs_that_it_lacks_are_written_with_others(self, encoding: str) -> None:
@@ -353,7 +353,7 @@ class TestPublishableKeys:
         (folder / "plan.toml").write_text("\n".join(sections))
         return str(folder / "plan.toml")
 
-    @pytest.mark.sampled(2)
+    @pytest.mark.sampled(1)
     @pytest.mark.slow
     @pytest.mark.parametrize(
         ("keys", "withheld", "shown"),

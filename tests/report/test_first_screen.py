@@ -56,6 +56,7 @@ def screen(result: sl.AuditResult, width: int = 80) -> str:
     return out.getvalue()
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.slow
 @pytest.mark.parametrize("noise", NOISES)
 @pytest.mark.parametrize("name", EXAMPLES)
