@@ -16,11 +16,12 @@ from sightline.auditing.reading import file_name
 from sightline.auditing.result import AuditResult, Change, Exposed, LinearAttack, Unverified, VerdictStatus
 from sightline.format import count, number, parameter
 from sightline.report.wording import (
+    Span,
+    before_after,
     known_to,
     limit_line,
     one_line,
     period_alone,
-    picture,
     records_with_key,
     rules_of,
     said,
@@ -39,6 +40,7 @@ _MOST_EXPOSED, _FEWEST_EXPOSED, _MOST_CHANGES, _MOST_OPEN = 5, 3, 3, 4
 _LONGEST_NAME = 24  # letters of who is exposed
 _MOST_RULES = 3
 _MOST_ODD, _MOST_PUBLIC = 2, 6
+_WIDTH = 50  # characters of a picture in the terminal
 _NARROWEST = 40  # characters of a line, below which nothing is cut
 
 # What to do about an assumption that was not verified; others are said with how to accept them alone.
@@ -91,6 +93,29 @@ def first_screen(result: AuditResult, width: int, *, full: bool = False) -> list
         if result.rules is None or len(head) + len(end) + min(len(exposed), room) <= MOST_LINES:
             break
     return [*head, *exposed[:room], *end]
+
+
+def picture(result: AuditResult) -> list[str]:
+    """The picture in characters, for the terminal: a line each for before and after, and the scale."""
+    shown = before_after(result)
+    (before, after, inner), (low, high) = shown.spans, shown.scale
+    return [
+        f"before {_bar(before, before)} {shown.numbers[0]}",
+        f"after  {_bar(after, inner)} {shown.numbers[1]}",
+        f"       {low}{high:>{max(1, _WIDTH - len(low))}}",
+    ]
+
+
+def _bar(outer: Span, inner: Span) -> str:
+    """A line with a block: dark where nothing is closer, lighter up to the outer end."""
+    cells = []
+    for place in range(_WIDTH):
+        middle = (place + 0.5) / _WIDTH
+        near = 0.5 / _WIDTH
+        dark = inner[0] - near < middle < inner[1] + near and inner[1] > inner[0]
+        light = outer[0] - near < middle < outer[1] + near
+        cells.append("█" if dark else "▒" if light else "─")
+    return "".join(cells)
 
 
 def _printed(shown: FirstList, width: int) -> list[Text]:

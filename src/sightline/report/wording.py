@@ -307,9 +307,6 @@ def unverified_line(one: Unverified) -> str:
     return f"{one.name.value}: {one.reason}" + (f" ({'; '.join(notes)})" if notes else "")
 
 
-_WIDTH = 50  # characters of a picture in the terminal
-
-
 def status_words(status: VerdictStatus | None) -> str:
     """The verdict in a few words."""
     match status:
@@ -485,26 +482,3 @@ def before_after(result: AuditResult) -> BeforeAfter:
         scale=scale,
         guess=False,
     )
-
-
-def picture(result: AuditResult) -> list[str]:
-    """The picture in characters, for the terminal: a line each for before and after, and the scale."""
-    shown = before_after(result)
-    (before, after, inner), (low, high) = shown.spans, shown.scale
-    return [
-        f"before {_bar(before, before)} {shown.numbers[0]}",
-        f"after  {_bar(after, inner)} {shown.numbers[1]}",
-        f"       {low}{high:>{max(1, _WIDTH - len(low))}}",
-    ]
-
-
-def _bar(outer: Span, inner: Span) -> str:
-    """A line with a block: dark where nothing is closer, lighter up to the outer end."""
-    cells = []
-    for place in range(_WIDTH):
-        middle = (place + 0.5) / _WIDTH
-        near = 0.5 / _WIDTH
-        dark = inner[0] - near < middle < inner[1] + near and inner[1] > inner[0]
-        light = outer[0] - near < middle < outer[1] + near
-        cells.append("█" if dark else "▒" if light else "─")
-    return "".join(cells)
