@@ -128,7 +128,8 @@ def read_data_query(
     hidden = [name for name, one in outputs.items() if one.origins & all_secrets and name != value]
     # sqlglot writes QUALIFY as a subquery for engines without it: there * would list its helper, too.
     written = qualified if has(tree, exp.Qualify) and schema.dialect != "duckdb" else tree
-    sums = [node for origins, _, node in lineage.aggregates if origins & secret_origins and _adds_up(node)]
+    told = [node for origins, _, node in lineage.aggregates if origins & secret_origins]
+    sums = [node for node in told if isinstance(node, exp.Sum | exp.Count | exp.CountIf)]
     counted = [query for node in sums[:1] for query in _with_counts(node)]
     names = {name.casefold() for _, name in all_secrets} | {secret.casefold(), *map(str.casefold, hidden)}
     return DataQuery(
@@ -180,7 +181,8 @@ class _Lineage:
             left, right = self.of_query(query.this), self.of_query(query.expression)
             if len(left) != len(right):
                 refuse("as many columns in each SELECT of UNION ALL", got=f"{len(left)} and {len(right)}")
-            self.unions.append((_all_origins(left), _all_origins(right)))
+            first, second = (Origins().union(*(one.origins for _, one in side)) for side in (left, right))
+            self.unions.append((first, second))
             return [(name, one.beside(other)) for (name, one), (_, other) in zip(left, right, strict=True)]
         if not isinstance(query, exp.Select):
             refuse("SELECT", got=shown_part(query), fix=f"for wide tables write FROM source {UNPIVOT}")
@@ -206,7 +208,7 @@ class _Lineage:
         keys = clause_of(select, "group").expressions
         self.controls += [(origins(node), node) for node in (*_clauses(select), *keys, *_ons(select))]
         self.windows += [
-            (origins(node), node) for node in select.find_all(exp.Window) if _is_in(node, select)
+            (origins(node), node) for node in select.find_all(exp.Window) if _select_around(node) is select
         ]
         self.aggregates += [
             (
@@ -215,7 +217,7 @@ class _Lineage:
                 node,
             )
             for node in select.find_all(*_AGGREGATES)
-            if _is_in(node, select) and node.find_ancestor(exp.Window, exp.Select) is select
+            if node.find_ancestor(exp.Window, exp.Select) is select
         ]
         rule = NullRule(column=lambda one: self._facts(relations[one.table][one.name]))
         return [
@@ -395,11 +397,6 @@ def _check_expression(node: exp.Expr, schema: Schema) -> None:
 _WINDOW_PARTS = {"this", "partition_by", "order", "over"}
 
 
-def _adds_up(node: exp.Expr) -> bool:
-    """Whether an aggregate grows with the number of rows."""
-    return isinstance(node, exp.Sum | exp.Count | exp.CountIf)
-
-
 def _with_counts(node: exp.Expr) -> Iterator[exp.Expr]:
     """The query with a column more: how many rows each sum adds up; none if other SELECTs change them."""
     marked = node.copy()
@@ -428,9 +425,7 @@ def _with_counts(node: exp.Expr) -> Iterator[exp.Expr]:
 
 
 def _select_around(node: exp.Expr) -> exp.Select:
-    select = node.find_ancestor(exp.Select)
-    assert isinstance(select, exp.Select)
-    return select
+    return node.find_ancestor(exp.Select) or exp.Select()
 
 
 def _tie_queries(qualified: exp.Query, dialect: str) -> Iterator[str]:
@@ -489,19 +484,11 @@ def _output(outputs: Mapping[str, _Output], name: str, *, field_name: str) -> st
     return find_column(columns, name).name
 
 
-def _all_origins(outputs: Sequence[tuple[str, _Output]]) -> Origins:
-    return frozenset().union(*(one.origins for _, one in outputs))
-
-
 def _named_once(outputs: Sequence[tuple[str, _Output]]) -> Outputs:
     twice = [name for name, times in Counter(name for name, _ in outputs).items() if times > 1]
     if twice:
         refuse("different names for the columns", got=f'"{twice[0]}" twice', fix="rename one")
     return dict(outputs)
-
-
-def _is_in(node: exp.Expr, select: exp.Select) -> bool:
-    return node.find_ancestor(exp.Select) is select
 
 
 def _is_star(node: exp.Expr) -> bool:
