@@ -7,7 +7,7 @@ some audits need is imported where it is used, so that a small plan is answered 
 from __future__ import annotations
 
 from contextlib import ExitStack, closing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -29,6 +29,7 @@ from sightline.tables.engines.address import file_bytes
 from sightline.tables.engines.local_tables import digest_later
 from sightline.tables.membership import Membership
 from sightline.tables.streamed import StreamedTable
+from sightline.values import frozen
 
 _MOST_BYTES = 1 << 28  # of a result that is read
 
@@ -230,7 +231,7 @@ def check(plan: PlanLike) -> Plan:
     return checked
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(eq=True)
 class Explanation:
     """What is seen of one record's rows together, and of each row, with the recipes. Owner-only."""
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -28,11 +27,12 @@ from sightline.auditing.result_parts import SMALL_GROUP, NamedFeature, Recipe, U
 from sightline.format import count
 from sightline.labeled.feature_brackets import PersonRows
 from sightline.progress import reported
+from sightline.values import frozen
 
 _NAMED = 5  # of the most exposed with several rows, whose periods are looked at
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@frozen
 class ExposedSection:
     """The list of the most exposed, and the numbers that belong to it."""
 

@@ -6,7 +6,7 @@ Every section of the result is a function of one :class:`Findings`.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property, partial
 from typing import Any
 
@@ -39,12 +39,13 @@ from sightline.errors import require
 from sightline.labeled.assessment import UnitExposure, assess
 from sightline.tables.membership import Membership, Partition, PersonTable, RowValues
 from sightline.tables.subject import SecretKind
+from sightline.values import frozen
 
 # Fetches keys of records from the engine, by numbers of signatures or of kinds of persons.
 FetchKeys = Callable[[Sequence[int]], dict[int, tuple[str, ...]]]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(eq=True)
 class Keys:
     """How to name records: owner-only."""
 
@@ -52,7 +53,7 @@ class Keys:
     of_kinds: FetchKeys  # the persons of each kind of the membership's table
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen(slots=False)
 class Findings:
     """A plan, its memberships and prices, and what they expose."""
 

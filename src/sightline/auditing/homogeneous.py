@@ -34,7 +34,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,6 +55,7 @@ from sightline.auditing.result import HomogeneousCell
 from sightline.format import count, number
 from sightline.tables.membership import Feature, Partition, Statistic
 from sightline.tables.subject import SecretKind
+from sightline.values import frozen
 
 # Fetches the sum of the unknown secrets with each signature; for a category a column for each. With a
 # partition that asks a yes-or-no question, how many of them answer yes; with a power, the sum of powers.
@@ -109,7 +109,7 @@ def streamed_cells(findings: Findings, totals: StreamedTotals | None) -> tuple[H
     return tuple(sorted(found, key=lambda one: (one.remaining, -one.rows)))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(eq=True)
 class Ends:
     """Where values can be: at least a, at most b; and the variance of which a share is to remain."""
 

@@ -17,7 +17,7 @@ the least can only miss a group, and never invent one.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -30,12 +30,13 @@ from sightline.auditing.findings import Findings, LinearFindings
 from sightline.auditing.lowering import linear_partitions
 from sightline.progress import reported
 from sightline.tables.membership import Membership, Statistic
+from sightline.values import frozen
 
 # Signatures × partitions up to which numbers are combined, the releases with the fewest groups first.
 _MOST_ENTRIES = 2_000_000
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen(slots=False)
 class KnownSums:
     """Sums over classes of unknown rows; for a category a class for each category of a signature."""
 
@@ -143,7 +144,7 @@ def _coarse(membership: Membership, parts: Sequence[int]) -> list[int]:
     return sorted(order[: max(1, _MOST_ENTRIES // size)])
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@frozen
 class StreamedTotals:
     """Fetches sums of the secrets that the attacker does not know. Owner-only."""
 

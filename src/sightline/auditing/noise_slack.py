@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -25,6 +25,7 @@ from sightline.labeled.lines import MOST_KINDS, MOST_ROWS
 from sightline.noise.published import LEAST_DISCRETE_STDDEV
 from sightline.privacy.accountant import Budget
 from sightline.privacy.registry import accountants
+from sightline.values import frozen
 
 _AGAIN = "Audit again before you use less: what the true values show was checked at today's noise only."
 _NO_SLACK = "There is no slack: with less noise the limit is not shown to hold."
@@ -150,7 +151,7 @@ def noise_factor(findings: Findings, limit: float) -> float | None:
     return least_factor(lambda factor: lowest(findings, factor), limit, now=least.lower, likely=likely)
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen(slots=False)
 class _Few:
     """The kinds that keep least, of many: the search is theirs, and all kinds have the last word."""
 

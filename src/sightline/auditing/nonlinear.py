@@ -29,7 +29,7 @@ Laplace answers of scale b never tell more of a coin than Gaussian ones with the
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -46,8 +46,8 @@ from sightline.labeled.bounds.priors import TwoPointPrior
 from sightline.labeled.bounds.target import NumberPrior, Seen
 from sightline.noise.published import PublishedLaw, information_at_most
 from sightline.privacy.accountant import NoiseLaw
-from sightline.releases.features import power_slope
 from sightline.tables.membership import YES_OR_NO, Band, Feature, Membership, Partition, RowValues, Statistic
+from sightline.values import frozen
 
 if TYPE_CHECKING:
     from sightline.labeled.design import Exposures
@@ -57,7 +57,7 @@ MOST_ROWS = 5_000
 NEGLIGIBLE = 1e-60  # of the noise
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@frozen
 class NonlinearFindings:
     """What all releases together show of every row of the table near its true value."""
 
@@ -239,6 +239,8 @@ def slopes(partition: Partition, values: FloatArray) -> FloatArray:
         case Feature.VALUE | Feature.INDICATOR:
             return np.full(values.size, sign)
         case Feature.POWER:
+            from sightline.releases.features import power_slope  # few plans publish powers
+
             assert isinstance(partition.parameter, int | float)
             return sign * power_slope(values, partition.parameter)
         case Feature.CLIPPED:

@@ -256,11 +256,12 @@ class Plan(Section):
     """
 
     data: Data
-    privacy: Privacy = Privacy()
+    # Their defaults as they are: to validate them would build four validators more than a plan needs.
+    privacy: Privacy = Privacy.model_construct()
     releases: Annotated[tuple[Release, ...], Field(strict=False, min_length=1)] = Field(alias="release")
-    attacker: Attacker = Attacker()
-    limits: Limits = Limits()
-    rules: Rules = Rules()
+    attacker: Attacker = Attacker.model_construct()
+    limits: Limits = Limits.model_construct()
+    rules: Rules = Rules.model_construct()
     secrets: Annotated[tuple[OtherSecret, ...], Field(strict=False)] = Field(
         default=(),
         alias="secret",

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any, TypeGuard
 
@@ -26,6 +26,7 @@ from sightline.auditing.starter import (
 from sightline.errors import InvalidPlan, require_plan
 from sightline.tables.engines.address import file_text, named_file, scheme_of
 from sightline.tables.engines.protocol import Column, ColumnKind
+from sightline.values import frozen
 
 _LARGEST_FILE = 1_000_000  # bytes of SQL in one file
 SUFFIX = ".sql"
@@ -134,7 +135,7 @@ def named_queries(files: Sequence[str | Path]) -> list[dict[str, str]]:
     return releases
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(eq=True)
 class GivenPlan:
     """What the command line says in place of a plan, or besides one."""
 

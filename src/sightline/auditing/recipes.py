@@ -19,7 +19,6 @@ of their values and the target's is known more sharply than one of them.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -32,6 +31,7 @@ from sightline.auditing.table_units import publishable_key, signature_columns
 from sightline.format import weight as weight_text
 from sightline.format import without_rounding
 from sightline.numerics.residuals import positive_inverse
+from sightline.values import frozen
 
 # Weights below this share of the largest are rounding of weights that are zero.
 NOTHING = 1e-9
@@ -41,7 +41,7 @@ _MOST_STEPS = 5_000  # of a recipe; for longer ones an unbiased recipe of few nu
 _ALL_LISTED, _CARRIED = 200, 0.999
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen(slots=False)
 class RecipeWriter:
     """Turns weights on the rows of a linear design into steps on published numbers."""
 
@@ -235,7 +235,7 @@ _HEAVY = 0.5  # of the target's own weight in a guess: others with less are not 
 _DEPENDENT = 1e-12  # of a number's variance: what is left of it given others is rounding
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@frozen
 class Folded:
     """The attack on a target, and the columns that it is seen with, whose keys name those records."""
 
@@ -251,7 +251,7 @@ class Folded:
         return self.attack.model_copy(update={"together": together.model_copy(update={"records": records})})
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen(slots=False)
 class LinearAttacks:
     """The products of some published numbers, for attacks on what is asked of some units."""
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import datetime
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any
@@ -34,6 +34,7 @@ from sightline.errors import InvalidNoise, InvalidPlan, require_plan
 from sightline.noise.published import PublishedLaw, noise_stddev
 from sightline.noise.strategies import MECHANISMS, Strategy
 from sightline.tables.engines.address import named_file
+from sightline.values import frozen
 
 MOST_STEPS = 20_000  # a matrix over them takes 3 GB
 _LARGEST_FILE = 4_000_000_000  # bytes
@@ -41,7 +42,7 @@ _WHOLE = re.compile(r"-?\d+")
 _Step = int | datetime.date
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(eq=True)
 class Running:
     """The steps of running sums: the values of a column of GROUP BY from the first to the last."""
 
@@ -170,7 +171,7 @@ RunningSums = Annotated[
 ]
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen(slots=False)
 class Mechanism:
     """A mechanism by its name, or by the file that has its strategy."""
 

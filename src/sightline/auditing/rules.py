@@ -27,7 +27,7 @@ overlap are compared.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from itertools import groupby
 from typing import Any
 
@@ -53,6 +53,7 @@ from sightline.tables.overlaps import (
     marks_of,
 )
 from sightline.tables.subject import SecretKind
+from sightline.values import frozen
 
 _MOST_BROKEN = 100  # combinations that are listed, the fewest people first
 _TOGETHER = (
@@ -107,7 +108,7 @@ def rules_report(
 Names = tuple[str, str]  # for the owner, and for everyone
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@frozen
 class _Group:
     """Signatures, or kinds of persons, of which the numbers tell something apart from all others."""
 
@@ -216,7 +217,7 @@ def _too_few(people: int, names: Names, k: int) -> BrokenRule:
     return BrokenRule(rule="k", people=people, text=text, publishable_text=publishable, owner_only=False)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@frozen
 class _Largest:
     """What each of the people adds who may be among the largest, and the sum of all. Owner-only.
 
@@ -306,7 +307,7 @@ def comparable(membership: Membership, chosen: BoolArray) -> Iterator[IndexArray
         yield cells[chosen[cells]]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@frozen
 class FewPeople:
     """Combinations with few people behind them; of those that are a multiple of another one, the first."""
 
@@ -378,7 +379,7 @@ def _few_threes(weight: FloatArray, most: float, nothing: float) -> IndexArray |
     return np.concatenate(parts)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@frozen
 class Sum:
     """A combination that is the sum over some signatures, or minus it."""
 

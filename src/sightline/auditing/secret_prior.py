@@ -9,8 +9,6 @@ indicators, each one with probability :math:`p = 1/k`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from sightline.auditing.plan import Plan
@@ -26,9 +24,10 @@ from sightline.labeled.bounds.target import NumberPrior, Seen, TargetPrior
 from sightline.privacy.accountant import NoiseLaw
 from sightline.tables.membership import Membership
 from sightline.tables.subject import SecretKind
+from sightline.values import frozen
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(eq=True)
 class SecretPrior:
     """The prior of every record's secret.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -64,12 +64,13 @@ from sightline.tables.streamed import (
 )
 from sightline.tables.subject import UNBOUNDED, Schema, Subject
 from sightline.tables.verify import verify
+from sightline.values import frozen
 
 if TYPE_CHECKING:
     from sightline.tables.overlaps import Contributions
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@frozen
 class Session:
     """A checked plan, the engine that holds its table, and its releases as the reader understood them."""
 

@@ -10,7 +10,6 @@ import json
 import os
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
@@ -20,6 +19,7 @@ from sightline.tables.engines.open import open_source
 from sightline.tables.engines.protocol import DATA, Column, ColumnKind, Engine
 from sightline.tables.sql.fragments import quoted
 from sightline.tables.sql.scope import find_column
+from sightline.values import frozen
 
 _MOST_RELEASES = 3
 _MOST_LISTED = 48  # columns of a wide table: two days of hours
@@ -87,7 +87,7 @@ _STAND_INS = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(eq=True)
 class StarterPlan:
     """The text of a first plan, and what was guessed or left open in it."""
 
@@ -154,7 +154,7 @@ def columns_meant(source: str, *, record: str, secret: str) -> tuple[Column, Col
     return key.column, hidden.column
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(eq=True)
 class _Meant:
     """The column for a field of [data]: given, guessed where names leave no doubt, or open."""
 
@@ -319,7 +319,7 @@ _SENSITIVE = _set(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(eq=True)
 class ColumnFacts:
     """A column, the words of its name, and what its first rows are like."""
 
@@ -350,7 +350,7 @@ class ColumnFacts:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(eq=True)
 class Candidate:
     """A column that may be meant, and what speaks for it."""
 
@@ -358,7 +358,7 @@ class Candidate:
     reasons: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(eq=True)
 class ColumnGuess:
     """The columns that may be meant, the likeliest first; and whether it alone can be."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 from typing import Any
 
@@ -16,6 +16,7 @@ from sightline.auditing.result_parts import SMALL_GROUP, Uncertainty
 from sightline.labeled.assessment import ATTACKS, UnitExposure, exposure_of
 from sightline.labeled.lines import with_alike
 from sightline.labeled.unit_brackets import UnitBrackets
+from sightline.values import frozen
 
 # Rows, and units × rows, of a design that may be assessed again for each release and each accountant.
 _MOST_ROWS, _MOST_ENTRIES = 400, 3e7
@@ -23,7 +24,7 @@ _MOST_ROWS, _MOST_ENTRIES = 400, 3e7
 _MOST_COMPARED, _AFFORDABLE = 4_000, 2e12
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@frozen
 class OtherRecords:
     """The unknown records of a streamed table that have no unit: a pass over all of them counted these.
 
@@ -53,7 +54,7 @@ class OtherRecords:
         return replace(found, lower=at_least_by_noise(lower, found.upper, moved))
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen(slots=False)
 class LinearFindings:
     """What a design exposes of what is asked of its units, and the limit that it is compared with.
 

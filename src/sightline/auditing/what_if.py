@@ -9,7 +9,7 @@ size of the design alone: equal plans give equal results.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
@@ -33,6 +33,7 @@ from sightline.progress import Progress, silent
 from sightline.tables.membership import Membership, Partition
 from sightline.tables.published import without_queries
 from sightline.tables.subject import SecretKind
+from sightline.values import frozen
 
 _STOPS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0)  # of epsilon, or of the factor on the noise
 # Operations for one setting besides those of its factorisations, and for all: some seconds.
@@ -170,7 +171,7 @@ def _noises(findings: Findings, also: tuple[float, ...]) -> tuple[list[PlanChang
     return [PlanChange(kind, parameter(one), one) for one in stops], stops.index(own or 1.0)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@frozen
 class _Variants:
     """The memberships, sums and values for every attacker, each fetched once."""
 

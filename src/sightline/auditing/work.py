@@ -13,7 +13,7 @@ import re
 import time
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from threading import Event, Thread, get_ident
 from typing import TypeVar
 
@@ -21,6 +21,7 @@ from sightline.errors import TooMuchWork, require
 from sightline.format import shown_memory
 from sightline.labeled.sparse_row_solver import RouteCost
 from sightline.progress import Progress
+from sightline.values import frozen
 
 Answer = TypeVar("Answer")
 
@@ -52,7 +53,7 @@ class _TimeIsOver(BaseException):
     """Raised in the thread of some work by the thread that watches its time."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(eq=True)
 class WorkLimits:
     """How much memory (in bytes) and time (in seconds) an audit may take; no seconds mean no limit."""
 

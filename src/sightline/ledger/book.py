@@ -51,12 +51,13 @@ from sightline.progress import Progress, reporting
 from sightline.report.files import check_new, write_new
 from sightline.report.wording import said
 from sightline.tables.engines.address import file_bytes
+from sightline.values import frozen
 
 ONE_VALUE, BY_EPOCH = "one", "by-epoch"
 _TRIES = 10_000  # how often others may be faster
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen(slots=False)
 class _State:
     """A ledger as it was read: the entries, who is who, and the releases that count."""
 
@@ -86,7 +87,7 @@ class _State:
         )
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen(slots=False)
 class _Candidate:
     """A release that was run on the table, and what it would do."""
 

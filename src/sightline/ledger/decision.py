@@ -24,6 +24,7 @@ from sightline.progress import report
 from sightline.report.first_screen import odd_lines, public_line
 from sightline.report.wording import said
 from sightline.tables.published import without_queries
+from sightline.values import frozen
 
 LISTED = 3  # people by name and recipe, in each list
 _LARGEST_FACTOR = 2.0**20
@@ -31,7 +32,7 @@ MOST_MORE = 1_000  # copies that are looked for
 _CLOSE = 1.01  # a factor of noise is looked for to within this
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(eq=True)
 class Standing:
     """Where everyone stands after some releases."""
 

@@ -26,13 +26,14 @@ from sightline.errors import DamagedLedger, InvalidInput, InvalidPlan, require
 from sightline.ledger.entries import NO_ENTRY, Entry, StoredFile
 from sightline.report.files import OWNER_MODE, begun
 from sightline.tables.engines.address import file_bytes, scheme_of
+from sightline.values import frozen
 
 HEAD = "head.toml"
 _ENTRY = re.compile(r"(\d{6})\.json")
 _DRAFT = ".draft-"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(eq=True)
 class Chain:
     """The entries that were read, and the hash of the last one."""
 

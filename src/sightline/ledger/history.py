@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 from typing import Any
@@ -41,9 +40,10 @@ from sightline.tables.membership import (
 from sightline.tables.persons import grouped
 from sightline.tables.sql.fragments import quoted
 from sightline.tables.subject import SecretKind
+from sightline.values import frozen
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen(slots=False)
 class PastRelease:
     """A release that counts: its numbers, who was in them, and what was found in its values."""
 
@@ -66,7 +66,7 @@ class PastRelease:
         return self.name if len(self.numbers) == 1 else f"{self.name}, part {column + 1}"
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen(slots=False)
 class FrozenRows:
     """The rows of the ledger's table: whose each is, and its group and its weight in each column."""
 
@@ -145,7 +145,7 @@ _FITS = 1e-6  # of a true sum: what rounding in it and in the solution may be
 _MOST_DENSE, _RIDGE, _REFINED = 4_000, 1e-10, 3
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen(slots=False)
 class History:
     """Some releases as a plan over one table."""
 

@@ -6,7 +6,6 @@ They compute no results.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -21,6 +20,7 @@ from sightline.report.wording import (
     short,
     wrapped,
 )
+from sightline.values import frozen
 
 _BARS_HEIGHT = 92
 
@@ -366,7 +366,7 @@ def describe_accountants(result: AuditResult) -> str:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(eq=True)
 class ReportFigure:
     """A figure of a page: its name and title, and the functions that draw and describe it."""
 

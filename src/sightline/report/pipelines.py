@@ -9,7 +9,6 @@ import re
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from enum import StrEnum
 from io import StringIO
 from pathlib import Path
@@ -32,6 +31,7 @@ from sightline.report.wording import (
     verdict_words,
     who,
 )
+from sightline.values import frozen
 
 _LONGEST_TEXT = 1_000  # characters of a text
 
@@ -153,7 +153,7 @@ def _cut(text: str) -> str:
 
 
 _NOT_SHOWN = "Nobody who is listed is exposed through it, but no limit is shown to hold."
-_NOT_XML = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_NOT_XML = "[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"  # compiled on use: few write XML
 
 
 def junit(reports: Sequence[PlanProblems]) -> str:
@@ -208,7 +208,7 @@ def _add_case(suite: Element, report: PlanProblems, name: str, why: Sequence[Rep
 
 def _junit_text(text: str) -> str:
     """A text without the characters that XML has no way to write."""
-    return _NOT_XML.sub("\N{REPLACEMENT CHARACTER}", text)
+    return re.sub(_NOT_XML, "\N{REPLACEMENT CHARACTER}", text)
 
 
 _SPECIAL = re.compile(r"[&<>`*_\[\]\\|~$]|(?<=:)//|(?<=www)\.")
@@ -246,7 +246,7 @@ _TEXT, _JSON = "text", "json"
 _FOR_FILES = (_JSON, *(one.value for one in PipelineFormat))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(eq=True)
 class AuditOutputs:
     """Where the result of an audit goes: to standard output in one format, and to files in others."""
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,6 +18,7 @@ from sightline.arrays import IndexArray
 from sightline.errors import TooMuchWork
 from sightline.tables.engines.protocol import Arrays, SignatureBatch
 from sightline.tables.membership import CellTable
+from sightline.values import frozen
 
 PackedCodes = NDArray[np.int64]
 Codes = NDArray[np.int64]
@@ -29,7 +29,7 @@ _FEW, _PER_ROW, _MANY = 1 << 16, 4, 1 << 22  # codes that are looked up in an ar
 _BLOCK = 1 << 16  # signatures per step, so that the arrays of a step fit the cache
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(eq=True)
 class CodePlace:
     """Where the code of a key is in the words, and how many codes it has."""
 
@@ -44,7 +44,7 @@ class CodePlace:
         return codes
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(eq=True)
 class Layout:
     """The keys of one way to group the rows, under one condition if there is one."""
 
@@ -93,7 +93,7 @@ class Layout:
         return self.codes(numbers)[:, 0] > 0 if self.conditional else met
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@frozen
 class CellNumbers:
     """The cells of one layout: the numbers of its codes that occur, in order."""
 
@@ -117,7 +117,7 @@ class CellNumbers:
         return np.where(found, place, -1).astype(lookup.dtype)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@frozen
 class SignatureCells:
     """The cells of every partition."""
 
@@ -146,7 +146,7 @@ class SignatureCells:
         return table
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@frozen
 class CellSizes:
     """How many rows each cell has, and one signature for every set of conditions that rows meet together.
 

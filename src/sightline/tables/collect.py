@@ -6,7 +6,7 @@ Every release is read as if it were computed on the rows that have a secret and 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -34,11 +34,12 @@ from sightline.tables.sql.grammar import refuse
 from sightline.tables.sql.reader import ReleaseQuery, read_condition
 from sightline.tables.sql.scope import find_column
 from sightline.tables.subject import MOST_VALUES, Schema, SecretKind, Subject
+from sightline.values import frozen
 
 _HASH_DIGITS = 8  # of a key's hash, by which known records are drawn
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@frozen
 class CountedTable:
     """A table whose rows and records are counted, and whose cells are numbered; signatures come next."""
 

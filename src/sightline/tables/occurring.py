@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from decimal import Decimal
 from math import inf, isfinite, lgamma, log
 
@@ -27,6 +26,7 @@ from sightline.tables.rows import RowCounts, Rows, audited_rows, clipped_secret
 from sightline.tables.sql.fragments import literal, quoted
 from sightline.tables.sql.reader import ReleaseQuery
 from sightline.tables.subject import SecretKind, Subject
+from sightline.values import frozen
 
 _FEW_VALUES = 20  # distinct values of a number that an attacker can round to
 _NEARLY_ALL = 0.9  # of the rows
@@ -189,7 +189,7 @@ _FALSE_ALARMS = 1e-3  # of tables in which no column depends on the secret, the 
 _FALSE_COPIES = 1e-2  # the same for exact copies: most that are seen in small tables are copies
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(eq=True)
 class DerivedColumn:
     """A public column or expression that looks like the secret, and by which figure."""
 
@@ -236,7 +236,7 @@ def derived_columns(
     return tuple(found)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(eq=True)
 class _Pattern:
     """One way in which a column and the secret agree."""
 

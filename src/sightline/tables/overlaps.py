@@ -12,7 +12,6 @@ without a list of their signatures.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -25,6 +24,7 @@ from sightline.tables.collect import CountedTable
 from sightline.tables.engines.protocol import Arrays, Engine, SignatureStore
 from sightline.tables.membership import Membership
 from sightline.tables.streamed import OfTable, StreamedTable, TablePass
+from sightline.values import frozen
 
 Marks = NDArray[np.uint64]
 Pass = Callable[[OfTable], Arrays]  # the sum of what is asked of tables that have all rows together
@@ -41,7 +41,7 @@ def people_in_cells(membership: Membership) -> IndexArray:
     return found
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen(slots=False)
 class PeopleInMemory:
     """The people behind the cells of a membership that lists all signatures, one by one."""
 
@@ -106,7 +106,7 @@ class PeopleInMemory:
             yield some, coefficients, behind.astype(np.intp)
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen(slots=False)
 class PeopleBehind:
     """Who is behind combinations of cells, the first added and the others subtracted, by passes over rows.
 
@@ -185,7 +185,7 @@ class PeopleBehind:
         return np.asarray(found, dtype=np.intp)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@frozen
 class Contributions:
     """What each person adds to the sum over a signature: of their rows with it. For the owner only."""
 

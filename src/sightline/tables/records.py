@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +22,7 @@ from sightline.tables.sql.fragments import answers_yes, literal, quoted
 from sightline.tables.sql.grammar import refuse
 from sightline.tables.sql.scope import find_column
 from sightline.tables.subject import SecretKind, Subject
+from sightline.values import frozen
 
 
 def row_values(engine: Engine, counted: CountedTable) -> RowValues:
@@ -75,7 +75,7 @@ def signature_totals(
     return totals
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@frozen
 class RowRecords:
     """Audited rows: whose they are, their signature, their secret and whether the attacker knows them."""
 

@@ -6,7 +6,7 @@ Audited are the rows with a secret and a record key.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from sqlglot import exp
@@ -20,9 +20,10 @@ from sightline.tables.sql.grouping import WindowColumn
 from sightline.tables.sql.reader import ReleaseQuery
 from sightline.tables.sql.scope import Join, find_column
 from sightline.tables.subject import Schema, SecretKind, Subject
+from sightline.values import frozen
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(eq=True)
 class Rows:
     """Rows of ``data`` that have a secret and a record key; NaN and infinite secrets count as missing."""
 
@@ -95,7 +96,7 @@ _BITS_PER_ROW = 8
 _MOST_BITS = 1 << 29  # DuckDB allows up to 10^9
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(eq=True)
 class RowCounts:
     """How many rows and records a table has."""
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 
 from sightline.tables.engines.protocol import Column, Engine
+from sightline.values import frozen
 
 UNBOUNDED = (-math.inf, math.inf)
 MOST_VALUES = 1_000  # categories or bands of the secret that a release lists one by one
@@ -21,7 +22,7 @@ class SecretKind(Enum):
     CATEGORY = "category"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(eq=True)
 class Subject:
     """The record key, the secret, and what the plan declares about them."""
 
@@ -40,7 +41,7 @@ class Subject:
         return column.casefold() == self.secret.casefold()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(eq=True)
 class Schema:
     """The columns and tables that a plan's SQL can name, and its dialect."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import NamedTuple, NoReturn
 
 from sqlglot import exp
@@ -13,6 +13,7 @@ from sightline.tables.sql.grammar import NUMBERS, has, refuse, shown
 from sightline.tables.sql.nullness import Decides
 from sightline.tables.sql.secret_conditions import Secret, SecretTest, Tests, constant_of
 from sightline.tables.subject import SecretKind
+from sightline.values import frozen
 
 _STATISTIC: dict[type[exp.Expr], Statistic] = {exp.Avg: Statistic.MEAN, exp.Sum: Statistic.SUM}
 # Of public columns these are public numbers, whatever theory covers.
@@ -20,7 +21,7 @@ _PUBLIC = (exp.Avg, exp.Sum, exp.Min, exp.Max, exp.Median, exp.Stddev, exp.Stdde
 Weights = tuple[exp.Expr, ...]  # bound; none, or one
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(eq=True)
 class Measure:
     """One number of the SELECT list, over the rows that meet the query's WHERE and ``filters``."""
 
@@ -64,7 +65,7 @@ def read_aggregate(node: exp.Expr, *, label: str, secret: Secret, where: Tests) 
     return reader.read_mean_or_sum(inner)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(eq=True)
 class _Reader:
     """Reads the argument of one aggregate."""
 

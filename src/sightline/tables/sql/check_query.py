@@ -21,9 +21,10 @@ from sightline.tables.sql.grouping import aggregates_in, key_text
 from sightline.tables.sql.nullness import Decides
 from sightline.tables.sql.secret_conditions import Secret
 from sightline.tables.subject import SecretKind, Subject
+from sightline.values import frozen
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(eq=True)
 class Tells:
     """How the lines and NULLs of an answer depend on the secrets, and public numbers on who has one."""
 
@@ -34,7 +35,7 @@ class Tells:
     by_weight: tuple[int, ...] = ()  # the aggregates that may be NULL because of a row without a weight
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(eq=True)
 class CheckQuery:
     """The query, in the source's dialect, and how to read its answer.
 
@@ -104,7 +105,7 @@ def check_query(parts: SelectParts, secret: Secret, subject: Subject) -> CheckQu
     )
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen(eq=True, slots=False)
 class _CheckWriter:
     """Writes the counts of a check as SQL in the source's dialect."""
 
@@ -260,7 +261,7 @@ _FEWEST_PEOPLE = 5
 _KEY = "key_of_sightline_"  # no name of a column
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(eq=True)
 class QuickAggregate:
     """The tests of one aggregate, as SQL conditions on a row."""
 
@@ -270,7 +271,7 @@ class QuickAggregate:
     wrong_outside: str  # another row changes what the query adds up
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(eq=True)
 class QuickCheck:
     """The tests of one SELECT in DuckDB's dialect. It has at most one grouping set, and no HAVING."""
 
@@ -341,7 +342,7 @@ def _quick(texts: CheckTexts, aggregate: AggregateTexts) -> QuickAggregate:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(eq=True)
 class CountNames:
     """The columns that answer one check: rows of its WHERE, rows that are used, rows that are wrong."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 
 from sqlglot import exp
@@ -15,11 +14,12 @@ from sightline.tables.sql.grouping import Grouping, Having
 from sightline.tables.sql.scope import Source, find_column
 from sightline.tables.sql.secret_conditions import Secret, SecretBand, SecretTest, read_bands
 from sightline.tables.subject import SecretKind, Subject
+from sightline.values import frozen
 
 _RELATIVE = "1e-9"  # two computations of a power of the secret may differ in their last digits
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(eq=True)
 class SelectParts:
     """The parts of a SELECT as the audit reads them: its grouping sets, aggregates and public conditions."""
 
@@ -33,7 +33,7 @@ class SelectParts:
     having: Having
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(eq=True)
 class AggregateTexts:
     """An aggregate of a release: what it adds up as written, and as the audit reads it."""
 
@@ -61,7 +61,7 @@ class AggregateTexts:
         return f"(CASE WHEN {self.met} AND {self.value} IS NOT NULL THEN 1 ELSE 0 END)"
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen(eq=True, slots=False)
 class CheckTexts:
     """Writes the parts of a SELECT as the engine reads them."""
 

@@ -39,6 +39,7 @@ from sightline.tables.sql.normal_form import (
 from sightline.tables.sql.nullness import ColumnFacts, Decides, NullRule
 from sightline.tables.sql.scope import find_column, suggestion
 from sightline.tables.subject import Schema
+from sightline.values import frozen
 
 ROWS_BEHIND = "sightline_rows"  # a column of data: how many rows of source a sum of a record's rows adds up
 Origin = tuple[str, str]  # a table and one of its columns
@@ -50,7 +51,7 @@ _WINDOWS: tuple[type[exp.Expr], ...] = (*_BY_ORDER, exp.Rank, exp.DenseRank, *_A
 _CLAUSES = {"expressions", "from_", "joins", "where", "group", "having", "qualify", "with_"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(eq=True)
 class DataQuery:
     """How the rows of ``data`` are made, and what of them is secret."""
 

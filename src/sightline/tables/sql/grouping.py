@@ -12,7 +12,6 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from itertools import combinations, product
 
 from sqlglot import exp
@@ -21,12 +20,13 @@ from sightline.tables.engines.protocol import DATA
 from sightline.tables.sql.fragments import embedded
 from sightline.tables.sql.grammar import clause_of, clauses_of, has, is_inside, refuse, shown
 from sightline.tables.sql.scope import Scope, bound_column
+from sightline.values import frozen
 
 MOST_SETS = 4_096  # CUBE over 12 columns
 Keys = tuple[exp.Expr, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(eq=True)
 class Grouping:
     """The keys of GROUP BY, each once, and its grouping sets in the order in which SQL lists them.
 
@@ -207,7 +207,7 @@ _AGGREGATE = "aggregate"  # the number of the aggregate that a literal stands fo
 _OF_A_COLUMN: tuple[type[exp.Expr], ...] = (exp.Count, exp.Min, exp.Max, exp.Sum, exp.Avg)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(eq=True)
 class WindowColumn:
     """A computed column of ``data``: 1 in the rows of the groups that HAVING keeps, else 0.
 
@@ -233,7 +233,7 @@ class WindowColumn:
         return exp.EQ(this=bound_column(self.name, DATA), expression=exp.Literal.number(1))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(eq=True)
 class Having:
     """The groups that a query keeps."""
 

@@ -6,7 +6,6 @@ The engine compares both answers, as of every release that is read in another fo
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import NoReturn
 
 from sqlglot import exp
@@ -15,11 +14,12 @@ from sightline.tables.engines.protocol import DATA
 from sightline.tables.sql.grammar import clause_of, clauses_of, has, is_inside, is_plain, refuse, shown
 from sightline.tables.sql.scope import conjuncts
 from sightline.tables.subject import Schema
+from sightline.values import frozen
 
 _BARE = ({"this"}, {"this", "kind"})  # a comma, or CROSS JOIN
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@frozen
 class _Grouped:
     """A query of ``data`` in FROM or JOIN: its aggregates and its keys, by the names that it gives them."""
 

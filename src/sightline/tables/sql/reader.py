@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
@@ -48,9 +48,10 @@ from sightline.tables.sql.select_items import (
 )
 from sightline.tables.sql.unfold import unfolded
 from sightline.tables.subject import Schema, SecretKind, Subject
+from sightline.values import frozen
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(eq=True)
 class ReleaseQuery:
     """One release: the partitions that depend on the secret, and the labels of those that do not."""
 

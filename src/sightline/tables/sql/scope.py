@@ -8,7 +8,7 @@ from __future__ import annotations
 import difflib
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import NoReturn
 
 from sqlglot import exp
@@ -27,6 +27,7 @@ from sightline.tables.sql.grammar import (
     shown,
 )
 from sightline.tables.subject import Schema
+from sightline.values import frozen
 
 
 def find_column(columns: Sequence[Column], name: str, *, of: str = "the table") -> Column:
@@ -54,7 +55,7 @@ def find_column(columns: Sequence[Column], name: str, *, of: str = "the table") 
     return matches[0]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(eq=True)
 class Relation:
     """A table of one query: what the query calls it, what we call it, and its columns."""
 
@@ -63,7 +64,7 @@ class Relation:
     columns: tuple[Column, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(eq=True)
 class Scope:
     """The tables that one query reads, and its secret."""
 
@@ -250,7 +251,7 @@ def suggestion(name: str, known: list[str], *, what: str = "columns") -> str:
     return f"{what}: {listed}" + "".join(meant[:1])
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(eq=True)
 class Join:
     """A lookup in a declared public table. No row of ``data`` may match two rows of it."""
 
@@ -262,7 +263,7 @@ class Join:
     equations: tuple[exp.Expr, ...] = ()  # bound
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(eq=True)
 class Source:
     """The rows that a SELECT reads, before its own WHERE."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import product
 from typing import NamedTuple
 
@@ -15,9 +15,10 @@ from sightline.tables.membership import YES_OR_NO, Band, Feature, Parameter
 from sightline.tables.sql.grammar import NUMBERS, WHOLE_NUMBERS, refuse, shown
 from sightline.tables.sql.scope import Scope, conjuncts
 from sightline.tables.subject import MOST_VALUES, UNBOUNDED, SecretKind
+from sightline.values import frozen
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(eq=True)
 class SecretTest:
     """A feature of a row's secret, or 1 minus that feature if ``above`` is False."""
 
@@ -30,7 +31,7 @@ class SecretTest:
 Tests = tuple[SecretTest, ...]  # none, or one
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(eq=True)
 class Secret:
     """Reads conditions on the secret column."""
 
@@ -267,7 +268,7 @@ def _other_sides(node: exp.Expr, wanted: Callable[[exp.Expr], bool]) -> list[exp
     return [left] if wanted(right) else []
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(eq=True)
 class SecretBand:
     """One band of a histogram, and the value that the key has in it."""
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from sqlglot import exp
 
@@ -22,6 +22,7 @@ from sightline.tables.sql.one_select import is_another_number
 from sightline.tables.sql.scope import Scope
 from sightline.tables.sql.secret_conditions import Secret, Tests, constant_of
 from sightline.tables.sql.unfold import label_of
+from sightline.values import frozen
 
 _OPERATORS: dict[type[exp.Expr], str] = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/"}
 _ONE_NUMBER: dict[type[exp.Expr], str] = {
@@ -172,7 +173,7 @@ def _check_public(node: exp.Expr, readings: dict[int, Measure]) -> None:
         _check_public(child, readings)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(eq=True)
 class _Steps:
     """Lists what is computed with one noisy aggregate."""
 
