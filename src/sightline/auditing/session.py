@@ -264,7 +264,7 @@ def subject_of(plan: Plan) -> Subject:
         secret=data.secret,
         kind=data.secret_kind,
         bounds=data.bounds or UNBOUNDED,
-        categories=data.categories or (),
+        categories=data.categories,
         known=plan.attacker.conditions,
         known_share=plan.attacker.known_share,
         known_within=plan.attacker.values_within or math.inf,

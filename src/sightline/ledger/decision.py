@@ -171,14 +171,14 @@ def _standing(findings: Findings, seen: Sequence[LinearFindings], *, sections: i
         plan = plan.model_copy(update={"releases": plan.releases[:sections]})
         membership = without_queries(membership, range(sections, len(findings.plan.releases)))
         pricing = price(plan, membership)
-    below, brackets = 0, [one.least for one in seen]
+    below, brackets = 0, [one.least for one in seen if one]
     if not findings.linear:  # then what powers of the secret leave counts
         alone = replace(findings, plan=plan, membership=membership, pricing=pricing, questions=(), made={})
-        below, brackets = alone.not_shown, [alone.least, *brackets]
+        below, brackets = alone.not_shown, [*([alone.least] if alone.shows else []), *brackets]
     return Standing(
         identifiable=max(one.identifiable_records for one in seen),
         below=max([below, *(one.not_shown_records for one in seen)]),
-        least=min((one for one in brackets if one), key=lambda one: (one.lower, one.upper), default=None),
+        least=min(brackets, key=lambda one: (one.lower, one.upper), default=None),
         epsilon=budget_report(plan, membership, pricing).spent,
     )
 
