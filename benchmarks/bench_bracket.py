@@ -202,7 +202,6 @@ def yes_or_no(
     ones = np.ones(numbers)
     units = Units(
         rows=kinds.astype(np.int32),
-        weights=None,
         numbers=numbers,
         starts=np.arange(len(kinds) + 1),
         times=np.ones(len(kinds), dtype=np.intp),

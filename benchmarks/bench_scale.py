@@ -117,7 +117,6 @@ def signatures_of(table: dict[str, NDArray[Any]], releases: list[list[str]]) -> 
     ones = np.ones(len(signatures), dtype=np.intp)
     return Units(
         rows=signatures.astype(np.int32),
-        weights=None,
         numbers=int(widths.sum()),
         starts=np.arange(len(signatures) + 1),
         times=ones,

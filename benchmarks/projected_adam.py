@@ -49,9 +49,7 @@ class ProjectedAdam:
         m, trials = model.unknowns, int(checked.shape[0])
         points = search.grid_points(m, box=box, exchangeable=model.exchangeable)
         begun = [np.tile(point[:, None], trials) for point in points[search.spread_out(points, self.grid)]]
-        inverse = search.algebraic(model, checked.T)
-        if inverse is not None:
-            begun.append(inverse)
+        begun += search.algebraic(model, checked.T)
         whitened = np.tile(model.whiten(checked.T), len(begun))
         u = np.clip(np.concatenate(begun, axis=1), *box)
         first, second = np.zeros((2, *u.shape))

@@ -59,10 +59,14 @@ def given_plan(*options: Callable[..., Any]) -> Callable[..., Any]:
         def packed(**parameters: Any) -> object:
             from sightline.auditing.query_files import GivenPlan
 
-            mine = {one.name: parameters.pop(one.name) for one in fields(GivenPlan) if one.name in parameters}
-            listed = mine.pop("categories") or ""
+            names = [one.name for one in fields(GivenPlan) if one.name in parameters]
+            mine, amounts = (
+                {name: value for name in each if (value := parameters.pop(name)) is not None}
+                for each in (names, ("epsilon", "delta", "noise"))
+            )
+            listed = mine.pop("categories", "")
             categories = tuple(one.strip() for one in listed.split(",") if one.strip())
-            return command(given=GivenPlan(**mine, categories=categories), **parameters)
+            return command(given=GivenPlan(**mine, categories=categories, amounts=amounts), **parameters)
 
         for option in reversed(options):
             packed = option(packed)
@@ -87,12 +91,12 @@ def plan_given(paths: Sequence[str], given: GivenPlan) -> dict[str, Any] | str:
         raise InvalidInput(
             f"expected a plan, or files that end in {SUFFIX}, got a folder; write {paths[0]}/*{SUFFIX}"
         )
-    if given.describes_a_table:
+    if given.table or given.data:
         raise InvalidInput(
             "expected --table, --record, --secret, --bounds, --categories and --max-rows with files of SQL, "
             "got a plan, which says them itself"
         )
-    if given.epsilon is None and given.noise is None and given.delta is None:
+    if not given.amounts:
         return paths[0]
     content, _, base = plan_content(paths[0])
     return given.with_noise(rebased(content, base))
@@ -129,12 +133,13 @@ def design(  # many parameters: one for each option
     from sightline.report.files import check_apart, check_new, write_new
     from sightline.report.streams import Ticker
 
-    check_apart([out], files_read(plan))
-    if out is not None:
-        check_new(out, force=force)
-        if out.resolve().parent != Path(plan).resolve().parent:
+    files = [out] if out else []
+    check_apart(files, files_read(plan))
+    for file in files:
+        check_new(file, force=force)
+        if file.resolve().parent != Path(plan).resolve().parent:
             raise InvalidInput(
-                f"expected a file beside the plan, where its paths start from, got {str(out)!r}"
+                f"expected a file beside the plan, where its paths start from, got {str(file)!r}"
             )
     with Ticker() as progress:
         found = run.design(
@@ -150,12 +155,12 @@ def design(  # many parameters: one for each option
         print_json(found.model_dump(mode="json"))
     else:
         print_lines(lines(found))
-    if out is not None:
+    for file in files:
         _require_one(found.other_secrets, "--out")
         # Noise that a design chose tells something of who is exposed: the file is for its owner.
         proposed = edited_plan(found.plan, plan)
-        write_new(out, proposed.encode("utf-8"), force=force, owner_only=True)
-        print(f"Wrote {out}", file=sys.stderr)
+        write_new(file, proposed.encode("utf-8"), force=force, owner_only=True)
+        print(f"Wrote {file}", file=sys.stderr)
     return 0 if all(one.passed for one in (found, *found.other_secrets)) else 2
 
 
@@ -191,9 +196,10 @@ def rehearse(  # many parameters: one for each option
     from sightline.report.files import check_apart, check_new
     from sightline.report.streams import Ticker
 
-    check_apart([figure], files_read(plan))
-    if figure is not None:
-        check_new(figure, force=force)
+    figures = [figure] if figure else []
+    check_apart(figures, files_read(plan))
+    for file in figures:
+        check_new(file, force=force)
     with Ticker() as progress:
         made = rehearsed(plan, seed=seed, repetitions=repetitions, top=top, progress=progress)
     from sightline.report.rehearsal import document, print_rehearsal
@@ -203,12 +209,12 @@ def rehearse(  # many parameters: one for each option
         print_json(document(made))
     else:
         print_rehearsal(made, console())
-    if figure is not None:
+    for file in figures:
         from sightline.report import style
         from sightline.report.rehearsal import draw_rehearsal
 
-        style.save(style.specification(draw_rehearsal(made)), figure, force=force, owner_only=True)
-        print(f"Wrote {figure}", file=sys.stderr)
+        style.save(style.specification(draw_rehearsal(made)), file, force=force, owner_only=True)
+        print(f"Wrote {file}", file=sys.stderr)
 
 
 @click.command(epilog="Example:  sightline paper fig:mle --fast --out figures")
@@ -307,11 +313,11 @@ def plan_from_records(pattern: str, given: GivenPlan, *, out: Path, force: bool,
     from sightline.report.files import check_apart, write_new
 
     files = sorted(glob(pattern))  # noqa: PTH207 - a pattern may start from the root
-    if not files or not alone or given.epsilon is not None or given.noise is not None:
+    if not files or not alone or given.amounts.keys() & {"epsilon", "noise"}:
         got = "other releases or noise" if files else f"{pattern[:60]!r}, which is no file"
         raise InvalidInput(f"expected release records alone, got {got}")
     check_apart([out], map(Path, files))
     made = records_plan(files, out=out, given=given)
-    write_new(out, made.text.encode("utf-8"), force=force, owner_only="://" in (given.table or ""))
+    write_new(out, made.text.encode("utf-8"), force=force, owner_only="://" in given.table)
     print_lines(made.notes, sys.stderr)
     print(f"Wrote {out}. Check it, then:  sightline audit {out}")

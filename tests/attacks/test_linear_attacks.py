@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sightline as sl
-from sightline.attacks.blue import missing_direction
+from sightline.attacks.blue import missing_directions
 from tests.attacks.attack_cases import in_out, noisy, triangle
 
 RECORDS = (0.3, -0.2, 0.6)
@@ -125,7 +125,7 @@ class TestBlue:
             for weights in ([0.5, 0.3], [0.1, 0.7])
         ]
         for transcript in (triangle(), sl.Transcript(weighted, noise=[1.0, 1.0])):
-            assert missing_direction(transcript.geometry(), 0) is None
+            assert missing_directions(transcript.geometry(), 0) == []
 
     def test_vector_records(self) -> None:
         queries = [sl.SubsetMean(members=members, radius=1.0, dimension=2) for members in ([0, 1], [1])]

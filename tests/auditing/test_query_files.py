@@ -192,7 +192,7 @@ def test_a_file_of_several_queries_is_several_releases(folder: Path) -> None:
         ({"sql": "two.sql"}, "one SELECT in 'two.sql', got 2 statements"),
         ({"sql": "empty.sql"}, "a SELECT in 'empty.sql', got nothing"),
         ({"sql": "bytes.sql"}, "expected a file of SQL in 'bytes.sql' in UTF-8"),
-        ({"sql": "large.sql"}, "at most 1,000,000 bytes"),
+        ({"sql": "large.sql"}, "at most 4,000,000 bytes"),
         ({"sql": "folder.sql"}, "is a directory"),
         ({}, "release 'r' sql: expected a value"),
         ({"sql": "SELECT AVG(evening_watts) FROM {{ ref('homes') }}"}, "a template, .*init --from-dbt"),
@@ -206,7 +206,7 @@ def test_a_file_that_cannot_be_read_is_refused(
     Path("two.sql").write_text("SELECT 1; SELECT 2", encoding="utf-8")
     Path("empty.sql").write_text("-- nothing;\n;", encoding="utf-8")
     Path("bytes.sql").write_bytes(b"SELECT '\xff'")
-    Path("large.sql").write_text(" " * 1_000_001, encoding="utf-8")
+    Path("large.sql").write_text(" " * 4_000_001, encoding="utf-8")
     about = {"source": "homes.csv", "record": "home", "secret": "evening_watts", "bounds": [0, 2000]}
     with pytest.raises(InvalidPlan, match=message.replace("(", r"\(")):
         sl.audit({"data": about, "release": [{"name": "r", "noise_stddev": 1.0, **release}]})
@@ -238,7 +238,7 @@ def test_a_number_of_two_categories_is_a_yes_or_no(folder: Path) -> None:
     rows = "".join(f"H{i},{i % 2}\n" for i in range(30))
     Path("two.csv").write_text(f"home,away\n{rows}", encoding="utf-8")
     Path("away.sql").write_text("SELECT COUNT(*) FROM two WHERE away = 1", encoding="utf-8")
-    given = {"table": "two.csv", "record": "home", "secret": "away", "noise": 9.0}
+    given = {"table": "two.csv", "record": "home", "secret": "away", "amounts": {"noise": 9.0}}
     found = sl.audit(GivenPlan(**given, categories=("1", "0")).of_queries(["away.sql"]))
     about = {"source": "two.csv", "record": "home", "secret": "away", "kind": "boolean"}
     release = {"name": "away", "sql": "SELECT COUNT(*) FROM data WHERE away = 1", "noise_stddev": 9.0}

@@ -78,8 +78,8 @@ def test_the_best_way_to_share_a_budget(tmp_path: Path, accountant: str) -> None
         membership = session.membership()
     pricing = price(plan, membership)
     owner = np.array([cell.partition for cell in membership.cells])
-    assert plan.privacy.epsilon is not None
-    assert plan.privacy.delta is not None
+    assert plan.privacy.epsilon > 0
+    assert plan.privacy.delta > 0
     budget = sl.Budget(epsilon=plan.privacy.epsilon, delta=plan.privacy.delta)
     most = 1 / accountant_named(accountant, budget).kappa(1)
     memberships = np.array(

@@ -155,7 +155,7 @@ def compare_functional(
     off, error = relative_error(found.crb, mse), found.relative_error
     assert off <= error + 8 * UNIT, ("functional", found.crb, float(mse), off, error)
     count["functionals with a bound"] += 1
-    if found.recipe is not None:
+    if len(found.recipe):
         compare_recipe(found.recipe[0], wanted, case.exact, mse, found.relative_error, count)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from sightline.labeled.bounds.coin import CoinPrior
 from sightline.labeled.bounds.priors import TwoPointPrior
 from sightline.labeled.unit_design import Design, RowNoise, UnitPrior
-from sightline.labeled.units import Units
+from sightline.labeled.units import ONE, Units
 
 
 def _log_likelihoods(answers: np.ndarray, seen: np.ndarray, laplace: np.ndarray) -> np.ndarray:
@@ -116,9 +116,7 @@ class Few:
             starts.append(len(times))
         units = Units(
             rows=columns[kinds].reshape(-1, columns.shape[2]),
-            weights=None
-            if weights is None
-            else weights.reshape(columns.shape)[kinds].reshape(-1, columns.shape[2]),
+            weights=weights.reshape(columns.shape)[kinds].reshape(-1, columns.shape[2]),
             numbers=numbers,
             starts=np.array(starts),
             times=np.array(times),
@@ -182,7 +180,7 @@ class Few:
         return Design(
             units=Units(
                 rows=np.where(values != 0, order, numbers).astype(np.int32),
-                weights=None if plain else values,
+                weights=ONE if plain else values,
                 numbers=numbers,
                 starts=np.arange(len(distinct) + 1) * each,
                 times=np.ones(len(lines), dtype=np.intp),

@@ -80,7 +80,6 @@ class Panel:
         design = Design(
             units=Units(
                 rows=rows,
-                weights=None,
                 numbers=numbers,
                 starts=np.cumsum([0, *map(len, kinds)]),
                 times=np.array([times for _, times in entries]),

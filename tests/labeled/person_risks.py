@@ -14,7 +14,7 @@ from scipy import special
 
 from sightline.labeled.bounds.priors import UniformPrior
 from sightline.labeled.unit_design import Design, RowNoise, UnitPrior
-from sightline.labeled.units import Units
+from sightline.labeled.units import ONE, Units
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,7 +41,7 @@ class Persons:
         plain = bool(np.all((values == 0) | (values == 1)))
         units = Units(
             rows=np.where(values != 0, order, numbers).astype(np.int32),
-            weights=None if plain else values,
+            weights=ONE if plain else values,
             numbers=numbers,
             starts=np.array(starts),
             times=np.array(times),

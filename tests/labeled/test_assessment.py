@@ -132,7 +132,6 @@ def categories_of(counted: np.ndarray, stddevs: np.ndarray, people: np.ndarray, 
         rows[place, : len(column)] = column
     units = Units(
         rows=rows,
-        weights=None,
         numbers=len(table),
         starts=np.arange(len(people) + 1) * k,
         times=np.ones(len(columns), dtype=np.intp),

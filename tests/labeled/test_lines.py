@@ -50,6 +50,7 @@ def by_lines(one: Persons) -> np.ndarray:
     return lines.with_lines(one.design(), nothing, nothing + 1.0)[:, 0]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.slow
 @pytest.mark.parametrize("law", LAWS)
 def test_no_line_or_flat_keeps_more_than_the_best_attack(law: str) -> None:
@@ -109,8 +110,9 @@ def test_information_and_moves_of_directions_by_hand(seed: int) -> None:
     one = persons(generator, noise=0.2)
     units = one.design().units
     columns = DistinctColumns.of(units)
-    search = lines._Search.of(columns, one.design().noise, 1.0)
-    assert search is not None
+    noise = one.design().noise
+    whitened = noise.white(columns.entries)
+    search = lines._Search(columns=columns, noise=noise, width=1.0, gram=whitened.T @ whitened)
     size = columns.counts.size
     drawn = lines._Lines(
         columns=generator.integers(0, size, (6, 2)),

@@ -113,7 +113,6 @@ def panel_block(table: np.ndarray, times: np.ndarray) -> panels.PanelBlock:
     rows = np.where(table > 0, np.arange(numbers), numbers)
     columns = units.UnitBlock(
         rows=rows[:, None, :].astype(np.int32),
-        weights=None,
         times=np.ones((count, 1), dtype=np.intp),
         people=np.ones(count, dtype=np.intp),
         alike=np.ones(count),

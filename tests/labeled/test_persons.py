@@ -85,7 +85,6 @@ def test_numbers_that_count_several_categories_couple_what_a_row_may_be() -> Non
     design = Design(
         units=Units(
             rows=rows,
-            weights=None,
             numbers=3,
             starts=np.array([0, 2 * k]),
             times=np.ones(2 * k, dtype=np.intp),

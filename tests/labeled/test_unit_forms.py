@@ -8,7 +8,7 @@ import pytest
 from sightline.labeled.bounds.priors import UniformPrior
 from sightline.labeled.row_products import RowProducts
 from sightline.labeled.unit_design import RowNoise, UnitPrior
-from sightline.labeled.units import UnitBlock, Units
+from sightline.labeled.units import ONE, UnitBlock, Units
 
 NUMBERS = 14
 
@@ -25,7 +25,7 @@ def block(columns: int, *, weighted: bool, times: int, apart: bool) -> UnitBlock
     rows = np.where(generator.random(rows.shape) < 0.2, NUMBERS, rows)  # not in every slot
     return UnitBlock(
         rows=rows.astype(np.int32),
-        weights=generator.normal(size=rows.shape) if weighted else None,
+        weights=generator.normal(size=rows.shape) if weighted else ONE,
         times=generator.integers(1, times + 1, (kinds, columns)),
         people=np.ones(kinds, dtype=np.intp),
         alike=np.ones(kinds),
@@ -38,8 +38,7 @@ def columns_of(one: UnitBlock, kind: int) -> np.ndarray:
     entries = np.zeros((NUMBERS + 1, one.times.shape[1]))
     for column in range(one.times.shape[1]):
         for slot, row in enumerate(one.rows[kind, column].tolist()):
-            weight = 1.0 if one.weights is None else one.weights[kind, column, slot]
-            entries[row, column] = weight * np.sqrt(one.times[kind, column])
+            entries[row, column] = one.weights[kind, column, slot] * np.sqrt(one.times[kind, column])
     return entries[:-1]
 
 
@@ -78,7 +77,6 @@ def test_products_of_rows_are_sums_over_people(width: int, people: int) -> None:
     rows = np.argsort(generator.random((kinds, numbers)), axis=1)[:, :width]
     units = Units(
         rows=rows.astype(np.int32),
-        weights=None,
         numbers=numbers,
         starts=np.arange(kinds + 1),
         times=np.ones(kinds, dtype=np.intp),

@@ -7,7 +7,7 @@ import numpy as np
 from sightline.arrays import FloatArray, IndexArray
 from sightline.labeled.bounds.target import TargetPrior
 from sightline.labeled.unit_design import Design, RowNoise, UnitPrior
-from sightline.labeled.units import Units
+from sightline.labeled.units import ONE, Units
 from sightline.noise.laws import CorrelatedNoise, GaussianNoise, LaplaceNoise
 
 Law = GaussianNoise | LaplaceNoise | CorrelatedNoise
@@ -22,7 +22,7 @@ def units_of(table: np.ndarray) -> tuple[Units, IndexArray]:
     binary = bool(np.all((values == 0) | (values == 1)))
     units = Units(
         rows=np.where(values != 0, order, numbers).astype(np.int32),
-        weights=None if binary else values,
+        weights=ONE if binary else values,
         numbers=numbers,
         starts=np.arange(len(distinct) + 1),
         times=np.ones(len(distinct), dtype=np.intp),

@@ -95,9 +95,7 @@ class _Case:
     def verdict(self, limit: float) -> str:
         """The audit's, with all that can be accepted accepted."""
         records = {str(place): record_of(content) for place, content in enumerate(self.contents)}
-        content = plan_of(records, source="data.csv").model_dump(
-            mode="json", exclude_defaults=True, by_alias=True
-        )
+        content = plan_of(records, source="data.csv").model_dump(mode="json", by_alias=True)
         content["data"]["source"] = pyarrow.table(self.table)
         content["limits"] = {"remaining_uncertainty": limit, "accept": ACCEPTED}
         try:

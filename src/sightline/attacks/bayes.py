@@ -107,7 +107,7 @@ class LinearBayes:
         """Estimates for every trial; standard errors are over prior and noise together."""
         checked = checked_answers(transcript, answers)
         geometry = linear_geometry(transcript)
-        targets = touched(transcript) if self.target is None else _coordinates(transcript, self.target)
+        targets = _coordinates(transcript, self.target)
         v, mu = self.prior.variance, self.prior.mean
         A = dense(geometry.jacobian)
         U, s, V = _svd(geometry, covariance=True)
@@ -154,7 +154,7 @@ def bayes_bracket(transcript: Transcript, *, prior: PriorDensity, target: Target
     ([0.0721], [0.0858])
     """
     geometry = linear_geometry(transcript)
-    targets = touched(transcript) if target is None else _coordinates(transcript, target)
+    targets = _coordinates(transcript, target)
     _, s, V = _svd(geometry, covariance=True)
     upper = ridge_risks(V[list(targets)], s, prior.variance)
     if not math.isfinite(prior.fisher_information):
@@ -184,7 +184,10 @@ def _whiten(geometry: Geometry, rows: Any) -> Any:
 
 
 def _coordinates(transcript: Transcript, target: Target) -> tuple[int, ...]:
-    chosen = frozen_index([target] if isinstance(target, int | np.integer) else list(target or ()))
+    """Those of the target; of every record in a release if none is named."""
+    if target is None:
+        return touched(transcript)
+    chosen = frozen_index([target] if isinstance(target, int | np.integer) else list(target))
     known = 1 + max(int(query.members[-1]) for query in transcript.queries)
     require(int(chosen[-1]) < known, f"targets among records 0 to {known - 1}", got=int(chosen[-1]))
     return tuple(coordinates(chosen, transcript.dimension).tolist())

@@ -145,7 +145,7 @@ def identifiable_targets(geometry: Geometry, target: Target) -> IdentifiableTarg
         direction = next(
             missing
             for c in range(bad * geometry.dimension, (bad + 1) * geometry.dimension)
-            if (missing := missing_direction(geometry, c)) is not None
+            for missing in missing_directions(geometry, c)
         )
         raise InvalidInput(
             f"expected identifiable targets, got record {bad}: moving the records along {direction} changes "
@@ -153,7 +153,6 @@ def identifiable_targets(geometry: Geometry, target: Target) -> IdentifiableTarg
         )
     p = geometry.dimension
     coordinates = tuple(j * p + c for j in sorted(set(chosen)) for c in range(p))
-    assert exposure.recipe is not None
     return IdentifiableTargets(coordinates=coordinates, recipes=exposure.recipe)
 
 
@@ -176,8 +175,8 @@ def _all_identifiable(geometry: Geometry) -> IdentifiableTargets:
     )
 
 
-def missing_direction(geometry: Geometry, coordinate: int) -> MissingDirection | None:
-    """A change of the records that changes the coordinate and no answer, or ``None`` if there is none.
+def missing_directions(geometry: Geometry, coordinate: int) -> list[MissingDirection]:
+    """A change of the records that changes the coordinate and no answer, if there is one.
 
     In exact fractions if the rows are whole numbers; else the least change of the other records that
     compensates for it.
@@ -188,20 +187,20 @@ def missing_direction(geometry: Geometry, coordinate: int) -> MissingDirection |
         wanted = [int(c == coordinate) for c in range(columns)]
         proof = certificate(np.asarray(dense(geometry.integer_rows), dtype=np.int64), wanted)
         if isinstance(proof, ExactRecipe):
-            return None
+            return []
         sign = 1 if proof.direction[coordinate] > 0 else -1
-        return MissingDirection(labels=labels, moves=tuple(sign * move for move in proof.direction))
+        return [MissingDirection(labels=labels, moves=tuple(sign * move for move in proof.direction))]
     rows, factors = balance(dense(geometry.jacobian))
     column = rows[:, coordinate]
     others = np.delete(np.arange(columns), coordinate)
     compensation, _, _, _ = np.linalg.lstsq(rows[:, others], -column, rcond=1e-10)
     if np.linalg.norm(column + rows[:, others] @ compensation) > 1e-8 * np.linalg.norm(column):
-        return None
+        return []
     moves = np.zeros(columns)
     moves[coordinate] = 1.0
     moves[others] = compensation * factors[others] / factors[coordinate]
     moves[np.abs(moves) < 1e-9] = 0.0
-    return MissingDirection(labels=labels, moves=tuple(float(move) for move in moves))
+    return [MissingDirection(labels=labels, moves=tuple(float(move) for move in moves))]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -233,15 +232,12 @@ class Reconstruction:
     unlabeled: bool
     status: AttackStatus
     confidence: float
-    _geometry: Geometry | None = None
+    _geometry: Any = None  # of linear releases: of others no coordinate is hidden
 
     def missing_direction(self, coordinate: int) -> MissingDirection:
         """A change of the records that changes a hidden coordinate and no answer."""
         require(coordinate in self.hidden, "a hidden coordinate", got=coordinate)
-        assert self._geometry is not None
-        direction = missing_direction(self._geometry, coordinate)
-        assert direction is not None
-        return direction
+        return missing_directions(self._geometry, coordinate)[0]
 
     def __str__(self) -> str:
         lines = [f"{self.attack}: {len(self.exposed)} exposed, {len(self.hidden)} hidden"]

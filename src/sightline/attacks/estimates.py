@@ -43,17 +43,18 @@ class Estimates:
     ``targets`` are positions of records (for vector records: record · dimension + place in it). If
     ``unlabeled`` is true, the values of a row are a multiset in ascending order, and no value belongs to a
     particular record. ``certified`` says for every trial whether ``objective`` is proven globally optimal.
+    Errors and intervals are NaN if the attack gives none.
     """
 
     values: Any
     targets: tuple[int, ...]
     unlabeled: bool = False
-    standard_errors: Any = None
-    lower: Any = None
-    upper: Any = None
+    standard_errors: Any = math.nan
+    lower: Any = math.nan
+    upper: Any = math.nan
     status: Any
-    objective: Any | None = None
-    certified: Any | None = None
+    objective: Any = math.nan
+    certified: Any = False
 
     @property
     def trials(self) -> int:

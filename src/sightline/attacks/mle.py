@@ -227,20 +227,20 @@ def random_points(model: Model, *, box: Box, count: int, seed: int) -> FloatArra
     return np.sort(points, axis=1) if model.exchangeable else points
 
 
-def algebraic(model: Model, answers: FloatArray) -> FloatArray | None:
-    """The values with exactly the answered moments 1, …, m; ``None`` without these moments.
+def algebraic(model: Model, answers: FloatArray) -> list[FloatArray]:
+    """The values with exactly the answered moments 1, …, m, where there are these moments.
 
     If no real values have them, the real parts of the roots.
     """
     if not (model.exchangeable or model.unknowns == 1):
-        return None
+        return []
     orders = [row.curve.order if isinstance(row.curve, Power) else 0 for row in model.rows]
     wanted = range(1, model.unknowns + 1)
     if not set(wanted) <= set(orders):
-        return None
+        return []
     places = [orders.index(order) for order in wanted]
     weights = np.array([model.rows[place].weights[0] for place in places])
-    return invert_moments((answers[places] / weights[:, None]).T / model.unknowns)[0].T
+    return [invert_moments((answers[places] / weights[:, None]).T / model.unknowns)[0].T]
 
 
 def apart(start: FloatArray, *, box: Box) -> FloatArray:
@@ -261,18 +261,18 @@ def needs_labels(model: Model) -> bool:
     """Whether the releases are of both kinds: symmetric and nonlinear, and over subsets."""
     if model.exchangeable or model.linear:
         return False
-    return model.unknowns > 1 and symmetric_part(model) is not None
+    return model.unknowns > 1 and bool(symmetric_parts(model))
 
 
-def symmetric_part(model: Model) -> tuple[Model, list[int]] | None:
-    """The rows that do not depend on the order of the unknowns and their places; ``None`` if all of them are
+def symmetric_parts(model: Model) -> list[tuple[Model, list[int]]]:
+    """The rows that do not depend on the order of the unknowns and their places; not if all of them are
     linear or if their noise is correlated with that of others."""
     places = [i for i, row in enumerate(model.rows) if row.symmetric]
     if not places or model.whitening.ndim == 2:
-        return None
+        return []
     rows = tuple(model.rows[i] for i in places)
     part = Model(rows=rows, records=model.records, whitening=model.whitening[places])
-    return None if part.linear else (part, places)
+    return [] if part.linear else [(part, places)]
 
 
 def reordered(model: Model, whitened: FloatArray, u: FloatArray) -> list[FloatArray]:
@@ -374,9 +374,7 @@ class ConstrainedMLE:
     def begin(self, model: Model, answers: FloatArray, *, box: Box) -> list[FloatArray]:
         """All starts for every trial: unknowns × trials each."""
         points = [*screened(model, model.whiten(answers), box=box, count=self.grid_starts)]
-        inverse = algebraic(model, answers)
-        if inverse is not None:
-            points.append(inverse)
+        points += algebraic(model, answers)
         drawn = random_points(model, box=box, count=self.random_starts, seed=self.seed)
         points += [np.tile(point[:, None], answers.shape[1]) for point in drawn]
         return [apart(start, box=box) for start in points]
@@ -411,13 +409,13 @@ class ConstrainedMLE:
         self, model: Model, answers: FloatArray, whitened: FloatArray, box: Box
     ) -> list[FloatArray]:
         """The multiset that fits the symmetric releases best, in the orders that fit all releases best."""
-        part = symmetric_part(model)
-        if part is None:
-            return []
-        symmetric, places = part
-        own = answers[places]
-        values = self._search(symmetric, symmetric.whiten(own), self.begin(symmetric, own, box=box), box).u
-        return [values, *reordered(model, whitened, values)]
+        begins: list[FloatArray] = []
+        for symmetric, places in symmetric_parts(model):
+            own = answers[places]
+            starts = self.begin(symmetric, own, box=box)
+            values = self._search(symmetric, symmetric.whiten(own), starts, box).u
+            begins += [values, *reordered(model, whitened, values)]
+        return begins
 
     def _relabel(self, model: Model, whitened: FloatArray, best: _Found, box: Box) -> _Found:
         """Give the values found to the records in other orders, and search on from there."""

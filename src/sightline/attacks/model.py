@@ -193,18 +193,11 @@ def touched(transcript: Transcript) -> tuple[int, ...]:
     return tuple(coordinates(members, transcript.dimension).tolist())
 
 
-def separable(transcript: Transcript) -> Model | None:
-    """The transcript's answers as sums of curves, without noise; ``None`` for queries of another form."""
-    try:
-        return model_of(transcript.queries, GaussianNoise(stddevs=np.ones(transcript.outputs)))
-    except InvalidInput:
-        return None
-
-
 def exact_answers(transcript: Transcript, records: FloatArray) -> FloatArray:
     """The exact answers (draws × outputs) at many sets of records (draws × records · dimension)."""
-    model = separable(transcript)
-    if model is None:
+    try:
+        model = model_of(transcript.queries, GaussianNoise(stddevs=np.ones(transcript.outputs)))
+    except InvalidInput:  # no sums of curves
         p = transcript.dimension
         return np.stack([transcript.answers(draw.reshape(-1, p)) for draw in records])
     return model.expected(records[:, list(model.records)].T).T

@@ -174,9 +174,9 @@ class Chunk(NamedTuple):
     errors: FloatArray  # trials × targets
     matching: FloatArray  # losses of the sorted values
     labeled: FloatArray  # trials × targets: squared errors of each target under its own name
-    covered: FloatArray | None
+    covered: FloatArray  # trials × targets; NaN if the attack gives no intervals
     statuses: dict[int, int]
-    certified: int | None
+    certified: int
 
 
 def run_chunk(job: Job, index: int, trials: int) -> Chunk:
@@ -217,9 +217,7 @@ def _chunk(estimates: Estimates, named: FloatArray, guess: FloatArray) -> Chunk:
     labeled = (
         np.mean((values[:, :, None] - named[:, None, :]) ** 2, axis=1) if estimates.unlabeled else errors**2
     )
-    covered = None
-    if estimates.lower is not None and estimates.upper is not None:
-        covered = ((estimates.lower <= truth) & (truth <= estimates.upper)).astype(np.float64)
+    inside = (estimates.lower <= truth) & (truth <= estimates.upper)
     return Chunk(
         targets=estimates.targets,
         unlabeled=estimates.unlabeled,
@@ -228,9 +226,9 @@ def _chunk(estimates: Estimates, named: FloatArray, guess: FloatArray) -> Chunk:
         errors=errors,
         matching=np.sum((ranked - ranks) ** 2, axis=1),
         labeled=labeled,
-        covered=covered,
+        covered=np.where(np.isnan(estimates.lower), np.nan, inside),
         statuses=dict(Counter(np.asarray(estimates.status).tolist())),
-        certified=None if estimates.certified is None else int(np.sum(estimates.certified)),
+        certified=int(np.sum(estimates.certified)),
     )
 
 
@@ -273,10 +271,8 @@ def _summary(job: Job, chunks: list[Chunk], *, confidence: float) -> Simulation:
     mse = float(np.mean(losses))
     spread = float(np.std(losses, ddof=1)) / math.sqrt(trials)
     reach = NormalDist().inv_cdf(0.5 + confidence / 2) * spread
-    covered = [chunk.covered for chunk in chunks if chunk.covered is not None]
-    certified = [chunk.certified for chunk in chunks if chunk.certified is not None]
     lower, upper = _bracket(job, first)
-    nonlinear = job.transcript.dimension == 1 and not all(q.linear for q in job.transcript.queries)
+    linear = job.transcript.dimension > 1 or all(q.linear for q in job.transcript.queries)
     statuses = sum((Counter(chunk.statuses) for chunk in chunks), Counter())
     return Simulation(
         attack=type(job.attack).__name__,
@@ -290,15 +286,15 @@ def _summary(job: Job, chunks: list[Chunk], *, confidence: float) -> Simulation:
         interval=(max(0.0, mse - reach), mse + reach),
         bias=np.mean(errors, axis=0),
         bias_standard_errors=np.std(errors, axis=0, ddof=1) / math.sqrt(trials),
-        coverage=np.mean(np.concatenate(covered), axis=0) if covered else None,
+        coverage=np.mean(np.concatenate([chunk.covered for chunk in chunks]), axis=0),
         crb=_crb(job, first.targets),
         bayes_lower=lower,
         bayes_upper=upper,
         trivial_mse=float(np.mean(np.concatenate([chunk.trivial for chunk in chunks]))),
-        matching_mse=float(np.mean(np.concatenate([c.matching for c in chunks]))) if nonlinear else None,
-        labeled_mse=np.mean(np.concatenate([c.labeled for c in chunks]), axis=0) if nonlinear else None,
+        matching_mse=math.nan if linear else float(np.mean(np.concatenate([c.matching for c in chunks]))),
+        labeled_mse=np.mean(np.concatenate([c.labeled for c in chunks]), axis=0),
         statuses={AttackStatus(code): statuses[code] for code in sorted(statuses)},
-        certified=sum(certified) if certified else None,
+        certified=sum(chunk.certified for chunk in chunks),
     )
 
 
@@ -330,12 +326,12 @@ class Simulation(Displayed):
     r"""Mean squared error of an attack over independent trials, summed over its targets.
 
     For an unlabelled group it is the matching loss, :math:`\min_\pi\|\hat x - \pi(x)\|^2`. If some release is
-    nonlinear, both losses are given: ``matching_mse``, and ``labeled_mse``, the squared error of each target
-    under its own name. Where the answers do not show whose a value is, its labels are drawn at random.
+    nonlinear, it is given for others too: ``matching_mse``. ``labeled_mse`` is the squared error of each
+    target under its own name. Where the answers do not show whose a value is, its labels are drawn at random.
 
     ``interval`` is a confidence interval for ``mse`` by the central limit theorem; ``bias`` is the mean error
     of each target and ``coverage`` the share of trials in which the attack's own interval contained it
-    (``None`` if it gives none). ``crb`` holds for locally unbiased attacks only: a constrained or Bayesian
+    (NaN if it gives none). ``crb`` holds for locally unbiased attacks only: a constrained or Bayesian
     attack may be below it.
     ``bayes_lower`` and ``bayes_upper`` bracket the least mean risk of any attack if records are drawn from a
     prior and the releases are linear. ``trivial_mse`` is the risk of an attack that ignores the answers.
@@ -354,15 +350,15 @@ class Simulation(Displayed):
     interval: tuple[float, float]
     bias: FloatArray
     bias_standard_errors: FloatArray
-    coverage: FloatArray | None
+    coverage: FloatArray
     crb: float  # infinite if the targets are not identifiable, NaN if undecided or if it varies by trial
     bayes_lower: float  # NaN where there is no bracket
     bayes_upper: float
     trivial_mse: float
-    matching_mse: float | None  # None if every release is linear, and for vectors
-    labeled_mse: FloatArray | None  # in the order of the targets
+    matching_mse: float  # NaN if every release is linear, and for vectors
+    labeled_mse: FloatArray  # in the order of the targets
     statuses: Mapping[AttackStatus, int]
-    certified: int | None  # trials whose optimum is proved to be global; None if the attack proves nothing
+    certified: int  # trials whose optimum is proved to be global
 
     @property
     def rmse(self) -> float:
@@ -395,7 +391,7 @@ class Simulation(Displayed):
             lines.append(
                 f"  Cramér–Rao bound {self.crb:.6g} (unbiased attacks): ratio {self.ratio_to_crb:.4g}"
             )
-        if self.labeled_mse is not None:
+        if math.isfinite(self.matching_mse):
             lines.append(
                 f"  labeled loss {self.labeled_mse.sum():.6g}, matching loss {self.matching_mse:.6g}, which "
                 "does not count whose a value is"
@@ -403,7 +399,7 @@ class Simulation(Displayed):
         if math.isfinite(self.bayes_upper):
             lines.append(f"  Bayes bracket [{self.bayes_lower:.6g}, {self.bayes_upper:.6g}] (any attack)")
         lines.append(f"  ignoring the answers {self.trivial_mse:.6g}: ratio {self.ratio_to_trivial:.4g}")
-        if self.coverage is not None:
+        if np.isfinite(self.coverage).all():
             lines.append(f"  own intervals hold in {self.coverage.min():.2%} of trials or more")
         odd = {status: count for status, count in self.statuses.items() if status is not AttackStatus.SOLVED}
         lines += [f"  {count} trials: {status}" for status, count in odd.items()]

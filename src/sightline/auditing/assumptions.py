@@ -24,7 +24,7 @@ from sightline.auditing.result import HomogeneousCell, Unverified
 from sightline.format import count as counted
 from sightline.format import number
 from sightline.noise.published import PublishedLaw
-from sightline.tables.membership import YES_OR_NO, Membership, PersonTable
+from sightline.tables.membership import YES_OR_NO, PersonTable
 from sightline.tables.subject import SecretKind
 
 _LOCALLY = (
@@ -103,10 +103,9 @@ def unverified(findings: Findings, homogeneous: tuple[HomogeneousCell, ...]) -> 
 
     Where the noise alone keeps the limit, only what noise cannot cover is asked.
     """
-    membership, nonlinear = findings.membership, findings.nonlinear
-    data = findings.plan.data
+    membership, data = findings.membership, findings.plan.data
     undecided = sum(one.linear.undecided for one in (findings, *findings.questions))
-    undecided += 0 if nonlinear is None else nonlinear.report().undecided
+    undecided += sum(local.report().undecided for local in findings.nonlinear)
     domain = "bounds" if data.secret_kind is SecretKind.NUMBER else "categories"
     most = max((cell.rows for cell in homogeneous), default=0)
     name, people = AssumptionName, membership.persons
@@ -137,7 +136,9 @@ def unverified(findings: Findings, homogeneous: tuple[HomogeneousCell, ...]) -> 
         _Case(
             name=name.CLIPPED,
             # Once the SQL was checked: 0 if every release itself clips what it adds up to the bounds.
-            count=membership.clipped if _publishes_clipped(membership) else 0,
+            count=membership.clipped
+            if not membership.unaudited or any(rows.clipped for rows in membership.unaudited)
+            else 0,
             one=f"value is outside the {domain}, and nothing is shown of it",
             many=f"values are outside the {domain}, and nothing is shown of them",
         ),
@@ -178,7 +179,7 @@ def unverified(findings: Findings, homogeneous: tuple[HomogeneousCell, ...]) -> 
             count=undecided,
             one="record is neither shown to be identifiable nor shown not to be",
             many="records are neither shown to be identifiable nor shown not to be",
-            owner_only=nonlinear is not None,
+            owner_only=bool(findings.nonlinear),
         ),
         _Case(
             name=name.LOCAL,
@@ -263,20 +264,15 @@ def unverified(findings: Findings, homogeneous: tuple[HomogeneousCell, ...]) -> 
     )
 
 
-def _publishes_clipped(membership: Membership) -> bool:
-    return not membership.unaudited or any(rows.clipped for rows in membership.unaudited)
-
-
 def _drawn(findings: Findings) -> int:
     """Per cent of the records that the attacker knows by a draw, if a pass rests on which ones these are.
 
     It does not if everyone keeps the limit whatever else is known.
     """
     share, limit = findings.plan.attacker.known_share, findings.limit
-    if share is None:
-        return 0
-    kept = guaranteed_by_noise(findings)
-    if not findings.membership.by_person and kept is not None and 0 < limit <= kept:
+    if not share or (
+        not findings.membership.by_person and 0 < limit <= (guaranteed_by_noise(findings) or 0.0)
+    ):
         return 0
     return max(1, round(100 * share))
 
@@ -306,7 +302,7 @@ def _priced_for(plan: Plan) -> str:
 
 def _made_rows(plan: Plan) -> list[str]:
     """How the rows were made before anything was published."""
-    if plan.data.sql is None:
+    if not plan.data.sql:
         return []
     return [
         "The rows that are audited are those that [data] sql makes of the table, and its releases read them. "
@@ -319,12 +315,12 @@ def _limits(findings: Findings) -> list[str]:
     plan, lines = findings.plan, []
     if plan.data.secret_kind is not SecretKind.NUMBER:
         return []
-    if plan.limits.remaining_uncertainty is not None:
+    if plan.limits.remaining_uncertainty:
         lines.append(
             "A limit that is a share depends on the bounds: it is a share of what they leave open, and the "
             "same noise leaves less of wider ones."
         )
-    if plan.limits.known_to is not None:
+    if plan.limits.known_to:
         lines.append(
             f"The limit of ± {number(plan.limits.known_to, 6)} hardly depends on the bounds: it is compared "
             f"with the error in {plan.data.secret} that is left, which wider bounds raise only up to that of "
@@ -337,7 +333,7 @@ def _limits(findings: Findings) -> list[str]:
 def _knowledge(plan: Plan) -> list[str]:
     """What the plan says about the attacker's knowledge, and what the audit makes of it."""
     attacker, lines = plan.attacker, []
-    if attacker.known_share is not None:
+    if attacker.known_share:
         lines.append(
             f"Attackers know {100 * attacker.known_share:g} % of the records, drawn by a hash of their keys; "
             "the other records are judged."

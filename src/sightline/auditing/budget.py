@@ -11,7 +11,6 @@ import numpy as np
 from sightline.auditing.findings import Findings, LinearFindings, linear_findings
 from sightline.auditing.nonlinear import coin_kept
 from sightline.auditing.plan import Plan
-from sightline.auditing.plan_sections import USUAL_DELTA
 from sightline.auditing.pricing import Pricing, price
 from sightline.auditing.record_costs import CellCosts, most_own_releases
 from sightline.auditing.result import Alternative, BudgetReport
@@ -29,20 +28,19 @@ _FOR_DISCRETE = "zcdp"  # and this one what discrete Gaussian noise costs
 
 def budget_report(plan: Plan, membership: Membership, pricing: Pricing) -> BudgetReport:
     """The cost of the noise that is used, and the noise that each accountant would have asked for."""
-    delta = _delta(plan)
-    budget = plan.privacy.budget
+    delta = plan.privacy.cost_delta
     sharing, name = pricing.releases, plan.privacy.accountant
     spent = _spent(membership, pricing, delta)
     needed = {}
-    if sharing and budget is not None:
-        asked = shared_noise(accountants(budget), membership, pricing)
+    if sharing:
+        asked = shared_noise(accountants(plan.privacy.budget), membership, pricing)
         needed = {one: math.sqrt(kappa) for one, kappa in asked.items()}
     proven, note = proof_of_budget(plan, membership, pricing)
     return BudgetReport(
         accountant=name if sharing else None,
         epsilon=plan.privacy.epsilon if sharing else None,
         delta=delta,
-        delta_given=plan.privacy.delta is not None,
+        delta_given=plan.privacy.delta > 0,
         releases=int(pricing.multipliers.size),
         sharing=sharing,
         noise_multiplier=needed.get(name),
@@ -56,22 +54,21 @@ def budget_report(plan: Plan, membership: Membership, pricing: Pricing) -> Budge
 
 def proof_of_budget(plan: Plan, membership: Membership, pricing: Pricing) -> tuple[bool, str]:
     """Whether the noise is proven to keep to the plan's budget; and why, or why not."""
-    budget, name = plan.privacy.budget, plan.privacy.accountant
+    epsilon, name = plan.privacy.epsilon, plan.privacy.accountant
     if pricing.releases:
-        assert budget is not None  # releases share it
-        found = accountant_named(name, budget).validity(pricing.releases)
+        found = accountant_named(name, plan.privacy.budget).validity(pricing.releases)
         proven, note = found.ok, found.note
         if pricing.releases < pricing.multipliers.size:
             proven, note = False, "releases with a noise of their own are outside the budget; " + note
     else:
         proven, note = False, "no budget was given: the noise was chosen elsewhere"
-        if plan.privacy.epsilon is not None:
+        if epsilon:
             note = "no release takes a share of the budget"
-        spent = {} if budget is None else _spent(membership, pricing, _delta(plan))
+        spent = _spent(membership, pricing, plan.privacy.cost_delta) if epsilon else {}
         # Of other laws these say what the plan's own accountant cannot, or more sharply.
         proved = [spent[rule] for rule in (name, _FOR_PURE, _FOR_DISCRETE) if rule in spent]
-        if budget is not None and proved:
-            proven = min(proved) <= budget.epsilon
+        if proved:
+            proven = min(proved) <= epsilon
             kept = "keeps to the budget" if proven else "costs more than the budget"
             note += f": the noise was chosen elsewhere, and {kept}"
     exact = int(pricing.copies[[law is PublishedLaw.NONE for law in pricing.bundle_laws]].sum())
@@ -79,11 +76,6 @@ def proof_of_budget(plan: Plan, membership: Membership, pricing: Pricing) -> tup
         are = "release is" if exact == 1 else "releases are"
         note = f"{exact} {are} published exactly: no budget covers that, epsilon is infinite; {note}"
     return proven and not exact, note
-
-
-def _delta(plan: Plan) -> float:
-    """The delta of the budget; the usual one if none is given."""
-    return plan.privacy.delta or USUAL_DELTA
 
 
 def _total(spent: dict[str, float], name: str, *, sharing: int, pricing: Pricing) -> dict[str, Any]:
@@ -161,14 +153,13 @@ def alternatives(findings: Findings) -> tuple[Alternative, ...]:
     Accountants that ask for the same noise share an assessment.
     """
     plan, own, sharing = findings.plan, findings.linear, findings.pricing.releases
-    budget = plan.privacy.budget
-    if not own or not own.repeatable or budget is None or sharing == 0:
+    if not own or not own.repeatable or sharing == 0:
         return ()
     # Beside noise that is given, Gaussian accountants are compared, and the plan's own.
     all_priced = not any(release.noise_given for release in plan.releases)
     rules = {
         name: rule
-        for name, rule in accountants(budget).items()
+        for name, rule in accountants(plan.privacy.budget).items()
         if all_priced or rule.law is NoiseLaw.GAUSSIAN or name == plan.privacy.accountant
     }
     asked = shared_noise(rules, findings.membership, findings.pricing)
@@ -179,15 +170,13 @@ def alternatives(findings: Findings) -> tuple[Alternative, ...]:
         if key[name] not in assessed:
             assessed[key[name]] = _with_accountant(findings, name)
         one = assessed[key[name]]
-        least = one.least
-        assert least is not None  # the attacker does not know everyone, or there would be no findings
         found.append(
             Alternative(
                 accountant=name,
                 noise_multiplier=math.sqrt(asked[name]),
                 proven=rule.validity(sharing).ok,
                 sharpest_rmse=one.sharpest_rmse,
-                least_remaining_uncertainty=least,
+                least_remaining_uncertainty=one.least,
                 below_limit=one.below_limit,
             )
         )

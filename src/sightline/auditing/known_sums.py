@@ -17,7 +17,7 @@ the least can only miss a group, and never invent one.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -25,18 +25,15 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from sightline.arrays import FloatArray, IndexArray
+from sightline.arrays import AT_A_TIME, FloatArray, IndexArray
 from sightline.auditing.findings import Findings, LinearFindings
 from sightline.auditing.lowering import linear_partitions
 from sightline.progress import reported
 from sightline.tables.membership import Membership, Statistic
-
-# Signatures × partitions up to which numbers are combined, the releases with the fewest groups first; so many
-# are looked at together where each number is by itself.
-_MOST_ENTRIES = 2_000_000
+from sightline.values import frozen
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen(slots=False)
 class KnownSums:
     """Sums over classes of unknown rows; for a category a class for each category of a signature."""
 
@@ -82,35 +79,37 @@ class KnownSums:
         return float(np.sqrt(max(0.0, float(scaled @ self.correlation @ scaled))))
 
 
-def known_sums(findings: Findings, totals: FloatArray, parts: Sequence[int]) -> KnownSums | None:
-    """The numbers of some linear partitions; ``totals`` are the true sums of every signature and column."""
+def known_sums(findings: Findings, totals: FloatArray, parts: Sequence[int]) -> list[KnownSums]:
+    """The numbers of some linear partitions, if any; ``totals`` are the true sums of every signature and
+    column.
+    """
     membership, pricing = findings.membership, findings.pricing
-    categories = findings.plan.data.categories or (None,)
+    categories, columns_of = findings.plan.data.categories, max(1, len(findings.plan.data.categories))
     unknown = (membership.counts - membership.known).astype(np.float64)
     inside = np.flatnonzero(unknown > 0)
     some = inside if inside.size < unknown.size else slice(None)
     ends, columns, entries = np.zeros(len(membership.cells) + 1, dtype=np.intp), [], []
     for p in parts:  # the classes in each number, one number after the other
         part, cell = membership.partitions[p], membership.signatures[some, p]
-        counted = [c for c, name in enumerate(categories) if name is None or name in part.categories]
+        counted = [c for c, name in enumerate(categories) if name in part.categories] if categories else [0]
         own = np.flatnonzero(cell >= 0)
         first, end = membership.starts[p : p + 2]
         if end - first > 1:
             own = own[np.argsort(cell[own], kind="stable")]
         ends[first + 1 : end + 1] = np.bincount(cell[own], minlength=end - first) * len(counted)
-        columns.append((own[:, None] * len(categories) + np.array(counted, dtype=np.intp)).ravel())
-        weights = membership.weights.get(p)
-        own_weights = np.ones(own.size) if weights is None else weights[inside[own]]
+        columns.append((own[:, None] * columns_of + np.array(counted, dtype=np.intp)).ravel())
+        weighted = p in membership.weights
+        own_weights = membership.weights[p][inside[own]] if weighted else np.ones(own.size)
         entries.append(np.repeat(own_weights if part.above else -own_weights, len(counted)))
     if not columns:
-        return None
+        return []
     # Noise counts on the sum of a mean's rows, and on the mean of copies.
     owner = pricing.owner
     mean = np.array([part.statistic is Statistic.MEAN for part in membership.partitions])[owner]
     size = np.where(mean, [cell.rows for cell in membership.cells], 1.0)
     stddev = np.maximum(pricing.noise_stddev, pricing.scale * pricing.exact)
     deviation = stddev * size / np.sqrt(pricing.times[owner])
-    shape = (len(membership.cells), inside.size * len(categories))
+    shape = (len(membership.cells), inside.size * columns_of)
     table = sparse.csr_array((np.concatenate(entries), np.concatenate(columns), np.cumsum(ends)), shape=shape)
     if not table.data.all():
         table.eliminate_zeros()
@@ -118,48 +117,46 @@ def known_sums(findings: Findings, totals: FloatArray, parts: Sequence[int]) -> 
     sharing = np.isin(owner, list(pricing.strategies)) & np.isin(owner, parts)
     cells = np.flatnonzero((np.diff(table.indptr) > 0) | sharing)
     if not table.nnz:
-        return None
+        return []
     correlation = None
     if sharing.any():
         correlation = pricing.covariance[np.ix_(cells, cells)] / np.outer(stddev[cells], stddev[cells])
-    share = 0.5 if findings.plan.data.categories is None else findings.prior.share
+    share = findings.prior.share if categories else 0.5
     # The other numbers have no entries: without them the table is the same one.
     ends = np.append(table.indptr[cells], table.indptr[-1])
-    return KnownSums(
+    sums = KnownSums(
         cells=cells,
         weights=sparse.csr_array((table.data, table.indices, ends), shape=(cells.size, shape[1])),
-        counts=np.repeat(unknown[inside], len(categories)),
+        counts=np.repeat(unknown[inside], columns_of),
         shares=np.full(shape[1], share),
         totals=totals[inside].ravel(),
-        signature=np.repeat(inside, len(categories)),
+        signature=np.repeat(inside, columns_of),
         deviation=deviation[cells],
         copies=pricing.times[owner][cells].astype(np.intp),
         correlation=correlation,
     )
+    return [sums]
 
 
 def sums_in_turn(findings: Findings, totals: FloatArray) -> Iterator[KnownSums]:
     """All linear numbers, those of a few partitions at a time."""
-    membership = findings.membership
-    parts, step = linear_partitions(membership), _together(membership)
+    parts, step = linear_partitions(findings.membership), _together(findings.membership)
     for start in range(0, len(parts), step):
-        sums = known_sums(findings, totals, parts[start : start + step])
-        if sums is not None:
-            yield sums
+        yield from known_sums(findings, totals, parts[start : start + step])
 
 
 def coarsest(membership: Membership) -> list[int]:
-    """The partitions with the fewest groups, as many as can be combined with each other."""
+    """The partitions with the fewest groups, of so many signatures × partitions that they can be combined."""
     starts = membership.starts
     order = sorted(linear_partitions(membership), key=lambda p: int(starts[p + 1] - starts[p]))
     return sorted(order[: _together(membership)])
 
 
 def _together(membership: Membership) -> int:
-    return max(1, _MOST_ENTRIES // max(1, len(membership.signatures)))
+    return max(1, AT_A_TIME // max(1, len(membership.signatures)))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@frozen
 class StreamedTotals:
     """Fetches sums of the secrets that the attacker does not know. Owner-only."""
 

@@ -9,7 +9,7 @@ the others.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -25,12 +25,13 @@ from sightline.labeled.bounds.by_pairs import WholePrior
 from sightline.labeled.unit_design import Design, RowNoise, UnitPrior
 from sightline.labeled.units import Units
 from sightline.tables.membership import Feature, Membership, Partition, PersonTable, Statistic
+from sightline.values import frozen
 
 LINEAR = frozenset({Feature.VALUE, Feature.INDICATOR})
 BoolArray = NDArray[np.bool_]
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen(slots=False)
 class Lowered:
     """The design of what is linear in the secret, and what its rows and units mean.
 
@@ -125,8 +126,7 @@ class Lowered:
         """What one person of a column's unit adds to every row, if all their rows hold that value."""
         (unit, asked), units = divmod(column, self.columns_of_unit), self.units
         own = slice(units.starts[unit] + asked, units.starts[unit + 1], self.columns_of_unit)
-        weights = np.ones(1) if units.weights is None else units.weights[own]
-        entries = np.broadcast_to(units.times[own, None] * weights, units.rows[own].shape)
+        entries = units.times[own, None] * units.weights[own]
         found = np.bincount(units.rows[own].ravel(), entries.ravel(), units.numbers + 1)
         return np.asarray(found[:-1], dtype=np.float64)
 
@@ -195,7 +195,7 @@ class Lowered:
         together = replace(
             units,
             rows=units.rows[lines],
-            weights=None if units.weights is None else units.weights[lines],
+            weights=units.weights[lines],
             starts=np.arange(first.size + 1) * k,
             times=units.times[lines],
             people=np.bincount(place, units.people).astype(np.intp),
@@ -214,7 +214,7 @@ class Lowered:
         return np.asarray(first[person_kinds(self.membership, order, constant=False).columns])
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@frozen
 class UnitLowering:
     """How the rows of a table become units: of all of them at once, or of some that a pass reads."""
 
@@ -293,7 +293,7 @@ def sums_over_persons(people: PersonTable, values: FloatArray) -> FloatArray:
     return np.asarray(np.add.reduceat(own, people.starts[:-1]))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@frozen
 class _Counted:
     """Which columns of a row every partition counts."""
 
@@ -305,7 +305,7 @@ class _Counted:
     @classmethod
     def of(cls, plan: Plan, parts: Sequence[Partition]) -> _Counted:
         names = plan.data.categories
-        if names is None:
+        if not names:
             flipped = np.array([not part.above for part in parts])
             every = np.ones((1, len(parts)), dtype=np.bool_)
             return cls(names=(), columns=every, flipped=flipped, asked=every[:, 0])

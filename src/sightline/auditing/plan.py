@@ -16,6 +16,7 @@ from sightline.auditing.plan_fields import LARGEST as LARGEST
 from sightline.auditing.plan_fields import LARGEST_LIMIT as LARGEST_LIMIT
 from sightline.auditing.plan_fields import SMALLEST as SMALLEST
 from sightline.auditing.plan_fields import (
+    UNSTATED,
     NumberName,
     Population,
     Positive,
@@ -67,16 +68,20 @@ class Data(Section):
     )
     record: Text = Field(description="The column that says whose row it is: the unit of privacy.")
     secret: Text = Field(description="The column to protect.")
-    sql: Text | None = Field(
-        default=None,
+    sql: Text = Field(
+        default="",
+        json_schema_extra=without_default,
         description="One SELECT over the table, which it calls source: its rows are data. It unpivots wide "
         "tables, computes secrets, and bounds what a record contributes.",
     )
-    bounds: Bounds | None = Field(
-        default=None,
+    bounds: Bounds = Field(
+        default=UNSTATED,
+        json_schema_extra=without_default,
         description="The smallest and largest value of a number. Values outside are clipped, and counted.",
     )
-    categories: Categories | None = Field(default=None, description="All values of a categorical secret.")
+    categories: Categories = Field(
+        default=(), json_schema_extra=without_default, description="All values of a categorical secret."
+    )
     kind: Kind | None = Field(
         default=None, description="What the secret is; bounds say a number, categories a category."
     )
@@ -101,14 +106,12 @@ class Data(Section):
     @property
     def secret_kind(self) -> SecretKind:
         """What the secret is, given or inferred."""
-        if self.kind is not None:
-            return SecretKind(self.kind)
-        return SecretKind.NUMBER if self.bounds is not None else SecretKind.CATEGORY
+        return SecretKind(self.kind or ("number" if self.bounds else "category"))
 
     @property
     def domain(self) -> tuple[float, float]:
         """The smallest and the largest value: of the secret, or of an indicator."""
-        return self.bounds if self.bounds is not None else (0.0, 1.0)
+        return self.bounds or (0.0, 1.0)
 
     @model_validator(mode="after")
     def _kind_and_domain_agree(self) -> Data:
@@ -133,8 +136,9 @@ class Release(Section):
         default=1,
         description="How often it is published, with fresh noise and the same rows.",
     )
-    noise_stddev: Positive | None = Field(
-        default=None,
+    noise_stddev: Positive = Field(
+        default=0.0,
+        json_schema_extra=without_default,
         description="Standard deviation of the Gaussian noise on each output, if somebody else chose it: "
         "short for noise = { stddev = … }.",
     )
@@ -175,14 +179,12 @@ class Release(Section):
     @property
     def noise_given(self) -> bool:
         """Whether it has a noise of its own, and takes no share of the budget."""
-        return self.noise_stddev is not None or bool(self.noise)
+        return bool(self.noises)
 
     @property
     def noises(self) -> tuple[ReleaseNoise, ...]:
         """The noise that it states, for each of its aggregates."""
-        if self.noise_stddev is None:
-            return self.noise
-        return (ReleaseNoise(stddev=self.noise_stddev),)
+        return (ReleaseNoise(stddev=self.noise_stddev),) if self.noise_stddev else self.noise
 
     @property
     def factored(self) -> bool:
@@ -222,7 +224,7 @@ class Release(Section):
             fix="which groups a noisy count hides is known once they are out",
         )
         require_plan(
-            self.noise_stddev is None or not self.noise,
+            not self.noise_stddev or not self.noise,
             "noise_stddev or noise",
             got="noise_stddev and noise",
         )
@@ -256,11 +258,12 @@ class Plan(Section):
     """
 
     data: Data
-    privacy: Privacy = Privacy()
+    # Their defaults as they are: to validate them would build four validators more than a plan needs.
+    privacy: Privacy = Privacy.model_construct()
     releases: Annotated[tuple[Release, ...], Field(strict=False, min_length=1)] = Field(alias="release")
-    attacker: Attacker = Attacker()
-    limits: Limits = Limits()
-    rules: Rules = Rules()
+    attacker: Attacker = Attacker.model_construct()
+    limits: Limits = Limits.model_construct()
+    rules: Rules = Rules.model_construct()
     secrets: Annotated[tuple[OtherSecret, ...], Field(strict=False)] = Field(
         default=(),
         alias="secret",
@@ -321,18 +324,16 @@ class Plan(Section):
         )
         self.check_known_to()
         require_plan(
-            not priced or self.privacy.epsilon is not None,
+            not priced or self.privacy.epsilon > 0,
             "[privacy] epsilon, or noise_stddev for every release",
             got=f"neither for release {priced[0].name if priced else ''!r}",
         )
         needless = not ACCOUNTANTS[self.privacy.accountant].uses_delta
         shares = any(
-            noise.epsilon is not None and not noise.law.pure
-            for release in self.releases
-            for noise in release.noise
+            noise.epsilon > 0 and not noise.law.pure for release in self.releases for noise in release.noise
         )
         require_plan(
-            self.privacy.delta is not None or (not shares and (not priced or needless)),
+            self.privacy.delta > 0 or (not shares and (not priced or needless)),
             "[privacy] delta",
             got="none",
             fix="give one far below one over the number of records, or use accountant = 'laplace'",
@@ -345,7 +346,8 @@ class Plan(Section):
 
     def check_known_to(self) -> None:
         """A limit in the secret's unit is for one number, and below what is known of it beforehand."""
-        if (known_to := self.limits.known_to) is None:
+        known_to = self.limits.known_to
+        if not known_to:
             return
         require_plan(
             self.data.secret_kind is SecretKind.NUMBER and not self._several_secrets,

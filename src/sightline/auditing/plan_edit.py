@@ -51,7 +51,7 @@ def _rebased(text: str, base: Path) -> Mapping[str, Any]:
 
 
 def _content(plan: Plan) -> dict[str, Any]:
-    return plan.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+    return plan.model_dump(mode="json", by_alias=True)
 
 
 def _edited(text: str, before: dict[str, Any], after: dict[str, Any]) -> str:

@@ -21,11 +21,12 @@ from pydantic import (
     PlainSerializer,
     PlainValidator,
     WithJsonSchema,
+    model_validator,
 )
 
 from sightline.errors import require_plan
 from sightline.labeled.bounds.by_pairs import LEAST_SPREAD, MOST_BINS, Bin, PopulationPrior
-from sightline.tables.engines.address import csv_lines, named_file
+from sightline.tables.engines.address import LARGEST_FILE, csv_lines, named_file
 from sightline.tables.engines.local_tables import InMemoryTable, in_memory
 
 # Squares and quotients of numbers between these stay far from the ends of what a double can hold.
@@ -112,8 +113,14 @@ NumberName = Annotated[
 ]
 
 
+UNSTATED: Any = ()  # of a pair, or a list, that nobody states
+
+
 def without_default(schema: dict[str, Any]) -> None:
-    """Leave a default out of the JSON Schema that JSON cannot say."""
+    """Leave a default out of the JSON Schema that JSON cannot say, or that nobody may write.
+
+    Where nobody states a number it is 0, or what else changes nothing, and a text is empty.
+    """
     schema.pop("default", None)
 
 
@@ -124,8 +131,19 @@ class Section(BaseModel):
         strict=True, extra="forbid", frozen=True, defer_build=True, populate_by_name=True
     )
 
+    @model_validator(mode="before")
+    @classmethod
+    def _nothing_is_not_stated(cls, content: Any) -> Any:
+        """A field that is None, or null in JSON, has its default."""
+        if not isinstance(content, dict):
+            return content
+        return {name: value for name, value in content.items() if value is not None}
 
-_LARGEST_FILE = 64_000_000  # bytes
+    def model_dump(self, **options: Any) -> dict[str, Any]:
+        """What is stated: without defaults, which a plan may not state."""
+        return super().model_dump(exclude_defaults=True, **options)
+
+
 _COLUMNS = ("low", "high", "weight")
 
 
@@ -160,7 +178,7 @@ def read_population(stated: Population, base: Path, bounds: tuple[float, float])
     """The population with its bins; relative paths start from ``base``. Bins without weight are left out."""
     where = f"[attacker] prior: {stated.name[:60]!r}"
     what = f"{where}: a CSV file"
-    lines = csv_lines(named_file(stated.file, base, what), what, most=_LARGEST_FILE)
+    lines = csv_lines(named_file(stated.file, base, what), what, most=LARGEST_FILE)
     header = [name.strip() for name in lines[0]] if lines else []
     missing = [name for name in _COLUMNS if header.count(name) != 1]
     require_plan(

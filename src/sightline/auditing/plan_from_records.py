@@ -8,7 +8,6 @@ from pathlib import Path
 
 from sightline.auditing.budget import budget_report
 from sightline.auditing.plan import Plan
-from sightline.auditing.plan_sections import USUAL_DELTA
 from sightline.auditing.pricing import price
 from sightline.auditing.query_files import GivenPlan
 from sightline.auditing.reading import plan_file_text
@@ -27,7 +26,7 @@ def records_plan(files: Sequence[str | Path], *, out: Path, given: GivenPlan) ->
     for path in map(Path, files):
         name = path.name if path.name not in records else str(path)
         records[name] = read_record(path)
-    plan = plan_of(records, source=relative_source(given.table or "", out.parent), given=given)
+    plan = plan_of(records, source=relative_source(given.table, out.parent), given=given)
     notes = [line for name, record in records.items() for line in _notes(name, record)]
     notes += _both_counts(list(records.values()), plan, out.parent)
     head = "".join(f"# {line}\n" for line in ("From release records, in the order of publication.", *notes))
@@ -42,14 +41,14 @@ def _notes(name: str, record: ReleaseRecord) -> list[str]:
     kinds["not said how"] = sorted(said - set(facts))
     open_fields = [
         *record.missing,
-        *(part for part in ("published_at", "neighbours") if getattr(about, part) is None),
+        *(part for part in ("published_at", "neighbours") if not getattr(about, part)),
     ]
     kinds["missing"] = open_fields
     known = "; ".join(f"{kind}: {', '.join(ones)}" for kind, ones in kinds.items() if ones)
     lines = [
         f"{_line(record.release.name)} ({_line(name)}, {_line(about.engine or 'no library named')}): {known}."
     ]
-    counted = about.privacy_parameters.model_dump(exclude_none=True)
+    counted = about.privacy_parameters.model_dump()
     if counted:
         sizes = ", ".join(f"{part} {size:g}" for part, size in counted.items())
         lines.append(f"  The library counts {sizes}.")
@@ -67,9 +66,9 @@ def _both_counts(records: Sequence[ReleaseRecord], plan: Plan, base: Path) -> li
     The table is read and priced; nothing is assessed. No line if the library counts nothing for a record.
     """
     counted = [record.about.privacy_parameters for record in records for _ in range(record.release.times)]
-    if any(one.rho is None and one.epsilon is None for one in counted):
+    if not all(one.rho or one.epsilon for one in counted):
         return []
-    delta = plan.privacy.delta or USUAL_DELTA
+    delta = plan.privacy.cost_delta
     theirs = _added_up(counted, delta)
     spent, by = 0.0, set()
     try:
@@ -98,9 +97,9 @@ def _added_up(counted: Sequence[PrivacyParameters], delta: float) -> str:
     An epsilon is added to what the rhos convert to, or counts as the rho of its square over two, whichever
     gives less; a delta of its own is added to ``delta`` in both (Bun and Steinke 2016, section 8).
     """
-    rho = math.fsum(one.rho for one in counted if one.rho is not None)
-    pure = [one.epsilon for one in counted if one.rho is None and one.epsilon is not None]
-    own = math.fsum(one.delta or 0.0 for one in counted)
+    rho = math.fsum(one.rho for one in counted)
+    pure = [one.epsilon for one in counted if not one.rho]
+    own = math.fsum(one.delta for one in counted)
     parts = [f"rho = {number(rho, 3)}"] if rho else []
     parts += [f"epsilon = {number(math.fsum(pure), 3)}"] if pure else []
     if not rho:

@@ -18,12 +18,14 @@ from pydantic import (
 from sightline.auditing.plan_fields import (
     LARGEST_LIMIT,
     SMALLEST,
+    UNSTATED,
     Number,
     Population,
     Positive,
     Section,
     Share,
     Text,
+    without_default,
 )
 from sightline.errors import InvalidPlan, require_plan
 from sightline.format import number
@@ -34,6 +36,7 @@ from sightline.privacy.registry import ACCOUNTANTS
 # Where nobody says another: a delta far below one over the number of records of most tables, and half of what
 # is open, as in the plans that ``init`` writes.
 USUAL_DELTA, USUAL_LIMIT = 1e-6, 0.5
+DOMAIN = ("bounds", "categories", "kind")  # the fields that say what a secret can be
 _SHARE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*%\s*")  # an entry of knows that is no condition
 
 if TYPE_CHECKING:
@@ -94,9 +97,12 @@ PriorName = Annotated[
 class Privacy(Section):
     """The budget that the releases without a noise of their own share."""
 
-    epsilon: Positive | None = Field(default=None, description="The total epsilon of the plan.")
-    delta: Annotated[float, Field(gt=0, lt=1)] | None = Field(
-        default=None,
+    epsilon: Positive = Field(
+        default=0.0, json_schema_extra=without_default, description="The total epsilon of the plan."
+    )
+    delta: Annotated[float, Field(gt=0, lt=1)] = Field(
+        default=0.0,
+        json_schema_extra=without_default,
         description="The total delta. The accountant 'laplace' needs none.",
     )
     accountant: AccountantName = Field(
@@ -111,9 +117,14 @@ class Privacy(Section):
     )
 
     @property
-    def budget(self) -> Budget | None:
-        """The budget; none if the plan names none. A Laplace budget needs no delta."""
-        return None if self.epsilon is None else Budget(epsilon=self.epsilon, delta=self.delta or USUAL_DELTA)
+    def cost_delta(self) -> float:
+        """The delta that costs are stated at: the usual one if none is given."""
+        return self.delta or USUAL_DELTA
+
+    @property
+    def budget(self) -> Budget:
+        """The budget of the releases that share it: they need one. A Laplace budget needs no delta."""
+        return Budget(epsilon=self.epsilon, delta=self.cost_delta)
 
 
 class Attacker(Section):
@@ -140,19 +151,21 @@ class Attacker(Section):
     @property
     def conditions(self) -> tuple[str, ...]:
         """The conditions on rows among what is known."""
-        return tuple(text for text in self.knows if _SHARE.fullmatch(text) is None)
+        return tuple(text for text in self.knows if not _SHARE.fullmatch(text))
 
     @property
-    def known_share(self) -> float | None:
-        """The share of the records that is known by a draw; none without one."""
-        found = [match for match in map(_SHARE.fullmatch, self.knows) if match]
-        return float(found[0].group(1)) / 100 if found else None
+    def known_share(self) -> float:
+        """The share of the records that is known by a draw; 0 without one."""
+        return sum(self._shares)
+
+    @property
+    def _shares(self) -> list[float]:
+        return [float(match.group(1)) / 100 for match in map(_SHARE.fullmatch, self.knows) if match]
 
     @model_validator(mode="after")
     def _knows_one_share(self) -> Attacker:
-        share = self.known_share
         require_plan(
-            len(self.knows) - len(self.conditions) <= 1 and (share is None or 0 < share <= LARGEST_LIMIT),
+            len(self._shares) <= 1 and all(0 < share <= LARGEST_LIMIT for share in self._shares),
             f"one share of the records in knows, of at most {100 * LARGEST_LIMIT:g}%",
             got="another",
         )
@@ -183,13 +196,15 @@ class AssumptionName(StrEnum):
 class Limits(Section):
     """What the publisher wants to keep."""
 
-    remaining_uncertainty: Share | None = Field(
-        default=None,
+    remaining_uncertainty: Share = Field(
+        default=0.0,
+        json_schema_extra=without_default,
         description="The share of its uncertainty that every record must keep: 0.5 or '50%'. It is a share "
         "of what the bounds leave open, and depends on them.",
     )
-    known_to: Positive | None = Field(
-        default=None,
+    known_to: Positive = Field(
+        default=0.0,
+        json_schema_extra=without_default,
         description="How closely a number may be known at best, in its own unit: 500 for ± 500. It hardly "
         "depends on the bounds. Of a record with several rows, it is for each row, and for their total.",
     )
@@ -203,7 +218,7 @@ class Limits(Section):
     @property
     def given(self) -> bool:
         """Whether there is any limit."""
-        return self.remaining_uncertainty is not None or self.known_to is not None
+        return max(self.remaining_uncertainty, self.known_to) > 0
 
     @property
     def text(self) -> str:
@@ -212,9 +227,11 @@ class Limits(Section):
         >>> Limits(remaining_uncertainty=0.5, known_to=500.0).text
         '50 % and of ± 500'
         """
-        share, unit = self.remaining_uncertainty, self.known_to
-        words = [f"{number(100 * share)} %"] if share is not None else []
-        return " and of ".join([*words, *([f"± {number(unit, 6)}"] if unit is not None else [])])
+        words = {
+            f"{number(100 * self.remaining_uncertainty)} %": self.remaining_uncertainty,
+            f"± {number(self.known_to, 6)}": self.known_to,
+        }
+        return " and of ".join(text for text, stated in words.items() if stated)
 
 
 Dominance = Annotated[tuple[Annotated[int, Field(ge=1, le=100)], Share], Field(strict=False)]
@@ -223,18 +240,23 @@ Dominance = Annotated[tuple[Annotated[int, Field(ge=1, le=100)], Share], Field(s
 class Rules(Section):
     """Rules that statistical offices sign, beside the limit. A broken one fails the audit."""
 
-    k: Annotated[int, Field(ge=2, le=1_000_000)] | None = Field(
-        default=None,
+    # By default each is one that nothing breaks.
+
+    k: Annotated[int, Field(ge=2, le=1_000_000)] = Field(
+        default=1,
+        json_schema_extra=without_default,
         description="The fewest people behind a published number, a difference of up to three numbers, or "
         "what elimination singles out.",
     )
-    dominance: Dominance | None = Field(
-        default=None,
+    dominance: Dominance = Field(
+        default=(0, 1.0),
+        json_schema_extra=without_default,
         description="[1, '80%']: how many of the largest contributions, and the most that they may be of an "
         "exact sum.",
     )
-    p: Share | None = Field(
-        default=None,
+    p: Share = Field(
+        default=0.0,
+        json_schema_extra=without_default,
         description="How closely the second largest may know the largest contribution to an exact sum, as a "
         "share of it: an exact sum with less than that besides the two breaks the rule.",
     )
@@ -242,23 +264,23 @@ class Rules(Section):
     @property
     def of_values(self) -> bool:
         """Whether there are rules about the values behind exact sums."""
-        return self.p is not None or self.dominance is not None
+        return self.p > 0 or self.dominance[1] < 1
 
     @property
     def given(self) -> bool:
         """Whether there is any rule."""
-        return self.k is not None or self.of_values
+        return self.k > 1 or self.of_values
 
     @property
     def text(self) -> str:
         """The rules in a few words."""
-        n, share = self.dominance or (0, 1.0)
-        words = [
-            *([f"k = {self.k}"] if self.k is not None else []),
-            *([f"dominance ({n}, {100 * share:.4g} %)"] if self.dominance is not None else []),
-            *([f"p = {100 * self.p:.4g} %"] if self.p is not None else []),
-        ]
-        return ", ".join(words)
+        n, share = self.dominance
+        words = {
+            f"k = {self.k}": self.k > 1,
+            f"dominance ({n}, {100 * share:.4g} %)": share < 1,
+            f"p = {100 * self.p:.4g} %": self.p > 0,
+        }
+        return ", ".join(text for text, stated in words.items() if stated)
 
 
 Bounds = Annotated[tuple[Number, Number], Field(strict=False)]
@@ -270,8 +292,14 @@ class OtherSecret(Section):
     """Another secret of the same table: audited if it says what its values can be, else only kept apart."""
 
     column: Text = Field(description="The column to protect.")
-    bounds: Bounds | None = Field(default=None, description="The smallest and largest value of a number.")
-    categories: Categories | None = Field(default=None, description="All values of a categorical secret.")
+    bounds: Bounds = Field(
+        default=UNSTATED,
+        json_schema_extra=without_default,
+        description="The smallest and largest value of a number.",
+    )
+    categories: Categories = Field(
+        default=(), json_schema_extra=without_default, description="All values of a categorical secret."
+    )
     kind: Kind | None = Field(default=None, description="As in [data].")
 
     @property
@@ -286,27 +314,25 @@ class OtherSecret(Section):
         return self
 
 
-def checked_kind(
-    kind: Kind | None, bounds: tuple[float, float] | None, categories: tuple[str, ...] | None
-) -> Kind:
+def checked_kind(kind: Kind | None, bounds: tuple[float, ...], categories: tuple[str, ...]) -> Kind:
     """What a secret is, given or inferred; refuse a domain that does not go with it."""
-    known = kind or ("number" if bounds else None) or ("category" if categories else None)
-    if known is None:
+    if not (kind or bounds or categories):
         raise InvalidPlan(
             "expected bounds for a number, categories for a category, or kind = 'boolean', got none of them; "
             "a guess from the data would reveal them; say what the secret can be"
         )
+    known: Kind = kind or ("number" if bounds else "category")
     require_plan(
-        (bounds is not None) == (known == "number"),
+        bool(bounds) == (known == "number"),
         "bounds for a number and for nothing else",
         got=f"kind {known!r} {'with' if bounds else 'without'} bounds",
     )
     require_plan(
-        (categories is not None) == (known == "category"),
+        bool(categories) == (known == "category"),
         "categories for a category and for nothing else",
         got=f"kind {known!r} {'with' if categories else 'without'} categories",
     )
-    if bounds is not None:
+    if bounds:
         low, high = bounds
         require_plan(low < high, "bounds [low, high] with low < high", got=[low, high])
         require_plan(
@@ -315,7 +341,6 @@ def checked_kind(
             got=[low, high],
             fix="state the secret in another unit",
         )
-    if categories is not None:
-        twice = [name for name, times in Counter(categories).items() if times > 1]
-        require_plan(not twice, "distinct categories", got=f"{twice[:1]} twice")
+    twice = [name for name, times in Counter(categories).items() if times > 1]
+    require_plan(not twice, "distinct categories", got=f"{twice[:1]} twice")
     return known

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import field
 from pathlib import Path
 from typing import Any, TypeGuard
 
 from sqlglot import TokenType, tokenize
 from sqlglot.errors import SqlglotError
 
-from sightline.auditing.plan_sections import USUAL_DELTA, USUAL_LIMIT
+from sightline.auditing.plan_sections import DOMAIN, USUAL_DELTA, USUAL_LIMIT
 from sightline.auditing.starter import (
     STARTER_BUDGET,
     StarterPlan,
@@ -26,8 +26,8 @@ from sightline.auditing.starter import (
 from sightline.errors import InvalidPlan, require_plan
 from sightline.tables.engines.address import file_text, named_file, scheme_of
 from sightline.tables.engines.protocol import Column, ColumnKind
+from sightline.values import frozen
 
-_LARGEST_FILE = 1_000_000  # bytes of SQL in one file
 SUFFIX = ".sql"
 _BEGINS = re.compile(r"\s*(\(|--|/\*|(select|with|from|pivot)\s)", re.IGNORECASE)  # a query, no file
 
@@ -103,7 +103,7 @@ def _moved(source: Any, base: Path) -> Any:
 def statements(path: Path) -> list[str]:
     """The texts of the statements in a file, without their semicolons."""
     name = path.name[:60]
-    text = file_text(path, f"a file of SQL in {name!r}", most=_LARGEST_FILE)
+    text = file_text(path, f"a file of SQL in {name!r}")
     try:
         ends = [token.start for token in tokenize(text) if token.token_type is TokenType.SEMICOLON]
     except SqlglotError:
@@ -134,32 +134,42 @@ def named_queries(files: Sequence[str | Path]) -> list[dict[str, str]]:
     return releases
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(eq=True)
 class GivenPlan:
     """What the command line says in place of a plan, or besides one."""
 
-    table: str | None = None
-    record: str | None = None
-    secret: str | None = None
-    bounds: tuple[float, float] | None = None
+    table: str = ""
+    record: str = ""
+    secret: str = ""
+    bounds: tuple[float, ...] = ()
     categories: tuple[str, ...] = ()
     max_rows: int = 1
-    epsilon: float | None = None
-    delta: float | None = None
-    noise: float | None = None  # the standard deviation of Gaussian noise on every number
+    # What is given of epsilon, delta and noise: the standard deviation of Gaussian noise on every number.
+    amounts: Mapping[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         require_plan(
-            self.epsilon is None or self.noise is None,
+            not self.amounts.keys() >= {"epsilon", "noise"},
             "--epsilon, a budget, or --noise, a standard deviation",
             got="both",
         )
 
     @property
-    def describes_a_table(self) -> bool:
-        """Whether it says more than how much noise there is."""
-        about = (self.table, self.record, self.secret, self.bounds)
-        return any(one is not None for one in about) or bool(self.categories) or self.max_rows > 1
+    def data(self) -> dict[str, Any]:
+        """What is given of [data], as a plan says it, but for the table."""
+        given = {
+            "record": self.record,
+            "secret": self.secret,
+            "bounds": list(map(float, self.bounds)),
+            "categories": list(self.categories),
+        }
+        several = {"max_rows_per_record": self.max_rows, "values": "independent"}
+        return {name: one for name, one in given.items() if one} | (several if self.max_rows > 1 else {})
+
+    @property
+    def by_hand(self) -> dict[str, float]:
+        """The noise of every release, if it is chosen by hand."""
+        return {"noise_stddev": self.amounts["noise"]} if "noise" in self.amounts else {}
 
     def of_queries(self, files: Sequence[str | Path]) -> dict[str, Any]:
         """The sections of a plan that publishes the queries in some files about the table.
@@ -168,19 +178,17 @@ class GivenPlan:
         is never guessed. Everyone must keep half of their uncertainty. Relative paths start from the working
         directory.
         """
-        if self.table is None:
-            raise InvalidPlan("expected --table FILE, the table that the queries read, got none")
+        require_plan(bool(self.table), "--table FILE, the table that the queries read", got="none")
         require_plan(
-            self.epsilon is not None or self.noise is not None,
+            bool(self.amounts.keys() & {"epsilon", "noise"}),
             "--epsilon E, a budget for all queries, or --noise S, a standard deviation",
             got="neither",
         )
         key, hidden = columns_meant(self.table, record=self.record, secret=self.secret)
-        data = {"source": self.table, "record": key.name, "secret": hidden.name, **self.domain(hidden)}
-        if self.max_rows > 1:
-            data |= {"max_rows_per_record": self.max_rows, "values": "independent"}
+        own = {name: one for name, one in self.data.items() if name not in DOMAIN}
+        data = {"source": self.table, **own, "record": key.name, "secret": hidden.name}
         plan = {
-            "data": data,
+            "data": {**data, **self.domain(hidden)},
             "limits": {"remaining_uncertainty": USUAL_LIMIT},
             "release": named_queries(files),
         }
@@ -189,21 +197,19 @@ class GivenPlan:
     def starter(self, files: Sequence[str], *, out: Path) -> StarterPlan:
         """A commented plan for the table, to be written to ``out``, with the queries in some files."""
         stated = {}
-        if self.bounds is not None:
+        if self.bounds:
             stated["domain"] = f"bounds = [{self.bounds[0]:g}, {self.bounds[1]:g}]"
         elif self.categories:
             stated["domain"] = f"categories = [{', '.join(map(quoted_text, self.categories))}]"
         if self.max_rows > 1:
             stated["rows"] = f'max_rows_per_record = {self.max_rows}\nvalues = "independent"'
-        delta = self.delta or USUAL_DELTA
-        if self.epsilon is not None:
-            stated["privacy"] = f"epsilon = {self.epsilon:g}    # the budget of everything below together"
-        if self.noise is not None:
-            stated["privacy"] = "# The noise below was chosen by hand; its cost is reported at this delta."
-        stated["privacy"] = f"{stated.get('privacy', STARTER_BUDGET)}\ndelta = {delta:g}"
+        budget = STARTER_BUDGET.format(self.amounts.get("epsilon", 1.0))
+        if self.by_hand:
+            budget = "# The noise below was chosen by hand; its cost is reported at this delta."
+        stated["privacy"] = f"{budget}\ndelta = {self.amounts.get('delta', USUAL_DELTA):g}"
         releases = [self._release(one, out.parent) for one in files]
         return starter_plan(
-            self.table or "",
+            self.table,
             out=out,
             record=self.record,
             secret=self.secret,
@@ -219,20 +225,18 @@ class GivenPlan:
             f"a file of SQL whose name ends in {SUFFIX}",
             got=repr(Path(file).name[:60]),
         )
-        noise = "" if self.noise is None else f"noise_stddev = {self.noise:g}\n"
+        noise = "".join(f"{name} = {size:g}\n" for name, size in self.by_hand.items())
         name, path = quoted_text(Path(file).stem), quoted_text(relative_source(file, folder))
         return f"[[release]]\nname = {name}\nsql = {path}\n{noise}"
 
     def domain(self, secret: Column) -> dict[str, Any]:
         """What the secret can be, as a plan says it."""
-        if self.bounds is not None:
-            return {"bounds": [float(end) for end in self.bounds]}
-        if secret.kind is ColumnKind.NUMBER and set(self.categories or ()) == {"0", "1"}:
+        given = {name: one for name, one in self.data.items() if name in DOMAIN}
+        zero_or_one = secret.kind is ColumnKind.NUMBER and set(self.categories) == {"0", "1"}
+        if not self.bounds and (zero_or_one or (not given and secret.kind is ColumnKind.BOOLEAN)):
             return {"kind": "boolean"}
-        if self.categories:
-            return {"categories": list(self.categories)}
-        if secret.kind is ColumnKind.BOOLEAN:
-            return {"kind": "boolean"}
+        if given:
+            return given
         number = secret.kind is ColumnKind.NUMBER
         option = "--bounds LOW HIGH (or --categories 0,1)" if number else "--categories A,B,…"
         raise InvalidPlan(
@@ -241,17 +245,17 @@ class GivenPlan:
 
     def with_noise(self, content: Mapping[str, Any]) -> dict[str, Any]:
         """The sections of a plan with this budget for all releases, or with noise by hand on every number."""
-        privacy = dict(content.get("privacy", {}))
-        releases = [dict(one) if isinstance(one, Mapping) else one for one in content.get("release", ())]
-        if self.delta is not None:
-            privacy["delta"] = self.delta
-        if self.epsilon is not None or self.noise is not None:
+        budget = {name: size for name, size in self.amounts.items() if name != "noise"}
+        privacy, releases = {**content.get("privacy", {}), **budget}, list(content.get("release", ()))
+        if budget.keys() < self.amounts.keys():  # by hand: no budget is shared
             privacy.pop("epsilon", None)
-            for release in releases:
-                for name in ("noise", "noise_stddev"):
-                    release.pop(name, None)
-                if self.noise is not None:
-                    release["noise_stddev"] = self.noise
-        if self.epsilon is not None:
-            privacy = {"delta": USUAL_DELTA, **privacy, "epsilon": self.epsilon}
+        if self.amounts.keys() & {"epsilon", "noise"}:
+            releases = [self._with_own(one) if isinstance(one, Mapping) else one for one in releases]
+        if "epsilon" in budget:
+            privacy.setdefault("delta", USUAL_DELTA)
         return {**content, "release": releases, **({"privacy": privacy} if privacy else {})}
+
+    def _with_own(self, release: Mapping[str, Any]) -> dict[str, Any]:
+        """A release with the noise by hand, if there is one, in place of what it states."""
+        stated = ("noise", "noise_stddev")
+        return {name: one for name, one in release.items() if name not in stated} | self.by_hand

@@ -312,8 +312,8 @@ def _plain(name: object) -> str:
 
 def _unknown_field(place: tuple[int | str, ...], sections: Mapping[str, type[BaseModel]]) -> str:
     field = str(place[-1])
-    former = _FORMER.get((str(place[0]), field))
-    if former is not None:
+    former = _FORMER.get((str(place[0]), field), "")
+    if former:
         return f"expected no field {field!r}, which plans no longer have; {former}"
     model = sections.get(str(place[0])) if len(place) > 1 else None
     if model is Release and "noise" in place[:-1]:
@@ -387,7 +387,7 @@ def plan_text(plan: Plan) -> str:
     noise_stddev = 10.0
     <BLANKLINE>
     """
-    content = plan.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+    content = plan.model_dump(mode="json", by_alias=True)
     _change_sources(content, public_source)
     return without_passwords(_toml(content))
 
@@ -397,7 +397,7 @@ def plan_file_text(plan: Plan, *, without: Collection[str] = ()) -> str:
 
     ``without`` has the names of sections to leave out.
     """
-    content = plan.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+    content = plan.model_dump(mode="json", by_alias=True)
     return _toml({name: section for name, section in content.items() if name not in without})
 
 
@@ -415,7 +415,7 @@ def publishable_plan_text(plan: Plan) -> str:
 
     Noise by cell and withheld cells are left out, too: keys may be those of persons.
     """
-    content = plan.model_dump(mode="json", by_alias=True, exclude_defaults=True, exclude={"attacker"})
+    content = plan.model_dump(mode="json", by_alias=True, exclude={"attacker"})
     for release in content["release"]:
         release.pop("withhold", None)
         for noise in release.get("noise", ()):

@@ -13,15 +13,15 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field
 
 from sightline.auditing.plan import Data, Plan, Release
-from sightline.auditing.plan_fields import Section, Text
-from sightline.auditing.plan_sections import USUAL_DELTA, USUAL_LIMIT
+from sightline.auditing.plan_fields import Section, Text, without_default
+from sightline.auditing.plan_sections import DOMAIN, USUAL_DELTA, USUAL_LIMIT
 from sightline.auditing.query_files import GivenPlan, is_query_file
 from sightline.auditing.reading import checked_plan, checked_section, plan_schema
 from sightline.auditing.release_noise import ReleaseNoise, is_strategy_file
@@ -29,9 +29,10 @@ from sightline.errors import InvalidPlan, SightlineError, require_plan
 from sightline.tables.engines.address import DIALECTS, dialect_of, file_bytes
 from sightline.tables.sql.edited_releases import uses
 from sightline.tables.sql.grammar import parse_query
+from sightline.values import frozen
 
 FORMAT, VERSION = "sightline.release", 1
-_DOMAIN = ("bounds", "categories", "kind")  # what a secret can be
+_NOTHING = GivenPlan()
 # Files that a record would make us read, and what only a table's owner decides.
 _NOT_IN_DATA = {"source": "it is given beside the records", "tables": "name public tables in the plan"}
 # By library, as its exporter reads them; "none" is an exact number beside noisy ones.
@@ -74,9 +75,15 @@ Loss = Annotated[float, Field(gt=0, le=1e9)]  # more protects nobody, and its sq
 class PrivacyParameters(Section):
     """What the library counts for the release, each time that it is published."""
 
-    epsilon: Loss | None = Field(default=None, description="Its epsilon.")
-    delta: Annotated[float, Field(gt=0, lt=1)] | None = Field(default=None, description="Its delta.")
-    rho: Loss | None = Field(default=None, description="Its rho, of zero-concentrated privacy.")
+    epsilon: Loss = Field(default=0.0, json_schema_extra=without_default, description="Its epsilon.")
+    delta: Annotated[float, Field(gt=0, lt=1)] = Field(
+        default=0.0, json_schema_extra=without_default, description="Its delta."
+    )
+    rho: Loss = Field(
+        default=0.0,
+        json_schema_extra=without_default,
+        description="Its rho, of zero-concentrated privacy.",
+    )
 
 
 class About(Section):
@@ -99,7 +106,7 @@ class About(Section):
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(eq=True)
 class ReleaseRecord:
     """A release that was published, what is known of the table, and where both come from."""
 
@@ -111,7 +118,7 @@ class ReleaseRecord:
     def missing(self) -> tuple[str, ...]:
         """What a plan needs and the record does not say."""
         found = [name for name in ("record", "secret") if name not in self.data]
-        return (*found, *([] if set(self.data) & set(_DOMAIN) else ["bounds"]))
+        return (*found, *([] if set(self.data) & set(DOMAIN) else ["bounds"]))
 
     @property
     def summary(self) -> str:
@@ -121,12 +128,12 @@ class ReleaseRecord:
 
     def content(self) -> dict[str, Any]:
         """As JSON has it, without defaults."""
-        release = self.release.model_dump(mode="json", exclude_defaults=True)
+        release = self.release.model_dump(mode="json")
         noise = release.get("noise", [])
         if len(noise) == 1 and "label" not in noise[0]:
             release["noise"] = noise[0]
         found = {"record": f"{FORMAT}/{VERSION}", "release": release, "data": dict(self.data)}
-        about = self.about.model_dump(mode="json", exclude_defaults=True)
+        about = self.about.model_dump(mode="json")
         return {name: part for name, part in (found | {"about": about}).items() if part}
 
     def text(self) -> str:
@@ -184,7 +191,11 @@ def record_of(content: Any, name: str = "record") -> ReleaseRecord:
     require_plan(
         version == f"{FORMAT}/{VERSION}",
         f"{name}: record: {FORMAT}/{VERSION!r}",
-        got=repr(version)[:60] if isinstance(version, str) else "nothing" if version is None else "no text",
+        got=repr(version)[:60]
+        if isinstance(version, str)
+        else "no text"
+        if "record" in content
+        else "nothing",
         fix="a record of another version needs another version of sightline",
     )
     strange = [part for part in content if part not in parts]
@@ -209,7 +220,7 @@ def record_of(content: Any, name: str = "record") -> ReleaseRecord:
     library = (about.engine or "").partition(" ")[0]
     # What nobody has said yet is taken for anything, so that the rest is checked with it.
     open_fields = {"source": "data", "record": "a record to be named", "secret": "a secret to be named"}
-    if not set(data) & set(_DOMAIN):
+    if not set(data) & set(DOMAIN):
         open_fields["kind"] = "boolean"
     plan = checked_plan({"data": {**open_fields, **data}, "release": [release]}, name)
     for noise in plan.releases[0].noises:
@@ -249,9 +260,9 @@ def _without_files(release: dict[str, Any], name: str) -> dict[str, Any]:
 
 
 def _of_plan(plan: Plan, given: Iterable[str], about: About, place: int = 0) -> ReleaseRecord:
-    data = plan.data.model_dump(mode="json", exclude_defaults=True) | _own_secret(plan, plan.releases[place])
-    wanted = set(given) - set(_NOT_IN_DATA)
-    known = {name: value for name, value in data.items() if name in wanted and value is not None}
+    data, own = plan.data.model_dump(mode="json"), _own_secret(plan, plan.releases[place])
+    wanted = set(given) - set(_NOT_IN_DATA) - (set(DOMAIN) if own else set())
+    known = {name: value for name, value in data.items() if name in wanted} | own
     return ReleaseRecord(release=plan.releases[place], data=known, about=about)
 
 
@@ -260,20 +271,21 @@ def _own_secret(plan: Plan, release: Release) -> dict[str, Any]:
     dialect = dialect_of(plan.data.source)
     if not plan.secrets or uses(release.sql, [plan.data.secret], dialect=dialect):
         return {}
-    about = [one for one in plan.secrets if one.audited and uses(release.sql, [one.column], dialect=dialect)]
-    own = about[0].model_dump(mode="json") if about else {}
-    return {"secret": own.pop("column"), **own} if own else {}
+    for one in plan.secrets:
+        if one.audited and uses(release.sql, [one.column], dialect=dialect):
+            own = one.model_dump(mode="json")
+            return {"secret": own.pop("column"), **own}
+    return {}
 
 
 def records_of(plan: Plan, about: Sequence[About] = ()) -> tuple[ReleaseRecord, ...]:
     """A record of every release of a plan that is published, each with what is known ``about`` it."""
-    given = [name for name in Data.model_fields if getattr(plan.data, name) is not None or name in _DOMAIN]
     places = [place for place, release in enumerate(plan.releases) if release.noise_given]
     every = [*about, *([About()] * (len(plan.releases) - len(about)))]
-    return tuple(_of_plan(plan, given, every[place], place) for place in places)
+    return tuple(_of_plan(plan, Data.model_fields, every[place], place) for place in places)
 
 
-def plan_of(records: Mapping[str, ReleaseRecord], *, source: str, given: GivenPlan | None = None) -> Plan:
+def plan_of(records: Mapping[str, ReleaseRecord], *, source: str, given: GivenPlan = _NOTHING) -> Plan:
     """The plan of some records, by what messages call them, in the order of publication.
 
     ``given`` says what no record does: the record, the secret, what it can be, and how many rows.
@@ -289,23 +301,22 @@ def plan_of(records: Mapping[str, ReleaseRecord], *, source: str, given: GivenPl
     )
     for name in order:
         check_query(records[name], name, (dialect_of(source),))
-    data = _agreed({name: records[name].data for name in order}, "data", ignored=("secret", *_DOMAIN))
+    data = _agreed({name: records[name].data for name in order}, "data", ignored=("secret", *DOMAIN))
     _agreed({name: _unit(records[name].about) for name in order}, "about")
-    secrets = _secrets({name: records[name].data for name in order}, given or GivenPlan())
-    stated = _stated(given or GivenPlan())
-    data = {**{name: value for name, value in stated.items() if name not in data}, **data, **secrets[0]}
+    secrets = _secrets({name: records[name].data for name in order}, given)
+    data = {**given.data, **data, **secrets[0]}
     missing = [name for name in ("record", "secret") if name not in data]
     require_plan(
         not missing,
         f"data.{missing[0] if missing else ''} in a record, or --{missing[0] if missing else ''} COLUMN",
         got="neither",
     )
-    deltas = [one for name in order if (one := records[name].about.privacy_parameters.delta) is not None]
+    deltas = [one for name in order if (one := records[name].about.privacy_parameters.delta)]
     content = {
         "data": {"source": source, **data},
         "privacy": {"delta": min(deltas, default=USUAL_DELTA)},
         "limits": {"remaining_uncertainty": USUAL_LIMIT},
-        "release": [records[name].release.model_dump(mode="json", exclude_defaults=True) for name in order],
+        "release": [records[name].release.model_dump(mode="json") for name in order],
         "secret": [{"column": one.pop("secret"), **one} for one in map(dict, secrets[1:])],
     }
     return checked_plan({name: part for name, part in content.items() if part}, "records")
@@ -326,7 +337,7 @@ def check_query(record: ReleaseRecord, name: str, dialects: Sequence[str] = DIAL
 
 def _unit(about: About) -> dict[str, Any]:
     found = {"privacy_unit": about.privacy_unit, "neighbours": about.neighbours}
-    return {name: value for name, value in found.items() if value is not None}
+    return {name: value for name, value in found.items() if value}
 
 
 def _agreed(
@@ -352,24 +363,12 @@ def _agreed(
 def _secrets(parts: Mapping[str, Mapping[str, Any]], given: GivenPlan) -> list[dict[str, Any]]:
     """Every secret with what it can be; the first is that of [data]."""
     columns = list(dict.fromkeys(part["secret"] for part in parts.values() if "secret" in part))
-    columns = columns or ([given.secret] if given.secret is not None else [])
     found = []
-    for column in columns or [None]:
+    for column in columns or [given.secret]:
         own = {name: part for name, part in parts.items() if part.get("secret", column) == column}
-        about = {name: {key: part[key] for key in _DOMAIN if key in part} for name, part in own.items()}
-        domain = _agreed(about, "data") or {key: one for key, one in _stated(given).items() if key in _DOMAIN}
-        found.append(({} if column is None else {"secret": column}) | domain)
-    return found
-
-
-def _stated(given: GivenPlan) -> dict[str, Any]:
-    found: dict[str, Any] = {} if given.record is None else {"record": given.record}
-    if given.bounds is not None:
-        found["bounds"] = list(given.bounds)
-    if given.categories:
-        found["categories"] = list(given.categories)
-    if given.max_rows > 1:
-        found |= {"max_rows_per_record": given.max_rows, "values": "independent"}
+        about = {name: {key: part[key] for key in DOMAIN if key in part} for name, part in own.items()}
+        domain = _agreed(about, "data") or {key: one for key, one in given.data.items() if key in DOMAIN}
+        found.append(({"secret": column} if column else {}) | domain)
     return found
 
 
@@ -415,7 +414,7 @@ def registry_entry(record: ReleaseRecord) -> dict[str, Any]:
     names the version). Where a list of it allows no "FILL IN", the name beside says what is to be filled in.
     """
     about, release = record.about, record.release
-    counted = about.privacy_parameters.model_dump(exclude_none=True)
+    counted = about.privacy_parameters.model_dump()
     variant = _variant(counted, pure=all(noise.law.pure for noise in release.noises))
     loss = {
         "privacy_unit": about.privacy_unit or record.data.get("record", _FILL_IN),

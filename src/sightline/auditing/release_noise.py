@@ -12,7 +12,7 @@ from __future__ import annotations
 import datetime
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any
@@ -34,14 +34,14 @@ from sightline.errors import InvalidNoise, InvalidPlan, require_plan
 from sightline.noise.published import PublishedLaw, noise_stddev
 from sightline.noise.strategies import MECHANISMS, Strategy
 from sightline.tables.engines.address import named_file
+from sightline.values import frozen
 
 MOST_STEPS = 20_000  # a matrix over them takes 3 GB
-_LARGEST_FILE = 4_000_000_000  # bytes
 _WHOLE = re.compile(r"-?\d+")
 _Step = int | datetime.date
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(eq=True)
 class Running:
     """The steps of running sums: the values of a column of GROUP BY from the first to the last."""
 
@@ -66,22 +66,16 @@ class Running:
         assert isinstance(self.first, datetime.date)
         return (step - self.first).days
 
-    def place_of_text(self, text: str) -> int | None:
-        """The place of a value of the column, as engines write it; none if it is no step of this kind."""
-        step: _Step
+    def place_of_text(self, text: str) -> int:
+        """The place of a value of the column, as engines write it: a ValueError if it is no step."""
         if isinstance(self.first, int):
-            if _WHOLE.fullmatch(text) is None or len(text) > 20:
-                return None
-            step = int(text)
-        else:
-            day, _, time = text.partition(" ")
-            try:
-                step = datetime.date.fromisoformat(day)
-            except ValueError:
-                return None
-            if time.strip("0:. "):  # a time of day is no step
-                return None
-        return self.place(step)
+            if not _WHOLE.fullmatch(text) or len(text) > 20:
+                raise ValueError
+            return self.place(int(text))
+        day, _, time = text.partition(" ")
+        if time.strip("0:. "):  # a time of day is no step
+            raise ValueError
+        return self.place(datetime.date.fromisoformat(day))
 
     def text(self, place: int) -> str:
         """What the column holds in a step."""
@@ -108,9 +102,9 @@ def _step(value: object, name: str) -> _Step:
 
 
 def _running(value: object) -> Running:
-    """The section as it is written; none where the numbers themselves are published."""
-    if value is None or isinstance(value, Running):
-        return value or Running()
+    """The section as it is written."""
+    if isinstance(value, Running):
+        return value
     names = {"over", "from", "to", "min_separation"}
     given = set(value) if isinstance(value, dict) else set()
     require_plan(
@@ -170,7 +164,7 @@ RunningSums = Annotated[
 ]
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen(slots=False)
 class Mechanism:
     """A mechanism by its name, or by the file that has its strategy."""
 
@@ -245,8 +239,8 @@ def with_table(mechanism: Mechanism, release: str, base: Path) -> Mechanism:
     try:
         require_plan(path.is_file(), f"{where}: a file", got="none")
         require_plan(
-            path.stat().st_size <= _LARGEST_FILE,
-            f"{where}: at most {_LARGEST_FILE:,} bytes",
+            path.stat().st_size <= 10 * MOST_STEPS**2,  # a square table of doubles, and some more
+            f"{where}: at most {10 * MOST_STEPS**2:,} bytes",
             got=f"{path.stat().st_size:,}",
         )
         table = np.load(path, allow_pickle=False, mmap_mode=None)
@@ -323,17 +317,20 @@ class ReleaseNoise(Section):
     label: str = Field(
         default="", description="Which of the release's aggregates it is on; all of them unless given."
     )
-    stddev: Positive | None = Field(
-        default=None,
+    stddev: Positive = Field(
+        default=0.0,
+        json_schema_extra=without_default,
         description="Its standard deviation on each number; of discrete-gaussian noise the parameter sigma.",
     )
-    noise_multiplier: Positive | None = Field(
-        default=None,
+    noise_multiplier: Positive = Field(
+        default=0.0,
+        json_schema_extra=without_default,
         description="Noise over sensitivity: the standard deviation or sigma in L2, the Laplace or geometric "
         "scale in L1.",
     )
-    epsilon: Positive | None = Field(
-        default=None,
+    epsilon: Positive = Field(
+        default=0.0,
+        json_schema_extra=without_default,
         description="A share of the budget of its own, for all copies and aggregates that it is on.",
     )
     by_cell: ByCell = Field(
@@ -401,8 +398,7 @@ class ReleaseNoise(Section):
 
     def times(self, factor: float) -> ReleaseNoise:
         """The noise times a factor; a share of a budget stays what it is."""
-        sizes = {name: getattr(self, name) for name in ("stddev", "noise_multiplier")}
-        scaled = {name: size * factor for name, size in sizes.items() if size is not None}
+        scaled = {name: getattr(self, name) * factor for name in ("stddev", "noise_multiplier")}
         by_cell = tuple((name, stddev * factor) for name, stddev in self.by_cell)
         return self.model_copy(update={**scaled, "by_cell": by_cell})
 
@@ -429,10 +425,10 @@ def number_name(key: Name, label: str) -> Name:
     return (*key, label) if label else key
 
 
-def noise_on(noises: tuple[ReleaseNoise, ...], names: tuple[str, ...]) -> ReleaseNoise | None:
-    """The noise on an aggregate: the one with its full label, if there is one."""
+def noise_on(noises: tuple[ReleaseNoise, ...], names: tuple[str, ...]) -> list[ReleaseNoise]:
+    """The noise on an aggregate, if there is one: the one with its full label first."""
     own = [noise for noise in noises if noise.on(names)]
-    return next((noise for noise in own if noise.label == names[0]), own[0] if own else None)
+    return sorted(own, key=lambda noise: noise.label != names[0])[:1]
 
 
 def _listed(value: Any) -> Any:
@@ -484,7 +480,7 @@ def _number(given: object, where: str) -> float:
     return value
 
 
-def popped(stddevs: dict[Name, float], key: Name, labels: tuple[str, ...]) -> float | None:
-    """Take the standard deviation of a number out of some; none if there is none for it."""
+def popped(stddevs: dict[Name, float], key: Name, labels: tuple[str, ...]) -> list[float]:
+    """Take the standard deviation of a number out of some, if there is one for it."""
     names = [*(number_name(key, label) for label in labels), key]
-    return next((stddevs.pop(name) for name in names if name in stddevs), None)
+    return [stddevs.pop(name) for name in names if name in stddevs][:1]

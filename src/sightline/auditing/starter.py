@@ -10,16 +10,17 @@ import json
 import os
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
+from sightline.arrays import AT_A_TIME
 from sightline.errors import InvalidPlan, require_plan
 from sightline.privacy.registry import ACCOUNTANTS
 from sightline.tables.engines.open import open_source
 from sightline.tables.engines.protocol import DATA, Column, ColumnKind, Engine
 from sightline.tables.sql.fragments import quoted
 from sightline.tables.sql.scope import find_column
+from sightline.values import frozen
 
 _MOST_RELEASES = 3
 _MOST_LISTED = 48  # columns of a wide table: two days of hours
@@ -56,7 +57,7 @@ remaining_uncertainty = "50%"    # what everyone must keep; the audit exits with
 
 # Who is in which group is public: leave out releases by columns that are secret themselves.
 """
-STARTER_BUDGET = "epsilon = 1.0    # the budget of everything below together"
+STARTER_BUDGET = "epsilon = {}    # the budget of everything below together"
 _ONE_ROW = "# max_rows_per_record = 1    # the most rows that one record may have"
 _MORE_ROWS = """\
 # Several rows have the same {record}. SAY how many at most, and remove the # of the next lines.
@@ -75,12 +76,19 @@ _DOMAINS = {
     ColumnKind.TEXT: f"{_OPEN_DOMAIN}\n{_CATEGORY}",
 }
 _ANY_DOMAIN = f'{_OPEN_DOMAIN}\n{_NUMBER}\n{_CATEGORY}\n# kind = "boolean"'
-_RECORD = "the column that says whose row it is: the unit of privacy"
-_SECRET = "the column to protect"
+_MEANINGS = {
+    "record": "the column that says whose row it is: the unit of privacy",
+    "secret": "the column to protect",
+}
 _OPEN = {"record": "SAY WHOSE ROW IT IS", "secret": "SAY WHICH COLUMN TO PROTECT"}
+# Columns of no table, which examples name until somebody names one.
+_STAND_INS = {
+    "record": Column("home", ColumnKind.OTHER),
+    "secret": Column("SECRET", ColumnKind.OTHER),
+}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(eq=True)
 class StarterPlan:
     """The text of a first plan, and what was guessed or left open in it."""
 
@@ -93,8 +101,8 @@ def starter_plan(  # many parameters: what is known of a plan before it is writt
     source: str,
     *,
     out: Path,
-    record: str | None = None,
-    secret: str | None = None,
+    record: str = "",
+    secret: str = "",
     stated: Mapping[str, str] = MappingProxyType({}),
     releases: Sequence[str] = (),
     used: Collection[str] = (),
@@ -112,68 +120,96 @@ def starter_plan(  # many parameters: what is known of a plan before it is writt
     facts = _facts(source)
     columns = [one.column for one in facts]
     require_plan(len(columns) > 1, "a table with a key and a secret", got="1 column")
-    key, hidden, guess = _columns(facts, record, secret)
-    if key is not None and key == hidden:
-        raise InvalidPlan(f'expected a record and a secret in two columns, got "{key.name}" as both')
-    running = wide_columns(facts)
-    groups = [one.column for one in facts if one.may_group and one.column not in (key, hidden)]
-    named = [one for one in columns if one.name.casefold() in used and one not in (key, hidden)]
+    key, hidden = _columns(facts, record, secret)
+    if key.column == hidden.column:
+        raise InvalidPlan(f'expected a record and a secret in two columns, got "{key.column.name}" as both')
+    public = [one for one in facts if one.column not in (key.column, hidden.column)]
+    groups = [one.column for one in public if one.may_group][:_MOST_RELEASES]
+    named = [one.column for one in public if one.column.name.casefold() in used]
     text = _HEAD.format(
         name=out.name,
         accountants=_alternatives(tuple(ACCOUNTANTS)),
         source=quoted_text(relative_source(source, out.parent)),
-        record=_field("record", _RECORD, key, guess["record"] if record is None else None),
-        secret=_field("secret", _SECRET, hidden, guess["secret"] if secret is None else None)
-        + ("" if hidden is not None else "".join(_wide(own, columns) for own in running)),
-        domain=stated.get("domain") or (_ANY_DOMAIN if hidden is None else _DOMAINS[hidden.kind]),
-        rows=stated.get("rows") or _rows(facts, key),
-        privacy=stated.get("privacy") or f"{STARTER_BUDGET}\ndelta = 1e-6",
-        public=_public(named if releases else groups[:_MOST_RELEASES]),
-        known="home" if key is None else key.name.replace('"', "").replace("\\", "").replace("\n", " "),
+        record=key.line,
+        secret=hidden.line + "".join(_wide(own, columns) for own in wide_columns(facts) if hidden.open),
+        domain=stated.get("domain") or _DOMAINS.get(hidden.column.kind, _ANY_DOMAIN),
+        rows=stated.get("rows") or _rows(facts, key.column),
+        privacy=stated.get("privacy") or f"{STARTER_BUDGET.format(1.0)}\ndelta = 1e-6",
+        public=_public(named if releases else groups),
+        known=key.column.name.replace('"', "").replace("\\", "").replace("\n", " "),
     )
-    proposed = [_release("everyone", None, hidden)]
-    proposed += [_release(f"by {column.name}", column, hidden) for column in groups[:_MOST_RELEASES]]
-    notes = [
-        *([] if record is not None else [_note("record", key, guess["record"])]),
-        *([] if secret is not None else [_note("secret", hidden, guess["secret"])]),
-    ]
-    closed = key is not None and hidden is not None and "domain" in stated
-    return StarterPlan(text="\n".join([text, *(releases or proposed)]), notes=tuple(notes), closed=closed)
+    proposed = [_release("everyone", [], hidden)]
+    proposed += [_release(f"by {column.name}", [column], hidden) for column in groups]
+    closed = not key.open and not hidden.open and "domain" in stated
+    return StarterPlan(
+        text="\n".join([text, *(releases or proposed)]), notes=(*key.notes, *hidden.notes), closed=closed
+    )
 
 
-def columns_meant(source: str, *, record: str | None, secret: str | None) -> tuple[Column, Column]:
+def columns_meant(source: str, *, record: str, secret: str) -> tuple[Column, Column]:
     """The columns of the record and the secret; one that is not given is guessed if names leave no doubt."""
-    key, hidden, guess = _columns(_facts(source), record, secret)
-    for field, column, own in (("record", key, guess["record"]), ("secret", hidden, guess["secret"])):
-        listed = ", ".join(one.name for one in own.candidates) or "none looks like it"
-        if column is None:
-            raise InvalidPlan(f"expected --{field} COLUMN, got none; candidates: {listed}")
-    assert key is not None
-    assert hidden is not None
-    return key, hidden
+    key, hidden = _columns(_facts(source), record, secret)
+    for one in (key, hidden):
+        listed = ", ".join(other.name for other in one.candidates) or "none looks like it"
+        require_plan(not one.open, f"--{one.field} COLUMN", got="none", fix=f"candidates: {listed}")
+    return key.column, hidden.column
 
 
-def _columns(
-    facts: Sequence[ColumnFacts], record: str | None, secret: str | None
-) -> tuple[Column | None, Column | None, dict[str, ColumnGuess]]:
-    """The columns that are given, or that names leave no doubt of; and what was guessed."""
-    columns = [one.column for one in facts]
-    wide, names = wide_columns(facts), {one.name.casefold() for one in columns}
+@frozen(eq=True)
+class _Meant:
+    """The column for a field of [data]: given, guessed where names leave no doubt, or open."""
+
+    field: str
+    column: Column  # a stand-in while it is open
+    candidates: tuple[Candidate, ...] = ()  # if it is not given: the likeliest first
+    open: bool = False
+
+    @classmethod
+    def of(cls, field: str, given: str, columns: Sequence[Column], guess: ColumnGuess) -> _Meant:
+        if given:
+            return cls(field=field, column=find_column(columns, given))
+        column = find_column(columns, guess.candidates[0].name) if guess.sure else _STAND_INS[field]
+        return cls(field=field, column=column, candidates=guess.candidates, open=not guess.sure)
+
+    @property
+    def line(self) -> str:
+        """The field as it is given, as it is guessed, or open with its candidates."""
+        if self.open:
+            listed = "".join(f"\n#   {_comment(one)}" for one in self.candidates)
+            return f'{self.field} = ""    # {_OPEN[self.field]}.{" Candidates:" if listed else ""}{listed}'
+        guessed = [f"GUESSED, check it: {one.reasons}" for one in self.candidates[:1]]
+        (meaning,) = guessed or [_MEANINGS[self.field]]
+        return f"{self.field} = {quoted_text(self.column.name)}    # {meaning}"
+
+    @property
+    def notes(self) -> list[str]:
+        """What to say of a field that nobody gave."""
+        if not self.open:
+            return [f"Guessed the {self.field}: {_comment(one)}. Check it." for one in self.candidates[:1]]
+        listed = "; or ".join(map(_comment, self.candidates))
+        found = f"Candidates: {listed}." if listed else "No column looks like it."
+        return [f"Left the {self.field} open. {found}"]
+
+
+def _columns(facts: Sequence[ColumnFacts], record: str, secret: str) -> tuple[_Meant, _Meant]:
+    """The columns of the record and the secret, as they are given or guessed."""
+    columns, folded = [one.column for one in facts], secret.casefold()
+    wide, others = wide_columns(facts), [one for one in facts if one.column.name.casefold() != folded]
     require_plan(
-        not wide or secret is None or secret.casefold() in names,
+        not wide or not secret or len(others) < len(facts),
         "a secret that is a column",
         got=f"{secret!r}, and {len(wide[0]) if wide else 0:,} columns of numbers that may hold it",
         fix="sightline init, without --record and --secret, writes the [data] sql that makes rows of them",
     )
-    hidden = None if secret is None else _suitable(find_column(columns, secret))
-    key = None if record is None else find_column(columns, record)
-    own = guess_record([one for one in facts if one.column != hidden])
-    if key is None and own.sure is not None:
-        key = find_column(columns, own.sure.name)
-    others = guess_secret(facts, record=None if key is None else key.name)
-    if hidden is None and others.sure is not None:
-        hidden = find_column(columns, others.sure.name)
-    return key, hidden, {"record": own, "secret": others}
+    key = _Meant.of("record", record, columns, guess_record(others))
+    hidden = _Meant.of("secret", secret, columns, guess_secret(facts, record=key.column))
+    require_plan(
+        hidden.open or hidden.column.kind in _DOMAINS,
+        "a secret of numbers, text, or yes and no",
+        got=f'"{hidden.column.name}", which holds something else',
+        fix="name another column",
+    )
+    return key, hidden
 
 
 def _facts(source: str) -> tuple[ColumnFacts, ...]:
@@ -182,27 +218,6 @@ def _facts(source: str) -> tuple[ColumnFacts, ...]:
         return facts_of(engine)
     finally:
         engine.close()
-
-
-def _suitable(column: Column) -> Column:
-    require_plan(
-        column.kind in _DOMAINS,
-        "a secret of numbers, text, or yes and no",
-        got=f'"{column.name}", which holds something else',
-        fix="name another column",
-    )
-    return column
-
-
-def _field(field: str, meaning: str, column: Column | None, guess: ColumnGuess | None) -> str:
-    """A field of [data]: as it was given, as it is guessed, or open with its candidates."""
-    if column is not None and (guess is None or guess.sure is None):
-        return f"{field} = {quoted_text(column.name)}    # {meaning}"
-    if column is not None and guess is not None and guess.sure is not None:
-        return f"{field} = {quoted_text(column.name)}    # GUESSED, check it: {guess.sure.reasons}"
-    candidates = () if guess is None else guess.candidates
-    listed = "".join(f"\n#   {_comment(one)}" for one in candidates)
-    return f'{field} = ""    # {_OPEN[field]}.{" Candidates:" if listed else ""}{listed}'
 
 
 def _wide(names: Sequence[str], columns: Sequence[Column]) -> str:
@@ -223,18 +238,9 @@ def _comment(one: Candidate) -> str:
     return f"{' '.join(one.name.split())}: {one.reasons}"
 
 
-def _note(field: str, column: Column | None, guess: ColumnGuess) -> str:
-    if column is not None and guess.sure is not None:
-        return f"Guessed the {field}: {_comment(guess.sure)}. Check it."
-    listed = "; or ".join(_comment(one) for one in guess.candidates)
-    return f"Left the {field} open. " + (f"Candidates: {listed}." if listed else "No column looks like it.")
-
-
-def _rows(facts: Sequence[ColumnFacts], key: Column | None) -> str:
+def _rows(facts: Sequence[ColumnFacts], key: Column) -> str:
     repeated = any(one.column == key and not one.unique for one in facts)
-    if key is None or not repeated:
-        return _ONE_ROW
-    return _MORE_ROWS.format(record=" ".join(key.name.split()))
+    return _MORE_ROWS.format(record=" ".join(key.name.split())) if repeated else _ONE_ROW
 
 
 def _public(columns: Sequence[Column]) -> str:
@@ -249,23 +255,22 @@ def _alternatives(names: tuple[str, ...]) -> str:
     return f"{', '.join(names[:-1])} or {names[-1]}"
 
 
-def _release(name: str, by: Column | None, secret: Column | None) -> str:
-    column = "SECRET" if secret is None else _identifier(secret.name)
-    groups = [] if by is None else [_identifier(by.name)]
-    match None if secret is None else secret.kind:
-        case ColumnKind.NUMBER | None:
-            what = f"AVG({column})"
+def _release(name: str, by: Sequence[Column], secret: _Meant) -> str:
+    column, groups = _identifier(secret.column.name), [_identifier(one.name) for one in by]
+    match secret.column.kind:
         case ColumnKind.BOOLEAN:
             what = f"COUNT(*) FILTER (WHERE {column})"
-        case _:
+        case ColumnKind.TEXT:
             groups, what = [*groups, column], "COUNT(*)"
+        case _:
+            what = f"AVG({column})"
     sql = f"SELECT {', '.join([*groups, what])} FROM data"
     if groups:
         sql += f" GROUP BY {', '.join(groups)}"
     named = f"name = {quoted_text(name)}\nsql = {quoted_text(sql)}"
     text = f"[[release]]\n{named}\n# times = 12    # published monthly\n"
     # Without a secret the release is an example: the plan has none until somebody writes it.
-    return text if secret is not None else "".join(f"# {line}\n" for line in text.splitlines())
+    return "".join(f"# {line}\n" for line in text.splitlines()) if secret.open else text
 
 
 def _identifier(name: str) -> str:
@@ -288,8 +293,6 @@ def relative_source(source: str, folder: Path) -> str:
     return f"{near}::{table}" if table else near
 
 
-_ROWS = 100_000  # that are looked at
-_CELLS = 2_000_000  # and no more values than this: a second
 _MANY = 20  # distinct values of a number
 _MOST_GROUPS = 50  # distinct values of a column to group by
 _LEAST_WIDE = 4  # columns with one name and a running number
@@ -315,7 +318,7 @@ _SENSITIVE = _set(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(eq=True)
 class ColumnFacts:
     """A column, the words of its name, and what its first rows are like."""
 
@@ -346,7 +349,7 @@ class ColumnFacts:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(eq=True)
 class Candidate:
     """A column that may be meant, and what speaks for it."""
 
@@ -354,19 +357,19 @@ class Candidate:
     reasons: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(eq=True)
 class ColumnGuess:
-    """The column that is meant, if one alone can be; and all that may be, the likeliest first."""
+    """The columns that may be meant, the likeliest first; and whether it alone can be."""
 
-    sure: Candidate | None
     candidates: tuple[Candidate, ...]
+    sure: bool
 
 
 def facts_of(engine: Engine) -> tuple[ColumnFacts, ...]:
     """Look at the first rows of the table: how many values each column has. Values are not kept."""
     columns = engine.columns()
     looked = [c for c in columns if c.kind in (ColumnKind.TEXT, ColumnKind.NUMBER, ColumnKind.BOOLEAN)]
-    rows = max(1_000, min(_ROWS, _CELLS // max(1, len(looked))))
+    rows = max(1_000, AT_A_TIME // max(1, len(looked)))
     listed = ", ".join(f"{quoted(column.name)} AS c{place}" for place, column in enumerate(looked))
     answer = engine.fetch(f"SELECT {listed or 1} FROM {quoted(DATA)} LIMIT {rows}")
     values = {
@@ -393,13 +396,14 @@ def guess_record(facts: Sequence[ColumnFacts]) -> ColumnGuess:
     others = [one for one in keys if one not in named and (one.words & (_PERSON | _KEY) or one.unique)]
     listed = (*named, *others)[:_MOST_CANDIDATES]
     candidates = tuple(Candidate(name=one.column.name, reasons=_key_reasons(one)) for one in listed)
-    return ColumnGuess(sure=candidates[0] if len(named) == 1 else None, candidates=candidates)
+    return ColumnGuess(candidates=candidates, sure=len(named) == 1)
 
 
-def guess_secret(facts: Sequence[ColumnFacts], *, record: str | None) -> ColumnGuess:
+def guess_secret(facts: Sequence[ColumnFacts], *, record: Column) -> ColumnGuess:
     """Guess the column to protect: the one with a sensitive name, or the only one besides the record."""
     running = {name for group in wide_columns(facts) for name in group}
-    free = [one for one in facts if one.may_be_secret and one.column.name not in {record, *running}]
+    others = [one for one in facts if one.column != record]
+    free = [one for one in others if one.may_be_secret and one.column.name not in running]
     named = [one for one in free if one.words & _SENSITIVE]
     many = [
         one
@@ -409,11 +413,11 @@ def guess_secret(facts: Sequence[ColumnFacts], *, record: str | None) -> ColumnG
         and one.distinct >= _MANY
         and not one.words & (_PERSON | _KEY)
     ]
-    only = free if record is not None and len(facts) == 2 else []
+    only = free if len(others) == 1 else []
     listed = (named + many or only)[:_MOST_CANDIDATES]
     candidates = tuple(Candidate(name=one.column.name, reasons=_secret_reasons(one)) for one in listed)
-    sure = candidates and (len(named) == 1 or (not named and bool(only))) and not running
-    return ColumnGuess(sure=candidates[0] if sure else None, candidates=candidates)
+    sure = len(named) == 1 or (not named and bool(only))
+    return ColumnGuess(candidates=candidates, sure=sure and not running)
 
 
 def wide_columns(facts: Sequence[ColumnFacts]) -> list[list[str]]:

@@ -14,7 +14,6 @@ import numpy as np
 
 from sightline.arrays import FloatArray
 from sightline.auditing.plan import Plan, Release
-from sightline.auditing.plan_sections import USUAL_DELTA
 from sightline.auditing.release_noise import ReleaseNoise, Running, names_of, noise_on, popped
 from sightline.errors import InvalidPlan, require_plan
 from sightline.labeled.bounds.by_pairs import LARGEST_WHOLE
@@ -52,12 +51,12 @@ def _noises(plan: Plan, membership: Membership) -> list[ReleaseNoise]:
         release, own = plan.releases[part.query], stated[part.query]
         noise = noise_on(own, _names(membership, p))
         require_plan(
-            noise is not None or not own,
+            bool(noise) or not own,
             f"release {release.name[:60]!r}: noise for every aggregate",
             got=f"none for {_names(membership, p)[-1][:60]!r}",
             fix="add a section with this label" if part.label else "name it so, or leave the label out",
         )
-        found.append(noise or shared)
+        found += noise or [shared]
     return found
 
 
@@ -161,17 +160,17 @@ def stated_parameters(
             stddevs = [_stddev(release, left[id(noise)], cell.key, names) for cell in membership.cells[own]]
             found[own] = parameter_of_stddev(law, np.array(stddevs, dtype=np.float64) / factor)
             continue
-        if noise.stddev is not None:
+        if noise.stddev:
             found[own] = parameter_of_stddev(law, noise.stddev / factor)
             continue
         count = sum(release.times for bundle in bundles if any(noises[q] is noise for q in bundle))
         found[own] = _parameters(plan, noise, sensitivity[own], count)
     for noise, part in zip(noises, membership.partitions, strict=True):
-        idle = next(iter(left[id(noise)]), None)
+        idle = next(iter(left[id(noise)]), ())
         require_plan(
-            idle is None,
+            not left[id(noise)],
             f"release {plan.releases[part.query].name!r}: noise by_cell for numbers that it publishes",
-            got=f"the number {', '.join(idle or ())!r}, which it does not",
+            got=f"the number {', '.join(idle)!r}, which it does not",
             fix="check the spelling of its key and label",
         )
     _check_discrete(plan, membership, laws, found)
@@ -180,10 +179,9 @@ def stated_parameters(
 
 def _parameters(plan: Plan, noise: ReleaseNoise, sensitivity: FloatArray, count: int) -> FloatArray:
     """From one number: a multiple of the sensitivity, or a share of the budget."""
-    if noise.noise_multiplier is not None:
+    if noise.noise_multiplier:
         return noise.noise_multiplier * sensitivity
-    assert noise.epsilon is not None  # the plan was checked for one of these; files have been read
-    budget = Budget(epsilon=noise.epsilon, delta=plan.privacy.delta or USUAL_DELTA)
+    budget = Budget(epsilon=noise.epsilon, delta=plan.privacy.cost_delta)
     name = plan.privacy.accountant
     if noise.law.pure:
         name = "laplace"
@@ -197,11 +195,11 @@ def _stddev(
 ) -> float:
     found = popped(left, key, labels)
     require_plan(
-        found is not None,
+        bool(found),
         f"release {release.name!r}: noise by_cell for every published number",
         got=f"none for the group {', '.join(key)!r}" + (f" of {labels[0]}" * bool(labels[0])),
     )
-    return found or 0.0
+    return found[0]
 
 
 def _check_discrete(plan: Plan, membership: Membership, laws: Laws, parameters: FloatArray) -> None:
@@ -291,15 +289,14 @@ def _plain(name: str) -> str:
 
 def _place(running: Running, where: str, text: str) -> int:
     """The place of a step; no value of the table is in the message."""
-    place = running.place_of_text(text)
-    kind = "whole numbers" if isinstance(running.first, int) else "days"
-    require_plan(
-        place is not None,
-        f"{where} a column of {kind}, which have an order without gaps",
-        got=f"another value in {running.over[:60]!r}",
-        fix="number the steps in the sql of [data]",
-    )
-    assert place is not None
+    try:
+        place = running.place_of_text(text)
+    except ValueError:
+        kind = "whole numbers" if isinstance(running.first, int) else "days"
+        raise InvalidPlan(
+            f"expected {where} a column of {kind}, which have an order without gaps, got another value in "
+            f"{running.over[:60]!r}; number the steps in the sql of [data]"
+        ) from None
     require_plan(
         0 <= place < running.steps,
         f"{where} steps from {running.text(0)} to {running.text(running.steps - 1)}",

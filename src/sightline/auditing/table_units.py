@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,19 +17,20 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from sightline.arrays import FloatArray, IndexArray, counted_by, distinct_lines
-from sightline.labeled.units import Units
+from sightline.labeled.units import ONE, Units
 from sightline.tables.membership import Membership, PersonTable
+from sightline.values import frozen
 
 BoolArray = NDArray[np.bool_]
 _MOST_DIGITS = 6  # after the point, of weights that are whole numbers in another unit
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@frozen
 class SignatureColumns:
     """The distinct columns that signatures have over the linear partitions."""
 
     cells: NDArray[Any]  # distinct columns × partitions: the cell's number within the partition, -1 for none
-    weights: FloatArray | None  # of the same shape, whole numbers where they can be; none if all are 1
+    weights: NDArray[Any]  # of the same shape, whole numbers where they can be
     factors: FloatArray  # for each partition, what its weights were multiplied by
     column: IndexArray  # of every signature of the membership
 
@@ -50,11 +51,11 @@ def _signature_columns(membership: Membership, order: list[int]) -> SignatureCol
         return SignatureColumns(
             cells=cells[first], weights=both[first, width:], factors=factors, column=column
         )
-    ones = np.ones(len(order))
+    factors, weights = np.ones(len(order)), np.broadcast_to(ONE, cells.shape)
     if membership.distinct and len(order) == len({cell.partition for cell in membership.cells}):
-        return SignatureColumns(cells=cells, weights=None, factors=ones, column=np.arange(len(cells)))
+        return SignatureColumns(cells=cells, weights=weights, factors=factors, column=np.arange(len(cells)))
     first, column = distinct_lines(cells)
-    return SignatureColumns(cells=cells[first], weights=None, factors=ones, column=column)
+    return SignatureColumns(cells=cells[first], weights=weights[: first.size], factors=factors, column=column)
 
 
 def units_of_table(
@@ -83,7 +84,7 @@ def units_of_table(
 
 def _rows_of(
     signatures: SignatureColumns, chosen: IndexArray | slice, counted: BoolArray, widths: IndexArray
-) -> tuple[NDArray[np.int32], FloatArray | None]:
+) -> tuple[NDArray[np.int32], NDArray[Any]]:
     """The rows of some columns, one for each category a row: one that counts several has a row of each."""
     none = int(widths.sum())
     rows = signatures.cells[chosen].astype(np.int32)
@@ -91,17 +92,16 @@ def _rows_of(
     starts, unsigned = (np.cumsum(widths) - widths).astype(np.uint32), rows.view(np.uint32)
     np.minimum(unsigned, np.uint32(none) - starts, out=unsigned)
     unsigned += starts
-    weights = None if signatures.weights is None else signatures.weights[chosen]
+    weights = signatures.weights[chosen]
     if not counted.all():
         rows = np.where(counted, rows[:, None, :], none).reshape(-1, len(widths))
-        if weights is not None:
-            weights = np.where(counted, weights[:, None, :], 0.0).reshape(-1, len(widths))
+        weights = np.where(counted, weights[:, None, :], ONE).reshape(-1, len(widths))
     return rows, weights
 
 
 def _in_memory(  # many parameters: the fields of units
     rows: NDArray[np.int32],
-    weights: FloatArray | None,
+    weights: NDArray[Any],
     widths: IndexArray,
     each: int,
     starts: IndexArray,
@@ -121,7 +121,7 @@ def _in_memory(  # many parameters: the fields of units
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@frozen
 class PersonKinds:
     """Kinds of persons by the columns of their unknown rows, and how many rows they have in each."""
 
@@ -180,9 +180,8 @@ def _summed(units: Units, place: IndexArray) -> tuple[Units, IndexArray]:
     """Persons whose rows all hold one value: their columns add up, with the number of rows as weights."""
     none, kinds, k, width = units.numbers, len(units), units.each, units.rows.shape[1]
     line = np.repeat(np.arange(kinds), np.diff(units.starts)) * k + np.arange(len(units.times)) % k
-    entries = np.ones(units.rows.shape) if units.weights is None else units.weights
     where = np.repeat(line, width), units.rows.ravel()
-    weighted = (entries * units.times[:, None]).ravel()
+    weighted = (units.weights * units.times[:, None].astype(np.float64)).ravel()
     table = sparse.coo_array((weighted, where), shape=(kinds * k, none + 1)).tocsr()[:, :none]
     table.eliminate_zeros()
     degree = np.diff(table.indptr)

@@ -41,6 +41,7 @@ from sightline.designing.levels import (
 )
 from sightline.designing.newton import Optimum, least_noise
 from sightline.designing.problem import (
+    SAME,
     HiddenRisks,
     KnownRisks,
     NoiseProblem,
@@ -195,22 +196,18 @@ def _pairs(task: DesignTask, below: IndexArray) -> tuple[IndexArray, csc_array]:
     return np.tile(below, len(pairs))[kept], csc_array(joined[:, np.flatnonzero(kept)])
 
 
-_ROUNDS = 5
-_FIRST = 0.03  # the certified gap of an optimum that only suggests a choice
-_ROUGH = 1e-2  # the certified gap of a quick answer
+_ROUNDS = 25  # of other choices, of raising precisions, and of adding features
+_ROUGH = 1e-2  # the certified gap of a quick answer, and of an optimum that only suggests a choice
 _FEW_ROWS = 200  # up to which, or up to as many variables, more choices are tried
 _MANY_ROWS = 1_000  # from which on one choice is tried besides the bound for known others
-_WORTHWHILE = 1e-4  # by how much of the loss another choice must be better
+NOTICEABLE = 1e-4  # by how much of the loss another choice must be better
 # How often the precisions of hidden records are taken between two noises: as often as this work allows.
 _LEAST_MIXED, _MOST_MIXED, _WORK = 3, 40, 2e8
 _SHARE = 0.3  # of the way from one to the other, in logarithms
 _CLOSE_ENOUGH, _ROUGHLY = 1e-7, 3e-3  # when that ends, and the tolerance that it begins with
 _LACKS_MUCH = 0.1  # by how much precisions lack for a rough optimum
-_RAISED = 12  # how often they are raised then
-_SAME = 1e-9  # precisions that are the same
 _BEYOND = 1.2  # precisions that were too small are raised by more than they lack
 _TOLERANCE, _LARGE_TOLERANCE = 5e-8, 5e-7  # certified gaps to end with, for few rows and for many
-_FEATURES = 25  # how often features of persons are added
 
 
 class BoundName(StrEnum):
@@ -256,7 +253,7 @@ def best_noise(task: DesignTask, targets: Targets, starts: Sequence[FloatArray])
     if not targets.can_hide:
         return known.solved(task)
     # Of many rows the optimum for known others is rough at first: it suggests a choice.
-    first = if_enough(lambda: known.solved(task, tolerance=_TOLERANCE if few else _FIRST))
+    first = if_enough(lambda: known.solved(task, tolerance=_TOLERANCE if few else _ROUGH))
     solved = list(first)
     places = [one.variances for one in solved] + [row_variances(task, one) for one in starts]
     everyone = replace(known, hidden=~nobody)
@@ -287,7 +284,7 @@ def best_noise(task: DesignTask, targets: Targets, starts: Sequence[FloatArray])
 
 def _better(one: Chosen, best: Chosen) -> bool:
     """Whether an optimum is better by an amount that is worth another choice."""
-    return one.optimum.upper <= best.optimum.upper * (1 - _WORTHWHILE)
+    return one.optimum.upper <= best.optimum.upper * (1 - NOTICEABLE)
 
 
 def quick_noise(task: DesignTask, targets: Targets) -> Chosen:
@@ -318,7 +315,7 @@ class _Choice:
         assumed = precisions_at(task.linear, task.of_numbers(start))
         choice, raising, tolerance, found = self, False, _ROUGHLY, None
         mixed = int(np.clip(_WORK / task.rows**3, _LEAST_MIXED, _MOST_MIXED))
-        for attempt in range(mixed + _RAISED):
+        for attempt in range(mixed + _ROUNDS):
             choice = replace(choice, levels=_levels(task, choice.targets, assumed))
             try:
                 found = choice.solved(task, tolerance=tolerance)
@@ -330,7 +327,7 @@ class _Choice:
             true = precisions_at(task.linear, task.of_numbers(found.variances))
             ratio = true / assumed
             change = float(np.max(np.abs(np.log(ratio))))
-            enough = float(np.max(ratio)) <= 1 + _SAME
+            enough = float(np.max(ratio)) <= 1 + SAME
             if raising and enough and tolerance <= last:
                 break
             raising = raising or attempt + 2 >= mixed or change < _CLOSE_ENOUGH
@@ -345,11 +342,11 @@ class _Choice:
     def solved(self, task: DesignTask, *, tolerance: float = _TOLERANCE) -> Chosen:
         choice, problem = self, self.problem(task)
         optimum = least_noise(problem, tolerance=tolerance)
-        for _ in range(_FEATURES):
+        for _ in range(_ROUNDS):
             wider = choice._with_broken_features(
                 task, problem.variances(optimum.x), broken=max(tolerance, _BROKEN)
             )
-            if wider is None:
+            if wider is choice:
                 break
             choice, problem = wider, wider.problem(task)
             optimum = least_noise(problem, tolerance=tolerance)
@@ -363,13 +360,11 @@ class _Choice:
             hidden=choice.hidden,
         )
 
-    def _with_broken_features(
-        self, task: DesignTask, variances: FloatArray, *, broken: float
-    ) -> _Choice | None:
-        """The choice with features of persons that some noise does not protect; none if it protects all."""
+    def _with_broken_features(self, task: DesignTask, variances: FloatArray, *, broken: float) -> _Choice:
+        """The choice with features of persons that some noise does not protect; itself if it protects all."""
         targets, features = self.targets, self.targets.features
         if not len(targets.people):
-            return None
+            return self
         hides = np.zeros(len(targets.people), dtype=np.bool_)
         hides[targets.person_of(features)] = self.hidden[features]
         found = [
@@ -397,7 +392,7 @@ class _Choice:
                     targets=choice.targets.with_features(persons, columns),
                     hidden=np.concatenate([choice.hidden, np.full(persons.size, hidden)]),
                 )
-        return None if choice is self else choice
+        return choice
 
     def problem(self, task: DesignTask) -> NoiseProblem:
         """The convex problem of this choice: limits on attacks, then the budget."""

@@ -10,6 +10,7 @@ from scipy.sparse import csc_array
 from sightline.arrays import FloatArray, IndexArray
 from sightline.designing.problem import (
     FIXED,
+    MOST_FACTOR,
     NoiseProblem,
     NotEnough,
     Recipes,
@@ -104,7 +105,6 @@ def split(values: FloatArray, working: list[IndexArray]) -> list[FloatArray]:
     return list(np.split(values, ends))
 
 
-_MOST_FACTOR = 1e14  # a factor beyond which more noise changes nothing
 _INSIDE_LIMITS = 1.2  # times the variance that is just enough if all others are known
 _INSIDE = 1e-6  # how far below its ceiling, over the distance to the floor, a start is
 # Constraints of one kind are taken without a choice up to this number, or so many for each row, which cost no
@@ -147,7 +147,7 @@ def strictly_feasible(problem: NoiseProblem) -> tuple[FloatArray, IndexArray]:
     np.minimum.at(ceilings, level[shared], most[shared] / problem.floors[shared])
     factor = 1.5
     while True:
-        if factor > _MOST_FACTOR:
+        if factor > MOST_FACTOR:
             if active.size == first.size:
                 raise NotEnough("expected ceilings with which the limits can be kept, got lower ones")
             factor, active = 1.5, np.arange(first.size)

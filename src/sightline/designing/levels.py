@@ -27,8 +27,7 @@ from sightline.labeled.bounds.target import Seen, TargetPrior
 from sightline.privacy.accountant import NoiseLaw
 from sightline.privacy.gaussian_dp import smallest_epsilon
 
-_MOST = 1e15  # information times the squared width that stands for no noise at all
-_LEAST = 1e-15  # and for noise that leaves nothing to see
+_MOST = 1e15  # information times the squared width that stands for no noise; its inverse, for nothing to see
 _HALVINGS = 60
 _KNOWN: FloatArray = np.array([])  # no precisions: all other records are known
 _NEVER = 1e12  # variance over the squared width that stands for a limit that no noise keeps
@@ -196,7 +195,7 @@ def _most_information(
             )
         )
 
-    low, high = np.full(len(alike), _LEAST * unit), np.full(len(alike), _MOST * unit)
+    low, high = np.full(len(alike), unit / _MOST), np.full(len(alike), _MOST * unit)
     if not len(alike):
         return low
     never, always = kept(low) < limit, kept(high) >= limit
@@ -204,7 +203,7 @@ def _most_information(
         middle = np.sqrt(low * high)
         enough = kept(middle) >= limit
         low, high = np.where(enough, middle, low), np.where(enough, high, middle)
-    return np.where(always, np.inf, np.where(never, _LEAST * unit, low))
+    return np.where(always, np.inf, np.where(never, unit / _MOST, low))
 
 
 def never_binds_below(prior: SecretPrior, limit: float, delta: float) -> float:

@@ -34,7 +34,7 @@ from sightline.designing.iterate import (
     strictly_feasible,
     worst_of_each_row,
 )
-from sightline.designing.problem import Cuts, NoiseProblem
+from sightline.designing.problem import MOST_ROUNDS, Cuts, NoiseProblem
 from sightline.progress import report
 
 _STEP = 0.99  # how far towards the nearest bound a step goes
@@ -195,7 +195,6 @@ def _longest(values: FloatArray, changes: FloatArray) -> float:
     return min(1.0, _STEP * float(np.min(-values[falling] / changes[falling])))
 
 
-_ROUNDS = 120
 _LEAST_AIM = 1e-4  # of the products of slacks and multipliers that a step aims at, over the present ones
 _UNBALANCED = 0.8  # what a step aims at while the optimality conditions are further off than the products
 _FAR, _CENTRING = 0.6, 0.3  # a prediction that goes this far is trusted; else a step aims at this much
@@ -226,7 +225,7 @@ def least_noise(problem: NoiseProblem, *, tolerance: float = 1e-7) -> Optimum:
     at, safe, safe_phi = _begun(problem)
     best_x, best_upper, best_lower = safe, problem.loss(safe), -np.inf
     best_cuts, rounds = _no_cuts(problem, floor), 0
-    for rounds in range(1, _ROUNDS + 1):
+    for rounds in range(1, MOST_ROUNDS + 1):
         if rounds > 1:
             _admit_constraints(at)
         at.find_recipes()

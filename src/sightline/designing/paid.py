@@ -21,7 +21,7 @@ from sightline.auditing.nonlinear import is_nonlinear
 from sightline.auditing.plan import Plan
 from sightline.auditing.pricing import Pricing
 from sightline.auditing.record_costs import CellCosts
-from sightline.designing.problem import FIXED, KnownRisks
+from sightline.designing.problem import FIXED, ROUNDING, KnownRisks
 from sightline.errors import InvalidPlan, require
 from sightline.labeled.units import BoolArray
 from sightline.privacy.accountant import NoiseLaw
@@ -29,7 +29,6 @@ from sightline.privacy.registry import accountant_named, costs
 from sightline.tables.membership import Membership
 from sightline.tables.subject import SecretKind
 
-_ROUNDING = 1e-12
 _BELOW = 0.5  # floors are this much of what the budget implies, so that no floor decides
 
 
@@ -88,7 +87,7 @@ class PaidReleases:
             return each.largest(self.membership)
         sharpest = np.zeros(len(self.bundles) + 1)
         np.maximum.at(sharpest, self.bundle_of_cell, ratio)
-        return float(self.times @ sharpest[:-1]) * (1 + _ROUNDING / 2)
+        return float(self.times @ sharpest[:-1]) * (1 + ROUNDING / 2)
 
     def epsilon(self, stddevs: FloatArray) -> float:
         """The epsilon of noise on the cells under the plan's accountant, at the budget's delta."""
@@ -127,10 +126,10 @@ def paid_releases(plan: Plan, membership: Membership, pricing: Pricing) -> PaidR
 
     Under ``per-record`` a histogram of several categories has no such sum for each record either.
     """
-    nothing, budget = PaidReleases(membership=membership, pricing=pricing), plan.privacy.budget
-    if budget is None or not pricing.shared:
+    nothing = PaidReleases(membership=membership, pricing=pricing)
+    if not pricing.shared:
         return nothing
-    accountant = accountant_named(plan.privacy.accountant, budget)
+    accountant = accountant_named(plan.privacy.accountant, plan.privacy.budget)
     histograms = any(len(bundle) > 1 for bundle in pricing.shared)
     if not accountant.linear or (accountant.counts_own_releases and histograms):
         return nothing
@@ -138,10 +137,10 @@ def paid_releases(plan: Plan, membership: Membership, pricing: Pricing) -> PaidR
         nothing,
         bundles=pricing.shared,
         own=accountant.counts_own_releases,
-        most=1 / accountant.kappa(1) * (1 - _ROUNDING),
+        most=1 / accountant.kappa(1) * (1 - ROUNDING),
         accountant=plan.privacy.accountant,
-        allowed=budget.epsilon,
-        delta=budget.delta,
+        allowed=plan.privacy.epsilon,
+        delta=plan.privacy.cost_delta,
     )
 
 

@@ -40,7 +40,6 @@ from sightline.errors import InvalidNoise, InvalidPlan
 
 # Columns with more entries than this are multiplied as a whole; shorter ones gather products of entries.
 _FEW_ENTRIES = 24
-_BLOCK = 256  # rows of a matrix that are mirrored at a time
 _NEGLIGIBLE = 1e-8  # a share of the curvature of every variable that a constraint need not have
 
 Recipes: TypeAlias = FloatArray | csc_array
@@ -338,13 +337,8 @@ def _inverse(matrix: FloatArray) -> FloatArray:
             "got less; start from more noise"
         )
     half, _ = dpotri(factor, lower=1, overwrite_c=1)
-    inverse: FloatArray = half.T  # its upper half is filled
-    below = np.tri(_BLOCK, k=-1, dtype=np.bool_)
-    for first in range(0, len(inverse), _BLOCK):
-        own, after = slice(first, first + _BLOCK), slice(first + _BLOCK, None)
-        inverse[after, own] = inverse[own, after].T
-        corner = inverse[own, own]
-        np.copyto(corner, corner.T.copy(), where=below[: len(corner), : len(corner)])
+    inverse: FloatArray = np.triu(half.T)  # the half that is filled
+    inverse += np.triu(inverse, 1).T
     return inverse
 
 
@@ -354,8 +348,12 @@ def squared(recipes: Recipes) -> Recipes:
 
 
 FIXED = -1
-# So that a price that is scaled to its weight is not above it by rounding.
-_ROUNDINGS = 1e-14
+# Of sums of costs and prices: what they may not exceed is not exceeded, and losses that differ by less are
+# the same.
+ROUNDING = 1e-12
+MOST_FACTOR = 1e12  # on variances, beyond which more noise changes nothing
+SAME = 1e-9  # relatively: noise has nine digits
+MOST_ROUNDS = 120
 _Found = TypeVar("_Found")
 
 
@@ -413,7 +411,7 @@ class NoiseProblem:
         r"""The bound of :meth:`Cuts.lower_bound` from :math:`\lambda^\top b` and u, with scaled prices."""
         w, open_ended = self.weights, np.isinf(self.ceilings)
         most = float(np.max(used[open_ended] / w[open_ended], initial=0.0))
-        scale = min(1.0, (1 - _ROUNDINGS) / most) if most > 0 else 1.0
+        scale = min(1.0, (1 - ROUNDING) / most) if most > 0 else 1.0
         left = w - scale * used
         ends = np.where(left >= 0, 1.0, np.where(open_ended, 1.0, self.ceilings))
         return scale * value + float(left @ ends) - self.free_of_charge
@@ -457,9 +455,6 @@ class Cuts:
         return problem.bound(value, used)
 
 
-_CLOSE = 1e-9  # the factor is found up to this, from above
-_MOST_VARIANCE = 1e24  # variance beyond which more noise changes nothing
-_ROUNDS = 60
 _TANGENTS = 256  # constraints of a kind whose tangents are looked at: the worst
 
 
@@ -471,22 +466,22 @@ def common_factor(problem: NoiseProblem, at_one: FloatArray) -> float:
     """
     moving = np.where(problem.variable == FIXED, 0.0, at_one)
     t = 1.0
-    for _ in range(_ROUNDS):
-        if t >= _MOST_VARIANCE:
+    for _ in range(MOST_ROUNDS):
+        if t >= MOST_FACTOR:
             break
         s, step = np.where(problem.variable == FIXED, problem.floors, t * at_one), 0.0
         for one in problem.risks:
             if one.sign < 0 or not one.needed.size:
                 continue
             now = one.at(s)
-            short = one.needed * (1 + _CLOSE / 2) - now.phi
+            short = one.needed * (1 + SAME / 2) - now.phi
             broken = _worst(short, short / one.needed)
             if broken.size:
                 slope = np.asarray(squared(now.recipes(broken)).T @ moving)
                 with np.errstate(divide="ignore"):
                     step = max(step, float(np.max(short[broken] / slope)))
-        if step <= _CLOSE / 2 * t:
-            return t * (1 + (_CLOSE if step > 0 else 0.0))
+        if step <= SAME / 2 * t:
+            return t * (1 + (SAME if step > 0 else 0.0))
         t += step
     raise NotEnough("expected a factor on all noise that keeps the limits, got none")
 

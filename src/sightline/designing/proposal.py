@@ -23,25 +23,21 @@ from sightline.arrays import FloatArray
 from sightline.auditing.findings import Findings, LinearFindings
 from sightline.auditing.noise_slack import Search, least_factor, log_odds
 from sightline.auditing.result import Change, ChangeKind
-from sightline.designing.choice import Chosen, best_noise, common_guess, quick_noise, targets_of
-from sightline.designing.problem import NotEnough, if_enough
+from sightline.designing.choice import NOTICEABLE, Chosen, best_noise, common_guess, quick_noise, targets_of
+from sightline.designing.problem import MOST_FACTOR, ROUNDING, SAME, NotEnough, if_enough
 from sightline.designing.task import DesignTask, Grain, Loss, lowest, rounded_up, task_of
 from sightline.errors import InvalidNoise, InvalidPlan
 from sightline.format import number
 from sightline.progress import report
 
 _SMALLEST = 1e-6  # how much less variance is tried, over the proposed
-_LAST = 1e12  # and how much more
-_NOTICEABLE = 1e-4  # room above the limit for which less noise is tried
 _CLOSE = 5e-9  # factors are found up to this by the estimates: noise has nine digits, and less is a plateau
 _DIGITS = 12  # of such a factor: what it multiplies is rounded later
 _ROUGHLY_CLOSE = 1e-5  # the same for plans whose estimates take long
-_FIRST = 1e-9  # how much more variance is audited first where the audit is below its estimate
-_ROOM = 1e-7  # the same where an audit takes long, and before the first one: so that it passes
+_ROOM = 1e-7  # how much more variance is audited where an audit takes long: so that it passes
 _OVERSHOOT = 4.0  # what remains rises more slowly than the noise
 _SHARE = 1e-3  # of the way up to the ceilings, up to which noise is found by audits alone
-_LARGE = 1e6  # a factor on the variances that is tried first, for noise in proportion to sensitivity
-_SAME = 1e-6  # variance over its floor's that counts as the floor
+ONLY_ROUNDING = 1e-6  # added noise, as a share of what it is added to
 _RAISED_ALONE = 2.0
 
 
@@ -61,7 +57,7 @@ def certified(task: DesignTask, factors: FloatArray) -> Certified:
     tolerance left open. A factor below 1 is tried where the audit has a better bound than the one that was
     chosen.
     """
-    factors = np.where(factors < 1 + _SAME, 1.0, factors)  # the method ends a little above the floors
+    factors = np.where(factors < 1 + ONLY_ROUNDING, 1.0, factors)  # the method ends a little above the floors
     raised, most, paid = factors > 1, task.most_factors, task.paid.cells
 
     def noise(factor: float) -> FloatArray:
@@ -107,14 +103,14 @@ def proportional(task: DesignTask) -> tuple[FloatArray, ...]:
     least = np.where(free, (task.least / task.floor) ** 2, 1.0)
 
     def noise(factor: float) -> FloatArray:
-        return task.stddevs(np.clip(each * (factor * _LARGE), least, task.most_factors))
+        return task.stddevs(np.clip(each * (factor / _SMALLEST), least, task.most_factors))
 
-    return tuple(map(noise, if_enough(lambda: _by_estimates(task, noise, least=1 / _LARGE))))
+    return tuple(map(noise, if_enough(lambda: _by_estimates(task, noise, least=_SMALLEST))))
 
 
 def audited_or_more(task: DesignTask, stddevs: FloatArray) -> Certified:
     """Noise that the audit passes, from noise that passes by the estimates."""
-    for extra in (0.0, _FIRST, 1e-6):
+    for extra in (0.0, SAME, 1e-6):
         more = np.where(task.free, np.minimum(stddevs * (1 + extra), task.most), stddevs)
         findings = task.audited(more)
         if lowest(findings) >= task.limit:
@@ -154,7 +150,7 @@ def by_the_audit_alone(task: DesignTask) -> Certified:
     The audit of a small plan has one more bound. The noise lies between floors and ceilings, all numbers as
     far up as each other.
     """
-    most = np.minimum(task.most_factors, _LAST)
+    most = np.minimum(task.most_factors, MOST_FACTOR)
 
     def audited(share: float) -> Certified:
         stddevs = task.stddevs(most**share)
@@ -174,8 +170,8 @@ def by_the_audit_alone(task: DesignTask) -> Certified:
 def _audited(task: DesignTask, noise: Callable[[float], FloatArray], factor: float) -> Certified:
     """The least noise of a family from a factor on with which the audit passes."""
     limit, audits = task.limit, 0
-    least = _FIRST if task.findings.repeatable else _ROOM
-    while factor <= _LAST:
+    least = SAME if task.findings.repeatable else _ROOM
+    while factor <= MOST_FACTOR:
         audits += 1
         findings = task.audited(noise(factor))
         if (found := lowest(findings)) >= limit:
@@ -190,7 +186,7 @@ def _by_estimates(
     noise: Callable[[float], FloatArray],
     *,
     least: float,
-    noticeable: float = _NOTICEABLE,
+    noticeable: float = NOTICEABLE,
 ) -> float:
     """The least factor on the variances from ``least`` on with which the estimates keep the limit.
 
@@ -204,15 +200,11 @@ def _by_estimates(
     room = log_odds(now) - log_odds(task.limit) if now != task.limit else 0.0
     if room >= 0 and (room < noticeable or least >= 1):
         return 1.0
-    search = Search(least=math.sqrt(least), most=math.sqrt(_LAST), digits=_DIGITS, close=close)
+    search = Search(least=math.sqrt(least), most=math.sqrt(MOST_FACTOR), digits=_DIGITS, close=close)
     found = least_factor(kept, task.limit, now=now, search=search)
     if found is None:
         raise NotEnough("expected a factor on the noise that keeps the limit, got none")
     return found**2
-
-
-# Losses that differ by less are the same.
-_ROUNDING = 1e-12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -240,7 +232,7 @@ def solve(task: DesignTask) -> Solution:
         proofs += if_enough(partial(certified, task, task.factors(best.optimum.x)))
     for rival in starts:
         within = bool(np.all((rival <= task.most) | ~task.free))
-        if within and all(task.total(rival) < task.total(one.stddevs) * (1 - _ROUNDING) for one in proofs):
+        if within and all(task.total(rival) < task.total(one.stddevs) * (1 - ROUNDING) for one in proofs):
             proofs += if_enough(partial(audited_or_more, task, rival))
     if not proofs:
         raise NotEnough("expected noise that the audit passes, got less")
@@ -251,7 +243,7 @@ def solve(task: DesignTask) -> Solution:
 def _proven(task: DesignTask, at_least: float, total: float) -> float | None:
     """The lower bound; none where the audit passes with less, or judges persons by several rows."""
     left_out = task.several_rows and task.several_categories
-    if left_out or at_least > total * (1 + _ROUNDING):
+    if left_out or at_least > total * (1 + ROUNDING):
         return None
     return min(at_least, total)
 

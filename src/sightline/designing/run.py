@@ -13,7 +13,6 @@ from sightline.auditing.assemble import judged
 from sightline.auditing.exposed import keys_of
 from sightline.auditing.findings import Findings, Keys, find
 from sightline.auditing.plan import Plan
-from sightline.auditing.plan_sections import USUAL_DELTA
 from sightline.auditing.reading import PlanLike, plan_text, read_plan, with_limit
 from sightline.auditing.recipes import RecipeWriter
 from sightline.auditing.secret_prior import SecretPrior
@@ -22,15 +21,13 @@ from sightline.auditing.several_secrets import plans_by_secret
 from sightline.designing.choice import Chosen
 from sightline.designing.levels import never_binds_below
 from sightline.designing.problem import NotEnough
-from sightline.designing.proposal import in_digits, solve
+from sightline.designing.proposal import ONLY_ROUNDING, in_digits, solve
 from sightline.designing.result import DesignedBudget, DesignedNoise, DesignResult, PricedAttack, who
 from sightline.designing.suppression import replaced_task, smallest_suppression, suppressed_numbers
 from sightline.designing.task import DesignTask, Grain, Loss, task_of
 from sightline.errors import InvalidPlan, require
 from sightline.numerics.device import blas_threads_for
 from sightline.progress import Progress, report, reporting
-
-_NOTHING = 1e-6  # a share of the added noise that is only rounding
 
 
 def design(  # many parameters: the options of one command
@@ -117,7 +114,7 @@ def _designed(session: Session, task: DesignTask, grain: Grain, shown: _Shown) -
     findings = find(proposed, task.membership, linear=proof.findings)
     judgement = judged(findings, totals=session.totals)
     total = task.total(proof.stddevs)
-    delta = task.plan.privacy.delta or USUAL_DELTA
+    delta = task.plan.privacy.cost_delta
     alone = PricedAttacks(attacks=(sharpest_attack(findings, keys=keys)[0],), in_all=1, budget=0.0)
     priced = next((priced_attacks(findings, one, top=shown.top, keys=keys) for one in chosen), alone)
     return DesignResult(
@@ -149,8 +146,7 @@ def _binds(task: DesignTask, attacks: int) -> bool:
     """Whether the limit asks for noise: more than the floors, and more than the budget where it pays."""
     if task.paid.bundles:
         return attacks > 0
-    least = task.findings.least
-    return least is not None and least.lower < task.limit
+    return task.findings.least.lower < task.limit
 
 
 def _budget(task: DesignTask, stddevs: FloatArray, price: float) -> DesignedBudget | None:
@@ -230,13 +226,13 @@ def priced_attacks(findings: Findings, chosen: Chosen, *, top: int, keys: Keys |
     budget = (
         sum(float(part.sum()) for part, one in zip(parts, problem.risks, strict=True) if one.sign > 0) - total
     )
-    if total <= _NOTHING * max(total, budget) or total <= 0:
+    if total <= ONLY_ROUNDING * max(total, budget) or total <= 0:
         return PricedAttacks(attacks=(), in_all=0, budget=1.0 if budget > 0 else 0.0)
     parts, total = parts[:attacks], total + budget
     kind = np.concatenate([np.full(part.size, place) for place, part in enumerate(parts)])
     number = np.concatenate([np.arange(part.size) for part in parts])
     share = np.concatenate(parts) / total
-    paid = np.flatnonzero(share > _NOTHING)
+    paid = np.flatnonzero(share > ONLY_ROUNDING)
     share = share / (share[paid].sum() + budget / total)
     order = paid[np.lexsort((paid, -share[paid]))]
     writer = RecipeWriter(findings=findings, found=findings.linear)

@@ -366,16 +366,14 @@ def plan_with_noise(plan: Plan, membership: Membership, stddevs: FloatArray) -> 
             noise = {"noise_stddev": mine[0][1], "noise": ()}
         elif mine:
             by_cell = ReleaseNoise.model_construct(by_cell=tuple(mine))
-            noise = {"noise_stddev": None, "noise": (by_cell,)}
+            noise = {"noise_stddev": 0.0, "noise": (by_cell,)}
         releases.append(release.model_copy(update=noise))
     return plan.model_copy(update={"releases": tuple(releases)})
 
 
 def lowest(findings: LinearFindings) -> float:
     """What the audit says that everyone keeps."""
-    least = findings.least
-    assert least is not None  # the plan was checked to say something of an unknown record
-    return least.lower
+    return findings.least.lower
 
 
 def _assessed(plan: Plan, membership: Membership) -> LinearFindings:

@@ -14,7 +14,7 @@ from scipy.linalg import cho_factor, cho_solve, lstsq, solve_triangular
 
 from sightline.arrays import FloatArray, IndexArray
 from sightline.errors import require
-from sightline.geometry.frame import Frame, IntegerRows, WhitenedRows, dense, kinds
+from sightline.geometry.frame import Frame, FunctionalFrame, IntegerRows, WhitenedRows, dense, kinds
 from sightline.geometry.profile import Combination, Profile, Question, profile
 from sightline.geometry.projection import (
     ENCLOSED_ERROR,
@@ -70,6 +70,15 @@ def _keeping_dependence(breaking: FloatArray, *, broken: int) -> FloatArray:
     left, _, _ = np.linalg.svd(breaking, full_matrices=breaking.shape[1] < lines)
     combinations: FloatArray = left[:, broken:]
     return combinations
+
+
+def _rank_of_breaking(breaking: FloatArray, nuisance: FloatArray) -> int:
+    """The rank, to rounding, of the part of new rows that breaks the dependence."""
+    if not np.any(breaking):
+        return 0
+    lengths = np.linalg.norm(breaking, axis=1) + np.linalg.norm(nuisance, axis=1)
+    values = np.linalg.svd(breaking / np.where(lengths > 0, lengths, 1.0)[:, None], compute_uv=False)
+    return int(np.sum(values > missing(max(breaking.shape))))
 
 
 def _contrast_and_gain(
@@ -213,14 +222,13 @@ class Exposure:
         return tuple(directions)
 
     @property
-    def recipe(self) -> FloatArray | None:
+    def recipe(self) -> FloatArray:
         """Weights over the answers of the best linear unbiased attack, a row for each coordinate.
 
-        ``None`` unless the whole target is identifiable.
+        No rows unless the whole target is identifiable.
         """
-        if self.identifiable is not Decision.YES:
-            return None
-        return np.stack([direction.recipe for direction in self.directions])
+        known = self.directions if self.identifiable is Decision.YES else ()
+        return np.array([direction.recipe for direction in known]).reshape(-1, self.geometry.noise.outputs)
 
     def increment(self, query: Query, *, noise_stddev: ArrayLike) -> Increment:
         """What one more release would add while the noise on the others stays the same (``thm:spine``).
@@ -261,8 +269,9 @@ class Exposure:
         """
         projection = self.profile.projection
         nuisance = self.frame.nuisance(rows)
-        exactly = self._broken_exactly(integers)
-        breaking, broken = self._breaking(rows, nuisance, exactly)
+        exactly = integers is not None and not isinstance(self.frame, FunctionalFrame)
+        breaking = self._breaking(rows, nuisance)
+        broken = self._broken_exactly(integers) if exactly else _rank_of_breaking(breaking, nuisance)
         combinations = _keeping_dependence(_whiten(breaking, noise), broken=broken)
         contrast, gain, error = _contrast_and_gain(
             projection,
@@ -270,10 +279,11 @@ class Exposure:
             combinations.T @ _whiten(nuisance[:, self.profile.basis], noise)[:, projection.order],
             roundoff=self._roundoff,
         )
-        opens = self._opens(integers, broken)
-        if opens is None or (exactly is None and self.profile.basis.size < nuisance.shape[1]):
+        some_hidden = self.profile.decision is not Decision.YES
+        opens = self._opens(integers, broken) if exactly and some_hidden else 0
+        if not exactly and (some_hidden or self.profile.basis.size < nuisance.shape[1]):
             # Real-valued rows may open a direction or break a dependence: that takes a new profile.
-            opens, error = 0, math.inf
+            error = math.inf
         elif opens == 0 and not self.profile.combinations:
             # Nothing was revealed before and nothing is now: the contrast is rounding.
             contrast, gain, error = np.zeros_like(contrast), np.zeros_like(gain), 0.0
@@ -286,8 +296,8 @@ class Exposure:
             relative_error=error,
         )
 
-    def _breaking(self, rows: FloatArray, nuisance: FloatArray, broken: int | None) -> tuple[FloatArray, int]:
-        """The part of new rows that breaks the dependence among nuisance columns, and its rank."""
+    def _breaking(self, rows: FloatArray, nuisance: FloatArray) -> FloatArray:
+        """The part of new rows that breaks the dependence among nuisance columns."""
         disagreement = self.frame.disagreement(rows)
         basis = self.profile.basis
         unexplained = np.zeros((len(rows), 0))
@@ -299,32 +309,19 @@ class Exposure:
                 np.abs(T) + _ratios(lengths, lengths[basis])
             )
             unexplained[np.abs(unexplained) <= self._roundoff * size] = 0.0
-        breaking = np.hstack([disagreement, unexplained])
-        if broken is not None:
-            return breaking, broken
-        if not np.any(breaking):
-            return breaking, 0
-        lengths = np.linalg.norm(breaking, axis=1) + np.linalg.norm(nuisance, axis=1)
-        values = np.linalg.svd(breaking / np.where(lengths > 0, lengths, 1.0)[:, None], compute_uv=False)
-        return breaking, int(np.sum(values > missing(max(breaking.shape))))
+        return np.hstack([disagreement, unexplained])
 
-    def _broken_exactly(self, integers: IntegerRows | None) -> int | None:
-        if integers is None or self.geometry.integer_rows is None or self.frame.coefficients is not None:
-            return None
+    def _broken_exactly(self, integers: Any) -> int:
         disagreement = self.frame.disagreement(integers)
         if self.profile.basis.size == self.frame.representatives.size:
             return exact.rank(disagreement)
         return self._nuisance_rows.beyond(integers[:, self.frame.representatives], alongside=disagreement)
 
-    def _opens(self, integers: IntegerRows | None, broken: int) -> int | None:
-        """How many more directions of the target are identifiable afterwards, if that is known exactly."""
-        if self.profile.decision is Decision.YES:
-            return 0
-        if self._broken_exactly(integers) is not None and integers is not None:
-            columns = np.concatenate([self.frame.representatives, self.frame.support])
-            disagreement = self.frame.disagreement(integers)
-            return self._all_rows.beyond(integers[:, columns], alongside=disagreement) - broken
-        return None
+    def _opens(self, integers: Any, broken: int) -> int:
+        """How many more directions of the target are identifiable afterwards."""
+        columns = np.concatenate([self.frame.representatives, self.frame.support])
+        disagreement = self.frame.disagreement(integers)
+        return self._all_rows.beyond(integers[:, columns], alongside=disagreement) - broken
 
     @property
     def _roundoff(self) -> float:
@@ -358,8 +355,7 @@ class Exposure:
         return self._echelon(np.concatenate([self.frame.representatives, self.frame.support]))
 
     def _echelon(self, columns: IndexArray) -> exact.RowEchelon:
-        assert self.geometry.integer_rows is not None  # only then is anything decided by elimination
-        return exact.echelon(dense(self.geometry.integer_rows[:, columns]))
+        return exact.echelon(dense(self.geometry.pattern[:, columns]))
 
     def _profiled_again(
         self, step: Increment, rows: FloatArray, integers: IntegerRows | None, noise: GaussianNoise
@@ -368,12 +364,11 @@ class Exposure:
         after = self._extended(rows, integers, noise)
         if after.identifiable is Decision.UNDECIDED:
             return replace(step, helps=Decision.UNDECIDED, relative_error=math.inf)
-        helps, gain = Decision.UNDECIDED, step.gain
-        if step.relative_error == 0.0:
-            helps = step.helps  # the contrast is exactly zero
-        elif self._exact_information is not None and after._exact_information is not None:
-            difference = after._exact_information - self._exact_information
-            helps, gain = Decision.YES if difference else Decision.NO, as_doubles(difference)
+        helps, gain = step.helps, step.gain
+        if step.relative_error:  # else the contrast is exactly zero
+            helps = Decision.UNDECIDED
+            for before, now in zip(self._exact_information, after._exact_information, strict=False):
+                helps, gain = Decision.YES if now - before else Decision.NO, as_doubles(now - before)
         return Increment(
             contrast=step.contrast,
             gain=gain,
@@ -385,9 +380,7 @@ class Exposure:
 
     def _extended(self, rows: FloatArray, integers: IntegerRows | None, noise: GaussianNoise) -> Exposure:
         old = self.geometry
-        whole = None
-        if integers is not None and old.integer_rows is not None:
-            whole = np.vstack([dense(old.integer_rows), integers])
+        whole = None if integers is None else np.vstack([dense(old.pattern), integers])
         law = old.noise if old.noise.correlated else GaussianNoise(stddevs=old.noise.scales)
         together = WhitenedRows(
             jacobian=np.vstack([dense(old.jacobian), rows]),
@@ -401,10 +394,10 @@ class Exposure:
         return Exposure(labels=self.labels, geometry=together, frame=frame, profile=profiled)
 
     @cached_property
-    def _exact_information(self) -> Any:
-        """The information in exact fractions; ``None`` if these would be too large, or for a functional."""
-        if self.frame.coefficients is not None or self.identifiable is Decision.UNDECIDED:
-            return None
+    def _exact_information(self) -> list[Any]:
+        """The information in exact fractions, unless these would be too large; not for a functional."""
+        if isinstance(self.frame, FunctionalFrame) or self.identifiable is Decision.UNDECIDED:
+            return []
         jacobian, own = self.geometry.jacobian, self._own_noise
         nuisance = self.frame.nuisance(jacobian)[own][:, self.profile.basis]
         return exact_information(self.frame.target(jacobian)[own], nuisance, self._noise)
@@ -433,10 +426,9 @@ class Exposure:
         if self.identifiable is Decision.UNDECIDED:
             return math.inf
         along, _, inverse = self._factors
-        rounding = self.frame.rounding(self.geometry.whitened)
-        if rounding is not None:  # of the independent nuisance columns, then of the target's
-            target = rounding[rounding.size - len(self.labels) :]
-            rounding = np.concatenate([rounding[self.profile.basis], target])
+        # Of the independent nuisance columns, then of the target's.
+        nuisance, target = np.split(self.frame.rounding(self.geometry.whitened), [-len(self.labels)])
+        rounding = np.concatenate([nuisance[self.profile.basis], target])
         return self.profile.projection.error_bound(
             along, inverse, noise_error=self.geometry.noise.relative_error, cancelled=rounding
         )
@@ -450,7 +442,7 @@ class Exposure:
             return None
         frame = self.frame
         functional, nuisance = exact, frame.representatives
-        if frame.coefficients is None:
+        if not isinstance(frame, FunctionalFrame):
             nuisance = nuisance[self.profile.basis]
         elif self.identifiable is Decision.YES:
             functional = [[Fraction(entry) for entry in row] for row in frame.coefficients.tolist()]

@@ -21,70 +21,44 @@ from sightline.arrays import FloatArray, IndexArray, coordinates, frozen_floats
 from sightline.errors import require
 from sightline.noise.laws import Noise, Rows, require_noise
 from sightline.numerics import integers as exact
+from sightline.numerics.integers import decide_columns
 from sightline.numerics.residuals import gamma
 from sightline.releases.query import Query
 
 IntegerRows = NDArray[np.int64]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Frame:
-    """A split of the columns of any rows over the same records."""
+    """A split of the columns of any rows over the same records; the target are records."""
 
     support: IndexArray  # columns that the target is made of
     others: IndexArray  # all other columns that the attacker does not know
     representatives: IndexArray  # one column of each kind among ``others``
     place: IndexArray  # for each of ``others``, the place of its kind there; -1 for a zero column
-    coefficients: FloatArray | None = None  # C over ``support``, for a functional
+
+    @property
+    def whole(self) -> bool:
+        """Whether whole-number rows decide about the target."""
+        return True
 
     def target(self, rows: Any) -> FloatArray:
         """The target columns of rows."""
         inside: FloatArray = _columns(rows, self.support)
-        if self.coefficients is None:
-            return inside
-        along, _ = self._change()
-        moved: FloatArray = inside @ along
-        return moved
+        return inside
 
     def nuisance(self, rows: Any) -> FloatArray:
         """The nuisance columns of rows, one of each kind."""
         outside: FloatArray = _columns(rows, self.representatives)
-        if self.coefficients is None:
-            return outside
-        _, across = self._change()
-        return np.hstack([outside, dense(rows[:, self.support]) @ across])
+        return outside
 
-    def lengths(self, rows: Any) -> FloatArray | None:
-        """Lengths of the columns ``[nuisance | target]`` of rows before digits cancel in them.
+    def lengths(self, rows: Any) -> FloatArray:
+        """Lengths of the columns ``[nuisance | target]`` before digits cancel; zeros where none can."""
+        return np.zeros(self.representatives.size + self.support.size)
 
-        ``None`` without a functional: then the columns are not computed, and nothing cancels.
-        """
-        if self.coefficients is None:
-            return None
-        inside = np.abs(dense(rows[:, self.support]))
-        along, across = self._change()
-        moved = np.linalg.norm(inside @ np.abs(np.hstack([across, along])), axis=0)
-        return np.concatenate([np.linalg.norm(dense(rows[:, self.representatives]), axis=0), moved])
-
-    def rounding(self, rows: Any) -> FloatArray | None:
-        """Bounds on the rounding of the columns ``[nuisance | target]``; ``None`` if they are not computed.
-
-        Products with the change of coordinates are rounded, and so is the change itself: what its columns
-        miss of the functional counts as a move of the target.
-        """
-        before = self.lengths(rows)
-        if before is None or self.coefficients is None:
-            return None
-        along, across = self._change()
-        C, width = self.coefficients, len(self.coefficients)
-        size = np.linalg.norm(np.abs(dense(rows[:, self.support])) @ np.abs(along), axis=0)
-        each = gamma(self.support.size + 4)
-        missed = np.hstack([C @ across, C @ along - np.eye(width)])
-        off = size @ (np.abs(missed) + each * (np.abs(C) @ np.abs(np.hstack([across, along]))))
-        found: FloatArray = each * before
-        found[self.representatives.size :] += off
-        found[: self.representatives.size] = 0.0
-        return found
+    def rounding(self, rows: Any) -> FloatArray:
+        """Bounds on the rounding of the columns ``[nuisance | target]``."""
+        return np.zeros(self.representatives.size + self.support.size)
 
     def compact(self) -> Frame:
         """The same frame over rows that hold only its representatives and its support, in this order."""
@@ -94,9 +68,7 @@ class Frame:
 
     def rescaled(self, factors: FloatArray) -> Frame:
         """The same frame for records in other units: columns multiplied by ``factors``."""
-        if self.coefficients is None:
-            return self
-        return replace(self, coefficients=self.coefficients * factors[self.support])
+        return self
 
     def disagreement(self, rows: Any) -> Any:
         """Each nuisance column of rows minus its representative: zero if the rows treat a kind alike."""
@@ -108,28 +80,78 @@ class Frame:
         )
         return outside - alike
 
-    def integer_columns(self, rows: Any) -> tuple[IntegerRows, int] | None:
-        """Whole-number rows as ``[nuisance | target]``, and how many columns are nuisance.
-
-        A functional enters as ``[[A, 0], [C, I]]``: the combinations of its rows in which all records cancel
-        show which part of C the rows of A reveal. ``None`` if C has fractions.
-        """
+    def integer_columns(self, rows: Any) -> tuple[IntegerRows, int]:
+        """Whole-number rows as ``[nuisance | target]``, and how many columns are nuisance."""
         columns = np.hstack([dense(rows[:, self.representatives]), dense(rows[:, self.support])])
-        if self.coefficients is None:
-            return columns, self.representatives.size
-        whole = whole_numbers(self.coefficients)
-        if whole is None:
-            return None
+        return columns, self.representatives.size
+
+    def revealed(self, rows: FloatArray) -> int:
+        """How many directions of the target the rows of a compact frame reveal as exact numbers."""
+        return int(np.count_nonzero(decide_columns(rows).pivots >= self.representatives.size))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class FunctionalFrame(Frame):
+    """The same for linear functionals :math:`C x` of the records, by a change of their coordinates."""
+
+    coefficients: FloatArray  # C over ``support``
+
+    @property
+    def whole(self) -> bool:
+        return is_whole(self.coefficients)
+
+    def target(self, rows: Any) -> FloatArray:
+        moved: FloatArray = _columns(rows, self.support) @ self._change[0]
+        return moved
+
+    def nuisance(self, rows: Any) -> FloatArray:
+        outside = _columns(rows, self.representatives)
+        return np.hstack([outside, dense(rows[:, self.support]) @ self._change[1]])
+
+    def lengths(self, rows: Any) -> FloatArray:
+        inside = np.abs(dense(rows[:, self.support]))
+        along, across = self._change
+        moved = np.linalg.norm(inside @ np.abs(np.hstack([across, along])), axis=0)
+        return np.concatenate([np.linalg.norm(dense(rows[:, self.representatives]), axis=0), moved])
+
+    def rounding(self, rows: Any) -> FloatArray:
+        """Products with the change of coordinates are rounded, and so is the change itself: what its columns
+        miss of the functional counts as a move of the target.
+        """
+        along, across = self._change
+        C, width = self.coefficients, len(self.coefficients)
+        size = np.linalg.norm(np.abs(dense(rows[:, self.support])) @ np.abs(along), axis=0)
+        each = gamma(self.support.size + 4)
+        missed = np.hstack([C @ across, C @ along - np.eye(width)])
+        off = size @ (np.abs(missed) + each * (np.abs(C) @ np.abs(np.hstack([across, along]))))
+        found: FloatArray = each * self.lengths(rows)
+        found[self.representatives.size :] += off
+        found[: self.representatives.size] = 0.0
+        return found
+
+    def rescaled(self, factors: FloatArray) -> Frame:
+        return replace(self, coefficients=self.coefficients * factors[self.support])
+
+    def integer_columns(self, rows: Any) -> tuple[IntegerRows, int]:
+        """A functional enters as ``[[A, 0], [C, I]]``: the combinations of its rows in which all records
+        cancel show which part of C the rows of A reveal.
+        """
+        columns, nuisances = super().integer_columns(rows)
         lines, width = columns.shape
+        whole = self.coefficients.astype(np.int64)
         count = len(whole)
-        below = np.hstack(
-            [np.zeros((count, self.representatives.size), np.int64), whole, np.eye(count, dtype=np.int64)]
-        )
+        below = np.hstack([np.zeros((count, nuisances), np.int64), whole, np.eye(count, dtype=np.int64)])
         above = np.hstack([columns, np.zeros((lines, count), dtype=np.int64)])
         return np.vstack([above, below]), width
 
+    def revealed(self, rows: FloatArray) -> int:
+        """What the rows of C and those of A have in common."""
+        C = np.zeros((len(self.coefficients), rows.shape[1]))
+        C[:, self.representatives.size :] = self.coefficients
+        return decide_columns(rows).rank + len(C) - decide_columns(np.vstack([rows, C])).rank
+
+    @cached_property
     def _change(self) -> tuple[FloatArray, FloatArray]:
-        assert self.coefficients is not None
         width = len(self.coefficients)
         Q, R = np.linalg.qr(self.coefficients.T, mode="complete")
         return Q[:, :width] @ np.linalg.inv(R[:width]).T, Q[:, width:]
@@ -180,12 +202,10 @@ def dense(rows: Any) -> Any:
     return rows if isinstance(rows, np.ndarray) else np.asarray(rows.toarray())
 
 
-def whole_numbers(rows: FloatArray) -> IntegerRows | None:
-    """Rows as integers, or ``None`` if an entry is a fraction or above 2⁵³, where every double is whole."""
-    for row in rows:  # stops at the first row with a fraction
-        if np.any(np.abs(row) > 2**53) or np.any(row != np.rint(row)):
-            return None
-    return rows.astype(np.int64)
+def is_whole(rows: FloatArray) -> bool:
+    """Whether every entry is a whole number, and no larger than 2⁵³, where every double is whole."""
+    # Stops at the first row with a fraction.
+    return all(bool(np.all((np.abs(row) <= 2**53) & (row == np.rint(row)))) for row in rows)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -201,7 +221,7 @@ class WhitenedRows:
     noise: Noise
     dimension: int = 1
     integer_rows: NDArray[np.int64] | sparse.csr_array | None = None
-    labels: tuple[str, ...] | None = None
+    labels: tuple[str, ...] = ()  # of the columns; by default ``x0``, ``x1``, …
     at: FloatArray | None = None  # the operating point: record values, owner-only
     first_outputs: int = 1  # how many of the rows belong to the first release
 
@@ -228,15 +248,14 @@ class WhitenedRows:
             f"columns in records of {self.dimension} coordinates",
             got=f"{columns} columns",
         )
-        if self.integer_rows is None and isinstance(self.jacobian, np.ndarray):
-            object.__setattr__(self, "integer_rows", whole_numbers(self.jacobian))
+        if self.integer_rows is None and isinstance(self.jacobian, np.ndarray) and is_whole(self.jacobian):
+            object.__setattr__(self, "integer_rows", self.jacobian.astype(np.int64))
         if self.integer_rows is not None:
             shape = self.integer_rows.shape
             require(
                 shape == (lines, columns), f"integer rows of shape {(lines, columns)}", got=f"shape {shape}"
             )
-        if self.labels is not None:
-            require(len(self.labels) == columns, f"{columns} labels", got=len(self.labels))
+        require(len(self.labels) in (0, columns), f"{columns} labels", got=len(self.labels))
         require_noise(self.noise, self.jacobian)
 
     @property
@@ -262,7 +281,7 @@ class WhitenedRows:
         return np.asarray(dense(gram))
 
     def rows_of(self, query: Query) -> tuple[FloatArray, NDArray[np.int64] | None]:
-        """The rows that one more release would add, and the same as whole numbers if it has them."""
+        """The rows that one more release would add, and the same as whole numbers if all rows have them."""
         require(
             query.linear or self.at is not None,
             "a linear release, or a geometry with an operating point",
@@ -276,12 +295,13 @@ class WhitenedRows:
             got=f"members up to {reach - 1} and dimension {query.dimension}",
         )
         rows = place(query, records=self.records, at=self.at)
-        integers = place_integers(query, records=self.records)
-        return dense(rows), None if integers is None else dense(integers)
+        if self.integer_rows is None or (integers := place_integers(query, records=self.records)) is None:
+            return dense(rows), None
+        return dense(rows), dense(integers)
 
     def label(self, column: int) -> str:
         """The name of a column."""
-        if self.labels is not None:
+        if self.labels:
             return self.labels[column]
         record, coordinate = divmod(int(column), self.dimension)
         return f"x{record}" if self.dimension == 1 else f"x{record}[{coordinate}]"

@@ -22,7 +22,7 @@ from sightline.arrays import FloatArray, IndexArray
 from sightline.geometry.frame import Frame, WhitenedRows, dense
 from sightline.geometry.projection import Projection, project
 from sightline.numerics import integers as exact
-from sightline.numerics.integers import decide_columns, reduced_rows
+from sightline.numerics.integers import reduced_rows
 from sightline.numerics.rank import (
     Decision,
     Evidence,
@@ -64,17 +64,14 @@ class Question:
         frame = self.frame.compact().rescaled(factors)
         nuisance = frame.nuisance(rows)
         lengths = frame.lengths(rows)
-        if lengths is None:
-            return nuisance, frame.target(rows)
         lengths[lengths == 0] = 1.0
         width = nuisance.shape[1]
         return nuisance / lengths[:width], frame.target(rows) / lengths[width:]
 
     @cached_property
-    def integer_columns(self) -> tuple[exact.IntegerRows, int] | None:
-        """``[nuisance | target]`` in whole numbers, and how many columns are nuisance."""
-        whole = self.rows.integer_rows
-        return None if whole is None else self.frame.integer_columns(whole)
+    def whole(self) -> bool:
+        """Whether whole numbers decide."""
+        return self.rows.integer_rows is not None and self.frame.whole
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -94,7 +91,7 @@ def profile(question: Question) -> Profile:
     well_posed = _proved_independent(question)
     if well_posed is not None:
         return well_posed
-    return _profile_real(question) if question.integer_columns is None else _profile_integer(question)
+    return _profile_integer(question) if question.whole else _profile_real(question)
 
 
 def _proved_independent(question: Question) -> Profile | None:
@@ -107,7 +104,7 @@ def _proved_independent(question: Question) -> Profile | None:
     projection = project(target, nuisance)
     if projection.stiff:
         return None
-    lengths = question.frame.lengths(question.rows.whitened)
+    lengths = np.maximum(projection.lengths, question.frame.lengths(question.rows.whitened))
     if not proves_independent(projection.joint, lines=lines, lengths=lengths):
         return None
     return Profile(
@@ -121,14 +118,13 @@ def _proved_independent(question: Question) -> Profile | None:
 
 
 def _profile_integer(question: Question) -> Profile:
-    assert question.integer_columns is not None
-    integer, nuisances = question.integer_columns
+    integer, nuisances = question.frame.integer_columns(question.rows.integer_rows)
     nuisance, target = question.balanced_columns
     lines, width = target.shape
     if _spans_all_answers(nuisance):
         # The nuisance can cause every change of the answers, so nothing of the target is revealed.
         rank = Rank(rank=lines, evidence=Evidence.FULL_RANK)
-        return _assemble(question, rank, Evidence.FULL_RANK, 0, ())
+        return _assemble(question, rank, Evidence.FULL_RANK, 0, (), independent_columns(nuisance, lines))
     pivots = exact.echelon(integer).pivots
     first = sum(pivot < nuisances for pivot in pivots)
     revealing = range(first, len(pivots))
@@ -137,7 +133,8 @@ def _profile_integer(question: Question) -> Profile:
     combinations: list[Combination] = []
     if 0 < len(revealing) < width and len(revealing) * len(pivots) <= _MOST_EXACT:
         combinations = [_whole(row.coefficients[nuisances:]) for row in reduced_rows(integer, revealing)]
-    return _assemble(question, rank, Evidence.MODULAR, len(revealing), combinations)
+    basis = independent_columns(nuisance, rank.rank)
+    return _assemble(question, rank, Evidence.MODULAR, len(revealing), combinations, basis)
 
 
 def _spans_all_answers(nuisance: FloatArray) -> bool:
@@ -162,28 +159,14 @@ def _profile_real(question: Question) -> Profile:
     )
     revealed = int(np.sum(values > ceiling))
     unclear = not rank.decided or bool(np.any((values > floor) & (values <= ceiling)))
-    if not unclear and (exactly := _revealed_by_doubles(question)) is not None:
+    columns = np.concatenate([question.frame.representatives, question.frame.support])
+    if not unclear and lines * columns.size <= _MOST_DOUBLES:
+        exactly = question.frame.revealed(dense(question.rows.jacobian[:, columns]))
         # No yes against the doubles. A no against them only where the difference is rounding.
         beyond_rounding = bool(np.any((values > missing(size)) & (values <= floor)))
         unclear = revealed > exactly or (revealed < exactly and beyond_rounding)
     evidence = Evidence.NONE if unclear else Evidence.GAP
     return _assemble(question, rank, evidence, revealed, (), basis)
-
-
-def _revealed_by_doubles(question: Question) -> int | None:
-    """How many directions of the target the rows reveal as exact numbers; ``None`` if that is not known."""
-    frame = question.frame
-    columns = np.concatenate([frame.representatives, frame.support])
-    lines = question.rows.jacobian.shape[0]
-    if lines * columns.size > _MOST_DOUBLES:
-        return None
-    rows = dense(question.rows.jacobian[:, columns])
-    if frame.coefficients is None:
-        return int(np.count_nonzero(decide_columns(rows).pivots >= frame.representatives.size))
-    # Of a functional C: what its rows and those of A have in common.
-    C = np.zeros((len(frame.coefficients), columns.size))
-    C[:, frame.representatives.size :] = frame.coefficients
-    return decide_columns(rows).rank + len(C) - decide_columns(np.vstack([rows, C])).rank
 
 
 def _assemble(
@@ -192,10 +175,8 @@ def _assemble(
     evidence: Evidence,
     revealed: int,
     combinations: Sequence[Combination],
-    basis: IndexArray | None = None,
+    basis: IndexArray,
 ) -> Profile:
-    if basis is None:
-        basis = independent_columns(question.balanced_columns[0], rank.rank)
     nuisance, target = question.whitened_columns
     width = target.shape[1]
     projection = project(target, nuisance[:, basis])

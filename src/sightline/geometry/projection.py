@@ -136,7 +136,7 @@ class Projection:
         inverse: FloatArray,
         *,
         noise_error: float,
-        cancelled: FloatArray | None = None,
+        cancelled: FloatArray,
     ) -> float:
         r"""Bound on the relative error of the information along revealed combinations, and of its inverse.
 
@@ -168,17 +168,14 @@ class Projection:
         off = product_error(C, X, lengths=lengths)
         own = product_error(seen, inverse, lengths=np.linalg.norm(self.residual, axis=0) @ np.abs(along))
         rows = np.linalg.norm(X, axis=1)
-        moved = noise_error * float(np.sum(lengths * rows))
-        if cancelled is not None:
-            before = np.concatenate([cancelled[:columns][self.order], cancelled[columns:] @ np.abs(along)])
-            moved += float(np.sum(before * rows))
-        eta = off + own + moved
+        before = np.concatenate([cancelled[:columns][self.order], cancelled[columns:] @ np.abs(along)])
+        eta = off + own + float(np.sum((noise_error * lengths + before) * rows))
         return (1 - 2 * eta) ** -2 - 1 if eta < 0.25 else math.inf
 
     @cached_property
     def nuisance_inverse_norm(self) -> float:
         """The norm of the inverse of R with unit columns: the condition number of the nuisance, up to √n."""
-        return inverse_norm(self.triangle)
+        return inverse_norm(self.triangle, lengths=np.linalg.norm(self.triangle, axis=0))
 
     def unrotate(self, residual: FloatArray) -> FloatArray:
         """Turn residual coordinates back into whitened answers."""
@@ -327,12 +324,12 @@ def enclose(
     return None
 
 
-def exact_information(target: FloatArray, nuisance: FloatArray, noise: FloatArray) -> Any:
+def exact_information(target: FloatArray, nuisance: FloatArray, noise: FloatArray) -> list[Any]:
     """The information of target columns beside independent ones of the nuisance, before noise, as a matrix of
-    fractions (``fmpq_mat``); ``None`` if too large. ``noise`` as for :func:`enclose`.
+    fractions (``fmpq_mat``), if that is not too large. ``noise`` as for :func:`enclose`.
     """
     if target.shape[1] + nuisance.shape[1] > _MOST_RATIONALS:
-        return None
+        return []
     J_theta, J_eta = _rational(target), _rational(nuisance)
     if noise.ndim == 1:
         S = _diagonal(fmpq_mat, [1 / _fmpq(scale) ** 2 for scale in noise.tolist()])
@@ -340,10 +337,10 @@ def exact_information(target: FloatArray, nuisance: FloatArray, noise: FloatArra
         S = _rational(noise).inv()
     information = J_theta.transpose() * S * J_theta
     if nuisance.shape[1] == 0:
-        return information
+        return [information]
     across = J_eta.transpose() * S
     coupling = across * J_theta
-    return information - coupling.transpose() * (across * J_eta).solve(coupling)
+    return [information - coupling.transpose() * (across * J_eta).solve(coupling)]
 
 
 def _precision(noise: FloatArray) -> arb_mat:

@@ -17,7 +17,16 @@ from scipy.linalg import cho_factor, cho_solve
 from sightline.arrays import FloatArray, IndexArray, coordinates, frozen_floats, frozen_index
 from sightline.errors import InvalidNoise, InvalidRelease, require
 from sightline.geometry.exposure import Direction, Exposure
-from sightline.geometry.frame import Frame, WhitenedRows, dense, kinds, place, place_integers, stack
+from sightline.geometry.frame import (
+    Frame,
+    FunctionalFrame,
+    WhitenedRows,
+    dense,
+    kinds,
+    place,
+    place_integers,
+    stack,
+)
 from sightline.geometry.profile import Question, profile
 from sightline.labeled.bounds.target import TargetPrior
 from sightline.labeled.description import Known, Readout
@@ -89,22 +98,29 @@ class Geometry(WhitenedRows):
         known_columns = self._columns_of(known, name="known") if len(known) else np.zeros(0, dtype=np.intp)
         if functional is None:
             chosen = [target] if isinstance(target, int | np.integer) else list(target or ())
-            support = self._columns_of(chosen, name="target")
-            coefficients: FloatArray | None = None
-            labels = tuple(self.label(column) for column in support)
+            frame = Frame(**self._split(self._columns_of(chosen, name="target"), known_columns))
+            labels = tuple(self.label(column) for column in frame.support)
         else:
             support, coefficients = self._functional(functional)
+            frame = FunctionalFrame(**self._split(support, known_columns), coefficients=coefficients)
             labels = tuple(f"f{row}" for row in range(len(coefficients))) if len(coefficients) > 1 else ("f",)
-        overlap = np.intersect1d(support, known_columns)
+        profiled = profile(Question(frame=frame, rows=self))
+        return Exposure(geometry=self, frame=frame, labels=labels, profile=profiled)
+
+    def _split(self, support: IndexArray, known: IndexArray) -> dict[str, IndexArray]:
+        overlap = np.intersect1d(support, known)
         require(
             overlap.size == 0,
             "a target that the attacker does not know already",
             got=f"known record {int(overlap[0]) // self.dimension if overlap.size else None} in the target",
             fix="take it out of the known records",
         )
-        frame = self._frame(support, coefficients, known_columns)
-        profiled = profile(Question(frame=frame, rows=self))
-        return Exposure(geometry=self, frame=frame, labels=labels, profile=profiled)
+        excluded = np.zeros(self.jacobian.shape[1], dtype=bool)
+        excluded[support] = True
+        excluded[known] = True
+        others = np.flatnonzero(~excluded)
+        representatives, place = kinds(self.pattern, others)
+        return {"support": support, "others": others, "representatives": representatives, "place": place}
 
     def _rank_of(self, lines: slice) -> Rank:
         distinct, _ = kinds(self.pattern, np.arange(self.jacobian.shape[1], dtype=np.intp))
@@ -114,20 +130,6 @@ class Geometry(WhitenedRows):
             )
         decision, _ = numerical_rank(balance(dense(self.jacobian[lines][:, distinct]))[0])
         return decision
-
-    def _frame(self, support: IndexArray, coefficients: FloatArray | None, known: IndexArray) -> Frame:
-        excluded = np.zeros(self.jacobian.shape[1], dtype=bool)
-        excluded[support] = True
-        excluded[known] = True
-        others = np.flatnonzero(~excluded)
-        representatives, place = kinds(self.pattern, others)
-        return Frame(
-            support=support,
-            others=others,
-            representatives=representatives,
-            place=place,
-            coefficients=coefficients,
-        )
 
     def _columns_of(self, records: Sequence[int], *, name: str) -> IndexArray:
         chosen = frozen_index(records, name=name)
@@ -403,7 +405,7 @@ class Transcript:
         )
         geometry = self.geometry(records=records)
         jacobian = sparse.csr_array(geometry.jacobian)
-        rows = jacobian if geometry.integer_rows is None else sparse.csr_array(geometry.integer_rows)
+        rows = sparse.csr_array(geometry.pattern)
         peaks = abs(rows).max(axis=1).toarray().ravel()
         factors = abs(jacobian).max(axis=1).toarray().ravel() / peaks
         outputs = [query.outputs for query in self.queries]

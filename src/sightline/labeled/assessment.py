@@ -16,7 +16,7 @@ sharpest feature than of any single row.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -52,10 +52,6 @@ ATTACKS = ("linear", "rounded", "posterior")  # whose risk an upper end is
 _MOST_ELIMINATED = 6_000
 
 
-def _nothing() -> BoolArray:
-    return np.zeros((1, 1), dtype=np.bool_)
-
-
 @dataclass(frozen=True, kw_only=True, eq=False)
 class UnitExposure:
     """What is exposed: arrays over kinds × what is asked. Decisions and attacks are made when they are
@@ -69,10 +65,10 @@ class UnitExposure:
     error: FloatArray  # of the upper end, relatively
     near: BoolArray  # kinds that may be identifiable
     information: FloatArray
-    given: BoolArray = field(default_factory=_nothing)  # what exact numbers give away by themselves
+    given: Any = False  # what exact numbers give away by themselves
     # Upper ends by attacks on few values that are not linear: rounded softly, and the posterior mean.
-    rounded: FloatArray | None = None
-    posterior: FloatArray | None = None
+    rounded: Any = np.inf
+    posterior: Any = np.inf
 
     @property
     def rank(self) -> int:
@@ -87,8 +83,9 @@ class UnitExposure:
     @cached_property
     def upper_by_attack(self) -> FloatArray:
         """Upper ends, a table for each of :data:`ATTACKS`."""
-        others = (self.upper if one is None else one for one in (self.rounded, self.posterior))
-        return np.stack([self.upper, *others])
+        return np.stack(
+            [self.upper, *(np.minimum(self.upper, one) for one in (self.rounded, self.posterior))]
+        )
 
     @property
     def upper_of_best(self) -> FloatArray:
@@ -169,23 +166,24 @@ class UnitExposure:
         return [AskedUnits.of(block, kinds[block.kinds], prior.kernel, numbers) for block in blocks]
 
     @cached_property
-    def _densely(self) -> DenseSolver | None:
-        """The dense solver, for what the sparse one leaves undecided; ``None`` where it is too much."""
+    def _solvers(self) -> list[RowSolver]:
+        """The solver; and a dense one for what a sparse one leaves undecided, unless that is too much."""
         solver, design = self.solver, self.design
         if isinstance(solver, DenseSolver) or solver.numbers > _MOST_ELIMINATED:
-            return None
+            return [solver]
         sums = replace(solver.sums, matrix=solver.sums.matrix.toarray())
-        return DenseSolver(units=design.units, sums=sums, noise=design.noise, prior=design.prior)
+        dense = DenseSolver(units=design.units, sums=sums, noise=design.noise, prior=design.prior)
+        return [solver, dense]
 
     @cached_property
     def _answers(self) -> list[tuple[AskedUnits, RowSolver, Decided]]:
         """What was asked, who answered, and the answer: what sparse proofs leave open is eliminated."""
         answers = []
         for asked in reported(self._asked, "deciding who can be told apart"):
-            solver: RowSolver = self.solver
-            decided = solver.decide(asked)
-            if decided.undecided.any() and self._densely is not None:
-                solver, decided = self._densely, self._densely.decide(asked)
+            for solver in self._solvers:
+                decided = solver.decide(asked)
+                if not decided.undecided.any():
+                    break
             answers.append((asked, solver, decided))
         return answers
 
@@ -342,12 +340,11 @@ def _with_exact(design: Design, found: UnitExposure, upper: bool) -> UnitExposur
 
 def _assess(design: Design, upper: bool) -> UnitExposure:
     """The three passes, as if exact numbers had noise. Equal slices are summed up before."""
-    slices = equal_slices(design)
-    if slices is None:
-        return exposure_of(design, replace(unit_brackets(design), upper=upper))
-    small = slices.design(design)
-    sums = exposure_of(small, replace(unit_brackets(small), upper=upper), alone=False)
-    return SlicedExposure.of(design, slices, sums)
+    for slices in equal_slices(design):
+        small = slices.design(design)
+        sums = exposure_of(small, replace(unit_brackets(small), upper=upper), alone=False)
+        return SlicedExposure.of(design, slices, sums)
+    return exposure_of(design, replace(unit_brackets(design), upper=upper))
 
 
 def exposure_of(design: Design, brackets: UnitBrackets, *, alone: bool = True) -> UnitExposure:

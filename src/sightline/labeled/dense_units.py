@@ -6,7 +6,7 @@ On an accelerator the products run there, on blocks of the table in double preci
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -14,9 +14,10 @@ import numpy as np
 
 from sightline.arrays import FloatArray, IndexArray
 from sightline.errors import require
-from sightline.labeled.units import Arrays, UnitReduction, Units, UnitStore
+from sightline.labeled.units import ONE, Arrays, UnitReduction, Units, UnitStore
 from sightline.numerics.device import HOST, Device
 from sightline.progress import report
+from sightline.values import frozen
 
 _BLOCK = 1 << 21  # entries of a block: 16 MB; tuned on 1,000 rows, where half and twice take longer
 _SINGLE = 2.0**24  # whole numbers below this are exact in single precision
@@ -25,7 +26,7 @@ _LARGE_BLOCK = 1 << 27  # entries of a block on an accelerator: a gigabyte
 _FEWEST, _MOST = 1 << 24, 1 << 30
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen(slots=False)
 class TableBlock:
     """Some columns of the table. Every kind is one row of a person."""
 
@@ -133,7 +134,7 @@ class TableBlock:
 
 def tabled(units: UnitStore) -> UnitStore:
     """Different persons of one row, who are in many of many numbers each, as a table; others as they are."""
-    if not isinstance(units, Units) or units.weights is not None or not units.distinct or units.each > 1:
+    if not isinstance(units, Units) or units.weighted or not units.distinct or units.each > 1:
         return units
     columns, width = units.rows.shape
     dense = width**2 > 8 * units.numbers and _FEWEST < columns * units.numbers <= _MOST
@@ -146,7 +147,7 @@ def tabled(units: UnitStore) -> UnitStore:
     return TableUnits(table=table[:-1], people=units.people, whole=True, binary=True, peak=1.0)
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen(slots=False)
 class TableUnits:
     """Different columns of a dense table of weights, and how many records have each."""
 
@@ -209,7 +210,7 @@ class TableUnits:
         values = np.take_along_axis(some, order, axis=1)
         binary = bool(np.all((values == 0) | (values == 1)))
         rows = np.where(values != 0, order, self.numbers).astype(np.int32)
-        return Units.of_one_row(rows, self.numbers, self.people[kinds], None if binary else values)
+        return Units.of_one_row(rows, self.numbers, self.people[kinds], ONE if binary else values)
 
     def take(self, rows: IndexArray) -> Units | TableUnits:
         """The same records with some of the rows: columns may then be equal."""

@@ -70,7 +70,7 @@ class LinearReleases:
     readout: Readout = field(default=Readout.MEAN, kw_only=True)
     radius: float | None = field(default=None, kw_only=True)
     records: InitVar[int | None] = field(default=None, kw_only=True)
-    releases: IndexArray | None = field(default=None, kw_only=True)
+    releases: Sequence[int] | IndexArray = field(default=(), kw_only=True)
     names: tuple[str, ...] = field(default=(), kw_only=True)
     factors: InitVar[ArrayLike | None] = field(default=None, kw_only=True)
     incidence: MemberRows = field(init=False)
@@ -145,8 +145,7 @@ class LinearReleases:
     @property
     def release_of(self) -> IndexArray:
         """For every row, the release that it is part of: 0, 1, … in order of publication."""
-        assert self.releases is not None
-        return self.releases
+        return np.asarray(self.releases)
 
     @property
     def release_count(self) -> int:
@@ -251,8 +250,8 @@ def _readout_named(name: Readout | str) -> Readout:
         raise InvalidRelease(f"expected readout 'mean' or 'sum', got {name!r}") from None
 
 
-def _checked_releases(releases: Sequence[int] | IndexArray | None, row_count: int) -> IndexArray:
-    if releases is None:
+def _checked_releases(releases: Sequence[int] | IndexArray, row_count: int) -> IndexArray:
+    if not len(releases):
         index = np.arange(row_count, dtype=np.intp)
     else:
         given = np.array(releases)

@@ -14,7 +14,7 @@ theory page on named records, "Equal slices".
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 import numpy as np
@@ -23,14 +23,15 @@ from scipy import sparse
 from sightline.arrays import FloatArray, IndexArray, distinct_lines
 from sightline.labeled.row_products import SPARSE_FROM
 from sightline.labeled.unit_design import Design, RowNoise
-from sightline.labeled.units import BoolArray, Units, at_places
+from sightline.labeled.units import BoolArray, Units
+from sightline.values import frozen
 
 _MOST_COLUMNS, _MOST_ENTRIES = 4_000_000, 50_000_000  # of designs in which equal slices are looked for
 _MOST_GAPS = 3
 _COLUMNS_A_NUMBER = 8  # that are asked first: random numbers are joined by a few columns each
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen(slots=False)
 class EqualSlices:
     """Which numbers are summed up, and the persons as the sums see them."""
 
@@ -67,26 +68,24 @@ class EqualSlices:
         return numbers
 
 
-def equal_slices(design: Design) -> EqualSlices | None:
-    """Those of a design with many numbers; ``None`` where they are less than twice as many as the sums."""
+def equal_slices(design: Design) -> list[EqualSlices]:
+    """Those of a design with many numbers, once; not where they are less than twice as many as the sums."""
     units, noise = design.units, design.noise
     if not isinstance(units, Units) or units.each > 1 or noise.shared or units.numbers < SPARSE_FROM:
-        return None
+        return []
     if len(units.times) > _MOST_COLUMNS:
-        return None
+        return []
     law = _laws(noise)
-    known: list[tuple[Units, bytes, EqualSlices | None]] = design.made.setdefault("slices", [])
+    known: list[tuple[Units, bytes, list[EqualSlices]]] = design.made.setdefault("slices", [])
     for same, key, found in known:  # the same while equal noise stays equal
         if same is units and key == law.tobytes():
             return found
-    found = None
+    found = []
     for taken_out in _taken_out(units):
-        if 2 * np.count_nonzero(taken_out) < units.numbers and (
-            found is None or 8 * _sums(found) > units.numbers
-        ):
-            other = slices_of(units, law, ~taken_out)
-            found = min((one for one in (found, other) if one is not None), key=_sums, default=None)
-    found = None if found is None or 2 * _sums(found) > units.numbers else found
+        enough = any(8 * _sums(one) <= units.numbers for one in found)
+        if 2 * np.count_nonzero(taken_out) < units.numbers and not enough:
+            found += slices_of(units, law, ~taken_out)
+    found = [one for one in sorted(found, key=_sums)[:1] if 2 * _sums(one) <= units.numbers]
     known.append((units, law.tobytes(), found))
     return found
 
@@ -101,16 +100,14 @@ def _sums(slices: EqualSlices) -> int:
     return slices.rows.size
 
 
-def slices_of(units: Units, law: IndexArray, inside: BoolArray) -> EqualSlices | None:
-    """Equal slices of the numbers ``inside``; ``law`` numbers the different noises. ``None`` if these do not
-    fall apart.
-    """
+def slices_of(units: Units, law: IndexArray, inside: BoolArray) -> list[EqualSlices]:
+    """Equal slices of the numbers ``inside``, if these fall apart; ``law`` numbers the different noises."""
     if _connected(units, inside):
-        return None
+        return []
     slice_of, of_column = _components(units, inside)
     count = int(slice_of.max(initial=-1)) + 1
     if count < 2:
-        return None
+        return []
     rows = _Listed.of(slice_of, np.arange(units.numbers), count)
     position = np.full(units.numbers, -1)
     position[rows.items] = rows.place
@@ -121,16 +118,14 @@ def slices_of(units: Units, law: IndexArray, inside: BoolArray) -> EqualSlices |
     both = distinct_lines(np.stack([owner[kind], content], axis=1))[1]
     order = np.lexsort((content, kind, owner[kind]))
     columns = _Listed.of(of_column[order], order, count)
-    members, laws = columns.table(both), rows.table(law)
-    if members is None or laws is None:
-        return None
-    first, equal = distinct_lines(np.concatenate([members, laws], axis=1))
-    return _summed(
-        units, _Slices(slice_of=slice_of, own_slice=own_slice, first=first[equal]), rows, columns, content
-    )
+    if max(columns.width, rows.width) * count > _MOST_ENTRIES:
+        return []
+    first, equal = distinct_lines(np.concatenate([columns.table(both), rows.table(law)], axis=1))
+    slices = _Slices(slice_of=slice_of, own_slice=own_slice, first=first[equal])
+    return [_summed(units, slices, rows, columns, content)]
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen(slots=False)
 class _Slices:
     """The slice of every number, the only one of every kind, and the first equal one of every slice."""
 
@@ -139,7 +134,7 @@ class _Slices:
     first: IndexArray
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen(slots=False)
 class _Listed:
     """The items of each slice, one slice after the other, and the place of each in its slice."""
 
@@ -157,12 +152,14 @@ class _Listed:
         starts = np.searchsorted(owners, np.arange(count))
         return cls(items=items, owner=owners, place=np.arange(items.size) - starts[owners], starts=starts)
 
-    def table(self, values: IndexArray) -> IndexArray | None:
-        """The values of the items of each slice, a line each, filled up with -1; ``None`` if too large."""
-        width = int(self.place.max(initial=0)) + 1
-        if width * self.starts.size > _MOST_ENTRIES:
-            return None
-        table = np.full((self.starts.size, width), -1)
+    @property
+    def width(self) -> int:
+        """The most items of a slice."""
+        return int(self.place.max(initial=0)) + 1
+
+    def table(self, values: IndexArray) -> IndexArray:
+        """The values of the items of each slice, a line each, filled up with -1."""
+        table = np.full((self.starts.size, self.width), -1)
         table[self.owner, self.place] = values[self.items]
         return table
 
@@ -205,9 +202,7 @@ def _connected(units: Units, inside: BoolArray) -> bool:
     """Whether a few of the columns alone join all numbers: most designs have no slices, and this is cheap."""
     step = max(1, len(units.rows) // (_COLUMNS_A_NUMBER * units.numbers))
     rows = units.rows[::step]
-    counted = np.append(inside, False)[rows]
-    if units.weights is not None:
-        counted &= units.weights[::step] != 0
+    counted = np.append(inside, False)[rows] & (units.weights[::step] != 0)
     line, slot = np.nonzero(counted)
     first = rows[np.arange(len(rows)), counted.argmax(axis=1)]
     edges = (np.ones(line.size, dtype=np.int8), (first[line], rows[line, slot]))
@@ -234,11 +229,8 @@ def _contents(units: Units, names: IndexArray) -> IndexArray:
     """A number for every column that equal ones share: rows by their names, weights, and how many rows."""
     named = np.append(names, 3 * units.numbers)[units.rows]
     order = np.argsort(named, axis=1, kind="stable")
-    parts = [units.times[:, None], np.take_along_axis(named, order, axis=1)]
-    if units.weights is not None:
-        weight = np.unique(units.weights, return_inverse=True)[1].reshape(units.weights.shape)
-        parts.append(np.take_along_axis(weight, order, axis=1))
-    return distinct_lines(np.concatenate(parts, axis=1))[1]
+    ordered = [np.take_along_axis(table, order, axis=1) for table in (named, units.weights)]
+    return distinct_lines(np.concatenate([units.times[:, None], *ordered], axis=1))[1]
 
 
 def _owners(units: Units, of_column: IndexArray, content: IndexArray) -> tuple[IndexArray, IndexArray]:
@@ -297,7 +289,7 @@ def _summed(
     small = replace(
         units,
         rows=numbers[units.rows[chosen]].astype(units.rows.dtype),
-        weights=at_places(units.weights, chosen),
+        weights=units.weights[chosen],
         numbers=int(kept.size),
         starts=np.searchsorted(new_kind[kind[chosen]], np.arange(kinds.size + 1)),
         times=units.times[chosen] * many,

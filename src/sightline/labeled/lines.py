@@ -30,7 +30,7 @@ yes or no has pairs in place of lines (:mod:`sightline.labeled.pairs`).
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -41,6 +41,7 @@ from sightline.labeled.bounds.van_trees import MOST_MOVED, chord_bounds
 from sightline.labeled.unit_design import Design, RowNoise
 from sightline.labeled.units import BoolArray, Units, UnitStore
 from sightline.numerics.residuals import gamma
+from sightline.values import frozen
 
 MOST_KINDS = 2_000  # of which columns are fetched
 # Columns, and rows × columns, of designs in which every two columns are compared: 0.1 s.
@@ -49,7 +50,7 @@ _MOST_CHOICES = 8  # sets K that are tried for a column
 ROUNDING = 1e-9  # of an information, and of sums over sets: far more than these lose
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen(slots=False)
 class DistinctColumns:
     """The different columns of a design, the unknown rows of all persons with each, and who is one row of
     one.
@@ -63,12 +64,11 @@ class DistinctColumns:
 
     @classmethod
     def of(cls, units: Units) -> DistinctColumns:
-        keys = units.rows if units.weights is None else np.concatenate([units.rows, units.weights], axis=1)
-        first, group = distinct_lines(keys)
+        first, group = distinct_lines(np.concatenate([units.rows, units.weights], axis=1))
         numbers = np.repeat(units.people, np.diff(units.starts)) * units.times
         entries = np.zeros((units.numbers + 1, first.size))
-        values = 1.0 if units.weights is None else units.weights[first].ravel()
-        entries[units.rows[first].ravel(), np.repeat(np.arange(first.size), units.rows.shape[1])] = values
+        line = np.repeat(np.arange(first.size), units.rows.shape[1])
+        entries[units.rows[first].ravel(), line] = units.weights[first].ravel()
         return cls(
             entries=entries[:-1],
             counts=np.asarray(np.bincount(group, numbers), dtype=np.float64),
@@ -119,7 +119,7 @@ def swap_bounds(design: Design) -> FloatArray:
     return np.where(columns.single, best[columns.column], 0.0)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@frozen
 class _SwapSet:
     """A set K for one column: how many rows, and how far noise tells the column from their mean."""
 
@@ -186,9 +186,12 @@ def with_lines(design: Design, lower: FloatArray, upper: FloatArray) -> FloatArr
     low, high = lower[first, 0] / design.noise.share, upper[first, 0]
     wide = np.flatnonzero((high > _WIDE * low) & (sizes[first] <= MOST_ROWS))
     chosen = wide[np.argsort(low[wide] / high[wide], kind="stable")][:_MOST_CHOSEN]
-    search = _Search.of(columns, design.noise, prior.width)
-    if not chosen.size or search is None:
+    whitened = design.noise.white(columns.entries) * prior.width
+    # With hardly any noise least squares find nothing.
+    if not chosen.size or not float(np.max(np.abs(whitened))) < _SHARPEST:
         return lower
+    gram = whitened.T @ whitened
+    search = _Search(columns=columns, noise=design.noise, width=prior.width, gram=gram)
     best = np.zeros(first.size)
     for size in np.unique(sizes[first[chosen]]).tolist():
         some = chosen[sizes[first[chosen]] == size]
@@ -197,7 +200,7 @@ def with_lines(design: Design, lower: FloatArray, upper: FloatArray) -> FloatArr
     return np.asarray(np.maximum(lower, improved[:, None]))
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen(slots=False)
 class _Lines:
     """Directions: how far each row of a unit moves, and each row of others."""
 
@@ -243,7 +246,7 @@ class _Lines:
         return 12 * chord_bounds(moves, counts, information, gaussian=gaussian)
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen(slots=False)
 class _Search:
     """What directions are looked for in."""
 
@@ -251,14 +254,6 @@ class _Search:
     noise: RowNoise
     width: float
     gram: FloatArray  # columns × columns: G for a domain of width 1
-
-    @classmethod
-    def of(cls, columns: DistinctColumns, noise: RowNoise, width: float) -> _Search | None:
-        """``None`` where least squares find nothing: with hardly any noise."""
-        whitened = noise.white(columns.entries) * width
-        if not float(np.max(np.abs(whitened))) < _SHARPEST:
-            return None
-        return cls(columns=columns, noise=noise, width=width, gram=whitened.T @ whitened)
 
     def bounds(self, own: IndexArray, low: FloatArray) -> FloatArray:
         """At most what is left of the sharpest feature of units with as many rows each, by column."""
@@ -271,10 +266,11 @@ class _Search:
             features = np.concatenate([one, self._features(columns)], axis=1)
         asked = features.reshape(-1, r)
         each = features.shape[1]
-        lines = self._directions(
-            np.repeat(columns, each, axis=0), asked, np.repeat(others, each, axis=0), _PENALTIES
-        )
-        if lines is None:
+        try:
+            lines = self._directions(
+                np.repeat(columns, each, axis=0), asked, np.repeat(others, each, axis=0), _PENALTIES
+            )
+        except np.linalg.LinAlgError:  # least squares that are singular, to rounding, find none
             return np.zeros(units)
         normal = lines.normal()
         seen = np.diagonal(self._information(normal, len(normal)), axis1=1, axis2=2).ravel()
@@ -306,11 +302,8 @@ class _Search:
 
     def _directions(
         self, columns: IndexArray, own: FloatArray, others: FloatArray, penalties: FloatArray
-    ) -> _Lines | None:
-        """For each move of a unit's rows some of others: one for every penalty, for all or for each.
-
-        ``None`` where least squares find none.
-        """
+    ) -> _Lines:
+        """For each move of a unit's rows some of others: one for every penalty, for all or for each."""
         r, size = own.shape[1], others.shape[1]
         own = own / np.abs(own).max(axis=1, keepdims=True)
         most = 1.0 if r == 1 else _FARTHEST
@@ -326,10 +319,7 @@ class _Search:
             weights = tried / (np.abs(d) + _NOTHING) + held
             matrix = np.tile(self.gram, (*tried.shape[:2], 1, 1))
             matrix[..., np.arange(size), np.arange(size)] += weights / counts
-            try:
-                d = np.clip(np.linalg.solve(matrix, target)[..., 0] / counts, -most, most)
-            except np.linalg.LinAlgError:  # singular, to rounding
-                return None
+            d = np.clip(np.linalg.solve(matrix, target)[..., 0] / counts, -most, most)
         d = np.where(alone[:, None, :], 0.0, d)
         again = np.repeat(np.arange(len(own)), tried.shape[1])
         return _Lines(columns=columns[again], own=own[again], others=others[again], moves=d.reshape(-1, size))
@@ -354,10 +344,11 @@ class _Search:
         order = alone.transpose(0, 2, 1).ravel()  # units × penalties × rows
         start = lines.take(order)
         penalties = np.tile(np.repeat(_PENALTIES, r), units)[:, None]
-        again = self._directions(
-            start.columns, start.own, shared.transpose(0, 2, 1, 3).reshape(-1, size), penalties
-        )
-        if again is None:
+        try:
+            again = self._directions(
+                start.columns, start.own, shared.transpose(0, 2, 1, 3).reshape(-1, size), penalties
+            )
+        except np.linalg.LinAlgError:
             return np.zeros((units, 0, r, r))
         flats = again.normal()
         seen = np.abs(self._information(flats, units * _PENALTIES.size)).sum(axis=2).ravel()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -19,8 +19,9 @@ from sightline.arrays import FloatArray, IndexArray, frozen_index, is_array, par
 from sightline.errors import InvalidRelease, require
 from sightline.labeled.dense_units import TableUnits
 from sightline.labeled.row_products import EXACT
-from sightline.labeled.units import BoolArray, Units, UnitStore
+from sightline.labeled.units import ONE, BoolArray, Units, UnitStore
 from sightline.numerics.device import HOST, Device
+from sightline.values import frozen
 
 RowsLike: TypeAlias = "ArrayLike | sparse.sparray | sparse.spmatrix | Iterable[Iterable[int]]"
 # A sparse table goes to dense columns where records are in more than this share of the rows on the average:
@@ -28,7 +29,7 @@ RowsLike: TypeAlias = "ArrayLike | sparse.sparray | sparse.spmatrix | Iterable[I
 _DENSE = 1 / 12
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@frozen
 class MemberRows:
     """Weights of ``records`` records in rows: a dense table, or compressed sparse columns without zeros."""
 
@@ -171,17 +172,15 @@ class MemberRows:
         width = max(1, int(degrees.max(initial=0)))
         if bool(np.all(degrees == width)):
             rows = stored.indices.reshape(-1, width)
-            weights = None if self.binary else stored.data.reshape(-1, width).astype(np.float64)
+            weights = stored.data.reshape(-1, width).astype(np.float64)
         else:
             slot = np.arange(stored.nnz) - np.repeat(stored.indptr[:-1], degrees)
             line = np.repeat(np.arange(first.size), degrees)
             rows = np.full((first.size, width), self.row_count, dtype=np.int32)
             rows[line, slot] = stored.indices
-            weights = None
-            if not self.binary:
-                weights = np.zeros(rows.shape)
-                weights[line, slot] = stored.data
-        return Units.of_one_row(rows, self.row_count, people, weights)
+            weights = np.zeros(rows.shape)
+            weights[line, slot] = stored.data
+        return Units.of_one_row(rows, self.row_count, people, ONE if self.binary else weights)
 
     def digest(self) -> bytes:
         """Bytes that change whenever the rows do: nobody can choose rows whose columns are confused."""
@@ -252,12 +251,12 @@ def _of_table(given: ArrayLike) -> MemberRows:
             integral = integral and bool(np.all(rows == np.rint(rows)))
     largest = float(peaks.max())
     widths = (np.int8, np.int16, np.int32)
-    width = next((one for one in widths if largest <= np.iinfo(one).max), None)
+    fitting = [one for one in widths if largest <= np.iinfo(one).max]
     stored: NDArray[Any]
     if binary:
         stored = table.astype(np.uint8)
-    elif integral and width is not None:
-        stored = table.astype(width)
+    elif integral and fitting:
+        stored = table.astype(fitting[0])
     else:
         stored = _exact_doubles(table)
     return _locked(MemberRows(stored=stored, integral=integral, binary=binary, sizes=sizes, peaks=peaks))
@@ -319,11 +318,11 @@ def _locked(members: MemberRows) -> MemberRows:
 def _from_members(rows: Iterable[Iterable[int]], records: int) -> sparse.csr_array:
     lists = [_members(row) for row in rows]
     require(len(lists) > 0, "at least one release", got="L = 0", error=InvalidRelease)
-    beyond = next((i for i, row in enumerate(lists) if row.size and row[-1] >= records), None)
+    beyond = [f"{int(row[-1])} in row {i}" for i, row in enumerate(lists) if row.size and row[-1] >= records]
     require(
-        beyond is None,
+        not beyond,
         f"members below {records}",
-        got=f"{'' if beyond is None else int(lists[beyond][-1])} in row {beyond}",
+        got=", ".join(beyond[:1]),
         error=InvalidRelease,
     )
     indptr = np.concatenate([[0], np.cumsum([row.size for row in lists])])

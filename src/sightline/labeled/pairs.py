@@ -27,7 +27,7 @@ keeps :math:`1/\sum_i \rho_i^{-1}`.
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from typing import Any
 
@@ -43,6 +43,7 @@ from sightline.labeled.unit_design import Design, RowNoise
 from sightline.labeled.units import BoolArray, Units, WholeArray
 from sightline.numerics.residuals import gamma
 from sightline.progress import reported
+from sightline.values import frozen
 
 # Brackets narrower than that are left alone, and no other is made narrower: so an end that more noise leaves
 # alone is no lower than one that was improved before.
@@ -75,7 +76,8 @@ def with_pairs(design: Design, lower: FloatArray, upper: FloatArray) -> FloatArr
     np.minimum.at(least, rows.kind[single], lower[single].min(axis=1) / design.noise.share)
     # Of a row that is not of category a tell which category b it has, else a b that is drawn.
     k = prior.categories
-    two = list(itertools.combinations(range(k), 2)) if k > 1 else [None]
+    two: list[tuple[int, ...]] = list(itertools.combinations(range(k), 2)) if k > 1 else [(0,)]
+    known = least if k == 1 else np.zeros(least.size)
     best, of_rows = np.zeros((rows.counts.size, k)), np.zeros((len(several), k))
     for pair in reported(two, "telling one value from another"):
         groups = design.made.setdefault("groups", {})
@@ -83,10 +85,10 @@ def with_pairs(design: Design, lower: FloatArray, upper: FloatArray) -> FloatArr
         coins = _Coins(
             rows=rows, noise=design.noise, width=width, categories=max(k, 2), two=pair, groups=groups
         )
-        values = list(pair or (0,))
+        values = list(pair)
         if targets.size:
-            found = coins.bounds(targets, least[targets] if pair is None else np.zeros(targets.size))
-            found = found if pair is None else np.maximum(found, coins.alone(targets)) / (k - 1)
+            found = coins.bounds(targets, known[targets])
+            found = np.maximum(found, coins.alone(targets)) / (k - 1) if k > 1 else found
             best[targets[:, None], values] += found[:, None]
         if len(several):
             of_rows[:, values] += coins.of_persons(several)[:, None] / max(k - 1, 1)
@@ -94,7 +96,7 @@ def with_pairs(design: Design, lower: FloatArray, upper: FloatArray) -> FloatArr
     return np.maximum(lower, np.minimum(found * design.noise.share, upper / _WIDE))
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen(slots=False)
 class _SeveralRows:
     """The different rows of persons with a few rows."""
 
@@ -130,12 +132,12 @@ class _SeveralRows:
         return np.where(total > 0, 1 / np.maximum(total, 1e-300), 0.0)
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen(slots=False)
 class RowKinds:
     """The different rows of persons, by their columns: one, or one for each category."""
 
     rows: WholeArray  # kinds × columns × slots: which number; their count for none
-    weights: FloatArray | None
+    weights: WholeArray | FloatArray
     counts: FloatArray  # unknown rows of all persons
     numbers: int
     of_row: IndexArray  # the kind of every row of every unit
@@ -155,7 +157,7 @@ class RowKinds:
         shape = first.size, each, width
         return cls(
             rows=units.rows[lines].reshape(shape),
-            weights=None if units.weights is None else units.weights[lines].reshape(shape),
+            weights=units.weights[lines].reshape(shape),
             counts=np.asarray(np.bincount(kind, people), dtype=np.float64),
             numbers=units.numbers,
             of_row=kind,
@@ -163,7 +165,7 @@ class RowKinds:
         )
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen(slots=False)
 class _Coins:
     """Rows as coins: a yes or no, or two of several categories, of which a row that has neither is told."""
 
@@ -171,7 +173,7 @@ class _Coins:
     noise: RowNoise
     width: float = 1.0
     categories: int = 2
-    two: tuple[int, int] | None = None
+    two: tuple[int, ...] = (0,)  # the columns that tell the two apart
     # Kinds that are equal but for some slots; they depend on the keys alone, which most pairs share.
     groups: dict[frozenset[int] | None, NDArray[Any]] = field(default_factory=dict)
 
@@ -202,7 +204,9 @@ class _Coins:
         others = self.rows.counts[targets] - 1
         found = self._alike(targets)
         if self._small:
-            found = self._compared(targets, known)
+            own = np.zeros((targets.size, self.rows.counts.size))
+            own[np.arange(targets.size), targets] = 1.0
+            found = self._compared(targets, known, own)
         elif not self.noise.shared:
             # A bound is below a mean of what rows alike leave, which is known, and of the risks of its sets.
             information = self._sizes(np.arange(self.rows.counts.size))
@@ -245,10 +249,10 @@ class _Coins:
         """Numbers × kinds: what changes if a row goes from one of the two to the other."""
         table = np.zeros((self.rows.numbers + 1, self.rows.counts.size))
         line = np.arange(self.rows.counts.size)[:, None]
-        for column, sign in zip(self.two or (0,), (1.0, -1.0), strict=False):
+        for column, sign in zip(self.two, (1.0, -1.0), strict=False):
             rows = self.rows.rows[:, column]
-            weights = 1.0 if self.rows.weights is None else self.rows.weights[:, column]
-            np.add.at(table, (rows, np.broadcast_to(line, rows.shape)), sign * weights)
+            place = rows, np.broadcast_to(line, rows.shape)
+            np.add.at(table, place, sign * self.rows.weights[:, column])
         return table[:-1]
 
     @cached_property
@@ -270,12 +274,10 @@ class _Coins:
         others = self.rows.counts[targets] - own
         return np.asarray(others * self.active / (2 + (others - 1) * self.active))
 
-    def _compared(
-        self, targets: IndexArray, known: FloatArray, own_rows: FloatArray | None = None
-    ) -> FloatArray:
+    def _compared(self, targets: IndexArray, known: FloatArray, own_rows: FloatArray) -> FloatArray:
         """Sets of one row of any kind, by how far noise tells them from the target.
 
-        Not in them are the target, or targets × kinds of rows of its person.
+        Not in them are targets × kinds of rows of its person.
         """
         gram, own, error = self._whitened
         if not error < 1:
@@ -291,17 +293,13 @@ class _Coins:
         line = np.arange(targets.size)
         apart[line, targets] = np.inf
         nearest = np.maximum(apart.min(axis=1) + (1 + rounding) * own[targets], 0.0) / (1 - error)
-        found = self._alike(targets, 1.0 if own_rows is None else own_rows[line, targets])
+        found = self._alike(targets, own_rows[line, targets])
         # A bound is below a mean of what rows alike leave and of the risks of its sets.
         more = np.flatnonzero(_risk(nearest) > np.maximum(known, found))
         if more.size:
-            apart, counts = apart[more], np.repeat(self.rows.counts[None], more.size, axis=0)
+            apart, counts = apart[more], self.rows.counts - own_rows[more]
             apart = np.maximum(apart + (1 + rounding) * own[targets[more], None], 0.0) / (1 - error)
             apart[np.arange(more.size), targets[more]] = 0.0
-            if own_rows is None:
-                counts[np.arange(more.size), targets[more]] -= 1
-            else:
-                counts -= own_rows[more]
             if apart.shape[1] > _NEAREST:
                 near = np.argpartition(np.where(counts > 0, apart, np.inf), _NEAREST, axis=1)[:, :_NEAREST]
                 apart, counts = (np.take_along_axis(one, near, axis=1) for one in (apart, counts))
@@ -311,14 +309,13 @@ class _Coins:
     @cached_property
     def _keys(self) -> WholeArray:
         """Kinds × slots: a number that two kinds share iff they are in the same cells of the two columns."""
-        columns = list(self.two or (0,))
+        columns = list(self.two)
         cells, weights = self.rows.rows[:, columns], self.rows.weights
-        if len(columns) == 1 and weights is None:
+        if len(columns) == 1 and bool(np.all(weights == 1)):
             return np.asarray(cells[:, 0], dtype=np.int32)
         keys = []
         for slot in range(cells.shape[2]):
-            parts = [cells[:, :, slot].astype(np.float64)]
-            parts += [] if weights is None else [weights[:, columns, slot]]
+            parts = [cells[:, :, slot], weights[:, columns, slot]]
             keys.append(distinct_lines(np.concatenate(parts, axis=1))[1])
         return np.stack(keys, axis=1).astype(np.int32)
 
@@ -328,23 +325,18 @@ class _Coins:
         With weights of both signs it has at most twice as much.
         """
         total = np.zeros((kinds.size, self.rows.rows.shape[2]))
-        for column in self.two or (0,):
+        for column in self.two:
             own = self.information[self.rows.rows[kinds, column]]
-            if self.rows.weights is not None:
-                weights = self.rows.weights[kinds, column]
-                own = np.where(weights == 0, 0.0, own) * weights**2
-            total += own
+            weights = self.rows.weights[kinds, column]
+            total += np.where(weights == 0, 0.0, own) * weights**2
         return total * self._apart_at_most
 
     @cached_property
     def _apart_at_most(self) -> float:
         """(x − y)² over x² + y², where two rows differ: 2 if a number may count them with opposite signs."""
         signs = np.zeros((2, self.rows.numbers + 1), dtype=np.bool_)
-        rows = [self.rows.rows[:, column] for column in self.two or (0,)]
-        weights = [
-            np.ones(1) if self.rows.weights is None else self.rows.weights[:, column]
-            for column in self.two or (0,)
-        ]
+        rows = [self.rows.rows[:, column] for column in self.two]
+        weights = [self.rows.weights[:, column] for column in self.two]
         for place, (own, weight) in enumerate(zip(rows, weights, strict=True)):
             # What a number counts of both categories cancels.
             other = rows[1 - place] if len(rows) == 2 else own[:, :0]

@@ -26,7 +26,7 @@ the columns :math:`\sum_d K_{cd} a_d` (:meth:`PanelBlock.mixed`), with :math:`K 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -36,6 +36,7 @@ from scipy import sparse
 
 from sightline.arrays import AT_A_TIME, FloatArray, IndexArray
 from sightline.numerics.residuals import UNIT, eigenvalues_at_most, gamma
+from sightline.values import frozen
 
 # S x of every matrix, one a column; a product with all of them at once.
 Product = Callable[[FloatArray], FloatArray]
@@ -119,7 +120,7 @@ _STEPS, _MORE_STEPS = (
 )  # of Krylov spaces: of persons that start near their family's vector, and of that
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen(slots=False)
 class PanelBlock:
     """A family: columns that its persons have in common, and how many rows each of them has in each."""
 
@@ -157,7 +158,7 @@ class PanelBlock:
     def mixed(self, weights: FloatArray) -> PanelBlock:
         """The same persons with mixtures of the columns of every row: one for each line of the weights."""
         own, shape = self.columns, (len(self.columns) * len(weights), 1, -1)
-        entries = weights[None, :, :, None] * own.entries[:, None]
+        entries = weights[None, :, :, None] * own.weights[:, None]
         rows = np.where(entries == 0, self.numbers, own.rows[:, None])
         ones = np.ones(shape[0], dtype=np.intp)
         columns = replace(
@@ -188,12 +189,12 @@ class PanelBlock:
         found.eliminate_zeros()
         return found
 
-    def at_most(self, form: Any, scales: FloatArray | None = None, *, enough: float = 0.0) -> FloatArray:
+    def at_most(self, form: Any, scales: FloatArray | float = 1.0, *, enough: float = 0.0) -> FloatArray:
         """At least the largest eigenvalue of a form, of every kind; less than ``enough`` is as good."""
         return self.ranges(form, scales, above=True, enough=enough)[1]
 
     def ranges(
-        self, form: Any, scales: FloatArray | None = None, *, above: bool = False, enough: float = 0.0
+        self, form: Any, scales: FloatArray | float = 1.0, *, above: bool = False, enough: float = 0.0
     ) -> tuple[FloatArray, FloatArray]:
         """Of every kind the largest eigenvalue of a form, of columns times the root of ``scales``: at
         least, and at most.
@@ -201,7 +202,7 @@ class PanelBlock:
         kinds = len(self)
         if not form.error < 1:
             return np.zeros(kinds), np.full(kinds, np.inf)
-        weights = self.times * (np.ones(1) if scales is None else scales)
+        weights = np.asarray(self.times * scales, dtype=np.float64)
         Y = form.among(self.touched)
         if np.isnan(Y).any():  # a sparse form has the pairs of numbers that one person is in, not a family
             return self._one_by_one(form, scales)
@@ -220,10 +221,10 @@ class PanelBlock:
         low = (low - 2 * rounding) / (1 + form.error)
         return np.maximum(low, 0.0), (high + rounding) / (1 - form.error)
 
-    def _one_by_one(self, form: Any, scales: FloatArray | None) -> tuple[FloatArray, FloatArray]:
+    def _one_by_one(self, form: Any, scales: FloatArray | float) -> tuple[FloatArray, FloatArray]:
         if len(self) == 1 and (self.times > 0).all():  # nobody is in these numbers together
             return np.zeros(1), np.full(1, np.inf)
-        found = []
+        found, each = [], np.broadcast_to(scales, self.times.shape[1])
         for kind in range(len(self)):
             own, one = np.flatnonzero(self.times[kind]), slice(kind, kind + 1)
             person = replace(
@@ -234,19 +235,16 @@ class PanelBlock:
                 alike=self.alike[one],
                 kinds=self.kinds[one],
             )
-            found.append(person.ranges(form, None if scales is None else scales[own]))
+            found.append(person.ranges(form, each[own]))
         low, high = (np.concatenate(part) for part in zip(*found, strict=True))
         return low, high
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen(slots=False)
 class _Cores:
-    """Matrices that have the eigenvalues of persons: √w (AᵀYA) √w over columns, or K (A w Aᵀ) Kᵀ over
-    numbers.
-    """
+    """Matrices that have the eigenvalues of persons: √w (AᵀYA) √w over columns."""
 
-    matrix: FloatArray  # AᵀYA, or K
-    table: Any  # columns × numbers, for those over numbers; else none
+    matrix: FloatArray  # AᵀYA
 
     @classmethod
     def of(cls, Y: FloatArray, table: Any) -> _Cores | None:
@@ -254,33 +252,26 @@ class _Cores:
         columns, numbers = table.shape
         if columns <= numbers:
             H = np.asarray(table @ np.ascontiguousarray((table @ Y).T))
-            return cls(matrix=(H + H.T) / 2, table=None)
+            return cls(matrix=(H + H.T) / 2)
         scale = 1 / np.sqrt(np.diagonal(Y))
         try:
             K = scipy.linalg.cholesky(Y * (scale[:, None] * scale), lower=False, check_finite=False) / scale
         except np.linalg.LinAlgError:
             return None
-        return cls(matrix=K, table=table)
+        return _CoresOfNumbers(matrix=K, table=table)
 
     def __len__(self) -> int:
         return len(self.matrix)
 
     def one(self, weights: FloatArray) -> FloatArray:
         """The matrix of one person."""
-        if self.table is None:
-            root = np.sqrt(weights)
-            return np.asarray(self.matrix * (root[:, None] * root))
-        products = (self.table.T @ (sparse.diags_array(weights) @ self.table)).toarray()
-        found = self.matrix @ products @ self.matrix.T
-        return np.asarray((found + found.T) / 2)
+        root = np.sqrt(weights)
+        return np.asarray(self.matrix * (root[:, None] * root))
 
     def product(self, weights: FloatArray) -> Any:
         """The products of the matrices of persons with a vector each, one a column."""
-        if self.table is None:
-            root = np.sqrt(weights).T
-            return lambda x: root * (self.matrix @ (root * x))
-        K, A = self.matrix, self.table
-        return lambda x: K @ (A.T @ (weights.T * (A @ (K.T @ x))))
+        root = np.sqrt(weights).T
+        return lambda x: root * (self.matrix @ (root * x))
 
     def ranges(self, weights: FloatArray, *, above: bool, enough: float) -> tuple[FloatArray, FloatArray]:
         """Largest eigenvalues from below and from above; only from ``above`` if that is all that is asked.
@@ -331,6 +322,22 @@ class _Cores:
             low[own], off = quotients(cores[0].__matmul__, vectors)
             high[own] = at_most(cores[0], float(low[first]), float(off[0]))
         return low, high
+
+
+@frozen(slots=False)
+class _CoresOfNumbers(_Cores):
+    """The same over numbers, where these are fewer: K (A w Aᵀ) Kᵀ. The matrix is K."""
+
+    table: Any  # columns × numbers
+
+    def one(self, weights: FloatArray) -> FloatArray:
+        products = (self.table.T @ (sparse.diags_array(weights) @ self.table)).toarray()
+        found = self.matrix @ products @ self.matrix.T
+        return np.asarray((found + found.T) / 2)
+
+    def product(self, weights: FloatArray) -> Any:
+        K, A = self.matrix, self.table
+        return lambda x: K @ (A.T @ (weights.T * (A @ (K.T @ x))))
 
 
 def families(groups: IndexArray, kind_of: IndexArray) -> Iterator[tuple[IndexArray, IndexArray]]:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import flint
@@ -29,12 +29,13 @@ from sightline.labeled.units import BoolArray, UnitBlock, UnitStore, WholeArray
 from sightline.numerics import integers as exact
 from sightline.numerics.rank import first_independent
 from sightline.progress import report
+from sightline.values import frozen
 
 _MOST_ENTRIES = 4_000_000  # of the columns that are made whole
 _FEW_COLUMNS = 8  # an eighth of an inverse is half of its work
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen(slots=False)
 class RowIntegers:
     """M over rows that were made whole: row ℓ is a whole row times 2 to the power of ``shifts[ℓ]``."""
 
@@ -50,7 +51,7 @@ class RowIntegers:
         if sums.columns * units.numbers > _MOST_ENTRIES:
             return None
         blocks = list(units.choose(np.arange(len(units))).blocks())
-        weights = [(block.rows.ravel(), block.entries.ravel()) for block in blocks]
+        weights = [(block.rows.ravel(), block.weights.ravel().astype(np.float64)) for block in blocks]
         rows, values = (np.concatenate(parts) for parts in zip(*weights, strict=True))
         mantissa, exponent = np.frexp(values)
         # The lowest bit of a double that is not zero.
@@ -74,7 +75,7 @@ class RowIntegers:
         lines = np.repeat(np.arange(block.times.size), block.rows.shape[2])
         shifts = np.append(self.shifts, 0)
         for row, line, weight in zip(
-            block.rows.ravel().tolist(), lines.tolist(), block.entries.ravel().tolist(), strict=True
+            block.rows.ravel().tolist(), lines.tolist(), block.weights.ravel().tolist(), strict=True
         ):
             if weight and row < self.shifts.size:
                 numerator, denominator = weight.as_integer_ratio()
@@ -166,7 +167,7 @@ _LARGEST_DENOMINATOR, _LARGEST_NUMERATOR, _COMMON_MULTIPLE = 12, 1 << 24, 27_720
 _BELOW_PRIME = 2.0**60  # less than any prime that is drawn, with room for the rounding of what is compared
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen(slots=False)
 class IndependentRows:
     """Rows P that are independent, T of the others (rows × P, zero on P), and the inverse of P's products."""
 

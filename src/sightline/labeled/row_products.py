@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,8 +19,9 @@ from sightline.arrays import FloatArray, IndexArray
 from sightline.labeled.dense_units import TableBlock, TableUnits
 from sightline.labeled.panels import PanelBlock
 from sightline.labeled.unit_design import RowNoise, UnitPrior
-from sightline.labeled.units import Arrays, UnitBlock, UnitColumns, UnitStore, WholeArray, in_shape
+from sightline.labeled.units import Arrays, UnitBlock, UnitColumns, UnitStore, WholeArray
 from sightline.numerics.residuals import gamma
+from sightline.values import frozen
 
 EXACT = 2.0**53  # sums of whole numbers below this are exact in doubles
 # Rows up to which a dense table of products is tried, and the share of it that must be filled.
@@ -31,7 +32,7 @@ _FULL_LINE = 1 / 8
 SPARSE_FROM = 2_000  # rows from which products of few pairs stay sparse: tuned on hierarchies of 20,000 rows
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen(slots=False)
 class ProductSums:
     """What the pass gives: M, and how exact it is."""
 
@@ -72,7 +73,7 @@ class ProductSums:
         return replace(self, matrix=matrix.tocsr()[rows][:, rows], pairs=pairs.tocsr()[rows][:, rows])
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen(slots=False)
 class RowProducts:
     """A pass: the products of rows over all units, each row weighted by what its prior hides."""
 
@@ -101,7 +102,8 @@ class RowProducts:
             if k > 1:
                 matrix = k * matrix - lines.joined(k).product(counts.sum(axis=0)[::k])
             if not isinstance(matrix, np.ndarray) and not self.weighted:
-                pairs = replace(lines, rows=block.touched[None], weights=None).product(np.ones(1))
+                rows = block.touched[None]
+                pairs = replace(lines, rows=rows, weights=np.ones_like(rows)).product(np.ones(1))
             return self._part(block, counts, matrix, pairs)
         lines = _Lines.of(block, numbers, dense=self.dense)
         matrix, pairs = lines.product(counts.ravel()), 0
@@ -151,7 +153,7 @@ class RowProducts:
         return np.asarray(np.floor(self.unit / self.prior.target.precision(self.noise.about_columns(block))))
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen(slots=False)
 class InformationRange:
     """A pass: the least and the most information about one row of a person."""
 
@@ -165,25 +167,25 @@ class InformationRange:
         return {"least": min(part["least"] for part in parts), "most": max(part["most"] for part in parts)}
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen(slots=False)
 class _Lines:
     """Columns as lines of rows and weights, of which products are summed up."""
 
     rows: WholeArray
-    weights: FloatArray | None
+    weights: WholeArray | FloatArray
     numbers: int
     dense: bool  # whether products are dense matrices
 
     @classmethod
     def of(cls, block: UnitBlock, numbers: int, *, dense: bool) -> _Lines:
         shape = (block.times.size, block.rows.shape[2])
-        weights = in_shape(block.weights, shape)
+        weights = block.weights.reshape(shape)
         return cls(rows=block.rows.reshape(shape), weights=weights, numbers=numbers, dense=dense)
 
     def joined(self, count: int) -> _Lines:
         """Every so many lines as one."""
         shape = (len(self.rows) // count, -1)
-        return replace(self, rows=self.rows.reshape(shape), weights=in_shape(self.weights, shape))
+        return replace(self, rows=self.rows.reshape(shape), weights=self.weights.reshape(shape))
 
     def product(self, counts: FloatArray) -> Any:
         """Σ count · line lineᵀ: exact for whole numbers. Sparse for many rows."""
@@ -193,7 +195,7 @@ class _Lines:
             slots = [_Slot.of(rows, self.numbers) for rows in self.rows.T]
             if sum(slot.span for slot in slots) ** 2 <= 64 * width**2 * counts.size:
                 return self._pairs(counts, slots)
-        values = np.ones(self.rows.size) if self.weights is None else self.weights.ravel()
+        values = self.weights.ravel().astype(np.float64)
         ends = np.arange(len(self.rows) + 1) * width
         table = sparse.csr_array((values, self.rows.ravel(), ends), shape=(len(self.rows), size))
         if dense and width > _FULL_LINE * size:
@@ -210,23 +212,20 @@ class _Lines:
         """Pair by pair of the slots of a line, counted into the part of the table that their rows span."""
         table = np.zeros((self.numbers + 1, self.numbers + 1))
         for p, first in enumerate(slots):
-            once = counts if self.weights is None else counts * self.weights[:, p]
-            own = np.bincount(
-                first.rows, once if self.weights is None else once * self.weights[:, p], first.span
-            )
+            once = counts * self.weights[:, p]
+            own = np.bincount(first.rows, once * self.weights[:, p], first.span)
             places = np.arange(first.start, first.start + first.span - 1)
             table[places, places] += own[:-1]
             for q, second in enumerate(slots[:p]):
-                both = once if self.weights is None else once * self.weights[:, q]
                 keys = first.rows * second.span + second.rows
-                counted = np.bincount(keys, both, first.span * second.span)
+                counted = np.bincount(keys, once * self.weights[:, q], first.span * second.span)
                 pairs = counted.reshape(first.span, second.span)[:-1, :-1]
                 table[first.part, second.part] += pairs
                 table[second.part, first.part] += pairs.T
         return np.asarray(table[:-1, :-1])
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen(eq=True, slots=False)
 class _Slot:
     """The rows in one slot of all lines, from the first of them on; the last number is for none."""
 

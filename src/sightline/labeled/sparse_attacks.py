@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -28,6 +27,7 @@ from sightline.arrays import AT_A_TIME, FloatArray, IndexArray
 from sightline.numerics.residuals import UNIT
 from sightline.numerics.sparse_cholesky import SelectedInverse, SparseCholesky, factorise, selected_inverse
 from sightline.numerics.sparse_symbolic import analyse
+from sightline.values import frozen
 
 # So many recipes are computed one by one, with errors from the answers; of more, the variances alone are read
 # off the selected inverse, unless a recipe meets more than so many combinations.
@@ -38,29 +38,29 @@ _MOST_COLUMNS = 20_000
 _NOTHING = 1e-6
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@frozen
 class Dependencies:
     r"""Combinations N of the rows that vanish, with a factor of :math:`N^\top\Sigma N`."""
 
     combinations: Any  # rows × combinations, integers as a sparse array
     variances: FloatArray  # Σ: of each row's answer, in units of the incidence
-    factor: SparseCholesky | None  # ``None``: there are no dependencies
-    inverse: SelectedInverse | None
+    factor: SparseCholesky
+    inverse: SelectedInverse
     keys: IndexArray  # of the pairs of combinations that the inverse has values for, ascending
 
     @classmethod
-    def of(cls, combinations: Any, variances: FloatArray, recipes: Any = None) -> Dependencies | None:
+    def of(cls, combinations: Any, variances: FloatArray, recipes: Any) -> Dependencies | Independent | None:
         """``None`` where the factor would not be sparse.
 
         With many ``recipes``, the inverse has values for the pairs that their variances need.
         """
         count = combinations.shape[1]
         if count == 0:
-            return cls.none(combinations.shape[0], variances)
+            return Independent(variances=variances)
         # Products that cancel stay in the pattern: the inverse is not zero there.
         pattern = sparse.tril(abs(combinations).T @ abs(combinations), format="coo")
         keys = np.sort(_keys(pattern.coords, count))
-        if recipes is not None and recipes.shape[1] > FEW_RECIPES:
+        if recipes.shape[1] > FEW_RECIPES:
             met = _met(combinations, recipes)
             more = [pairs.ravel() for _, pairs, _ in _pairs_met(met)]
             keys = np.unique(np.concatenate([keys, *more]))
@@ -77,18 +77,9 @@ class Dependencies:
         inverse = selected_inverse(factor, keys.size)
         return cls(combinations=combinations, variances=variances, factor=factor, inverse=inverse, keys=keys)
 
-    @classmethod
-    def none(cls, rows: int, variances: FloatArray) -> Dependencies:
-        """No combination vanishes."""
-        nothing = sparse.csc_array((rows, 0))
-        no_keys = np.zeros(0, dtype=np.intp)
-        return cls(combinations=nothing, variances=variances, factor=None, inverse=None, keys=no_keys)
-
     def least_variances(self, recipes: Any) -> tuple[FloatArray, float]:
         """The noise variances of the best recipes, and a bound on the relative errors of all of them."""
         rows, count = recipes.shape
-        if self.factor is None:
-            return np.asarray(recipes.power(2).T @ self.variances), 4 * rows * UNIT if count else 0.0
         squares, worst = np.zeros(count), 0.0
         left = np.arange(count)
         if count > FEW_RECIPES:
@@ -106,7 +97,6 @@ class Dependencies:
 
         With bounds on their relative errors. ``met`` are the combinations that each recipe has a row of.
         """
-        assert self.inverse is not None
         spread = sparse.diags_array(self.variances)
         own = np.asarray(recipes.power(2).T @ self.variances)
         u = _at_pattern(met, self.combinations.T @ (spread @ recipes))
@@ -134,9 +124,6 @@ class Dependencies:
         """
         y = recipes.toarray()
         spread = self.variances[:, None]
-        if self.factor is None or self.inverse is None:
-            least, error = self.least_variances(recipes)
-            return y, least, np.full(y.shape[1], error)
         N = self.combinations
         kept = ~self.factor.dropped
         scale = np.zeros(kept.size)
@@ -152,6 +139,23 @@ class Dependencies:
         with np.errstate(invalid="ignore", divide="ignore"):
             errors = np.where(excess < least / 2, excess / least, math.inf) + 4 * len(y) * UNIT
         return y, least, errors
+
+
+@frozen
+class Independent:
+    """Rows of which no combination vanishes: every exact recipe is the best one."""
+
+    variances: FloatArray
+
+    def least_variances(self, recipes: Any) -> tuple[FloatArray, float]:
+        """As of :class:`Dependencies`."""
+        rows, count = recipes.shape
+        return np.asarray(recipes.power(2).T @ self.variances), 4 * rows * UNIT if count else 0.0
+
+    def best(self, recipes: Any) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """As of :class:`Dependencies`."""
+        least, error = self.least_variances(recipes)
+        return recipes.toarray(), least, np.full(recipes.shape[1], error)
 
 
 def _keys(pairs: tuple[IndexArray, ...], count: int) -> IndexArray:
@@ -248,7 +252,7 @@ def packed_solutions(
         yield np.flatnonzero(chosen), solutions[:, chosen]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@frozen
 class _Reached:
     """Which right sides share a column of the blocks that are solved for: those of different components."""
 

@@ -28,15 +28,22 @@ from sightline.labeled.row_decisions import (
     seen_at_most,
 )
 from sightline.labeled.row_products import ProductSums, RowProducts
-from sightline.labeled.sparse_attacks import FEW_RECIPES, Dependencies, components_of, packed_solutions
+from sightline.labeled.sparse_attacks import (
+    FEW_RECIPES,
+    Dependencies,
+    Independent,
+    components_of,
+    packed_solutions,
+)
 from sightline.labeled.unit_design import RowForm, RowNoise, UnitPrior
 from sightline.labeled.units import BoolArray, UnitBlock, UnitColumns, UnitStore
 from sightline.numerics.integers import proved, rounded
 from sightline.numerics.sparse_cholesky import SelectedInverse, SparseCholesky, factorise, selected_inverse
 from sightline.numerics.sparse_symbolic import SymbolicFactor, analyse
+from sightline.values import frozen
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen(slots=False)
 class RowPairs:
     """Pairs of rows that some unit is in, and what a factor over them looks like. The noise does not
     matter.
@@ -113,7 +120,7 @@ class PairForm(RowForm):
         return np.asarray(full.reshape(kinds, columns, width, columns, width).sum(axis=(2, 4)))
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen(slots=False)
 class SparseSolver:
     """Sparse factors over the rows."""
 
@@ -259,11 +266,11 @@ class SparseSolver:
         return AnswerWeights(weights=recipes, rmse=rmse, relative_error=np.full(squares.size, error))
 
     @cached_property
-    def _vanishing(self) -> Dependencies | None:
+    def _vanishing(self) -> Dependencies | Independent | None:
         """The combinations of rows that vanish; ``None`` where they fill in."""
-        return Dependencies.of(self._factor[2], self.noise.variance)
+        return Dependencies.of(self._factor[2], self.noise.variance, sparse.csc_array((self.numbers, 0)))
 
-    def _dependencies(self, recipes: Any) -> Dependencies | None:
+    def _dependencies(self, recipes: Any) -> Dependencies | Independent | None:
         """With values for the pairs that many recipes need."""
         if recipes.shape[1] <= FEW_RECIPES:
             return self._vanishing
@@ -312,7 +319,7 @@ _PER_NODE, _PER_OPERATION, _PER_ENTRY, _PER_DENSE = 4e-4, 2e-10, 2.5e-6, 2e-10
 _FACTORS, _DENSE_MATRICES = 4, 6
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(eq=True)
 class RouteCost:
     """The memory and time that a design is expected to take, dense or sparse, and why so.
 

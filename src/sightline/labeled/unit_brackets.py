@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -26,13 +26,14 @@ from sightline.labeled.sparse_row_solver import SparseSolver
 from sightline.labeled.unit_design import RowNoise, UnitPrior
 from sightline.labeled.units import Arrays, BoolArray, UnitBlock, UnitColumns
 from sightline.numerics.residuals import TINY, eigenvalues_at_most, gamma
+from sightline.values import frozen
 
 RowSolver = DenseSolver | SparseSolver
 
 _ROUGH = 1 << 20  # a weight below this is rounded by more than one in a million
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen(slots=False)
 class _Hidden:
     """What is left, at least, if every row around is hidden as a Gaussian of precision c."""
 
@@ -42,7 +43,7 @@ class _Hidden:
     rough: BoolArray  # kinds whose weights were rounded by so much that one precision for all may be sharper
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen(slots=False)
 class UnitBrackets:
     """The third pass: the bracket of every unit, and whether its leverage is so large that it may be
     identifiable.
@@ -294,14 +295,13 @@ def _about_two_categories(G: FloatArray, block: UnitBlock, noise: RowNoise, k: i
     most = np.asarray(np.sort(single, axis=0)[-2:].sum(axis=0))
     if not several.any():
         return most
-    weights = None if block.weights is None else block.weights.reshape(each.shape)
     once = replace(
         block,
         rows=np.where(again, numbers, each),
-        weights=None if weights is None else np.take_along_axis(weights, order, axis=2),
+        weights=np.take_along_axis(block.weights.reshape(each.shape), order, axis=2),
         times=block.times[:, ::k],
     )
     _, G = replace(noise, information=np.where(several, noise.information, 0.0)).about(once)
-    if weights is None or weights.min() >= 0:  # entries of positive tables that vanish lower their norm
+    if not block.signed:  # entries of positive tables that vanish lower their norm
         return np.asarray(most + eigenvalues_at_most(G))
     return np.asarray(most + np.trace(G, axis1=1, axis2=2))

@@ -17,8 +17,9 @@ order and cut anywhere: a store may hold them in memory, spill them, or send the
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, Protocol
 
@@ -29,12 +30,14 @@ from scipy import sparse
 from sightline.arrays import AT_A_TIME, FloatArray, IndexArray
 from sightline.labeled.panels import PanelBlock, families
 from sightline.progress import report
+from sightline.values import frozen
 
 Arrays = dict[str, Any]  # what a pass returns, by name
 WholeArray = NDArray[Any]  # whole numbers of any width
 BoolArray = NDArray[np.bool_]
 MANY_ROWS = 48  # columns from which a person's sharpest feature is one eigenvalue, not a matrix over them
 _PANEL = 1 << 23  # persons × columns of a family that are looked at together
+ONE: Any = np.int8(1)  # the weight of rows without weights, in as little memory as there is
 
 
 class UnitColumns(Protocol):
@@ -63,16 +66,19 @@ class UnitColumns(Protocol):
     def forms(self, matrix: FloatArray) -> FloatArray: ...
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen(slots=False)
 class UnitBlock:
     """Kinds with as many columns each: arrays over kinds × columns × rows of a column."""
 
     rows: WholeArray  # which row; the number of rows for none
-    weights: FloatArray | None  # of the same shape; none if all are 1
+    weights: WholeArray | FloatArray = ONE  # of the same shape, or one for all
     times: IndexArray  # kinds × columns: rows of one person with that column
     people: IndexArray  # of each kind
     alike: FloatArray  # rows of all persons with the kind's first column
     kinds: IndexArray  # the position of each kind among all
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "weights", np.broadcast_to(self.weights, self.rows.shape))
 
     def __len__(self) -> int:
         return len(self.people)
@@ -85,35 +91,27 @@ class UnitBlock:
     @cached_property
     def whole(self) -> bool:
         """Whether all weights are whole numbers."""
-        return self.weights is None or bool(np.all(self.weights == np.rint(self.weights)))
+        return bool(np.all(self.weights == np.rint(self.weights)))
 
     @cached_property
     def signed(self) -> bool:
         """Whether a weight is negative."""
-        return self.weights is not None and bool(np.any(self.weights < 0))
+        return bool(np.any(self.weights < 0))
 
     @cached_property
     def peak(self) -> float:
         """The largest weight."""
-        return 1.0 if self.weights is None else float(np.abs(self.weights).max(initial=0.0))
+        return float(np.abs(self.weights).max(initial=0))
 
     @property
     def terms(self) -> int:
         """How many roundings a form has, at most."""
         return int(2 * self.rows.shape[2] ** 2 + 16)
 
-    @property
-    def entries(self) -> FloatArray:
-        """The weights, also if all are 1."""
-        return np.ones(self.rows.shape) if self.weights is None else self.weights
-
     @cached_property
     def scaled(self) -> FloatArray:
         """The entries of the columns √times a, in which features of a person's rows are unit directions."""
-        root = np.sqrt(self.times)[:, :, None]
-        if self.weights is None:
-            return np.broadcast_to(root, self.rows.shape)
-        return np.asarray(self.weights * root)
+        return np.asarray(self.weights * np.sqrt(self.times)[:, :, None])
 
     def by_column(self) -> UnitBlock:
         """Every column as a kind of its own, of one row."""
@@ -124,7 +122,7 @@ class UnitBlock:
         lines, width = self.times.size // each, self.rows.shape[2]
         return UnitBlock(
             rows=self.rows.reshape(lines, each, width),
-            weights=in_shape(self.weights, (lines, each, width)),
+            weights=self.weights.reshape(lines, each, width),
             times=self.times.reshape(lines, each),
             people=np.ones(lines, dtype=np.intp),
             alike=np.ones(lines),
@@ -133,8 +131,8 @@ class UnitBlock:
 
     def only(self, kinds: IndexArray) -> UnitBlock:
         """Some of the kinds."""
-        own = {name: getattr(self, name)[kinds] for name in ("rows", "times", "people", "alike", "kinds")}
-        return UnitBlock(**own, weights=at_places(self.weights, kinds))
+        names = ("rows", "weights", "times", "people", "alike", "kinds")
+        return UnitBlock(**{name: getattr(self, name)[kinds] for name in names})
 
     def table(self, numbers: int) -> sparse.csr_array:
         """A line for each column; the last of its entries is for no row."""
@@ -142,28 +140,24 @@ class UnitBlock:
 
     def dense(self, numbers: int) -> FloatArray:
         """Rows × (kinds × columns) of the columns √times a, with a last row of zeros. Made once."""
-        made = self.__dict__.get("_dense")
-        if made is None:
+        if "_dense" not in self.__dict__:
             made = np.zeros((numbers + 1, self.times.size))
             lines = np.repeat(np.arange(self.times.size), self.rows.shape[2])
             made[self.rows.ravel(), lines] = self.scaled.ravel()
             made[numbers] = 0.0
             self.__dict__["_dense"] = made
-        return np.asarray(made)
+        return np.asarray(self.__dict__["_dense"])
 
     def sums(self, of_rows: FloatArray, power: int) -> FloatArray:
         """For every column a the sum of w |a|^power over its rows, with w a number for every row."""
         looked_up = np.append(of_rows, 0.0)[self.rows]
-        if self.weights is not None and power:
+        if power:
             looked_up = np.where(self.weights == 0, 0.0, looked_up) * np.abs(self.weights) ** power
         return np.asarray(looked_up.sum(axis=2))
 
     def sizes(self, roots: FloatArray) -> FloatArray:
         """Σ (Σ |a| root)² over the columns √times a of every kind; the roots have a last zero."""
-        looked_up = roots[self.rows]
-        if self.weights is not None:
-            looked_up *= np.abs(self.weights)
-        lengths = looked_up.sum(axis=2) ** 2
+        lengths = (roots[self.rows] * np.abs(self.weights)).sum(axis=2) ** 2
         return np.asarray((lengths if self.single else lengths * self.times).sum(axis=1))
 
     def forms(self, matrix: FloatArray) -> FloatArray:
@@ -184,10 +178,9 @@ class UnitBlock:
             return np.asarray(products)
         # Kinds come last: what is looked up for two columns lies together.
         forms = np.zeros((columns, columns, kinds))
-        weights = None if self.weights is None else np.ascontiguousarray(self.weights.transpose(2, 1, 0))
+        weights = np.ascontiguousarray(self.weights.transpose(2, 1, 0))
         for p, q, looked_up in self._pairs_of_slots(matrix):
-            if weights is not None:
-                looked_up *= weights[p][:, None] * weights[q]
+            looked_up *= weights[p][:, None] * weights[q]
             forms += looked_up
             if p != q:
                 forms += looked_up.transpose(1, 0, 2)
@@ -251,12 +244,12 @@ class UnitStore(Protocol):
         """Some of the kinds in memory, for a closer look: the others are still there."""
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen(slots=False)
 class Units:
     """Kinds of persons in memory. Kind k has the columns ``starts[k]`` to ``starts[k + 1]``."""
 
     rows: WholeArray  # columns × rows of a column: which row; ``numbers`` for none
-    weights: FloatArray | None
+    weights: WholeArray | FloatArray = ONE  # of the same shape, or one for all
     numbers: int
     starts: IndexArray
     times: IndexArray  # of every column: how many rows of one person
@@ -264,9 +257,12 @@ class Units:
     each: int = 1  # columns of one row: one for each category
     distinct: bool = False  # whether no two kinds have a column in common
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "weights", np.broadcast_to(self.weights, self.rows.shape))
+
     @classmethod
     def of_one_row(
-        cls, rows: WholeArray, numbers: int, people: IndexArray, weights: FloatArray | None = None
+        cls, rows: WholeArray, numbers: int, people: IndexArray, weights: WholeArray | FloatArray = ONE
     ) -> Units:
         """Kinds of persons with one row each: different columns."""
         times = np.ones(len(rows), dtype=np.intp)
@@ -275,6 +271,11 @@ class Units:
 
     def __len__(self) -> int:
         return len(self.people)
+
+    @cached_property
+    def weighted(self) -> bool:
+        """Whether some weight is not 1."""
+        return bool(np.any(self.weights != 1))
 
     @cached_property
     def alike(self) -> FloatArray:
@@ -316,7 +317,7 @@ class Units:
         if self.distinct:
             return np.arange(len(self.rows) // self.each)
         lines = self.rows.reshape(len(self.rows) // self.each, -1)
-        tables = (lines,) if self.weights is None else (lines, self.weights.reshape(lines.shape))
+        tables = (lines, self.weights.reshape(lines.shape))[: 1 + self.weighted]
         # Sorted by a sum that equal columns share; then neighbours are compared entry by entry.
         factors = np.random.default_rng(0).integers(1, 1 << 62, size=(len(tables), lines.shape[1])) | 1
         keys = np.zeros(len(lines), dtype=np.int64)
@@ -345,17 +346,14 @@ class Units:
         step = max(1, AT_A_TIME // max(1, self.rows.shape[1]))
         for start in range(0, len(found), step):
             own = slice(start, start + step)
-            taken = with_none[self.rows[own]]
-            found[own] = (taken if self.weights is None else taken * self.weights[own]).sum(axis=1)
+            found[own] = (with_none[self.rows[own]] * self.weights[own]).sum(axis=1)
         return found
 
-    def blocks(self, most_columns: int | None = None) -> Iterator[UnitBlock]:
+    def blocks(self, most_columns: float = math.inf) -> Iterator[UnitBlock]:
         """All kinds, or those with few columns: of one row, then of several, as many columns each."""
         sizes, width, alike = np.diff(self.starts), self.rows.shape[1], self.alike
         several = (sizes > self.each) | (self.times[self.starts[:-1]] > 1)
-        shapes = 2 * sizes + several
-        if most_columns is not None:
-            shapes = np.where(sizes <= most_columns, shapes, -1)
+        shapes = np.where(sizes <= most_columns, 2 * sizes + several, -1)
         for shape in np.unique(shapes[shapes >= 0]).tolist():
             size, kinds = shape // 2, np.flatnonzero(shapes == shape)
             dense = size * width**2 > 8 * self.numbers
@@ -373,7 +371,7 @@ class Units:
                 )
                 yield UnitBlock(
                     rows=self.rows[columns].reshape(chosen.size, size, width),
-                    weights=in_shape(at_places(self.weights, columns), (chosen.size, size, width)),
+                    weights=self.weights[columns].reshape(chosen.size, size, width),
                     times=self.times[columns].reshape(chosen.size, size),
                     people=self.people[chosen],
                     alike=alike[chosen],
@@ -405,7 +403,7 @@ class Units:
         for kinds, lines in self._families:
             columns = UnitBlock(
                 rows=self.rows.reshape(shape)[lines],
-                weights=at_places(in_shape(self.weights, shape), lines),
+                weights=self.weights.reshape(shape)[lines],
                 times=np.ones((lines.size, k), dtype=np.intp),
                 people=np.ones(lines.size, dtype=np.intp),
                 alike=np.ones(lines.size),
@@ -466,26 +464,16 @@ class Units:
         return replace(
             self,
             rows=self.rows[columns],
-            weights=at_places(self.weights, columns),
+            weights=self.weights[columns],
             starts=starts,
             times=self.times[columns],
             people=self.people[kinds],
         )
 
 
-def at_places(weights: FloatArray | None, places: Any) -> FloatArray | None:
-    """Some of the weights; none if all are 1."""
-    return None if weights is None else weights[places]
-
-
-def in_shape(weights: FloatArray | None, shape: tuple[int, ...]) -> FloatArray | None:
-    """The weights in another shape; none if all are 1."""
-    return None if weights is None else weights.reshape(shape)
-
-
-def _table(rows: WholeArray, weights: FloatArray | None, numbers: int) -> sparse.csr_array:
+def _table(rows: WholeArray, weights: WholeArray | FloatArray, numbers: int) -> sparse.csr_array:
     """A line for each column; the last of its entries is for no row."""
-    entries = np.ones(rows.size) if weights is None else weights.ravel()
+    entries = weights.ravel().astype(np.float64)
     ends = np.arange(len(rows) + 1) * rows.shape[1]
     return sparse.csr_array((entries, rows.ravel(), ends), shape=(len(rows), numbers + 1))
 

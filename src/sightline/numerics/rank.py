@@ -14,7 +14,6 @@ A decision with its evidence: yes, no, or an explicit *undecided* that counts as
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from enum import Enum
 
 import numpy as np
@@ -24,6 +23,7 @@ from numpy.typing import NDArray
 from sightline.arrays import FloatArray, IndexArray
 from sightline.errors import Undecided
 from sightline.numerics.residuals import UNIT
+from sightline.values import frozen
 
 
 class Decision(Enum):
@@ -59,7 +59,7 @@ class Evidence(Enum):
     NONE = "no gap in the singular values"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(eq=True)
 class Rank:
     """The rank of a set of rows, and the evidence for it.
 
@@ -142,7 +142,7 @@ def gap_rank(triangle: FloatArray, *, size: int, largest: float) -> Rank:
     return Rank(rank=count, evidence=evidence, smallest_kept=smallest)
 
 
-def proves_independent(triangle: FloatArray, *, lines: int, lengths: FloatArray | None = None) -> bool:
+def proves_independent(triangle: FloatArray, *, lines: int, lengths: FloatArray) -> bool:
     r"""Whether a QR factorisation with this square R proves that the factored columns are independent.
 
     Householder QR of ``lines`` rows factorises some :math:`A + E` exactly, with
@@ -156,8 +156,8 @@ def proves_independent(triangle: FloatArray, *, lines: int, lengths: FloatArray 
     return bool(rounding * inverse_norm(triangle, lengths=lengths) < 0.5)
 
 
-def inverse_norm(triangle: FloatArray, *, lengths: FloatArray | None = None) -> float:
-    """The Frobenius norm of the inverse of a triangle whose columns are divided by their lengths first.
+def inverse_norm(triangle: FloatArray, *, lengths: FloatArray) -> float:
+    """The Frobenius norm of the inverse of a triangle whose columns are divided by some lengths first.
 
     Infinite if the triangle is singular.
     """
@@ -165,8 +165,6 @@ def inverse_norm(triangle: FloatArray, *, lengths: FloatArray | None = None) -> 
         return 0.0
     if np.any(np.diagonal(triangle) == 0):
         return math.inf
-    if lengths is None:
-        lengths = np.linalg.norm(triangle, axis=0)
     inverse, _ = scipy.linalg.get_lapack_funcs("trtri", (triangle,))(triangle)
     # Dividing the columns by their lengths multiplies the rows of the inverse by them.
     norm = float(np.linalg.norm(inverse * lengths[:, None]))

@@ -20,8 +20,6 @@ from sightline.privacy.concentrated import Renyi
 from sightline.privacy.gaussian_dp import GaussianDP, gaussian_delta
 from sightline.progress import reported
 
-RELEASES = tuple(2**k for k in range(1, 21))
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GrowthFit:
@@ -56,8 +54,9 @@ def compute_growth(_effort: Effort) -> GrowthResult:
 
 
 def _fit(name: str, accountant: Accountant) -> GrowthFit:
-    L = np.array(RELEASES, dtype=np.float64)
-    kappa = np.array(accountant.kappa(RELEASES))
+    releases = tuple(2**k for k in range(1, 21))
+    L = np.array(releases, dtype=np.float64)
+    kappa = np.array(accountant.kappa(releases))
     design = np.stack([np.ones_like(L), np.log(L), np.log(np.log(1.25 * L / BUDGET.delta))], axis=1)
     fitted, *_ = np.linalg.lstsq(design, np.log(kappa), rcond=None)
     residual = np.log(kappa) - design @ fitted
@@ -133,10 +132,6 @@ def claims_of_growth(result: GrowthResult) -> tuple[Claim, ...]:
     )
 
 
-_DELTAS = (1e-5, 1e-8)
-_EPSILONS = tuple(float(epsilon) for epsilon in np.geomspace(0.05, 20.0, 27).round(6))
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CalibrationResult:
     """Delivered deltas over the promised one, and noise variances over those of the exact calibration."""
@@ -154,14 +149,16 @@ def compute_calibration(_effort: Effort) -> CalibrationResult:
 
     Compute the deltas in ball arithmetic.
     """
+    promised = (1e-5, 1e-8)
+    epsilons = tuple(float(epsilon) for epsilon in np.geomspace(0.05, 20.0, 27).round(6))
     deltas, excesses = [], []
-    for delta in _DELTAS:
+    for delta in promised:
         name = f"δ = {delta:g}"
         classical, exact = (
-            [_kappa(epsilon, delta, calibration) for epsilon in _EPSILONS] for calibration in Calibration
+            [_kappa(epsilon, delta, calibration) for epsilon in epsilons] for calibration in Calibration
         )
-        deltas.append(Line.of(name, x=_EPSILONS, y=[_delivered(epsilon, delta) for epsilon in _EPSILONS]))
-        excesses.append(Line.of(name, x=_EPSILONS, y=np.divide(classical, exact)))
+        deltas.append(Line.of(name, x=epsilons, y=[_delivered(epsilon, delta) for epsilon in epsilons]))
+        excesses.append(Line.of(name, x=epsilons, y=np.divide(classical, exact)))
     accountants: dict[str, Accountant] = {
         "basic, classical": BASIC,
         "basic, analytic": BasicComposition(BUDGET, calibration=Calibration.ANALYTIC),
@@ -178,7 +175,7 @@ def compute_calibration(_effort: Effort) -> CalibrationResult:
     return CalibrationResult(
         classical_delta=tuple(deltas),
         classical_excess=tuple(excesses),
-        breaks_at=tuple(map(_first_break, _DELTAS)),
+        breaks_at=tuple(map(_first_break, promised)),
         transcript_delta=tuple(
             Line.of(name, x=counts, y=[delivered(accountant, L) for L in counts])
             for name, accountant in accountants.items()

@@ -21,7 +21,6 @@ import numpy as np
 
 from sightline.errors import require
 
-FALSE_FAILURES = 1e-3  # of the joint test, over all its points together
 INTERVAL_95 = NormalDist().inv_cdf(0.975)  # half the width of a 95 % interval, in standard errors
 
 
@@ -110,11 +109,12 @@ def joint_test(comparisons: Iterable[Comparison]) -> JointTest | None:
     points = sum(len(comparison.published.y) for comparison in random)
     if points == 0:
         return None
+    false_failures = 1e-3  # over all points together
     return JointTest(
         points=points,
         largest_deviation=max(abs(z) for comparison in random for z in comparison.deviations),
-        limit=NormalDist().inv_cdf(1 - FALSE_FAILURES / (2 * points)),
-        false_failures=FALSE_FAILURES,
+        limit=NormalDist().inv_cdf(1 - false_failures / (2 * points)),
+        false_failures=false_failures,
         inside=sum(comparison.inside for comparison in random),
         expected_inside=sum(comparison.expected_inside for comparison in random),
     )

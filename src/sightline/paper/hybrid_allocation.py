@@ -28,7 +28,6 @@ from sightline.privacy.accountant import Budget
 from sightline.privacy.concentrated import ZeroConcentrated
 from sightline.progress import reported
 
-_EPSILONS = (1.0, 5.0, 20.0, 100.0, 1_000.0)
 _RELEASES = 8
 
 
@@ -56,9 +55,10 @@ def compute(effort: Effort) -> Result:
     groups = {**{f"{name} pair": pair for name, pair in SYNTHETIC.items()}, "micro-grid": micro_grid()}
     attack: dict[str, tuple[Line, ...]] = dict.fromkeys(groups, ())
     lower: dict[str, tuple[Line, ...]] = dict.fromkeys(groups, ())
+    epsilons = (1.0, 5.0, 20.0, 100.0, 1_000.0)
     # A few trials miss the rare exchanges of labels at the other splits, and so misjudge their own error.
     counts = range(_RELEASES + 1) if effort.trials >= 1_000 else (0, 4, 6, 8)
-    for name, epsilon in reported([(name, epsilon) for name in groups for epsilon in _EPSILONS]):
+    for name, epsilon in reported([(name, epsilon) for name in groups for epsilon in epsilons]):
         splits, budget = _splits(groups[name], epsilon), f"ε = {epsilon:g}"
         losses = [_losses(splits, features, effort) for features in counts]
         widths = [INTERVAL_95 * float(np.std(loss)) / math.sqrt(len(loss)) for loss in losses]
@@ -66,7 +66,7 @@ def compute(effort: Effort) -> Result:
             Line.of(budget, x=counts, y=[float(np.mean(loss)) for loss in losses], half_widths=widths),
         )
         lower[name] += (Line.of(budget, x=counts, y=splits.lower(_partner(splits))[list(counts)]),)
-    return Result(epsilons=_EPSILONS, attack=attack, lower=lower)
+    return Result(epsilons=epsilons, attack=attack, lower=lower)
 
 
 def _splits(group: tuple[float, ...], epsilon: float) -> HybridSplits:

@@ -114,7 +114,7 @@ def _risks(pair: Pair, calibration: Calibration, effort: Effort) -> MleRisks:
         crb=Line.of(_BOUND, x=_EPSILONS, y=[risk.crb for risk in mle]),
         inversion=simulated_line(_INVERSION, _EPSILONS, inversion),
         mle=simulated_line(_MLE, _EPSILONS, mle),
-        certified=sum(risk.certified or 0 for risk in mle),
+        certified=sum(risk.certified for risk in mle),
         trials=sum(risk.trials for risk in mle),
     )
 

@@ -29,11 +29,6 @@ from sightline.progress import reported
 Pair = tuple[float, float]
 _RELEASES = range(2, 41)
 SYNTHETIC: dict[str, Pair] = {"interior": (-0.4, 0.7), "mixed": (-0.6, 1.0), "boundary": (-1.0, 1.0)}
-# The paper does not print the cohorts' pairs; we solved its curves for them.
-_COHORTS: dict[str, Pair] = {
-    "interior": (-0.14419469813339, 0.54050243465370),
-    "near-boundary": (0.52739273864214, 0.96285908500679),
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,9 +59,14 @@ def compute_poly_synth(_effort: Effort) -> PolySynthResult:
         return tuple(Line.of(name, x=_RELEASES, y=curve.crb) for name, curve in curves.items())
 
     synthetic = curves(SYNTHETIC, UNIFORM)
+    # The paper does not print the cohorts' pairs; we solved its curves for them.
+    cohorts: dict[str, Pair] = {
+        "interior": (-0.14419469813339, 0.54050243465370),
+        "near-boundary": (0.52739273864214, 0.96285908500679),
+    }
     return PolySynthResult(
         synthetic=lines(synthetic),
-        cohorts=lines(curves(_COHORTS, Moments())),
+        cohorts=lines(curves(cohorts, Moments())),
         table_misfit=_misfit(),
         proven=tuple(curve.best_is_global for curve in synthetic.values()),
     )
@@ -149,9 +149,6 @@ def claims_of_poly_synth(result: PolySynthResult) -> tuple[Claim, ...]:
     )
 
 
-_COUNTS = (2, 3, 4, 5, 6, 8, 11, 16, 23, 32, 45, 64, 91, 128, 181, 256, 362, 512, 1024)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BottleneckResult:
     """Smallest and largest eigenvalue over κ_L for each group and accountant."""
@@ -172,9 +169,10 @@ def compute_bottleneck(_effort: Effort) -> BottleneckResult:
         ("moments, boundary", (-1.0, 1.0), UNIFORM),
         ("thresholds, triple", (-0.5, 0.0, 0.5), Thresholds(bandwidth=0.12, convention="uniform")),
     )
+    releases = (2, 3, 4, 5, 6, 8, 11, 16, 23, 32, 45, 64, 91, 128, 181, 256, 362, 512, 1024)
     lines: tuple[list[Line], list[Line], list[Line]] = ([], [], [])
     for name, values, family in reported(groups):
-        counts = [L for L in _COUNTS if len(values) <= L]
+        counts = [L for L in releases if len(values) <= L]
         curve = release_curve(values, family=family, accountant=BASIC, releases=counts)
         # On a coarse grid, the smallest eigenvalue of the first counts may be zero to rounding.
         positive = np.isfinite(curve.eigenvalues[:, -1]) & (curve.eigenvalues[:, -1] > 0)
@@ -233,9 +231,6 @@ def claims_of_bottleneck(result: BottleneckResult) -> tuple[Claim, ...]:
     )
 
 
-_LARGEST = 40  # releases
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LowerBoundsResult:
     """Medians of CRB over lower bound by size, and the smallest ratios, which must not be below 1."""
@@ -259,7 +254,7 @@ def compute_lower_bounds(effort: Effort) -> LowerBoundsResult:
     diverging = True
     for m in reported(range(1, 7)):
         groups = generator.uniform(-0.95, 0.95, (effort.trials, m))
-        counts = list(range(m, _LARGEST + 1))
+        counts = list(range(m, 41))
         curves = release_curves(groups, family=UNIFORM, accountant=BASIC, releases=counts)
         at: list[dict[str, Any]] = [{"family": UNIFORM, "accountant": BASIC, "releases": L} for L in counts]
         by_determinant = np.array([[moment_crb_bound(g, **L) for L in at] for g in groups])

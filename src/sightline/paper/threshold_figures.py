@@ -28,9 +28,6 @@ from sightline.progress import reported
 Triple = tuple[float, float, float]
 _BANDWIDTH = 0.12
 _RELEASES = range(3, 41)
-# The paper does not print its triples; these are ours.
-_INTERIOR = ((-0.5, 0.0, 0.5), (-0.3, 0.1, 0.4), (-0.55, -0.1, 0.6))
-_NEAR_BOUNDARY = ((-0.95, -0.6, 0.9), (-0.97, 0.75, 0.95), (0.55, 0.8, 0.97))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,9 +66,12 @@ def bounds_of_triples(family: Thresholds, effort: Effort) -> ThresholdResult:
     for triples in reported((inside, edges)):
         found = release_curves(triples, family=family, accountant=BASIC, releases=_RELEASES).best
         best.append(tuple(int(count) for count in found if count > 0))
+    # The paper does not print its triples; these are ours.
+    interior = ((-0.5, 0.0, 0.5), (-0.3, 0.1, 0.4), (-0.55, -0.1, 0.6))
+    near_boundary = ((-0.95, -0.6, 0.9), (-0.97, 0.75, 0.95), (0.55, 0.8, 0.97))
     return ThresholdResult(
-        interior=tuple(curves(_INTERIOR)),
-        near_boundary=tuple(curves(_NEAR_BOUNDARY)),
+        interior=tuple(curves(interior)),
+        near_boundary=tuple(curves(near_boundary)),
         random_best_interior=best[0],
         random_best_near_boundary=best[1],
     )
@@ -132,9 +132,6 @@ def _probability_larger(first: tuple[int, ...], second: tuple[int, ...]) -> floa
     return float(np.mean((a > b) + 0.5 * (a == b)))
 
 
-_DENSE = (8, 16, 32, 64, 128, 256, 512, 1024)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactResult:
     """The panels of ``fig:threshold``, and ratios with a known side of 1."""
@@ -154,15 +151,15 @@ def compute_compact(effort: Effort) -> CompactResult:
     Compute the curves of the control and the rates of the proposition.
     """
     family = Thresholds(bandwidth=4 * _BANDWIDTH, kernel="compact", convention="uniform")
-    triple = (-0.5, 0.0, 0.5)
-    curve = release_curve(triple, family=family, accountant=BASIC, releases=_DENSE)
+    triple, counts = (-0.5, 0.0, 0.5), tuple(2**k for k in range(3, 11))
+    curve = release_curve(triple, family=family, accountant=BASIC, releases=counts)
     limit = dense_grid_trace(triple, family=family)
-    spacings = np.array([family.spacing(L) for L in _DENSE])
-    most = [threshold_trace_bound(L, members=3, family=family) for L in _DENSE]
-    least = [threshold_crb_bound(L, members=3, family=family, accountant=BASIC) for L in _DENSE]
+    spacings = np.array([family.spacing(L) for L in counts])
+    most = [threshold_trace_bound(L, members=3, family=family) for L in counts]
+    least = [threshold_crb_bound(L, members=3, family=family, accountant=BASIC) for L in counts]
 
     def line(name: str, ratios: FloatArray) -> Line:
-        return Line.of(name, x=_DENSE, y=ratios)
+        return Line.of(name, x=counts, y=ratios)
 
     return CompactResult(
         control=bounds_of_triples(family, effort),

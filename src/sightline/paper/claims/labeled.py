@@ -124,7 +124,7 @@ def inout_bound(cases: int, generator: np.random.Generator) -> Claim:
         exposure = Transcript(means, noise=stddevs).geometry().profile(target=0)
         formula = InOut(background=n).mse(copies_in, copies_out, in_stddev=s_in, out_stddev=s_out)
         blue = np.r_[np.full(copies_in, (n + 1) / copies_in), np.full(copies_out, -n / copies_out)]
-        assert exposure.recipe is not None  # one IN and one OUT mean single the target out
+        # One IN and one OUT mean single the target out.
         off = float(np.max(np.abs(exposure.recipe[0] - blue))) / (n + 1)
         largest = max(largest, abs(exposure.crb / formula - 1), off)
     return claim(

@@ -280,9 +280,6 @@ def logistic_trace(cases: int, generator: np.random.Generator) -> Claim:
     )
 
 
-_COUNTS = [2, 4, 8, 16, 32, 64, 128, 256, 512, 1024]
-
-
 def _interior(generator: np.random.Generator, members: int) -> FloatArray:
     """Values in ±0.8 that are at least 0.1 apart: for closer values the curve loses its digits."""
     places = generator.permutation(np.arange(-16, 17, 3))[:members] / 20
@@ -293,10 +290,10 @@ def spectral_consequences(cases: int, generator: np.random.Generator) -> Claim:
     """Both regimes, and the bracket of the bound by the smallest eigenvalue, up to 1024 releases."""
     inside = [_interior(generator, 1 + case % 3) for case in range(max(6, cases // 4))]
     boundary = [np.array(values) for values in ([-1.0, 1.0], [1.0], [-1.0])]
-    bracket, diverge, vanish = 0.0, True, True
+    counts, bracket, diverge, vanish = [2**k for k in range(1, 11)], 0.0, True, True
     for accountant in (BASIC, ZCDP):
         for values in (*inside, *boundary):
-            curve = release_curve(values, family=UNIFORM, accountant=accountant, releases=_COUNTS)
+            curve = release_curve(values, family=UNIFORM, accountant=accountant, releases=counts)
             finite = np.isfinite(curve.crb)
             weakest = curve.kappa[finite] / curve.eigenvalues[finite, -1]
             crb = curve.crb[finite]
