@@ -73,7 +73,7 @@ class UnitBrackets:
     """
 
     solver: RowSolver
-    # None without a density; else the solver's, and one precision for all rows where weights are rounded much.
+    # None without a density; else the solver's, and one precision for all rows if weights are rounded much.
     hidings: tuple[Hiding, ...] = ()
     upper: bool = True  # whether upper ends are asked for
 
