@@ -276,8 +276,8 @@ def noise_changes(findings: Findings, common: Change | None) -> tuple[Change, ..
 def quick_design(findings: Findings, limit: float) -> list[tuple[DesignTask, FloatArray]]:
     """A task, and standard deviations of all numbers with which the audit finds nobody below the limit.
 
-    Nothing if no noise is enough, or for plans that cannot be designed, such as those with Laplace noise or with
-    next to no noise.
+    Nothing if no noise is enough, or for plans that cannot be designed, such as those with Laplace noise or
+    with next to no noise.
     """
     plan, membership = findings.plan, findings.membership
     try:

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from sightline.arrays import FloatArray, IndexArray
+from sightline.arrays import EXACT, FloatArray, IndexArray
 from sightline.errors import InvalidInput
 from sightline.format import shown_seconds
 from sightline.labeled.bounds.coin import logistic_upper
@@ -444,7 +444,7 @@ def unit_brackets(design: Design, hidden: bool = True) -> UnitBrackets:
     if most <= least * (_NEARLY_EVEN if large else _EVEN):
         return evenly
     # Whole numbers of which sums of products are exact, in any order of the units.
-    bits = min(_MOST_BITS, math.floor(math.log2(2.0**53 / sums.people / max(sums.peak, 1.0) ** 2)))
+    bits = min(_MOST_BITS, math.floor(math.log2(EXACT / sums.people / max(sums.peak, 1.0) ** 2)))
     if bits < _FEWEST_BITS or not sums.whole:
         return evenly
     weights = replace(first, unit=2.0**bits * float(least))
