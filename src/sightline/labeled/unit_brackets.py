@@ -186,8 +186,8 @@ class UnitBrackets:
     @property
     def in_balls(self) -> list[UnitBrackets]:
         """The same with every digit, where products are exact."""
-        solvers: list[Any] = [self.solver, *(one.solver for one in self.hidings)]
-        exact = [one.in_balls for one in solvers if isinstance(one, DenseSolver)]
+        solvers = [self.solver, *(one.solver for one in self.hidings)]
+        exact: list[Any] = [one.in_balls for one in solvers if isinstance(one, DenseSolver)]
         if not all(exact):
             return []
         hidings = [replace(one, solver=solver) for one, solver in zip(self.hidings, exact[1:], strict=False)]
