@@ -306,7 +306,7 @@ class TestAnyTerminal:
         assert run.returncode in {0, 2}
         return run.stdout.decode(encoding)
 
-    @pytest.mark.sampled(1)
+    @pytest.mark.thorough
     @pytest.mark.slow
     @pytest.mark.parametrize("encoding", ["ascii", "latin-1", "cp1252"])
     def test_signs_that_it_lacks_are_written_with_others(self, encoding: str) -> None:
@@ -353,7 +353,7 @@ class TestPublishableKeys:
         (folder / "plan.toml").write_text("\n".join(sections))
         return str(folder / "plan.toml")
 
-    @pytest.mark.sampled(2)
+    @pytest.mark.sampled(1)
     @pytest.mark.slow
     @pytest.mark.parametrize(
         ("keys", "withheld", "shown"),
@@ -449,14 +449,63 @@ def test_a_small_audit_loads_no_dense_library() -> None:
     code = "from sightline.jobs import audit; from sightline.examples.shipped import example_plan"
     loaded = modules_after(f"{code}; audit(example_plan('microgrid'))")
     assert loaded & {"scipy.linalg", "scipy.optimize", "scipy.special", "scipy.stats"} == set()
+    assert loaded & {"sightline.releases.features", "sightline.releases.query"} == set()
     assert "scipy.sparse" in loaded  # the list above is read from the right place
+
+
+@pytest.mark.slow
+def test_the_command_loads_no_compiler_and_no_test_runner() -> None:
+    code = (
+        "import atexit, sys; from sightline.cli import run;"
+        "atexit.register(lambda: print(*sys.modules, file=sys.stderr));"
+        f"sys.argv[1:] = ['audit', {str(example_plan('microgrid'))!r}]; run()"
+    )
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    loaded = set(ended.stderr.split())
+    assert loaded & {"numpy.f2py.f2py2e", "numpy.testing._private.utils", "unittest"} == set()
+    assert {"numpy.f2py", "numpy.testing", "scipy.sparse"} <= loaded  # SciPy has met them
+    assert "numpy.f2py.f2py2e" in modules_after("import scipy.sparse")  # otherwise nothing need be put off
+
+
+def test_modules_that_are_put_off_are_whole_when_they_are_used() -> None:
+    code = (
+        "import sys, numpy; from sightline.cli import _load_on_use;"
+        "_load_on_use('numpy', ('f2py', 'testing', 'no_such_module'));"
+        "print('unittest' in sys.modules, numpy.testing is sys.modules['numpy.testing'], end=' ');"
+        "numpy.testing.assert_equal(1, 1);"
+        "from numpy.f2py import get_include;"
+        "print('unittest' in sys.modules, get_include().endswith('src'), hasattr(numpy, 'no_such_module'));"
+        "before = sys.modules['numpy.testing']; _load_on_use('numpy', ('testing',));"
+        "print(sys.modules['numpy.testing'] is before)"
+    )
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ended.stdout.split() == ["False", "True", "True", "True", "False", "True"]
 
 
 def test_the_command_keeps_modules_from_the_collector_and_leaves_it_on() -> None:
     code = (
-        "import gc, sys; from sightline.cli import run; sys.argv[1:] = ['check', 'no such file'];"
-        "status = run();"
-        "print(status, gc.isenabled(), gc.get_freeze_count() > 1000)"
+        "import atexit, gc, sys; from sightline.cli import run; sys.argv[1:] = ['check', 'no such file'];"
+        "atexit.register(lambda: print(gc.isenabled(), gc.get_freeze_count() > 1000));"
+        "run(); print('not reached')"
     )
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert ended.stdout.split() == ["1", "True", "True"]
+    assert (ended.returncode, ended.stdout.split()) == (1, ["True", "True"])
+    assert ended.stderr.startswith("InvalidPlan: ")
+
+
+@pytest.mark.slow
+def test_the_command_prints_all_and_leaves_nothing_behind(tmp_path: Path) -> None:
+    """It ends without freeing its objects, and the same is printed and removed."""
+    argument = str(example_plan("microgrid"))
+    printed = []
+    for call in ("sys.exit(main(sys.argv[1:]))", "run()"):
+        code = (
+            f"import sys; from sightline.cli import main, run; sys.argv[1:] = ['audit', {argument!r}]; {call}"
+        )
+        environment = os.environ | {"TMPDIR": str(tmp_path)}
+        ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment)
+        printed.append((ended.returncode, ended.stdout))
+        assert list(tmp_path.iterdir()) == []
+    assert printed[0] == printed[1]
+    assert printed[0][0] == 2
+    assert "H13" not in printed[0][1]

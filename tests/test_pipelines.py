@@ -117,7 +117,7 @@ def test_the_action_audits_a_plan_that_keeps_its_limit(project: Path) -> None:
     assert not (project / "hacked").exists()
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_the_action_fails_with_a_broken_limit_and_with_an_error(project: Path) -> None:
     audit = step("Audit the plan")
     # A plan whose name begins like an option, with too large a budget for the limit.

@@ -14,7 +14,7 @@ from tests.privacy import fuzz_accountants
 SEED = 20_261
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_designs() -> None:
     found = fuzz_designs.fuzz(SEED, math.inf, most=240)
     assert min(found["integer designs"], found["real-weight designs"]) == 100

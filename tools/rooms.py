@@ -22,7 +22,7 @@ SOURCE = ROOT / "src" / "sightline"
 
 # A module imports from its own room and from rooms to its left. `root` is `sightline/__init__.py`.
 ROOMS = (
-    *("exporters", "_names", "errors", "arrays", "progress", "format", "display", "numerics"),
+    *("exporters", "_names", "errors", "values", "arrays", "progress", "format", "display", "numerics"),
     *("privacy", "releases", "noise"),
     *("labeled", "geometry", "multiset", "attacks"),
     *("tables", "auditing", "rehearsing", "designing", "jobs", "report", "ledger", "paper"),

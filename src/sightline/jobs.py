@@ -7,7 +7,7 @@ some audits need is imported where it is used, so that a small plan is answered 
 from __future__ import annotations
 
 from contextlib import ExitStack, closing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -21,17 +21,16 @@ from sightline.auditing.remedies import coarser_groups
 from sightline.auditing.result import AuditResult, Change, ChangeKind, Exposed, RulesReport
 from sightline.auditing.session import Session, opened, streamed_totals, table_of
 from sightline.auditing.several_secrets import plans_by_secret, together
+from sightline.auditing.verdict import NO_RULES
 from sightline.auditing.work import WorkLimits
 from sightline.errors import Interrupted, InvalidInput, InvalidPlan, TooMuchWork, require
 from sightline.numerics.device import blas_threads_for
 from sightline.progress import Progress, report, reporting, silent
-from sightline.tables.engines.address import file_bytes
+from sightline.tables.engines.address import LARGEST_FILE, file_bytes
 from sightline.tables.engines.local_tables import digest_later
 from sightline.tables.membership import Membership
 from sightline.tables.streamed import StreamedTable
-
-_MOST_BYTES = 1 << 28  # of a result that is read
-
+from sightline.values import frozen
 
 # The sections that every audit computes: the first are all that is given when the time is over. Others are
 # computed when they are read.
@@ -171,9 +170,9 @@ def _result(
     )
 
 
-def _rules(session: Session, findings: Findings, table: StreamedTable | None = None) -> RulesReport | None:
+def _rules(session: Session, findings: Findings, table: StreamedTable | None = None) -> RulesReport:
     if not session.plan.rules.given:
-        return None
+        return NO_RULES
     from sightline.auditing.rules import rules_report
     from sightline.tables.overlaps import PeopleBehind
 
@@ -210,7 +209,7 @@ def _stops(result: AuditResult) -> tuple[float, ...]:
 def read_result(path: str | Path) -> AuditResult:
     """Read a result that ``--json`` or :meth:`AuditResult.to_json` wrote; its content is not trusted."""
     return AuditResult.from_json(
-        file_bytes(Path(path), "the result of an audit", most=_MOST_BYTES, error=InvalidInput)
+        file_bytes(Path(path), "the result of an audit", most=LARGEST_FILE, error=InvalidInput)
     )
 
 
@@ -230,7 +229,7 @@ def check(plan: PlanLike) -> Plan:
     return checked
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(eq=True)
 class Explanation:
     """What is seen of one record's rows together, and of each row, with the recipes. Owner-only."""
 

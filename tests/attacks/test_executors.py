@@ -111,6 +111,7 @@ def test_progress_counts_chunks() -> None:
         assert calls == [("simulating", done / 3) for done in range(4)]
 
 
+@pytest.mark.thorough
 def test_an_error_in_one_chunk_cancels_the_rest() -> None:
     class Lazy(ThreadPoolExecutor):
         def __init__(self) -> None:

@@ -57,7 +57,7 @@ def least(name: str, answers: np.ndarray, stddev: float) -> np.ndarray:
     return np.array(found)
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.thorough
 @pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_no_global_search_finds_less(name: str) -> None:

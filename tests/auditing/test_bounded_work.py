@@ -336,6 +336,7 @@ class TestTimeIsOver:
         with pytest.raises(TooMuchWork, match=r"an audit of at most 20 seconds, got more, while "):
             sl.audit(MICROGRID)
 
+    @pytest.mark.sampled(2)
     @pytest.mark.slow
     @pytest.mark.parametrize("section", ["noise_slack", "reaching", "timeline", "release_reports"])
     def test_what_was_found_is_given(

@@ -136,7 +136,7 @@ def test_numbered_columns_are_proposed_as_wide_form(tmp_path: Path) -> None:
     assert main(["check", str(tmp_path / "plan.toml")]) == 0
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_a_thousand_columns_are_a_line(tmp_path: Path) -> None:
     """What init writes is a plan, once what it leaves open is said; and as many numbers are audited."""
     names = ",".join(f"h{place:04}" for place in range(1_000))

@@ -466,3 +466,9 @@ def test_more_than_can_be_proven_to_remain_is_no_limit(limit: float | str) -> No
 def test_a_percentage_without_its_sign_is_told_from_a_number_in_the_unit(limit: float | str) -> None:
     with pytest.raises(InvalidPlan, match=r'"±50".*got 50; for 50 % write "50%"$'):
         with_limit(read_plan(GOOD)[0], limit)
+
+
+@pytest.mark.parametrize("section", ["privacy", "attacker", "limits", "rules"])
+def test_a_section_that_is_left_out_is_as_an_empty_one(section: str) -> None:
+    left_out = Plan.model_fields[section].default
+    assert left_out == type(left_out).model_validate({})

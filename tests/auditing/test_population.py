@@ -158,6 +158,7 @@ class TestRefused:
             read_plan(self.content(prior="normal"))
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(2))
 def test_what_is_said_of_crossed_plans_is_true_under_it(seed: int) -> None:

@@ -16,6 +16,7 @@ from tests.auditing.fuzz_rules import audited, check_rules, random_case
 from tests.auditing.test_streamed_audit import in_memory_and_streamed, plan_of
 
 
+@pytest.mark.sampled(10)
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(24))
 def test_the_rules_by_definition(seed: int) -> None:
@@ -145,6 +146,7 @@ def test_nothing_is_left_of_a_row_that_exact_numbers_give_away() -> None:
     assert (total.after_lower, total.after_upper) == (0.0, 0.0)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_a_streamed_table_has_the_same_k(seed: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -175,6 +177,7 @@ def test_a_streamed_table_has_the_same_k(seed: int, monkeypatch: pytest.MonkeyPa
     assert got.rules == expected.rules
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_streamed_persons_have_the_same_k(seed: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -200,6 +200,7 @@ def test_shipped_data_streamed(name: str, monkeypatch: pytest.MonkeyPatch) -> No
     assert got.verdict.status is VerdictStatus.PASSED
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.slow
 @pytest.mark.parametrize("setting", SETTINGS)
 def test_random_tables_streamed(tmp_path: Path, setting: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -237,6 +238,7 @@ def persons_plan(folder: Path, name: str) -> dict[str, Any]:
     return plan
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.slow
 @pytest.mark.parametrize("name", PERSONS)
 def test_persons_streamed(tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -311,6 +313,7 @@ def test_noise_of_several_laws_streamed(tmp_path: Path, monkeypatch: pytest.Monk
     assert_same(expected, got, top=20)
 
 
+@pytest.mark.thorough
 def test_a_yes_or_no_streamed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = table(tmp_path, 1, secret="boolean")
     plan = plan_of(file, "SELECT d, SUM(x) FROM data GROUP BY d", QUERIES[0], boolean=True)

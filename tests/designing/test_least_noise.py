@@ -270,6 +270,7 @@ def test_the_curvature_is_the_change_of_the_slopes(seed: int, variety: str) -> N
             )
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.slow
 @pytest.mark.parametrize("size", [1, 7, 255, 256, 300, 530])
 def test_the_inverse_is_that_of_a_general_solver(size: int) -> None:

@@ -40,6 +40,7 @@ PLANS: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "grain", "limit"),
@@ -106,6 +107,7 @@ def test_a_quick_audit_agrees_with_the_audit(tmp_path: Path) -> None:
     assert sl.audit(tomllib.loads(gone.plan)).verdict.passed is True
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.slow
 @pytest.mark.parametrize("values", ["independent", "constant"])
 def test_persons_with_several_rows_keep_the_limit_too(tmp_path: Path, values: str) -> None:

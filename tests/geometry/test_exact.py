@@ -54,6 +54,7 @@ def random_design(generator: np.random.Generator) -> np.ndarray:
     return rows
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.slow
 @pytest.mark.parametrize("block", range(4))
 def test_a_hidden_target_never_has_a_finite_bound_and_a_revealed_one_always_has(block):

@@ -7,7 +7,7 @@ import pytest
 from tests.golden.comparison import Differences, audits, lines
 from tests.golden.stored import compared, stored
 
-FEW_PLANS, FEW_NOISE_DESIGNS = 60, 6
+FEW_PLANS, FEW_NOISE_DESIGNS = 30, 4
 # One lower end of 308 plans is weaker than it was, by 4e-7 of the prior variance. Its cause is not found yet.
 KNOWN = ("mixed laws 1: P05 1 False: lower end 0.00024006869632764872 before, 0.0002396703",)
 
@@ -44,7 +44,7 @@ def test_some_random_designs_of_noise() -> None:
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize(("part", "most"), [("plans", FEW_PLANS), ("designs", 250), ("noise designs", 20)])
+@pytest.mark.parametrize(("part", "most"), [("plans", 100), ("designs", 250), ("noise designs", 20)])
 def test_more_random_plans_and_designs(part: str, most: int) -> None:
     require_none_wrong(compared(part, every(part, most, first=1)))
 

@@ -76,6 +76,7 @@ def both(design: Design, patch: pytest.MonkeyPatch) -> tuple[UnitExposure, UnitE
         return found, assess(replace(design, made={}))
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.slow
 @pytest.mark.parametrize("many", [1, 48])
 def test_every_person_is_seen_as_by_exact_rank_and_dense_algebra(
@@ -94,6 +95,7 @@ def test_every_person_is_seen_as_by_exact_rank_and_dense_algebra(
     assert yes > 15
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.slow
 @pytest.mark.parametrize("law", ["gaussian", "laplace", "mixed"])
 def test_all_ends_are_those_of_the_whole_design(law: str, small: pytest.MonkeyPatch) -> None:
@@ -162,7 +164,7 @@ def _same_features(found: SlicedExposure, dense: UnitExposure) -> None:
             assert found.design.noise.variance_of(weights) == pytest.approx(found.rmse[kind, 0] ** 2)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_rows_one_by_one_are_seen_as_in_the_whole_design(small: pytest.MonkeyPatch) -> None:
     """Every row as a kind of its own: slices are equal up to who is in them."""
     sliced = yes = 0

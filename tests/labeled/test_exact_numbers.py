@@ -91,6 +91,7 @@ def test_ladders(size: int, weight: int) -> None:
     assert np.all((found.remaining_lower >= 0) & (found.remaining_upper <= 1))
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.slow
 @pytest.mark.parametrize("certified", [True, False], ids=["as it is", "double precision alone"])
 def test_the_stated_error_is_a_bound(certified: bool, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -149,6 +150,7 @@ def test_what_is_too_large_for_balls_is_admitted(monkeypatch: pytest.MonkeyPatch
     assert found.relative_error == np.inf
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["cells", "dense", "uneven noise", "chain"])
 def test_designs_with_more_rows_than_balls_are_used_for(kind: str) -> None:

@@ -21,6 +21,7 @@ from tests.labeled.unit_designs import design_of
 SHARES = [0.5, 0.25, 0.9, 0.01]
 
 
+@pytest.mark.sampled(10)
 @pytest.mark.slow
 @pytest.mark.parametrize("share", SHARES)
 @pytest.mark.parametrize("information", [1e-9, 0.01, 1.0, 7.0, 60.0, 300.0])

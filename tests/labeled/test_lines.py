@@ -50,6 +50,7 @@ def by_lines(one: Persons) -> np.ndarray:
     return lines.with_lines(one.design(), nothing, nothing + 1.0)[:, 0]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.slow
 @pytest.mark.parametrize("law", LAWS)
 def test_no_line_or_flat_keeps_more_than_the_best_attack(law: str) -> None:

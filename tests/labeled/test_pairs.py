@@ -74,6 +74,7 @@ def test_a_geometric_answer_that_moves_by_more_tells_no_more_than_a_gaussian_one
         assert np.all(more <= times * apart[0] * (1 + 1e-9))
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("values", [2, 3])
 @pytest.mark.parametrize("seed", range(6))
 def test_without_noise_no_bound_exceeds_what_exact_numbers_leave(values: int, seed: int) -> None:
@@ -91,6 +92,7 @@ def test_without_noise_no_bound_exceeds_what_exact_numbers_leave(values: int, se
         assert np.all(lower_ends(one) >= truth * (1 - 1e-5) - 1e-9)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.slow
 @pytest.mark.parametrize("law", LAWS)
 @pytest.mark.parametrize("values", [2, 3])
@@ -108,6 +110,7 @@ def test_no_lower_end_is_above_the_risk(law: str, values: int) -> None:
         assert np.all(found.upper_of_best[design.place] >= truth - margin(error, 8_000)), (law, values, trial)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.slow
 @pytest.mark.parametrize("law", LAWS)
 def test_no_lower_end_is_above_the_risk_by_quadrature(law: str) -> None:
@@ -167,6 +170,7 @@ def test_the_risk_of_a_coin_behind_two_answers_by_quadrature() -> None:
         assert truth * (1 - 1e-3) <= found <= truth * (1 + 1e-4)  # the grid has kinks
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("values", [2, 3])
 def test_sorting_finds_no_more_than_comparing_does(values: int, monkeypatch: pytest.MonkeyPatch) -> None:
     generator = np.random.default_rng(3)

@@ -42,6 +42,7 @@ def simulated(members: np.ndarray, stddevs: np.ndarray, seed: int) -> tuple[np.n
     return x, total / SWEEPS
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.slow
 @pytest.mark.parametrize("rows", [2, 3, 5, 8, 12, 20])
 @pytest.mark.parametrize("many", [True, False], ids=["as a panel", "as few rows"])

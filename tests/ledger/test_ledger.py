@@ -263,6 +263,7 @@ CURVED = {
 NOISE = {"squares": 3e7, "above": 1.5, "below": 0.4, "between": 1.5, "clipped": 9e3}
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("last", ["squares", "several"])
 def test_powers_and_counts_above_a_level_are_frozen(tmp_path: Path, last: str) -> None:
     """What is not linear in the secret is stored and audited as one audit of the table has it."""

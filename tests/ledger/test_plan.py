@@ -32,7 +32,7 @@ def two_epochs(folder: Path) -> tuple[Path, Decision]:
     return ledger.plan(folder / "all.toml"), decision
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_every_command_reads_the_plan_of_moves_and_two_epochs(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -139,6 +139,7 @@ CASES: dict[str, tuple[Callable[[Path], None], list[str], int, str]] = {
 }
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("case", CASES)
 def test_bad_input_is_one_line_and_writes_nothing(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], case: str
@@ -210,6 +211,7 @@ assert main(["ledger", "limit", str(folder), "40%", "--reason", "a test", *commo
 """
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.skipif(sys.platform == "win32", reason="limits of POSIX")
 @pytest.mark.parametrize("case", RESTRICTED)
 def test_what_cannot_be_written_is_refused_cleanly(case: str) -> None:

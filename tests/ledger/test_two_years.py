@@ -77,6 +77,7 @@ def written(path: Path, head: str, rows: list[tuple[Any, ...]]) -> str:
     return str(path)
 
 
+@pytest.mark.thorough
 def test_dates_columns_rows_and_the_ledger_are_one_answer(tmp_path: Path) -> None:
     """24 monthly means of 60 homes that join and leave: four ways to write it down, one answer."""
     table = homes()

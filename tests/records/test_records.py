@@ -140,6 +140,7 @@ def test_mutated_records_are_read_or_refused_with_one_line() -> None:
     assert counted["refused"] > 100
 
 
+@pytest.mark.thorough
 def test_no_limit_above_what_discrete_noise_leaves_passes() -> None:
     counted = fuzz_whole_records.fuzz(3, math.inf, most=16)
     assert counted["failed"] + counted.get("not shown", 0) > 5

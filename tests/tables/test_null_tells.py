@@ -320,12 +320,14 @@ def check_random(seed: int) -> tuple[int, int]:
 
 
 @pytest.mark.slow
-def test_answers_that_differ_but_for_noise_are_no_pass() -> None:
+@pytest.mark.sampled(1)
+@pytest.mark.parametrize("first", [0, 100])
+def test_answers_that_differ_but_for_noise_are_no_pass(first: int) -> None:
     """For random releases: if one secret changes lines, NULLs, texts or exact numbers, the audit says so."""
-    counts = [check_random(seed) for seed in range(200)]
+    counts = [check_random(seed) for seed in range(first, first + 100)]
     accepted, differing_ones = (sum(column) for column in zip(*counts, strict=True))
-    assert accepted > 50
-    assert differing_ones > 15
+    assert accepted > 25
+    assert differing_ones > 7
 
 
 @pytest.mark.slow

@@ -87,7 +87,7 @@ def test_on_spark(seed: int, number: int, on_spark: tuple[Engine, sql_oracle.Run
     assert differences(*on_spark, seed, number, together=True) == []
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_values_per_record_on_duckdb(on_duckdb: tuple[Engine, sql_oracle.Run]) -> None:
     """40 releases that first aggregate the rows of each record."""
     for seed in range(4):

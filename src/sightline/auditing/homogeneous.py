@@ -34,13 +34,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from sightline.arrays import FloatArray, IndexArray
+from sightline.arrays import FloatArray, IndexArray, parts
 from sightline.auditing.findings import Findings
 from sightline.auditing.known_sums import (
     KnownSums,
@@ -56,6 +55,7 @@ from sightline.auditing.result import HomogeneousCell
 from sightline.format import count, number
 from sightline.tables.membership import Feature, Partition, Statistic
 from sightline.tables.subject import SecretKind
+from sightline.values import frozen
 
 # Fetches the sum of the unknown secrets with each signature; for a category a column for each. With a
 # partition that asks a yes-or-no question, how many of them answer yes; with a power, the sum of powers.
@@ -63,7 +63,6 @@ Totals = Callable[[Partition | None], FloatArray]
 
 _SMALL = 200  # rows of a group whose posterior is computed
 _TELLING = 4.0  # noise over rows up to which a posterior is computed
-_BLOCK = 20_000  # posteriors that are computed at once
 # r, in units of the noise: with a table this near, D + rs ≥ λΣ|v| for every combination. One that leaves less
 # than λ has φ/Φ < r at D/s, so that it leaves at least λ(1 − max (r − φ/Φ)/(D/s)), which is 0.9997 λ. So
 # the margin that is looked for is r λ more, and none below the limit is missed.
@@ -86,13 +85,14 @@ def homogeneous_cells(findings: Findings, totals: Totals | None) -> tuple[Homoge
         return ()
     found = []
     for one in (findings, *findings.questions):
-        sums = known_sums(one, totals(one.question)) if one.linear else None
-        if sums is not None:
+        known = known_sums(one, totals(one.question)) if one.linear else []
+        for sums in known:
             alone = _told_alone(one, sums)
-            many = len(alone) > _MOST_ALONE
-            coarse = None if many else known_sums(one, totals(one.question), coarse=True)
-            found += alone + ([] if coarse is None else _told_together(one, coarse))
-        found += _told_by_powers(one, sums, totals)
+            found += alone
+            if len(alone) <= _MOST_ALONE:
+                for coarse in known_sums(one, totals(one.question), coarse=True):
+                    found += _told_together(one, coarse)
+        found += _told_by_powers(one, known, totals)
     return tuple(sorted(found, key=lambda one: (one.remaining, -one.rows)))
 
 
@@ -104,12 +104,12 @@ def streamed_cells(findings: Findings, totals: StreamedTotals | None) -> tuple[H
     coarse = totals.coarse()
     if coarse is not None and coarse.sums.size:
         about = coarse_findings(findings, coarse)
-        sums = known_sums(about, coarse.sums[:, None])
-        found += [] if sums is None else _told_together(about, sums)
+        for sums in known_sums(about, coarse.sums[:, None]):
+            found += _told_together(about, sums)
     return tuple(sorted(found, key=lambda one: (one.remaining, -one.rows)))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(eq=True)
 class Ends:
     """Where values can be: at least a, at most b; and the variance of which a share is to remain."""
 
@@ -227,8 +227,8 @@ def _alone(findings: Findings, sums: KnownSums, ends: Ends) -> FloatArray:
     # With more Gaussian noise no count is more than 3 % likelier than another.
     places = np.flatnonzero(small & (laplace | (sums.deviation < _TELLING * people)))
     total = A @ sums.totals
-    for start in range(0, places.size, _BLOCK):
-        chosen = places[start : start + _BLOCK]
+    for some in parts(places.size, each=_SMALL):
+        chosen = places[some]
         logs = np.where(laplace, np.sqrt(2.0 * sums.copies), 0.0)[chosen]  # T of scale √(T/2) × deviation
         posterior = _posterior(people[chosen], total[chosen], sums.deviation[chosen], share[chosen], logs)
         left[chosen] = np.minimum(left[chosen], posterior)
@@ -310,14 +310,14 @@ def _posterior(
     return np.asarray(np.minimum(*remaining), dtype=np.float64)
 
 
-def _told_by_powers(findings: Findings, sums: KnownSums | None, totals: Totals) -> list[HomogeneousCell]:
+def _told_by_powers(findings: Findings, known: list[KnownSums], totals: Totals) -> list[HomogeneousCell]:
     r"""Sums of squares that tell that all values are near one number: 0, or the mean that is published.
 
     :math:`\sum (x_j - g)^2 = \sum x_j^2 - 2 g \sum x_j + n g^2` is at least 0, and has the noise of both
     numbers. It is what guessing g leaves. A higher even power k bounds it by :math:`(\sum x_j^k/n)^{2/k}`.
     """
     membership, pricing, limit = findings.membership, findings.pricing, limit_of(findings)
-    if findings.question is not None:
+    if findings.asked:
         return []
     unknown = (membership.counts - membership.known).astype(np.float64)
     variance, found = float(findings.prior.of_column.variance), []
@@ -339,7 +339,7 @@ def _told_by_powers(findings: Findings, sums: KnownSums | None, totals: Totals) 
             noise = float(pricing.noise_stddev[cell] * size / math.sqrt(pricing.times[p]))
             apart, name = float(raised[own].sum()), f'"{cell_name(membership, int(cell))}"'
             best = _expected_mean(apart, noise, rows) ** (2 / power)
-            if power == 2 and sums is not None:
+            for sums in known if power == 2 else ():
                 for line in _same_rows(sums, own):
                     total = float((sums.weights[[line]] @ sums.totals)[0])
                     guess = total / rows

@@ -17,7 +17,7 @@ the least can only miss a group, and never invent one.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -25,17 +25,15 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from sightline.arrays import FloatArray, IndexArray
+from sightline.arrays import AT_A_TIME, FloatArray, IndexArray
 from sightline.auditing.findings import Findings, LinearFindings
 from sightline.auditing.lowering import linear_partitions
 from sightline.progress import reported
 from sightline.tables.membership import Membership, Statistic
-
-# Signatures × partitions up to which numbers are combined, the releases with the fewest groups first.
-_MOST_ENTRIES = 2_000_000
+from sightline.values import frozen
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen(slots=False)
 class KnownSums:
     """Sums over classes of unknown rows; for a category a class for each category of a signature."""
 
@@ -81,69 +79,70 @@ class KnownSums:
         return float(np.sqrt(max(0.0, float(scaled @ self.correlation @ scaled))))
 
 
-def known_sums(findings: Findings, totals: FloatArray, *, coarse: bool = False) -> KnownSums | None:
-    """The linear numbers of a plan; ``totals`` are the true sums of every signature and column.
+def known_sums(findings: Findings, totals: FloatArray, *, coarse: bool = False) -> list[KnownSums]:
+    """The linear numbers of a plan, if any; ``totals`` are the true sums of every signature and column.
 
     With ``coarse``, of as many releases as can be combined, those with the fewest groups first.
     """
     membership, pricing = findings.membership, findings.pricing
     parts = linear_partitions(membership)
     parts = _coarse(membership, parts) if coarse else parts
-    categories = findings.plan.data.categories or (None,)
+    categories, columns_of = findings.plan.data.categories, max(1, len(findings.plan.data.categories))
     unknown = (membership.counts - membership.known).astype(np.float64)
     inside = np.flatnonzero(unknown > 0)
     ends, columns, entries = np.zeros(len(membership.cells) + 1, dtype=np.intp), [], []
     for p in parts:  # the classes in each number, one number after the other
         part, cell = membership.partitions[p], membership.signatures[inside, p]
-        counted = [c for c, name in enumerate(categories) if name is None or name in part.categories]
+        counted = [c for c, name in enumerate(categories) if name in part.categories] if categories else [0]
         own = np.flatnonzero(cell >= 0)
         own = own[np.argsort(cell[own], kind="stable")]
         first, end = membership.starts[p : p + 2]
         ends[first + 1 : end + 1] = np.bincount(cell[own], minlength=end - first) * len(counted)
-        columns.append((own[:, None] * len(categories) + np.array(counted, dtype=np.intp)).ravel())
+        columns.append((own[:, None] * columns_of + np.array(counted, dtype=np.intp)).ravel())
         sign = 1.0 if part.above else -1.0
         entries.append(np.repeat(sign * membership.weights_in(p)[inside[own]], len(counted)))
     if not columns:
-        return None
+        return []
     # Noise counts on the sum of a mean's rows, and on the mean of copies.
     owner = pricing.owner
     mean = np.array([part.statistic is Statistic.MEAN for part in membership.partitions])[owner]
     size = np.where(mean, [cell.rows for cell in membership.cells], 1.0)
     stddev = np.maximum(pricing.noise_stddev, pricing.scale * pricing.exact)
     deviation = stddev * size / np.sqrt(pricing.times[owner])
-    shape = (len(membership.cells), inside.size * len(categories))
+    shape = (len(membership.cells), inside.size * columns_of)
     table = sparse.csr_array((np.concatenate(entries), np.concatenate(columns), np.cumsum(ends)), shape=shape)
     table.eliminate_zeros()
     # Of numbers that share noise, those about known rows alone tell of the noise.
     sharing = np.isin(owner, list(pricing.strategies)) & np.isin(owner, parts)
     cells = np.flatnonzero((np.diff(table.indptr) > 0) | sharing)
     if not table.nnz:
-        return None
+        return []
     correlation = None
     if sharing.any():
         correlation = pricing.covariance[np.ix_(cells, cells)] / np.outer(stddev[cells], stddev[cells])
-    share = 0.5 if findings.plan.data.categories is None else findings.prior.share
-    return KnownSums(
+    share = findings.prior.share if categories else 0.5
+    sums = KnownSums(
         cells=cells,
         weights=table[cells],
-        counts=np.repeat(unknown[inside], len(categories)),
+        counts=np.repeat(unknown[inside], columns_of),
         shares=np.full(shape[1], share),
         totals=totals[inside].ravel(),
-        signature=np.repeat(inside, len(categories)),
+        signature=np.repeat(inside, columns_of),
         deviation=deviation[cells],
         copies=pricing.times[owner][cells].astype(np.intp),
         correlation=correlation,
     )
+    return [sums]
 
 
 def _coarse(membership: Membership, parts: Sequence[int]) -> list[int]:
-    """The partitions with the fewest groups, as many as can be combined with each other."""
+    """The partitions with the fewest groups, of so many signatures × partitions that they can be combined."""
     starts, size = membership.starts, max(1, len(membership.signatures))
     order = sorted(parts, key=lambda p: int(starts[p + 1] - starts[p]))
-    return sorted(order[: max(1, _MOST_ENTRIES // size)])
+    return sorted(order[: max(1, AT_A_TIME // size)])
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@frozen
 class StreamedTotals:
     """Fetches sums of the secrets that the attacker does not know. Owner-only."""
 

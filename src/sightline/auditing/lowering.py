@@ -9,7 +9,7 @@ the others.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -25,12 +25,13 @@ from sightline.labeled.bounds.by_pairs import WholePrior
 from sightline.labeled.unit_design import Design, RowNoise, UnitPrior
 from sightline.labeled.units import Units
 from sightline.tables.membership import Feature, Membership, Partition, PersonTable, Statistic
+from sightline.values import frozen
 
 LINEAR = frozenset({Feature.VALUE, Feature.INDICATOR})
 BoolArray = NDArray[np.bool_]
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen(slots=False)
 class Lowered:
     """The design of what is linear in the secret, and what its rows and units mean.
 
@@ -213,7 +214,7 @@ class Lowered:
         return np.asarray(first[person_kinds(self.membership, order, constant=False).columns])
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@frozen
 class UnitLowering:
     """How the rows of a table become units: of all of them at once, or of some that a pass reads."""
 
@@ -292,7 +293,7 @@ def sums_over_persons(people: PersonTable, values: FloatArray) -> FloatArray:
     return np.asarray(np.add.reduceat(own, people.starts[:-1]))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@frozen
 class _Counted:
     """Which columns of a row every partition counts."""
 
@@ -304,7 +305,7 @@ class _Counted:
     @classmethod
     def of(cls, plan: Plan, parts: Sequence[Partition]) -> _Counted:
         names = plan.data.categories
-        if names is None:
+        if not names:
             flipped = np.array([not part.above for part in parts])
             every = np.ones((1, len(parts)), dtype=np.bool_)
             return cls(names=(), columns=every, flipped=flipped, asked=every[:, 0])

@@ -29,7 +29,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 
 import numpy as np
@@ -59,8 +59,8 @@ from sightline.noise.published import (
 from sightline.noise.strategies import Strategy
 from sightline.privacy.accountant import NoiseLaw
 from sightline.privacy.registry import accountant_named
-from sightline.releases.features import power_range
 from sightline.tables.membership import Band, Feature, Membership, Partition, Statistic
+from sightline.values import frozen
 
 BoolArray = NDArray[np.bool_]
 # The noise of a number that is published exactly, in attacks: this much of the least noise around it.
@@ -71,7 +71,7 @@ _ROUNDING_OF_SHARE = 1e-12
 SMALLEST_SIZE, LARGEST_SIZE = SMALLEST**2, LARGEST**2
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen(slots=False)
 class Pricing:
     """The noise on every cell, for one copy of a release, and the releases that an accountant counts."""
 
@@ -436,6 +436,8 @@ def feature_range(partition: Partition, bounds: tuple[float, float]) -> float:
         case Feature.INDICATOR:
             return 1.0
         case Feature.POWER:
+            from sightline.releases.features import power_range  # few plans publish powers
+
             with np.errstate(over="ignore", invalid="ignore"):  # then the sizes are checked, and refused
                 return float(power_range(_number(partition), low=low, high=high))
         case Feature.CLIPPED:

@@ -19,7 +19,6 @@ of their values and the target's is known more sharply than one of them.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -28,20 +27,22 @@ from sightline.arrays import FloatArray, IndexArray
 from sightline.auditing.findings import Findings, LinearFindings
 from sightline.auditing.lowering import cell_name, linear_partitions
 from sightline.auditing.result import LinearAttack, Recipe, SeenTogether, Step, TotalView
+from sightline.auditing.result_parts import NAMED
 from sightline.auditing.table_units import publishable_key, signature_columns
+from sightline.auditing.unit_findings import MOST_FACTORISED
 from sightline.format import weight as weight_text
 from sightline.format import without_rounding
 from sightline.numerics.residuals import positive_inverse
+from sightline.values import frozen
 
 # Weights below this share of the largest are rounding of weights that are zero.
 NOTHING = 1e-9
-_SHOWN = 4
 _MOST_STEPS = 5_000  # of a recipe; for longer ones an unbiased recipe of few numbers is written
 # Of recipes with more steps than a reader follows, those are listed that carry so much of the variance.
 _ALL_LISTED, _CARRIED = 200, 0.999
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen(slots=False)
 class RecipeWriter:
     """Turns weights on the rows of a linear design into steps on published numbers."""
 
@@ -170,7 +171,7 @@ class RecipeWriter:
         shares = (published[order] * noise) ** 2
         heaviest = np.argsort(-shares, kind="stable")
         enough = np.searchsorted(np.cumsum(shares[heaviest]), _CARRIED * shares.sum()) + 1
-        return order[np.sort(heaviest[: max(int(enough), _SHOWN)])]
+        return order[np.sort(heaviest[: max(int(enough), NAMED)])]
 
     def _uses_known(self, weights: FloatArray) -> bool:
         """Whether the weighted sum contains records that the attacker knows."""
@@ -212,14 +213,14 @@ class RecipeWriter:
         Of so many ``numbers`` in all, if the steps are some of them.
         """
         words: list[str] = []
-        for line, step in zip(order[:_SHOWN], steps[:_SHOWN], strict=True):
+        for line, step in zip(order[:NAMED], steps[:NAMED], strict=True):
             sign = "−" if step.weight < 0 else "+" if words else ""
             cell = int(self.found.linear.cells[line])
             withheld = self.findings.key_columns[self.findings.membership.cells[cell].partition]
             name = cell_name(self.findings.membership, cell, withheld=frozenset() if owner else withheld)
             copies = f" (mean of {step.times})" if step.times > 1 else ""
             words.append(f'{sign}{" " if words else ""}{weight_text(abs(step.weight))} × "{name}"{copies}')
-        if (more := max(numbers, len(steps)) - _SHOWN) > 0:
+        if (more := max(numbers, len(steps)) - NAMED) > 0:
             words.append(f"and {more} more")
         if abs(constant) > NOTHING:
             words.append(f"{'−' if constant < 0 else '+'} {weight_text(abs(constant))}")
@@ -229,13 +230,12 @@ class RecipeWriter:
 _ATTACK_CARRIED = 0.99  # of the information, that the shown numbers carry
 _MOST_ATTACK_STEPS = 6  # that are shown, even if they carry less
 _CANDIDATES = 40  # numbers that are chosen forwards
-_MOST_ROWS = 1_500  # of a design whose products are made for this
 _MOST_TOGETHER = 12  # records that are looked at together
 _HEAVY = 0.5  # of the target's own weight in a guess: others with less are not seen with it
 _DEPENDENT = 1e-12  # of a number's variance: what is left of it given others is rounding
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@frozen
 class Folded:
     """The attack on a target, and the columns that it is seen with, whose keys name those records."""
 
@@ -251,7 +251,7 @@ class Folded:
         return self.attack.model_copy(update={"together": together.model_copy(update={"records": records})})
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen(slots=False)
 class LinearAttacks:
     """The products of some published numbers, for attacks on what is asked of some units."""
 
@@ -267,10 +267,10 @@ class LinearAttacks:
         """
         linear, variances = found.linear, found.linear.design.noise.variance
         rows = np.arange(linear.row_count)
-        if rows.size > _MOST_ROWS:
+        if rows.size > MOST_FACTORISED:
             rows = np.flatnonzero(sum(np.abs(linear.image(column)) for column in columns.tolist()))
         rows = rows[np.isfinite(variances[rows])]
-        return cls(findings=findings, found=found, rows=rows if rows.size <= _MOST_ROWS else rows[:0])
+        return cls(findings=findings, found=found, rows=rows if rows.size <= MOST_FACTORISED else rows[:0])
 
     @cached_property
     def _covariance(self) -> FloatArray:
@@ -292,13 +292,13 @@ class LinearAttacks:
         inverse = positive_inverse(self._covariance * np.outer(scale, scale))
         return None if inverse is None else (scale, inverse)
 
-    def folded(self, column: int, writer: RecipeWriter) -> Folded | None:
+    def folded(self, column: int, writer: RecipeWriter) -> tuple[Folded, ...]:
         """The attack on a column's value, or on the total of a person's rows.
 
         None if the numbers tell nothing of it, or rounding hides what.
         """
         if self._solver is None:
-            return None
+            return ()
         linear, kernel = self.found.linear, self.found.linear.design.prior.kernel
         rows = int(linear.rows_of_unit[column // len(kernel)])
         reach = self._reach(column)
@@ -306,13 +306,13 @@ class LinearAttacks:
         weights = self._solved(reach)
         gain = self._scale * float(reach @ weights) / length
         if not 0 < gain < 1 or (rows == 1 and self._digits_lost(column, 1 - gain)):
-            return None
+            return ()
         chosen, part_gain = self._chosen(reach / np.sqrt(length / self._scale), gain)
         if not part_gain < 1:  # a number without noise carries everything
-            return None
+            return ()
         share = (part_gain / (1 - part_gain)) / (gain / (1 - gain))
         if not 0 < share <= 1 + 1e-6:
-            return None
+            return ()
         small = np.linalg.solve(self._covariance[np.ix_(chosen, chosen)], reach[chosen]) * self._scale
         full = np.zeros(linear.row_count)
         full[self.rows[chosen]] = small
@@ -339,7 +339,7 @@ class LinearAttacks:
             text=text,
             publishable_text=public if public != text else None,
         )
-        return Folded(attack=attack, others=columns)
+        return (Folded(attack=attack, others=columns),)
 
     def total(self, column: int) -> TotalView | None:
         """What is known of the total of a person's rows; none if they have one row, or hold no numbers.

@@ -20,16 +20,17 @@ Where numbers share noise that a strategy C draws (:mod:`sightline.noise.strateg
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 
 from sightline.arrays import FloatArray, IndexArray, parts
 from sightline.noise.strategies import Strategy
 from sightline.tables.membership import Membership
+from sightline.values import frozen
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@frozen
 class CellCosts:
     """What one copy of every published number costs a record with ``row_norms`` rows there."""
 

@@ -13,7 +13,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -29,6 +29,7 @@ from sightline.errors import InvalidPlan, SightlineError, require_plan
 from sightline.tables.engines.address import DIALECTS, dialect_of, file_bytes
 from sightline.tables.sql.edited_releases import uses
 from sightline.tables.sql.grammar import parse_query
+from sightline.values import frozen
 
 FORMAT, VERSION = "sightline.release", 1
 _NOTHING = GivenPlan()
@@ -105,7 +106,7 @@ class About(Section):
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(eq=True)
 class ReleaseRecord:
     """A release that was published, what is known of the table, and where both come from."""
 

@@ -16,7 +16,7 @@ from sightline.auditing.findings import Findings, LinearFindings
 from sightline.auditing.lowering import LINEAR
 from sightline.auditing.pricing import feature_range
 from sightline.auditing.result import ReleaseReport, Stage
-from sightline.auditing.result_parts import NoiseOfRange, ReleaseAccuracy
+from sightline.auditing.result_parts import TOP, NoiseOfRange, ReleaseAccuracy
 from sightline.progress import report
 from sightline.tables.membership import Feature, Partition, Statistic
 
@@ -146,9 +146,7 @@ def _six_digits(value: float) -> float:
 
 def _declared(findings: Findings, part: Partition) -> bool:
     """Whether the sums of the secrets have a column for what a partition counts."""
-    return part.feature is not Feature.INDICATOR or set(part.categories) <= set(
-        findings.plan.data.categories or ()
-    )
+    return part.feature is not Feature.INDICATOR or set(part.categories) <= set(findings.plan.data.categories)
 
 
 def _true_numbers(findings: Findings, sums: FloatArray, p: int) -> FloatArray:
@@ -157,7 +155,7 @@ def _true_numbers(findings: Findings, sums: FloatArray, p: int) -> FloatArray:
     cells = membership.cells[membership.starts[p] : membership.starts[p + 1]]
     columns = [0]
     if part.feature is Feature.INDICATOR:
-        columns = [(findings.plan.data.categories or ()).index(one) for one in part.categories]
+        columns = [findings.plan.data.categories.index(one) for one in part.categories]
     place = membership.signatures[:, p].astype(np.intp) + 1  # 0 for none
     counted = np.bincount(place, sums[:, columns].sum(axis=1), len(cells) + 1)
     total = np.asarray(counted[1:], dtype=np.float64)
@@ -179,7 +177,6 @@ def _cells_of(findings: Findings, query: int) -> IndexArray:
 # few stages cost less than the audit itself, since the first ones have few numbers.
 _MOST_STAGES, _STAGES_OF_LARGE_PLANS = 60, 4
 _MOST_NUMBERS_AGAIN = 20_000  # of a plan that is assessed again at all
-_SHOWN = 20
 
 
 def timeline(findings: Findings) -> tuple[Stage, ...]:
@@ -200,7 +197,7 @@ def timeline(findings: Findings) -> tuple[Stage, ...]:
                 identifiable_records=seen.identifiable_records,
                 newly_identifiable=seen.identifiable_records - records,
                 opened=_signatures(found, np.flatnonzero(now & ~before)),
-                least_remaining_uncertainty=seen.least,
+                least_remaining_uncertainty=seen.least if seen else None,
                 below_limit=seen.below_limit,
             )
         )
@@ -228,7 +225,7 @@ def _ends(count: int, most: int) -> IndexArray:
 
 
 def _signatures(found: LinearFindings, columns: IndexArray) -> tuple[int, ...]:
-    return tuple(dict.fromkeys(found.linear.first_signatures(columns)[:_SHOWN].tolist()))
+    return tuple(dict.fromkeys(found.linear.first_signatures(columns)[:TOP].tolist()))
 
 
 def left_out(findings: Findings) -> tuple[str, ...]:
@@ -245,7 +242,7 @@ def left_out(findings: Findings) -> tuple[str, ...]:
             "that hide a yes or no or a category.",
         )
     parts = []
-    if not found.comparable and findings.question is None and np.any(found.visible):
+    if not found.comparable and not findings.asked and np.any(found.visible):
         parts.append("what each release adds to the exposure of identifiable records")
     stages = stage_count(findings)
     if stages < releases:

@@ -9,8 +9,6 @@ indicators, each one with probability :math:`p = 1/k`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from sightline.auditing.plan import Plan
@@ -26,9 +24,10 @@ from sightline.labeled.bounds.target import NumberPrior, Seen, TargetPrior
 from sightline.privacy.accountant import NoiseLaw
 from sightline.tables.membership import Membership
 from sightline.tables.subject import SecretKind
+from sightline.values import frozen
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(eq=True)
 class SecretPrior:
     """The prior of every record's secret.
 
@@ -50,14 +49,13 @@ class SecretPrior:
     @classmethod
     def of(cls, plan: Plan, membership: Membership) -> SecretPrior:
         """The prior of a plan's secret."""
-        count = len(plan.data.categories) if plan.data.categories is not None else 2
         stated = plan.attacker.prior
         named = {"name": stated} if isinstance(stated, str) else {}
         population = stated if isinstance(stated, Population) else None
         return cls(
             kind=plan.data.secret_kind,
             bounds=plan.data.domain,
-            categories=count,
+            categories=max(2, len(plan.data.categories)),
             within=plan.attacker.values_within,
             yes=stated.yes if isinstance(stated, YesShare) else 0.5,
             whole=sums_are_whole(plan, membership),

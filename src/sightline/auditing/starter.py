@@ -10,16 +10,17 @@ import json
 import os
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
+from sightline.arrays import AT_A_TIME
 from sightline.errors import InvalidPlan, require_plan
 from sightline.privacy.registry import ACCOUNTANTS
 from sightline.tables.engines.open import open_source
 from sightline.tables.engines.protocol import DATA, Column, ColumnKind, Engine
 from sightline.tables.sql.fragments import quoted
 from sightline.tables.sql.scope import find_column
+from sightline.values import frozen
 
 _MOST_RELEASES = 3
 _MOST_LISTED = 48  # columns of a wide table: two days of hours
@@ -87,7 +88,7 @@ _STAND_INS = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(eq=True)
 class StarterPlan:
     """The text of a first plan, and what was guessed or left open in it."""
 
@@ -154,7 +155,7 @@ def columns_meant(source: str, *, record: str, secret: str) -> tuple[Column, Col
     return key.column, hidden.column
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(eq=True)
 class _Meant:
     """The column for a field of [data]: given, guessed where names leave no doubt, or open."""
 
@@ -292,8 +293,6 @@ def relative_source(source: str, folder: Path) -> str:
     return f"{near}::{table}" if table else near
 
 
-_ROWS = 100_000  # that are looked at
-_CELLS = 2_000_000  # and no more values than this: a second
 _MANY = 20  # distinct values of a number
 _MOST_GROUPS = 50  # distinct values of a column to group by
 _LEAST_WIDE = 4  # columns with one name and a running number
@@ -319,7 +318,7 @@ _SENSITIVE = _set(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(eq=True)
 class ColumnFacts:
     """A column, the words of its name, and what its first rows are like."""
 
@@ -350,7 +349,7 @@ class ColumnFacts:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(eq=True)
 class Candidate:
     """A column that may be meant, and what speaks for it."""
 
@@ -358,7 +357,7 @@ class Candidate:
     reasons: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(eq=True)
 class ColumnGuess:
     """The columns that may be meant, the likeliest first; and whether it alone can be."""
 
@@ -370,7 +369,7 @@ def facts_of(engine: Engine) -> tuple[ColumnFacts, ...]:
     """Look at the first rows of the table: how many values each column has. Values are not kept."""
     columns = engine.columns()
     looked = [c for c in columns if c.kind in (ColumnKind.TEXT, ColumnKind.NUMBER, ColumnKind.BOOLEAN)]
-    rows = max(1_000, min(_ROWS, _CELLS // max(1, len(looked))))
+    rows = max(1_000, AT_A_TIME // max(1, len(looked)))
     listed = ", ".join(f"{quoted(column.name)} AS c{place}" for place, column in enumerate(looked))
     answer = engine.fetch(f"SELECT {listed or 1} FROM {quoted(DATA)} LIMIT {rows}")
     values = {

@@ -288,15 +288,14 @@ def _plain(name: str) -> str:
 
 def _place(running: Running, where: str, text: str) -> int:
     """The place of a step; no value of the table is in the message."""
-    place = running.place_of_text(text)
-    kind = "whole numbers" if isinstance(running.first, int) else "days"
-    require_plan(
-        place is not None,
-        f"{where} a column of {kind}, which have an order without gaps",
-        got=f"another value in {running.over[:60]!r}",
-        fix="number the steps in the sql of [data]",
-    )
-    assert place is not None
+    try:
+        place = running.place_of_text(text)
+    except ValueError:
+        kind = "whole numbers" if isinstance(running.first, int) else "days"
+        raise InvalidPlan(
+            f"expected {where} a column of {kind}, which have an order without gaps, got another value in "
+            f"{running.over[:60]!r}; number the steps in the sql of [data]"
+        ) from None
     require_plan(
         0 <= place < running.steps,
         f"{where} steps from {running.text(0)} to {running.text(running.steps - 1)}",

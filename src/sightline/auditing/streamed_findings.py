@@ -9,7 +9,7 @@ pass; what would take more passes is left out.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -36,6 +36,7 @@ from sightline.tables.cells import PackedCodes, first_in_order
 from sightline.tables.engines.protocol import Arrays, SignatureBatch, SignatureStore
 from sightline.tables.membership import Membership, PersonTable
 from sightline.tables.streamed import BatchTables, StreamedTable
+from sightline.values import frozen
 
 MOST_KEPT = 10_000  # signatures that are kept for how little remains of them
 
@@ -116,7 +117,7 @@ Packed = Mapping[str, NDArray[Any]]
 _SPARSE = ("data", "rows", "columns", "shape")  # the arrays of a sparse matrix
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@frozen
 class BatchUnits:
     """How a batch becomes units. It can travel."""
 
@@ -129,7 +130,7 @@ class BatchUnits:
         return membership, words, *self.lowering.units(membership)
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen(slots=False)
 class StreamedUnits:
     """Units that are read from a store in passes."""
 
@@ -151,7 +152,7 @@ class StreamedUnits:
         return _unpacked(self.store.run(unit_pass, "reading every record"))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@frozen
 class UnitPass:
     """A pass over units as a pass over signatures. Its arrays are plain ones, so that they can travel."""
 
@@ -195,7 +196,7 @@ def _unpacked(packed: Packed) -> UnitArrays:
     return arrays
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen(slots=False)
 class SolvedForms:
     """What the last pass reads of a solver, without the units that it was made from: it can travel."""
 
@@ -225,7 +226,7 @@ _COUNTED = ("histogram", "below", "rest")
 MOST_LINES = 4_000_000  # signatures of persons that are kept for how little remains: half a gigabyte
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@frozen
 class ExposureScan:
     """Counts over all unknown records, and the records that are worth a closer look.
 

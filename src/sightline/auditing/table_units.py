@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,12 +19,13 @@ from scipy import sparse
 from sightline.arrays import FloatArray, IndexArray, counted_by, distinct_lines
 from sightline.labeled.units import ONE, Units
 from sightline.tables.membership import Membership, PersonTable
+from sightline.values import frozen
 
 BoolArray = NDArray[np.bool_]
 _MOST_DIGITS = 6  # after the point, of weights that are whole numbers in another unit
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@frozen
 class SignatureColumns:
     """The distinct columns that signatures have over the linear partitions."""
 
@@ -118,7 +119,7 @@ def _in_memory(  # many parameters: the fields of units
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@frozen
 class PersonKinds:
     """Kinds of persons by the columns of their unknown rows, and how many rows they have in each."""
 

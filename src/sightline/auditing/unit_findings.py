@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 from typing import Any
 
@@ -16,14 +16,16 @@ from sightline.auditing.result_parts import SMALL_GROUP, Uncertainty
 from sightline.labeled.assessment import ATTACKS, UnitExposure, exposure_of
 from sightline.labeled.lines import with_alike
 from sightline.labeled.unit_brackets import UnitBrackets
+from sightline.values import frozen
 
 # Rows, and units × rows, of a design that may be assessed again for each release and each accountant.
 _MOST_ROWS, _MOST_ENTRIES = 400, 3e7
+MOST_FACTORISED = 1_500  # rows of a design that is factorised once more, for recipes or advice: seconds
 # Taking each release away costs an elimination of the rows.
 _MOST_COMPARED, _AFFORDABLE = 4_000, 2e12
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@frozen
 class OtherRecords:
     """The unknown records of a streamed table that have no unit: a pass over all of them counted these.
 
@@ -53,7 +55,7 @@ class OtherRecords:
         return replace(found, lower=at_least_by_noise(lower, found.upper, moved))
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen(slots=False)
 class LinearFindings:
     """What a design exposes of what is asked of its units, and the limit that it is compared with.
 
@@ -148,7 +150,7 @@ class LinearFindings:
     @property
     def _worst(self) -> BoolArray:
         found = np.zeros(self.lower.size, dtype=np.bool_)
-        found[[] if self.least_column is None else [self.least_column]] = True
+        found[self.least_columns] = True
         return found
 
     @property
@@ -183,17 +185,16 @@ class LinearFindings:
         return max(self.exposure.relative_error, self.others.relative_error)
 
     @property
-    def least_column(self) -> int | None:
-        """The column with the least lower end; of several, the one with the least upper end."""
-        if not self.lower.size:
-            return None
-        alike = np.flatnonzero(self.lower == self.lower.min())
-        return int(alike[np.argmin(self.upper[alike])])
+    def least_columns(self) -> IndexArray:
+        """The column with the least lower end, of several that with the least upper end; of nobody none."""
+        alike = np.flatnonzero(self.lower == np.min(self.lower, initial=np.inf))
+        return alike[np.argsort(self.upper[alike], kind="stable")[:1]]
 
     @property
-    def least(self) -> Uncertainty | None:
-        """The bracket of :attr:`least_column`."""
-        return None if self.least_column is None else self.bracket(self.least_column)
+    def least(self) -> Uncertainty:
+        """The bracket of :attr:`least_columns`; of nobody nothing is learned."""
+        found = [self.bracket(column) for column in self.least_columns.tolist()]
+        return found[0] if found else Uncertainty(lower=1.0, upper=1.0)
 
     @property
     def repeatable(self) -> bool:

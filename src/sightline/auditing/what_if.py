@@ -9,7 +9,7 @@ size of the design alone: equal plans give equal results.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
@@ -21,7 +21,6 @@ from sightline.auditing.budget import proof_of_budget
 from sightline.auditing.exposed import ExposedSection
 from sightline.auditing.findings import Findings, LinearFindings, find
 from sightline.auditing.homogeneous import Totals, homogeneous_cells
-from sightline.auditing.nonlinear import question_text
 from sightline.auditing.plan import Plan, Release
 from sightline.auditing.result_parts import Setting, SettingKind, WhatIf
 from sightline.auditing.session import Session
@@ -33,13 +32,14 @@ from sightline.progress import Progress, silent
 from sightline.tables.membership import Membership, Partition
 from sightline.tables.published import without_queries
 from sightline.tables.subject import SecretKind
+from sightline.values import frozen
 
 _STOPS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0)  # of epsilon, or of the factor on the noise
 # Operations for one setting besides those of its factorisations, and for all: some seconds.
 _EACH, _PER_COLUMN, _MOST = 2e7, 2.3e4, 5e9
 _PERSONS = 4  # times as much work for persons with several rows
-_MOST_NUMBERS = 1_000  # of a design: some seconds for each setting
-_MOST_ROWS = 1_000  # of a table with moments or thresholds, whose rows are factorised one by one
+# Numbers of a design, and rows of a table with moments, which are factorised one by one: some seconds each.
+_MOST_NUMBERS = 1_000
 
 Answer = TypeVar("Answer")
 
@@ -127,8 +127,8 @@ def why_no_what_if(findings: Findings) -> str | None:
         return "nothing that is published depends on the secret"
     if not all(part.has_at_most(_MOST_NUMBERS) for part in parts):
         return f"it has more than {_MOST_NUMBERS:,} numbers, or too many people for so many of them"
-    if findings.has_nonlinear and findings.membership.rows > _MOST_ROWS:
-        return f"it has moments or thresholds of more than {_MOST_ROWS:,} rows"
+    if findings.has_nonlinear and findings.membership.rows > _MOST_NUMBERS:
+        return f"it has moments or thresholds of more than {_MOST_NUMBERS:,} rows"
     if findings.pricing.strategies:
         return "its numbers share their noise"
     stated = [noise for release in plan.releases for noise in release.noise]
@@ -170,7 +170,7 @@ def _noises(findings: Findings, also: tuple[float, ...]) -> tuple[list[PlanChang
     return [PlanChange(kind, parameter(one), one) for one in stops], stops.index(own or 1.0)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@frozen
 class _Variants:
     """The memberships, sums and values for every attacker, each fetched once."""
 
@@ -231,11 +231,10 @@ def _setting(
     totals: Totals = partial(variants.totals, findings.plan)
     open_questions = unverified(findings, homogeneous_cells(findings, totals))
     judged = verdict(findings, section, open_questions, publishable=False)
-    (least, question), noise = findings.least_about, findings.pricing.noise_stddev
-    worst = "nobody" if least is None else "one record"
-    if question is not None:
-        worst = f"one record, about {question_text(question, findings.plan.data.secret)}"
-    elif found and least is not None:
+    noise, worst = findings.pricing.noise_stddev, "one record" if findings.shows else "nobody"
+    if findings.worst.asked:
+        worst = f"one record, about {findings.worst.asked}"
+    elif found:
         worst = _words(_worst(found, findings.plan.attacker.knows), variants if names else None)
     return Setting(
         kind=change.kind,
@@ -244,7 +243,7 @@ def _setting(
         status=None if judged.status is None else judged.status.value,
         proven=proof_of_budget(findings.plan, findings.membership, findings.pricing)[0],
         below_limit=judged.below_limit,
-        least=least,
+        least=findings.least if findings.shows else None,
         worst=worst,
         least_noise_stddev=float(noise.min()) if noise.size else None,
         most_noise_stddev=float(noise.max()) if noise.size else None,

@@ -145,8 +145,7 @@ def _binds(task: DesignTask, attacks: int) -> bool:
     """Whether the limit asks for noise: more than the floors, and more than the budget where it pays."""
     if task.paid.bundles:
         return attacks > 0
-    least = task.findings.least
-    return least is not None and least.lower < task.limit
+    return task.findings.least.lower < task.limit
 
 
 def _budget(task: DesignTask, stddevs: FloatArray, price: float) -> DesignedBudget | None:

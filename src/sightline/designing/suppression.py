@@ -202,7 +202,7 @@ class Ceilings:
     def passes(self, kept: IndexArray) -> bool:
         """Whether the audit finds nobody below the limit if some cells are kept."""
         found = self.audited(kept)
-        return found is None or found.least is None or found.least.lower >= self.task.limit
+        return found is None or found.least.lower >= self.task.limit
 
     def seems_to_fail(self, kept: IndexArray) -> bool:
         """The opposite, by a quick audit where the audit knows no more."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 import tomllib
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from rich.console import Console
@@ -22,12 +21,13 @@ from sightline.jobs import audit
 from sightline.privacy.accountant import Budget
 from sightline.privacy.registry import accountant_named
 from sightline.report.wording import before_after, noise_range, status_words
+from sightline.values import frozen
 
 _ACCOUNTANT, _DELTA = "gaussian-dp", 1e-5
 _EPSILON, _LARGE_EPSILON = 1.0, 100.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(eq=True)
 class Dashboard:
     """The dashboard with its noise chosen in one way, audited."""
 
@@ -69,12 +69,11 @@ def print_dashboards(shown: list[Dashboard], screen: Console) -> None:
     for title in ("of a monthly mean", "epsilon", "before", "after", "below", "verdict"):
         table.add_column(title, justify="right" if title != "verdict" else "left")
     for one in shown:
-        known = before_after(one.result)
         table.add_row(
             one.noise,
             noise_range(one.result.releases[0]),
             number(one.result.budget.spent["gaussian-dp"], 3),
-            *(("", "") if known is None else known.numbers),
+            *before_after(one.result).numbers,
             f"{one.result.verdict.below_limit} of {one.result.records}",
             status_words(one.result.verdict.status),
         )

@@ -6,7 +6,7 @@ On an accelerator the products run there, on blocks of the table in double preci
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -17,6 +17,7 @@ from sightline.errors import require
 from sightline.labeled.units import ONE, Arrays, UnitReduction, Units, UnitStore
 from sightline.numerics.device import HOST, Device
 from sightline.progress import report
+from sightline.values import frozen
 
 _BLOCK = 1 << 20  # entries of a block: 8 MB, which the cache holds
 _SINGLE = 2.0**24  # whole numbers below this are exact in single precision
@@ -25,7 +26,7 @@ _LARGE_BLOCK = 1 << 27  # entries of a block on an accelerator: a gigabyte
 _FEWEST, _MOST = 1 << 24, 1 << 30
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen(slots=False)
 class TableBlock:
     """Some columns of the table. Every kind is one row of a person."""
 
@@ -141,7 +142,7 @@ def tabled(units: UnitStore) -> UnitStore:
     return TableUnits(table=table[:-1], people=units.people, whole=True, binary=True, peak=1.0)
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen(slots=False)
 class TableUnits:
     """Different columns of a dense table of weights, and how many records have each."""
 

@@ -27,12 +27,13 @@ from sightline.noise.strategies import FactoredNoise, whitener_of
 from sightline.numerics.rank import Decision, Evidence, Rank, gap_rank, missing, present
 from sightline.numerics.residuals import gamma
 from sightline.progress import Progress, reporting
+from sightline.values import frozen
 
 _MOST_SIGNAL = 1e140  # of a row over its noise: squares of more fit no double
 _MOST_ENTRIES = 4_000_000  # of real weights whose singular values are looked at
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@frozen
 class Recipes:
     """The recipes of the best unbiased attacks, one for each identifiable group, each made when it is asked
     for.
@@ -72,7 +73,7 @@ class RecordExposure:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@frozen
 class Groups:
     """Records with one membership signature. No release tells them apart, but their sum may be exposed.
 
@@ -206,7 +207,7 @@ class Exposures:
         return int(record)
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen(slots=False)
 class LoweredRecords:
     """A design over kinds of unknown records, and what its rows are among the published ones."""
 
@@ -354,7 +355,7 @@ def _with_others_known(lowered: LoweredRecords, found: UnitExposure) -> Exposure
     )
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen(slots=False)
 class _KnownOthers:
     """A pass: the information about every kind of one record if all others are known, by law and by
     variance.

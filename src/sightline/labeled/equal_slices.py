@@ -14,7 +14,7 @@ theory page on named records, "Equal slices".
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 import numpy as np
@@ -24,13 +24,14 @@ from sightline.arrays import FloatArray, IndexArray, distinct_lines
 from sightline.labeled.row_products import SPARSE_FROM
 from sightline.labeled.unit_design import Design, RowNoise
 from sightline.labeled.units import BoolArray, Units
+from sightline.values import frozen
 
 _MOST_COLUMNS, _MOST_ENTRIES = 4_000_000, 50_000_000  # of designs in which equal slices are looked for
 _MOST_GAPS = 3
 _COLUMNS_A_NUMBER = 8  # that are asked first: random numbers are joined by a few columns each
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen(slots=False)
 class EqualSlices:
     """Which numbers are summed up, and the persons as the sums see them."""
 
@@ -124,7 +125,7 @@ def slices_of(units: Units, law: IndexArray, inside: BoolArray) -> list[EqualSli
     return [_summed(units, slices, rows, columns, content)]
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen(slots=False)
 class _Slices:
     """The slice of every number, the only one of every kind, and the first equal one of every slice."""
 
@@ -133,7 +134,7 @@ class _Slices:
     first: IndexArray
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen(slots=False)
 class _Listed:
     """The items of each slice, one slice after the other, and the place of each in its slice."""
 

@@ -11,7 +11,7 @@ Trees' inequality for all features at once, of which the sharpest one is the lea
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -21,9 +21,10 @@ from sightline.labeled.assessment import SlicedExposure, UnitExposure
 from sightline.labeled.row_products import RowProducts
 from sightline.labeled.units import UnitBlock
 from sightline.numerics.residuals import gamma
+from sightline.values import frozen
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen(slots=False)
 class PersonRows:
     """The rows of one person of a kind: columns over the numbers that they are in, and how many of each."""
 

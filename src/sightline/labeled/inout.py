@@ -24,6 +24,7 @@ from sightline.labeled.design import MembershipDesign
 from sightline.noise.laws import Noise
 from sightline.privacy.accountant import Accountant, Budget
 from sightline.releases.query import positive_number, whole_number
+from sightline.values import frozen
 
 # Entries of G that differ by less than this, relative to the largest, are equal up to rounding.
 _EQUAL = 1e-10
@@ -78,7 +79,7 @@ def exchangeable_information(*, alpha: float, tau: float, size: int) -> float:
     return (alpha - tau) * (alpha + tau * (m - 1)) / (alpha + tau * (m - 2))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(eq=True)
 class Symmetry:
     """Whether the records beside a target are interchangeable, and the target's information if they are."""
 
@@ -162,7 +163,7 @@ def _of_gram(whitened: FloatArray, counts: IndexArray) -> Symmetry:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(eq=True)
 class Allocation:
     """A budget for one release of each block, and the risk that it leaves the attacker."""
 
@@ -212,7 +213,7 @@ def cube_root_allocation(
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(eq=True)
 class Split:
     """How many of the releases include the target, and the risk that this leaves."""
 

@@ -30,7 +30,7 @@ yes or no has pairs in place of lines (:mod:`sightline.labeled.pairs`).
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -42,6 +42,7 @@ from sightline.labeled.bounds.van_trees import MOST_MOVED, chord_bounds
 from sightline.labeled.unit_design import Design, RowNoise
 from sightline.labeled.units import BoolArray, Units, UnitStore
 from sightline.numerics.residuals import gamma
+from sightline.values import frozen
 
 MOST_KINDS = 2_000  # of which columns are fetched
 # Columns, and rows × columns, of designs in which every two columns are compared: 0.1 s.
@@ -49,7 +50,7 @@ MOST_COMPARED, MOST_ENTRIES = 1_000, 1_000_000
 _MOST_CHOICES = 8  # sets K that are tried for a column
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen(slots=False)
 class DistinctColumns:
     """The different columns of a design, the unknown rows of all persons with each, and who is one row of
     one.
@@ -118,7 +119,7 @@ def swap_bounds(design: Design) -> FloatArray:
     return np.where(columns.single, best[columns.column], 0.0)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@frozen
 class _SwapSet:
     """A set K for one column: how many rows, and how far noise tells the column from their mean."""
 
@@ -199,7 +200,7 @@ def with_lines(design: Design, lower: FloatArray, upper: FloatArray) -> FloatArr
     return np.asarray(np.maximum(lower, improved[:, None]))
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen(slots=False)
 class _Lines:
     """Directions: how far each row of a unit moves, and each row of others."""
 
@@ -245,7 +246,7 @@ class _Lines:
         return 12 * chord_bounds(moves, counts, information, gaussian=gaussian)
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen(slots=False)
 class _Search:
     """What directions are looked for in."""
 

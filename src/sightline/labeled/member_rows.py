@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -20,6 +20,7 @@ from sightline.errors import InvalidRelease, require
 from sightline.labeled.dense_units import TableUnits
 from sightline.labeled.units import ONE, BoolArray, Units, UnitStore
 from sightline.numerics.device import HOST, Device
+from sightline.values import frozen
 
 RowsLike: TypeAlias = "ArrayLike | sparse.sparray | sparse.spmatrix | Iterable[Iterable[int]]"
 # A sparse table goes to dense columns where records are in more than this share of the rows on the average:
@@ -27,7 +28,7 @@ RowsLike: TypeAlias = "ArrayLike | sparse.sparray | sparse.spmatrix | Iterable[I
 _DENSE = 1 / 12
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@frozen
 class MemberRows:
     """Weights of ``records`` records in rows: a dense table, or compressed sparse columns without zeros."""
 

@@ -27,7 +27,7 @@ keeps :math:`1/\sum_i \rho_i^{-1}`.
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from typing import Any
 
@@ -44,6 +44,7 @@ from sightline.labeled.unit_design import Design, RowNoise
 from sightline.labeled.units import BoolArray, Units, WholeArray
 from sightline.numerics.residuals import gamma
 from sightline.progress import reported
+from sightline.values import frozen
 
 # Brackets narrower than that are left alone, and no other is made narrower: so an end that more noise leaves
 # alone is no lower than one that was improved before.
@@ -96,7 +97,7 @@ def with_pairs(design: Design, lower: FloatArray, upper: FloatArray) -> FloatArr
     return np.maximum(lower, np.minimum(found * design.noise.share, upper / _WIDE))
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen(slots=False)
 class _SeveralRows:
     """The different rows of persons with a few rows."""
 
@@ -132,7 +133,7 @@ class _SeveralRows:
         return np.where(total > 0, 1 / np.maximum(total, 1e-300), 0.0)
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen(slots=False)
 class RowKinds:
     """The different rows of persons, by their columns: one, or one for each category."""
 
@@ -165,7 +166,7 @@ class RowKinds:
         )
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen(slots=False)
 class _Coins:
     """Rows as coins: a yes or no, or two of several categories, of which a row that has neither is told."""
 

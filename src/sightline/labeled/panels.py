@@ -26,7 +26,7 @@ the columns :math:`\sum_d K_{cd} a_d` (:meth:`PanelBlock.mixed`), with :math:`K 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -36,6 +36,7 @@ from scipy import sparse
 
 from sightline.arrays import AT_A_TIME, FloatArray, IndexArray
 from sightline.numerics.residuals import UNIT, eigenvalues_at_most, gamma
+from sightline.values import frozen
 
 # S x of every matrix, one a column; a product with all of them at once.
 Product = Callable[[FloatArray], FloatArray]
@@ -119,7 +120,7 @@ _STEPS, _MORE_STEPS = (
 )  # of Krylov spaces: of persons that start near their family's vector, and of that
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen(slots=False)
 class PanelBlock:
     """A family: columns that its persons have in common, and how many rows each of them has in each."""
 
@@ -239,7 +240,7 @@ class PanelBlock:
         return low, high
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen(slots=False)
 class _Cores:
     """Matrices that have the eigenvalues of persons: √w (AᵀYA) √w over columns."""
 
@@ -323,7 +324,7 @@ class _Cores:
         return low, high
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen(slots=False)
 class _CoresOfNumbers(_Cores):
     """The same over numbers, where these are fewer: K (A w Aᵀ) Kᵀ. The matrix is K."""
 

@@ -5,7 +5,7 @@ can choose.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import flint
@@ -18,9 +18,10 @@ from sightline.labeled.units import MANY_ROWS, BoolArray, UnitBlock, WholeArray
 from sightline.numerics import integers as exact
 from sightline.numerics.residuals import gamma
 from sightline.progress import reported
+from sightline.values import frozen
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen(slots=False)
 class AskedUnits:
     """Some kinds with as many columns each, as exact arithmetic sees them: whole numbers."""
 
@@ -98,7 +99,7 @@ class AskedUnits:
         return sparse.csc_array((np.ones(rows.size), places), shape=(self.counts.size, unit.size))
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen(slots=False)
 class Decided:
     """Of some units: how many directions are identifiable, which of the sums are, and what is undecided."""
 
@@ -107,7 +108,7 @@ class Decided:
     undecided: BoolArray
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen(slots=False)
 class AnswerWeights:
     """Weights on answers that give functionals, one a column; their errors, with relative bounds."""
 
@@ -261,7 +262,7 @@ def _without_common_persons(M: WholeArray) -> IndexArray:
     return found if 2 * found.size > len(M) else found[:0]
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen(slots=False)
 class _Eliminated:
     r"""A symmetric table modulo a prime, with a diagonal block D eliminated: rank and forms need the rest.
 

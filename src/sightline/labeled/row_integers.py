@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import flint
@@ -29,12 +29,13 @@ from sightline.labeled.units import BoolArray, UnitBlock, UnitStore, WholeArray
 from sightline.numerics import integers as exact
 from sightline.numerics.rank import first_independent
 from sightline.progress import report
+from sightline.values import frozen
 
 _MOST_ENTRIES = 4_000_000  # of the columns that are made whole
 _FEW_COLUMNS = 8  # an eighth of an inverse is half of its work
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen(slots=False)
 class RowIntegers:
     """M over rows that were made whole: row ℓ is a whole row times 2 to the power of ``shifts[ℓ]``."""
 
@@ -166,7 +167,7 @@ _LARGEST_DENOMINATOR, _LARGEST_NUMERATOR, _COMMON_MULTIPLE = 12, 1 << 24, 27_720
 _BELOW_PRIME = 2.0**60  # less than any prime that is drawn, with room for the rounding of what is compared
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen(slots=False)
 class IndependentRows:
     """Rows P that are independent, T of the others (rows × P, zero on P), and the inverse of P's products."""
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,7 @@ from sightline.labeled.panels import PanelBlock
 from sightline.labeled.unit_design import RowNoise, UnitPrior
 from sightline.labeled.units import Arrays, UnitBlock, UnitColumns, UnitStore, WholeArray
 from sightline.numerics.residuals import gamma
+from sightline.values import frozen
 
 # Rows up to which a dense table of products is tried, and the share of it that must be filled.
 _DENSE_TO, _FILLED = 6_000, 0.1
@@ -30,7 +31,7 @@ _FULL_LINE = 1 / 8
 SPARSE_FROM = 2_000  # rows from which products of few pairs stay sparse: tuned on hierarchies of 20,000 rows
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen(slots=False)
 class ProductSums:
     """What the pass gives: M, and how exact it is."""
 
@@ -71,7 +72,7 @@ class ProductSums:
         return replace(self, matrix=matrix.tocsr()[rows][:, rows], pairs=pairs.tocsr()[rows][:, rows])
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen(slots=False)
 class RowProducts:
     """A pass: the products of rows over all units, each row weighted by what its prior hides."""
 
@@ -151,7 +152,7 @@ class RowProducts:
         return np.asarray(np.floor(self.unit / self.prior.target.precision(self.noise.about_columns(block))))
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen(slots=False)
 class InformationRange:
     """A pass: the least and the most information about one row of a person."""
 
@@ -165,7 +166,7 @@ class InformationRange:
         return {"least": min(part["least"] for part in parts), "most": max(part["most"] for part in parts)}
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen(slots=False)
 class _Lines:
     """Columns as lines of rows and weights, of which products are summed up."""
 
@@ -223,7 +224,7 @@ class _Lines:
         return np.asarray(table[:-1, :-1])
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen(eq=True, slots=False)
 class _Slot:
     """The rows in one slot of all lines, from the first of them on; the last number is for none."""
 

@@ -16,7 +16,7 @@ computed in balls, from all rows as they are (:class:`BallForm`), and weights on
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 from typing import Any
 
@@ -41,6 +41,7 @@ from sightline.labeled.row_products import ProductSums
 from sightline.labeled.unit_design import BITS, BallForm, RowForm, RowNoise, UnitPrior, dot
 from sightline.labeled.units import MANY_ROWS, BoolArray, UnitStore, WholeArray
 from sightline.numerics.residuals import gamma
+from sightline.values import frozen
 
 # Beyond this error numbers are computed again in balls. Of small designs more digits are asked for: an
 # inverse of so many rows in balls takes 0.01 s.
@@ -52,7 +53,7 @@ _FEW = 16  # rows for each dependent one, from which a change of so low a rank t
 _SAME_NOISE = 1e-9  # relatively: noise this near is equal when rows are put in order; it decides no bound
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen(slots=False)
 class DenseSolver:
     """Dense matrices over the rows."""
 

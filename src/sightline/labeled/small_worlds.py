@@ -29,7 +29,6 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -43,6 +42,7 @@ from sightline.labeled.pairs import FEW_ROWS, RowKinds
 from sightline.labeled.unit_design import Design, RowNoise
 from sightline.labeled.units import BoolArray, Units
 from sightline.numerics.residuals import gamma
+from sightline.values import frozen
 
 Block = tuple[int, ...]  # the kind of every row of a unit
 Places = list[int]  # rows of a component
@@ -84,7 +84,7 @@ def with_small_worlds(design: Design, lower: FloatArray, upper: FloatArray) -> t
     return lower, upper
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen(slots=False)
 class _Listed:
     """The components of a design."""
 
@@ -184,7 +184,7 @@ class _Listed:
         return _Worlds(table=table[:, :, used] * width, noise=noise.take(used)), members
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen(slots=False)
 class _Worlds:
     """All worlds of rows with a few values each."""
 

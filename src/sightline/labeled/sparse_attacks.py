@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -28,6 +27,7 @@ from sightline.arrays import AT_A_TIME, FloatArray, IndexArray
 from sightline.numerics.residuals import UNIT
 from sightline.numerics.sparse_cholesky import SelectedInverse, SparseCholesky, factorise, selected_inverse
 from sightline.numerics.sparse_symbolic import analyse
+from sightline.values import frozen
 
 # So many recipes are computed one by one, with errors from the answers; of more, the variances alone are read
 # off the selected inverse, unless a recipe meets more than so many combinations.
@@ -38,7 +38,7 @@ _MOST_COLUMNS = 20_000
 _NOTHING = 1e-6
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@frozen
 class Dependencies:
     r"""Combinations N of the rows that vanish, with a factor of :math:`N^\top\Sigma N`."""
 
@@ -141,7 +141,7 @@ class Dependencies:
         return y, least, errors
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@frozen
 class Independent:
     """Rows of which no combination vanishes: every exact recipe is the best one."""
 
@@ -252,7 +252,7 @@ def packed_solutions(
         yield np.flatnonzero(chosen), solutions[:, chosen]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@frozen
 class _Reached:
     """Which right sides share a column of the blocks that are solved for: those of different components."""
 

@@ -40,9 +40,10 @@ from sightline.labeled.units import BoolArray, UnitBlock, UnitColumns, UnitStore
 from sightline.numerics.integers import proved, rounded
 from sightline.numerics.sparse_cholesky import SelectedInverse, SparseCholesky, factorise, selected_inverse
 from sightline.numerics.sparse_symbolic import SymbolicFactor, analyse
+from sightline.values import frozen
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen(slots=False)
 class RowPairs:
     """Pairs of rows that some unit is in, and what a factor over them looks like. The noise does not
     matter.
@@ -119,7 +120,7 @@ class PairForm(RowForm):
         return np.asarray(full.reshape(kinds, columns, width, columns, width).sum(axis=(2, 4)))
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen(slots=False)
 class SparseSolver:
     """Sparse factors over the rows."""
 
@@ -318,7 +319,7 @@ _PER_NODE, _PER_OPERATION, _PER_ENTRY, _PER_DENSE = 4e-4, 2e-10, 2.5e-6, 2e-10
 _FACTORS, _DENSE_MATRICES = 4, 6
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(eq=True)
 class RouteCost:
     """The memory and time that a design is expected to take, dense or sparse, and why so.
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -26,13 +26,14 @@ from sightline.labeled.sparse_row_solver import SparseSolver
 from sightline.labeled.unit_design import RowNoise, UnitPrior
 from sightline.labeled.units import Arrays, BoolArray, UnitBlock, UnitColumns
 from sightline.numerics.residuals import TINY, eigenvalues_at_most, gamma
+from sightline.values import frozen
 
 RowSolver = DenseSolver | SparseSolver
 
 _ROUGH = 1 << 20  # a weight below this is rounded by more than one in a million
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen(slots=False)
 class _Hidden:
     """What is left, at least, if every row around is hidden as a Gaussian of precision c."""
 
@@ -42,7 +43,7 @@ class _Hidden:
     rough: BoolArray  # kinds whose weights were rounded by so much that one precision for all may be sharper
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen(slots=False)
 class Hiding:
     """Precisions of Gaussians that hide the rows around."""
 
@@ -66,7 +67,7 @@ class Hiding:
         return np.asarray(least * (1 - most) * (1 - gamma(8)))
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen(slots=False)
 class UnitBrackets:
     """The third pass: the bracket of every unit, and whether its leverage is so large that it may be
     identifiable.

@@ -18,6 +18,7 @@ from sightline.labeled.dense_units import TableBlock
 from sightline.labeled.panels import PanelBlock
 from sightline.labeled.units import BoolArray, UnitBlock, UnitColumns, UnitStore
 from sightline.numerics.residuals import absolute_product, gamma, inverse_error, positive_inverse
+from sightline.values import frozen
 
 BITS = (256, 1024, 4096, 16384)  # working precisions of balls, one after the other
 
@@ -119,7 +120,7 @@ class RowForm:
         return C - C @ seen @ C, error * largest**2 + gamma(4 * C.shape[-1]) * largest
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen(slots=False)
 class BallForm:
     """(N + P/u)⁻¹ for the noise N and exact products P over a unit u, in balls: for the few units that need
     it.
@@ -172,7 +173,7 @@ def dot(left: list[Any], right: list[Any]) -> Any:
     return sum((a * b for a, b in zip(left, right, strict=True)), flint.arb(0))
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen(slots=False)
 class RowNoise:
     """The noise of every row, whatever its law: what bounds on all attacks need, and what linear attacks
     need.
@@ -368,7 +369,7 @@ class RowNoise:
         )
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen(slots=False)
 class UnitPrior:
     r"""How the values of one row of a person are spread: a number, or one of k categories with even chances.
 
@@ -404,7 +405,7 @@ class UnitPrior:
         return self.categories == 1 and bool(np.isfinite(self.target.precision(np.zeros(1))[0]))
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen(slots=False)
 class Design:
     """The only input of everything to the right."""
 

@@ -19,7 +19,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, Protocol
 
@@ -30,6 +30,7 @@ from scipy import sparse
 from sightline.arrays import AT_A_TIME, FloatArray, IndexArray
 from sightline.labeled.panels import PanelBlock, families
 from sightline.progress import report
+from sightline.values import frozen
 
 Arrays = dict[str, Any]  # what a pass returns, by name
 WholeArray = NDArray[Any]  # whole numbers of any width
@@ -65,7 +66,7 @@ class UnitColumns(Protocol):
     def forms(self, matrix: FloatArray) -> FloatArray: ...
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen(slots=False)
 class UnitBlock:
     """Kinds with as many columns each: arrays over kinds × columns × rows of a column."""
 
@@ -246,7 +247,7 @@ class UnitStore(Protocol):
         """Some of the kinds in memory, for a closer look: the others are still there."""
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen(slots=False)
 class Units:
     """Kinds of persons in memory. Kind k has the columns ``starts[k]`` to ``starts[k + 1]``."""
 

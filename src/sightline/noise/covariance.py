@@ -7,8 +7,6 @@ A pivoted Cholesky factorisation of the correlations finds answers :math:`P` who
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import scipy
 
@@ -16,9 +14,10 @@ from sightline.arrays import FloatArray, IndexArray
 from sightline.errors import InvalidNoise, require
 from sightline.numerics.rank import missing, present
 from sightline.numerics.residuals import UNIT
+from sightline.values import frozen
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@frozen
 class Factor:
     """The factors of one covariance block."""
 

@@ -30,7 +30,6 @@ of running sums of independent noise has the condition number :math:`T^2`, and i
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -43,6 +42,7 @@ from sightline.noise.covariance import Factor
 from sightline.noise.laws import CorrelatedNoise
 from sightline.numerics.rank import missing, present
 from sightline.numerics.residuals import positive_inverse
+from sightline.values import frozen
 
 # Of a tree, sums add up nodes, or are the best fit to all nodes.
 MECHANISMS = ("independent", "noisy-steps", "tree", "tree-least-squares", "toeplitz-sqrt")
@@ -87,7 +87,7 @@ def _nodes(steps: int, *, online: bool) -> tuple[IndexArray, IndexArray]:
     return np.concatenate(ends), np.repeat(sizes, [one.size for one in ends])
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen(slots=False)
 class Strategy:
     """A strategy C over steps, and whether running sums of them are published.
 
@@ -186,7 +186,7 @@ class Strategy:
         return bool(np.array_equal(self.table, np.where(apart >= 0, first[np.abs(apart)], 0.0)))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(eq=True)
 class Sensitivity:
     """A sensitivity, and whether some record attains it; else it is a bound."""
 

@@ -14,7 +14,6 @@ from __future__ import annotations
 import importlib.util
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from threading import Lock
@@ -24,13 +23,14 @@ import numpy as np
 
 from sightline.arrays import namespace, to_numpy
 from sightline.errors import InvalidInput, MissingExtra, TooMuchWork, require
+from sightline.values import frozen
 
 _ACCELERATED = ("torch", "cupy", "jax")
 _ONLY = {"numpy": "cpu", "cupy": "cuda"}  # CuPy's arrays lie on its current device
 _FORGOTTEN_BITS = "JAX holds them only after jax.config.update('jax_enable_x64', True)"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(eq=True)
 class Device:
     """An array library, and the place where its arrays lie.
 

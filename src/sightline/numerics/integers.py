@@ -20,7 +20,6 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -31,13 +30,14 @@ from scipy import sparse
 
 from sightline.arrays import FloatArray, IndexArray
 from sightline.errors import require
+from sightline.values import frozen
 
 IntegerRows = NDArray[np.int64]
 
 _PRIME_BITS = 62
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@frozen
 class RowEchelon:
     """Reduced row echelon form modulo a prime, and the columns that hold its pivots."""
 
@@ -218,21 +218,21 @@ def proved(
     return found
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(eq=True)
 class ExactRecipe:
     """Proof that a functional is exposed: ``weights`` @ rows equals the functional, exactly."""
 
     weights: tuple[Fraction, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(eq=True)
 class UnseenDirection:
     """Proof that a functional is hidden: moving the records along ``direction`` changes it and no answer."""
 
     direction: tuple[Fraction, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(eq=True)
 class ReducedRow:
     """A row of the reduced row echelon form: ``weights`` @ rows equals ``coefficients``, exactly.
 
@@ -374,7 +374,7 @@ def times(residue: IntegerRows, factor: IntegerRows, *, prime: int) -> IntegerRo
     return product
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@frozen
 class ColumnDecisions:
     """What an elimination of the distinct columns says."""
 

@@ -14,7 +14,6 @@ A decision with its evidence: yes, no, or an explicit *undecided* that counts as
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from enum import Enum
 
 import numpy as np
@@ -24,6 +23,7 @@ from numpy.typing import NDArray
 from sightline.arrays import FloatArray, IndexArray
 from sightline.errors import Undecided
 from sightline.numerics.residuals import UNIT
+from sightline.values import frozen
 
 
 class Decision(Enum):
@@ -59,7 +59,7 @@ class Evidence(Enum):
     NONE = "no gap in the singular values"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(eq=True)
 class Rank:
     """The rank of a set of rows, and the evidence for it.
 

@@ -37,7 +37,6 @@ rows is proved positive definite.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 import scipy
@@ -47,6 +46,7 @@ from sightline.arrays import FloatArray, IndexArray
 from sightline.numerics.device import one_blas_thread
 from sightline.numerics.residuals import UNIT
 from sightline.numerics.sparse_symbolic import SymbolicFactor
+from sightline.values import frozen
 
 # Roundings of an entry before the factorisation: scaling, and the sums that it came from.
 _OWN_ROUNDINGS = 8
@@ -57,7 +57,7 @@ VANISHING = 1e-9
 _MOST_RESTARTS = 6
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@frozen
 class SparseCholesky:
     """A factor of the kept rows of a scaled matrix, in panels: the supernode's own rows, then those below."""
 
@@ -272,7 +272,7 @@ def _restricted(
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@frozen
 class SelectedInverse:
     """The inverse over the kept rows at the entries of the matrix; zero for dropped rows."""
 

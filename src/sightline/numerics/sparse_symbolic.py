@@ -10,7 +10,6 @@ factorisation allocates anything.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -18,13 +17,14 @@ import numpy as np
 from scipy import sparse
 
 from sightline.arrays import IndexArray
+from sightline.values import frozen
 
 # Supernodes of up to so many columns are merged into their parents if at most this share of what is then
 # stored are zeros: blocks of a few columns cost more to handle than to compute.
 _ZEROS = ((4, 0.9), (16, 0.6), (48, 0.2), (math.inf, 0.05))
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen(slots=False)
 class SymbolicFactor:
     """The pattern of a factor of a symmetric matrix, by supernodes.
 

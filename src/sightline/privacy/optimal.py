@@ -31,6 +31,7 @@ from numpy.typing import ArrayLike
 from sightline.arrays import FloatArray
 from sightline.privacy.accountant import Accountant, Budget, NoiseLaw
 from sightline.privacy.gaussian_dp import smallest_epsilon
+from sightline.values import frozen
 
 # All terms are positive; these cover their roundings, and those of the normal distribution.
 _RELATIVE, _ABSOLUTE = 1e-9, 1e-14
@@ -41,7 +42,7 @@ _MOST_POINTS = 4096  # of the losses of equal Laplace releases; more of them cou
 _HALVINGS = 60
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(eq=True)
 class Losses:
     """The law of a sum of losses: the values that it takes, and their chances."""
 

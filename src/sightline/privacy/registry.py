@@ -40,6 +40,7 @@ from sightline.privacy.concentrated import (
 )
 from sightline.privacy.gaussian_dp import GaussianDP, PerRecord, smallest_epsilon
 from sightline.privacy.optimal import OptimalComposition, optimal_epsilon
+from sightline.values import frozen
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,7 +163,7 @@ def _positive(values: ArrayLike, *, name: str, error: type[InvalidBudget] | type
     return array
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(eq=True)
 class AccountantEntry:
     """One accountant of the list."""
 

@@ -9,7 +9,6 @@ import re
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from enum import StrEnum
 from io import StringIO
 from pathlib import Path
@@ -23,6 +22,7 @@ from sightline.report.files import check_new, write_new
 from sightline.report.streams import console, print_json
 from sightline.report.terminal import print_result
 from sightline.report.wording import (
+    LINE_WIDTH,
     how,
     limit_line,
     secret_line,
@@ -31,6 +31,7 @@ from sightline.report.wording import (
     verdict_words,
     who,
 )
+from sightline.values import frozen
 
 _LONGEST_TEXT = 1_000  # characters of a text
 
@@ -130,10 +131,9 @@ def summary(result: AuditResult) -> str:
     Of several secrets it is about the one that fares worst, and begins with a line about each.
     """
     each = " ".join(map(secret_line, (result, *result.other_secrets))) if result.other_secrets else ""
-    sharpest = "" if result.sharpest is None else result.sharpest.text
-    slack = "" if result.slack is None else result.slack.text
     verdict = f"{verdict_words(result)}. {limit_line(result)}"
-    return _cut(" ".join(filter(None, (each, verdict, sharpest, slack))))
+    others = [part.text for part in (result.sharpest, result.slack) if part]
+    return _cut(" ".join(filter(None, (each, verdict, *others))))
 
 
 def _of_exposed(result: AuditResult, place: int, exposed: Exposed) -> list[ReportedProblem]:
@@ -153,7 +153,7 @@ def _cut(text: str) -> str:
 
 
 _NOT_SHOWN = "Nobody who is listed is exposed through it, but no limit is shown to hold."
-_NOT_XML = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_NOT_XML = "[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"  # compiled on use: few write XML
 
 
 def junit(reports: Sequence[PlanProblems]) -> str:
@@ -208,19 +208,18 @@ def _add_case(suite: Element, report: PlanProblems, name: str, why: Sequence[Rep
 
 def _junit_text(text: str) -> str:
     """A text without the characters that XML has no way to write."""
-    return _NOT_XML.sub("\N{REPLACEMENT CHARACTER}", text)
+    return re.sub(_NOT_XML, "\N{REPLACEMENT CHARACTER}", text)
 
 
 _SPECIAL = re.compile(r"[&<>`*_\[\]\\|~$]|(?<=:)//|(?<=www)\.")
 _LINKS = re.compile(r"[@#]")  # what GitHub makes a mention, or a link to another issue, of
 _WORD_JOINER = "\N{WORD JOINER}"
-_WIDTH = 100  # characters of a line in a comment
 
 
 def result_markdown(result: AuditResult, file: str) -> str:
     """The first screen of a publishable result as a block of text, in which nothing is markup."""
     printed = StringIO()
-    print_result(result, console(file=printed, width=_WIDTH))
+    print_result(result, console(file=printed, width=LINE_WIDTH))
     screen = printed.getvalue().replace("```", "'''").rstrip()
     return f"## Sightline: {verdict_words(result)}\n\nPlan {escaped(file)}\n\n```text\n{screen}\n```"
 
@@ -247,7 +246,7 @@ _TEXT, _JSON = "text", "json"
 _FOR_FILES = (_JSON, *(one.value for one in PipelineFormat))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(eq=True)
 class AuditOutputs:
     """Where the result of an audit goes: to standard output in one format, and to files in others."""
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,17 +18,18 @@ from sightline.arrays import IndexArray
 from sightline.errors import TooMuchWork
 from sightline.tables.engines.protocol import Arrays, SignatureBatch
 from sightline.tables.membership import CellTable
+from sightline.values import frozen
 
 PackedCodes = NDArray[np.int64]
 Codes = NDArray[np.int64]
 Numbers = NDArray[Any]  # whole numbers, or bytes in the same order where none has room for all codes
 MOST_CONDITIONS, _MOST_PATTERNS = 62, 10_000
-_WIDEST = 1 << 62  # the most codes of a layout that fit an integer of 64 bits
+WORD_BITS = 62  # of the signed 64-bit integers that every engine has: so many bits of codes fit one
 _FEW, _PER_ROW, _MANY = 1 << 16, 4, 1 << 22  # codes that are looked up in an array; more are in a sorted list
 _BLOCK = 1 << 16  # signatures per step, so that the arrays of a step fit the cache
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(eq=True)
 class CodePlace:
     """Where the code of a key is in the words, and how many codes it has."""
 
@@ -44,7 +44,7 @@ class CodePlace:
         return codes
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(eq=True)
 class Layout:
     """The keys of one way to group the rows, under one condition if there is one."""
 
@@ -70,7 +70,7 @@ class Layout:
 
     def joined(self, codes: Sequence[Codes], length: int) -> Numbers:
         """The numbers of some codes, key by key."""
-        if self.size > _WIDEST:
+        if self.size > 1 << WORD_BITS:
             return np.stack(codes, axis=1).astype(">i8").view(f"S{8 * len(codes)}").ravel()
         numbers: Codes = codes[0] if codes else np.zeros(length, dtype=np.int64)
         for place, own in zip(self.keys[1:], codes[1:], strict=True):
@@ -79,7 +79,7 @@ class Layout:
 
     def codes(self, numbers: Numbers) -> Codes:
         """The codes (numbers × keys) behind some numbers."""
-        if self.size > _WIDEST:
+        if self.size > 1 << WORD_BITS:
             whole = np.ascontiguousarray(numbers).view(">i8")
             return whole.reshape(-1, len(self.keys)).astype(np.int64)
         codes = np.zeros((numbers.size, len(self.keys)), dtype=np.int64)
@@ -93,7 +93,7 @@ class Layout:
         return self.codes(numbers)[:, 0] > 0 if self.conditional else met
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@frozen
 class CellNumbers:
     """The cells of one layout: the numbers of its codes that occur, in order."""
 
@@ -117,7 +117,7 @@ class CellNumbers:
         return np.where(found, place, -1).astype(lookup.dtype)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@frozen
 class SignatureCells:
     """The cells of every partition."""
 
@@ -146,7 +146,7 @@ class SignatureCells:
         return table
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@frozen
 class CellSizes:
     """How many rows each cell has, and one signature for every set of conditions that rows meet together.
 

@@ -11,24 +11,24 @@ from __future__ import annotations
 import datetime
 import decimal
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from sightline.arrays import FloatArray
-from sightline.tables.cells import CodePlace, Codes, Layout, PackedCodes
+from sightline.tables.cells import WORD_BITS, CodePlace, Codes, Layout, PackedCodes
 from sightline.tables.engines.protocol import DATA, ColumnKind, Engine
 from sightline.tables.membership import Partition
 from sightline.tables.rows import Rows
 from sightline.tables.sql.fragments import quoted, readable
 from sightline.tables.sql.grammar import refuse
+from sightline.values import frozen
 
-WORD_BITS = 62  # of the signed 64-bit integers that every engine has
 MOST_KEYS = 1 << 20  # distinct values of one grouping key; each is a published cell
 NARROW = 1 << 12  # whole numbers in a range of this length need no dictionary
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(eq=True)
 class CodedKey:
     """One grouping key under one condition, or a condition by itself, as a small number per row.
 
@@ -92,7 +92,7 @@ class CodedKey:
         return f"CASE WHEN {self.condition} THEN {number} ELSE 0 END" if self.condition else number
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(eq=True)
 class Encoding:
     """How a row's cells become words. ``layouts`` lists the coded keys that make up a cell."""
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from enum import Enum
 from functools import cached_property
 from typing import Any, TypeVar
@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sightline.arrays import FloatArray, IndexArray, counted_by
+from sightline.values import frozen
 
 Made = TypeVar("Made")
 PersonRows = tuple[tuple[int, bool, int], ...]  # of one person: a signature, whether it is known, rows
@@ -51,7 +52,7 @@ class Feature(Enum):
 YES_OR_NO = frozenset({Feature.THRESHOLD, Feature.BAND})  # of a number
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(eq=True)
 class Band:
     """The numbers from ``low`` to ``high``; an end belongs to it if it is closed."""
 
@@ -64,7 +65,7 @@ class Band:
 Parameter = float | str | tuple[str, ...] | Band | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(eq=True)
 class Computed:
     """What a release computes with an aggregate before it publishes it.
 
@@ -82,7 +83,7 @@ class Computed:
     rounded_to: float = 0.0  # the step that the published number is rounded to; 0 if it is not rounded
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(eq=True)
 class Partition:
     """Disjoint cells that are published together: one SELECT × grouping set × aggregate of a release.
 
@@ -117,7 +118,7 @@ class Partition:
         return self.parameter if isinstance(self.parameter, tuple) else (str(self.parameter),)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(eq=True)
 class Cell:
     """One published number."""
 
@@ -126,7 +127,7 @@ class Cell:
     rows: int  # how many rows of the table it aggregates
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(eq=True)
 class UnauditedRows:
     """Rows that a release's SQL aggregates and the audit does not.
 
@@ -146,7 +147,7 @@ class UnauditedRows:
         return self.unkeyed + self.invalid + self.missing
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@frozen
 class PersonTable:
     """Persons by their rows: those with as many known and unknown rows in every signature are one kind.
 
@@ -201,7 +202,7 @@ class PersonTable:
         return next((int(kind) for kind in alike if self.entries(int(kind)) == entries), None)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@frozen
 class RowsInCells:
     """How many rows each record has in the cells of one partition: arrays over pairs of the two."""
 
@@ -210,7 +211,7 @@ class RowsInCells:
     rows: IndexArray
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@frozen
 class Occurring:
     """How a secret is spread in the table: bins of a number's values, or categories. For the owner only."""
 
@@ -250,7 +251,7 @@ class Occurring:
         return float(left.sum()) / total * others if total else 0.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@frozen
 class RowsBehind:
     """How many rows of the table the values of ``data`` are sums of: arrays over a signature and a number."""
 
@@ -260,7 +261,7 @@ class RowsBehind:
     known: NDArray[np.int64] = field(default_factory=_none)  # those of them that the attacker knows
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@frozen
 class OtherSignatures:
     """The signatures of a table that is streamed: those that a membership does not list, and all together.
 
@@ -279,7 +280,7 @@ class OtherSignatures:
     owners: IndexArray = field(default_factory=_none)
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen(slots=False)
 class Membership:
     """The signatures of all rows with a secret, in an order that is the same on every engine.
 
@@ -489,7 +490,7 @@ def _most_rows(membership: Membership) -> FloatArray:
     return found
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@frozen
 class RowValues:
     """The secret and the signature of every row, for releases that are not linear. For the owner only."""
 

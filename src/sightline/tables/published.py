@@ -7,12 +7,13 @@ cells: ``Membership.distinct`` says so.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from sightline.arrays import IndexArray
 from sightline.tables.membership import Cell, Membership
+from sightline.values import frozen
 
 
 def published(membership: Membership, *, withheld: Collection[int] = ()) -> Membership:
@@ -76,7 +77,7 @@ def _signatures(
     return found.T
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@frozen
 class Steps:
     """The steps of one column of GROUP BY."""
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +22,7 @@ from sightline.tables.sql.fragments import answers_yes, literal, quoted
 from sightline.tables.sql.grammar import refuse
 from sightline.tables.sql.scope import find_column
 from sightline.tables.subject import SecretKind, Subject
+from sightline.values import frozen
 
 
 def row_values(engine: Engine, counted: CountedTable) -> RowValues:
@@ -68,14 +68,14 @@ def signature_totals(
     for name in names:
         starts[1:] |= answer[name][1:] != answer[name][:-1]
     signature = np.cumsum(starts)
-    place = {name: column for column, name in enumerate(subject.categories or ())}
+    place = {name: column for column, name in enumerate(subject.categories)}
     column = np.array([place.get(name, -1) for name in answer["v"].tolist()], dtype=np.intp)
     totals = np.zeros((int(signature[-1]) + 1, len(place)))
     totals[signature[column >= 0], column[column >= 0]] = answer["n"][column >= 0]
     return totals
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@frozen
 class RowRecords:
     """Audited rows: whose they are, their signature, their secret and whether the attacker knows them."""
 

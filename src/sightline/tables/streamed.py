@@ -8,7 +8,7 @@ closer look.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -35,9 +35,10 @@ from sightline.tables.membership import (
 from sightline.tables.occurring import occurring as occurring_values
 from sightline.tables.persons import person_lines
 from sightline.tables.subject import SecretKind
+from sightline.values import frozen
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@frozen
 class BatchTables:
     """A batch as a table: what is asked of all records in memory is asked of each batch. It can travel."""
 
@@ -81,7 +82,7 @@ def in_order(words: PackedCodes) -> tuple[IndexArray, IndexArray]:
     return order[new], place
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@frozen
 class StreamedTable:
     """A membership that lists a few signatures, and the stores that have all of them."""
 
@@ -157,7 +158,7 @@ class StreamedTable:
 OfTable = Callable[[Membership], Arrays]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@frozen
 class TablePass:
     """A pass that asks every batch the same as a table, and merges the arrays entry by entry."""
 
@@ -246,7 +247,7 @@ def streamed_table(engine: Engine, counted: CountedTable, store: SignatureStore)
     return StreamedTable(membership=membership, store=store, cells=cells, counted=counted)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@frozen
 class Ranks:
     """How many signatures come before each of some others in the order of their words."""
 
@@ -266,7 +267,7 @@ class Ranks:
         return {"before": first["before"] + second["before"]}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@frozen
 class Owners:
     """How many persons have a row of each of some signatures that the attacker does not know."""
 

@@ -28,7 +28,7 @@ def random_design(generator: np.random.Generator, noise: str) -> Small:
     return Small(rows=rows, scales=scales, laplace=np.array(laplace))
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(4)
 @pytest.mark.slow
 @pytest.mark.parametrize("own", [True, False], ids=["others alike", "others cos2"])
 @pytest.mark.parametrize("noise", NOISES)

@@ -90,13 +90,14 @@ from sightline.labeled.bounds.van_trees import (
     uniform_precision_excess,
     uniform_precision_slope,
 )
+from sightline.values import frozen
 
 _MANY = 1e-3  # t below which log(1 + t) − t would lose digits
 # Steps in units of 1/√G, and the longest one: about the best for a few Laplace answers with little noise.
 _STEPS, _LONGEST = (0.4, 0.7, 1.0, 1.3, 1.6, 1.9, 2.3, 2.8), 0.4
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(eq=True)
 class PriorAffinity:
     """o(h) and c(h) of a density on a domain of width 1, for steps h from 0 to 1."""
 
@@ -141,7 +142,7 @@ class _Table(Protocol):
     def __call__(self) -> RiskTable | FallingTable: ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(eq=True)
 class DensityBounds:
     """The scalar bounds of one density on a domain of width 1, and its variance."""
 

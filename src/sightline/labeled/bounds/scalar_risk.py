@@ -36,13 +36,13 @@ a test computes every entry again.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from functools import lru_cache
 from importlib.resources import files
 
 import numpy as np
 
 from sightline.arrays import FloatArray, IndexArray
+from sightline.values import frozen
 
 # The sums below agree with a finer quadrature to 1e-10 at every node, and with ball arithmetic where that is
 # affordable. Each node is lowered by this share.
@@ -50,7 +50,7 @@ MARGIN = 1e-9
 _REACH = 9.0  # of an integral over Gaussian noise, in standard deviations
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@frozen
 class RiskTable:
     """A lower bound on a risk for every information, from deficits that do not fall between nodes."""
 
@@ -80,7 +80,7 @@ def next_node(nodes: FloatArray, information: FloatArray) -> IndexArray:
     return np.asarray(place + short, dtype=np.intp)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(eq=True)
 class Grid:
     """Informations from ``least`` on, each ``ratio`` times the one before."""
 
@@ -127,7 +127,7 @@ def two_point_risk(information: FloatArray) -> FloatArray:
 LAPLACE_GRID = Grid(least=1e-2, ratio=1.006, count=3_081)  # up to 1e6
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@frozen
 class FallingTable:
     """A lower bound on a function that falls: its value at the next node; zero beyond the last one."""
 

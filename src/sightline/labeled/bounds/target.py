@@ -16,13 +16,14 @@ from numpy.typing import NDArray
 
 from sightline.arrays import FloatArray
 from sightline.errors import require
+from sightline.values import frozen
 
 BoolArray = NDArray[np.bool_]
 # More than rounding adds to a number close to one, to an information, or to sums over sets.
 ROUNDING = 1e-9
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@frozen
 class Seen:
     r"""What the releases show of every record, in the data's units: arrays over the records.
 

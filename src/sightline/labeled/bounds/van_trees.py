@@ -29,7 +29,6 @@ Derivation: the theory page on priors.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from functools import cache
 from typing import Self
 
@@ -37,6 +36,7 @@ import numpy as np
 
 from sightline.arrays import FloatArray
 from sightline.labeled.bounds.scalar_risk import MARGIN, uniform_table
+from sightline.values import frozen
 
 UNIFORM_VARIANCE = 1 / 12
 COSINE_VARIANCE = 1 / 12 - 1 / (2 * math.pi**2)
@@ -205,7 +205,7 @@ def _cosine_moments() -> FloatArray:
 MOST_MOVED = 60  # other records that a direction moves
 _CELLS = 48
 _EDGES = np.linspace(0.0, 1.0, _CELLS + 1)
-_BLOCK = 1 << 17  # numbers in an array: a megabyte, which stays in the cache of a core
+_BLOCK = 1 << 16  # numbers in an array: half a megabyte, which stays in the cache of a core
 # Rules that are exact for polynomials of degree 2n − 1. The integrands have the degree of B plus 5.
 _RULES = {n: np.polynomial.legendre.leggauss(n) for n in (6, 12, 22, 34)}
 
@@ -243,7 +243,7 @@ def chord_bounds(
     return found
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@frozen
 class _CellDensity:
     """The density of the length L in cells: each cell's mass and its integral of ℓ², for some directions."""
 
@@ -280,11 +280,13 @@ def _deficit(information: FloatArray, gaussian: bool) -> FloatArray:
 
 def _second_derivative(lengths: FloatArray, moves: FloatArray, counts: FloatArray) -> FloatArray:
     """A″ of A = (1 − ℓ) B, where B is the product over the others: a sum of positive terms."""
-    factors = 1 - lengths[..., None] * moves
+    # The others first: sums over an axis of a few numbers that lie side by side take three times as long.
+    moves, counts = np.moveaxis(moves, -1, 0), np.moveaxis(counts, -1, 0)
+    factors = 1 - lengths * moves
     rates = moves / factors
     counted = counts * rates
-    total = np.sum(counted, axis=-1)
+    total = np.sum(counted, axis=0)
     # S² − Σ r² over the records: each with all others.
-    pairs = np.sum(counted * (total[..., None] - rates), axis=-1)
-    product = np.prod(factors**counts, axis=-1)
+    pairs = np.sum(counted * (total - rates), axis=0)
+    product = np.prod(factors**counts, axis=0)
     return np.asarray(product * (2 * total + (1 - lengths) * np.maximum(pairs, 0.0)))

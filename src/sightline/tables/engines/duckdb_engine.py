@@ -13,7 +13,6 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, NoReturn
@@ -52,6 +51,7 @@ from sightline.tables.engines.protocol import (
     run_batches,
 )
 from sightline.tables.sql.fragments import literal, quoted
+from sightline.values import frozen
 
 _NUMBERS = "TINYINT SMALLINT INTEGER BIGINT UTINYINT USMALLINT UINTEGER UBIGINT FLOAT DOUBLE"
 _PLAIN = {
@@ -126,6 +126,7 @@ class DuckDBEngine:
         self._states = {path: file_state(path) for path in paths.values()}
         self._spill = private_folder()
         self._views: set[str] = set()
+        self._columns: dict[str, tuple[Column, ...]] = {}  # of tables as they are defined now
         self._names = {path: without_wildcards(path, self._spill) for path in paths.values()}
         self._connection = duckdb.connect(":memory:", config=_CONFIG)
         try:
@@ -160,8 +161,10 @@ class DuckDBEngine:
         return _built_in_functions()
 
     def columns(self, table: str = DATA) -> tuple[Column, ...]:
-        described = self._connection.execute(f"DESCRIBE {quoted(table)}").fetchall()
-        return tuple(Column(name, _kind(type_name)) for name, type_name, *_ in described)
+        if table not in self._columns:
+            described = self._connection.execute(f"DESCRIBE {quoted(table)}").fetchall()
+            self._columns[table] = tuple(Column(name, _kind(type_name)) for name, type_name, *_ in described)
+        return self._columns[table]
 
     def fetch(self, query: str) -> dict[str, NDArray[np.generic]]:
         try:
@@ -205,6 +208,7 @@ class DuckDBEngine:
         )
 
     def define(self, query: str) -> None:
+        self._columns.pop(DATA, None)
         try:
             self._connection.execute(f"CREATE OR REPLACE VIEW {quoted(DATA)} AS {query}")
         except duckdb.Error as error:
@@ -458,7 +462,7 @@ def _kind(type_name: str) -> ColumnKind:
 Fetch = Callable[[str], dict[str, NDArray[np.generic]]]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@frozen
 class DuckDBStore:
     """A table of an open connection, line after line."""
 

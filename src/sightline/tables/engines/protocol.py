@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 
 from sightline.errors import InvalidPlan, require
 from sightline.progress import report
+from sightline.values import frozen
 
 DATA = "data"  # the relation that a plan's queries read
 SOURCE = "source"  # the table under it, from which ``[data] sql`` makes ``data``
@@ -111,7 +112,7 @@ SIGNATURES = ("n", "known")  # the columns of a store beside its words
 PERSONS = ("g", "p", "persons", "k", "rows", *SIGNATURES)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@frozen
 class PersonLines:
     """Whose rows the lines of a batch are: lines of one kind of person are neighbours."""
 
@@ -122,7 +123,7 @@ class PersonLines:
     rows: NDArray[np.int64]  # of one person
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@frozen
 class SignatureBatch:
     """Some different signatures of a table, each with its rows; or persons, with the signatures of theirs."""
 

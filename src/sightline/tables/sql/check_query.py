@@ -16,13 +16,15 @@ from sqlglot import exp
 
 from sightline.tables.engines.protocol import ColumnKind
 from sightline.tables.sql.check_texts import AggregateTexts, CheckTexts, SelectParts
+from sightline.tables.sql.grammar import has
 from sightline.tables.sql.grouping import aggregates_in, key_text
 from sightline.tables.sql.nullness import Decides
 from sightline.tables.sql.secret_conditions import Secret
 from sightline.tables.subject import SecretKind, Subject
+from sightline.values import frozen
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(eq=True)
 class Tells:
     """How the lines and NULLs of an answer depend on the secrets, and public numbers on who has one."""
 
@@ -33,7 +35,7 @@ class Tells:
     by_weight: tuple[int, ...] = ()  # the aggregates that may be NULL because of a row without a weight
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(eq=True)
 class CheckQuery:
     """The query, in the source's dialect, and how to read its answer.
 
@@ -62,7 +64,7 @@ def check_query(parts: SelectParts, secret: Secret, subject: Subject) -> CheckQu
     scope, grouping = secret.scope, parts.grouping
     public = [place for place, key in enumerate(grouping.keys) if not scope.mentions_secret(key)]
     histogram = len(public) < len(grouping.keys)
-    chosen = [place for place, measure in enumerate(parts.measures) if measure.test is not None or histogram]
+    chosen = [place for place, measure in enumerate(parts.measures) if measure.tests or histogram]
     texts = CheckTexts(parts=parts, secret=secret, subject=subject)
     writer = _CheckWriter(texts=texts, keys=tuple(key_text(grouping.keys[place]) for place in public))
     aggregates = [texts.aggregate(place) for place in chosen]
@@ -103,7 +105,7 @@ def check_query(parts: SelectParts, secret: Secret, subject: Subject) -> CheckQu
     )
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen(eq=True, slots=False)
 class _CheckWriter:
     """Writes the counts of a check as SQL in the source's dialect."""
 
@@ -127,7 +129,8 @@ class _CheckWriter:
         differs = [f"{aggregate.counted} <> (CASE WHEN {inside} THEN 1 ELSE 0 END)"]
         for text, bands in texts.bands:  # the engine's band of a row must be the audit's
             for band in bands:
-                own = f"{text} IS NULL" if band.name is None else f"{text} = {texts.text(band.name)}"
+                null = isinstance(band.name, exp.Null)
+                own = f"{text} IS NULL" if null else f"{text} = {texts.text(band.name)}"
                 differs.append(f"(CASE WHEN {own} THEN 1 ELSE 0 END) <> {texts.feature(band.test)}")
         if aggregate.feature:
             audited = f"(CASE WHEN {inside} THEN {aggregate.feature} ELSE 0 END)"
@@ -171,10 +174,10 @@ class _CheckWriter:
             node = waiting.pop()
             if any(node is one for one in inside):
                 continue
-            if node.find(exp.Column) is not None and not node.find(exp.AggFunc):
-                place = {name: j for j, name in enumerate(self.keys)}.get(key_text(scope.bind(node)))
-                if place is not None:
-                    node.replace(exp.column(f"y{place}"))
+            if has(node, exp.Column) and not has(node, exp.AggFunc):
+                text = key_text(scope.bind(node))
+                if text in self.keys:
+                    node.replace(exp.column(f"y{self.keys.index(text)}"))
                     continue
             waiting += node.iter_expressions()
         return self.texts.text(root.this)
@@ -186,7 +189,7 @@ class _CheckWriter:
         """
         parts, scope = self.texts.parts, self.texts.secret.scope
         by = {one.place: parts.measures[one.place].tells for one in aggregates}
-        public = [one.tells for one in parts.measures if one.test is None]
+        public = [one.tells for one in parts.measures if not one.tests]
         having = any(scope.mentions_secret(window.bound) for window in parts.having.windows)
         unasked = not any(map(scope.mentions_secret, parts.conditions))
         found = Tells(
@@ -208,7 +211,7 @@ class _CheckWriter:
         that. Without keys there is one line, whatever the secrets are.
         """
         scope, categories = self.texts.secret.scope, self.texts.subject.categories
-        values = 2 if self.texts.subject.kind is SecretKind.BOOLEAN else len(categories or ())
+        values = 2 if self.texts.subject.kind is SecretKind.BOOLEAN else len(categories)
         values = max([values, *(len(bands) for _, bands in self.texts.bands)])
         plain = not self.texts.parts.having.windows  # then who has a secret is counted for every group
         by_value = [
@@ -258,7 +261,7 @@ _FEWEST_PEOPLE = 5
 _KEY = "key_of_sightline_"  # no name of a column
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(eq=True)
 class QuickAggregate:
     """The tests of one aggregate, as SQL conditions on a row."""
 
@@ -268,7 +271,7 @@ class QuickAggregate:
     wrong_outside: str  # another row changes what the query adds up
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(eq=True)
 class QuickCheck:
     """The tests of one SELECT in DuckDB's dialect. It has at most one grouping set, and no HAVING."""
 
@@ -339,7 +342,7 @@ def _quick(texts: CheckTexts, aggregate: AggregateTexts) -> QuickAggregate:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(eq=True)
 class CountNames:
     """The columns that answer one check: rows of its WHERE, rows that are used, rows that are wrong."""
 

@@ -15,6 +15,7 @@ from enum import IntEnum
 from sqlglot import exp
 
 from sightline.tables.sql.grammar import SCALARS
+from sightline.values import frozen
 
 
 class Decides(IntEnum):
@@ -47,7 +48,7 @@ _BY_VALUE: tuple[type[exp.Expr], ...] = (exp.Nullif, exp.In, exp.Null)
 _STRICT = tuple({*SCALARS, exp.Alias, exp.Round, exp.Ln, exp.Log, exp.Exp, exp.Sqrt} - {*_BY_VALUE})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(eq=True)
 class NullRule:
     """Says what decides on NULLs in the expressions of one SELECT.
 
@@ -145,5 +146,5 @@ def _branches(node: exp.Expr) -> list[exp.Expr]:
 def _conditions(node: exp.Expr) -> tuple[exp.Expr, ...]:
     if isinstance(node, exp.If):
         return (node.this,)
-    compared = [] if node.this is None else [node.this]
+    compared = [node.this] if node.this else []
     return (*compared, *(one.this for one in node.args["ifs"]))
