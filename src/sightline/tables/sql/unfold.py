@@ -204,6 +204,8 @@ def _check_plain(node: exp.Subquery) -> None:
 def _use_join_conditions(select: exp.Select) -> None:
     """Write ``FROM data, areas WHERE data.k = areas.k`` as JOIN … ON: move the equations of each table."""
     bare = [join for join in select.args.get("joins") or [] if _is_bare(join)]
+    if not bare:
+        return  # WHERE stays as it is written
     parts = where_of(select)
     for join in reversed(bare):  # an equation of two joined tables belongs to the later one
         called = join.this.alias_or_name.casefold()
