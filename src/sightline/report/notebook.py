@@ -110,7 +110,7 @@ def draw_curve(curve: ReleaseCurve) -> Any:
 
 def describe_curve(curve: ReleaseCurve) -> str:
     """The curve in words."""
-    if curve.best is None:
+    if not curve.best:
         return "No number of releases in the range makes the values identifiable."
     lowest = curve.crb[list(curve.releases).index(curve.best)]
     after = ", at the end of the range: it may still fall" if curve.still_falling else ""
