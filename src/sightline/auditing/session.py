@@ -62,7 +62,7 @@ from sightline.tables.streamed import (
     streamed_table,
     why_not_streamed,
 )
-from sightline.tables.subject import Schema, Subject
+from sightline.tables.subject import UNBOUNDED, Schema, Subject
 from sightline.tables.verify import verify
 from sightline.values import frozen
 
@@ -263,12 +263,12 @@ def subject_of(plan: Plan) -> Subject:
         record=data.record,
         secret=data.secret,
         kind=data.secret_kind,
-        bounds=data.bounds or None,
-        categories=data.categories or None,
+        bounds=data.bounds or UNBOUNDED,
+        categories=data.categories,
         known=plan.attacker.conditions,
         known_share=plan.attacker.known_share,
-        known_within=plan.attacker.values_within,
-        most_rows=data.max_rows_per_record,
+        known_within=plan.attacker.values_within or math.inf,
+        most_rows=data.max_rows_per_record or math.inf,
     )
 
 
@@ -302,7 +302,7 @@ def opened(plan: Plan, base: Path, *, limits: WorkLimits | None = None) -> Itera
         check_declared(engine, subject)
         named = own_names(plan.data.source) if isinstance(plan.data.source, str) else frozenset[str]()
         schema = replace(
-            source, columns=engine.columns(), source=source, made_by=made.normal, own_names=named
+            source, columns=engine.columns(), source=(source,), made_by=made.normal, own_names=named
         )
         check_public(schema, made.secrets)
         for text in plan.attacker.conditions:
