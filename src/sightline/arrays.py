@@ -19,6 +19,7 @@ IndexArray = NDArray[np.intp]
 Members = Iterable[int] | ArrayLike
 
 
+EXACT = 2.0**53  # doubles hold every whole number up to this, and sums of whole numbers below it
 AT_A_TIME = 1 << 21  # numbers that one step of a loop holds: 16 MB of doubles
 
 

@@ -69,8 +69,7 @@ class _Commands(click.Group):
     """Commands that end silently, as other programs do, when the program that reads the pipe has ended."""
 
     def invoke(self, ctx: click.Context) -> object:
-        if (files := sys.modules.get("sightline.report.files")) is not None:
-            files.begun.clear()
+        _begun().clear()
         try:
             return super().invoke(ctx)
         except (BrokenPipeError, SystemExit):  # Rich turns the former into the latter
@@ -81,10 +80,15 @@ class _Commands(click.Group):
             raise click.exceptions.Exit(_INTERRUPTED) from None
 
 
+def _begun() -> list[Path]:
+    """The files that were begun; none before the module that writes them is loaded."""
+    begun: list[Path] = getattr(sys.modules.get("sightline.report.files"), "begun", [])
+    return begun
+
+
 def _interrupted(command: str | None) -> str:
     """What Ctrl-C leaves behind. A ledger may also have got files of an entry that is not there."""
-    files = sys.modules.get("sightline.report.files")
-    names = [] if files is None else [path.name for path in files.begun]
+    names = [path.name for path in _begun()]
     if not names:
         return f"Interrupted: nothing was {'added' if command == 'ledger' else 'written'}."
     more = f" and {len(names) - 3:,} more" if len(names) > 3 else ""
@@ -192,19 +196,20 @@ def audit(  # many parameters: one for each option
         force=force,
     )
     outputs.check(names=names)
+    pages = [html] if html else []
     require(
-        not verdict_only or (html is None and not full),
+        not verdict_only or not (pages or full),
         "--verdict-only without --html and --full",
         got="--full" if full else "--html",
         fix="they show what it leaves out",
     )
-    if html is not None:
-        check_new(html, force=force)
+    for page in pages:
+        check_new(page, force=force)
     with outputs.errors(), Ticker() as progress:
         meant = plan_given(plan, given)
         read = (*map(Path, plan), *files_read(meant))
-        check_apart((html, *(path for _, path in outputs.files)), read)
-        last = None if against is None else jobs.read_result(against)
+        check_apart((*pages, *(path for _, path in outputs.files)), read)
+        compared = [jobs.read_result(path) for path in (against,) if path]
         audited = partial(
             jobs.audit,
             meant,
@@ -214,32 +219,32 @@ def audit(  # many parameters: one for each option
             progress=progress,
             max_memory=max_memory,
             max_seconds=max_seconds,
-            what_if=what_if and html is not None and not publishable,
-            full=html is not None or outputs.every_section,
+            what_if=what_if and bool(pages) and not publishable,
+            full=bool(pages) or outputs.every_section,
             verdict_only=verdict_only,
         )
         try:
             result, interrupted = audited(), False
         except Interrupted as stopped:
             result, interrupted = stopped.result, True
-    if last is not None:
+    for last in compared:
         result = jobs.compare(result, last)
     outputs.write(result.publishable() if publishable else result)
     if given.table and outputs.shown == "text":
         print(_AS_A_PLAN, file=sys.stderr)
     if interrupted:
-        more = "" if html is None else f" {html} was not written."
+        more = "".join(f" {page} was not written." for page in pages)
         print(f"Interrupted: the verdict is whole, other sections are missing.{more}", file=sys.stderr)
         return _INTERRUPTED
-    if html is not None:
+    for page in pages:
         from sightline.report.page import write_report
 
         with Ticker() as progress:
             progress("drawing the report", 0.0)
-            write_report(result, html, force=force, publishable=publishable, date=date)
+            write_report(result, page, force=force, publishable=publishable, date=date)
         if result.no_what_if is not None:
             print(f"No what-if: {result.no_what_if}.", file=sys.stderr)
-        print(f"Wrote {html}", file=sys.stderr)
+        print(f"Wrote {page}", file=sys.stderr)
     return 2 if result.verdict.passed is False else 0
 
 
@@ -330,7 +335,7 @@ def init(  # many parameters: one for each option
         require(len(queries) > 0, "a table", got="none", fix="write  sightline init TABLE")
         given, queries = replace(given, table=queries[0]), queries[1:]
     table = given.table
-    check_apart([out], [Path(table.partition("::")[0]), *([] if from_dbt is None else [from_dbt])])
+    check_apart([out], [Path(table.partition("::")[0]), *filter(None, [from_dbt])])
     if from_dbt is not None:
         if given != type(given)(table=table) or queries:
             raise InvalidInput("expected --record and --secret in meta.sightline.data, got them as options")
@@ -361,10 +366,11 @@ def demo(as_json: bool, html: Path | None, what_if: bool, force: bool) -> None:
     from sightline.examples.shipped import example_plan
     from sightline.report.files import check_new
 
-    if html is not None:
-        check_new(html, force=force)
+    pages = [html] if html else []
+    for page in pages:
+        check_new(page, force=force)
     plan = example_plan("microgrid")
-    what_if = what_if and html is not None
+    what_if = what_if and bool(pages)
     if as_json:
         result = jobs.audit(plan, names=True, what_if=what_if)
     else:
@@ -376,12 +382,12 @@ def demo(as_json: bool, html: Path | None, what_if: bool, force: bool) -> None:
         print("\nThe last of them:\n")
         result = jobs.audit(plan, names=True, what_if=True) if what_if else shown[-1].result
     _print_result(result, as_json)
-    if html is not None:
+    for page in pages:
         from sightline.report.page import write_report
 
         try:
-            write_report(result, html, force=force)
-            print(f"\nThe report, to open in a browser: {html}", file=sys.stderr if as_json else sys.stdout)
+            write_report(result, page, force=force)
+            print(f"\nThe report, to open in a browser: {page}", file=sys.stderr if as_json else sys.stdout)
         except MissingExtra as error:  # a demo without pictures is still a demo
             print(f"\nNo report was written: {error}", file=sys.stderr)
     if not as_json:

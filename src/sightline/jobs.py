@@ -21,18 +21,16 @@ from sightline.auditing.remedies import coarser_groups
 from sightline.auditing.result import AuditResult, Change, ChangeKind, Exposed, RulesReport
 from sightline.auditing.session import Session, opened, streamed_totals, table_of
 from sightline.auditing.several_secrets import plans_by_secret, together
+from sightline.auditing.verdict import NO_RULES
 from sightline.auditing.work import WorkLimits
 from sightline.errors import Interrupted, InvalidInput, InvalidPlan, TooMuchWork, require
 from sightline.numerics.device import blas_threads_for
 from sightline.progress import Progress, report, reporting, silent
-from sightline.tables.engines.address import file_bytes
+from sightline.tables.engines.address import LARGEST_FILE, file_bytes
 from sightline.tables.engines.local_tables import digest_later
 from sightline.tables.membership import Membership
 from sightline.tables.streamed import StreamedTable
 from sightline.values import frozen
-
-_MOST_BYTES = 1 << 28  # of a result that is read
-
 
 # The sections that every audit computes: the first are all that is given when the time is over. Others are
 # computed when they are read.
@@ -172,9 +170,9 @@ def _result(
     )
 
 
-def _rules(session: Session, findings: Findings, table: StreamedTable | None = None) -> RulesReport | None:
+def _rules(session: Session, findings: Findings, table: StreamedTable | None = None) -> RulesReport:
     if not session.plan.rules.given:
-        return None
+        return NO_RULES
     from sightline.auditing.rules import rules_report
     from sightline.tables.overlaps import PeopleBehind
 
@@ -193,7 +191,7 @@ def _with_settings(result: AuditResult, session: Session, findings: Findings, na
     from sightline.auditing.what_if import what_if, why_no_what_if
 
     settings = what_if(session, findings, also=_stops(result), names=names, progress=report)
-    found = {"what_if": settings, "no_what_if": why_no_what_if(findings)}
+    found = {"what_if": settings, "no_what_if": why_no_what_if(findings) or None}
     return result.model_copy(update={**found, "owner_only": (*result.owner_only, *found)})
 
 
@@ -211,7 +209,7 @@ def _stops(result: AuditResult) -> tuple[float, ...]:
 def read_result(path: str | Path) -> AuditResult:
     """Read a result that ``--json`` or :meth:`AuditResult.to_json` wrote; its content is not trusted."""
     return AuditResult.from_json(
-        file_bytes(Path(path), "the result of an audit", most=_MOST_BYTES, error=InvalidInput)
+        file_bytes(Path(path), "the result of an audit", most=LARGEST_FILE, error=InvalidInput)
     )
 
 
@@ -269,8 +267,8 @@ def _explained(plan: Plan, base: Path, record: str) -> Explanation | InvalidPlan
         membership = session.membership()
         stack.enter_context(blas_threads_for(rows=len(membership.cells), columns=membership.signature_count))
         findings = _find(session, membership)
-        kind = session.kind_of(record, findings.membership)
-        together = () if kind is None else about_person(findings, kind)
+        kinds = session.kinds_of(record, findings.membership)
+        together = tuple(one for kind in kinds for one in about_person(findings, kind))
         return Explanation(
             record=record,
             exposed=together + about_signatures(findings, signatures),

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TypeAlias, TypeVar
 
+LOOK = 0.2  # seconds between two looks at what is under way
 Progress: TypeAlias = Callable[[str, float], None]
 Item = TypeVar("Item")
 

@@ -133,12 +133,13 @@ def design(  # many parameters: one for each option
     from sightline.report.files import check_apart, check_new, write_new
     from sightline.report.streams import Ticker
 
-    check_apart([out], files_read(plan))
-    if out is not None:
-        check_new(out, force=force)
-        if out.resolve().parent != Path(plan).resolve().parent:
+    files = [out] if out else []
+    check_apart(files, files_read(plan))
+    for file in files:
+        check_new(file, force=force)
+        if file.resolve().parent != Path(plan).resolve().parent:
             raise InvalidInput(
-                f"expected a file beside the plan, where its paths start from, got {str(out)!r}"
+                f"expected a file beside the plan, where its paths start from, got {str(file)!r}"
             )
     with Ticker() as progress:
         found = run.design(
@@ -154,12 +155,12 @@ def design(  # many parameters: one for each option
         print_json(found.model_dump(mode="json"))
     else:
         print_lines(lines(found))
-    if out is not None:
+    for file in files:
         _require_one(found.other_secrets, "--out")
         # Noise that a design chose tells something of who is exposed: the file is for its owner.
         proposed = edited_plan(found.plan, plan)
-        write_new(out, proposed.encode("utf-8"), force=force, owner_only=True)
-        print(f"Wrote {out}", file=sys.stderr)
+        write_new(file, proposed.encode("utf-8"), force=force, owner_only=True)
+        print(f"Wrote {file}", file=sys.stderr)
     return 0 if all(one.passed for one in (found, *found.other_secrets)) else 2
 
 
@@ -195,9 +196,10 @@ def rehearse(  # many parameters: one for each option
     from sightline.report.files import check_apart, check_new
     from sightline.report.streams import Ticker
 
-    check_apart([figure], files_read(plan))
-    if figure is not None:
-        check_new(figure, force=force)
+    figures = [figure] if figure else []
+    check_apart(figures, files_read(plan))
+    for file in figures:
+        check_new(file, force=force)
     with Ticker() as progress:
         made = rehearsed(plan, seed=seed, repetitions=repetitions, top=top, progress=progress)
     from sightline.report.rehearsal import document, print_rehearsal
@@ -207,12 +209,12 @@ def rehearse(  # many parameters: one for each option
         print_json(document(made))
     else:
         print_rehearsal(made, console())
-    if figure is not None:
+    for file in figures:
         from sightline.report import style
         from sightline.report.rehearsal import draw_rehearsal
 
-        style.save(style.specification(draw_rehearsal(made)), figure, force=force, owner_only=True)
-        print(f"Wrote {figure}", file=sys.stderr)
+        style.save(style.specification(draw_rehearsal(made)), file, force=force, owner_only=True)
+        print(f"Wrote {file}", file=sys.stderr)
 
 
 @click.command(epilog="Example:  sightline paper fig:mle --fast --out figures")

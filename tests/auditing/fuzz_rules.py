@@ -73,7 +73,7 @@ def audited(table: pd.DataFrame, chosen: list[str], rules: dict[str, Any], noise
         "release": [{"name": name, "sql": SQL[name], "noise": noise} for name in chosen],
     }
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(rules_module, "_MOST_BROKEN", 10**6)  # all are compared
+        patched.setattr(rules_module, "MOST_LISTED", 10**6)  # all are compared
         return sl.audit(plan)
 
 

@@ -119,7 +119,7 @@ def test_the_blocks_are_the_sections(tmp_path: Path) -> None:
     made = plan(tmp_path, monthly, old, node("other", "select 1", config={"materialized": "table"}))
     assert [(one.name, one.times, one.noise_stddev) for one in made.releases] == [
         ("every month", 3, 2.5),
-        ("older", 1, None),
+        ("older", 1, 0.0),
     ]
     assert (made.data.secret, made.limits.remaining_uncertainty) == (
         "watts",
@@ -232,7 +232,7 @@ def test_wrong_positions_of_names_are_noticed(
 
 
 def test_a_manifest_that_is_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sightline.auditing.dbt._LARGEST_FILE", 10)
+    monkeypatch.setattr("sightline.auditing.dbt.LARGEST_FILE", 10)
     with pytest.raises(InvalidPlan, match=r"manifest\.json of at most 10 bytes"):
         plan(tmp_path, node("m", QUERIES["plain"]))
 

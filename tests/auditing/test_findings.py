@@ -370,7 +370,7 @@ def test_what_the_local_view_cannot_do_is_refused() -> None:
     plan = plan_of({"name": "squares"}, data={**NUMBERS, "bounds": [0, 1]})
     parts = [partition(0, feature=Feature.POWER, parameter=2)]
     many = find(plan, membership_of(parts, [[""] * 6000]), values=lambda: pytest.fail("too many rows"))
-    assert many.nonlinear is None
+    assert many.nonlinear == ()
     assert "was not computed" in assemble(many).verdict.text
     few = RowValues(signature=np.zeros(3, dtype=np.int64), secret=np.linspace(0, 1, 3))
     with pytest.raises(InvalidPlan, match="knows all rows with a signature or none"):

@@ -54,7 +54,7 @@ def risk(target: np.ndarray, chosen: list[int]) -> float:
 
 
 def entries(findings: Findings) -> tuple[Exposed, ...]:
-    return exposed_section(findings, top=20, keys=None).exposed
+    return exposed_section(findings, top=20).exposed
 
 
 def test_the_steps_carry_what_they_are_said_to_carry() -> None:
@@ -131,11 +131,11 @@ def test_the_total_of_a_person_with_several_rows() -> None:
 
 
 def test_a_design_with_many_numbers_uses_those_that_hold_somebody(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recipes, "_MOST_ROWS", 5)
+    monkeypatch.setattr(recipes, "MOST_FACTORISED", 5)
     findings = examined()
     (one,) = about_signatures(findings, [0])
     assert one.attack is not None
     assert one.attack.numbers == sum(group is not None for group in [line[_row_of(one)] for line in GROUPS])
-    monkeypatch.setattr(recipes, "_MOST_ROWS", 1)
+    monkeypatch.setattr(recipes, "MOST_FACTORISED", 1)
     (one,) = about_signatures(findings, [0])
     assert one.attack is None

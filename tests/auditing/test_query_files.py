@@ -192,7 +192,7 @@ def test_a_file_of_several_queries_is_several_releases(folder: Path) -> None:
         ({"sql": "two.sql"}, "one SELECT in 'two.sql', got 2 statements"),
         ({"sql": "empty.sql"}, "a SELECT in 'empty.sql', got nothing"),
         ({"sql": "bytes.sql"}, "expected a file of SQL in 'bytes.sql' in UTF-8"),
-        ({"sql": "large.sql"}, "at most 1,000,000 bytes"),
+        ({"sql": "large.sql"}, "at most 4,000,000 bytes"),
         ({"sql": "folder.sql"}, "is a directory"),
         ({}, "release 'r' sql: expected a value"),
         ({"sql": "SELECT AVG(evening_watts) FROM {{ ref('homes') }}"}, "a template, .*init --from-dbt"),
@@ -206,7 +206,7 @@ def test_a_file_that_cannot_be_read_is_refused(
     Path("two.sql").write_text("SELECT 1; SELECT 2", encoding="utf-8")
     Path("empty.sql").write_text("-- nothing;\n;", encoding="utf-8")
     Path("bytes.sql").write_bytes(b"SELECT '\xff'")
-    Path("large.sql").write_text(" " * 1_000_001, encoding="utf-8")
+    Path("large.sql").write_text(" " * 4_000_001, encoding="utf-8")
     about = {"source": "homes.csv", "record": "home", "secret": "evening_watts", "bounds": [0, 2000]}
     with pytest.raises(InvalidPlan, match=message.replace("(", r"\(")):
         sl.audit({"data": about, "release": [{"name": "r", "noise_stddev": 1.0, **release}]})

@@ -107,7 +107,7 @@ def test_learning_a_band_leaves_the_rest_of_the_number() -> None:
     more = found(three, [["a", "b"]] * 3, 1e-3, 1e-3, 1e-3)
     assert more.own_least is not None
     assert 0.04 < more.own_least.lower < 1 / 16
-    assert cut_points(more.membership, None) == 3
+    assert cut_points(more.membership, np.inf) == 3
     assert cut_points(more.membership, 0) == 1
 
 
@@ -117,7 +117,7 @@ def test_the_ends_of_bands_are_cuts() -> None:
         count(1, Feature.THRESHOLD, 5.0, closed=True),  # where the band ends
         count(2, Feature.THRESHOLD, 5.0),  # another cut: 5 itself lies between
     ]
-    assert cut_points(membership_of(parts, [["", ""]] * 3), None) == 3
+    assert cut_points(membership_of(parts, [["", ""]] * 3), np.inf) == 3
 
 
 def test_a_coin_at_no_distance_is_whole_and_far_away_is_seen() -> None:

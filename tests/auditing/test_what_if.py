@@ -196,7 +196,7 @@ def test_large_plans_have_none_and_say_why(monkeypatch: pytest.MonkeyPatch) -> N
         "it has more than 1 numbers, or too many people for so many of them",
     )
     monkeypatch.undo()
-    monkeypatch.setattr(what_if, "_MOST_ROWS", 17)
+    monkeypatch.setattr(what_if, "_MOST_NUMBERS", 17)
     result = sl.audit(what_if_plans.threshold(), what_if=True)
     assert result.no_what_if == "it has moments or thresholds of more than 17 rows"
 

@@ -42,9 +42,7 @@ def test_the_designed_noise_passes_and_costs_what_it_says(
     with opened(plan, base) as session:
         membership = session.membership()
     findings = find(plan, membership)
-    found = proposal.quick_design(findings, 0.5)
-    assert found is not None
-    _, stddevs = found
+    ((_, stddevs),) = proposal.quick_design(findings, 0.5)
     proposed = plan_with_noise(plan, membership, stddevs)
     assert assemble(find(proposed, membership)).verdict.passed
     told = changes(content)

@@ -38,7 +38,7 @@ class TestCollisions:
         assert str(collision) == "values at positions 0, 2 are equal"
         assert np.isinf(curve.crb).all()
         assert {status.name for status in curve.status} == {"COLLISION"}
-        assert curve.best is None
+        assert curve.best == 0
         assert curve.first_identifiable is None
         assert curve.chart_radius == 0.0
 
@@ -48,7 +48,7 @@ class TestCollisions:
         (collision,) = curve.collisions
         assert collision == sl.multiset.Collision(positions=(0, 2), exact=False)
         assert "nearly equal" in str(collision)
-        assert curve.best is not None
+        assert curve.best > 0
         assert curve.chart_radius == pytest.approx(5e-10)
 
     def test_many_groups_collide_one_by_one(self) -> None:

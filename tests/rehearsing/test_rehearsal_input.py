@@ -133,7 +133,7 @@ class TestBadInput:
 
     def test_too_much_work(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         plan = rehearsal_plans.number_plan(tmp_path)
-        monkeypatch.setattr(publication, "_MOST_NUMBERS", 3)
+        monkeypatch.setattr(publication, "AT_A_TIME", 3)
         with pytest.raises(TooMuchWork, match="at most 3 published numbers"):
             rehearse(plan)
         monkeypatch.setattr(run, "_MOST_ROWS", 3)

@@ -23,9 +23,10 @@ from sightline.report.first_screen import (
     change_lines,
     exposed_lines,
     open_lines,
+    picture,
     print_first_screen,
 )
-from sightline.report.wording import after_words, before_after, picture, records, verdict_words, view_line
+from sightline.report.wording import after_words, before_after, records, verdict_words, view_line
 
 NOISES: dict[str, dict[str, Any]] = {"1": {"epsilon": 1.0}, "10": {"epsilon": 10.0}, "hand": {}}
 BY_HAND = {"census": 200.0, "meters": 0.2, "orders": 2.0, "stays": 0.5, "salaries": 500.0, "microgrid": 10.0}

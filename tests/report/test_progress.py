@@ -65,7 +65,7 @@ def test_the_time_that_is_left_is_that_of_the_rest_at_the_same_pace(monkeypatch:
 def test_a_silent_stage_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     written = io.StringIO()
     monkeypatch.setattr(sys, "stderr", written)
-    monkeypatch.setattr(streams, "_REFRESH", 0.001)
+    monkeypatch.setattr(streams, "LOOK", 0.001)
     with Ticker(patience=0.0) as ticker:
         ticker("first", 0.0)
         wait_for(lambda: "first …" in written.getvalue())
@@ -79,7 +79,7 @@ def test_a_silent_stage_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_long_stage_says_again_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     written = io.StringIO()
     monkeypatch.setattr(sys, "stderr", written)
-    monkeypatch.setattr(streams, "_REFRESH", 0.001)
+    monkeypatch.setattr(streams, "LOOK", 0.001)
     monkeypatch.setattr(streams, "_REPEAT", 0.0)
     with Ticker(patience=0.0) as ticker:
         ticker("records", 0.1)
@@ -92,7 +92,7 @@ def test_a_long_stage_says_again_how_far_it_is(monkeypatch: pytest.MonkeyPatch) 
 def test_a_terminal_has_a_spinner_that_goes_away(monkeypatch: pytest.MonkeyPatch) -> None:
     screen = Screen()
     monkeypatch.setattr(sys, "stderr", screen)
-    monkeypatch.setattr(streams, "_REFRESH", 0.001)
+    monkeypatch.setattr(streams, "LOOK", 0.001)
     monkeypatch.setenv("TERM", "xterm")
     with Ticker(patience=0.0) as ticker:
         ticker("[records]", 0.0)

@@ -224,7 +224,7 @@ def made_subject(
     )
     make_data(engine, made)
     check_made(engine, made)
-    return subject, replace(schema, columns=engine.columns(), source=schema, made_by=made.normal)
+    return subject, replace(schema, columns=engine.columns(), source=(schema,), made_by=made.normal)
 
 
 def _answers(

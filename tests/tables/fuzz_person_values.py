@@ -6,6 +6,7 @@ the audit leaves out.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from dataclasses import replace
 from typing import Any
@@ -79,8 +80,8 @@ def person_differences(engine: Engine, run: Run, seed: int, number: int) -> list
         theirs = Counter((int(count), round(float(total), 6)) for count, total in run(answer) if count)
         made = read_data_query(inner, record="a", secret="v", others=[], schema=schema)
         make_data(engine, made)
-        own = replace(schema, columns=engine.columns(), source=schema, made_by=made.normal)
-        subject = replace(PERSON, secret="v", bounds=(-1e9, 1e9), most_rows=None)
+        own = replace(schema, columns=engine.columns(), source=(schema,), made_by=made.normal)
+        subject = replace(PERSON, secret="v", bounds=(-1e9, 1e9), most_rows=math.inf)
         query = read_release(sql, name="drawn", subject=subject, schema=own)
         try:
             membership = collect(engine, [query], subject)

@@ -15,7 +15,7 @@ from sightline.errors import InvalidPlan
 from sightline.tables.collect import collect
 from sightline.tables.engines.open import open_source
 from sightline.tables.sql.reader import read_release
-from sightline.tables.subject import Schema
+from sightline.tables.subject import UNBOUNDED, Schema
 from tests.tables.catalogue_cases import (
     COLUMNS,
     Opened,
@@ -183,8 +183,8 @@ def test_a_plan_of_all_of_them_is_audited(theme: Theme, tmp_path: Path) -> None:
         # One row a person: the rows of many are slow, and are not what is asked here.
         "sql": f"SELECT * FROM source QUALIFY ROW_NUMBER() OVER ({window}) = 1",
     }
-    about |= {} if subject.bounds is None else {"bounds": list(subject.bounds)}
-    about |= {} if subject.categories is None else {"categories": list(subject.categories)}
+    about |= {} if subject.bounds == UNBOUNDED else {"bounds": list(subject.bounds)}
+    about |= {"categories": list(subject.categories)} if subject.categories else {}
     releases = [{"name": f"q{place}", "sql": sql, "noise_stddev": 50.0} for place, sql in enumerate(queries)]
     result = sl.audit({"data": about, "release": releases, "limits": {"accept": ["empty"]}})
     assert len(result.releases) == len(queries)

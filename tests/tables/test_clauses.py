@@ -52,7 +52,7 @@ def audited(engine: Engine, query: ReleaseQuery, subject: Subject) -> tuple[Memb
         weights = membership.weights_in(p)
         if subject.kind is SecretKind.CATEGORY:
             totals = signature_totals(engine, count_table(engine, [query], subject))
-            chosen = [(subject.categories or ()).index(name) for name in part.categories]
+            chosen = [subject.categories.index(name) for name in part.categories]
             each = totals[:, chosen].sum(axis=1)
             each = each if part.above else membership.counts - each
             signature = np.arange(len(each))

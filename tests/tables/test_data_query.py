@@ -477,7 +477,7 @@ def test_a_release_that_makes_the_rows_itself_reads_them() -> None:
     """Its own WITH or subquery is read as data, whatever its aliases are; another one is not."""
     query = made("SELECT customer, country, LEAST(SUM(price), 9) AS v FROM source GROUP BY customer, country")
     columns = [Column("customer", TEXT), Column("country", TEXT), Column("v", NUMBER)]
-    schema = replace(SHOP, columns=columns, source=SHOP, made_by=query.normal)
+    schema = replace(SHOP, columns=columns, source=(SHOP,), made_by=query.normal)
     subject = Subject(record="customer", secret="v", kind=SecretKind.NUMBER, bounds=(0.0, 9.0))
     inner = "SELECT s.COUNTRY, least(sum(s.price), 9) AS v, s.customer FROM source s GROUP BY s.customer, 1"
     for sql in (

@@ -6,15 +6,16 @@ from collections.abc import Callable
 from functools import cache, partial
 from importlib.metadata import version
 
+import numpy as np
+
 from sightline.auditing.assumptions import assumptions, unverified
 from sightline.auditing.budget import alternatives, budget_report, guaranteed_by_noise
 from sightline.auditing.declared_and_found import looks_odd
 from sightline.auditing.exposed import distribution, exposed_section
-from sightline.auditing.findings import Findings, Keys
+from sightline.auditing.findings import NO_KEYS, Findings, Keys
 from sightline.auditing.homogeneous import Totals, homogeneous_cells, streamed_cells
 from sightline.auditing.known_sums import StreamedTotals
 from sightline.auditing.noise_slack import noise_slack, slack_under
-from sightline.auditing.nonlinear import question_text
 from sightline.auditing.reading import plan_text, public_source, publishable_plan_text
 from sightline.auditing.releases import left_out, release_reports, timeline
 from sightline.auditing.remedies import more_noise, reaching
@@ -24,25 +25,24 @@ from sightline.auditing.result import (
     AuditResult,
     Change,
     ChangeKind,
+    HomogeneousCell,
     QuestionReport,
     RulesReport,
     Section,
     Unverified,
     Verdict,
 )
-from sightline.auditing.verdict import sharpest_view, verdict
+from sightline.auditing.result_parts import MOST_LISTED, TOP
+from sightline.auditing.verdict import NO_RULES, sharpest_view, verdict
 from sightline.numerics.device import blas_threads_for
-
-_TOP = 20  # exposed that are listed, unless another number is asked for
-_MOST_HOMOGENEOUS = 100  # cells that are listed
 
 # Noise that costs less than a common factor on all of it, and that factor; the room of designs has them.
 DesignNoise = Callable[[Findings, Change | None], tuple[Change, ...]]
 
 
-def judged(findings: Findings, *, totals: Totals | None) -> Verdict:
+def judged(findings: Findings, *, totals: Totals) -> Verdict:
     """The owner's verdict alone, as :func:`assemble` has it."""
-    listed = exposed_section(findings, top=_TOP, keys=None)
+    listed = exposed_section(findings, top=TOP)
     open_questions = unverified(findings, homogeneous_cells(findings, totals))
     return verdict(findings, listed, open_questions, publishable=False)
 
@@ -50,12 +50,12 @@ def judged(findings: Findings, *, totals: Totals | None) -> Verdict:
 def assemble(  # many parameters: what a table and its session give
     findings: Findings,
     *,
-    top: int = _TOP,
+    top: int = TOP,
     names: bool = False,
-    keys: Keys | None = None,
+    keys: Keys = NO_KEYS,
     totals: Totals | StreamedTotals | None = None,
     design_noise: DesignNoise | None = None,
-    rules: RulesReport | None = None,
+    rules: RulesReport = NO_RULES,
     coarser: Callable[[], tuple[Change, ...]] = tuple,
     also: tuple[Unverified, ...] = (),
     digest: Callable[[], str | None] = lambda: None,
@@ -68,16 +68,16 @@ def assemble(  # many parameters: what a table and its session give
     ``also`` is what a pass needs besides, from where the table does not show it. ``digest`` is of its file.
     What needs the engine is fetched here, so that it may be closed before the sections are read.
     """
-    sums = None
+    sums, homogeneous = np.zeros((0, 0)), tuple[HomogeneousCell, ...]()
     if isinstance(totals, StreamedTotals):
         homogeneous = streamed_cells(findings, totals)
-    else:
-        fetched = None if totals is None else cache(totals)
+    elif totals:
+        fetched = cache(totals)
         homogeneous = homogeneous_cells(findings, fetched)
         # The sums are those of the published numbers if the attacker knows no row of them.
-        if fetched and findings.linear and not findings.membership.known_rows:
+        if findings.linear and not findings.membership.known_rows:
             sums = fetched(None)
-    listed = exposed_section(findings, top=top, keys=keys if names else None)
+    listed = exposed_section(findings, top=top, keys=keys if names else NO_KEYS)
     open_questions = cache(lambda: (*unverified(findings, homogeneous), *also))
     judgement = cache(lambda: verdict(findings, listed, open_questions(), publishable=False, rules=rules))
     budget = cache(lambda: budget_report(findings.plan, findings.membership, findings.pricing))
@@ -89,8 +89,8 @@ def assemble(  # many parameters: what a table and its session give
         "identifiable_records": listed.identifiable_records,
         "exposed": listed.exposed,
         "exposed_in_all": listed.exposed_in_all,
-        "homogeneous": homogeneous[:_MOST_HOMOGENEOUS],
-        "rules": rules,
+        "homogeneous": homogeneous[:MOST_LISTED],
+        "rules": rules if findings.plan.rules.given else None,
     }
     sections: dict[str, Section] = {
         # Whether the limit holds.
@@ -99,7 +99,7 @@ def assemble(  # many parameters: what a table and its session give
             verdict(findings, listed, open_questions(), publishable=True, rules=rules)
             if findings.has_nonlinear
             or any(one.owner_only for one in open_questions())
-            or (rules is not None and any(one.owner_only for one in rules.broken))
+            or any(one.owner_only for one in rules.broken)
             else None
         ),
         "unverified": open_questions,
@@ -138,7 +138,7 @@ def without_the_rest(
         "slack": None,
         "what_to_change": reached,
         "more_to_change": f"{NOT_ALL}: {reason}.",
-        "releases": release_reports(findings, compared=False),
+        "releases": release_reports(findings, np.zeros((0, 0)), compared=False),
         **dict.fromkeys(("timeline", "alternatives"), ()),
     }
     return result.given(stand_ins)
@@ -153,8 +153,7 @@ def _computed(findings: Findings, section: Section) -> object:
 def _facts(findings: Findings) -> dict[str, object]:
     """What the plan and its table are, and what is known of them without a computation."""
     plan, membership, linear = findings.plan, findings.membership, findings.linear
-    local = None if findings.nonlinear is None else findings.nonlinear.report()
-    _, about = findings.least_about
+    local = next((one.report() for one in findings.nonlinear), None)
     return {
         "schema_version": SCHEMA_VERSION,
         "source": public_source(str(plan.data.source)),
@@ -162,7 +161,7 @@ def _facts(findings: Findings) -> dict[str, object]:
         "secret": plan.data.secret,
         "kind": plan.data.secret_kind.value,
         "bounds": plan.data.domain,
-        "category_count": None if plan.data.categories is None else len(plan.data.categories),
+        "category_count": len(plan.data.categories) or None,
         "prior": findings.prior.values,
         "rows": membership.rows,
         "records": membership.records,
@@ -174,8 +173,8 @@ def _facts(findings: Findings) -> dict[str, object]:
         "rank": linear.rank,
         "identifiable_groups": findings.identifiable_groups,
         "relative_error": linear.relative_error,
-        "least_remaining_uncertainty": findings.least,
-        "least_about": None if about is None else question_text(about, plan.data.secret),
+        "least_remaining_uncertainty": findings.least if findings.shows else None,
+        "least_about": findings.worst.asked or None,
         "local": local,
         "taken_as_public": membership.taken_as_public,
         "looks_odd": looks_odd(findings),
@@ -202,18 +201,12 @@ def _noise_changes(
 
 def _question_reports(findings: Findings) -> tuple[QuestionReport, ...]:
     """One report for each yes-or-no question, worst first."""
-    reports = [
+    return tuple(
         QuestionReport(
-            text=question_text(one.question, findings.plan.data.secret),
+            text=one.asked,
             identifiable_records=one.linear.identifiable_records,
-            least_remaining_uncertainty=one.least,
+            least_remaining_uncertainty=one.least if one.shows else None,
             below_limit=one.below_limit,
         )
-        for one in findings.questions
-        if one.question is not None
-    ]
-    return tuple(sorted(reports, key=_lower_end))
-
-
-def _lower_end(report: QuestionReport) -> float:
-    return 1.0 if report.least_remaining_uncertainty is None else report.least_remaining_uncertainty.lower
+        for one in sorted(findings.questions, key=lambda one: one.least.lower)
+    )

@@ -24,7 +24,7 @@ from sightline.auditing.result import HomogeneousCell, Unverified
 from sightline.format import count as counted
 from sightline.format import number
 from sightline.noise.published import PublishedLaw
-from sightline.tables.membership import YES_OR_NO, Membership, PersonTable
+from sightline.tables.membership import YES_OR_NO, PersonTable
 from sightline.tables.subject import SecretKind
 
 _LOCALLY = (
@@ -103,10 +103,9 @@ def unverified(findings: Findings, homogeneous: tuple[HomogeneousCell, ...]) -> 
 
     Where the noise alone keeps the limit, only what noise cannot cover is asked.
     """
-    membership, nonlinear = findings.membership, findings.nonlinear
-    data = findings.plan.data
+    membership, data = findings.membership, findings.plan.data
     undecided = sum(one.linear.undecided for one in (findings, *findings.questions))
-    undecided += 0 if nonlinear is None else nonlinear.report().undecided
+    undecided += sum(local.report().undecided for local in findings.nonlinear)
     domain = "bounds" if data.secret_kind is SecretKind.NUMBER else "categories"
     most = max((cell.rows for cell in homogeneous), default=0)
     name, people = AssumptionName, membership.persons
@@ -137,7 +136,9 @@ def unverified(findings: Findings, homogeneous: tuple[HomogeneousCell, ...]) -> 
         _Case(
             name=name.CLIPPED,
             # Once the SQL was checked: 0 if every release itself clips what it adds up to the bounds.
-            count=membership.clipped if _publishes_clipped(membership) else 0,
+            count=membership.clipped
+            if not membership.unaudited or any(rows.clipped for rows in membership.unaudited)
+            else 0,
             one=f"value is outside the {domain}, and nothing is shown of it",
             many=f"values are outside the {domain}, and nothing is shown of them",
         ),
@@ -178,7 +179,7 @@ def unverified(findings: Findings, homogeneous: tuple[HomogeneousCell, ...]) -> 
             count=undecided,
             one="record is neither shown to be identifiable nor shown not to be",
             many="records are neither shown to be identifiable nor shown not to be",
-            owner_only=nonlinear is not None,
+            owner_only=bool(findings.nonlinear),
         ),
         _Case(
             name=name.LOCAL,
@@ -261,10 +262,6 @@ def unverified(findings: Findings, homogeneous: tuple[HomogeneousCell, ...]) -> 
         for case in cases
         if case.count and not (findings.guaranteed and case.name in COVERED_BY_NOISE)
     )
-
-
-def _publishes_clipped(membership: Membership) -> bool:
-    return not membership.unaudited or any(rows.clipped for rows in membership.unaudited)
 
 
 def _drawn(findings: Findings) -> int:

@@ -170,15 +170,13 @@ def alternatives(findings: Findings) -> tuple[Alternative, ...]:
         if key[name] not in assessed:
             assessed[key[name]] = _with_accountant(findings, name)
         one = assessed[key[name]]
-        least = one.least
-        assert least is not None  # the attacker does not know everyone, or there would be no findings
         found.append(
             Alternative(
                 accountant=name,
                 noise_multiplier=math.sqrt(asked[name]),
                 proven=rule.validity(sharing).ok,
                 sharpest_rmse=one.sharpest_rmse,
-                least_remaining_uncertainty=least,
+                least_remaining_uncertainty=one.least,
                 below_limit=one.below_limit,
             )
         )

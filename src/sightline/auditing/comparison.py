@@ -12,14 +12,13 @@ from collections.abc import Iterator
 from typing import Any
 
 from sightline.auditing.result import AuditResult, ReleaseReport, SinceLast
-from sightline.auditing.result_parts import Uncertainty
+from sightline.auditing.result_parts import TOP, Uncertainty
 from sightline.errors import require
 from sightline.format import count, number, number_bracket, percent
 from sightline.privacy.registry import accountant_of_cost
 
 _EXACT = "gaussian-dp"  # the accountant whose cost is compared, if both results have it
 _NOTICEABLE = 0.005  # relative change of a number that is told
-_MOST_NAMED = 20  # records and releases that are listed
 
 
 def with_comparison(result: AuditResult, last: AuditResult) -> AuditResult:
@@ -51,19 +50,13 @@ def compared(result: AuditResult, last: AuditResult) -> SinceLast:
 
 def _check(last: AuditResult) -> None:
     """Refuse numbers that no audit writes."""
-    least, verdict = last.least_remaining_uncertainty, last.verdict
-    ends = (0.0, 1.0) if least is None else (least.lower, least.upper)
-    sizes = [
-        size
-        for release in last.releases
-        for size in (release.smallest_noise_stddev, release.largest_noise_stddev)
-        if size is not None
-    ]
-    sizes += [0.0 if last.sharpest is None else last.sharpest.before]
+    least, verdict = last.least_remaining_uncertainty or Uncertainty(lower=1.0, upper=1.0), last.verdict
+    sizes = [size for release in last.releases for size in _sizes(release)]
+    sizes += [last.sharpest.before] if last.sharpest else []
     good = (
-        0 <= ends[0] <= ends[1] <= 1 + 1e-6
+        0 <= least.lower <= least.upper <= 1 + 1e-6
         and min(last.records, verdict.below_limit, last.identifiable_records) >= 0
-        and (verdict.limit is None or 0 <= verdict.limit <= 1)
+        and 0 <= (verdict.limit or 0.0) <= 1
         and all(math.isfinite(size) and size >= 0 for size in sizes)
         and all(math.isfinite(bound) for bound in last.bounds)
         and not any(math.isnan(cost) for cost in last.budget.spent.values())
@@ -87,15 +80,14 @@ def _named_changes(result: AuditResult, last: AuditResult) -> tuple[tuple[str, .
 
 
 def _keys_below(result: AuditResult) -> set[str]:
-    limit = result.verdict.limit
+    limit = result.verdict.limit or 0.0  # which everybody keeps
     return {
         one.record
         for one in result.exposed
-        if one.record is not None
-        and limit is not None
-        and one.remaining_uncertainty is not None
+        if one.record
+        and one.remaining_uncertainty
         and one.remaining_uncertainty.lower < limit
-        and (one.about is None or result.verdict.known_to is None)
+        and not (one.about and result.verdict.known_to)
     }
 
 
@@ -109,7 +101,7 @@ def _lines(now: AuditResult, before: AuditResult, *, other_table: bool) -> Itera
         yield f"the verdict: {_status(before)} before, {_status(now)} now"
     if now.records != before.records:
         yield f"records: {before.records:,} before, {now.records:,} now"
-    if now.verdict.limit is not None and now.verdict.below_limit != before.verdict.below_limit:
+    if now.verdict.limit and now.verdict.below_limit != before.verdict.below_limit:
         more = now.verdict.below_limit - before.verdict.below_limit
         way = f"{abs(more):,} {'more' if more > 0 else 'fewer'}"
         yield f"below the limit: {count(now.verdict.below_limit, 'record')}, {way} than before"
@@ -137,15 +129,13 @@ def _other_question(now: AuditResult, before: AuditResult) -> Iterator[str]:
 
 def _sharpest(now: AuditResult, before: AuditResult) -> Iterator[str]:
     this, that = now.least_remaining_uncertainty, before.least_remaining_uncertainty
-    if this is None or that is None:
-        return
-    if _differ(this.lower, that.lower) or _differ(this.upper, that.upper):
+    if this and that and (_differ(this.lower, that.lower) or _differ(this.upper, that.upper)):
         yield f"the most exposed record keeps {_kept(now, this)}; before, {_kept(before, that)}"
 
 
 def _kept(result: AuditResult, least: Uncertainty) -> str:
     text = f"{least} of the variance ({least.of_stddev} of the standard deviation"
-    if result.sharpest is not None and result.kind == "number":
+    if result.sharpest and result.kind == "number":
         stddev = result.sharpest.before
         text += f", ± {number_bracket(least.stddev_lower * stddev, least.stddev_upper * stddev)}"
     return text + ")"
@@ -187,34 +177,35 @@ def _sql(plan: str) -> dict[str, str]:
 
 
 def _other_noise(this: ReleaseReport, that: ReleaseReport) -> bool:
-    pairs = (
-        (this.smallest_noise_stddev, that.smallest_noise_stddev),
-        (this.largest_noise_stddev, that.largest_noise_stddev),
-    )
-    return any(_differ(one or 0.0, two or 0.0) for one, two in pairs)
+    return any(_differ(one, two) for one, two in zip(_sizes(this), _sizes(that), strict=True))
 
 
 def _noise(release: ReleaseReport) -> str:
-    if release.smallest_noise_stddev is None or release.largest_noise_stddev is None:
+    if not release.outputs:
         return "none"
-    low, high = number(release.smallest_noise_stddev, 3), number(release.largest_noise_stddev, 3)
+    low, high = (number(size, 3) for size in _sizes(release))
     return low if low == high else f"{low}–{high}"
+
+
+def _sizes(release: ReleaseReport) -> tuple[float, float]:
+    """The least and the most noise of its numbers; 0 if it has none."""
+    return release.smallest_noise_stddev or 0.0, release.largest_noise_stddev or 0.0
 
 
 def _cost(now: AuditResult, before: AuditResult) -> Iterator[str]:
     """What the noise costs under one accountant, if both results have it at the same delta."""
-    this, that = now.budget.spent.get(_EXACT), before.budget.spent.get(_EXACT)
-    if this is None or that is None or now.budget.delta != before.budget.delta or not _differ(this, that):
+    this, that = (one.budget.spent.get(_EXACT, math.nan) for one in (now, before))  # which differs from none
+    if now.budget.delta != before.budget.delta or not _differ(this, that):
         return
     yield (f"epsilon of all noise under {accountant_of_cost(_EXACT)}: {number(this)}, before {number(that)}")
 
 
 def _limit(result: AuditResult) -> str:
-    return "none" if result.verdict.limit is None else percent(result.verdict.limit)
+    return percent(result.verdict.limit) if result.verdict.limit else "none"
 
 
 def _status(result: AuditResult) -> str:
-    return "none" if result.verdict.status is None else result.verdict.status.value
+    return result.verdict.status.value if result.verdict.status else "none"
 
 
 def _differ(one: float, two: float) -> bool:
@@ -222,5 +213,5 @@ def _differ(one: float, two: float) -> bool:
 
 
 def _listed(names: list[str]) -> str:
-    more = len(names) - _MOST_NAMED
-    return ", ".join(names[:_MOST_NAMED]) + (f" and {more:,} more" if more > 0 else "")
+    more = len(names) - TOP
+    return ", ".join(names[:TOP]) + (f" and {more:,} more" if more > 0 else "")

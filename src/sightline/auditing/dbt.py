@@ -18,11 +18,10 @@ from sightline.auditing.plan import Plan
 from sightline.auditing.reading import plan_file_text, read_plan
 from sightline.auditing.starter import relative_source
 from sightline.errors import InvalidPlan, require_plan
-from sightline.tables.engines.address import dialect_of, file_bytes
+from sightline.tables.engines.address import LARGEST_FILE, dialect_of, file_bytes
 from sightline.tables.engines.protocol import DATA, SOURCE
 from sightline.tables.sql.grammar import parse_query
 
-_LARGEST_FILE = 1 << 28  # bytes
 _ADAPTERS = ("duckdb", "postgres", "spark")  # dialects that a plan can have
 _WHOLE = ("table", "view", "materialized_view")  # models whose compiled SQL is all that they hold
 _HEAD = """\
@@ -61,7 +60,7 @@ def dbt_plan_text(manifest: Path, source: str, *, out: Path) -> str:
 
 
 def _read(path: Path) -> _Node:
-    text = file_bytes(path, "dbt's manifest.json", most=_LARGEST_FILE)
+    text = file_bytes(path, "dbt's manifest.json", most=LARGEST_FILE)
     try:
         content = json.loads(text)
     except (ValueError, RecursionError):

@@ -7,6 +7,7 @@ import math
 import numpy as np
 
 from sightline.auditing.findings import Findings, linear_findings
+from sightline.auditing.result_parts import NAMED
 from sightline.format import count as counted
 from sightline.format import number, percent
 from sightline.labeled.bounds.by_pairs import WholePrior
@@ -15,7 +16,6 @@ from sightline.noise.published import PublishedLaw
 from sightline.tables.subject import SecretKind
 
 _LARGEST_MOVE = 1e300  # in squared units of the noise: an exact number
-_MOST_ALIKE = 3  # columns that may be like the secret by chance: so many are said
 _FILLED = 0.5  # of the bounds: if the values fill less, the result says so
 
 
@@ -45,7 +45,7 @@ def few_values(findings: Findings) -> int:
 def unused_categories(findings: Findings) -> int:
     """How many declared categories occur in no row, if records do not keep the limit without them."""
     found, categories = findings.membership.occurring, findings.plan.data.categories
-    if not found.unused or categories is None or not findings.linear:
+    if not found.unused or not findings.linear:
         return 0
     used = tuple(name for name in categories if name not in found.unused)
     if len(used) > 1:
@@ -69,7 +69,7 @@ def looks_odd(findings: Findings) -> tuple[str, ...]:
     found, data = findings.membership.occurring, findings.plan.data
     lines = [
         f"{text}. The rows are too few to tell that from chance: is it made of {data.secret}?"
-        for text in findings.membership.alike_in_few_rows[:_MOST_ALIKE]
+        for text in findings.membership.alike_in_few_rows[:NAMED]
     ]
     if found.repeating:
         lines.append(

@@ -12,18 +12,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from scipy import sparse
 
 from sightline.arrays import FloatArray, IndexArray
-from sightline.auditing.findings import Findings, Keys, LinearFindings
+from sightline.auditing.findings import NO_KEYS, Findings, Keys, LinearFindings
 from sightline.auditing.lowering import cell_name
-from sightline.auditing.nonlinear import question_text
 from sightline.auditing.recipes import NOTHING, Folded, LinearAttacks, RecipeWriter
 from sightline.auditing.result import EDGES, Distribution, Exposed
-from sightline.auditing.result_parts import SMALL_GROUP, NamedFeature, Recipe, Uncertainty
+from sightline.auditing.result_parts import NAMED, SMALL_GROUP, NamedFeature, Recipe, Uncertainty
 from sightline.format import count
 from sightline.labeled.feature_brackets import PersonRows
 from sightline.progress import reported
@@ -41,7 +40,7 @@ class ExposedSection:
     identifiable_records: int
 
 
-def exposed_section(findings: Findings, *, top: int, keys: Keys | None) -> ExposedSection:
+def exposed_section(findings: Findings, *, top: int, keys: Keys = NO_KEYS) -> ExposedSection:
     """The ``top`` most exposed; ``keys`` fetches their names."""
     exposed = _about_question(findings.worst, top, keys)
     found, in_all = findings.linear, len(exposed)
@@ -54,21 +53,22 @@ def exposed_section(findings: Findings, *, top: int, keys: Keys | None) -> Expos
         some = rows.most_exposed(groups, max(0, top - len(exposed)))
         exposed += describe(findings, rows, some, keys)
         in_all += groups.size
-    if findings.nonlinear is not None:
-        exposed += findings.nonlinear.worst(top - len(exposed))
-        in_all += findings.nonlinear.report().identifiable
+    for local in findings.nonlinear:
+        exposed += local.worst(top - len(exposed))
+        in_all += local.report().identifiable
     return ExposedSection(
         exposed=exposed, exposed_in_all=in_all, identifiable_records=found.identifiable_records
     )
 
 
-def _about_question(worst: Findings, top: int, keys: Keys | None) -> tuple[Exposed, ...]:
+def _about_question(worst: Findings, top: int, keys: Keys) -> tuple[Exposed, ...]:
     """The record that the headline is about, if that is about a yes-or-no question; else none."""
-    if worst.question is None:
+    if not worst.asked:
         return ()
-    asked = {"about": question_text(worst.question, worst.plan.data.secret)}
     columns = worst.linear.most_exposed(np.flatnonzero(worst.linear.listed), min(1, top))
-    return tuple(one.model_copy(update=asked) for one in describe(worst, worst.linear, columns, keys))
+    return tuple(
+        one.model_copy(update={"about": worst.asked}) for one in describe(worst, worst.linear, columns, keys)
+    )
 
 
 def about_signatures(findings: Findings, signatures: Sequence[int]) -> tuple[Exposed, ...]:
@@ -78,7 +78,7 @@ def about_signatures(findings: Findings, signatures: Sequence[int]) -> tuple[Exp
     found = findings.rows_apart if findings.membership.by_person else findings.linear
     unit, k = found.linear.unit_of_record[list(signatures)], found.linear.columns_of_unit
     units = np.unique(unit[unit >= 0])
-    return describe(findings, found, (units[:, None] * k + np.arange(k)).ravel(), None)
+    return describe(findings, found, (units[:, None] * k + np.arange(k)).ravel())
 
 
 def about_person(findings: Findings, kind: int) -> tuple[Exposed, ...]:
@@ -92,7 +92,7 @@ def about_person(findings: Findings, kind: int) -> tuple[Exposed, ...]:
         columns = columns[[np.argmin(found.lower[columns])]]
     elif not findings.one_value:  # the row by itself says it
         return ()
-    return describe(findings, found, columns, None)
+    return describe(findings, found, columns)
 
 
 def distribution(findings: Findings) -> Distribution:
@@ -104,7 +104,7 @@ def distribution(findings: Findings) -> Distribution:
 
 
 def describe(
-    findings: Findings, found: LinearFindings, columns: IndexArray, keys: Keys | None
+    findings: Findings, found: LinearFindings, columns: IndexArray, keys: Keys = NO_KEYS
 ) -> tuple[Exposed, ...]:
     """The entries of some columns; that of a person with one row is that of the row."""
     linear, k = found.linear, found.linear.columns_of_unit
@@ -116,14 +116,13 @@ def describe(
         return tuple(next(rows if one else persons) for one in single.tolist())
     writer = RecipeWriter(findings=findings, found=found)
     attacks = LinearAttacks.of(findings, found, columns)
-    tried = {column: attacks.folded(column, writer) for column in columns.tolist()}
-    folded = {column: attack for column, attack in tried.items() if attack is not None}
-    others = [attack.others for attack in folded.values()]
+    folded = {column: attacks.folded(column, writer) for column in columns.tolist()}
+    others = [attack.others for own in folded.values() for attack in own]
     every = np.unique(np.concatenate([columns, *others])).astype(np.intp)
-    named = keys_of(found, every, keys) if keys is not None else {}
+    named = keys_of(found, every, keys)
     labels = signature_names(findings, found.linear.first_signatures(columns))
     return tuple(
-        _entry(findings, found, column, writer, named, folded.get(column)).model_copy(
+        _entry(findings, found, column, writer, named, folded[column]).model_copy(
             update={"label": label}
             if alone
             else {
@@ -146,7 +145,7 @@ def _entry(
     column: int,
     writer: RecipeWriter,
     named: dict[int, tuple[str, ...]],
-    folded: Folded | None,
+    folded: tuple[Folded, ...],
 ) -> Exposed:
     """The entry of a column; of a person with several rows that of their sharpest feature, in words."""
     linear, (unit, category) = found.linear, divmod(column, found.linear.columns_of_unit)
@@ -156,30 +155,35 @@ def _entry(
     if rows == 1:
         first, recipe = int(linear.signatures_of(column)[0]), writer.best(column)
     else:
-        first, weights = int(linear.first_signatures(np.array([column]))[0]), writer.weights(column)
+        first = int(linear.first_signatures(np.array([column]))[0])
         times = linear.units.times[linear.units.starts[unit] : linear.units.starts[unit + 1]]
-        if weights is not None:
+        if found.visible[column]:
             feature = _least_weights(found.exposure.feature(unit, category), linear.columns_of_unit)
             scale, name = 1 / float(np.max(np.abs(feature))), feature_name(feature, times)
-            recipe = writer.written(column, weights * scale, feature * scale)
+            recipe = writer.written(column, writer.weights(column) * scale, feature * scale)
             rmse = float(found.exposure.rmse[unit, 0]) * scale
             width = scale * float(np.abs(feature) @ times) * linear.prior.range
+    seen: dict[str, Any] = {"identifiable": False, "rmse": None, "rmse_percent_of_range": None}
+    if recipe:
+        seen = {
+            "identifiable": True,
+            "rmse": rmse,
+            "rmse_percent_of_range": 100 * rmse / width,
+            "releases": tuple(dict.fromkeys(step.release for step in recipe.steps)),
+            "shortest": writer.shortest(column) if rows == 1 else None,
+        }
     return Exposed(
-        record=", ".join(owners) if owners else None,
+        record=", ".join(owners) or None,
         signature=findings.membership.signature_number(first),
         size=size,
         category=linear.category(column) if rows == 1 else None,
-        identifiable=recipe is not None,
-        rmse=None if recipe is None else rmse,
-        rmse_percent_of_range=None if recipe is None else 100 * rmse / width,
         remaining_uncertainty=found.bracket(column),
         upper_by=found.upper_by(column),
-        releases=() if recipe is None else tuple(dict.fromkeys(step.release for step in recipe.steps)),
         recipe=recipe,
-        shortest=None if recipe is None or rows > 1 else writer.shortest(column),
         feature=name,
         rows=rows,
-        attack=None if folded is None else folded.named(named),
+        attack=next((one.named(named) for one in folded), None),
+        **seen,
     )
 
 
@@ -301,7 +305,6 @@ def _alone(writer: RecipeWriter, rows: PersonRows, column: int, place: int) -> R
 
 
 _MOST_RELEASES = 2  # that a name lists
-_MOST_ATTRIBUTES = 4
 
 
 def signature_names(findings: Findings, signatures: IndexArray) -> tuple[str, ...]:
@@ -335,7 +338,7 @@ def _attributes(findings: Findings, signature: int) -> str:
         for position, (column, value) in enumerate(zip(names, key, strict=True)):
             if position not in findings.key_columns[p]:
                 found[column, value] = max(cell.rows, found.get((column, value), 0))
-    rarest = sorted(found, key=lambda one: found[one])[:_MOST_ATTRIBUTES]
+    rarest = sorted(found, key=lambda one: found[one])[:NAMED]
     return ", ".join(f"{column} {value}".strip() for column, value in found if (column, value) in rarest)
 
 

@@ -26,6 +26,7 @@ from sightline.auditing.nonlinear import (
     kept_with_nonlinear,
     nonlinear_findings,
     nonlinear_information,
+    question_text,
     questions_of,
 )
 from sightline.auditing.plan import Plan
@@ -53,6 +54,9 @@ class Keys:
     of_kinds: FetchKeys  # the persons of each kind of the membership's table
 
 
+NO_KEYS = Keys(of_signatures=lambda _: {}, of_kinds=lambda _: {})  # where nobody asks for names
+
+
 @frozen(slots=False)
 class Findings:
     """A plan, its memberships and prices, and what they expose."""
@@ -61,9 +65,10 @@ class Findings:
     membership: Membership
     pricing: Pricing
     linear: LinearFindings  # of nobody if nothing linear in the secret is published of an unknown record
-    nonlinear: NonlinearFindings | None = None  # owner-only; none if all is linear or it costs too much
+    nonlinear: tuple[NonlinearFindings, ...] = ()  # owner-only; none if all is linear or it costs too much
     questions: tuple[Findings, ...] = ()  # yes-or-no questions about the secret, each audited as a secret
     question: Partition | None = None  # the question that these findings are about, if they are
+    asked: str = ""  # the same as SQL would ask it
     made: dict[str, Any] = field(default_factory=dict, repr=False)  # findings with some of the rows
 
     @cached_property
@@ -108,7 +113,7 @@ class Findings:
         That number is public. None if the secret is no such sum, or the numbers were not counted.
         """
         behind, bounds = self.membership.rows_behind, self.plan.data.bounds
-        if not behind.rows.size or bounds is None or not self.linear:
+        if not behind.rows.size or not bounds or not self.linear:
             return None
         most = max(1, int(behind.rows.max()))
         each = self.plan.data.model_copy(update={"bounds": (bounds[0] / most, bounds[1] / most)})
@@ -143,7 +148,7 @@ class Findings:
             exposure = self.linear.others.exposure(apart, self.pricing)
             return replace(self.linear, linear=apart, exposure=exposure, lower=exposure.lower.ravel())
         exposure = _assessed(apart, self.pricing)
-        lower_ends = _lower(apart, exposure, self.pricing, None)
+        lower_ends = _lower(apart, exposure, self.pricing)
         return replace(self.linear, linear=apart, exposure=exposure, lower=lower_ends)
 
     @cached_property
@@ -165,7 +170,7 @@ class Findings:
         """What is seen without one of the linear releases."""
         return self._with(f"without {release}", self.linear.linear.query_of_row != release)
 
-    def _with(self, name: str, rows: BoolArray, up_to: int | None = None) -> LinearFindings:
+    def _with(self, name: str, rows: BoolArray, up_to: float = np.inf) -> LinearFindings:
         if rows.all():
             return self.linear
         if name not in self.made:
@@ -179,24 +184,23 @@ class Findings:
         return made
 
     @property
-    def least(self) -> Uncertainty | None:
-        """The bracket with the least lower end; none if nothing that is published depends on a secret.
-
-        It is about the secret or about a yes-or-no question: see ``least_about``.
-        """
-        return self.least_about[0]
+    def least(self) -> Uncertainty:
+        """The bracket with the least lower end: of the secret, or of a yes-or-no question."""
+        return self.worst.own_least
 
     @property
-    def least_about(self) -> tuple[Uncertainty | None, Partition | None]:
-        """The bracket with the least lower end, and the question that it is about; none for the secret."""
-        return self.worst.own_least, self.worst.question
+    def shows(self) -> bool:
+        """Whether something that is published depends on a secret that the attacker does not know."""
+        return self.worst.own_shows
 
     @property
     def worst(self) -> Findings:
         """The findings with the least lower end: these, or those about a yes-or-no question."""
-        brackets = [(one, one.own_least) for one in (self, *self.questions)]
-        found = [((least.lower, least.upper), one) for one, least in brackets if least is not None]
-        return min(found, key=lambda pair: pair[0], default=((), self))[1]
+
+        def ends(one: Findings) -> tuple[bool, float, float]:
+            return not one.own_shows, one.own_least.lower, one.own_least.upper
+
+        return min((self, *self.questions), key=ends)
 
     @property
     def below_limit(self) -> int:
@@ -206,22 +210,23 @@ class Findings:
     @property
     def not_shown(self) -> int:
         """How many records are not shown to keep the limit, of the secret or of the worst question."""
-        return max([self._own_not_shown, *(one.not_shown for one in self.questions)])
+        own = self.linear.not_shown_records
+        if not self.linear and self.limit:
+            unknown = self.membership.unknown_people[self._unknown]
+            own = int(unknown[self._kept_without_linear < self.limit].sum())
+        return max([own, *(one.not_shown for one in self.questions)])
 
     @property
-    def own_least(self) -> Uncertainty | None:
+    def own_least(self) -> Uncertainty:
         """The bracket with the least lower end of the secret itself."""
         if self.linear:
             return self.linear.least
-        kept = self._kept_without_linear
-        return Uncertainty(lower=float(kept.min()), upper=1.0) if kept.size else None
+        return Uncertainty(lower=float(np.min(self._kept_without_linear, initial=1.0)), upper=1.0)
 
     @property
-    def _own_not_shown(self) -> int:
-        if self.linear:
-            return self.linear.not_shown_records
-        unknown = self.membership.unknown_people[self._unknown]
-        return int(unknown[self._kept_without_linear < self.limit].sum()) if self.limit else 0
+    def own_shows(self) -> bool:
+        """Whether something depends on an unknown secret itself, apart from the questions about it."""
+        return bool(self.linear) or self._kept_without_linear.size > 0
 
     @property
     def judged(self) -> int:
@@ -276,7 +281,7 @@ def find(
         got="none",
     )
     pricing = price(plan, membership)
-    nonlinear = None
+    nonlinear: tuple[NonlinearFindings, ...] = ()
     if values is not None and has_moments(membership) and membership.rows <= MOST_ROWS:
         nonlinear = nonlinear_findings(plan, membership, pricing, values())
     return Findings(
@@ -293,7 +298,8 @@ def _about(plan: Plan, membership: Membership, pricing: Pricing, question: Parti
     """The findings about one yes-or-no question that the plan publishes."""
     about, seen = asking(plan, membership, question)
     found = linear_findings(about, seen, pricing)
-    return Findings(plan=about, membership=seen, pricing=pricing, linear=found, question=question)
+    text = question_text(question, plan.data.secret)
+    return Findings(plan=about, membership=seen, pricing=pricing, linear=found, question=question, asked=text)
 
 
 def linear_findings(
@@ -305,7 +311,7 @@ def linear_findings(
     return LinearFindings(
         linear=lowered,
         exposure=exposure,
-        lower=_lower(lowered, exposure, pricing, None),
+        lower=_lower(lowered, exposure, pricing),
         limit=lowered.prior.limit(plan.limits),
     )
 
@@ -322,7 +328,7 @@ def nothing_linear(plan: Plan, membership: Membership) -> LinearFindings:
     )
 
 
-def findings_with(findings: Findings, lowered: Lowered, *, up_to: int | None = None) -> LinearFindings:
+def findings_with(findings: Findings, lowered: Lowered, *, up_to: float = np.inf) -> LinearFindings:
     """Who is identifiable and what remains with some rows of the design only; of nobody if it has no row.
 
     ``up_to`` is the last release that is published, of those that are not linear.
@@ -349,7 +355,7 @@ def _kept_by_noise(lowered: Lowered, pricing: Pricing) -> FloatArray:
     return kept_of_anything(lowered.of_records(pricing.moved(lowered.membership)))
 
 
-def _lower(lowered: Lowered, exposure: UnitExposure, pricing: Pricing, up_to: int | None) -> FloatArray:
+def _lower(lowered: Lowered, exposure: UnitExposure, pricing: Pricing, up_to: float = np.inf) -> FloatArray:
     r"""The lower end through all releases: that of the linear ones, if there are no others.
 
     The linear releases carry at most :math:`\frac12 \ln\det(I + vG)` about a person's rows, and

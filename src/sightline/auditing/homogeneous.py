@@ -39,17 +39,19 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from sightline.arrays import FloatArray, IndexArray
+from sightline.arrays import FloatArray, IndexArray, parts
 from sightline.auditing.findings import Findings
 from sightline.auditing.known_sums import (
     KnownSums,
     StreamedTotals,
     coarse_findings,
+    coarsest,
     known_sums,
     nearest_in_box,
     separate_sums,
+    sums_in_turn,
 )
-from sightline.auditing.lowering import cell_name
+from sightline.auditing.lowering import cell_name, linear_partitions
 from sightline.auditing.plan_sections import USUAL_LIMIT
 from sightline.auditing.result import HomogeneousCell
 from sightline.format import count, number
@@ -63,7 +65,6 @@ Totals = Callable[[Partition | None], FloatArray]
 
 _SMALL = 200  # rows of a group whose posterior is computed
 _TELLING = 4.0  # noise over rows up to which a posterior is computed
-_BLOCK = 20_000  # posteriors that are computed at once
 # r, in units of the noise: with a table this near, D + rs ≥ λΣ|v| for every combination. One that leaves less
 # than λ has φ/Φ < r at D/s, so that it leaves at least λ(1 − max (r − φ/Φ)/(D/s)), which is 0.9997 λ. So
 # the margin that is looked for is r λ more, and none below the limit is missed.
@@ -77,35 +78,35 @@ _ALIKE = "they are nearly all alike"
 _LOG_FACTORIALS = np.cumsum(np.log(np.maximum(np.arange(_SMALL + 1), 1)))
 
 
-def homogeneous_cells(findings: Findings, totals: Totals | None) -> tuple[HomogeneousCell, ...]:
+def homogeneous_cells(findings: Findings, totals: Totals) -> tuple[HomogeneousCell, ...]:
     """What leaves less than the limit of its rows' values at the true answers, worst first.
 
     Published numbers by themselves, and the combinations of several that tell of more rows.
     """
-    if totals is None or findings.guaranteed:  # then what a group has in common is not asked
+    if findings.guaranteed:  # then what a group has in common is not asked
         return ()
     found = []
     for one in (findings, *findings.questions):
-        sums = known_sums(one, totals(one.question)) if one.linear else None
-        if sums is not None:
-            alone = _told_alone(one, sums)
-            many = len(alone) > _MOST_ALONE
-            coarse = None if many else known_sums(one, totals(one.question), coarse=True)
-            found += alone + ([] if coarse is None else _told_together(one, coarse))
-        found += _told_by_powers(one, sums, totals)
+        if one.linear:
+            own = totals(one.question)
+            alone = [cell for sums in sums_in_turn(one, own) for cell in _told_alone(one, sums)]
+            found += alone
+            if len(alone) <= _MOST_ALONE:
+                for coarse in known_sums(one, own, coarsest(one.membership)):
+                    found += _told_together(one, coarse)
+        found += _told_by_powers(one, totals)
     return tuple(sorted(found, key=lambda one: (one.remaining, -one.rows)))
 
 
-def streamed_cells(findings: Findings, totals: StreamedTotals | None) -> tuple[HomogeneousCell, ...]:
+def streamed_cells(findings: Findings, totals: StreamedTotals) -> tuple[HomogeneousCell, ...]:
     """The same for a streamed table: its numbers one by one, and those of the coarsest releases together."""
-    if totals is None or not findings.linear or findings.guaranteed:
+    if not findings.linear or findings.guaranteed:
         return ()
     found = _told_alone(findings, separate_sums(findings, findings.linear, totals))
-    coarse = totals.coarse()
-    if coarse is not None and coarse.sums.size:
+    for coarse in (one for one in totals.coarse() if one.sums.size):
         about = coarse_findings(findings, coarse)
-        sums = known_sums(about, coarse.sums[:, None])
-        found += [] if sums is None else _told_together(about, sums)
+        for sums in known_sums(about, coarse.sums[:, None], linear_partitions(coarse)):
+            found += _told_together(about, sums)
     return tuple(sorted(found, key=lambda one: (one.remaining, -one.rows)))
 
 
@@ -227,8 +228,8 @@ def _alone(findings: Findings, sums: KnownSums, ends: Ends) -> FloatArray:
     # With more Gaussian noise no count is more than 3 % likelier than another.
     places = np.flatnonzero(small & (laplace | (sums.deviation < _TELLING * people)))
     total = A @ sums.totals
-    for start in range(0, places.size, _BLOCK):
-        chosen = places[start : start + _BLOCK]
+    for some in parts(places.size, each=_SMALL):
+        chosen = places[some]
         logs = np.where(laplace, np.sqrt(2.0 * sums.copies), 0.0)[chosen]  # T of scale √(T/2) × deviation
         posterior = _posterior(people[chosen], total[chosen], sums.deviation[chosen], share[chosen], logs)
         left[chosen] = np.minimum(left[chosen], posterior)
@@ -310,17 +311,21 @@ def _posterior(
     return np.asarray(np.minimum(*remaining), dtype=np.float64)
 
 
-def _told_by_powers(findings: Findings, sums: KnownSums | None, totals: Totals) -> list[HomogeneousCell]:
+def _told_by_powers(findings: Findings, totals: Totals) -> list[HomogeneousCell]:
     r"""Sums of squares that tell that all values are near one number: 0, or the mean that is published.
 
     :math:`\sum (x_j - g)^2 = \sum x_j^2 - 2 g \sum x_j + n g^2` is at least 0, and has the noise of both
     numbers. It is what guessing g leaves. A higher even power k bounds it by :math:`(\sum x_j^k/n)^{2/k}`.
     """
     membership, pricing, limit = findings.membership, findings.pricing, limit_of(findings)
-    if findings.question is not None:
+    if findings.asked:
         return []
     unknown = (membership.counts - membership.known).astype(np.float64)
     variance, found = float(findings.prior.of_column.variance), []
+    squares = any(part.feature is Feature.POWER and part.parameter == 2 for part in membership.partitions)
+    known = []
+    if squares and findings.linear:
+        known = known_sums(findings, totals(findings.question), linear_partitions(membership))
     for p, part in enumerate(membership.partitions):
         power = part.parameter
         if part.feature is not Feature.POWER or not isinstance(power, int | float) or part.weighted:
@@ -339,7 +344,7 @@ def _told_by_powers(findings: Findings, sums: KnownSums | None, totals: Totals) 
             noise = float(pricing.noise_stddev[cell] * size / math.sqrt(pricing.times[p]))
             apart, name = float(raised[own].sum()), f'"{cell_name(membership, int(cell))}"'
             best = _expected_mean(apart, noise, rows) ** (2 / power)
-            if power == 2 and sums is not None:
+            for sums in known if power == 2 else ():
                 for line in _same_rows(sums, own):
                     total = float((sums.weights[[line]] @ sums.totals)[0])
                     guess = total / rows

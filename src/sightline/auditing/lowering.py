@@ -305,7 +305,7 @@ class _Counted:
     @classmethod
     def of(cls, plan: Plan, parts: Sequence[Partition]) -> _Counted:
         names = plan.data.categories
-        if names is None:
+        if not names:
             flipped = np.array([not part.above for part in parts])
             every = np.ones((1, len(parts)), dtype=np.bool_)
             return cls(names=(), columns=every, flipped=flipped, asked=every[:, 0])

@@ -53,7 +53,7 @@ def noise_slack(findings: Findings) -> NoiseSlack | None:
     found, limit = findings.linear, findings.limit
     if not limit or findings.streamed or any(one.published for one in findings.plan.releases):
         return None
-    if found.least is None:
+    if not found:
         return _by_the_noise_alone(findings, limit)
     holds, share = not findings.not_shown, findings.plan.limits.text
     if findings.pricing.exact.any():
@@ -113,7 +113,7 @@ def _audited_epsilon(findings: Findings, factor: float, limit: float) -> float |
     privacy = findings.plan.privacy.model_copy(update={"epsilon": epsilon})
     plan = findings.plan.model_copy(update={"privacy": privacy})
     least = linear_findings(plan, findings.membership, price(plan, findings.membership)).least
-    return epsilon if least is not None and least.lower >= limit else None
+    return epsilon if least.lower >= limit else None
 
 
 def _words(factor: float, epsilon: float | None) -> str:
@@ -140,7 +140,6 @@ def noise_factor(findings: Findings, limit: float) -> float | None:
     every yes-or-no question about it.
     """
     least = findings.least
-    assert least is not None  # something linear is published
     if _is_large(findings.linear):
         return _enough(findings, findings.linear, limit)
     likely = _likely_factor(findings, findings.linear, least.lower, limit)
@@ -309,8 +308,7 @@ def lowest(findings: Findings, factor: float) -> float:
     for one in (findings, *findings.questions):
         # Lines through rows, which need the upper ends, are for units of few rows.
         persons = one.linear.linear.rows_of_unit.min(initial=np.iinfo(np.intp).max) > MOST_ROWS
-        least = linear_findings(one.plan, one.membership, pricing, upper=not persons).least
-        kept += [] if least is None else [least.lower]
+        kept.append(linear_findings(one.plan, one.membership, pricing, upper=not persons).least.lower)
     return min(kept)
 
 

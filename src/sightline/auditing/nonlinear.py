@@ -117,9 +117,7 @@ def has_moments(membership: Membership) -> bool:
     return any(membership.partitions[p].feature not in LINEAR | YES_OR_NO for p in filled)
 
 
-def nonlinear_information(
-    membership: Membership, pricing: Pricing, *, up_to: int | None = None
-) -> FloatArray:
+def nonlinear_information(membership: Membership, pricing: Pricing, *, up_to: float = np.inf) -> FloatArray:
     """For every signature, the most information (in nats) that the nonlinear releases carry about a record.
 
     ``up_to`` is the last release that is published; by default all are. Exact numbers are counted, too, and
@@ -129,11 +127,10 @@ def nonlinear_information(
     total, of_questions = np.zeros((2, len(membership.signatures)))
     starts = membership.starts
     for p, partition in enumerate(membership.partitions):
-        early = up_to is None or partition.query <= up_to
         by_information = (
             pricing.bounding_law is NoiseLaw.GAUSSIAN and pricing.laws[p] is not PublishedLaw.NONE
         )
-        if not early or (partition.feature in LINEAR and by_information):
+        if partition.query > up_to or (partition.feature in LINEAR and by_information):
             continue
         cells = slice(starts[p], starts[p + 1])
         carried = information_at_most(pricing.scale[cells] / pricing.sensitivity[cells], pricing.laws[p])
@@ -174,8 +171,8 @@ def features_kept(
 
 def nonlinear_findings(
     plan: Plan, membership: Membership, pricing: Pricing, values: RowValues
-) -> NonlinearFindings | None:
-    """Linearise all releases at the true values; ``None`` if all slopes vanish, or nobody is unknown."""
+) -> tuple[NonlinearFindings, ...]:
+    """Linearise all releases at the true values; none if all slopes vanish, or nobody is unknown."""
     rows = values.secret.size
     some = (membership.known > 0) & (membership.known < membership.counts)
     require_plan(
@@ -204,7 +201,7 @@ def nonlinear_findings(
     )
     known = np.flatnonzero(membership.known[signature] > 0)
     if seen.size == 0 or known.size == rows:
-        return None
+        return ()
     # A number that depends on no record tells the noise of those that share it.
     seen = np.flatnonzero(table.any(axis=1) | np.isin(pricing.owner, list(pricing.strategies)))
     owner = np.array([cell.partition for cell in membership.cells], dtype=np.intp)[seen]
@@ -217,12 +214,13 @@ def nonlinear_findings(
     design = MembershipDesign(table[seen], noise=noise_on_rows(pricing, seen, scale), readout=Readout.SUM)
     prior = SecretPrior.of(plan, membership)
     exposures = design.exposures(prior=prior.of_column, known=known)
-    return NonlinearFindings(
+    found = NonlinearFindings(
         exposures=exposures,
         signature=signature,
         fixed_group=int(np.count_nonzero(np.any(membership.signatures >= 0, axis=1))) == 1,
         limit=prior.limit(plan.limits),
     )
+    return (found,)
 
 
 def slopes(partition: Partition, values: FloatArray) -> FloatArray:
@@ -254,20 +252,20 @@ def slopes(partition: Partition, values: FloatArray) -> FloatArray:
 def questions_of(membership: Membership) -> list[Partition]:
     """One partition for each question that numbers ask: a level, a band, a list of categories."""
     filled = {cell.partition for cell in membership.cells}
-    asked = [membership.partitions[p] for p in sorted(filled)]
-    questions = {_question(part): part for part in reversed(asked) if _asks(part)}
-    return list(questions.values())[::-1]
+    parts = [membership.partitions[p] for p in sorted(filled)]
+    asked = [
+        part
+        for part in parts
+        if part.feature in YES_OR_NO or (part.feature is Feature.INDICATOR and len(part.categories) > 1)
+    ]
+    return list({_question(part): part for part in reversed(asked)}.values())[::-1]
 
 
-def _asks(part: Partition) -> bool:
-    return part.feature in YES_OR_NO or (part.feature is Feature.INDICATOR and len(part.categories) > 1)
-
-
-def cut_points(membership: Membership, up_to: int | None) -> int:
+def cut_points(membership: Membership, up_to: float) -> int:
     """At how many points the questions of the releases up to one cut the secret's range."""
     cuts: set[tuple[float, bool]] = set()
     for part in membership.partitions:
-        if part.feature not in YES_OR_NO or (up_to is not None and part.query > up_to):
+        if part.feature not in YES_OR_NO or part.query > up_to:
             continue
         if isinstance(part.parameter, Band):
             band = part.parameter
@@ -280,7 +278,7 @@ def cut_points(membership: Membership, up_to: int | None) -> int:
 
 def asking(plan: Plan, membership: Membership, question: Partition) -> tuple[Plan, Membership]:
     """The plan and membership of a yes-or-no secret: the numbers that ask this question are sums of it."""
-    data = plan.data.model_copy(update={"kind": "boolean", "bounds": None, "categories": None})
+    data = plan.data.model_copy(update={"kind": "boolean", "bounds": (), "categories": ()})
     same = _question(question)
     parts = tuple(
         replace(part, feature=Feature.VALUE, parameter=None)
@@ -313,10 +311,10 @@ def question_text(question: Partition, secret: str) -> str:
     return f"{secret} {'>=' if question.closed else '>'} {readable(float(question.parameter), 6)}"
 
 
-def distances(membership: Membership, pricing: Pricing, *, up_to: int | None = None) -> FloatArray:
+def distances(membership: Membership, pricing: Pricing, *, up_to: float = np.inf) -> FloatArray:
     """S for every kind of person, or for every signature where nobody has several rows."""
     owner = np.array([cell.partition for cell in membership.cells], dtype=np.intp)
-    late = np.array([up_to is not None and part.query > up_to for part in membership.partitions], dtype=bool)
+    late = np.array([part.query > up_to for part in membership.partitions], dtype=bool)
     with np.errstate(divide="ignore"):  # an exact number tells everything
         costs = np.where(late[owner], 0.0, (pricing.sensitivity / pricing.information_parameter) ** 2)
     return replace(pricing.moves, costs=costs).by_record(membership)

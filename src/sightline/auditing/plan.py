@@ -16,6 +16,7 @@ from sightline.auditing.plan_fields import LARGEST as LARGEST
 from sightline.auditing.plan_fields import LARGEST_LIMIT as LARGEST_LIMIT
 from sightline.auditing.plan_fields import SMALLEST as SMALLEST
 from sightline.auditing.plan_fields import (
+    UNSTATED,
     NumberName,
     Population,
     Positive,
@@ -73,11 +74,14 @@ class Data(Section):
         description="One SELECT over the table, which it calls source: its rows are data. It unpivots wide "
         "tables, computes secrets, and bounds what a record contributes.",
     )
-    bounds: Bounds | None = Field(
-        default=None,
+    bounds: Bounds = Field(
+        default=UNSTATED,
+        json_schema_extra=without_default,
         description="The smallest and largest value of a number. Values outside are clipped, and counted.",
     )
-    categories: Categories | None = Field(default=None, description="All values of a categorical secret.")
+    categories: Categories = Field(
+        default=(), json_schema_extra=without_default, description="All values of a categorical secret."
+    )
     kind: Kind | None = Field(
         default=None, description="What the secret is; bounds say a number, categories a category."
     )
@@ -102,14 +106,12 @@ class Data(Section):
     @property
     def secret_kind(self) -> SecretKind:
         """What the secret is, given or inferred."""
-        if self.kind is not None:
-            return SecretKind(self.kind)
-        return SecretKind.NUMBER if self.bounds is not None else SecretKind.CATEGORY
+        return SecretKind(self.kind or ("number" if self.bounds else "category"))
 
     @property
     def domain(self) -> tuple[float, float]:
         """The smallest and the largest value: of the secret, or of an indicator."""
-        return self.bounds if self.bounds is not None else (0.0, 1.0)
+        return self.bounds or (0.0, 1.0)
 
     @model_validator(mode="after")
     def _kind_and_domain_agree(self) -> Data:

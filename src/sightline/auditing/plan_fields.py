@@ -26,7 +26,7 @@ from pydantic import (
 
 from sightline.errors import require_plan
 from sightline.labeled.bounds.by_pairs import LEAST_SPREAD, MOST_BINS, Bin, PopulationPrior
-from sightline.tables.engines.address import csv_lines, named_file
+from sightline.tables.engines.address import LARGEST_FILE, csv_lines, named_file
 from sightline.tables.engines.local_tables import InMemoryTable, in_memory
 
 # Squares and quotients of numbers between these stay far from the ends of what a double can hold.
@@ -113,6 +113,9 @@ NumberName = Annotated[
 ]
 
 
+UNSTATED: Any = ()  # of a pair, or a list, that nobody states
+
+
 def without_default(schema: dict[str, Any]) -> None:
     """Leave a default out of the JSON Schema that JSON cannot say, or that nobody may write.
 
@@ -141,7 +144,6 @@ class Section(BaseModel):
         return super().model_dump(exclude_defaults=True, **options)
 
 
-_LARGEST_FILE = 64_000_000  # bytes
 _COLUMNS = ("low", "high", "weight")
 
 
@@ -176,7 +178,7 @@ def read_population(stated: Population, base: Path, bounds: tuple[float, float])
     """The population with its bins; relative paths start from ``base``. Bins without weight are left out."""
     where = f"[attacker] prior: {stated.name[:60]!r}"
     what = f"{where}: a CSV file"
-    lines = csv_lines(named_file(stated.file, base, what), what, most=_LARGEST_FILE)
+    lines = csv_lines(named_file(stated.file, base, what), what, most=LARGEST_FILE)
     header = [name.strip() for name in lines[0]] if lines else []
     missing = [name for name in _COLUMNS if header.count(name) != 1]
     require_plan(

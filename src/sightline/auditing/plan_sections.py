@@ -18,6 +18,7 @@ from pydantic import (
 from sightline.auditing.plan_fields import (
     LARGEST_LIMIT,
     SMALLEST,
+    UNSTATED,
     Number,
     Population,
     Positive,
@@ -291,8 +292,14 @@ class OtherSecret(Section):
     """Another secret of the same table: audited if it says what its values can be, else only kept apart."""
 
     column: Text = Field(description="The column to protect.")
-    bounds: Bounds | None = Field(default=None, description="The smallest and largest value of a number.")
-    categories: Categories | None = Field(default=None, description="All values of a categorical secret.")
+    bounds: Bounds = Field(
+        default=UNSTATED,
+        json_schema_extra=without_default,
+        description="The smallest and largest value of a number.",
+    )
+    categories: Categories = Field(
+        default=(), json_schema_extra=without_default, description="All values of a categorical secret."
+    )
     kind: Kind | None = Field(default=None, description="As in [data].")
 
     @property
@@ -307,27 +314,25 @@ class OtherSecret(Section):
         return self
 
 
-def checked_kind(
-    kind: Kind | None, bounds: tuple[float, float] | None, categories: tuple[str, ...] | None
-) -> Kind:
+def checked_kind(kind: Kind | None, bounds: tuple[float, ...], categories: tuple[str, ...]) -> Kind:
     """What a secret is, given or inferred; refuse a domain that does not go with it."""
-    known = kind or ("number" if bounds else None) or ("category" if categories else None)
-    if known is None:
+    if not (kind or bounds or categories):
         raise InvalidPlan(
             "expected bounds for a number, categories for a category, or kind = 'boolean', got none of them; "
             "a guess from the data would reveal them; say what the secret can be"
         )
+    known: Kind = kind or ("number" if bounds else "category")
     require_plan(
-        (bounds is not None) == (known == "number"),
+        bool(bounds) == (known == "number"),
         "bounds for a number and for nothing else",
         got=f"kind {known!r} {'with' if bounds else 'without'} bounds",
     )
     require_plan(
-        (categories is not None) == (known == "category"),
+        bool(categories) == (known == "category"),
         "categories for a category and for nothing else",
         got=f"kind {known!r} {'with' if categories else 'without'} categories",
     )
-    if bounds is not None:
+    if bounds:
         low, high = bounds
         require_plan(low < high, "bounds [low, high] with low < high", got=[low, high])
         require_plan(
@@ -336,7 +341,6 @@ def checked_kind(
             got=[low, high],
             fix="state the secret in another unit",
         )
-    if categories is not None:
-        twice = [name for name, times in Counter(categories).items() if times > 1]
-        require_plan(not twice, "distinct categories", got=f"{twice[:1]} twice")
+    twice = [name for name, times in Counter(categories).items() if times > 1]
+    require_plan(not twice, "distinct categories", got=f"{twice[:1]} twice")
     return known

@@ -28,7 +28,6 @@ from sightline.tables.engines.address import file_text, named_file, scheme_of
 from sightline.tables.engines.protocol import Column, ColumnKind
 from sightline.values import frozen
 
-_LARGEST_FILE = 1_000_000  # bytes of SQL in one file
 SUFFIX = ".sql"
 _BEGINS = re.compile(r"\s*(\(|--|/\*|(select|with|from|pivot)\s)", re.IGNORECASE)  # a query, no file
 
@@ -104,7 +103,7 @@ def _moved(source: Any, base: Path) -> Any:
 def statements(path: Path) -> list[str]:
     """The texts of the statements in a file, without their semicolons."""
     name = path.name[:60]
-    text = file_text(path, f"a file of SQL in {name!r}", most=_LARGEST_FILE)
+    text = file_text(path, f"a file of SQL in {name!r}")
     try:
         ends = [token.start for token in tokenize(text) if token.token_type is TokenType.SEMICOLON]
     except SqlglotError:

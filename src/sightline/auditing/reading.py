@@ -312,8 +312,8 @@ def _plain(name: object) -> str:
 
 def _unknown_field(place: tuple[int | str, ...], sections: Mapping[str, type[BaseModel]]) -> str:
     field = str(place[-1])
-    former = _FORMER.get((str(place[0]), field))
-    if former is not None:
+    former = _FORMER.get((str(place[0]), field), "")
+    if former:
         return f"expected no field {field!r}, which plans no longer have; {former}"
     model = sections.get(str(place[0])) if len(place) > 1 else None
     if model is Release and "noise" in place[:-1]:

@@ -27,7 +27,9 @@ from sightline.arrays import FloatArray, IndexArray
 from sightline.auditing.findings import Findings, LinearFindings
 from sightline.auditing.lowering import cell_name, linear_partitions
 from sightline.auditing.result import LinearAttack, Recipe, SeenTogether, Step, TotalView
+from sightline.auditing.result_parts import NAMED
 from sightline.auditing.table_units import publishable_key, signature_columns
+from sightline.auditing.unit_findings import MOST_FACTORISED
 from sightline.format import weight as weight_text
 from sightline.format import without_rounding
 from sightline.numerics.residuals import positive_inverse
@@ -35,7 +37,6 @@ from sightline.values import frozen
 
 # Weights below this share of the largest are rounding of weights that are zero.
 NOTHING = 1e-9
-_SHOWN = 4
 _MOST_STEPS = 5_000  # of a recipe; for longer ones an unbiased recipe of few numbers is written
 # Of recipes with more steps than a reader follows, those are listed that carry so much of the variance.
 _ALL_LISTED, _CARRIED = 200, 0.999
@@ -48,19 +49,15 @@ class RecipeWriter:
     findings: Findings
     found: LinearFindings
 
-    def weights(self, column: int) -> FloatArray | None:
-        """The best unbiased attack on a column's value or sum, or on the sharpest feature of several rows.
-
-        None if nothing of it is identifiable.
-        """
-        unit, category = divmod(column, self.found.linear.columns_of_unit)
-        return self.found.exposure.recipe(unit, category) if self.found.visible[column] else None
+    def weights(self, column: int) -> FloatArray:
+        """The best unbiased attack on a column's value or sum, or on the sharpest feature of several rows."""
+        return self.found.exposure.recipe(*divmod(column, self.found.linear.columns_of_unit))
 
     def best(self, column: int) -> Recipe | None:
         """The best unbiased attack on a column's value, or on the sum of the records that share it."""
-        weights = self.weights(column)
-        if weights is None:
+        if not self.found.visible[column]:
             return None
+        weights = self.weights(column)
         used = int(np.count_nonzero(np.abs(weights) > NOTHING * np.max(np.abs(weights))))
         if used <= _MOST_STEPS:
             return self.written(column, weights)
@@ -170,7 +167,7 @@ class RecipeWriter:
         shares = (published[order] * noise) ** 2
         heaviest = np.argsort(-shares, kind="stable")
         enough = np.searchsorted(np.cumsum(shares[heaviest]), _CARRIED * shares.sum()) + 1
-        return order[np.sort(heaviest[: max(int(enough), _SHOWN)])]
+        return order[np.sort(heaviest[: max(int(enough), NAMED)])]
 
     def _uses_known(self, weights: FloatArray) -> bool:
         """Whether the weighted sum contains records that the attacker knows."""
@@ -212,14 +209,14 @@ class RecipeWriter:
         Of so many ``numbers`` in all, if the steps are some of them.
         """
         words: list[str] = []
-        for line, step in zip(order[:_SHOWN], steps[:_SHOWN], strict=True):
+        for line, step in zip(order[:NAMED], steps[:NAMED], strict=True):
             sign = "−" if step.weight < 0 else "+" if words else ""
             cell = int(self.found.linear.cells[line])
             withheld = self.findings.key_columns[self.findings.membership.cells[cell].partition]
             name = cell_name(self.findings.membership, cell, withheld=frozenset() if owner else withheld)
             copies = f" (mean of {step.times})" if step.times > 1 else ""
             words.append(f'{sign}{" " if words else ""}{weight_text(abs(step.weight))} × "{name}"{copies}')
-        if (more := max(numbers, len(steps)) - _SHOWN) > 0:
+        if (more := max(numbers, len(steps)) - NAMED) > 0:
             words.append(f"and {more} more")
         if abs(constant) > NOTHING:
             words.append(f"{'−' if constant < 0 else '+'} {weight_text(abs(constant))}")
@@ -229,7 +226,6 @@ class RecipeWriter:
 _ATTACK_CARRIED = 0.99  # of the information, that the shown numbers carry
 _MOST_ATTACK_STEPS = 6  # that are shown, even if they carry less
 _CANDIDATES = 40  # numbers that are chosen forwards
-_MOST_ROWS = 1_500  # of a design whose products are made for this
 _MOST_TOGETHER = 12  # records that are looked at together
 _HEAVY = 0.5  # of the target's own weight in a guess: others with less are not seen with it
 _DEPENDENT = 1e-12  # of a number's variance: what is left of it given others is rounding
@@ -267,10 +263,10 @@ class LinearAttacks:
         """
         linear, variances = found.linear, found.linear.design.noise.variance
         rows = np.arange(linear.row_count)
-        if rows.size > _MOST_ROWS:
+        if rows.size > MOST_FACTORISED:
             rows = np.flatnonzero(sum(np.abs(linear.image(column)) for column in columns.tolist()))
         rows = rows[np.isfinite(variances[rows])]
-        return cls(findings=findings, found=found, rows=rows if rows.size <= _MOST_ROWS else rows[:0])
+        return cls(findings=findings, found=found, rows=rows if rows.size <= MOST_FACTORISED else rows[:0])
 
     @cached_property
     def _covariance(self) -> FloatArray:
@@ -292,13 +288,13 @@ class LinearAttacks:
         inverse = positive_inverse(self._covariance * np.outer(scale, scale))
         return None if inverse is None else (scale, inverse)
 
-    def folded(self, column: int, writer: RecipeWriter) -> Folded | None:
+    def folded(self, column: int, writer: RecipeWriter) -> tuple[Folded, ...]:
         """The attack on a column's value, or on the total of a person's rows.
 
         None if the numbers tell nothing of it, or rounding hides what.
         """
         if self._solver is None:
-            return None
+            return ()
         linear, kernel = self.found.linear, self.found.linear.design.prior.kernel
         rows = int(linear.rows_of_unit[column // len(kernel)])
         reach = self._reach(column)
@@ -306,13 +302,13 @@ class LinearAttacks:
         weights = self._solved(reach)
         gain = self._scale * float(reach @ weights) / length
         if not 0 < gain < 1 or (rows == 1 and self._digits_lost(column, 1 - gain)):
-            return None
+            return ()
         chosen, part_gain = self._chosen(reach / np.sqrt(length / self._scale), gain)
         if not part_gain < 1:  # a number without noise carries everything
-            return None
+            return ()
         share = (part_gain / (1 - part_gain)) / (gain / (1 - gain))
         if not 0 < share <= 1 + 1e-6:
-            return None
+            return ()
         small = np.linalg.solve(self._covariance[np.ix_(chosen, chosen)], reach[chosen]) * self._scale
         full = np.zeros(linear.row_count)
         full[self.rows[chosen]] = small
@@ -339,7 +335,7 @@ class LinearAttacks:
             text=text,
             publishable_text=public if public != text else None,
         )
-        return Folded(attack=attack, others=columns)
+        return (Folded(attack=attack, others=columns),)
 
     def total(self, column: int) -> TotalView | None:
         """What is known of the total of a person's rows; none if they have one row, or hold no numbers.

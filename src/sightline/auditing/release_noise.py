@@ -37,7 +37,6 @@ from sightline.tables.engines.address import named_file
 from sightline.values import frozen
 
 MOST_STEPS = 20_000  # a matrix over them takes 3 GB
-_LARGEST_FILE = 4_000_000_000  # bytes
 _WHOLE = re.compile(r"-?\d+")
 _Step = int | datetime.date
 
@@ -67,22 +66,16 @@ class Running:
         assert isinstance(self.first, datetime.date)
         return (step - self.first).days
 
-    def place_of_text(self, text: str) -> int | None:
-        """The place of a value of the column, as engines write it; none if it is no step of this kind."""
-        step: _Step
+    def place_of_text(self, text: str) -> int:
+        """The place of a value of the column, as engines write it: a ValueError if it is no step."""
         if isinstance(self.first, int):
-            if _WHOLE.fullmatch(text) is None or len(text) > 20:
-                return None
-            step = int(text)
-        else:
-            day, _, time = text.partition(" ")
-            try:
-                step = datetime.date.fromisoformat(day)
-            except ValueError:
-                return None
-            if time.strip("0:. "):  # a time of day is no step
-                return None
-        return self.place(step)
+            if not _WHOLE.fullmatch(text) or len(text) > 20:
+                raise ValueError
+            return self.place(int(text))
+        day, _, time = text.partition(" ")
+        if time.strip("0:. "):  # a time of day is no step
+            raise ValueError
+        return self.place(datetime.date.fromisoformat(day))
 
     def text(self, place: int) -> str:
         """What the column holds in a step."""
@@ -109,9 +102,9 @@ def _step(value: object, name: str) -> _Step:
 
 
 def _running(value: object) -> Running:
-    """The section as it is written; none where the numbers themselves are published."""
-    if value is None or isinstance(value, Running):
-        return value or Running()
+    """The section as it is written."""
+    if isinstance(value, Running):
+        return value
     names = {"over", "from", "to", "min_separation"}
     given = set(value) if isinstance(value, dict) else set()
     require_plan(
@@ -246,8 +239,8 @@ def with_table(mechanism: Mechanism, release: str, base: Path) -> Mechanism:
     try:
         require_plan(path.is_file(), f"{where}: a file", got="none")
         require_plan(
-            path.stat().st_size <= _LARGEST_FILE,
-            f"{where}: at most {_LARGEST_FILE:,} bytes",
+            path.stat().st_size <= 10 * MOST_STEPS**2,  # a square table of doubles, and some more
+            f"{where}: at most {10 * MOST_STEPS**2:,} bytes",
             got=f"{path.stat().st_size:,}",
         )
         table = np.load(path, allow_pickle=False, mmap_mode=None)

@@ -16,17 +16,18 @@ from sightline.auditing.findings import Findings, LinearFindings
 from sightline.auditing.lowering import LINEAR
 from sightline.auditing.pricing import feature_range
 from sightline.auditing.result import ReleaseReport, Stage
-from sightline.auditing.result_parts import NoiseOfRange, ReleaseAccuracy
+from sightline.auditing.result_parts import TOP, NoiseOfRange, ReleaseAccuracy
 from sightline.progress import report
 from sightline.tables.membership import Feature, Partition, Statistic
 
 
 def release_reports(
-    findings: Findings, sums: FloatArray | None = None, *, compared: bool = True
+    findings: Findings, sums: FloatArray, *, compared: bool = True
 ) -> tuple[ReleaseReport, ...]:
     """One report for each release of the plan, in its order; ``compared`` with the plan without it.
 
-    ``sums`` are those of the secrets with each signature, for errors at the true values: owner-only.
+    ``sums`` are those of the secrets with each signature, for errors at the true values: owner-only. Without
+    any, no such error is stated.
     """
     plan, membership, pricing = findings.plan, findings.membership, findings.pricing
     queries = np.array([membership.partitions[c.partition].query for c in membership.cells], dtype=np.intp)
@@ -60,7 +61,7 @@ def release_reports(
                 noise_given=release.noise_given,
                 noise_of_range=noise_of_range(findings, query),
                 note=note,
-                accuracy=None if sums is None else _accuracy(findings, sums, query),
+                accuracy=_accuracy(findings, sums, query),
                 **effects,
             )
         )
@@ -113,7 +114,7 @@ def _accuracy(findings: Findings, sums: FloatArray, query: int) -> ReleaseAccura
         if part.query != query or membership.starts[p] == membership.starts[p + 1]:
             continue
         cells = np.arange(membership.starts[p], membership.starts[p + 1])
-        if part.feature not in LINEAR or part.weighted or not _declared(findings, part):
+        if part.feature not in LINEAR or part.weighted or not _declared(findings, part) or not sums.size:
             return None
         true = np.zeros(len(membership.cells))
         true[cells] = _true_numbers(findings, sums, p)
@@ -146,9 +147,7 @@ def _six_digits(value: float) -> float:
 
 def _declared(findings: Findings, part: Partition) -> bool:
     """Whether the sums of the secrets have a column for what a partition counts."""
-    return part.feature is not Feature.INDICATOR or set(part.categories) <= set(
-        findings.plan.data.categories or ()
-    )
+    return part.feature is not Feature.INDICATOR or set(part.categories) <= set(findings.plan.data.categories)
 
 
 def _true_numbers(findings: Findings, sums: FloatArray, p: int) -> FloatArray:
@@ -157,7 +156,7 @@ def _true_numbers(findings: Findings, sums: FloatArray, p: int) -> FloatArray:
     cells = membership.cells[membership.starts[p] : membership.starts[p + 1]]
     columns = [0]
     if part.feature is Feature.INDICATOR:
-        columns = [(findings.plan.data.categories or ()).index(one) for one in part.categories]
+        columns = [findings.plan.data.categories.index(one) for one in part.categories]
     place = membership.signatures[:, p].astype(np.intp) + 1  # 0 for none
     counted = np.bincount(place, sums[:, columns].sum(axis=1), len(cells) + 1)
     total = np.asarray(counted[1:], dtype=np.float64)
@@ -179,7 +178,6 @@ def _cells_of(findings: Findings, query: int) -> IndexArray:
 # few stages cost less than the audit itself, since the first ones have few numbers.
 _MOST_STAGES, _STAGES_OF_LARGE_PLANS = 60, 4
 _MOST_NUMBERS_AGAIN = 20_000  # of a plan that is assessed again at all
-_SHOWN = 20
 
 
 def timeline(findings: Findings) -> tuple[Stage, ...]:
@@ -200,7 +198,7 @@ def timeline(findings: Findings) -> tuple[Stage, ...]:
                 identifiable_records=seen.identifiable_records,
                 newly_identifiable=seen.identifiable_records - records,
                 opened=_signatures(found, np.flatnonzero(now & ~before)),
-                least_remaining_uncertainty=seen.least,
+                least_remaining_uncertainty=seen.least if seen else None,
                 below_limit=seen.below_limit,
             )
         )
@@ -228,7 +226,7 @@ def _ends(count: int, most: int) -> IndexArray:
 
 
 def _signatures(found: LinearFindings, columns: IndexArray) -> tuple[int, ...]:
-    return tuple(dict.fromkeys(found.linear.first_signatures(columns)[:_SHOWN].tolist()))
+    return tuple(dict.fromkeys(found.linear.first_signatures(columns)[:TOP].tolist()))
 
 
 def left_out(findings: Findings) -> tuple[str, ...]:
@@ -245,7 +243,7 @@ def left_out(findings: Findings) -> tuple[str, ...]:
             "that hide a yes or no or a category.",
         )
     parts = []
-    if not found.comparable and findings.question is None and np.any(found.visible):
+    if not found.comparable and not findings.asked and np.any(found.visible):
         parts.append("what each release adds to the exposure of identifiable records")
     stages = stage_count(findings)
     if stages < releases:

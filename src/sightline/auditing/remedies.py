@@ -21,6 +21,7 @@ from sightline.auditing.lowering import BoolArray, cell_name
 from sightline.auditing.plan import Plan
 from sightline.auditing.result import Change, ChangeKind, NoiseSlack
 from sightline.auditing.session import Session, opened
+from sightline.auditing.unit_findings import MOST_FACTORISED
 from sightline.errors import SightlineError
 from sightline.format import count
 from sightline.progress import report
@@ -186,9 +187,6 @@ def _more_noise(slack: NoiseSlack, limit: str) -> Change:
 
 _STEPS = (2, 5, 10, 20, 25, 50, 100, 200, 250, 500, 1_000, 2_000, 5_000, 10_000)
 _MOST_GROUPINGS, _FEWEST_BANDS = 4, 2
-_MOST_FINE = (
-    1_500  # numbers of a plan whose groups are put together: an audit takes seconds, coarser ones less
-)
 
 
 class _Coarser(NamedTuple):
@@ -200,7 +198,7 @@ class _Coarser(NamedTuple):
 def coarser_groups(session: Session, findings: Findings) -> tuple[Change, ...]:
     """The first coarser grouping that reaches the limit; nothing if none does, or if all keep it."""
     found, plan = findings.linear, session.plan
-    small = found.has_at_most(_MOST_FINE)
+    small = found.has_at_most(MOST_FACTORISED)
     if not found or not found.limit or not findings.not_shown or not small or plan.rules.given:
         return ()
     for audited, coarser in enumerate(_candidates(session)):

@@ -123,6 +123,9 @@ class Uncertainty(ResultPart):
 
 # A sum over more records than this is what publishing is for; it is not listed as exposed.
 SMALL_GROUP = 5
+TOP = 20  # entries of a list that somebody reads, unless another number is asked for
+MOST_LISTED = 100  # entries of a list that a program reads, too
+NAMED = 4  # things that one sentence names
 
 
 class Step(ResultPart):
@@ -267,9 +270,9 @@ class BrokenRule(ResultPart):
 class RulesReport(ResultPart):
     """Which of the rules that statistical offices sign are broken, and by which combinations."""
 
-    broken: Annotated[tuple[BrokenRule, ...], Many]  # the fewest people first
-    in_all: int
-    checked: str  # what was looked at, in words
+    broken: Annotated[tuple[BrokenRule, ...], Many] = ()  # the fewest people first
+    in_all: int = 0
+    checked: str = ""  # what was looked at, in words
 
     def publishable(self) -> Self:
         """Without what depends on values and without the keys of persons."""

@@ -35,12 +35,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from sightline.arrays import FloatArray, IndexArray
+from sightline.arrays import AT_A_TIME, FloatArray, IndexArray
 from sightline.auditing.findings import Findings, LinearFindings, findings_with
 from sightline.auditing.lowering import LINEAR, cell_name
 from sightline.auditing.plan_sections import Rules
 from sightline.auditing.recipes import RecipeWriter
-from sightline.auditing.result_parts import BrokenRule, RulesReport
+from sightline.auditing.result_parts import MOST_LISTED, BrokenRule, RulesReport
 from sightline.errors import require_plan
 from sightline.format import count, percent
 from sightline.progress import reported
@@ -55,7 +55,6 @@ from sightline.tables.overlaps import (
 from sightline.tables.subject import SecretKind
 from sightline.values import frozen
 
-_MOST_BROKEN = 100  # combinations that are listed, the fewest people first
 _TOGETHER = (
     "every number (too many for differences)",
     "every number, differences of two numbers",
@@ -67,14 +66,12 @@ def rules_report(
     findings: Findings,
     contributions: Callable[[], Contributions],
     behind: PeopleBehind,
-) -> RulesReport | None:
-    """Whether the plan's rules hold; none if it has none.
+) -> RulesReport:
+    """Whether the plan's rules hold.
 
     ``contributions`` fetches what people add to sums, for exact ones. ``behind`` counts the people.
     """
     rules = findings.plan.rules
-    if not rules.given:
-        return None
     membership, broken, in_all, reach = findings.membership, list[BrokenRule](), 0, 3
     # Of persons in a store few are listed, and what tells them apart is decided among all.
     listed = not findings.streamed or membership.contributions == 1
@@ -89,8 +86,8 @@ def rules_report(
         found = with_few_people(membership, behind, rules.k)
         groups = _singled_out(findings, found, rules.k, in_memory) if listed else []
         order = sorted(range(len(found.cells)), key=lambda one: (found.people[one], found.cells[one]))
-        first = [(found.people[one], _difference(findings, found.cells[one])) for one in order[:_MOST_BROKEN]]
-        first += [(group.people, group.names(findings)) for group in groups[:_MOST_BROKEN]]
+        first = [(found.people[one], _difference(findings, found.cells[one])) for one in order[:MOST_LISTED]]
+        first += [(group.people, group.names(findings)) for group in groups[:MOST_LISTED]]
         broken += [_too_few(people, names, rules.k) for people, names in first]
         in_all, reach = len(found.cells) + len(groups), found.numbers
     of_values, numbers, eliminated = (
@@ -99,7 +96,7 @@ def rules_report(
     broken = sorted([*broken, *of_values], key=lambda one: (one.people, one.rule))
     and_more = ", and what elimination singles out" if eliminated else "; too many for elimination"
     return RulesReport(
-        broken=tuple(broken[:_MOST_BROKEN]),
+        broken=tuple(broken[:MOST_LISTED]),
         in_all=in_all + len(of_values),
         checked=f"{rules.text}: for {_TOGETHER[min(reach, numbers) - 1]}{and_more}",
     )
@@ -289,7 +286,6 @@ def _of_sum(rule: str, own: Sum, text: str) -> BrokenRule:
 
 BoolArray = NDArray[np.bool_]
 _MOST_PAIRS = 1e9  # pairs of numbers that are looked at beside a third: some ten seconds
-_MOST_COUNTED = 2_000_000  # combinations whose people are counted
 _WRAP = 1 << 64  # sums of marks are modulo this
 
 
@@ -329,10 +325,9 @@ def with_few_people(membership: Membership, behind: PeopleBehind, most: int) -> 
         asked = [cells[:, None]]
         if found.numbers > 1:
             weight = behind.together[np.ix_(cells, cells)]
-            threes = _few_threes(weight, most - 0.5, behind.least / 2)
-            asked += [cells[_few_pairs(weight, most - 0.5, behind.least / 2)]]
-            asked += [] if threes is None else [cells[threes]]
-            found = replace(found, numbers=2) if threes is None else found
+            threes, numbers = _few_threes(weight, most - 0.5, behind.least / 2)
+            asked += [cells[_few_pairs(weight, most - 0.5, behind.least / 2)], cells[threes]]
+            found = replace(found, numbers=min(numbers, found.numbers))
         for one in asked:
             people = sizes[one[:, 0]] if one.shape[1] == 1 else behind.people(one)
             few = np.flatnonzero((people > 0) & (people < most))
@@ -360,23 +355,23 @@ def _few_pairs(weight: FloatArray, most: float, nothing: float) -> IndexArray:
     return pairs
 
 
-def _few_threes(weight: FloatArray, most: float, nothing: float) -> IndexArray | None:
-    """Numbers a, b, c of which a − b − c may have few people behind it; none if there are too many."""
-    size = np.diagonal(weight)
+def _few_threes(weight: FloatArray, most: float, nothing: float) -> tuple[IndexArray, int]:
+    """Numbers a, b, c of which a − b − c may have few people behind it; and how many are compared."""
+    size, parts = np.diagonal(weight), [np.zeros((0, 3), dtype=np.intp)]
     near = (weight > nothing) & (size[:, None] - weight < most)  # b overlaps a, and few of it are outside
     np.fill_diagonal(near, False)
     if float(np.square(near.sum(axis=0, dtype=np.float64)).sum()) > _MOST_PAIRS:
-        return None
-    parts, counted = [np.zeros((0, 3), dtype=np.intp)], 0
+        return parts[0], 2
+    counted = 0
     for a in reported(range(len(weight)), "looking for differences of three"):
         others = np.flatnonzero(near[:, a])
         left = size[a] - weight[a, others][:, None] - weight[a, others][None, :]
         pairs = np.argwhere(np.triu(np.abs(left) < most, 1))
         parts.append(np.column_stack([np.full(len(pairs), a), others[pairs]]))
         counted += len(pairs)
-        if counted > _MOST_COUNTED:
-            return None
-    return np.concatenate(parts)
+        if counted > AT_A_TIME:  # people are counted behind each
+            return parts[0], 2
+    return np.concatenate(parts), 3
 
 
 @frozen
@@ -396,10 +391,9 @@ def sums(behind: PeopleBehind, chosen: BoolArray) -> tuple[list[Sum], int]:
         asked = [cells[:, None]]
         if numbers > 1:
             weight = behind.together[np.ix_(cells, cells)]
-            threes = _threes_of_sums(weight, behind.least / 2)
-            asked += [cells[np.argwhere(_inside(weight, behind.least / 2).T)]]
-            asked += [] if threes is None else [cells[threes]]
-            numbers = 2 if threes is None else numbers
+            threes, compared = _threes_of_sums(weight, behind.least / 2)
+            asked += [cells[np.argwhere(_inside(weight, behind.least / 2).T)], cells[threes]]
+            numbers = min(compared, numbers)
         for one in asked:
             for some, coefficients, kinds in listed.behind(one):
                 people, ends = kinds.T @ listed.kinds, coefficients.indptr
@@ -420,16 +414,16 @@ def _inside(weight: FloatArray, nothing: float) -> BoolArray:
     return np.asarray((outside <= nothing) & (nothing < outside.T))
 
 
-def _threes_of_sums(weight: FloatArray, nothing: float) -> IndexArray | None:
-    """Numbers a, b, c of which a − b − c or b + c − a is a sum; none if there are too many.
+def _threes_of_sums(weight: FloatArray, nothing: float) -> tuple[IndexArray, int]:
+    """Numbers a, b, c of which a − b − c or b + c − a is a sum; and how many are compared.
 
     The first is if b and c are parts of a without a row in common. The second is if every row of a is in b or
     in c, and every row in both of them in a.
     """
     size, parts = np.diagonal(weight), _inside(weight, nothing)
-    if float(len(weight)) ** 3 > _MOST_PAIRS:
-        return None
     found, counted = [np.zeros((0, 3), dtype=np.intp)], 0
+    if float(len(weight)) ** 3 > _MOST_PAIRS:
+        return found[0], 2
     for a in reported(range(len(weight)), "looking for sums"):
         split = parts[:, a][:, None] & parts[:, a] & (weight <= nothing)
         cover = (weight[a][:, None] + weight[a] >= size[a] - nothing) & (
@@ -439,6 +433,6 @@ def _threes_of_sums(weight: FloatArray, nothing: float) -> IndexArray | None:
         pairs = np.argwhere(np.triu(split | (cover & cover.T), 1))
         found.append(np.column_stack([np.full(len(pairs), a), pairs]))
         counted += len(pairs)
-        if counted > _MOST_COUNTED:
-            return None
-    return np.concatenate(found)
+        if counted > AT_A_TIME:  # people are counted behind each
+            return found[0], 2
+    return np.concatenate(found), 3

@@ -49,14 +49,13 @@ class SecretPrior:
     @classmethod
     def of(cls, plan: Plan, membership: Membership) -> SecretPrior:
         """The prior of a plan's secret."""
-        count = len(plan.data.categories) if plan.data.categories is not None else 2
         stated = plan.attacker.prior
         named = {"name": stated} if isinstance(stated, str) else {}
         population = stated if isinstance(stated, Population) else None
         return cls(
             kind=plan.data.secret_kind,
             bounds=plan.data.domain,
-            categories=count,
+            categories=max(2, len(plan.data.categories)),
             within=plan.attacker.values_within,
             yes=stated.yes if isinstance(stated, YesShare) else 0.5,
             whole=sums_are_whole(plan, membership),

@@ -36,9 +36,7 @@ def plans_by_secret(plan: Plan) -> tuple[Plan, ...]:
 
 
 def _plan_about(plan: Plan, secret: OtherSecret, others: Sequence[OtherSecret]) -> Plan:
-    releases = tuple(
-        found for one in plan.releases if (found := _part(plan, one, secret, others)) is not None
-    )
+    releases = tuple(part for one in plan.releases for part in _part(plan, one, secret, others))
     if not any(uses(one.sql, [secret.column], dialect=dialect_of(plan.data.source)) for one in releases):
         raise InvalidPlan(
             f"[secret] column: expected a release about each secret, got none about {secret.column[:60]!r}; "
@@ -53,7 +51,7 @@ def _plan_about(plan: Plan, secret: OtherSecret, others: Sequence[OtherSecret]) 
         }
     )
     # The checks of a plan again: attacker and releases have to go with this secret, too.
-    given = {name: getattr(data, name) for name in data.model_fields_set}
+    given = {name: one for name in data.model_fields_set if (one := getattr(data, name))}
     content = {name: getattr(plan, name) for name in plan.model_fields_set - {"secrets"}}
     return checked_plan(
         {**content, "data": given, "releases": releases, "secrets": apart},
@@ -61,7 +59,7 @@ def _plan_about(plan: Plan, secret: OtherSecret, others: Sequence[OtherSecret]) 
     )
 
 
-def _part(plan: Plan, release: Release, secret: OtherSecret, others: Sequence[OtherSecret]) -> Release | None:
+def _part(plan: Plan, release: Release, secret: OtherSecret, others: Sequence[OtherSecret]) -> list[Release]:
     try:
         sql = part_about(
             release.sql,
@@ -71,7 +69,7 @@ def _part(plan: Plan, release: Release, secret: OtherSecret, others: Sequence[Ot
         )
     except InvalidPlan as error:
         raise InvalidPlan(f"release {release.name!r}: {error}") from None
-    return None if sql is None else release.model_copy(update={"sql": sql})
+    return [release.model_copy(update={"sql": sql})] if sql else []
 
 
 def together(results: Sequence[AuditResult]) -> AuditResult:
@@ -83,7 +81,7 @@ def together(results: Sequence[AuditResult]) -> AuditResult:
     delta = math.fsum(one.budget.delta for one in results)
     cost = f"epsilon = {number(epsilon)}" if math.isfinite(epsilon) else "an infinite epsilon"
     own = worst.budget.epsilon
-    each = "" if own is None else f" The plan's epsilon of {parameter(own)} is that of each secret by itself."
+    each = "" if not own else f" The plan's epsilon of {parameter(own)} is that of each secret by itself."
     text = (
         f"The plan is about {len(results)} secrets: {', '.join(one.secret for one in results)}. "
         "Each is judged by itself, as if the others told nothing about it, and the verdict is that of the "
@@ -122,5 +120,4 @@ def _epsilon(result: AuditResult) -> float:
     budget = result.budget
     if budget.total_epsilon is not None:
         return budget.total_epsilon
-    own = budget.spent.get(budget.accountant or "")
-    return own if own is not None else min(budget.spent.values(), default=0.0)
+    return budget.spent.get(budget.accountant or "", min(budget.spent.values(), default=0.0))

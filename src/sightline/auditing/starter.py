@@ -13,6 +13,7 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 
+from sightline.arrays import AT_A_TIME
 from sightline.errors import InvalidPlan, require_plan
 from sightline.privacy.registry import ACCOUNTANTS
 from sightline.tables.engines.open import open_source
@@ -292,8 +293,6 @@ def relative_source(source: str, folder: Path) -> str:
     return f"{near}::{table}" if table else near
 
 
-_ROWS = 100_000  # that are looked at
-_CELLS = 2_000_000  # and no more values than this: a second
 _MANY = 20  # distinct values of a number
 _MOST_GROUPS = 50  # distinct values of a column to group by
 _LEAST_WIDE = 4  # columns with one name and a running number
@@ -370,7 +369,7 @@ def facts_of(engine: Engine) -> tuple[ColumnFacts, ...]:
     """Look at the first rows of the table: how many values each column has. Values are not kept."""
     columns = engine.columns()
     looked = [c for c in columns if c.kind in (ColumnKind.TEXT, ColumnKind.NUMBER, ColumnKind.BOOLEAN)]
-    rows = max(1_000, min(_ROWS, _CELLS // max(1, len(looked))))
+    rows = max(1_000, AT_A_TIME // max(1, len(looked)))
     listed = ", ".join(f"{quoted(column.name)} AS c{place}" for place, column in enumerate(looked))
     answer = engine.fetch(f"SELECT {listed or 1} FROM {quoted(DATA)} LIMIT {rows}")
     values = {

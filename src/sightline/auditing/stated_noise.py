@@ -12,11 +12,10 @@ from functools import partial
 
 import numpy as np
 
-from sightline.arrays import FloatArray
+from sightline.arrays import EXACT, FloatArray
 from sightline.auditing.plan import Plan, Release
 from sightline.auditing.release_noise import ReleaseNoise, Running, names_of, noise_on, popped
 from sightline.errors import InvalidPlan, require_plan
-from sightline.labeled.bounds.by_pairs import LARGEST_WHOLE
 from sightline.noise.pricing import price
 from sightline.noise.published import LEAST_DISCRETE_STDDEV, PublishedLaw, parameter_of_stddev
 from sightline.noise.strategies import Strategy
@@ -114,7 +113,7 @@ def _check_lattice(plan: Plan, membership: Membership, p: int, law: PublishedLaw
     )
     low, high = map(float, data.domain)
     require_plan(
-        not sums or (low.is_integer() and high.is_integer() and high - low <= LARGEST_WHOLE),
+        not sums or (low.is_integer() and high.is_integer() and high - low <= EXACT),
         f"whole bounds with {law.value} noise on {part.name[:60]!r}",
         got=f"[{low:g}, {high:g}]",
     )
@@ -289,15 +288,14 @@ def _plain(name: str) -> str:
 
 def _place(running: Running, where: str, text: str) -> int:
     """The place of a step; no value of the table is in the message."""
-    place = running.place_of_text(text)
-    kind = "whole numbers" if isinstance(running.first, int) else "days"
-    require_plan(
-        place is not None,
-        f"{where} a column of {kind}, which have an order without gaps",
-        got=f"another value in {running.over[:60]!r}",
-        fix="number the steps in the sql of [data]",
-    )
-    assert place is not None
+    try:
+        place = running.place_of_text(text)
+    except ValueError:
+        kind = "whole numbers" if isinstance(running.first, int) else "days"
+        raise InvalidPlan(
+            f"expected {where} a column of {kind}, which have an order without gaps, got another value in "
+            f"{running.over[:60]!r}; number the steps in the sql of [data]"
+        ) from None
     require_plan(
         0 <= place < running.steps,
         f"{where} steps from {running.text(0)} to {running.text(running.steps - 1)}",

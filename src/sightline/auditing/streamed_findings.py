@@ -210,16 +210,13 @@ class SolvedForms:
     @classmethod
     def of(cls, brackets: UnitBrackets) -> UnitBrackets:
         """The brackets with such solvers."""
-        solver, evenly = brackets.solver, brackets.evenly
-        ready: Any = cls(
-            noise=solver.noise,
-            prior=solver.prior,
-            numbers=solver.numbers,
-            linear=solver.linear,
-            hidden=solver.hidden,
-            leverage=solver.leverage,
-        )
-        return replace(brackets, solver=ready, evenly=None if evenly is None else cls.of(evenly))
+        hidings = tuple(replace(one, solver=cls._solved(one.solver)) for one in brackets.hidings)
+        return replace(brackets, solver=cls._solved(brackets.solver), hidings=hidings)
+
+    @classmethod
+    def _solved(cls, solver: Any) -> Any:
+        names = ("noise", "prior", "numbers", "linear", "hidden", "leverage")
+        return cls(**{name: getattr(solver, name) for name in names})
 
 
 # Of a record and of each of its signatures, what is kept: arrays over records, and over their lines.

@@ -20,6 +20,7 @@ from sightline.values import frozen
 
 # Rows, and units × rows, of a design that may be assessed again for each release and each accountant.
 _MOST_ROWS, _MOST_ENTRIES = 400, 3e7
+MOST_FACTORISED = 1_500  # rows of a design that is factorised once more, for recipes or advice: seconds
 # Taking each release away costs an elimination of the rows.
 _MOST_COMPARED, _AFFORDABLE = 4_000, 2e12
 
@@ -149,7 +150,7 @@ class LinearFindings:
     @property
     def _worst(self) -> BoolArray:
         found = np.zeros(self.lower.size, dtype=np.bool_)
-        found[[] if self.least_column is None else [self.least_column]] = True
+        found[self.least_columns] = True
         return found
 
     @property
@@ -184,17 +185,16 @@ class LinearFindings:
         return max(self.exposure.relative_error, self.others.relative_error)
 
     @property
-    def least_column(self) -> int | None:
-        """The column with the least lower end; of several, the one with the least upper end."""
-        if not self.lower.size:
-            return None
-        alike = np.flatnonzero(self.lower == self.lower.min())
-        return int(alike[np.argmin(self.upper[alike])])
+    def least_columns(self) -> IndexArray:
+        """The column with the least lower end, of several that with the least upper end; of nobody none."""
+        alike = np.flatnonzero(self.lower == np.min(self.lower, initial=np.inf))
+        return alike[np.argsort(self.upper[alike], kind="stable")[:1]]
 
     @property
-    def least(self) -> Uncertainty | None:
-        """The bracket of :attr:`least_column`."""
-        return None if self.least_column is None else self.bracket(self.least_column)
+    def least(self) -> Uncertainty:
+        """The bracket of :attr:`least_columns`; of nobody nothing is learned."""
+        found = [self.bracket(column) for column in self.least_columns.tolist()]
+        return found[0] if found else Uncertainty(lower=1.0, upper=1.0)
 
     @property
     def repeatable(self) -> bool:

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-
 from sightline.auditing.budget import guaranteed_by_noise
 from sightline.auditing.exposed import ExposedSection
 from sightline.auditing.findings import Findings, LinearFindings
-from sightline.auditing.nonlinear import has_moments, question_text
+from sightline.auditing.nonlinear import has_moments
 from sightline.auditing.plan import AssumptionName
 from sightline.auditing.recipes import LinearAttacks
 from sightline.auditing.result import Exposed, LocalReport, Uncertainty, Unverified, Verdict, VerdictStatus
@@ -18,6 +16,8 @@ from sightline.format import count as counted
 from sightline.format import number, number_ends, percent, percent_at_least, percent_at_most
 from sightline.tables.subject import SecretKind
 
+NO_RULES = RulesReport.model_construct()  # which builds no model at import
+
 
 def verdict(
     findings: Findings,
@@ -25,7 +25,7 @@ def verdict(
     unverified: tuple[Unverified, ...],
     *,
     publishable: bool,
-    rules: RulesReport | None = None,
+    rules: RulesReport = NO_RULES,
 ) -> Verdict:
     """Who is exposed and whether the limit holds, in a few sentences.
 
@@ -34,7 +34,6 @@ def verdict(
     """
     plan, membership, found = findings.plan, findings.membership, findings.linear
     nonlinear, limit = findings.has_nonlinear, findings.limit
-    local = None if findings.nonlinear is None else findings.nonlinear.report()
     below = findings.below_limit
     sentences = _guarantee(findings)
     if membership.rows == 0:
@@ -43,11 +42,11 @@ def verdict(
         sentences.append("Nothing that is published depends on the secret.")
     if found:
         sentences += _linear(findings, section, found, publishable=publishable)
-    if findings.own_least is not None:
+    if findings.own_shows:
         sentences.append(_headline(findings, findings.own_least))
     sentences += _questions(findings)
-    if local is not None and not publishable:
-        sentences += _local(plan.data.secret, local)
+    if findings.nonlinear and not publishable:
+        sentences += [_local(plan.data.secret, local.report()) for local in findings.nonlinear]
     elif has_moments(membership):  # also if nothing was: that may depend on the values
         why = "is for the owner only" if publishable else "was not computed"
         sentences.append(f"What moments show near the true values {why}.")
@@ -58,13 +57,12 @@ def verdict(
         status = _status(below, unverified)
         shown = tuple(one for one in unverified if not (publishable and one.owner_only))
         sentences += _limit_sentences(findings, below, status, shown)
-    if rules is not None:
-        told = rules.publishable() if publishable else rules
-        if told.in_all:
-            status = VerdictStatus.FAILED
-            sentences.append(f"{counted(told.in_all, 'combination')} of numbers break a rule of [rules].")
-        elif rules.in_all and status is not VerdictStatus.FAILED:
-            status = VerdictStatus.NOT_SHOWN
+    told = rules.publishable() if publishable else rules
+    if told.in_all:
+        status = VerdictStatus.FAILED
+        sentences.append(f"{counted(told.in_all, 'combination')} of numbers break a rule of [rules].")
+    elif rules.in_all and status is not VerdictStatus.FAILED:
+        status = VerdictStatus.NOT_SHOWN
     return Verdict(
         passed=None if status is None else status is VerdictStatus.PASSED,
         status=status,
@@ -73,14 +71,14 @@ def verdict(
         below_limit=below,
         attacked=min(_attacked(findings), below),
         judged=findings.judged,
-        guaranteed=status is VerdictStatus.PASSED and findings.guaranteed and findings.least is not None,
+        guaranteed=status is VerdictStatus.PASSED and findings.guaranteed and findings.shows,
         text=" ".join(sentences),
     )
 
 
 def _guarantee(findings: Findings) -> list[str]:
     """What the noise alone leaves, if that keeps the limit: it needs no prior and looks at no value."""
-    if not findings.guaranteed or findings.least is None:
+    if not findings.guaranteed or not findings.shows:
         return []
     kept = percent_at_least(findings.kept_by_noise)
     return [
@@ -111,9 +109,9 @@ def _limit_sentences(
             sentences.append(_attacked_sentence(min(_attacked(findings), below), below))
             if open_ones:
                 sentences.append(f"Also, {_listed(open_ones)}.")
-        case VerdictStatus.PASSED if findings.guaranteed and findings.least is not None:
+        case VerdictStatus.PASSED if findings.guaranteed and findings.shows:
             sentences.append(f"So everyone keeps the limit of {percent}, guaranteed by the noise.")
-        case VerdictStatus.PASSED if findings.least is None:
+        case VerdictStatus.PASSED if not findings.shows:
             sentences.append(f"So everyone keeps the limit of {percent}.")
         case VerdictStatus.PASSED:
             sentences.append(f"On that average everyone keeps at least the limit of {percent}.")
@@ -153,28 +151,20 @@ def _listed(assumptions: list[Unverified]) -> str:
 
 def _questions(findings: Findings) -> list[str]:
     """What remains of the yes-or-no questions that the plan publishes, the worst question alone."""
-    found = [one for one in findings.questions if one.least is not None]
+    found = [one for one in findings.questions if one.shows]
     if not found:
         return []
-    chosen = min(found, key=_lower_end)
-    assert chosen.question is not None
-    assert chosen.least is not None
-    lower, upper = chosen.least.ends
-    text = question_text(chosen.question, findings.plan.data.secret)
+    chosen = min(found, key=lambda one: (one.least.lower, one.least.upper))
+    (lower, upper), asked = chosen.least.ends, chosen.asked
     others = f", the worst of {len(found)} yes-or-no questions" if len(found) > 1 else ""
     sentence = (
-        f"Of whether {text}{others}, asked as a secret of its own with even chances, at least {lower} of the "
-        f"most exposed record's uncertainty remains, whatever the attack, and the best attack leaves at most "
-        f"{upper}"
+        f"Of whether {asked}{others}, asked as a secret of its own with even chances, at least {lower} of "
+        "the most exposed record's uncertainty remains, whatever the attack, and the best attack leaves at "
+        f"most {upper}"
     )
     if seen := chosen.linear.identifiable_records:
         sentence += f"; the answer of {counted(seen, 'record')} can be told apart from everything else"
     return [sentence + "."]
-
-
-def _lower_end(findings: Findings) -> tuple[float, float]:
-    assert findings.least is not None
-    return findings.least.lower, findings.least.upper
 
 
 def _headline(findings: Findings, least: Uncertainty) -> str:
@@ -200,12 +190,11 @@ def _linear(
     if count:
         shown = (one for one in section.exposed if not (publishable and one.local))
         alone = (one for one in shown if one.identifiable and one.size == 1)
-        sharpest = min(alone, key=_error, default=None)
         sentences.append(f"{counted(count, 'record')} of {of:,} can be told apart from everything else.")
-        if sharpest is not None and sharpest.rmse is not None:
+        for sharpest in sorted(alone, key=_error)[:1]:
             sentences.append(
-                f"The sharpest view of {seen_feature(sharpest)} has an error of {number(sharpest.rmse)} in "
-                f"{data.secret}"
+                f"The sharpest view of {seen_feature(sharpest)} has an error of {number(_error(sharpest))} "
+                f"in {data.secret}"
                 + (
                     f" ({number(sharpest.rmse_percent_of_range or 0.0, 3)} % of its range)."
                     if data.secret_kind is SecretKind.NUMBER
@@ -235,21 +224,21 @@ def seen_feature(one: Exposed) -> str:
             return "one"
 
 
-def _local(secret: str, local: LocalReport) -> list[str]:
-    """Owner-only sentences."""
+def _local(secret: str, local: LocalReport) -> str:
+    """An owner-only sentence."""
     if not local.identifiable:
-        return ["Near their true values no row is identifiable from the moments or thresholds."]
+        return "Near their true values no row is identifiable from the moments or thresholds."
     whose = " as one of a set, not whose it is" if local.fixed_group else ""
     error = number(local.sharpest_rmse or 0.0)
-    return [
+    return (
         f"Near their true values {counted(local.identifiable, 'value')} of {local.rows:,} can be seen"
         f"{whose}, the sharpest with an error of {error} in {secret}; "
-        "this is for the owner only.",
-    ]
+        "this is for the owner only."
+    )
 
 
 def _error(one: Exposed) -> float:
-    return math.inf if one.rmse is None else one.rmse
+    return one.rmse or 0.0  # what is identifiable has one
 
 
 def sharpest_view(findings: Findings) -> SharpestView | None:
@@ -259,24 +248,23 @@ def sharpest_view(findings: Findings) -> SharpestView | None:
     """
     worst = findings.worst
     least, own = worst.own_least, findings.own_least
-    if least is None:
+    if not findings.shows:
         return None
     before = math.sqrt(float(findings.prior.of_column.variance))
-    lower, upper = (before, before) if own is None else (own.stddev_lower * before, own.stddev_upper * before)
+    lower, upper = own.stddev_lower * before, own.stddev_upper * before
     several = findings.membership.by_person and findings.plan.data.values != "constant"
-    right_before = right_after = None
+    right: tuple[float, ...] = ()
     if worst.prior.kind is not SecretKind.NUMBER:
         variance = float(worst.prior.of_column.variance)
-        right_before, right_after = (_most_often_right(variance * share) for share in (1.0, least.lower))
-    text = _view_text(worst, before, least, (right_before, right_after), several)
+        right = tuple(_most_often_right(variance * share) for share in (1.0, least.lower))
+    text = _view_text(worst, before, least, right, several)
     all_others_known = _if_all_others_are_known(findings)
     return SharpestView(
         of="rows" if several else "value",
         before=before,
         after_lower=lower,
         after_upper=upper,
-        right_before=right_before,
-        right_after=right_after,
+        **dict(zip(("right_before", "right_after"), right, strict=False)),
         total=_total_view(findings) if several and worst is findings else None,
         all_others_known=all_others_known,
         text=f"{text} {all_others_known}".strip(),
@@ -300,10 +288,9 @@ def _if_all_others_are_known(findings: Findings) -> str:
 
 def _total_view(findings: Findings) -> TotalView | None:
     """What is known of the total of the rows of the record that may keep least."""
-    found = findings.linear
-    if found.least_column is None:
-        return None
-    return LinearAttacks.of(findings, found, np.array([found.least_column])).total(found.least_column)
+    columns = findings.linear.least_columns
+    attacks = LinearAttacks.of(findings, findings.linear, columns)
+    return next((attacks.total(column) for column in columns.tolist()), None)
 
 
 def _most_often_right(variance: float) -> float:
@@ -319,7 +306,7 @@ def _view_text(
     findings: Findings,
     before: float,
     least: Uncertainty,
-    right: tuple[float | None, float | None],
+    right: tuple[float, ...],
     several: bool,
 ) -> str:
     data, prior = findings.plan.data, findings.prior
@@ -329,11 +316,11 @@ def _view_text(
     whose = f"{data.secret} of the most exposed {data.record}"
     if several:
         whose = f"the best seen combination of the rows of one {data.record}, scaled like one row,"
-    right_before, right_after = right
-    if right_before is not None and right_after is not None:
+    if right:
+        right_before, right_after = right
         what = "yes or no" if prior.kind is SecretKind.BOOLEAN else "one category, yes or no,"
-        if findings.question is not None:
-            what = f"whether {question_text(findings.question, data.secret)}"
+        if findings.asked:
+            what = f"whether {findings.asked}"
         return (
             f"An attacker {knows} guesses {what} right {percent(right_before)} of the time before the "
             f"releases. With them, for the most exposed {data.record}, at most "

@@ -21,7 +21,6 @@ from sightline.auditing.budget import proof_of_budget
 from sightline.auditing.exposed import ExposedSection
 from sightline.auditing.findings import Findings, LinearFindings, find
 from sightline.auditing.homogeneous import Totals, homogeneous_cells
-from sightline.auditing.nonlinear import question_text
 from sightline.auditing.plan import Plan, Release
 from sightline.auditing.result_parts import Setting, SettingKind, WhatIf
 from sightline.auditing.session import Session
@@ -39,8 +38,8 @@ _STOPS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0)  # of epsilon, or of t
 # Operations for one setting besides those of its factorisations, and for all: some seconds.
 _EACH, _PER_COLUMN, _MOST = 2e7, 2.3e4, 5e9
 _PERSONS = 4  # times as much work for persons with several rows
-_MOST_NUMBERS = 1_000  # of a design: some seconds for each setting
-_MOST_ROWS = 1_000  # of a table with moments or thresholds, whose rows are factorised one by one
+# Numbers of a design, and rows of a table with moments, which are factorised one by one: some seconds each.
+_MOST_NUMBERS = 1_000
 
 Answer = TypeVar("Answer")
 
@@ -102,7 +101,7 @@ def what_if(
 
     ``also`` are more amounts of noise, such as the one that keeps the limit. ``names`` names records.
     """
-    if why_no_what_if(findings) is not None:
+    if why_no_what_if(findings):
         return None
     variants = _Variants(session=session, plan=findings.plan, membership=findings.membership)
     noises, own = _noises(findings, also)
@@ -120,22 +119,22 @@ def what_if(
     return WhatIf(settings=tuple(settings))
 
 
-def why_no_what_if(findings: Findings) -> str | None:
-    """Why a plan has no what-if; none if it has one."""
+def why_no_what_if(findings: Findings) -> str:
+    """Why a plan has no what-if; nothing if it has one."""
     plan, sharing = findings.plan, findings.pricing.releases
     parts = [one.linear for one in (findings, *findings.questions)]
     if not any(parts) and not findings.has_nonlinear:
         return "nothing that is published depends on the secret"
     if not all(part.has_at_most(_MOST_NUMBERS) for part in parts):
         return f"it has more than {_MOST_NUMBERS:,} numbers, or too many people for so many of them"
-    if findings.has_nonlinear and findings.membership.rows > _MOST_ROWS:
-        return f"it has moments or thresholds of more than {_MOST_ROWS:,} rows"
+    if findings.has_nonlinear and findings.membership.rows > _MOST_NUMBERS:
+        return f"it has moments or thresholds of more than {_MOST_NUMBERS:,} rows"
     if findings.pricing.strategies:
         return "its numbers share their noise"
     stated = [noise for release in plan.releases for noise in release.noise]
     if not sharing and any(one.epsilon for one in stated):
         return "its releases have budgets of their own"
-    return None
+    return ""
 
 
 def _work(findings: Findings) -> float:
@@ -232,11 +231,10 @@ def _setting(
     totals: Totals = partial(variants.totals, findings.plan)
     open_questions = unverified(findings, homogeneous_cells(findings, totals))
     judged = verdict(findings, section, open_questions, publishable=False)
-    (least, question), noise = findings.least_about, findings.pricing.noise_stddev
-    worst = "nobody" if least is None else "one record"
-    if question is not None:
-        worst = f"one record, about {question_text(question, findings.plan.data.secret)}"
-    elif found and least is not None:
+    noise, worst = findings.pricing.noise_stddev, "one record" if findings.shows else "nobody"
+    if findings.worst.asked:
+        worst = f"one record, about {findings.worst.asked}"
+    elif found:
         worst = _words(_worst(found, findings.plan.attacker.knows), variants if names else None)
     return Setting(
         kind=change.kind,
@@ -245,7 +243,7 @@ def _setting(
         status=None if judged.status is None else judged.status.value,
         proven=proof_of_budget(findings.plan, findings.membership, findings.pricing)[0],
         below_limit=judged.below_limit,
-        least=least,
+        least=findings.least if findings.shows else None,
         worst=worst,
         least_noise_stddev=float(noise.min()) if noise.size else None,
         most_noise_stddev=float(noise.max()) if noise.size else None,

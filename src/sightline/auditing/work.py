@@ -41,7 +41,6 @@ _PER_SIGNATURE, _PER_PARTITION, _PER_LINE = 400, 8, 130
 _MATRICES = 10  # dense matrices over the cells in memory at once: 9 were measured at 2,187 cells
 _PER_SECOND = 1e10  # operations of one factorisation; a laptop's core does about as many
 _AGAIN = 0.5  # seconds between two interrupts of one query, and for work to notice by itself
-_LAST = 5.0  # seconds for the last one to arrive, so that it does not hit a later query
 _ENGINE_SHARE = 0.6  # of the memory that an audit may use
 _SHARE = 0.8  # of the memory that is free now; the rest is for the engine and for everybody else
 
@@ -55,10 +54,10 @@ class _TimeIsOver(BaseException):
 
 @frozen(eq=True)
 class WorkLimits:
-    """How much memory (in bytes) and time (in seconds) an audit may take; no seconds mean no limit."""
+    """How much memory (in bytes) and time (in seconds) an audit may take; infinitely many if nobody says."""
 
     memory: float
-    seconds: float | None = None
+    seconds: float = math.inf
     clock: Callable[[], float] = time.monotonic
     began: float = field(default=0.0)
     held: float = 0.0  # memory that the engine holds besides
@@ -67,16 +66,15 @@ class WorkLimits:
     @classmethod
     def of(cls, max_memory: int | float | str | None, max_seconds: float | None) -> WorkLimits:
         """Limits as a user gives them, for work that begins now. Without memory: what is free."""
-        require(
-            max_seconds is None or max_seconds > 0, "max_seconds > 0", got=max_seconds, fix="for example 600"
-        )
+        seconds = math.inf if max_seconds is None else max_seconds
+        require(seconds > 0, "max_seconds > 0", got=max_seconds, fix="for example 600")
         memory = _free_memory() if max_memory is None else memory_of(max_memory)
-        return cls(memory=memory, seconds=max_seconds, began=time.monotonic())
+        return cls(memory=memory, seconds=seconds, began=time.monotonic())
 
     @property
     def left(self) -> float:
         """Seconds until the work must end."""
-        return math.inf if self.seconds is None else self.began + self.seconds - self.clock()
+        return self.began + self.seconds - self.clock()
 
     def hold(self, signatures: int, partitions: int, lines: int) -> bool:
         """Whether all signatures fit into memory, beside what the cells take.
@@ -112,7 +110,7 @@ class WorkLimits:
         interrupt, and forgets it. Then it raises an exception in the thread of the block. Other calls into
         compiled code end first. Whatever is raised after the time is over, the time is the reason.
         """
-        if self.seconds is None:
+        if math.isinf(self.seconds):
             yield
             return
         self.check_time("waiting for a turn")
@@ -137,7 +135,7 @@ class WorkLimits:
             raise
         finally:
             ended.set()
-            thread.join(_LAST)
+            thread.join(10 * _AGAIN)  # the last one has arrived then, and hits no later query
             ctypes.pythonapi.PyThreadState_SetAsyncExc(worker, None)  # one that has not arrived
 
     @property

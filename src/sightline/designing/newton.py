@@ -78,17 +78,17 @@ class Equations:
     finite: NDArray[np.bool_]
 
     @classmethod
-    def of(cls, at: Iterate, gradients: list[FloatArray | csc_array], used: FloatArray) -> Equations | None:
+    def of(cls, at: Iterate, gradients: list[FloatArray | csc_array], used: FloatArray) -> Equations:
+        """``LinAlgError`` if they have no digits left."""
         active, e = at.active, at.above
         finite = np.isfinite(e)
         G = [one[active] if isinstance(one, np.ndarray) else one.tocsr()[active].tocsc() for one in gradients]
         e_or_one, g = np.where(finite, e, 1.0), np.concatenate(at.g)
         diagonal = at.z / at.below + at.y / e_or_one
-        solve = _factorised(_hessian(at, diagonal, exact=True))
-        if solve is None:  # the exact Hessian lost its definiteness to rounding: leave out its negative part
+        try:
+            solve = _factorised(_hessian(at, diagonal, exact=True))
+        except LinAlgError:  # it lost its definiteness to rounding: leave out its negative part
             solve = _factorised(_hessian(at, diagonal, exact=False))
-        if solve is None:
-            return None
         return cls(
             solve=solve,
             G=G,
@@ -104,13 +104,11 @@ class Equations:
             finite=finite,
         )
 
-    def towards(self, centre: float, before: NewtonDirection | None) -> Changes:
+    def towards(self, centre: float, before: NewtonDirection) -> Changes:
         """The changes to products of ``centre``, given the terms of second order of another direction."""
-        to_g, to_z, to_y = centre - self.lam * self.g, centre - self.z * self.d, centre - self.y * self.e
-        if before is not None:
-            to_g = to_g - before.lam * before.g
-            to_z = to_z - before.z * before.x
-            to_y = to_y + before.y * before.x
+        to_g = centre - self.lam * self.g - before.lam * before.g
+        to_z = centre - self.z * self.d - before.z * before.x
+        to_y = centre - self.y * self.e + before.y * before.x
         return Changes(g=to_g, z=to_z, y=np.where(self.finite, to_y, 0.0))
 
     def direction(self, wanted: Changes) -> NewtonDirection:
@@ -168,15 +166,12 @@ def _hessian(at: Iterate, others: FloatArray, *, exact: bool) -> FloatArray:
     return total
 
 
-def _factorised(matrix: FloatArray) -> Callable[[FloatArray], FloatArray] | None:
-    """A solver of the equations; ``None`` if the matrix is not positive definite, to rounding."""
+def _factorised(matrix: FloatArray) -> Callable[[FloatArray], FloatArray]:
+    """A solver of the equations; ``LinAlgError`` if the matrix is not positive definite, to rounding."""
     unit = 1 / np.sqrt(np.maximum(np.diagonal(matrix), np.finfo(np.float64).tiny))
     matrix *= unit
     matrix *= unit[:, None]
-    try:
-        factor = cho_factor(matrix, lower=True, check_finite=False)
-    except LinAlgError:
-        return None
+    factor = cho_factor(matrix, lower=True, check_finite=False)
     inverse = partial(cho_solve, factor, check_finite=False)
 
     def solve(right: FloatArray) -> FloatArray:
@@ -351,18 +346,19 @@ def _newton_step(at: Iterate, gradients: list[FloatArray | csc_array], used: Flo
     Whether it was taken: not if the equations have no digits left.
     """
     problem, active = at.problem, at.active
-    equations = Equations.of(at, gradients, used)
-    if equations is None:
+    try:
+        equations = Equations.of(at, gradients, used)
+    except LinAlgError:
         return False
-    centre = at.centre()
-    predicted = equations.direction(equations.towards(0.0, None))
+    centre, nowhere = at.centre(), NewtonDirection(**dict.fromkeys(("x", "g", "lam", "z", "y"), np.zeros(1)))
+    predicted = equations.direction(equations.towards(0.0, nowhere))
     alpha, beta = equations.longest(predicted)
     aim = (equations.centre_after(predicted, alpha, beta) / centre) ** 3
     far = min(alpha, beta) > _FAR  # a short prediction says nothing of second-order terms
     aim = float(np.clip(aim, _LEAST_AIM if far else _CENTRING, 1.0))
     if equations.unbalanced() > centre:  # products that vanish before the other conditions hold lose digits
         aim = max(aim, _UNBALANCED)
-    chosen = equations.direction(equations.towards(centre * aim, predicted if far else None))
+    chosen = equations.direction(equations.towards(centre * aim, predicted if far else nowhere))
     alpha, beta = equations.longest(chosen)
     before = at.x
     for _ in range(5):

@@ -11,6 +11,7 @@ Basic and advanced composition have no such sum: there each release keeps at lea
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -175,26 +176,23 @@ def check_plan(plan: Plan, membership: Membership) -> None:
         got="none",
         error=InvalidPlan,
     )
-    several = _release_with_twins(membership)
+    twins = [plan.releases[query].name for query in _releases_with_twins(membership)]
     require(
-        several is None,
+        not twins,
         "numbers that their key and label tell apart",
-        got=f"two alike in release {plan.releases[several or 0].name!r}",
+        got=f"two alike in release {', '.join(map(repr, twins[:1]))}",
         fix="make them two releases",
         error=InvalidPlan,
     )
 
 
-def _release_with_twins(membership: Membership) -> int | None:
-    """A release two of whose numbers have the same key and label; none if there is none."""
-    seen = set()
-    for cell in membership.cells:
-        part = membership.partitions[cell.partition]
-        mark = (part.query, part.label, cell.key)
-        if mark in seen:
-            return part.query
-        seen.add(mark)
-    return None
+def _releases_with_twins(membership: Membership) -> list[int]:
+    """Releases two of whose numbers have the same key and label."""
+    parts = [membership.partitions[cell.partition] for cell in membership.cells]
+    marks = Counter(
+        (part.query, part.label, cell.key) for part, cell in zip(parts, membership.cells, strict=True)
+    )
+    return [query for (query, _, _), number in marks.items() if number > 1]
 
 
 def check_bounds(plan: Plan, queries: IndexArray, floor: FloatArray, most: FloatArray) -> None:

@@ -262,45 +262,47 @@ _WORTHWHILE = 0.97  # of the common factor's loss: designs that save less are no
 def noise_changes(findings: Findings, common: Change | None) -> tuple[Change, ...]:
     """A designed combination, and the common factor if there is one."""
     found, limit = findings.linear, findings.limit
+    commons = () if common is None else (common,)
     if not found or not limit:
-        return () if common is None else (common,)
+        return commons
     if not found.repeatable or found.linear.row_count * len(found.people) > _MOST_ENTRIES:
-        if common is None:
-            return ()
-        text = f'{common.text}; the plan is too large to look for less here, "sightline design" does'
-        return (common.model_copy(update={"text": text}),)
+        more = 'the plan is too large to look for less here, "sightline design" does'
+        return tuple(one.model_copy(update={"text": f"{one.text}; {more}"}) for one in commons)
     report("looking for less noise", 0.0)
-    factor = None if common is None else common.noise_factor
-    return tuple(filter(None, (_designed_change(findings, limit, common=factor), common)))
+    factor = min((one.noise_factor or math.inf for one in commons), default=math.inf)
+    return (*_designed_changes(findings, limit, common=factor), *commons)
 
 
-def quick_design(findings: Findings, limit: float) -> tuple[DesignTask, FloatArray] | None:
+def quick_design(findings: Findings, limit: float) -> list[tuple[DesignTask, FloatArray]]:
     """A task, and standard deviations of all numbers with which the audit finds nobody below the limit.
 
-    None if no noise is enough, or for plans that cannot be designed, such as those with Laplace noise or with
-    next to no noise.
+    Nothing if no noise is enough, or for plans that cannot be designed, such as those with Laplace noise or
+    with next to no noise.
     """
     plan, membership = findings.plan, findings.membership
     try:
         task = task_of(plan, membership, limit=limit, grain=Grain.CELL, loss=Loss.RELATIVE)
         chosen = quick_noise(task, targets_of(task))
-        return task, certified(task, task.factors(chosen.optimum.x)).stddevs
+        return [(task, certified(task, task.factors(chosen.optimum.x)).stddevs)]
     except (InvalidPlan, InvalidNoise):
-        return None
+        return []
 
 
-def _designed_change(findings: Findings, limit: float, *, common: float | None) -> Change | None:
+def _designed_changes(findings: Findings, limit: float, *, common: float) -> list[Change]:
     """The change to a quick design; none if it is not much better than a common factor."""
-    found = quick_design(findings, limit)
-    if found is None:
-        return None
-    task, stddevs = found
+    return [
+        _change(findings, task, stddevs, common)
+        for task, stddevs in quick_design(findings, limit)
+        if task.total(stddevs) / task.total(task.before) <= _WORTHWHILE * common**2
+    ]
+
+
+def _change(findings: Findings, task: DesignTask, stddevs: FloatArray, common: float) -> Change:
     times = task.total(stddevs) / task.total(task.before)
-    if common is not None and times > _WORTHWHILE * common**2:
-        return None
     changed = int(np.count_nonzero(stddevs != task.before))
     verb = "change" if np.any(stddevs < task.before) else "raise"
-    rival = "" if common is None else f"; a factor on all noise costs {number(common**2, 3)} times"
+    finite = math.isfinite(common)
+    rival = f"; a factor on all noise costs {number(common**2, 3)} times" if finite else ""
     effect = f"then everyone keeps at least {findings.plan.limits.text}"
     numbers = f"{changed:,} of {stddevs.size:,} numbers"
     text = f'{verb} the noise of {numbers}, as "sightline design" writes it: {effect}'

@@ -94,12 +94,11 @@ def _about_one(checked: Plan, base: Path, grain: Grain, loss: Loss, shown: _Show
         share = SecretPrior.of(checked, membership).limit(checked.limits)
         assert share  # design asks for one
         task = task_of(checked, membership, limit=share, grain=grain, loss=loss)
-        gone = smallest_suppression(task)
-        kept = task if gone is None else replaced_task(task, gone.chosen, grain)
-        found = _designed(session, kept, grain, shown)
-        if gone is not None:
-            found = found.model_copy(update={"suppressed": suppressed_numbers(task, gone)})
-        return found
+        kept, suppressed = task, {}
+        for gone in smallest_suppression(task):
+            kept = replaced_task(task, gone.chosen, grain)
+            suppressed = {"suppressed": suppressed_numbers(task, gone)}
+        return _designed(session, kept, grain, shown).model_copy(update=suppressed)
 
 
 def _designed(session: Session, task: DesignTask, grain: Grain, shown: _Shown) -> DesignResult:
@@ -146,8 +145,7 @@ def _binds(task: DesignTask, attacks: int) -> bool:
     """Whether the limit asks for noise: more than the floors, and more than the budget where it pays."""
     if task.paid.bundles:
         return attacks > 0
-    least = task.findings.least
-    return least is not None and least.lower < task.limit
+    return task.findings.least.lower < task.limit
 
 
 def _budget(task: DesignTask, stddevs: FloatArray, price: float) -> DesignedBudget | None:

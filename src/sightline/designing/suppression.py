@@ -55,8 +55,8 @@ class HittingSet:
 
 def smallest_hitting_set(
     count: int, find_conflicts: FindConflicts, *, seconds: float = 60.0
-) -> HittingSet | None:
-    """The fewest of some units to leave out; ``None`` if nothing that is left passes.
+) -> list[HittingSet]:
+    """The fewest of some units to leave out; no set if nothing that is left passes.
 
     After some seconds the answer is one that passes and of which every unit is needed, and ``at_least`` is
     what the conflicts prove.
@@ -69,18 +69,18 @@ def smallest_hitting_set(
         # Conflicts that share no unit with each other, until the rest passes: each proves something else.
         while found := find_conflicts(np.setdiff1d(everything, left_out)):
             if any(not one.size for one in found):
-                return None
+                return []
             conflicts += found
             left_out = np.union1d(left_out, np.concatenate(found))
         if left_out is chosen:
-            return HittingSet(chosen=chosen, at_least=bound)
+            return [HittingSet(chosen=chosen, at_least=bound)]
         if monotonic() > end:
             break
     for unit in left_out:  # without those that may stay
         fewer = left_out[left_out != unit]
         if not find_conflicts(np.setdiff1d(everything, fewer)):
             left_out = fewer
-    return HittingSet(chosen=left_out, at_least=bound)
+    return [HittingSet(chosen=left_out, at_least=bound)]
 
 
 def _fewest(count: int, conflicts: list[IndexArray]) -> tuple[IndexArray, int]:
@@ -202,7 +202,7 @@ class Ceilings:
     def passes(self, kept: IndexArray) -> bool:
         """Whether the audit finds nobody below the limit if some cells are kept."""
         found = self.audited(kept)
-        return found is None or found.least is None or found.least.lower >= self.task.limit
+        return found is None or found.least.lower >= self.task.limit
 
     def seems_to_fail(self, kept: IndexArray) -> bool:
         """The opposite, by a quick audit where the audit knows no more."""
@@ -237,20 +237,20 @@ def without_numbers(plan: Plan, membership: Membership, gone: IndexArray) -> tup
     return changed, without_queries(found, dropped)
 
 
-def smallest_suppression(task: DesignTask) -> HittingSet | None:
+def smallest_suppression(task: DesignTask) -> list[HittingSet]:
     """The cells to withhold, as few as can be.
 
-    ``None`` if none need be withheld, and if that does not help: what is published breaks the limit, or
+    No set if none need be withheld, and if that does not help: what is published breaks the limit, or
     nothing would be left.
     """
     if not np.any(np.isfinite(task.most)):
-        return None
+        return []
     ceilings = Ceilings.of(task)
     units = ceilings.may_go
     if not units.size or ceilings.passes(units):
-        return None
+        return []
     if not ceilings.passes(np.zeros(0, dtype=np.intp)):
-        return None
+        return []
 
     def conflicts(kept: IndexArray) -> list[IndexArray]:
         report("finding what to withhold", 0.0)
@@ -258,11 +258,11 @@ def smallest_suppression(task: DesignTask) -> HittingSet | None:
         place[units] = np.arange(units.size)
         return [place[one] for one in conflicts_of(ceilings, units[kept])]
 
-    found = smallest_hitting_set(units.size, conflicts)
-    assert found is not None  # with nothing but what is published the audit passes
-    if found.chosen.size == ceilings.most.size:
-        return None
-    return HittingSet(chosen=units[found.chosen], at_least=found.at_least)
+    return [
+        HittingSet(chosen=units[found.chosen], at_least=found.at_least)
+        for found in smallest_hitting_set(units.size, conflicts)
+        if found.chosen.size < ceilings.most.size
+    ]
 
 
 def conflicts_of(ceilings: Ceilings, kept: IndexArray) -> list[IndexArray]:

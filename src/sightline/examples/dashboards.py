@@ -69,12 +69,11 @@ def print_dashboards(shown: list[Dashboard], screen: Console) -> None:
     for title in ("of a monthly mean", "epsilon", "before", "after", "below", "verdict"):
         table.add_column(title, justify="right" if title != "verdict" else "left")
     for one in shown:
-        known = before_after(one.result)
         table.add_row(
             one.noise,
             noise_range(one.result.releases[0]),
             number(one.result.budget.spent["gaussian-dp"], 3),
-            *(("", "") if known is None else known.numbers),
+            *before_after(one.result).numbers,
             f"{one.result.verdict.below_limit} of {one.result.records}",
             status_words(one.result.verdict.status),
         )

@@ -81,8 +81,9 @@ def _record(name: str, query: Any, budget: Any, session: Any, record: str | None
     if bounds is not None:
         data |= {"secret": node.measure_column, "bounds": bounds}
         facts |= {"secret": "derived", "bounds": "read"}
+    about: dict[str, Any] = {"facts": facts, "neighbours": "add-remove", "privacy_parameters": _loss(budget)}
     if record is not None:
-        data["record"], facts["record"] = record, "stated"
+        data["record"], facts["record"], about["privacy_unit"] = record, "stated", record
     if (most := _most_rows(session)) > 1:
         data |= {"max_rows_per_record": most, "values": "independent"}
         facts |= {"max_rows_per_record": "read", "values": "stated"}
@@ -92,8 +93,6 @@ def _record(name: str, query: Any, budget: Any, session: Any, record: str | None
         "noise": [_noise(one, label) for one, (label, _) in zip(noise, numbers, strict=True)],
         "published": True,
     }
-    about: dict[str, Any] = {"facts": facts, "neighbours": "add-remove", "privacy_parameters": _loss(budget)}
-    about |= {"privacy_unit": record} if record is not None else {}
     return {"record": "sightline.release/1", "release": release, "data": data, "about": about}
 
 

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from sightline.arrays import FloatArray, IndexArray, coordinates, frozen_floats
+from sightline.arrays import EXACT, FloatArray, IndexArray, coordinates, frozen_floats
 from sightline.errors import require
 from sightline.noise.laws import Noise, Rows, require_noise
 from sightline.numerics import integers as exact
@@ -205,7 +205,7 @@ def dense(rows: Any) -> Any:
 def is_whole(rows: FloatArray) -> bool:
     """Whether every entry is a whole number, and no larger than 2⁵³, where every double is whole."""
     # Stops at the first row with a fraction.
-    return all(bool(np.all((np.abs(row) <= 2**53) & (row == np.rint(row)))) for row in rows)
+    return all(bool(np.all((np.abs(row) <= EXACT) & (row == np.rint(row)))) for row in rows)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

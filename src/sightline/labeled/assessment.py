@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from sightline.arrays import FloatArray, IndexArray
+from sightline.arrays import EXACT, FloatArray, IndexArray
 from sightline.errors import InvalidInput
 from sightline.format import shown_seconds
 from sightline.labeled.bounds.coin import logistic_upper
@@ -36,7 +36,7 @@ from sightline.labeled.row_products import InformationRange, ProductSums, RowPro
 from sightline.labeled.row_solver import DenseSolver, coarse_units
 from sightline.labeled.small_worlds import with_small_worlds
 from sightline.labeled.sparse_row_solver import RowPairs, SparseSolver, chosen_route
-from sightline.labeled.unit_brackets import RowSolver, UnitBrackets
+from sightline.labeled.unit_brackets import Hiding, RowSolver, UnitBrackets
 from sightline.labeled.unit_design import Design
 from sightline.labeled.units import BoolArray, Units
 from sightline.progress import report, reported
@@ -354,8 +354,7 @@ def exposure_of(design: Design, brackets: UnitBrackets, *, alone: bool = True) -
     if brackets.upper:
         coarse = coarse_units(np.maximum(passed["error"].max(axis=1), passed["loose"]), solver.numbers)
         small = 0 < coarse.size <= _BALL_UNITS and solver.numbers <= _BALL_ROWS
-        again_in_balls = brackets.in_balls if small else None
-        if again_in_balls is not None:
+        for again_in_balls in brackets.in_balls if small else ():
             units = design.units.choose(coarse)
             one_column = np.flatnonzero(np.diff(units.starts) == 1)
             if one_column.size:
@@ -432,24 +431,25 @@ def unit_brackets(design: Design, hidden: bool = True) -> UnitBrackets:
                 made["products"] = sums
         solver = DenseSolver(units=design.units, sums=sums, noise=noise, prior=prior, made=made)
     if not prior.density or not hidden:
-        return UnitBrackets(solver=solver, weights=None)
+        return UnitBrackets(solver=solver)
     first = RowProducts(prior=prior, noise=noise, dense=pairs is None)
     ends = design.units.run(InformationRange(noise=noise))
     least, most = prior.target.precision(np.array([ends["least"], ends["most"]]) * (1 + 1e-9))
-    even = UnitBrackets(
+    even = Hiding(
         solver=replace(solver, weighted=(sums, float(most))),
         weights=replace(first, unit=float(most), even=True),
     )
+    evenly = UnitBrackets(solver=even.solver, hidings=(even,))
     large = len(design.units) * design.units.numbers > _LARGE_TABLE and isinstance(design.units, TableUnits)
     if most <= least * (_NEARLY_EVEN if large else _EVEN):
-        return even
+        return evenly
     # Whole numbers of which sums of products are exact, in any order of the units.
-    bits = min(_MOST_BITS, math.floor(math.log2(2.0**53 / sums.people / max(sums.peak, 1.0) ** 2)))
+    bits = min(_MOST_BITS, math.floor(math.log2(EXACT / sums.people / max(sums.peak, 1.0) ** 2)))
     if bits < _FEWEST_BITS or not sums.whole:
-        return even
+        return evenly
     weights = replace(first, unit=2.0**bits * float(least))
-    weighted = weights.of(design.units), weights.unit
-    return UnitBrackets(solver=replace(solver, weighted=weighted), weights=weights, evenly=even)
+    best = Hiding(solver=replace(solver, weighted=(weights.of(design.units), weights.unit)), weights=weights)
+    return UnitBrackets(solver=best.solver, hidings=(best, even))
 
 
 _LARGEST = 0.3  # rounding lowers no linear share above that

@@ -79,7 +79,7 @@ class PersonRows:
         seen, off = self._forms(solver.linear, sums)
         upper = np.clip(1 - prior.scale * (seen - off) / lengths, 0.0, 1.0)
         lower = np.full(lengths.size, self.least)
-        if solver.weighted is not None and solver.hidden is not None and not solver.noise.exact.any():
+        if solver.weighted is not None and not solver.noise.exact.any():
             products, unit = solver.weighted
             even = products.matrix is solver.sums.matrix
             weights = RowProducts(prior=prior, noise=solver.noise, unit=unit, even=even)

@@ -37,6 +37,7 @@ import numpy as np
 from sightline.arrays import FloatArray, IndexArray, distinct_lines
 from sightline.labeled.bounds.priors import UniformPrior
 from sightline.labeled.bounds.scalar_risk import MARGIN
+from sightline.labeled.bounds.target import ROUNDING
 from sightline.labeled.bounds.van_trees import MOST_MOVED, chord_bounds
 from sightline.labeled.unit_design import Design, RowNoise
 from sightline.labeled.units import BoolArray, Units, UnitStore
@@ -47,7 +48,6 @@ MOST_KINDS = 2_000  # of which columns are fetched
 # Columns, and rows × columns, of designs in which every two columns are compared: 0.1 s.
 MOST_COMPARED, MOST_ENTRIES = 1_000, 1_000_000
 _MOST_CHOICES = 8  # sets K that are tried for a column
-ROUNDING = 1e-9  # of an information, and of sums over sets: far more than these lose
 
 
 @frozen(slots=False)

@@ -15,10 +15,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
-from sightline.arrays import FloatArray, IndexArray, frozen_index, is_array, parts, to_numpy
+from sightline.arrays import EXACT, FloatArray, IndexArray, frozen_index, is_array, parts, to_numpy
 from sightline.errors import InvalidRelease, require
 from sightline.labeled.dense_units import TableUnits
-from sightline.labeled.row_products import EXACT
 from sightline.labeled.units import ONE, BoolArray, Units, UnitStore
 from sightline.numerics.device import HOST, Device
 from sightline.values import frozen

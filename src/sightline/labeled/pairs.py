@@ -37,7 +37,8 @@ from numpy.typing import NDArray
 from sightline.arrays import FloatArray, IndexArray, distinct_lines
 from sightline.labeled.bounds.coin import CoinPrior
 from sightline.labeled.bounds.scalar_risk import MARGIN, two_point_table
-from sightline.labeled.lines import MOST_COMPARED, MOST_ENTRIES, ROUNDING
+from sightline.labeled.bounds.target import ROUNDING
+from sightline.labeled.lines import MOST_COMPARED, MOST_ENTRIES
 from sightline.labeled.rectangles import MOST_RECTANGLES, groups_without, mixed_keys, rectangles
 from sightline.labeled.unit_design import Design, RowNoise
 from sightline.labeled.units import BoolArray, Units, WholeArray

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from sightline.arrays import FloatArray, IndexArray
+from sightline.arrays import EXACT, FloatArray, IndexArray
 from sightline.labeled.dense_units import TableBlock, TableUnits
 from sightline.labeled.panels import PanelBlock
 from sightline.labeled.unit_design import RowNoise, UnitPrior
@@ -23,7 +23,6 @@ from sightline.labeled.units import Arrays, UnitBlock, UnitColumns, UnitStore, W
 from sightline.numerics.residuals import gamma
 from sightline.values import frozen
 
-EXACT = 2.0**53  # sums of whole numbers below this are exact in doubles
 # Rows up to which a dense table of products is tried, and the share of it that must be filled.
 _DENSE_TO, _FILLED = 6_000, 0.1
 # Lines with at least this share of all rows are multiplied as dense ones, whose steps take a sixtieth of the

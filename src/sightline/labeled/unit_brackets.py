@@ -44,14 +44,38 @@ class _Hidden:
 
 
 @frozen(slots=False)
+class Hiding:
+    """Precisions of Gaussians that hide the rows around."""
+
+    weights: RowProducts  # what the solver's hidden form was weighted by
+    solver: RowSolver
+
+    def of(self, block: Any, r: int) -> _Hidden:
+        """What is left of units of r rows."""
+        form: Any = self.solver.hidden
+        levels = self.weights.levels(block)
+        variance = levels / self.weights.unit
+        left, off = form.left(block, np.einsum("nr,rs->nrs", variance, np.eye(r)))
+        rough = np.asarray((levels < _ROUGH).any(axis=1))
+        return _Hidden(covariance=left, error=off, variance=variance, rough=rough)
+
+    def least(self, block: PanelBlock) -> FloatArray:
+        """What is left, at least, of persons with many rows."""
+        variance = self.weights.levels(block) / self.weights.unit
+        most = block.at_most(self.solver.hidden, variance[0])
+        least = np.where(block.times > 0, variance, np.inf).min(axis=1)
+        return np.asarray(least * (1 - most) * (1 - gamma(8)))
+
+
+@frozen(slots=False)
 class UnitBrackets:
     """The third pass: the bracket of every unit, and whether its leverage is so large that it may be
     identifiable.
     """
 
     solver: RowSolver
-    weights: RowProducts | None  # what the hidden form was weighted by
-    evenly: UnitBrackets | None = None  # where weights are rounded much: one precision for all rows, too
+    # None without a density; else the solver's, and one precision for all rows if weights are rounded much.
+    hidings: tuple[Hiding, ...] = ()
     upper: bool = True  # whether upper ends are asked for
 
     def of_block(self, block: Any) -> Arrays:
@@ -64,29 +88,26 @@ class UnitBrackets:
         information, G = noise.about(block)
         sharpest = information.max(axis=(1, 2))
         upper, error = self._upper(block, r, k) if self.upper else np.ones((2, len(block), k))
-        hidden = self._hidden(block, r)
+        hidden = [one.of(block, r) for one in self.hidings[:1]]
         if k > 1:
             lower = _of_category(G, block, noise, prior, single)
         elif single:
             lower = self._of_record(G[:, 0, 0], block, upper[:, 0], hidden)[:, None]
-            if hidden is not None and self.evenly is not None and hidden.rough.any():
-                again = self._of_record(G[:, 0, 0], block, upper[:, 0], self.evenly._hidden(block, r))
+            for even in self.hidings[1:] if any(one.rough.any() for one in hidden) else ():
+                again = self._of_record(G[:, 0, 0], block, upper[:, 0], [even.of(block, r)])
                 lower = np.maximum(lower, again[:, None])
         else:
             sharpest = eigenvalues_at_most(G) if r > 1 else G[:, 0, 0]
             lower = _at_least(sharpest, block, noise, prior.target)
-            if hidden is not None:
-                least = -eigenvalues_at_most(-hidden.covariance) - hidden.error
+            for one in hidden:
+                least = -eigenvalues_at_most(-one.covariance) - one.error
                 lower = np.maximum(lower, least / prior.scale)
             lower = lower[:, None]
         touched = np.trace(G, axis1=1, axis2=2)[:, None] > 0
         lower = np.where(touched, np.minimum(np.maximum(lower, 0.0), upper), 1.0)
         found = {"kinds": block.kinds, "lower": lower * noise.share, "upper": upper, "error": error}
-        found["loose"] = (
-            np.zeros(len(block))
-            if hidden is None
-            else hidden.error / np.maximum(hidden.covariance[:, 0, 0], TINY)
-        )
+        loose = [one.error / np.maximum(one.covariance[:, 0, 0], TINY) for one in hidden]
+        found["loose"] = sum(loose, np.zeros(len(block)))
         if self.upper:
             # A trace: rows of one person add up.
             leverage, off = self.solver.leverage.read(block if r == 1 else block.rows_apart(k))
@@ -110,11 +131,8 @@ class UnitBrackets:
             error = np.where(left > 1e-3 * upper, (upper - left) / np.where(left > 0, left, 1.0), np.inf)
         information = block.at_most(noise.form)
         lower = _at_least(information, block, noise, prior.target)
-        if self.weights is not None and solver.hidden is not None:
-            variance = self.weights.levels(block) / self.weights.unit
-            most = block.at_most(solver.hidden, variance[0])
-            least = np.where(block.times > 0, variance, np.inf).min(axis=1)
-            lower = np.maximum(lower, least * (1 - most) * (1 - gamma(8)) / prior.scale)
+        for one in self.hidings[:1]:
+            lower = np.maximum(lower, one.least(block) / prior.scale)
         touched = own.max(axis=1) > 0
         lower = np.where(touched, np.minimum(np.maximum(lower, 0.0), upper), 1.0)
         found = {"kinds": block.kinds, "loose": np.zeros(len(block)), "lower": lower[:, None] * noise.share}
@@ -167,12 +185,14 @@ class UnitBrackets:
         return {name: np.concatenate([part[name] for part in parts])[order] for name in parts[0]}
 
     @property
-    def in_balls(self) -> UnitBrackets | None:
-        """The same with every digit; ``None`` where products are not exact."""
-        solver = self.solver.in_balls if isinstance(self.solver, DenseSolver) else None
-        if solver is None:
-            return None
-        return replace(self, solver=solver, evenly=None if self.evenly is None else self.evenly.in_balls)
+    def in_balls(self) -> list[UnitBrackets]:
+        """The same with every digit, where products are exact."""
+        solvers = [self.solver, *(one.solver for one in self.hidings)]
+        exact: list[Any] = [one.in_balls for one in solvers if isinstance(one, DenseSolver)]
+        if not all(exact):
+            return []
+        hidings = [replace(one, solver=solver) for one, solver in zip(self.hidings, exact[1:], strict=False)]
+        return [replace(self, solver=solver, hidings=tuple(hidings)) for solver in exact[:1]]
 
     def _upper(self, block: Any, r: int, k: int) -> tuple[FloatArray, FloatArray]:
         """What the best linear attack leaves of each of the k, in the sharpest direction over the rows."""
@@ -187,19 +207,8 @@ class UnitBrackets:
         room = upper - 2 * error
         return upper, np.where(room > 1e-3 * upper, 2 * error / np.where(room > 0, room, 1.0), np.inf)
 
-    def _hidden(self, block: Any, r: int) -> _Hidden | None:
-        if self.weights is None or self.solver.hidden is None:
-            return None
-        levels = self.weights.levels(block)
-        variance = levels / self.weights.unit
-        C = np.einsum("nr,rs->nrs", variance, np.eye(r))
-        left, off = self.solver.hidden.left(block, C)
-        return _Hidden(
-            covariance=left, error=off, variance=variance, rough=np.asarray((levels < _ROUGH).any(axis=1))
-        )
-
     def _of_record(
-        self, G: FloatArray, block: UnitColumns, upper: FloatArray, hidden: _Hidden | None
+        self, G: FloatArray, block: UnitColumns, upper: FloatArray, hidden: list[_Hidden]
     ) -> FloatArray:
         """The lower end of units of one row, by the prior's own bounds."""
         prior, noise = self.solver.prior.target, self.solver.noise
@@ -207,10 +216,10 @@ class UnitBrackets:
         precision: FloatArray | float = np.inf
         laplace_answers: FloatArray | float = 0.0
         laplace_information: FloatArray | float = 0.0
-        if hidden is not None:
-            least = hidden.covariance[:, 0, 0] - hidden.error
-            fine = (least > hidden.error) & (hidden.variance[:, 0] > 0)
-            precision = 1 / np.where(fine, hidden.variance[:, 0], 1.0)
+        for one in hidden:
+            least = one.covariance[:, 0, 0] - one.error
+            fine = (least > one.error) & (one.variance[:, 0] > 0)
+            precision = 1 / np.where(fine, one.variance[:, 0], 1.0)
             behind = np.maximum(1 / np.maximum(least, TINY) - precision, 0.0)
             hidden_information = np.where(fine, behind, np.inf)
         if noise.laplace.any():

@@ -91,7 +91,7 @@ class UnitBlock:
     @cached_property
     def whole(self) -> bool:
         """Whether all weights are whole numbers."""
-        return bool(np.all(self.weights == np.rint(self.weights)))
+        return self.weights.dtype.kind == "i" or bool(np.all(self.weights == np.rint(self.weights)))
 
     @cached_property
     def signed(self) -> bool:
@@ -152,12 +152,15 @@ class UnitBlock:
         """For every column a the sum of w |a|^power over its rows, with w a number for every row."""
         looked_up = np.append(of_rows, 0.0)[self.rows]
         if power:
-            looked_up = np.where(self.weights == 0, 0.0, looked_up) * np.abs(self.weights) ** power
+            looked_up[self.weights == 0] = 0.0  # also where a number has infinite information
+            looked_up *= np.abs(self.weights) ** power
         return np.asarray(looked_up.sum(axis=2))
 
     def sizes(self, roots: FloatArray) -> FloatArray:
         """Σ (Σ |a| root)² over the columns √times a of every kind; the roots have a last zero."""
-        lengths = (roots[self.rows] * np.abs(self.weights)).sum(axis=2) ** 2
+        looked_up = roots[self.rows]
+        looked_up *= np.abs(self.weights)
+        lengths = looked_up.sum(axis=2) ** 2
         return np.asarray((lengths if self.single else lengths * self.times).sum(axis=1))
 
     def forms(self, matrix: FloatArray) -> FloatArray:

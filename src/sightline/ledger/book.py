@@ -49,6 +49,7 @@ from sightline.ledger.storage import (
 )
 from sightline.progress import Progress, reporting
 from sightline.report.files import check_new, write_new
+from sightline.report.wording import said
 from sightline.tables.engines.address import file_bytes
 from sightline.values import frozen
 
@@ -303,8 +304,9 @@ class Ledger:
         """The entry of a release; its files are stored."""
         frozen, added, state = candidate.frozen, candidate.added, candidate.state
         _now(state.chain)  # a wrong clock is refused before anything is written
-        alike = next((one for one in reversed(state.past) if one.release.sql == added.release.sql), None)
-        base = None if alike is None else renamed(alike.groups, alike.numbers, added.numbers)
+        alike = [one for one in reversed(state.past) if one.release.sql == added.release.sql]
+        bases = ((one.number, renamed(one.groups, one.numbers, added.numbers)) for one in alike)
+        since, base = next(bases, (-1, None))
         new = candidate.new
         keys = None if self.key.key else [frozen.keys[place] for place in new.tolist()]
         with files() as connection:
@@ -324,11 +326,11 @@ class Ledger:
             members=StoredMembership(
                 file=self.folder.store(text, f"{stem}.parquet"),
                 people=rows,
-                since=alike.number if alike is not None and changes else -1,
+                since=since if changes else -1,
             ),
             new_people=self.folder.store(people, f"{stem}.people.parquet") if new.size else None,
             private=self.folder.store(frozen.found.text(), f"{stem}.owner.json"),
-            verdict="" if status is None else status.value,
+            verdict=said("", status and status.value),
             despite=despite,
         )
 
@@ -348,14 +350,15 @@ class Ledger:
                     keys += clear
                 earlier = past.get(entry.members.since)
                 base = renamed(earlier.groups, earlier.numbers, entry.numbers) if earlier else None
-                path = self.folder.checked(entry.members.file)
+                path, found = self.folder.checked(entry.members.file), self._found(entry, strict=every_file)
                 past[entry.number] = PastRelease(
                     number=entry.number,
                     release=entry.release,
                     epoch=entry.epoch,
                     numbers=entry.numbers,
                     groups=read_groups(connection, path, base, len(entry.numbers)),
-                    found=self._found(entry, strict=every_file),
+                    found=next(iter(found), Found()),
+                    lost=not found,
                     public=entry.public,
                 )
         return _State(
@@ -366,12 +369,12 @@ class Ledger:
             past=tuple(one for number, one in past.items() if number not in cancelled),
         )
 
-    def _found(self, entry: Entry, *, strict: bool) -> Found | None:
+    def _found(self, entry: Entry, *, strict: bool) -> list[Found]:
         """What the owner's file of a release has; none if it is missing, which only a check can do with."""
-        assert entry.private is not None
-        if not strict and not (self.folder.path / entry.private.name).exists():
-            return None
-        return Found.of_text(self.folder.checked(entry.private).read_bytes())
+        there = [
+            one for one in (entry.private,) if one and (strict or (self.folder.path / one.name).exists())
+        ]
+        return [Found.of_text(self.folder.checked(file).read_bytes()) for file in there]
 
 
 def _never_quiet() -> InvalidInput:

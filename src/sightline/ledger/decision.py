@@ -22,11 +22,11 @@ from sightline.ledger.history import History
 from sightline.numerics.device import one_blas_thread
 from sightline.progress import report
 from sightline.report.first_screen import odd_lines, public_line
+from sightline.report.wording import said
 from sightline.tables.published import without_queries
 from sightline.values import frozen
 
 LISTED = 3  # people by name and recipe, in each list
-_MOST_TRIES = 24  # audits of one search
 _LARGEST_FACTOR = 2.0**20
 MOST_MORE = 1_000  # copies that are looked for
 _CLOSE = 1.01  # a factor of noise is looked for to within this
@@ -102,9 +102,7 @@ def _least_factor(shown: Callable[[float], bool]) -> float | None:
         low, high = high, high * 4
         if high > _LARGEST_FACTOR:
             return None
-    for _ in range(_MOST_TRIES):
-        if high / low <= _CLOSE:
-            break
+    while high / low > _CLOSE:
         middle = float(f"{np.sqrt(low * high):.3e}")  # what is told, in four digits, is what was audited
         low, high = (low, middle) if shown(middle) else (middle, high)
     return high
@@ -120,13 +118,12 @@ def decide(past: History, *, number: int, despite: tuple[str, ...], top: int) ->
     with one_blas_thread():  # the products of a ledger are small: more threads wait for each other
         report("finding who is exposed", 0.0)
         findings = find(plan, membership)
-        totals = cache(past.totals) if past.values_found else None
-        asked = {one.question for one in findings.questions} | {None}
-        unfit = 0 if totals is None else sum(totals(one)[1] for one in asked)
+        totals, asked = cache(past.totals), {one.question for one in findings.questions} | {None}
+        unfit = sum(totals(one)[1] for one in asked) if past.values_found else 0
         result = assemble(
             findings,
             top=top,
-            totals=None if totals is None else (lambda question: totals(question)[0]),
+            totals=(lambda question: totals(question)[0]) if past.values_found else None,
             also=_not_found(past, findings, unfit),
         )
         report("comparing with what was published before", 0.5)
@@ -174,14 +171,14 @@ def _standing(findings: Findings, seen: Sequence[LinearFindings], *, sections: i
         plan = plan.model_copy(update={"releases": plan.releases[:sections]})
         membership = without_queries(membership, range(sections, len(findings.plan.releases)))
         pricing = price(plan, membership)
-    below, brackets = 0, [one.least for one in seen]
+    below, brackets = 0, [one.least for one in seen if one]
     if not findings.linear:  # then what powers of the secret leave counts
         alone = replace(findings, plan=plan, membership=membership, pricing=pricing, questions=(), made={})
-        below, brackets = alone.not_shown, [alone.least, *brackets]
+        below, brackets = alone.not_shown, [*([alone.least] if alone.shows else []), *brackets]
     return Standing(
         identifiable=max(one.identifiable_records for one in seen),
         below=max([below, *(one.not_shown_records for one in seen)]),
-        least=min((one for one in brackets if one), key=lambda one: (one.lower, one.upper), default=None),
+        least=min(brackets, key=lambda one: (one.lower, one.upper), default=None),
         epsilon=budget_report(plan, membership, pricing).spent,
     )
 
@@ -201,7 +198,7 @@ _IN_VALUES = (
 
 def _not_found(past: History, findings: Findings, unfit: int) -> tuple[Unverified, ...]:
     """What the values of the releases would have to show, and do not."""
-    missing = [one.number for one in past.releases if one.found is None]
+    missing = [one.number for one in past.releases if one.lost]
     cases = []
     if missing:
         lost = f"the owner's file of entry {missing[0]} is missing, so that nothing is known of its values"
@@ -231,7 +228,7 @@ def lines(decision: Decision, *, full: bool) -> list[str]:
     """
     before, after, verdict = decision.before, decision.after, decision.result.verdict
     status = "no limit is set" if verdict.status is None else verdict.status.value.upper()
-    limit = "" if verdict.limit is None else f", limit {percent_at_most(verdict.limit)}"
+    limit = said(", limit ", verdict.limit and percent_at_most(verdict.limit))
     return [
         f"{decision.name}: {status}{limit}.",
         f"Identifiable: {before.identifiable} before, {after.identifiable} with it. "
@@ -252,16 +249,14 @@ def lines(decision: Decision, *, full: bool) -> list[str]:
 
 
 def _kept(standing: Standing) -> str:
-    return "everything" if standing.least is None else str(standing.least)
+    return said("", standing.least) or "everything"
 
 
 def _people(what: str, people: tuple[Exposed, ...]) -> list[str]:
     told = []
     for one in people:
-        recipe = one.recipe.text if one.recipe is not None else one.attack.text if one.attack else ""
-        told.append(
-            f"{what}: {one.record} keeps {one.remaining_uncertainty}" + (f". {recipe}" if recipe else "")
-        )
+        texts = [f". {seen.text}" for seen in (one.recipe, one.attack) if seen]
+        told.append(f"{what}: {one.record} keeps {one.remaining_uncertainty}{''.join(texts[:1])}")
     return told
 
 

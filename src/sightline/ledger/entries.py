@@ -98,8 +98,8 @@ class Entry(_Part):
     @property
     def files(self) -> tuple[StoredFile, ...]:
         """The files that belong to it."""
-        own = (None if self.members is None else self.members.file, self.new_people, self.private)
-        return tuple(one for one in own if one is not None)
+        own = (self.members and self.members.file, self.new_people, self.private)
+        return tuple(one for one in own if one)
 
     def text(self) -> bytes:
         """The entry as its file has it, with its own digest at the end."""

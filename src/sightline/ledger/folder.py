@@ -24,14 +24,13 @@ from sightline.auditing.reading import checked_plan
 from sightline.auditing.records import read_record
 from sightline.errors import DamagedLedger, InvalidInput, InvalidPlan, require
 from sightline.ledger.entries import NO_ENTRY, Entry, StoredFile
-from sightline.report.files import begun
+from sightline.report.files import OWNER_MODE, begun
 from sightline.tables.engines.address import file_bytes, scheme_of
 from sightline.values import frozen
 
 HEAD = "head.toml"
 _ENTRY = re.compile(r"(\d{6})\.json")
 _DRAFT = ".draft-"
-_MODE = 0o600
 
 
 @frozen(eq=True)
@@ -132,7 +131,7 @@ class LedgerFolder:
     def _write(self, name: str, text: bytes, *, may_exist: bool) -> None:
         try:
             with self.draft() as draft:
-                handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _MODE)
+                handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, OWNER_MODE)
                 with os.fdopen(handle, "wb") as file:
                     file.write(text)
                     file.flush()

@@ -12,7 +12,7 @@ import hashlib
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from itertools import compress
 from os import PathLike
 from pathlib import Path
@@ -40,9 +40,9 @@ from sightline.tables.membership import (
     Statistic,
 )
 from sightline.tables.records import RowRecords, row_records
-from sightline.tables.sql.fragments import literal, quoted
+from sightline.tables.sql.fragments import clipped_to, literal, quoted
 from sightline.tables.sql.scope import find_column
-from sightline.tables.subject import SecretKind
+from sightline.tables.subject import UNBOUNDED, SecretKind
 
 Hashes: TypeAlias = NDArray[np.uint64]  # people × two halves
 _CHECKED = b"a ledger of sightline"
@@ -158,13 +158,21 @@ def _parameter(aggregate: Aggregate) -> Parameter:
         return aggregate.categories if len(aggregate.categories) > 1 else aggregate.categories[0]
     if len(aggregate.levels) < 2:
         return aggregate.levels[0] if aggregate.levels else None
-    low, high = aggregate.levels
+    low, high = _ends(aggregate)
     return Band(
-        low=-math.inf if low is None else low,
-        high=math.inf if high is None else high,
+        low=low,
+        high=high,
         low_closed=aggregate.closed[0],
         high_closed=aggregate.closed[1],
     )
+
+
+def _ends(aggregate: Aggregate) -> tuple[float, float]:
+    """The ends of a band; a file has no infinite numbers."""
+    low, high = (
+        end if level is None else level for level, end in zip(aggregate.levels, UNBOUNDED, strict=True)
+    )
+    return low, high
 
 
 def sql_of(aggregate: Aggregate, *, secret: str, kind: SecretKind, weight: str) -> str:
@@ -179,9 +187,7 @@ def sql_of(aggregate: Aggregate, *, secret: str, kind: SecretKind, weight: str) 
     if aggregate.feature == "power":
         value = f"POWER({column}, {aggregate.levels[0]!r})"
     elif aggregate.feature == "clipped":
-        low, high = aggregate.levels
-        value = value if low is None else f"GREATEST({value}, {low!r})"
-        value = value if high is None else f"LEAST({value}, {high!r})"
+        value = clipped_to(value, *_ends(aggregate))
     return f"{function}({factor} * {value})" if weight else f"{function}({value})"
 
 
@@ -193,11 +199,11 @@ def _condition(aggregate: Aggregate, column: str, kind: SecretKind) -> str:
         case "threshold":
             return f"{column} {'>=' if aggregate.closed[0] else '>'} {aggregate.levels[0]!r}"
         case "band":
-            signs = zip(aggregate.levels, aggregate.closed, "><", strict=True)
+            signs = zip(_ends(aggregate), aggregate.closed, "><", strict=True)
             ends = [
                 f"{column} {sign}{'=' if closed else ''} {level!r}"
                 for level, closed, sign in signs
-                if level is not None
+                if math.isfinite(level)
             ]
             return " AND ".join(ends)
         case "value" if kind is SecretKind.BOOLEAN:
@@ -266,13 +272,15 @@ class Groups:
 class Found:
     """What the values of the table showed when the release was made. For the owner only."""
 
-    sums: tuple[tuple[tuple[float, ...], ...], ...]  # column × aggregate × group: of secrets nobody knows
-    occurring: dict[str, Any]  # how the secret was spread: the fields of Occurring, with lists for arrays
-    derived: tuple[str, ...]  # columns that look like the secret
-    by_chance: tuple[str, ...]  # and those that may do so by chance
-    dropped: int
-    clipped: int
-    unaudited: dict[str, int]  # of the release's SQL, as UnauditedRows counts them
+    sums: tuple[tuple[tuple[float, ...], ...], ...] = ()  # column × aggregate × group, of unknown secrets
+    # How the secret was spread: the fields of Occurring, with lists for arrays.
+    occurring: dict[str, Any] = field(default_factory=dict)
+    derived: tuple[str, ...] = ()  # columns that look like the secret
+    by_chance: tuple[str, ...] = ()  # and those that may do so by chance
+    dropped: int = 0
+    clipped: int = 0
+    # Of the release's SQL, as UnauditedRows counts them.
+    unaudited: dict[str, int] = field(default_factory=dict)
     adds_up: bool = False  # whether the secret is a sum of rows whose numbers differ
     alike: int = 0  # persons with several rows, all of one value
 

@@ -27,6 +27,7 @@ from sightline.auditing.reading import checked_plan
 from sightline.errors import InvalidPlan, require
 from sightline.ledger.entries import FrozenNumbers
 from sightline.ledger.frozen import IN_NO_GROUP, Found, Groups, partition_of, sql_of
+from sightline.tables.cells import WORD_BITS
 from sightline.tables.membership import (
     Cell,
     Membership,
@@ -41,8 +42,6 @@ from sightline.tables.sql.fragments import quoted
 from sightline.tables.subject import SecretKind
 from sightline.values import frozen
 
-_MOST_IDS = 2**62  # combinations of groups that a number can stand for
-
 
 @frozen(slots=False)
 class PastRelease:
@@ -53,7 +52,8 @@ class PastRelease:
     epoch: str
     numbers: tuple[FrozenNumbers, ...]
     groups: Groups
-    found: Found | None  # none if the owner's file is missing
+    found: Found  # empty where the owner's file is lost
+    lost: bool = False
     public: tuple[str, ...]  # columns that it took as public and the head does not declare
 
     @property
@@ -116,7 +116,7 @@ class FrozenRows:
         few = np.flatnonzero(moved)
         number, most = np.zeros(few.size, dtype=np.int64), 1
         for codes, largest in listed:
-            if most > _MOST_IDS // (largest + 2):
+            if most > (1 << WORD_BITS) // (largest + 2):
                 distinct, number = np.unique(number, return_inverse=True)
                 most = distinct.size
             number = number * (largest + 2) + codes[few] + 1
@@ -166,7 +166,7 @@ class History:
     @cached_property
     def values_found(self) -> bool:
         """Whether it is known of every release what its values showed, about the same attacker."""
-        if any(one.found is None for one in self.releases):
+        if any(one.lost for one in self.releases):
             return False
         groups = [one.groups for one in self.releases]
         if not any(one.known.any() for one in groups):
@@ -199,7 +199,7 @@ class History:
                 codes.append(own)
                 if parts[-1].weighted:
                     weights[len(parts) - 1] = rows.weights[section][first]
-        found = [one.found for one in self.releases if one.found is not None]
+        found = [one.found for one in self.releases if not one.lost]
         spreads = [one.spread for one in reversed(found)]  # of the table now, unless one had few values
         return Membership(
             partitions=tuple(parts),
@@ -213,10 +213,7 @@ class History:
             dropped=max((one.dropped for one in found), default=0),
             clipped=max((one.clipped for one in found), default=0),
             occurring=min(spreads, key=lambda one: one.few or math.inf, default=Occurring()),
-            unaudited=tuple(
-                UnauditedRows() if one.found is None else UnauditedRows(**one.found.unaudited)
-                for one, _ in self.owners
-            ),
+            unaudited=tuple(UnauditedRows(**one.found.unaudited) for one, _ in self.owners),
             taken_as_public=tuple(sorted({name for one in self.releases for name in one.public})),
             derived=tuple(dict.fromkeys(text for one in found for text in one.derived)),
             alike_in_few_rows=tuple(dict.fromkeys(text for one in found for text in one.by_chance)),
@@ -289,9 +286,8 @@ class History:
         :math:`A t = s` will do, s the true sums: what is asked of it are sums that follow from the published
         numbers, and those it has right. Numbers that no t fits are about values that changed within an epoch.
         """
-        membership, categories = self.membership, self.plan.data.categories or ("",)
-        if about is not None:
-            categories = ("",)
+        asked = [] if about is None else [(about.feature, about.parameter, about.closed)]
+        membership, categories = self.membership, (not asked and self.plan.data.categories) or ("",)
         width, unknown = len(categories), membership.counts - membership.known
         true: list[float] = []
         lines, columns, entries = [], [], []
@@ -301,11 +297,8 @@ class History:
                 p += 1
                 part = membership.partitions[p]
                 own = (part.feature, part.parameter, part.closed)
-                if about is None and part.feature not in LINEAR:
+                if own not in asked if asked else part.feature not in LINEAR:
                     continue
-                if about is not None and own != (about.feature, about.parameter, about.closed):
-                    continue
-                assert one.found is not None
                 inside = np.flatnonzero((membership.signatures[:, p] >= 0) & (unknown > 0))
                 code, weights = membership.signatures[inside, p], membership.weights_in(p)[inside]
                 # What is not above is the sum of the weights, less what is.

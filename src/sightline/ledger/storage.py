@@ -50,14 +50,14 @@ def written_groups(
     connection: Files, folder: LedgerFolder, groups: Groups, base: Groups | None
 ) -> tuple[bytes, bool, int]:
     """The bytes of a file, whether it has the changes since ``base`` only, and its rows."""
-    changed = None
+    made = []
     if base is not None and groups.plain:
         changes = _changes(groups, base)
-        changed = _written(connection, folder, _columns(changes)), True, changes.person.size
+        made.append((_written(connection, folder, _columns(changes)), True, changes.person.size))
         if _SURELY_FEWER * changes.person.size < groups.person.size:
-            return changed
-    whole = _written(connection, folder, _columns(groups)), False, groups.person.size
-    return changed if changed is not None and len(changed[0]) < len(whole[0]) else whole
+            return made[0]
+    made.append((_written(connection, folder, _columns(groups)), False, groups.person.size))
+    return min(made, key=lambda one: (len(one[0]), one[1]))  # of equal sizes the whole
 
 
 def read_groups(connection: Files, path: Path, base: Groups | None, columns: int) -> Groups:
@@ -230,10 +230,9 @@ def _fitted(past: History) -> FloatArray:
     lines, entries = [], []
     true: list[float] = []
     for section, (one, column) in enumerate(past.owners):
-        for place, aggregate in enumerate(one.numbers[column].aggregates if one.found else ()):
+        for place, aggregate in enumerate(() if one.lost else one.numbers[column].aggregates):
             if aggregate.feature != "value":
                 continue
-            assert one.found is not None
             inside = np.flatnonzero((rows.codes[section] >= 0) & ~rows.known)
             lines.append(np.stack([len(true) + rows.codes[section][inside].astype(np.intp), unit[inside]]))
             entries.append(rows.weights[section][inside])

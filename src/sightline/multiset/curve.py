@@ -101,14 +101,14 @@ class ReleaseCurve(Displayed, _Bounds):
         return int(self.releases[np.argmax(identifiable)]) if identifiable.any() else None
 
     @property
-    def best(self) -> int | None:
-        """The count with the smallest bound, best for an attacker; ``None`` if no bound is finite."""
-        return int(self.releases[np.nanargmin(self.crb)]) if np.isfinite(self.crb).any() else None
+    def best(self) -> int:
+        """The count with the smallest bound, best for an attacker; 0 if no bound is finite."""
+        return int(self.releases[np.nanargmin(self.crb)]) if np.isfinite(self.crb).any() else 0
 
     @property
     def ties(self) -> tuple[int, ...]:
         """``best``, and the counts whose bound differs from its bound by less than the estimated error."""
-        if self.best is None:
+        if not self.best:
             return ()
         lowest = int(np.nanargmin(self.crb))
         room = self.relative_error + self.relative_error[lowest]
@@ -124,7 +124,7 @@ class ReleaseCurve(Displayed, _Bounds):
     @property
     def still_falling(self) -> bool:
         """Whether the smallest bound is at the last count, so that the minimum may lie beyond the range."""
-        return self.best is not None and len(self.releases) > 1 and self.best == int(self.releases[-1])
+        return len(self.releases) > 1 and self.best == int(self.releases[-1])
 
     @cached_property
     def collisions(self) -> tuple[Collision, ...]:
@@ -162,7 +162,7 @@ class ReleaseCurve(Displayed, _Bounds):
         Once this lower bound exceeds the smallest bound of the range, no larger count is better. Proven only
         for ranges without gaps that start at the first identifiable count or before.
         """
-        if self.best is None or self.undecided or not isinstance(self.family, Moments):
+        if not self.best or self.undecided or not isinstance(self.family, Moments):
             return False
         first, last = int(self.releases[0]), int(self.releases[-1])
         whole = first <= len(self.values) and last - first + 1 == len(self.releases)
@@ -170,10 +170,10 @@ class ReleaseCurve(Displayed, _Bounds):
         lowest = int(np.nanargmin(self.crb))
         return bool(whole and floor > self.crb[lowest] * (1 + self.relative_error[lowest]))
 
-    def bottleneck(self, releases: int | None = None) -> Bottleneck:
+    def bottleneck(self, releases: int = 0) -> Bottleneck:
         """The least determined combination of sorted values, at ``best`` or at another count."""
-        count = self.best if releases is None else releases
-        if count is None:
+        count = releases or self.best
+        if not count:
             raise InvalidInput("expected a count with a finite bound, got a curve without one")
         return bottleneck(self.values, family=self.family, count=count)
 

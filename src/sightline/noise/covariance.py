@@ -59,8 +59,8 @@ class Factor:
         noise[self.determined] = self.dependence @ noise[self.independent]
         return noise
 
-    def noise_free(self, rows: FloatArray) -> FloatArray | None:
-        """Weights of a combination without noise that depends on the rows by more than rounding."""
+    def noise_free(self, rows: FloatArray) -> FloatArray:
+        """Lines of weights: combinations without noise that depend on the rows by more than rounding."""
         T, inside, outside = self.dependence, rows[self.independent], rows[self.determined]
         # Coefficients have errors relative to the ratios of the noises: one that should be zero is not.
         lengths = np.linalg.norm(self.root, axis=1)
@@ -68,11 +68,9 @@ class Factor:
         size = np.abs(outside) + (np.abs(T) + ratios) @ np.abs(inside)
         depends = np.abs(outside - T @ inside) > missing(self.outputs) / self.smallest * size
         exposed = np.flatnonzero(depends.any(axis=1))
-        if exposed.size == 0:
-            return None
-        weights = np.zeros(self.outputs)
-        weights[self.independent] = -T[exposed[0]]
-        weights[self.determined[exposed[0]]] = 1.0
+        weights = np.zeros((exposed.size, self.outputs))
+        weights[:, self.independent] = -T[exposed]
+        weights[np.arange(exposed.size), self.determined[exposed]] = 1.0
         weights[np.abs(weights) < 1e-12] = 0.0
         return weights
 

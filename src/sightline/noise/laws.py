@@ -92,9 +92,9 @@ class Noise(ABC):
         """Weights on the answers that are equivalent to ``whitened`` weights on the whitened answers."""
         return whitened / self.scales
 
-    def noise_free(self, rows: Rows) -> FloatArray | None:
-        """Weights of a combination of the answers that has no noise but depends on the records, if any."""
-        return None
+    def noise_free(self, rows: Rows) -> FloatArray:
+        """Lines of weights: combinations of the answers that have no noise but depend on the records."""
+        return np.zeros((0, self.outputs))
 
     @abstractmethod
     def append(self, stddevs: FloatArray) -> Noise:
@@ -276,10 +276,10 @@ class CorrelatedNoise(Noise):
 
     >>> cells_and_total = np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])
     >>> noise = CorrelatedNoise(blocks=[cells_and_total @ cells_and_total.T])
-    >>> noise.independent.tolist(), noise.noise_free(cells_and_total) is None
-    ([0, 1], True)
+    >>> noise.independent.tolist(), noise.noise_free(cells_and_total).tolist()
+    ([0, 1], [])
     >>> noise.noise_free(np.array([[1.0], [1.0], [3.0]])).tolist()
-    [-1.0, -1.0, 1.0]
+    [[-1.0, -1.0, 1.0]]
     """
 
     blocks: tuple[FloatArray, ...]
@@ -338,15 +338,9 @@ class CorrelatedNoise(Noise):
     def append(self, stddevs: FloatArray) -> CorrelatedNoise:
         return CorrelatedNoise(blocks=(*self.blocks, np.diag(positive_scales(stddevs, "noise stddevs") ** 2)))
 
-    def noise_free(self, rows: Rows) -> FloatArray | None:
-        start = 0
-        for factor, part in zip(self._factors, self._split(_dense(rows)), strict=True):
-            if (weights := factor.noise_free(part)) is not None:
-                full = np.zeros(self.outputs)
-                full[start : start + len(part)] = weights
-                return full
-            start += len(part)
-        return None
+    def noise_free(self, rows: Rows) -> FloatArray:
+        parts = zip(self._factors, self._split(_dense(rows)), strict=True)
+        return np.asarray(scipy.linalg.block_diag(*(factor.noise_free(part) for factor, part in parts)))
 
     @property
     def gaussian(self) -> CorrelatedNoise:
@@ -397,8 +391,7 @@ def as_noise(noise: Noise | ArrayLike) -> Noise:
 
 def require_noise(noise: Noise, rows: Rows) -> None:
     """Refuse answers with a combination that has no noise and depends on the records."""
-    weights = noise.noise_free(rows)
-    if weights is not None:
+    for weights in noise.noise_free(rows)[:1]:
         shown = " ".join(f"{weights[i]:+.4g}·answer {i}" for i in np.flatnonzero(weights)[:6])
         raise InvalidNoise(
             "expected noise on all that depends on the records, got a noise-free answer: noise cancels in "

@@ -19,7 +19,6 @@ from scipy import sparse
 from sightline.arrays import IndexArray
 from sightline.values import frozen
 
-_BYTES = 8
 # Supernodes of up to so many columns are merged into their parents if at most this share of what is then
 # stored are zeros: blocks of a few columns cost more to handle than to compute.
 _ZEROS = ((4, 0.9), (16, 0.6), (48, 0.2), (math.inf, 0.05))
@@ -132,7 +131,7 @@ class SymbolicFactor:
             if above >= 0:
                 to_come[above] -= 1
                 waiting -= 0 if to_come[above] else squares[above]
-        return _BYTES * (2 * self.factor_entries + most)
+        return np.float64().nbytes * (2 * self.factor_entries + most)
 
 
 def elimination_order(pattern: Any) -> IndexArray:

@@ -20,12 +20,10 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve, cholesky
 
-from sightline.arrays import FloatArray, IndexArray
+from sightline.arrays import AT_A_TIME, FloatArray, IndexArray
 from sightline.auditing.findings import LinearFindings
 from sightline.auditing.lowering import Lowered
 from sightline.tables.subject import SecretKind
-
-_BLOCK = 4_000_000  # drawn values that are held at once
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -136,7 +134,7 @@ def errors_with_fresh_noise(
 ) -> FloatArray:
     """Guess less truth of unbiased attacks, publication by publication: whatever the values are."""
     errors = np.empty((repetitions, len(attack.weights)))
-    for begin in range(0, repetitions, step := max(1, _BLOCK // linear.row_count)):
+    for begin in range(0, repetitions, step := max(1, AT_A_TIME // linear.row_count)):
         size = min(step, repetitions - begin)
         errors[begin : begin + size] = sample_rows(linear, size, generator) @ attack.weights.T
     return errors
@@ -155,7 +153,7 @@ def errors_of(
     people = int(found.people.sum())
     shares = _shares(linear, attack.weights)
     errors = np.empty((repetitions, len(targets)))
-    step = max(1, _BLOCK // max(people, linear.row_count))
+    step = max(1, AT_A_TIME // max(people, linear.row_count))
     for begin in range(0, repetitions, step):
         size = min(step, repetitions - begin)
         values = _drawn(linear, (size, people), generator)

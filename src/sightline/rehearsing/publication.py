@@ -7,17 +7,16 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.linalg import cholesky
 
-from sightline.arrays import FloatArray, IndexArray
+from sightline.arrays import AT_A_TIME, FloatArray, IndexArray
 from sightline.auditing.findings import Findings, LinearFindings
 from sightline.auditing.lowering import Lowered
 from sightline.auditing.plan import Plan
+from sightline.auditing.result_parts import SMALL_GROUP
 from sightline.auditing.session import Session
 from sightline.errors import TooMuchWork
 from sightline.noise.published import PublishedLaw
 from sightline.tables.membership import Statistic
 from sightline.tables.records import secrets_of, signature_totals
-
-_MOST_NUMBERS = 1_000_000
 
 
 def published_means(
@@ -31,8 +30,8 @@ def published_means(
     pricing = findings.pricing
     copies = pricing.times[pricing.owner]
     total = int(copies.sum())
-    if total > _MOST_NUMBERS:
-        raise TooMuchWork(f"expected at most {_MOST_NUMBERS:,} published numbers, got {total:,}")
+    if total > AT_A_TIME:
+        raise TooMuchWork(f"expected at most {AT_A_TIME:,} published numbers, got {total:,}")
     first, cells = np.cumsum(copies) - copies, np.repeat(np.arange(copies.size), copies)
     laplace = np.array([law is PublishedLaw.LAPLACE for law in pricing.laws], dtype=np.bool_)[pricing.owner]
     normal, other = generator.standard_normal(total), generator.laplace(size=total)
@@ -43,7 +42,6 @@ def published_means(
     return np.asarray(np.bincount(cells, true_answers[cells] + drawn) / copies)
 
 
-MOST_NAMED = 5  # records of a sum that are named
 # The keys and the secrets of some rows with one signature.
 Secrets = tuple[tuple[str, float | str], ...]
 
@@ -86,14 +84,14 @@ def secrets_by_column(session: Session, linear: Lowered, columns: IndexArray) ->
     wanted = sorted({one for signatures in own.values() for one in signatures})
     found = secrets_of(session.engine, session.counted, signature_ids=wanted)
     return {
-        column: tuple(sorted(row for one in signatures for row in found[one][:MOST_NAMED]))
+        column: tuple(sorted(row for one in signatures for row in found[one][:SMALL_GROUP]))
         for column, signatures in own.items()
     }
 
 
 def _column_sums(plan: Plan, linear: Lowered, totals: FloatArray) -> FloatArray:
     """The sums of the findings' columns, from those of the signatures."""
-    names = plan.data.categories or ()
+    names = plan.data.categories
     place = [names.index(name) for name in linear.categories] or [0]
     inside, units = linear.unit_of_record >= 0, len(linear.units)
     each = [np.bincount(linear.unit_of_record[inside], totals[inside, c], units) for c in place]
@@ -103,7 +101,7 @@ def _column_sums(plan: Plan, linear: Lowered, totals: FloatArray) -> FloatArray:
 
 def _linear_answers(plan: Plan, linear: Lowered, totals: FloatArray) -> FloatArray:
     """The exact answers of the linear numbers, from the sums of all secrets of every signature."""
-    membership, names = linear.membership, plan.data.categories or ()
+    membership, names = linear.membership, plan.data.categories
     sums = np.zeros(len(membership.cells))
     for p, part in enumerate(membership.partitions):
         counted = [names.index(name) for name in part.categories if name in names] if names else [0]

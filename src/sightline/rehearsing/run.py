@@ -18,6 +18,7 @@ from sightline.auditing.findings import Findings, LinearFindings, find
 from sightline.auditing.lowering import LINEAR
 from sightline.auditing.plan import Plan
 from sightline.auditing.reading import PlanLike, public_source, read_plan
+from sightline.auditing.result_parts import SMALL_GROUP
 from sightline.auditing.session import Session, opened
 from sightline.auditing.several_secrets import plans_by_secret
 from sightline.errors import InvalidPlan, TooMuchWork, require
@@ -33,7 +34,6 @@ from sightline.rehearsing.attacks import (
     sharpest_targets,
 )
 from sightline.rehearsing.publication import (
-    MOST_NAMED,
     Secrets,
     Truth,
     published_means,
@@ -118,7 +118,7 @@ def _named(keys: list[str], size: int) -> str:
     >>> _named(["H1", "H2"], 2), _named(["H1", "H2", "H3", "H4", "H5"], 7)
     ('H1, H2', 'H1, H2, H3, H4, H5 and 2 more')
     """
-    shown = keys[:MOST_NAMED]
+    shown = keys[:SMALL_GROUP]
     more = size - len(shown)
     return ", ".join(dict.fromkeys(shown)) + (f" and {more:,} more" if more else "")
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sightline.arrays import FloatArray, IndexArray, Members, frozen_floats, frozen_index
+from sightline.arrays import EXACT, FloatArray, IndexArray, Members, frozen_floats, frozen_index
 from sightline.errors import InvalidRelease, require
 from sightline.releases.query import (
     OneCell,
@@ -146,10 +146,6 @@ class SubsetSum(LinearQuery):
         return np.ones(len(self.members))
 
 
-# Up to this a double holds every whole number, so a weight that is whole was not rounded to it.
-_LARGEST_WHOLE = 2.0**53
-
-
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class WeightedSum(LinearQuery):
     r"""Weighted sum of the member records' values, coordinate by coordinate.
@@ -204,7 +200,8 @@ class WeightedSum(LinearQuery):
 
     def integer_rows(self) -> NDArray[np.int64] | None:
         """The weights if all of them are whole numbers, else ``None``."""
-        whole = (self.weights == np.rint(self.weights)) & (np.abs(self.weights) <= _LARGEST_WHOLE)
+        # Up to this a weight that is whole was not rounded to it.
+        whole = (self.weights == np.rint(self.weights)) & (np.abs(self.weights) <= EXACT)
         if not whole.all():
             return None
         return coordinate_rows(self.weights.astype(np.int64), dimension=self.dimension)

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
 
-from sightline.auditing.result import AuditResult
+from sightline.auditing.result import AuditResult, Uncertainty
 from sightline.format import count, number, parameter, percent, percent_at_least
 from sightline.report import style
 from sightline.report.files import check_new, make_folder, write_new
@@ -29,7 +29,6 @@ def draw_before_after(result: AuditResult) -> Any:
     """Draw two bars: one error on either side of a guess, before and after; or how often a guess is right."""
     alt = altair()
     shown = before_after(result)
-    assert shown is not None  # else it is not drawn
     (low, high), numbers = shown.ends, shown.numbers
     before, after, inner = (tuple(low + share * (high - low) for share in span) for span in shown.spans)
     texts = [
@@ -70,7 +69,6 @@ def draw_before_after(result: AuditResult) -> Any:
 def describe_before_after(result: AuditResult) -> str:
     """The figure in words."""
     shown = before_after(result)
-    assert shown is not None  # else it is not drawn
     numbers = shown.numbers
     if shown.guess:
         return (
@@ -86,7 +84,7 @@ def describe_before_after(result: AuditResult) -> str:
 def _title_of_bars(result: AuditResult, *, guess: bool) -> str:
     if guess:
         return "guesses that are right"
-    total = result.sharpest is not None and result.sharpest.total is not None
+    total = bool(result.sharpest and result.sharpest.total)
     return f"{'total ' * total}{short(result.secret, 40)}{', around the guess' * total}"
 
 
@@ -99,13 +97,13 @@ def draw_distribution(result: AuditResult) -> Any:
     """Draw the histogram of remaining uncertainty, the limit, and what the noise alone guarantees."""
     alt = altair()
     edges, counts = result.distribution.edges, result.distribution.records
-    limit = result.verdict.limit
+    limit, noise = result.verdict.limit or 0.0, result.guaranteed_by_noise or 0.0
     bars: list[dict[str, Any]] = [
         {
             "low": low,
             "high": high,
             "records": count,
-            "place": "may be below the limit" if limit is not None and low < limit else "keeps the limit",
+            "place": "may be below the limit" if low < limit else "keeps the limit",
             "keeps": f"{percent(low)} to {percent(high)}",
         }
         for low, high, count in zip(edges, edges[1:], counts, strict=False)
@@ -150,12 +148,10 @@ def draw_distribution(result: AuditResult) -> Any:
         for align, (condition, at) in places.items()
     ]
     layers = [shown.properties(name="distribution").add_params(zoom("x")), *numbers]
-    noise = result.guaranteed_by_noise
-    if noise is not None:
-        before = _LEFT if limit is not None and noise < limit else _RIGHT
+    if result.guaranteed_by_noise is not None:
+        before = _LEFT if noise < limit else _RIGHT
         layers += labelled_line(noise, "noise alone", axis="x", dashed=True, before=before)
-    covered = limit is not None and noise is not None and limit < noise
-    layers += _limit_line(result, axis="x", before=_LEFT if covered else _RIGHT)
+    layers += _limit_line(result, axis="x", before=_LEFT if limit < noise else _RIGHT)
     return alt.layer(*layers).properties(
         width=WIDTH, height=HEIGHT, description=describe_distribution(result)
     )
@@ -208,12 +204,13 @@ _NARROW, _CHARACTER = 210, 6
 def draw_timeline(result: AuditResult) -> Any:
     """Draw what the most exposed record keeps after each release; orange if it singles out a new record."""
     alt = altair()
+    untouched = Uncertainty(lower=1.0, upper=1.0)
     stages = [
         {
             "at": at,
             "release": isolated(stage.release),
-            "lower": 1.0 if (least := stage.least_remaining_uncertainty) is None else least.lower,
-            "upper": 1.0 if least is None else least.upper,
+            "lower": (stage.least_remaining_uncertainty or untouched).lower,
+            "upper": (stage.least_remaining_uncertainty or untouched).upper,
             "new": stage.newly_identifiable,
             "effect": "singles out a new record" if stage.newly_identifiable else "singles out no new record",
             "text": f"+{stage.newly_identifiable:,}" if stage.newly_identifiable else "",
@@ -386,7 +383,7 @@ FIGURES: tuple[ReportFigure, ...] = (
         title="What an attacker knows before and after",
         draw=draw_before_after,
         describe=describe_before_after,
-        drawable=lambda result: result.sharpest is not None,
+        drawable=lambda result: bool(result.sharpest),
     ),
     ReportFigure(
         name="distribution",

@@ -18,7 +18,7 @@ _NO_HARD_LINKS = (
     errno.ENOTSUP,
     errno.EOPNOTSUPP,
 )  # as some file systems of memory sticks report
-_OWNER_ONLY, _BY_UMASK = 0o600, 0o666  # who may read a new file
+OWNER_MODE, _BY_UMASK = 0o600, 0o666  # who may read a new file
 begun: list[Path] = []  # the files of this command: what Ctrl-C leaves of each is whole, or as it was
 
 
@@ -43,9 +43,9 @@ def check_new(path: Path, *, force: bool) -> None:
         raise _unwritable(path, error) from None
 
 
-def check_apart(paths: Iterable[Path | None], inputs: Iterable[Path]) -> None:
+def check_apart(paths: Iterable[Path], inputs: Iterable[Path]) -> None:
     """Refuse to write over a file that is read; call it before the work."""
-    existing = [path for path in paths if path is not None and path.is_file()]
+    existing = [path for path in paths if path.is_file()]
     for path, read in itertools.product(existing, inputs):
         if read.is_file() and path.samefile(read):
             raise InvalidInput(
@@ -126,7 +126,7 @@ def _rename_new(draft: Path, path: Path) -> None:
 
 
 def _mode(owner_only: bool) -> int:
-    return _OWNER_ONLY if owner_only else _BY_UMASK
+    return OWNER_MODE if owner_only else _BY_UMASK
 
 
 def _unwritable(path: Path, error: OSError) -> InvalidInput:

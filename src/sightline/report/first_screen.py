@@ -16,15 +16,18 @@ from sightline.auditing.reading import file_name
 from sightline.auditing.result import AuditResult, Change, Exposed, LinearAttack, Unverified, VerdictStatus
 from sightline.format import count, number, parameter
 from sightline.report.wording import (
+    Span,
+    before_after,
     known_to,
     limit_line,
     one_line,
     period_alone,
-    picture,
     records_with_key,
+    rules_of,
+    said,
     secret_line,
     short,
-    short_recipe,
+    short_recipes,
     status_word,
     unbroken,
     view_line,
@@ -37,6 +40,7 @@ _MOST_EXPOSED, _FEWEST_EXPOSED, _MOST_CHANGES, _MOST_OPEN = 5, 3, 3, 4
 _LONGEST_NAME = 24  # letters of who is exposed
 _MOST_RULES = 3
 _MOST_ODD, _MOST_PUBLIC = 2, 6
+_WIDTH = 50  # characters of a picture in the terminal
 _NARROWEST = 40  # characters of a line, below which nothing is cut
 
 # What to do about an assumption that was not verified; others are said with how to accept them alone.
@@ -91,6 +95,29 @@ def first_screen(result: AuditResult, width: int, *, full: bool = False) -> list
     return [*head, *exposed[:room], *end]
 
 
+def picture(result: AuditResult) -> list[str]:
+    """The picture in characters, for the terminal: a line each for before and after, and the scale."""
+    shown = before_after(result)
+    (before, after, inner), (low, high) = shown.spans, shown.scale
+    return [
+        f"before {_bar(before, before)} {shown.numbers[0]}",
+        f"after  {_bar(after, inner)} {shown.numbers[1]}",
+        f"       {low}{high:>{max(1, _WIDTH - len(low))}}",
+    ]
+
+
+def _bar(outer: Span, inner: Span) -> str:
+    """A line with a block: dark where nothing is closer, lighter up to the outer end."""
+    cells = []
+    for place in range(_WIDTH):
+        middle = (place + 0.5) / _WIDTH
+        near = 0.5 / _WIDTH
+        dark = inner[0] - near < middle < inner[1] + near and inner[1] > inner[0]
+        light = outer[0] - near < middle < outer[1] + near
+        cells.append("█" if dark else "▒" if light else "─")
+    return "".join(cells)
+
+
 def _printed(shown: FirstList, width: int) -> list[Text]:
     """A list with its title and an empty line before it; a line that is one of a table is cut."""
     if not shown.lines:
@@ -139,26 +166,18 @@ def first_lists(
 
     Names have at most ``longest`` letters; ``more`` says where the rest is.
     """
-    rest = "; the rules were not tried" if result.rules is not None and result.rules.in_all else ""
+    found = rules_of(result)
+    rest = "; the rules were not tried" if found.in_all else ""
     audited = f" (audited: each reaches the limit{rest})" if result.reaching else ""
+    in_all = f" ({found.in_all:,} in all{more})" if found.in_all > 1 else ""
+    broken = [_broken_rule(one.text) for one in found.broken[:rules]]
     return [
         FirstList(exposed_title(result), exposed_lines(result, longest), table=True),
-        FirstList(rules_title(result, more), rule_lines(result, rules), table=True),
+        FirstList(f"Broken rules{in_all}", broken, table=True),
         FirstList(f"What to change{audited}", change_lines(result), ordered=bool(result.reaching)),
         FirstList("Not verified, and needed for a pass", open_lines(result, more)),
         FirstList("Looks odd (for the owner only)", odd_lines(result)),
     ]
-
-
-def rules_title(result: AuditResult, more: str) -> str:
-    """Above the combinations that break a rule: how many there are."""
-    in_all = 0 if result.rules is None else result.rules.in_all
-    return f"Broken rules ({in_all:,} in all{more})" if in_all > 1 else "Broken rules"
-
-
-def rule_lines(result: AuditResult, most: int = _MOST_RULES) -> list[str]:
-    """The combinations that break a rule of the plan, the fewest people first."""
-    return [] if result.rules is None else [_broken_rule(one.text) for one in result.rules.broken[:most]]
 
 
 def _broken_rule(text: str) -> str:
@@ -174,12 +193,12 @@ def about_line(result: AuditResult) -> str:
     spent, delta = min(budget.spent.values(), default=None), budget.delta
     if every is not None:
         spent, delta = every.epsilon, every.delta
-    cost = "" if spent is None else f"; the noise costs epsilon = {number(spent, 3)}"
-    at = "" if spent is None else f" at delta = {parameter(delta)}"
+    at = f" at delta = {parameter(delta)}"
+    cost = "" if spent is None else f"; the noise costs epsilon = {number(spent, 3)}{at}"
     known = f", {count(result.known_rows, 'row')} known to the attacker" * (result.known_rows > 0)
     return (
         f"{short(file_name(result.source), 40)}: {records_with_key(result.records, result)}{known}, "
-        f"{count(result.cells, 'number')}{cost}{at}"
+        f"{count(result.cells, 'number')}{cost}"
     )
 
 
@@ -221,14 +240,13 @@ def combination(exposed: Exposed) -> str:
     """By which numbers somebody is seen, in one line: the recipe, or the heaviest of many numbers."""
     if exposed.local:
         return "through moments and thresholds, near the true value"
-    recipe, attack = short_recipe(exposed), exposed.attack
-    if (period := period_alone(exposed)) is not None:
+    if period := period_alone(exposed):
         return one_line(period)
-    if recipe is not None:
+    for recipe in short_recipes(exposed):
         return one_line(without_ones(recipe.text))
-    if attack is None:
+    if exposed.attack is None:
         return "by all numbers together"
-    return f"{_beside(attack)}{_heaviest(attack)}"
+    return f"{_beside(exposed.attack)}{_heaviest(exposed.attack)}"
 
 
 def _beside(attack: LinearAttack) -> str:
@@ -250,17 +268,13 @@ def _heaviest(attack: LinearAttack) -> str:
 def change_lines(result: AuditResult) -> list[str]:
     """The changes that reach the limit, or what is missing for one; of a plan that passes, its slack."""
     changes: tuple[Change, ...] = result.reaching[:_MOST_CHANGES]
-    if changes:
-        return [_said(one) for one in changes]
+    if changes:  # without their effect, which the title says
+        costs = [f" (cost: {one.cost})" if one.cost else "" for one in changes]
+        return [one_line(f"{one.action}{cost}") for one, cost in zip(changes, costs, strict=True)]
     if result.verdict.status is VerdictStatus.FAILED and not result.cut_short:
-        reason = "" if result.slack is None else f" {result.slack.text}"
+        reason = said(" ", result.slack and result.slack.text)
         return [f"Nothing that was tried is enough by itself.{reason}"]
     return []
-
-
-def _said(change: Change) -> str:
-    """A change without its effect, which the title says, and with its cost."""
-    return one_line(f"{change.action} (cost: {change.cost})" if change.cost else change.action)
 
 
 def open_lines(result: AuditResult, where: str = ": --full") -> list[str]:
@@ -309,13 +323,12 @@ def _sentence(one: Unverified, result: AuditResult) -> str:
 
 def _settled(one: Unverified, result: AuditResult) -> str:
     accept = f'accept = ["{one.name.value}"]'
-    by = _SETTLED_BY.get(one.name)
-    by = None if by is None else by.replace("{secret}", one_line(result.secret))
+    by = _SETTLED_BY.get(one.name, "").replace("{secret}", one_line(result.secret))
     if one.name is AssumptionName.CLIPPED and result.kind == "category":
         by = "Declare them as categories"
     if one.name is AssumptionName.LOCAL:  # what is seen near the true values cannot be accepted
         return f"{by}."
-    return f"{accept} in [limits] if that is right." if by is None else f"{by}, or {accept}."
+    return f"{accept} in [limits] if that is right." if not by else f"{by}, or {accept}."
 
 
 def more_line(result: AuditResult) -> str:

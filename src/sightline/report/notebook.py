@@ -22,9 +22,7 @@ from sightline.report.figures import draw_distribution
 from sightline.report.first_screen import first_screen
 from sightline.report.rehearsal import OWNER_ONLY, conclusions, draw_rehearsal
 from sightline.report.style import EXPOSED, FAINT, HEIGHT, INK, NEUTRAL, WIDTH, altair, rows, zoom
-from sightline.report.wording import isolated
-
-_WIDTH = 100  # characters of a line
+from sightline.report.wording import LINE_WIDTH, isolated
 
 
 def plot(result: object) -> Any:
@@ -45,7 +43,7 @@ def _shown(result: object) -> tuple[Callable[[Any], Any], Callable[[Any], str]]:
     """What draws a result, and what says it."""
     match result:
         case AuditResult():
-            return draw_distribution, lambda one: "\n".join(line.plain for line in first_screen(one, _WIDTH))
+            return draw_distribution, _first_lines
         case ReleaseCurve():
             return draw_curve, describe_curve
         case Simulation():
@@ -54,6 +52,10 @@ def _shown(result: object) -> tuple[Callable[[Any], Any], Callable[[Any], str]]:
             return draw_rehearsal, lambda one: "\n".join((OWNER_ONLY, *conclusions(one)))
         case _:
             raise InvalidInput(f"expected a result that can be shown, got {type(result).__name__}")
+
+
+def _first_lines(result: AuditResult) -> str:
+    return "\n".join(line.plain for line in first_screen(result, LINE_WIDTH))
 
 
 def _picture(chart: Any) -> str:
@@ -108,7 +110,7 @@ def draw_curve(curve: ReleaseCurve) -> Any:
 
 def describe_curve(curve: ReleaseCurve) -> str:
     """The curve in words."""
-    if curve.best is None:
+    if not curve.best:
         return "No number of releases in the range makes the values identifiable."
     lowest = curve.crb[list(curve.releases).index(curve.best)]
     after = ", at the end of the range: it may still fall" if curve.still_falling else ""

@@ -25,6 +25,7 @@ from sightline.report.wording import (
     accuracy_words,
     before_after,
     budget_words,
+    ends_words,
     how,
     limit_line,
     noise_range,
@@ -32,7 +33,7 @@ from sightline.report.wording import (
     relative_error_words,
     secret_line,
     short,
-    short_recipe,
+    short_recipes,
     spent_by_accountant,
     status_words,
     still_known,
@@ -114,7 +115,7 @@ def _environment() -> Any:
     environment.filters.update(unverified_line=unverified_line, unbroken=unbroken, whole=_whole)
     environment.globals.update(
         who=who,
-        shown_recipe=short_recipe,
+        short_recipes=short_recipes,
         how=how,
         still_known=still_known,
         spent=spent_by_accountant,
@@ -188,8 +189,7 @@ def what_if_tables(result: AuditResult) -> list[tuple[str, list[tuple[str, ...]]
 def _setting_cells(result: AuditResult, one: Setting, own: Setting | None) -> tuple[str, ...]:
     below = "" if one.status is None else f"{one.below_limit:,} of {count(result.records, 'record')}"
     keeps = "everything: no number depends on an unknown secret" if one.least is None else str(one.least)
-    ends = [end for end in (one.least_noise_stddev, one.most_noise_stddev) if end is not None]
-    noise = " to ".join(dict.fromkeys(map(number, ends))) or "none"
+    noise = ends_words(one.least_noise_stddev, one.most_noise_stddev, between=" to ")
     status = None if one.status is None else VerdictStatus(one.status)
     return (
         _setting_words(one),
@@ -249,10 +249,9 @@ def write_report(
 
 def headline(result: AuditResult) -> tuple[str, str]:
     """The one number that matters, in the secret's own units, and the words that follow it."""
-    shown = before_after(result)
-    if shown is None:
+    if not view_line(result):
         return (
             "0",
             f"of {count(result.records, 'record')} are exposed: nothing that is published shows a value",
         )
-    return " → ".join(shown.numbers), short(view_line(result), 240)
+    return " → ".join(before_after(result).numbers), short(view_line(result), 240)

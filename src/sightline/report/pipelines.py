@@ -21,6 +21,7 @@ from sightline.report.files import check_new, write_new
 from sightline.report.streams import console, print_json
 from sightline.report.terminal import print_result
 from sightline.report.wording import (
+    LINE_WIDTH,
     how,
     limit_line,
     secret_line,
@@ -132,10 +133,9 @@ def summary(result: AuditResult) -> str:
     Of several secrets it is about the one that fares worst, and begins with a line about each.
     """
     each = " ".join(map(secret_line, (result, *result.other_secrets))) if result.other_secrets else ""
-    sharpest = "" if result.sharpest is None else result.sharpest.text
-    slack = "" if result.slack is None else result.slack.text
     verdict = f"{verdict_words(result)}. {limit_line(result)}"
-    return _cut(" ".join(filter(None, (each, verdict, sharpest, slack))))
+    others = [part.text for part in (result.sharpest, result.slack) if part]
+    return _cut(" ".join(filter(None, (each, verdict, *others))))
 
 
 def _of_exposed(result: AuditResult, place: int, exposed: Exposed) -> list[ReportedProblem]:
@@ -222,13 +222,12 @@ def _junit_text(text: str) -> str:
 _SPECIAL = re.compile(r"[&<>`*_\[\]\\|~$]|(?<=:)//|(?<=www)\.")
 _LINKS = re.compile(r"[@#]")  # what GitHub makes a mention, or a link to another issue, of
 _WORD_JOINER = "\N{WORD JOINER}"
-_WIDTH = 100  # characters of a line in a comment
 
 
 def result_markdown(result: AuditResult, file: str) -> str:
     """The first screen of a publishable result as a block of text, in which nothing is markup."""
     printed = StringIO()
-    print_result(result, console(file=printed, width=_WIDTH))
+    print_result(result, console(file=printed, width=LINE_WIDTH))
     screen = printed.getvalue().replace("```", "'''").rstrip()
     return f"## Sightline: {verdict_words(result)}\n\nPlan {escaped(file)}\n\n```text\n{screen}\n```"
 

@@ -20,6 +20,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TextIO
 
 from sightline.format import json_text
+from sightline.progress import LOOK
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -144,7 +145,6 @@ def harmless_json(text: str) -> str:
 
 
 PATIENCE = 2.0  # seconds before the first line
-_REFRESH = 0.2  # seconds between updates
 _REPEAT = 10.0  # seconds after which the line is printed again
 _ENOUGH = 3.0  # seconds of a step after which the time that is left of it is estimated
 
@@ -218,7 +218,7 @@ class Ticker:
         from rich.text import Text
 
         with Console(stderr=True).status(Text(self._line(start))) as status:
-            while not self._ended.wait(_REFRESH):
+            while not self._ended.wait(LOOK):
                 status.update(Text(self._line(start)))
 
     def _write_lines(self, start: float) -> None:
@@ -228,7 +228,7 @@ class Ticker:
             if stage != printed or now - when >= _REPEAT:
                 print(self._line(start), file=sys.stderr, flush=True)
                 printed, when = stage, now
-            if self._ended.wait(_REFRESH):
+            if self._ended.wait(LOOK):
                 return
 
     def _line(self, start: float) -> str:

@@ -15,10 +15,14 @@ from sightline.report.wording import (
     accuracy_words,
     budget_words,
     carried,
+    ends_words,
     how,
     noise_range,
     one_line,
+    recipes_of,
     relative_error_words,
+    remains,
+    said,
     secret_line,
     seen_with,
     spent_by_accountant,
@@ -128,16 +132,17 @@ def print_exposed(result: AuditResult, screen: Console) -> None:
     ranged = ["of range"] if result.kind == "number" else []
     known = ["known to"] if result.kind == "number" else []
     for name in ("who", "error", *ranged, "remains", "of ±", *known):
-        left = name == "who"
-        table.add_column(name, justify="left" if left else "right", no_wrap=not left, overflow="fold")
+        first = name == "who"
+        table.add_column(name, justify="left" if first else "right", no_wrap=not first, overflow="fold")
     table.add_column("how", overflow="fold")
     for place, exposed in enumerate(result.exposed, start=1):
+        left = exposed.remaining_uncertainty
         table.add_row(
             Text(_who(place, exposed)),
-            "none" if exposed.rmse is None else number(exposed.rmse),
+            ends_words(exposed.rmse),
             *(_of_range(exposed) for _ in ranged),
-            "" if exposed.remaining_uncertainty is None else str(exposed.remaining_uncertainty),
-            "" if exposed.remaining_uncertainty is None else exposed.remaining_uncertainty.of_stddev,
+            said("", left),
+            said("", left and left.of_stddev),
             *(still_known(exposed, result) for _ in known),
             Text(how(exposed, result.unit)),
         )
@@ -153,7 +158,7 @@ def print_releases(result: AuditResult, screen: Console) -> None:
     screen.print("[bold]Releases, in order of publication[/]")
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column("name", overflow="fold")
-    owner = any(release.accuracy is not None for release in result.releases)
+    owner = any(release.accuracy for release in result.releases)
     names = ["times", "numbers", "noise", "noise/range", *(["noise/true"] if owner else [])]
     for name in (*names, "newly exposes", "needed for"):
         table.add_column(name, justify="right", no_wrap=name.startswith("noise"))
@@ -167,7 +172,7 @@ def print_releases(result: AuditResult, screen: Console) -> None:
             noise_range(release),
             accuracy_words(release),
             *([relative_error_words(release.accuracy)] if owner else []),
-            *("" if count is None else f"{count:,}" for count in counts),
+            *(said("", count and f"{count:,}") for count in counts),
             Text(release.note),
         )
     screen.print(table)
@@ -190,8 +195,8 @@ def print_budget(budget: BudgetReport, screen: Console) -> None:
     table.add_column("noise it asks for, over sensitivity" if budget.would_need else "", justify="right")
     spent = spent_by_accountant(budget)
     for name in dict.fromkeys([*spent, *budget.would_need]):
-        cost, needed = spent.get(name), budget.would_need.get(name)
-        table.add_row(name, *("" if value is None else number(value) for value in (cost, needed)))
+        costs = (number(costs[name]) if name in costs else "" for costs in (spent, budget.would_need))
+        table.add_row(name, *costs)
     screen.print(table)
     if not budget.proven:
         screen.print("  ", budget.note, sep="", markup=False, soft_wrap=True)
@@ -222,8 +227,7 @@ def named_lines(exposed: Exposed) -> list[str]:
         releases.add(release)
         what = {"row": "the row seen best", "total": f"all {one.rows:,} rows"}.get(one.kind)
         rows = "" if what else f", {count(one.rows, 'row')} of theirs"
-        left = one.remaining_uncertainty
-        listed.append(f"{what or one.name}{rows}: {left} of the variance ({left.of_stddev} of ±) remains")
+        listed.append(f"{what or one.name}{rows}{remains(one.remaining_uncertainty)}")
     return listed
 
 
@@ -242,26 +246,23 @@ def print_explanation(explanation: Explanation, screen: Console, *, full: bool =
     for exposed in shown:
         unit = "record" if exposed.rows > 1 else explanation.result.unit
         group = "of this record alone" if exposed.size == 1 else f"shared by {exposed.size} {unit}s"
-        about = f" ({secret} = {exposed.category})" if exposed.category is not None else ""
-        left = exposed.remaining_uncertainty
-        remains = "" if left is None else f": {left} of the variance ({left.of_stddev} of ±) remains"
+        about = said(f" ({secret} = ", exposed.category, ")")
         what = f"Signature {exposed.signature}"
         if exposed.rows > 1:
-            feature = "" if exposed.feature is None else f", their {exposed.feature}"
-            what = f"All {exposed.rows:,} rows together{feature}"
-        screen.print(f"[bold]{what}[/]{about}, {group}{remains}")
+            what = f"All {exposed.rows:,} rows together{said(', their ', exposed.feature)}"
+        screen.print(f"[bold]{what}[/]{about}, {group}{remains(exposed.remaining_uncertainty)}")
         if exposed.upper_by in _OTHER_ATTACKS:
             screen.print(f"  {_OTHER_ATTACKS[exposed.upper_by]}", soft_wrap=True)
         for line in named_lines(exposed):
             screen.print("  ", one_line(line), sep="", markup=False, soft_wrap=True)
         if exposed.attack is not None:
             _print_attack(exposed.attack, unit, screen)
-        if exposed.recipe is None:
+        recipes = recipes_of(exposed)
+        if not recipes:
             screen.print("  No combination of the published numbers gives its value: it is not identifiable.")
-            continue
-        if exposed.shortest is not None and len(exposed.shortest.steps) < len(exposed.recipe.steps):
-            _print_steps("The shortest recipe", exposed.shortest, exposed, screen)
-        _print_steps("The best unbiased attack", exposed.recipe, exposed, screen)
+        titles = ("The shortest recipe", "The best unbiased attack")[-len(recipes) :]
+        for title, recipe in zip(titles, recipes, strict=False):
+            _print_steps(title, recipe, exposed, screen)
     if more := len(explanation.exposed) - len(shown):
         screen.print(
             f"{count(more, 'more part')} of {explanation.record}, less exposed: --full", markup=False
@@ -287,11 +288,10 @@ def _print_attack(attack: LinearAttack, unit: str, screen: Console) -> None:
 
 
 def _print_steps(title: str, recipe: Recipe, exposed: Exposed, screen: Console) -> None:
-    what = "the value" if exposed.size == 1 else f"the sum of the {exposed.size} values"
-    if exposed.feature is not None:
-        what = {"row": "one row", "total": "the total of the rows"}.get(
-            exposed.feature, "a combination of the rows"
-        )
+    value = "the value" if exposed.size == 1 else f"the sum of the {exposed.size} values"
+    what = {None: value, "row": "one row", "total": "the total of the rows"}.get(
+        exposed.feature, "a combination of the rows"
+    )
     steps = sorted(recipe.steps, key=lambda step: -abs(step.weight))
     few = len(steps) <= _MOST_STEPS
     numbers = len(steps) + recipe.more_steps
@@ -334,10 +334,9 @@ def _remarks(result: AuditResult) -> list[str]:
 
 
 def _who(place: int, exposed: Exposed) -> str:
-    if exposed.about is not None:
-        return f"{who(place, exposed)}, whether {one_line(exposed.about)}"
-    if exposed.size == 1:
-        return who(place, exposed)
+    about = said(", whether ", exposed.about)
+    if about or exposed.size == 1:
+        return f"{who(place, exposed)}{one_line(about)}"
     # Persons with the same rows are alike, and each is seen by itself; of other groups only the sum is seen.
     many = f"each of {exposed.size:,} alike" if exposed.rows > 1 else f"sum of {exposed.size:,}"
     return f"{who(place, exposed)} ({many})"

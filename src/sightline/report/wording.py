@@ -16,9 +16,11 @@ from sightline.auditing.result import (
     Recipe,
     ReleaseAccuracy,
     ReleaseReport,
+    Uncertainty,
     Unverified,
     VerdictStatus,
 )
+from sightline.auditing.result_parts import RulesReport
 from sightline.format import (
     count,
     number,
@@ -30,6 +32,7 @@ from sightline.format import (
 )
 from sightline.privacy.registry import accountant_of_cost
 
+# What changes the direction of writing.
 _DIRECTIONS = {"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"}
 _FIRST_STRONG_ISOLATE, _POP_ISOLATE = "\u2068", "\u2069"
 
@@ -40,11 +43,8 @@ def one_line(text: str) -> str:
     >>> one_line("a\tb\n\u202ec")
     'a b c'
     """
-    spaced = " ".join(text.split())
-    visible = (
-        " " if unicodedata.category(c) in {"Cc", "Cs"} else c for c in spaced if not _changes_direction(c)
-    )
-    return "".join(visible)
+    spaced = (c for c in " ".join(text.split()) if unicodedata.bidirectional(c) not in _DIRECTIONS)
+    return "".join(" " if unicodedata.category(c) in {"Cc", "Cs"} else c for c in spaced)
 
 
 def short(text: str, limit: int = 60) -> str:
@@ -88,55 +88,55 @@ def wrapped(text: str, width: int, lines: int = 2) -> list[str]:
     return [isolated(line, width) for line in found]
 
 
-def _changes_direction(character: str) -> bool:
-    return unicodedata.bidirectional(character) in _DIRECTIONS
-
-
+LINE_WIDTH = 100  # characters of a line in a comment or a notebook
 NO_RECIPE = "cannot be singled out; may be below the limit"
 _MANY_STEPS = 4  # of a recipe, beyond which the folded attack says more
 MOST_ALIKE = 10  # groups of rows that are nearly all alike, to list
 
 
+def said(before: str, value: object, after: str = "") -> str:
+    """A part of a sentence about a value; nothing where there is none.
+
+    >>> said("; ", 3, " are left"), said("; ", None, " are left")
+    ('; 3 are left', '')
+    """
+    return "" if value is None else f"{before}{value}{after}"
+
+
 def who(place: int, exposed: Exposed) -> str:
     """Name an exposed record or group: by its key if that is given, else by its place in the list."""
-    name = exposed.record if exposed.record is not None else exposed.label or f"no. {place}"
-    if exposed.feature is not None:
-        feature = "one" if exposed.feature == "row" else exposed.feature
-        return f"{name}, {feature} of {exposed.rows:,} rows"
-    if exposed.rows > 1:
-        return f"{name}, with {exposed.rows:,} rows"
-    return name if exposed.category is None else f"{name}, {exposed.category}"
+    name = exposed.record or exposed.label or f"no. {place}"
+    if exposed.rows == 1:
+        return name + said(", ", exposed.category)
+    what = {None: "with", "row": "one of"}.get(exposed.feature, f"{exposed.feature} of")
+    return f"{name}, {what} {exposed.rows:,} rows"
 
 
-def shown_recipe(exposed: Exposed) -> Recipe | None:
-    """Choose the recipe to show: the shortest, if it has fewer steps than the best unbiased attack."""
-    if exposed.recipe is None or exposed.shortest is None:
-        return exposed.recipe
-    return exposed.shortest if len(exposed.shortest.steps) < len(exposed.recipe.steps) else exposed.recipe
+def recipes_of(exposed: Exposed) -> list[Recipe]:
+    """The recipes that single somebody out: a shorter one, and the best unbiased attack; or one, or none."""
+    recipes = [one for one in (exposed.shortest, exposed.recipe) if one]
+    return [one for one in recipes if one is exposed.recipe or len(one.steps) < len(recipes[-1].steps)]
 
 
-def short_recipe(exposed: Exposed) -> Recipe | None:
-    """The recipe to show, unless it has so many steps that the folded attack says more."""
-    recipe = shown_recipe(exposed)
-    if recipe is None or (len(recipe.steps) > _MANY_STEPS and exposed.attack is not None):
-        return None
-    return recipe
+def short_recipes(exposed: Exposed) -> list[Recipe]:
+    """The shortest recipe, unless it has so many steps that the folded attack says more."""
+    few = [one for one in recipes_of(exposed)[:1] if len(one.steps) <= _MANY_STEPS]
+    return few if exposed.attack else recipes_of(exposed)[:1]
 
 
 def how(exposed: Exposed, unit: str = "record") -> str:
     """How somebody is seen: by a recipe, or by the best linear attack folded to its heaviest steps."""
     if exposed.local:
         return "seen near its true value (for the owner only)"
-    recipe, attack = short_recipe(exposed), exposed.attack
-    if (period := period_alone(exposed)) is not None:
+    if period := period_alone(exposed):
         return period
-    if recipe is not None:
+    for recipe in short_recipes(exposed):
         # The table has the error of the best attack; a shorter recipe may have a larger error.
         worse = exposed.rmse is not None and recipe.rmse > 1.005 * exposed.rmse
         return f"{recipe.text} (error {number(recipe.rmse)})" if worse else recipe.text
-    if attack is None:
+    if exposed.attack is None:
         return NO_RECIPE
-    return f"{seen_with(attack, unit)}{carried(attack)}: {attack.text}"
+    return f"{seen_with(exposed.attack, unit)}{carried(exposed.attack)}: {exposed.attack.text}"
 
 
 def without_ones(recipe: str) -> str:
@@ -148,19 +148,17 @@ def without_ones(recipe: str) -> str:
     return re.sub(r'(^|[−+] )1 × "', r'\1"', recipe)
 
 
-def period_alone(exposed: Exposed) -> str | None:
-    """The period of a record that one number, or the difference of two, gives; none if there is none."""
-    found = next((one for one in exposed.named if one.recipe is not None), None)
-    if found is None or found.recipe is None:
-        return None
-    steps = "the difference of two numbers" if len(found.recipe.steps) > 1 else "one number"
-    others = sum(one.recipe is not None for one in exposed.named) - 1
-    also = f", and so {count(others, 'other period')}" if others else ""
-    recipe = without_ones(found.recipe.text)
-    return (
-        f"{recipe} is the sum of {count(found.rows, 'row')} of this one alone: {steps} "
-        f"(error {number(found.recipe.rmse)}){also}"
-    )
+def period_alone(exposed: Exposed) -> str:
+    """The period of a record that one number, or the difference of two, gives; empty if there is none."""
+    found = [(one.rows, one.recipe) for one in exposed.named if one.recipe]
+    also = f", and so {count(len(found) - 1, 'other period')}" if len(found) > 1 else ""
+    for rows, recipe in found:
+        steps = "the difference of two numbers" if len(recipe.steps) > 1 else "one number"
+        return (
+            f"{without_ones(recipe.text)} is the sum of {count(rows, 'row')} of this one alone: {steps} "
+            f"(error {number(recipe.rmse)}){also}"
+        )
+    return ""
 
 
 def carried(attack: LinearAttack) -> str:
@@ -190,6 +188,11 @@ def still_known(exposed: Exposed, result: AuditResult) -> str:
     return after_words(view.before, left.stddev_lower * view.before, left.stddev_upper * view.before)
 
 
+def remains(left: Uncertainty | None) -> str:
+    """How much is left, as the end of a sentence; empty where it is not known."""
+    return "" if left is None else f": {left} of the variance ({left.of_stddev} of ±) remains"
+
+
 def known_to(exposed: Exposed, result: AuditResult) -> str:
     """What is known of a record, in its own units: its value, or the total of its rows; else what is left."""
     if (total := exposed.total) is not None:
@@ -197,8 +200,7 @@ def known_to(exposed: Exposed, result: AuditResult) -> str:
     left = exposed.remaining_uncertainty
     if result.kind == "number" and exposed.about is None:
         return still_known(exposed, result)
-    what = "" if exposed.about is None else f" of whether {one_line(exposed.about)}"
-    return "" if left is None else f"{left} is left{what}"
+    return one_line(said("", left, f" is left{said(' of whether ', exposed.about)}"))
 
 
 def after_words(before: float, lower: float, upper: float) -> str:
@@ -215,7 +217,7 @@ def after_words(before: float, lower: float, upper: float) -> str:
 def view_line(result: AuditResult) -> str:
     """What is known of the most exposed record before and after the releases, as a sentence."""
     view, shown = result.sharpest, before_after(result)
-    if view is None or shown is None:
+    if view is None:
         return ""
     secret, (before, after) = one_line(result.secret), shown.numbers
     whom = f"of the most exposed {records(1, result).removeprefix('1 ')}"
@@ -260,10 +262,17 @@ def _median_to_worst(median: float, worst: float) -> str:
 
 def noise_range(release: ReleaseReport) -> str:
     """Write the standard deviation of a release's noise, or a range if its numbers have different noise."""
-    if release.smallest_noise_stddev is None or release.largest_noise_stddev is None:
-        return "none"
-    low, high = number(release.smallest_noise_stddev, 3), number(release.largest_noise_stddev, 3)
-    return low if low == high else f"{low}–{high}"
+    return ends_words(release.smallest_noise_stddev, release.largest_noise_stddev, digits=3)
+
+
+def ends_words(*ends: float | None, digits: int = 4, between: str = "–") -> str:
+    """A number, or a range if its ends are written differently; "none" without any.
+
+    >>> ends_words(2.0, 2.0), ends_words(2.0, 3.5, between=" to "), ends_words(None)
+    ('2', '2 to 3.5', 'none')
+    """
+    texts = [number(end, digits) for end in ends if end is not None]
+    return between.join(dict.fromkeys(texts)) or "none"
 
 
 def budget_words(budget: BudgetReport) -> str:
@@ -298,9 +307,6 @@ def unverified_line(one: Unverified) -> str:
     return f"{one.name.value}: {one.reason}" + (f" ({'; '.join(notes)})" if notes else "")
 
 
-_WIDTH = 50  # characters of a picture in the terminal
-
-
 def status_words(status: VerdictStatus | None) -> str:
     """The verdict in a few words."""
     match status:
@@ -319,23 +325,28 @@ def verdict_words(result: AuditResult) -> str:
     return "A rule is broken" if _only_a_rule(result) else status_words(result.verdict.status)
 
 
+def rules_of(result: AuditResult) -> RulesReport:
+    """What was found of the rules; a plan without rules breaks none."""
+    return result.rules or RulesReport(broken=(), in_all=0, checked="")
+
+
 def _only_a_rule(result: AuditResult) -> bool:
     """Whether a rule of the plan is broken, and nobody is found below the limit."""
-    return result.rules is not None and result.rules.in_all > 0 and not result.verdict.below_limit
+    return rules_of(result).in_all > 0 and not result.verdict.below_limit
 
 
 def status_word(result: AuditResult) -> str:
     """The verdict as the terminal prints it."""
     if result.verdict.status is VerdictStatus.FAILED:
         return verdict_words(result).upper()
-    words = {VerdictStatus.PASSED: "PASSED", VerdictStatus.NOT_SHOWN: "NOT SHOWN TO HOLD"}
-    return "VERDICT" if result.verdict.status is None else words[result.verdict.status]
+    words = {None: "VERDICT", VerdictStatus.PASSED: "PASSED", VerdictStatus.NOT_SHOWN: "NOT SHOWN TO HOLD"}
+    return words[result.verdict.status]
 
 
 def secret_line(result: AuditResult) -> str:
     """One of several secrets, its verdict and what remains of it."""
-    least = result.least_remaining_uncertainty
-    remains = "" if least is None else f"; {least} remains of the most exposed record's uncertainty"
+    least, end = result.least_remaining_uncertainty, " remains of the most exposed record's uncertainty"
+    remains = said("; ", least, end)
     return f"{one_line(result.secret)}: {verdict_words(result)}{remains}."
 
 
@@ -351,20 +362,20 @@ def _line(result: AuditResult) -> str:
         everyone = (
             f"{records(verdict.judged, result)} whose {one_line(result.secret)} is not known beforehand"
         )
-    if result.rules is not None and _only_a_rule(result):
-        broken = count(result.rules.in_all, "combination of numbers breaks", "combinations of numbers break")
+    if _only_a_rule(result):
+        rules = rules_of(result)
+        broken = count(rules.in_all, "combination of numbers breaks", "combinations of numbers break")
         limit = "" if verdict.limit is None else " Nobody is found below the limit."
-        return f"Do not publish this yet. {broken} a rule ({one_line(result.rules.checked)}).{limit}"
+        return f"Do not publish this yet. {broken} a rule ({one_line(rules.checked)}).{limit}"
     if verdict.limit is None:
         told = f"{result.identifiable_records:,} of {everyone} can be told apart from everything else"
         return f"{told}. No limit was set: --limit 50% judges it."
     variance = f"variance ({percent(math.sqrt(verdict.limit))} of the ±)"
     share = f"{_limit(verdict.limit)} of the {variance if result.kind == 'number' else 'uncertainty'}"
+    asked = said(", or of whether ", result.least_about)
     if verdict.known_to is not None:
-        share = f"± {number(verdict.known_to, 6)}"
-    asked = "" if result.least_about is None else f", or of whether {one_line(result.least_about)}"
-    asked = "" if verdict.known_to is not None else asked  # a yes or no has no unit
-    share = f"{share} of {one_line(result.secret)}{asked}"
+        share, asked = f"± {number(verdict.known_to, 6)}", ""  # a yes or no has no unit
+    share = one_line(f"{share} of {result.secret}{asked}")
     match verdict.status:
         case VerdictStatus.PASSED if not result.cells:
             return f"You can publish this. No number in it is made of {one_line(result.secret)}."
@@ -434,18 +445,18 @@ class BeforeAfter(NamedTuple):
     for whatever the guess is. For a yes or no they are how often a guess is right.
     """
 
-    numbers: tuple[str, str]  # before and after; of a record with several rows, of their total
-    spans: tuple[Span, Span, Span]  # as shares of the scale: before, after at most, after at least
-    ends: Span  # of the scale: the secret's bounds; of a total, twice ± around the guess
-    scale: tuple[str, str]  # its ends as texts
-    guess: bool  # whether it is how often a guess is right
+    numbers: tuple[str, str] = ("", "")  # before and after; of a record with several rows, of their total
+    spans: tuple[Span, Span, Span] = ((0.0, 0.0),) * 3  # shares of the scale: before, after at most, at least
+    ends: Span = (0.0, 1.0)  # of the scale: the secret's bounds; of a total, twice ± around the guess
+    scale: tuple[str, str] = ("", "")  # its ends as texts
+    guess: bool = False  # whether it is how often a guess is right
 
 
-def before_after(result: AuditResult) -> BeforeAfter | None:
-    """What is known of the most exposed record; none if nothing is."""
+def before_after(result: AuditResult) -> BeforeAfter:
+    """What is known of the most exposed record; its texts are empty if nothing is."""
     view = result.sharpest
     if view is None:
-        return None
+        return BeforeAfter()
     if view.right_before is not None and view.right_after is not None:
         before, after = view.right_before, view.right_after
         return BeforeAfter(
@@ -471,28 +482,3 @@ def before_after(result: AuditResult) -> BeforeAfter | None:
         scale=scale,
         guess=False,
     )
-
-
-def picture(result: AuditResult) -> list[str]:
-    """The picture in characters, for the terminal: a line each for before and after, and the scale."""
-    shown = before_after(result)
-    if shown is None:
-        return []
-    (before, after, inner), (low, high) = shown.spans, shown.scale
-    return [
-        f"before {_bar(before, before)} {shown.numbers[0]}",
-        f"after  {_bar(after, inner)} {shown.numbers[1]}",
-        f"       {low}{high:>{max(1, _WIDTH - len(low))}}",
-    ]
-
-
-def _bar(outer: Span, inner: Span) -> str:
-    """A line with a block: dark where nothing is closer, lighter up to the outer end."""
-    cells = []
-    for place in range(_WIDTH):
-        middle = (place + 0.5) / _WIDTH
-        near = 0.5 / _WIDTH
-        dark = inner[0] - near < middle < inner[1] + near and inner[1] > inner[0]
-        light = outer[0] - near < middle < outer[1] + near
-        cells.append("█" if dark else "▒" if light else "─")
-    return "".join(cells)

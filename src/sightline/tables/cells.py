@@ -24,7 +24,7 @@ PackedCodes = NDArray[np.int64]
 Codes = NDArray[np.int64]
 Numbers = NDArray[Any]  # whole numbers, or bytes in the same order where none has room for all codes
 MOST_CONDITIONS, _MOST_PATTERNS = 62, 10_000
-_WIDEST = 1 << 62  # the most codes of a layout that fit an integer of 64 bits
+WORD_BITS = 62  # of the signed 64-bit integers that every engine has: so many bits of codes fit one
 _FEW, _PER_ROW, _MANY = 1 << 16, 4, 1 << 22  # codes that are looked up in an array; more are in a sorted list
 _BLOCK = 1 << 16  # signatures per step, so that the arrays of a step fit the cache
 
@@ -70,7 +70,7 @@ class Layout:
 
     def joined(self, codes: Sequence[Codes], length: int) -> Numbers:
         """The numbers of some codes, key by key."""
-        if self.size > _WIDEST:
+        if self.size > 1 << WORD_BITS:
             return np.stack(codes, axis=1).astype(">i8").view(f"S{8 * len(codes)}").ravel()
         numbers: Codes = codes[0] if codes else np.zeros(length, dtype=np.int64)
         for place, own in zip(self.keys[1:], codes[1:], strict=True):
@@ -79,7 +79,7 @@ class Layout:
 
     def codes(self, numbers: Numbers) -> Codes:
         """The codes (numbers × keys) behind some numbers."""
-        if self.size > _WIDEST:
+        if self.size > 1 << WORD_BITS:
             whole = np.ascontiguousarray(numbers).view(">i8")
             return whole.reshape(-1, len(self.keys)).astype(np.int64)
         codes = np.zeros((numbers.size, len(self.keys)), dtype=np.int64)

@@ -33,10 +33,9 @@ from sightline.tables.sql.fragments import literal, quoted
 from sightline.tables.sql.grammar import refuse
 from sightline.tables.sql.reader import ReleaseQuery, read_condition
 from sightline.tables.sql.scope import find_column
-from sightline.tables.subject import Schema, SecretKind, Subject
+from sightline.tables.subject import MOST_VALUES, Schema, SecretKind, Subject
 from sightline.values import frozen
 
-MOST_CATEGORIES = 1_000
 _HASH_DIGITS = 8  # of a key's hash, by which known records are drawn
 
 
@@ -229,21 +228,17 @@ def known_condition(engine: Engine, subject: Subject) -> str:
 
 
 def expand(
-    engine: Engine, rows: Rows, queries: Sequence[ReleaseQuery], categories: Sequence[str] | None
+    engine: Engine, rows: Rows, queries: Sequence[ReleaseQuery], categories: Sequence[str]
 ) -> tuple[Partition, ...]:
     """The partitions of all releases, a histogram as one for each category."""
-    if categories is None and any(
-        _is_histogram(partition) for query in queries for partition in query.partitions
-    ):
-        categories = _categories(engine, rows)
+    histograms = any(_is_histogram(partition) for query in queries for partition in query.partitions)
+    listed = categories or (_categories(engine, rows) if histograms else ())
     partitions: list[Partition] = []
     for position, query in enumerate(queries):
         own: list[Partition] = []
         for one in query.partitions:
             if _is_histogram(one):
-                own += [
-                    replace(one, parameter=name, called=f"{one.label} = {name}") for name in categories or ()
-                ]
+                own += [replace(one, parameter=name, called=f"{one.label} = {name}") for name in listed]
             else:
                 own.append(replace(one, called=one.label + ("" if one.above else ", complement")))
         several = len(own) > 1
@@ -266,11 +261,11 @@ def _is_histogram(partition: Partition) -> bool:
 
 def _categories(engine: Engine, rows: Rows) -> list[str]:
     categories = engine.fetch(
-        f"SELECT DISTINCT {rows.secret} AS k FROM {rows.source()} LIMIT {MOST_CATEGORIES + 1}"
+        f"SELECT DISTINCT {rows.secret} AS k FROM {rows.source()} LIMIT {MOST_VALUES + 1}"
     )["k"]
-    if len(categories) > MOST_CATEGORIES:
+    if len(categories) > MOST_VALUES:
         refuse(
-            f"at most {MOST_CATEGORIES:,} categories of the secret",
+            f"at most {MOST_VALUES:,} categories of the secret",
             got="more",
             fix="group the categories in the table, or declare the list",
         )

@@ -16,7 +16,7 @@ from dataclasses import replace
 import numpy as np
 
 from sightline.arrays import FloatArray
-from sightline.tables.cells import CodePlace, Codes, Layout, PackedCodes
+from sightline.tables.cells import WORD_BITS, CodePlace, Codes, Layout, PackedCodes
 from sightline.tables.engines.protocol import DATA, ColumnKind, Engine
 from sightline.tables.membership import Partition
 from sightline.tables.rows import Rows
@@ -24,7 +24,6 @@ from sightline.tables.sql.fragments import quoted, readable
 from sightline.tables.sql.grammar import refuse
 from sightline.values import frozen
 
-WORD_BITS = 62  # of the signed 64-bit integers that every engine has
 MOST_KEYS = 1 << 20  # distinct values of one grouping key; each is a published cell
 NARROW = 1 << 12  # whole numbers in a range of this length need no dictionary
 

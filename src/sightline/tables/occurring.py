@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from decimal import Decimal
-from math import inf, lgamma, log
+from math import inf, isfinite, lgamma, log
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,7 +41,6 @@ _LIKE_A_KEY = re.compile(
     r"(^|_)(id|key|nr|no|number|customer|person|patient|user|household|home|member|account|client|subject|"
     r"employee|student|name)s?$"
 )
-_MOST_KEYS = 10  # columns that are named like a key and looked at
 _REPEATED = 0.05  # of the rows: a column with fewer different values is a group
 _LATTICE_ROWS = 5  # of fewer rows a common step says nothing
 
@@ -50,7 +49,7 @@ def occurring(engine: Engine, rows: Rows, subject: Subject, counts_of_rows: RowC
     """How the values of a number are spread, and whether they are few; of a category, which never occur."""
     present = counts_of_rows.present
     repeating = _repeating(engine, rows, subject, present) if counts_of_rows.contributions == 1 else ""
-    if subject.categories is not None:
+    if subject.categories:
         listed = ", ".join(map(literal, subject.categories))
         answer = engine.fetch(
             f"SELECT DISTINCT {rows.secret} AS k FROM {rows.source()} WHERE {rows.secret} IN ({listed})"
@@ -58,7 +57,7 @@ def occurring(engine: Engine, rows: Rows, subject: Subject, counts_of_rows: RowC
         found = set(answer["k"].tolist())
         unused = tuple(name for name in subject.categories if name not in found)
         return Occurring(unused=unused, repeating=repeating)
-    if subject.bounds is None:
+    if subject.kind is not SecretKind.NUMBER:
         return Occurring(repeating=repeating)
     value = clipped_secret(rows, subject)
     scaled = {power: f"({value}) {'/' if power >= 0 else '*'} 1e{abs(power)}" for power in _STEPS}
@@ -79,7 +78,7 @@ def occurring(engine: Engine, rows: Rows, subject: Subject, counts_of_rows: RowC
         high=high,
         counts=counts,
         step=10.0 ** whole[0] if whole and present >= _LATTICE_ROWS and most > least else 0.0,
-        few=few if few or subject.known_within is not None else _clusters(low, high, counts),
+        few=few if few or isfinite(subject.known_within) else _clusters(low, high, counts),
         repeating=repeating,
         whole=not int(answer["fractions"][0]),
     )
@@ -92,7 +91,7 @@ def _repeating(engine: Engine, rows: Rows, subject: Subject, present: int) -> st
         for column in engine.columns()
         if _LIKE_A_KEY.search(column.name.casefold())
         and column.name.casefold() not in (subject.record.casefold(), subject.secret.casefold())
-    ][:_MOST_KEYS]
+    ][:_MOST_COLUMNS]
     if not names or present > _MANY_ROWS:
         return ""
     texts = ", ".join(f"COUNT(DISTINCT {quoted(name)}) AS n{place}" for place, name in enumerate(names))
@@ -132,9 +131,7 @@ def few_values(engine: Engine, rows: Rows, subject: Subject, *, present: int) ->
     Whole numbers on a short range are few even if each occurs once. In very large tables all rows must take
     the few values: to count each value would cost more than the rest of the audit.
     """
-    if subject.bounds is None:
-        return 0
-    if subject.known_within is not None:
+    if isfinite(subject.known_within):
         return _within(engine, rows, subject.known_within)
     if _MANY_ROWS < present <= _MOST_COUNTED and _has_many(engine, rows, present=present):
         return 0
@@ -361,6 +358,8 @@ def decides(one: IndexArray, other: IndexArray, record: IndexArray) -> float:
 
 def _counted_once(one: IndexArray, other: IndexArray, record: IndexArray) -> tuple[IndexArray, IndexArray]:
     """Two columns without rows of one record that agree in both."""
+    if np.bincount(record).max() <= 1:
+        return one, other
     rows, _ = distinct_lines(np.stack([one, record, other], axis=1))
     return one[rows], other[rows]
 

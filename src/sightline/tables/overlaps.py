@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from sightline.arrays import FloatArray, IndexArray
+from sightline.arrays import FloatArray, IndexArray, parts
 from sightline.tables.collect import CountedTable
 from sightline.tables.engines.protocol import Arrays, Engine, SignatureStore
 from sightline.tables.membership import Membership
@@ -29,7 +29,6 @@ from sightline.values import frozen
 Marks = NDArray[np.uint64]
 Pass = Callable[[OfTable], Arrays]  # the sum of what is asked of tables that have all rows together
 MOST_COMPARED = 4_000  # cells: a table of all pairs of them takes 128 MB
-_ENTRIES = 1 << 22  # of combinations that are counted at a time
 _DIGITS = 9  # of a sum of shares: the order in which people are added up must not change which is largest
 
 
@@ -90,16 +89,14 @@ class PeopleInMemory:
 
     def people(self, combinations: IndexArray) -> IndexArray:
         """Of combinations (one a line), the people with a row whose coefficient is not zero."""
-        parts = [behind.T @ self.kinds for _, _, behind in self.behind(combinations)]
-        return np.concatenate([np.zeros(0, dtype=np.intp), *parts]).astype(np.intp)
+        found = [behind.T @ self.kinds for _, _, behind in self.behind(combinations)]
+        return np.concatenate([np.zeros(0, dtype=np.intp), *found]).astype(np.intp)
 
     def behind(self, combinations: IndexArray) -> Iterator[tuple[slice, Any, Any]]:
         """Some combinations at a time: their coefficients (signatures × combinations), and who is behind them
         (kinds × combinations), by columns.
         """
-        step = max(1, _ENTRIES // max(1, self._inside.shape[0]))
-        for start in range(0, len(combinations), step):
-            some = slice(start, start + step)
+        for some in parts(len(combinations), each=self._inside.shape[0]):
             first, *others = combinations[some].T
             coefficients = self._inside[:, first]
             for other in others:
@@ -246,13 +243,13 @@ def _in_three(membership: Membership, wanted: IndexArray) -> IndexArray:
     part = np.searchsorted(starts, wanted, side="right") - 1
     own = wanted - starts[part]
     rows = np.zeros(len(wanted), dtype=np.intp)
-    for parts in np.unique(part, axis=0):
-        if np.unique(parts).size < 3:
+    for three in np.unique(part, axis=0):
+        if np.unique(three).size < 3:
             continue  # cells of one partition have no row in common
-        mine = np.flatnonzero((part == parts).all(axis=1))
-        inside = (table[parts] >= 0).all(axis=0)
-        sizes = tuple(np.diff(starts)[parts].tolist())
-        codes = np.ravel_multi_index(tuple(table[parts][:, inside]), sizes)
+        mine = np.flatnonzero((part == three).all(axis=1))
+        inside = (table[three] >= 0).all(axis=0)
+        sizes = tuple(np.diff(starts)[three].tolist())
+        codes = np.ravel_multi_index(tuple(table[three][:, inside]), sizes)
         asked, place = np.unique(np.ravel_multi_index(tuple(own[mine].T), sizes), return_inverse=True)
         at = np.minimum(np.searchsorted(asked, codes), asked.size - 1)
         hit = asked[at] == codes

@@ -68,7 +68,7 @@ def signature_totals(
     for name in names:
         starts[1:] |= answer[name][1:] != answer[name][:-1]
     signature = np.cumsum(starts)
-    place = {name: column for column, name in enumerate(subject.categories or ())}
+    place = {name: column for column, name in enumerate(subject.categories)}
     column = np.array([place.get(name, -1) for name in answer["v"].tolist()], dtype=np.intp)
     totals = np.zeros((int(signature[-1]) + 1, len(place)))
     totals[signature[column >= 0], column[column >= 0]] = answer["n"][column >= 0]

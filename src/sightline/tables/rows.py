@@ -14,7 +14,7 @@ from sqlglot import exp
 from sightline.errors import InvalidPlan
 from sightline.tables.engines.protocol import DATA, SOURCE, Column, ColumnKind, Engine
 from sightline.tables.sql.data_query import DataQuery
-from sightline.tables.sql.fragments import outside, quoted, valid_secret
+from sightline.tables.sql.fragments import clipped_to, outside, quoted, valid_secret
 from sightline.tables.sql.grammar import parse_condition, refuse
 from sightline.tables.sql.grouping import WindowColumn
 from sightline.tables.sql.reader import ReleaseQuery
@@ -72,10 +72,7 @@ def clipped_secret(rows: Rows, subject: Subject) -> str:
     """The secret as SQL: a number clipped to its bounds, 1 for a yes and 0 for a no, or a category."""
     if subject.kind is SecretKind.BOOLEAN:
         return f"CASE WHEN {rows.secret} THEN 1.0 ELSE 0.0 END"
-    if subject.bounds is None or rows.within:
-        return rows.secret
-    low, high = subject.bounds
-    return f"LEAST(GREATEST({rows.secret}, {low!r}), {high!r})"
+    return rows.secret if rows.within else clipped_to(rows.secret, *subject.bounds)
 
 
 def audited_rows(queries: Sequence[ReleaseQuery], subject: Subject, columns: Sequence[Column]) -> Rows:
@@ -146,7 +143,7 @@ def count_rows(engine: Engine, rows: Rows, subject: Subject) -> RowCounts:
         most=answer.get("most"),
     )
     most = subject.most_rows
-    if most is not None and contributions > most:
+    if contributions > most:
         refuse(
             f"at most {most} {'rows' if most > 1 else 'row'} per record, the declared contribution limit",
             got=f"{contributions} rows of one record",

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from enum import Enum
 
 from sightline.tables.engines.protocol import Column, Engine
 from sightline.values import frozen
+
+UNBOUNDED = (-math.inf, math.inf)
+MOST_VALUES = 1_000  # categories or bands of the secret that a release lists one by one
 
 
 class SecretKind(Enum):
@@ -25,12 +29,12 @@ class Subject:
     record: str  # the column of the record key: it says whose row it is
     secret: str  # the column to protect
     kind: SecretKind
-    bounds: tuple[float, float] | None = None  # the least and the largest value of a number
-    categories: tuple[str, ...] | None = None  # None: the categories that occur in the data
+    bounds: tuple[float, float] = UNBOUNDED  # the least and the largest value of a number
+    categories: tuple[str, ...] = ()  # none: the categories that occur in the data
     known: tuple[str, ...] = ()  # conditions: the attacker knows the secrets of rows that meet any of them
     known_share: float = 0.0  # of the records, drawn by a hash of their keys: they are known, too
-    known_within: float | None = None  # t: the attacker knows every value to ± t
-    most_rows: int | None = None  # the declared limit on one record's rows; the data are checked against it
+    known_within: float = math.inf  # t: the attacker knows every value to ± t
+    most_rows: float = math.inf  # the declared limit on one record's rows; the data are checked against it
 
     def is_secret(self, column: str) -> bool:
         """Whether a column of ``data`` is the secret."""
@@ -46,8 +50,8 @@ class Schema:
     dialect: str = "duckdb"  # of the source, as sqlglot calls it
     functions: Callable[[], frozenset[str]] = frozenset  # deterministic ones, as the engine says
     own_names: frozenset[str] = frozenset()  # what else the table is called, in lower case
-    source: Schema | None = None  # of the table under ``data``, where ``[data] sql`` makes it
-    made_by: str | None = None  # that query in its normal form
+    source: tuple[Schema, ...] = ()  # that of the table under ``data``, where ``[data] sql`` makes it
+    made_by: str = ""  # that query in its normal form
 
     @classmethod
     def of(cls, engine: Engine, tables: Sequence[str] = ()) -> Schema:

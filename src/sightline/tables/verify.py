@@ -203,7 +203,7 @@ def _telling_groups(check: CheckQuery, answer: Answer) -> tuple[int, int]:
     one person's having one changes it: that is, where at most one of the group has one.
     """
     tells = check.tells
-    if tells is None:
+    if not tells.anything:
         return 0, 0
     present = answer["present"] > 0
     telling = present & tells.by_value

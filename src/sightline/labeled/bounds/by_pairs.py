@@ -44,7 +44,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from sightline.arrays import FloatArray
+from sightline.arrays import EXACT, FloatArray
 from sightline.errors import require
 from sightline.labeled.bounds.priors import UniformPrior
 from sightline.labeled.bounds.scalar_risk import MARGIN
@@ -225,7 +225,6 @@ def _distances(bins: tuple[Bin, ...]) -> Distances:
     return (masses[used] / masses.sum()).tolist(), (moments[used] / masses[used]).tolist()
 
 
-LARGEST_WHOLE = 2**53  # a double holds every whole number up to here
 _EACH = 64  # distances that count by themselves: 2e-5 lost at G r² = 30
 
 
@@ -240,7 +239,7 @@ class WholePrior(ByPairs):
 
     def __post_init__(self) -> None:
         require(
-            self.low.is_integer() and self.high.is_integer() and 1 <= self.width <= LARGEST_WHOLE,
+            self.low.is_integer() and self.high.is_integer() and 1 <= self.width <= EXACT,
             "whole bounds",
             got=[self.low, self.high],
         )

@@ -19,8 +19,8 @@ from sightline.errors import require
 from sightline.values import frozen
 
 BoolArray = NDArray[np.bool_]
-# What rounding may add to a number close to one.
-_ROUNDING = 1e-9
+# More than rounding adds to a number close to one, to an information, or to sums over sets.
+ROUNDING = 1e-9
 
 
 @frozen
@@ -57,7 +57,7 @@ class Seen:
         hidden = np.minimum(self.hidden_information, self.information)
         with np.errstate(invalid="ignore"):  # where all is known, nothing is among others
             among = (np.asarray(self.alike) - 1) * hidden / self.precision
-        left = 1 - among * (1 + _ROUNDING) - _ROUNDING * (among > 0)
+        left = 1 - among * (1 + ROUNDING) - ROUNDING * (among > 0)
         raised = hidden / np.where(left > 0, left, 1.0)
         return np.where(left > 0, np.minimum(raised, self.information), self.information)
 
@@ -227,4 +227,4 @@ class NoDensity:
     def lower_of_rows(self, information: FloatArray, *, unsigned: FloatArray) -> FloatArray:
         r""":math:`e^{-\lambda h^2/4} / (1 + \lambda K)` (docs/theory/priors.md, *Several rows on points*)."""
         near = np.exp(-unsigned * (self._spacing**2 / 4))
-        return np.asarray(near / (1 + unsigned * self._reach) * (1 - _ROUNDING))
+        return np.asarray(near / (1 + unsigned * self._reach) * (1 - ROUNDING))

@@ -299,9 +299,7 @@ def spectral_consequences(cases: int, generator: np.random.Generator) -> Claim:
             crb = curve.crb[finite]
             bracket = max(bracket, float(np.max(weakest / crb)), float(np.max(crb / weakest)) / len(values))
             if np.max(np.abs(values)) < 1:
-                diverge &= (
-                    bool(np.all(np.diff(crb[-3:]) > 0)) and curve.best is not None and curve.best < 1024
-                )
+                diverge &= bool(np.all(np.diff(crb[-3:]) > 0)) and 0 < curve.best < 1024
                 diverge &= bool(np.all(np.diff(curve.growth.ratio[-3:]) < 0))
             else:
                 vanish &= bool(np.all(np.diff(crb) < 0)) and bool(np.all(np.diff(curve.growth.ratio) > 0))

@@ -133,7 +133,8 @@ def public_source(source: str) -> str:
     return f"{scheme}://{host.strip()}" + (f"/{database.strip('/')}" if slash and database.strip("/") else "")
 
 
-MOST_BYTES = 4_000_000  # of a plan, a record or a release; a thousand queries need a tenth of it
+MOST_BYTES = 4_000_000  # of a plan, a query, a record or a release; a thousand queries need a tenth of it
+LARGEST_FILE = 1 << 28  # bytes of what a program wrote: a result, a manifest, a population
 
 
 def file_bytes(

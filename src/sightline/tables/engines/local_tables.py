@@ -13,6 +13,7 @@ import contextlib
 import csv
 import gzip
 import hashlib
+import math
 import os
 import re
 import shutil
@@ -304,10 +305,10 @@ class InMemoryTable:
                 return list(self.table.columns)
 
     @property
-    def values(self) -> int | None:
-        """How many values it has; None where counting them means to run a query."""
+    def values(self) -> float:
+        """How many values it has; infinite where counting them means to run a query."""
         if self.holder is Holder.DUCKDB:
-            return None
+            return math.inf
         return int(self.table.shape[0]) * len(self.column_names)
 
     def readable(self) -> Any:

@@ -24,10 +24,9 @@ from pyspark.sql import DataFrame, SparkSession
 
 import sightline.errors as errors
 from sightline.errors import InvalidPlan, SightlineError, TooMuchWork, require
-from sightline.progress import report
+from sightline.progress import LOOK, report
 from sightline.tables.engines.protocol import BATCH, Arrays, Reduction, batches_of, folded, of_batches
 
-_LOOK = 0.2  # seconds between two looks at a job
 _AGAIN, _ATTEMPTS = 0.5, 20  # seconds between two attempts to end it, and how many there are
 Answer = TypeVar("Answer")
 
@@ -127,7 +126,7 @@ class SparkJobs:
         done = 0.0
         try:
             while thread.is_alive():
-                thread.join(_LOOK)
+                thread.join(LOOK)
                 done = max(done, self._share(group))
                 report(stage, done)
         except BaseException:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import field
-from typing import NoReturn
+from typing import NamedTuple, NoReturn
 
 from sqlglot import exp
 
 from sightline.tables.membership import Band, Computed, Feature, Statistic
-from sightline.tables.sql.grammar import NUMBERS, refuse, shown
+from sightline.tables.sql.grammar import NUMBERS, has, refuse, shown
 from sightline.tables.sql.nullness import Decides
 from sightline.tables.sql.secret_conditions import Secret, SecretTest, Tests, constant_of
 from sightline.tables.subject import SecretKind
@@ -18,6 +18,7 @@ from sightline.values import frozen
 _STATISTIC: dict[type[exp.Expr], Statistic] = {exp.Avg: Statistic.MEAN, exp.Sum: Statistic.SUM}
 # Of public columns these are public numbers, whatever theory covers.
 _PUBLIC = (exp.Avg, exp.Sum, exp.Min, exp.Max, exp.Median, exp.Stddev, exp.StddevPop, exp.StddevSamp)
+Weights = tuple[exp.Expr, ...]  # bound; none, or one
 
 
 @frozen(eq=True)
@@ -26,9 +27,9 @@ class Measure:
 
     label: str
     aggregate: exp.Expr  # as written
-    test: SecretTest | None = None  # the feature of the secret that is added up; none if no secret changes it
+    tests: Tests = ()  # the feature of the secret that is added up; none if no secret changes it
     statistic: Statistic = Statistic.SUM
-    weight: exp.Expr | None = None  # bound: the public number that a row's feature is multiplied by; None: 1
+    weights: Weights = ()  # the public number that a row's feature is multiplied by; none for 1
     filters: tuple[exp.Expr, ...] = ()
     counts_rows: bool = False  # a count of rows, which is a histogram in a query grouped by the secret
     computed: Computed = field(default_factory=Computed)  # with it before it is published
@@ -76,15 +77,15 @@ class _Reader:
 
     def is_public(self, aggregate: exp.Expr) -> bool:
         """Whether it is an aggregate of public columns over rows that do not depend on the secret."""
-        if self.where or type(aggregate) not in _PUBLIC or aggregate.this is None:
+        if self.where or type(aggregate) not in _PUBLIC or not aggregate.this:
             return False
         argument = aggregate.this
         parts = argument.expressions if isinstance(argument, exp.Distinct) else [argument]
         if any(isinstance(part, exp.Order | exp.Star) for part in parts) or aggregate.expressions:
             return False
         bound = [self.secret.scope.bind(part).unnest() for part in parts]
-        case = _single_case(bound[0])
-        if isinstance(aggregate, exp.Sum) and case is not None and constant_of(case[1]) == 1:
+        counts = [case for case in _single_case(bound[0]) if constant_of(case.value) == 1]
+        if isinstance(aggregate, exp.Sum) and counts:
             return False  # a count of rows
         return not any(map(self.secret.scope.mentions_secret, bound))
 
@@ -92,7 +93,7 @@ class _Reader:
         """A count of the rows that meet some conditions."""
         met = self.secret.as_one((*self.where, *tests))
         if met:
-            return self._measure(Statistic.SUM, RowFeature(test=met[0]), public)
+            return self._measure(Statistic.SUM, met[0], (), public)
         filters = (*self.filters, *public)
         return Measure(label=self.label, aggregate=self.node, filters=filters, counts_rows=True)
 
@@ -111,21 +112,19 @@ class _Reader:
             if self.where or any(map(secret.scope.mentions_secret, counted)):
                 refuse_distinct_secrets(self.node)
             return Measure(label=self.label, aggregate=self.node, filters=tuple(self.filters))
-        if argument is None:
+        if not argument:
             refuse("COUNT(*) or COUNT of a column", got=shown(self.node))
         bound = secret.scope.bind(argument).unnest()
-        case = _single_case(bound)
-        if case is not None:
-            condition, value, otherwise = case
-            if otherwise is not None and not isinstance(otherwise, exp.Null):
+        for case in _single_case(bound):
+            if not isinstance(case.otherwise, exp.Null):
                 refuse(
                     "COUNT(CASE WHEN … THEN 1 END) without ELSE",
                     got=shown(self.node),
                     fix="with ELSE it counts every row; use SUM",
                 )
-            if not isinstance(value, exp.Literal):
+            if not isinstance(case.value, exp.Literal):
                 refuse("COUNT(CASE WHEN … THEN 1 END)", got=shown(self.node))
-            return self.count(*secret.split(condition))
+            return self.count(*secret.split(case.condition))
         if secret.is_value(bound) or isinstance(bound, exp.Literal):
             return self.count([], ())  # every audited row has a secret
         if secret.scope.mentions_secret(bound):
@@ -138,7 +137,7 @@ class _Reader:
 
     def read_mean_or_sum(self, aggregate: exp.Expr) -> Measure:
         statistic, secret = _STATISTIC[type(aggregate)], self.secret
-        if aggregate.this is None or isinstance(aggregate.this, exp.Distinct | exp.Order):
+        if not aggregate.this or isinstance(aggregate.this, exp.Distinct | exp.Order):
             refuse(
                 "AVG or SUM of one expression per row",
                 got=shown(self.node),
@@ -147,26 +146,25 @@ class _Reader:
         if self.where and statistic is Statistic.MEAN:
             refuse_secret_rows(self.node)
         bound = secret.scope.bind(aggregate.this).unnest()
-        if (case := _single_case(bound)) is not None and _clipped(bound, secret) is None:
-            return self._read_case(statistic, *case)
+        for case in () if _clipped(bound, secret) else _single_case(bound):
+            return self._read_case(statistic, case)
         if isinstance(bound, exp.Cast) and bound.args["to"].this in NUMBERS and _is_condition(bound.this):
             test = secret.both((*self.where, secret.test(bound.this)))
-            return self._measure(statistic, RowFeature(test=test), [])
+            return self._measure(statistic, test, (), [])
         if self.where:
             if secret.scope.mentions_secret(bound):
                 refuse_secret_rows(self.node)
-            return self._measure(statistic, RowFeature(test=self.where[0], weight=product_of([bound])), [])
-        return self._measure(statistic, read_row_feature(bound, node=self.node, secret=secret), [])
+            return self._measure(statistic, self.where[0], _product_of([bound]), [])
+        return self._measure(statistic, *read_row_feature(bound, node=self.node, secret=secret), [])
 
-    def _read_case(
-        self, statistic: Statistic, condition: exp.Expr, value: exp.Expr, otherwise: exp.Expr | None
-    ) -> Measure:
+    def _read_case(self, statistic: Statistic, case: _Case) -> Measure:
         """SUM or AVG of CASE WHEN condition THEN value ELSE 0 END."""
-        public, own = self.secret.split(condition)
+        public, own = self.secret.split(case.condition)
+        value = case.value
         tests = self.secret.as_one((*self.where, *own))
         of_secret = self.secret.scope.mentions_secret(value)
-        zero = otherwise is not None and constant_of(otherwise) == 0
-        if not zero and otherwise is not None and not isinstance(otherwise, exp.Null):
+        zero = constant_of(case.otherwise) == 0
+        if not zero and not isinstance(case.otherwise, exp.Null):
             refuse("ELSE 0 or no ELSE", got=shown(self.node), fix="publish the parts as several aggregates")
         if tests and of_secret:
             refuse_secret_rows(self.node)
@@ -174,20 +172,23 @@ class _Reader:
             return self.count(public, ())
         if not tests and of_secret and (statistic is Statistic.SUM or not zero):
             feature = read_row_feature(value, node=self.node, secret=self.secret)
-            return self._measure(statistic, feature, public)
-        constant = constant_of(value) is not None  # else where it is NULL, the secret decides on the divisor
+            return self._measure(statistic, *feature, public)
+        constant = not math.isnan(
+            constant_of(value)
+        )  # else where it is NULL, the secret decides on the divisor
         if not tests or (statistic is Statistic.MEAN and not (zero and constant and not public)):
             refuse(
                 "a mean over rows that do not depend on the secret, of the secret or of one condition on it",
                 got=shown(self.node),
                 fix="move public conditions into FILTER (WHERE …)",
             )
-        return self._measure(statistic, RowFeature(test=tests[0], weight=product_of([value])), public)
+        return self._measure(statistic, tests[0], _product_of([value]), public)
 
-    def _measure(self, statistic: Statistic, feature: RowFeature, public: list[exp.Expr]) -> Measure:
-        weight = feature.weight
+    def _measure(
+        self, statistic: Statistic, test: SecretTest, weights: Weights, public: list[exp.Expr]
+    ) -> Measure:
         filters = [*self.filters, *public]
-        if weight is not None and weight.find(exp.Column) is not None:
+        for weight in (one for one in weights if has(one, exp.Column)):
             zero = exp.NEQ(this=weight.copy(), expression=exp.Literal.number("0"))
             # A sum is the same without the rows of weight 0; a mean still divides by them.
             filters.append(zero if statistic is Statistic.SUM else _is_present(weight))
@@ -195,8 +196,8 @@ class _Reader:
             label=self.label,
             aggregate=self.node,
             statistic=statistic,
-            test=feature.test,
-            weight=weight,
+            tests=(test,),
+            weights=weights,
             filters=tuple(filters),
         )
 
@@ -205,15 +206,23 @@ def _is_present(bound: exp.Expr) -> exp.Expr:
     return exp.Not(this=exp.Is(this=exp.Paren(this=bound.copy()), expression=exp.Null()))
 
 
-def _single_case(node: exp.Expr) -> tuple[exp.Expr, exp.Expr, exp.Expr | None] | None:
-    """Condition, value and ELSE of a CASE or IF with one branch."""
-    if isinstance(node, exp.If):
-        otherwise = node.args.get("false")
-        return node.this, node.args["true"].unnest(), None if otherwise is None else otherwise.unnest()
-    if not isinstance(node, exp.Case) or node.this is not None or len(node.args["ifs"]) != 1:
-        return None
-    branch, otherwise = node.args["ifs"][0], node.args.get("default")
-    return branch.this, branch.args["true"].unnest(), None if otherwise is None else otherwise.unnest()
+class _Case(NamedTuple):
+    """A CASE or IF with one branch; without ELSE it is NULL otherwise."""
+
+    condition: exp.Expr
+    value: exp.Expr
+    otherwise: exp.Expr
+
+
+def _single_case(node: exp.Expr) -> list[_Case]:
+    """The parts of an expression that is a CASE or IF with one branch; none of any other."""
+    branches, otherwise = [node], node.args.get("false")
+    if isinstance(node, exp.Case) and not node.this:
+        branches, otherwise = node.args["ifs"], node.args.get("default")
+    if len(branches) != 1 or not isinstance(branches[0], exp.If):
+        return []
+    (branch,) = branches
+    return [_Case(branch.this, branch.args["true"].unnest(), (otherwise or exp.Null()).unnest())]
 
 
 def _is_condition(node: exp.Expr) -> bool:
@@ -286,18 +295,11 @@ def _name(node: exp.Expr) -> str:
     return node.sql_name() if isinstance(node, exp.Func) else node.key.upper()
 
 
-@frozen(eq=True)
-class RowFeature:
-    """A feature of a row's secret and the public number that it is multiplied by; None for 1."""
-
-    test: SecretTest
-    weight: exp.Expr | None = None
-
-
-def read_row_feature(value: exp.Expr, *, node: exp.Expr, secret: Secret) -> RowFeature:
+def read_row_feature(value: exp.Expr, *, node: exp.Expr, secret: Secret) -> tuple[SecretTest, Weights]:
     """Read a bound expression that mentions the secret: ``x``, ``x * price / 100``, ``LEAST(x, 500)``.
 
-    The secret itself, a whole power of it, or the secret clipped to constants, times public numbers.
+    The secret itself, a whole power of it, or the secret clipped to constants, times public numbers: these
+    are the weight.
     """
     if secret.kind is SecretKind.CATEGORY:
         refuse(
@@ -308,18 +310,15 @@ def read_row_feature(value: exp.Expr, *, node: exp.Expr, secret: Secret) -> RowF
     of_secret: list[exp.Expr] = []
     weights: list[exp.Expr] = []
     _take_factors(value, of_secret, weights, secret)
-    return RowFeature(test=_feature(of_secret, node, secret), weight=product_of(weights))
+    return _feature(of_secret, node, secret), _product_of(weights)
 
 
-def product_of(weights: list[exp.Expr]) -> exp.Expr | None:
-    """The product of some public factors; None if it is 1."""
-    others = [one for one in weights if constant_of(one) != 1]
-    if not others:
-        return None
-    product: exp.Expr = exp.Paren(this=others[0].copy())
-    for factor in others[1:]:
-        product = exp.Mul(this=product, expression=exp.Paren(this=factor.copy()))
-    return product
+def _product_of(weights: list[exp.Expr]) -> Weights:
+    """The product of some public factors; none if it is 1."""
+    product: list[exp.Expr] = []
+    for factor in (exp.Paren(this=one.copy()) for one in weights if constant_of(one) != 1):
+        product = [exp.Mul(this=product[0], expression=factor)] if product else [factor]
+    return tuple(product)
 
 
 def _take_factors(
@@ -346,14 +345,13 @@ def _take_factors(
 
 
 def _feature(factors: list[exp.Expr], node: exp.Expr, secret: Secret) -> SecretTest:
-    powers = [_power(factor, secret) for factor in factors]
-    if len(factors) == 1 and (band := _clipped(factors[0], secret)) is not None:
+    for band in _clipped(factors[0], secret) if len(factors) == 1 else ():
         if band == Band():
             return SecretTest(feature=Feature.VALUE)
         if band.low < band.high and secret.kind is SecretKind.NUMBER:
             return SecretTest(feature=Feature.CLIPPED, parameter=band)
-    total = sum(power or 0 for power in powers)
-    if secret.kind is not SecretKind.NUMBER or None in powers or total > 100:
+    total = sum(_power(factor, secret) for factor in factors)
+    if secret.kind is not SecretKind.NUMBER or not total <= 100:
         refuse(
             "AVG or SUM of the secret, of a whole power of it, or of it clipped by LEAST and GREATEST",
             got=shown(node),
@@ -363,61 +361,55 @@ def _feature(factors: list[exp.Expr], node: exp.Expr, secret: Secret) -> SecretT
     return SecretTest(feature=Feature.POWER, parameter=float(total))
 
 
-def _power(factor: exp.Expr, secret: Secret) -> int | None:
-    """The exponent of POWER(secret, k), 1 for the secret; None for anything else."""
+def _power(factor: exp.Expr, secret: Secret) -> float:
+    """The exponent of POWER(secret, k), 1 for the secret; NaN for anything else."""
     if secret.is_value(factor):
-        return 1
-    if not isinstance(factor, exp.Pow) or not secret.is_value(factor.this):
-        return None
-    exponent = constant_of(factor.expression)
-    whole = exponent is not None and exponent.is_integer() and 2 <= exponent <= 100
-    return int(exponent) if exponent is not None and whole else None
+        return 1.0
+    power = isinstance(factor, exp.Pow) and secret.is_value(factor.this)
+    exponent = constant_of(factor.expression) if power else math.nan
+    return exponent if exponent.is_integer() and 2 <= exponent <= 100 else math.nan
 
 
-def _clipped(value: exp.Expr, secret: Secret) -> Band | None:
-    """The levels to which an expression clips the secret; None if it is something else.
+def _clipped(value: exp.Expr, secret: Secret) -> list[Band]:
+    """The levels to which an expression clips the secret; none if it is something else.
 
     ``COALESCE(secret, 0)`` is the secret in every audited row: those without one are counted as unaudited.
     """
     node = value.unnest()
     if secret.is_value(node):
-        return Band()
+        return [Band()]
     if isinstance(node, exp.Case):
         return _clipped_by_case(node, secret)
     if not isinstance(node, exp.Least | exp.Greatest | exp.Coalesce):
-        return None
+        return []
     parts = [node.this, *node.expressions]
     inner = [part for part in parts if secret.scope.mentions_secret(part)]
     levels = [constant_of(part) for part in parts if not secret.scope.mentions_secret(part)]
-    known = [level for level in levels if level is not None]
-    band = _clipped(inner[0], secret) if len(inner) == 1 else None
-    if band is None or len(known) < len(levels) or not known:
-        return None
+    bands = _clipped(inner[0], secret) if len(inner) == 1 else []
+    if not levels or any(map(math.isnan, levels)):
+        return []
     if isinstance(node, exp.Coalesce):
-        return band if inner[0] is node.this else None
-    limit = min(known) if isinstance(node, exp.Least) else max(known)
+        return bands if inner[:1] == [node.this] else []
     nearer = min if isinstance(node, exp.Least) else max
-    return Band(low=nearer(band.low, limit), high=nearer(band.high, limit))
+    limit = nearer(levels)
+    return [Band(low=nearer(band.low, limit), high=nearer(band.high, limit)) for band in bands]
 
 
-def _clipped_by_case(case: exp.Case, secret: Secret) -> Band | None:
-    """The levels of CASE WHEN x < 0 THEN 0 WHEN x > 9000 THEN 9000 ELSE x END; None for other CASEs."""
-    default = case.args.get("default")
-    if case.this is not None or default is None or not secret.is_value(default):
-        return None
+def _clipped_by_case(case: exp.Case, secret: Secret) -> list[Band]:
+    """The levels of CASE WHEN x < 0 THEN 0 WHEN x > 9000 THEN 9000 ELSE x END; none for other CASEs."""
+    if case.this or not secret.is_value(case.args.get("default") or exp.Null()):
+        return []
     low, high = -math.inf, math.inf
     for branch in case.args["ifs"]:
         test, level = branch.this.unnest(), constant_of(branch.args["true"])
         below, above = isinstance(test, exp.LT | exp.LTE), isinstance(test, exp.GT | exp.GTE)
-        if level is None or not (below or above) or not secret.is_value(test.this):
-            return None
-        if constant_of(test.expression) != level:
-            return None
+        if not (below or above) or not secret.is_value(test.this) or constant_of(test.expression) != level:
+            return []
         low, high = (max(low, level), high) if below else (low, min(high, level))
-    return Band(low=low, high=high)
+    return [Band(low=low, high=high)]
 
 
-def is_within(outer: Band, inner: tuple[float, float] | None) -> bool:
+def is_within(outer: Band, inner: tuple[float, float]) -> bool:
     """Whether clipping to ``outer`` changes no number of ``inner``."""
-    low, high = inner or (-math.inf, math.inf)
+    low, high = inner
     return outer.low <= low and high <= outer.high

@@ -16,6 +16,7 @@ from sqlglot import exp
 
 from sightline.tables.engines.protocol import ColumnKind
 from sightline.tables.sql.check_texts import AggregateTexts, CheckTexts, SelectParts
+from sightline.tables.sql.grammar import has
 from sightline.tables.sql.grouping import aggregates_in, key_text
 from sightline.tables.sql.nullness import Decides
 from sightline.tables.sql.secret_conditions import Secret
@@ -32,6 +33,11 @@ class Tells:
     by_presence: tuple[int, ...]  # the aggregates that are NULL, or not listed, where nobody has a secret
     exact: bool  # whether a public number, or which groups HAVING keeps, depends on who has a secret
     by_weight: tuple[int, ...] = ()  # the aggregates that may be NULL because of a row without a weight
+
+    @property
+    def anything(self) -> bool:
+        """Whether they depend on the secrets at all."""
+        return any((*self.lines, self.by_value, self.by_presence, self.exact, self.by_weight))
 
 
 @frozen(eq=True)
@@ -53,7 +59,7 @@ class CheckQuery:
     sets: tuple[tuple[bool, ...], ...]  # for each grouping set of the release, which keys it groups by
     repeats: bool  # True if a set that is listed twice is answered twice
     aggregates: tuple[int, ...]  # the checked ones, by position among the release's aggregates
-    tells: Tells | None = None  # None if neither lines nor NULLs depend on the secrets
+    tells: Tells
     having: bool = False
     quick: QuickCheck | None = None  # shows in less time that all is well, if it is
 
@@ -63,12 +69,12 @@ def check_query(parts: SelectParts, secret: Secret, subject: Subject) -> CheckQu
     scope, grouping = secret.scope, parts.grouping
     public = [place for place, key in enumerate(grouping.keys) if not scope.mentions_secret(key)]
     histogram = len(public) < len(grouping.keys)
-    chosen = [place for place, measure in enumerate(parts.measures) if measure.test is not None or histogram]
+    chosen = [place for place, measure in enumerate(parts.measures) if measure.tests or histogram]
     texts = CheckTexts(parts=parts, secret=secret, subject=subject)
     writer = _CheckWriter(texts=texts, keys=tuple(key_text(grouping.keys[place]) for place in public))
     aggregates = [texts.aggregate(place) for place in chosen]
     tells = writer.tells(aggregates, histogram=histogram)
-    if not chosen and tells is None:
+    if not chosen and not tells.anything:
         return None
     sets = tuple(tuple(place in used for place in public) for used in grouping.places)
     several = len(set(sets)) > 1
@@ -80,7 +86,7 @@ def check_query(parts: SelectParts, secret: Secret, subject: Subject) -> CheckQu
     compared = [(rows[f"y{j}"], rows[f"b{j}"]) for j in range(len(public)) if sets[0][j]]
     for aggregate in aggregates:
         listed += writer.counts(aggregate, rows)
-    if tells is not None:
+    if tells.anything:
         listed += writer.occurring(tells, aggregates, rows, histogram=histogram)
     listed += writer.kept(rows)
     grouped = grouping.group
@@ -91,7 +97,7 @@ def check_query(parts: SelectParts, secret: Secret, subject: Subject) -> CheckQu
         grouped = f"GROUP BY {listed_sets if several else named[0]}" if any(named) else ""
     inner = ", ".join(f"{text} AS {name}" for name, text in rows.items())
     where = f" WHERE {texts.where}" if texts.where else ""
-    hidden = tells is None or not (any(tells.lines) or tells.by_value or tells.exact)
+    hidden = not (any(tells.lines) or tells.by_value or tells.exact)
     plain = hidden and not (several or histogram or parts.having.windows)
     return CheckQuery(
         sql=f"SELECT {', '.join(listed)} FROM (SELECT {inner} {texts.source}{where}) AS checked {grouped}",
@@ -100,7 +106,7 @@ def check_query(parts: SelectParts, secret: Secret, subject: Subject) -> CheckQu
         aggregates=tuple(chosen),
         tells=tells,
         having=bool(parts.having.windows),
-        quick=quick_check(texts, aggregates, compared, presence=tells is not None) if plain else None,
+        quick=quick_check(texts, aggregates, compared, presence=tells.anything) if plain else None,
     )
 
 
@@ -128,7 +134,8 @@ class _CheckWriter:
         differs = [f"{aggregate.counted} <> (CASE WHEN {inside} THEN 1 ELSE 0 END)"]
         for text, bands in texts.bands:  # the engine's band of a row must be the audit's
             for band in bands:
-                own = f"{text} IS NULL" if band.name is None else f"{text} = {texts.text(band.name)}"
+                null = isinstance(band.name, exp.Null)
+                own = f"{text} IS NULL" if null else f"{text} = {texts.text(band.name)}"
                 differs.append(f"(CASE WHEN {own} THEN 1 ELSE 0 END) <> {texts.feature(band.test)}")
         if aggregate.feature:
             audited = f"(CASE WHEN {inside} THEN {aggregate.feature} ELSE 0 END)"
@@ -172,33 +179,31 @@ class _CheckWriter:
             node = waiting.pop()
             if any(node is one for one in inside):
                 continue
-            if node.find(exp.Column) is not None and not node.find(exp.AggFunc):
-                place = {name: j for j, name in enumerate(self.keys)}.get(key_text(scope.bind(node)))
-                if place is not None:
-                    node.replace(exp.column(f"y{place}"))
+            if has(node, exp.Column) and not has(node, exp.AggFunc):
+                text = key_text(scope.bind(node))
+                if text in self.keys:
+                    node.replace(exp.column(f"y{self.keys.index(text)}"))
                     continue
             waiting += node.iter_expressions()
         return self.texts.text(root.this)
 
-    def tells(self, aggregates: Sequence[AggregateTexts], *, histogram: bool) -> Tells | None:
-        """How lines and NULLs depend on the secrets; None if they do not.
+    def tells(self, aggregates: Sequence[AggregateTexts], *, histogram: bool) -> Tells:
+        """How lines and NULLs depend on the secrets.
 
         Rows without a secret are a line of their own in a histogram, unless WHERE leaves them out.
         """
         parts, scope = self.texts.parts, self.texts.secret.scope
         by = {one.place: parts.measures[one.place].tells for one in aggregates}
-        public = [one.tells for one in parts.measures if one.test is None]
+        public = [one.tells for one in parts.measures if not one.tests]
         having = any(scope.mentions_secret(window.bound) for window in parts.having.windows)
         unasked = not any(map(scope.mentions_secret, parts.conditions))
-        found = Tells(
+        return Tells(
             lines=self.lines(),
             by_value=Decides.VALUE in by.values(),
             by_presence=tuple(place for place, tells in by.items() if tells is Decides.PRESENCE),
             exact=having or (unasked if histogram else Decides.PRESENCE in public),
             by_weight=tuple(one.place for one in aggregates if one.unweighted),
         )
-        depends = found.by_value, found.by_presence, found.exact, found.by_weight
-        return found if any(found.lines) or any(depends) else None
 
     def lines(self) -> tuple[int, ...]:
         """For each grouping set, how many lines a group needs in the answer to tell nothing; 0 for any.
@@ -209,7 +214,7 @@ class _CheckWriter:
         that. Without keys there is one line, whatever the secrets are.
         """
         scope, categories = self.texts.secret.scope, self.texts.subject.categories
-        values = 2 if self.texts.subject.kind is SecretKind.BOOLEAN else len(categories or ())
+        values = 2 if self.texts.subject.kind is SecretKind.BOOLEAN else len(categories)
         values = max([values, *(len(bands) for _, bands in self.texts.bands)])
         plain = not self.texts.parts.having.windows  # then who has a secret is counted for every group
         by_value = [

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from functools import cached_property
 
 from sqlglot import exp
@@ -10,7 +9,7 @@ from sqlglot import exp
 from sightline.tables.engines.protocol import DATA, ColumnKind
 from sightline.tables.membership import Band, Feature, Parameter, Statistic
 from sightline.tables.sql.aggregates import Measure, is_within
-from sightline.tables.sql.fragments import answers_yes, outside, valid_secret
+from sightline.tables.sql.fragments import answers_yes, clipped_to, outside, valid_secret
 from sightline.tables.sql.grouping import Grouping, Having
 from sightline.tables.sql.scope import Source, find_column
 from sightline.tables.sql.secret_conditions import Secret, SecretBand, SecretTest, read_bands
@@ -88,11 +87,9 @@ class CheckTexts:
         """The texts of one aggregate."""
         measure = self.parts.measures[place]
         met, value = self._rows_and_value(measure.aggregate)
-        feature = ""
-        if measure.test is not None:
-            feature = self.feature(measure.test)
-            if measure.weight is not None:
-                feature = f"({feature} * {self.bound_text(measure.weight)})"
+        feature = "".join(map(self.feature, measure.tests))
+        for weight in measure.weights:
+            feature = f"({feature} * {self.bound_text(weight)})"
         return AggregateTexts(
             place=place,
             inside=" AND ".join(map(self.bound_text, [*self.parts.public, *measure.filters])) or "1 = 1",
@@ -101,13 +98,10 @@ class CheckTexts:
             feature=feature,
             mean=measure.statistic is Statistic.MEAN,
             clips=self._keeps_to_bounds(measure),
-            unweighted=self._unweighted(measure),
+            unweighted="".join(
+                f"{self.bound_text(weight)} IS NULL" for weight in measure.weights if measure.tells_by_weight
+            ),
         )
-
-    def _unweighted(self, measure: Measure) -> str:
-        if measure.weight is None or not measure.tells_by_weight:
-            return ""
-        return f"{self.bound_text(measure.weight)} IS NULL"
 
     @property
     def unkeyed(self) -> str:
@@ -131,24 +125,20 @@ class CheckTexts:
 
     def _keeps_to_bounds(self, measure: Measure) -> bool:
         """Whether the query itself clips the secret to its bounds, so that none lies outside of them."""
-        if measure.test is None or measure.test.feature is not Feature.CLIPPED:
-            return False
-        band = measure.test.parameter
-        assert isinstance(band, Band)
-        return self.subject.bounds is not None and is_within(
-            Band(low=self.subject.bounds[0], high=self.subject.bounds[1]), (band.low, band.high)
-        )
+        low, high = self.subject.bounds
+        clipped = [test.parameter for test in measure.tests if test.feature is Feature.CLIPPED]
+        bands = [band for band in clipped if isinstance(band, Band)]
+        return any(is_within(Band(low=low, high=high), (band.low, band.high)) for band in bands)
 
     @cached_property
     def bands(self) -> list[tuple[str, tuple[SecretBand, ...]]]:
         """The keys that are bands of the secret, as written, with their bands."""
         grouping = self.parts.grouping
-        found = [
-            (self.text(written), read_bands(key, self.secret))
+        return [
+            (self.text(written), bands)
             for key, written in zip(grouping.keys, grouping.written, strict=True)
-            if self.secret.scope.mentions_secret(key)
+            if self.secret.scope.mentions_secret(key) and (bands := read_bands(key, self.secret))
         ]
-        return [(text, bands) for text, bands in found if bands is not None]
 
     @cached_property
     def _where(self) -> tuple[list[exp.Expr], list[exp.Expr]]:
@@ -201,9 +191,7 @@ class CheckTexts:
 
     def _clipped(self, band: Parameter) -> str:
         assert isinstance(band, Band)
-        text = self.valid
-        text = f"GREATEST({text}, {band.low!r})" if math.isfinite(band.low) else text
-        return f"LEAST({text}, {band.high!r})" if math.isfinite(band.high) else text
+        return clipped_to(self.valid, band.low, band.high)
 
     @cached_property
     def record(self) -> str:

@@ -16,7 +16,17 @@ from sqlglot import exp
 
 from sightline.errors import InvalidPlan
 from sightline.tables.engines.protocol import SOURCE, Column, ColumnKind
-from sightline.tables.sql.grammar import check_public, clauses_of, is_plain, parse_query, refuse
+from sightline.tables.sql.grammar import (
+    check_public,
+    clause_of,
+    clauses_of,
+    has,
+    is_inside,
+    is_plain,
+    parse_query,
+    refuse,
+    sources_of,
+)
 from sightline.tables.sql.normal_form import (
     UNPIVOT,
     folded_name,
@@ -46,7 +56,7 @@ class DataQuery:
     """How the rows of ``data`` are made, and what of them is secret."""
 
     sql: str | None = None  # in the source's dialect, over ``source`` and public tables; None for its rows
-    normal: str | None = None  # the same text for queries that differ in aliases, WITH and spelling only
+    normal: str = ""  # the same text for queries that differ in aliases, WITH and spelling only
     columns: tuple[str, ...] = ()  # of its answer
     hidden: tuple[str, ...] = ()  # columns of the answer that tell something of a secret
     secrets: frozenset[str] = frozenset()  # names, in lower case, that no public table has as a column
@@ -118,14 +128,15 @@ def read_data_query(
         )
     hidden = [name for name, one in outputs.items() if one.origins & all_secrets and name != value]
     # sqlglot writes QUALIFY as a subquery for engines without it: there * would list its helper, too.
-    written = qualified if tree.find(exp.Qualify) is not None and schema.dialect != "duckdb" else tree
-    sums = [node for origins, _, node in lineage.aggregates if origins & secret_origins and _adds_up(node)]
-    counted = _with_counts(sums[0]) if sums else None
+    written = qualified if has(tree, exp.Qualify) and schema.dialect != "duckdb" else tree
+    told = [node for origins, _, node in lineage.aggregates if origins & secret_origins]
+    sums = [node for node in told if isinstance(node, exp.Sum | exp.Count | exp.CountIf)]
+    counted = [query for node in sums[:1] for query in _with_counts(node)]
     names = {name.casefold() for _, name in all_secrets} | {secret.casefold(), *map(str.casefold, hidden)}
     return DataQuery(
-        sql=(written if counted is None else counted).sql(schema.dialect, comments=False),
+        sql=[written, *counted][-1].sql(schema.dialect, comments=False),
         normal=normal_text(qualified, schema),
-        columns=tuple(outputs) if counted is None else (*outputs, ROWS_BEHIND),
+        columns=(*outputs, *(ROWS_BEHIND for _ in counted)),
         hidden=tuple(hidden),
         secrets=frozenset(names),
         ties=tuple(dict.fromkeys(_tie_queries(qualified, schema.dialect))),
@@ -171,7 +182,8 @@ class _Lineage:
             left, right = self.of_query(query.this), self.of_query(query.expression)
             if len(left) != len(right):
                 refuse("as many columns in each SELECT of UNION ALL", got=f"{len(left)} and {len(right)}")
-            self.unions.append((_all_origins(left), _all_origins(right)))
+            first, second = (Origins().union(*(one.origins for _, one in side)) for side in (left, right))
+            self.unions.append((first, second))
             return [(name, one.beside(other)) for (name, one), (_, other) in zip(left, right, strict=True)]
         if not isinstance(query, exp.Select):
             refuse("SELECT", got=shown_part(query), fix=f"for wide tables write FROM source {UNPIVOT}")
@@ -179,8 +191,7 @@ class _Lineage:
 
     def _of_select(self, select: exp.Select) -> list[tuple[str, _Output]]:
         relations: dict[str, Outputs] = {}
-        nodes = [select.args["from_"].this, *(join.this for join in select.args.get("joins") or [])]
-        for node in nodes:
+        for node in sources_of(select):
             relations[node.alias_or_name] = (
                 _named_once(self.of_query(node)) if isinstance(node, exp.Subquery) else self._of_table(node)
             )
@@ -195,13 +206,10 @@ class _Lineage:
                 return _CONSTANT  # such as the names of the columns of UNPIVOT
             return relations[plain.table][plain.name].copied if isinstance(plain, exp.Column) else None
 
-        group = select.args.get("group")
-        keys = list(group.expressions) if group is not None else []
-        clauses = [select.args.get(name) for name in ("where", "having", "qualify")]
-        ons = [join.args.get("on") for join in select.args.get("joins") or []]
-        self.controls += [(origins(node), node) for node in (*clauses, *keys, *ons) if node is not None]
+        keys = clause_of(select, "group").expressions
+        self.controls += [(origins(node), node) for node in (*_clauses(select), *keys, *_ons(select))]
         self.windows += [
-            (origins(node), node) for node in select.find_all(exp.Window) if _is_in(node, select)
+            (origins(node), node) for node in select.find_all(exp.Window) if _select_around(node) is select
         ]
         self.aggregates += [
             (
@@ -210,7 +218,7 @@ class _Lineage:
                 node,
             )
             for node in select.find_all(*_AGGREGATES)
-            if _is_in(node, select) and node.find_ancestor(exp.Window, exp.Select) is select
+            if node.find_ancestor(exp.Window, exp.Select) is select
         ]
         rule = NullRule(column=lambda one: self._facts(relations[one.table][one.name]))
         return [
@@ -267,7 +275,11 @@ def _check_written(tree: exp.Query, schema: Schema) -> None:
     names = {SOURCE, *tables_of(schema)}
     for clause in tree.find_all(exp.With):
         if clause.parent is not tree or clause.args.get("recursive"):
-            refuse("WITH at the beginning, not recursive", got=shown_part(clause.parent), fix="put it first")
+            refuse(
+                "WITH at the beginning, not recursive",
+                got=shown_part(clause.parent or tree),
+                fix="put it first",
+            )
         names |= {part.alias.casefold() for part in clause.expressions}
     for node in tree.find_all(exp.SetOperation):
         beside = clauses_of(node) - {"this", "expression", "with_"}
@@ -305,7 +317,7 @@ def _check_select(select: exp.Select, schema: Schema) -> None:
             got=clause.strip("_").upper(),
             fix="leave it out",
         )
-    if select.args.get("from_") is None:
+    if "from_" not in clauses_of(select):
         refuse("FROM source", got="no FROM")
     start = select.args["from_"].this
     if not isinstance(start, exp.Table | exp.Subquery) or start.name.casefold() in public:
@@ -323,27 +335,33 @@ def _check_select(select: exp.Select, schema: Schema) -> None:
                 got=shown_part(join),
                 fix="a join may only look up each row",
             )
-    group = select.args.get("group")
-    if group is not None and (
-        clauses_of(group) - {"expressions"} or group.find(exp.Rollup, exp.Cube, exp.GroupingSets) is not None
-    ):
+    group = clause_of(select, "group")
+    if clauses_of(group) - {"expressions"} or has(group, exp.Rollup, exp.Cube, exp.GroupingSets):
         refuse(
             "GROUP BY with a list of columns", got=shown_part(group), fix="a value would enter several rows"
         )
     items = [item.unalias() for item in select.expressions]
-    conditions = [select.args.get(name) for name in ("where", "having", "qualify")]
-    ons = [join.args.get("on") for join in select.args.get("joins") or []]
-    keys = list(group.expressions) if group is not None else []
-    for node in (*items, *(one.this for one in conditions if one is not None), *keys, *ons):
-        if node is not None and not _is_star(node):
+    conditions = [clause.this for clause in _clauses(select)]
+    for node in (*items, *conditions, *group.expressions, *_ons(select)):
+        if not _is_star(node):
             _check_expression(node, schema)
-        elif node is not None and node.find(exp.Star).args.get("replace"):
+        elif any(star.args.get("replace") for star in node.find_all(exp.Star)):
             refuse("* as it is, or with EXCLUDE", got=shown_part(node), fix="list the columns")
+
+
+def _clauses(select: exp.Select) -> list[exp.Expr]:
+    """What chooses the rows and lines of a SELECT."""
+    return [select.args[name] for name in ("where", "having", "qualify") if name in clauses_of(select)]
+
+
+def _ons(select: exp.Select) -> list[exp.Expr]:
+    """The conditions of its joins."""
+    return [join.args["on"] for join in select.args.get("joins") or [] if "on" in clauses_of(join)]
 
 
 def _check_expression(node: exp.Expr, schema: Schema) -> None:
     """Refuse subqueries, and functions whose answer is not the same each time."""
-    if node.find(exp.Select) is not None:
+    if has(node, exp.Select):
         refuse("no subquery in an expression", got=shown_part(node), fix="a value would enter several rows")
     root = exp.Paren(this=node.copy())
     while call := root.find(exp.Window, exp.Filter, exp.AggFunc):
@@ -357,11 +375,7 @@ def _check_expression(node: exp.Expr, schema: Schema) -> None:
                 )
             if isinstance(call.this, (*_BY_ORDER, exp.Rank, exp.DenseRank)) and not call.args.get("order"):
                 refuse("ORDER BY in OVER", got=shown_part(call), fix="without it the numbers are arbitrary")
-            order = call.args.get("order")
-            parts = [
-                *(call.args.get("partition_by") or []),
-                *(order.expressions if order is not None else []),
-            ]
+            parts = [*(call.args.get("partition_by") or []), *clause_of(call, "order").expressions]
             inner = [one.this if isinstance(one, exp.Ordered) else one for one in parts]
             arguments = list(call.this.iter_expressions())
         elif isinstance(call, exp.Filter):
@@ -384,12 +398,7 @@ def _check_expression(node: exp.Expr, schema: Schema) -> None:
 _WINDOW_PARTS = {"this", "partition_by", "order", "over"}
 
 
-def _adds_up(node: exp.Expr) -> bool:
-    """Whether an aggregate grows with the number of rows."""
-    return isinstance(node, exp.Sum | exp.Count | exp.CountIf)
-
-
-def _with_counts(node: exp.Expr) -> exp.Expr | None:
+def _with_counts(node: exp.Expr) -> Iterator[exp.Expr]:
     """The query with a column more: how many rows each sum adds up; none if other SELECTs change them."""
     marked = node.copy()
     marked.meta["counted"] = True
@@ -397,8 +406,7 @@ def _with_counts(node: exp.Expr) -> exp.Expr | None:
     root = inside.root().copy()
     found = next(one for one in root.walk() if one.meta.get("counted"))
     inside.replace(node)
-    select = found.find_ancestor(exp.Select)
-    assert select is not None
+    select = _select_around(found)
     count: exp.Expr = exp.Count(this=exp.Star())
     if isinstance(found.parent, exp.Filter):
         count = exp.Filter(this=count, expression=found.parent.expression.copy())
@@ -406,13 +414,19 @@ def _with_counts(node: exp.Expr) -> exp.Expr | None:
     select.append("expressions", exp.alias_(count, name))
     while select is not root:
         subquery = select.parent
-        outer = None if subquery is None else subquery.find_ancestor(exp.Select)
-        if not isinstance(subquery, exp.Subquery) or outer is None or outer.args.get("group") is not None:
-            return None
+        if not isinstance(subquery, exp.Subquery) or not is_inside(subquery, exp.Select):
+            return
+        outer = _select_around(subquery)
+        if "group" in clauses_of(outer):
+            return
         column = exp.column(name.copy(), table=exp.to_identifier(subquery.alias, quoted=True))
         outer.append("expressions", exp.alias_(column, name.copy()))
         select = outer
-    return root
+    yield root
+
+
+def _select_around(node: exp.Expr) -> exp.Select:
+    return node.find_ancestor(exp.Select) or exp.Select()
 
 
 def _tie_queries(qualified: exp.Query, dialect: str) -> Iterator[str]:
@@ -423,9 +437,7 @@ def _tie_queries(qualified: exp.Query, dialect: str) -> Iterator[str]:
     for window in qualified.find_all(exp.Window):
         if not isinstance(window.this, _BY_ORDER):
             continue
-        select = window.find_ancestor(exp.Select)
-        assert select is not None
-        numbered = select.copy()
+        numbered = _select_around(window).copy()
         calls = []
         for name, call in (("n", exp.RowNumber()), ("r", exp.Rank())):
             own = window.copy()
@@ -473,19 +485,11 @@ def _output(outputs: Mapping[str, _Output], name: str, *, field_name: str) -> st
     return find_column(columns, name).name
 
 
-def _all_origins(outputs: Sequence[tuple[str, _Output]]) -> Origins:
-    return frozenset().union(*(one.origins for _, one in outputs))
-
-
 def _named_once(outputs: Sequence[tuple[str, _Output]]) -> Outputs:
     twice = [name for name, times in Counter(name for name, _ in outputs).items() if times > 1]
     if twice:
         refuse("different names for the columns", got=f'"{twice[0]}" twice', fix="rename one")
     return dict(outputs)
-
-
-def _is_in(node: exp.Expr, select: exp.Select) -> bool:
-    return node.find_ancestor(exp.Select) is select
 
 
 def _is_star(node: exp.Expr) -> bool:

@@ -11,7 +11,7 @@ from sqlglot.errors import SqlglotError
 from sqlglot.tokenizer_core import TokenType
 
 from sightline.errors import InvalidPlan
-from sightline.tables.sql.grammar import clauses_of, parse_query, refuse
+from sightline.tables.sql.grammar import clause_of, clauses_of, is_inside, parse_query, refuse
 from sightline.tables.sql.grouping import write_keys
 
 _PLAIN_CLAUSES = {"expressions", "from_", "where", "group", "having"}
@@ -39,8 +39,8 @@ def part_about(sql: str, *, secret: Collection[str], others: Collection[str], di
     listed = list(select.expressions)
     dropped = [place for place, one in enumerate(listed) if _identifiers(one) & strange]
     kept = [one for place, one in enumerate(listed) if place not in dropped]
-    group = select.args.get("group")
-    positions = [key.name for key in group.expressions if isinstance(key, exp.Literal)] if group else []
+    keys = clause_of(select, "group").expressions
+    positions = [key.name for key in keys if isinstance(key, exp.Literal)]
     moved = [text for text in positions if not text.isdigit() or int(text) > min(dropped, default=0)]
     if moved or any(_identifiers(listed[place]) & own for place in dropped):
         _refuse(met)  # GROUP BY 3 would mean another column
@@ -92,8 +92,7 @@ def group_columns(sql: str, dialect: str) -> tuple[str, ...]:
     >>> group_columns("SELECT age, AVG(bmi) FROM data WHERE age > 17 GROUP BY age", "duckdb")
     ('age',)
     """
-    select = _plain(sql, dialect)
-    keys = [] if select is None else select.args["group"].expressions
+    keys = [key for select in _plain(sql, dialect) for key in select.args["group"].expressions]
     return tuple(key.name for key in keys if isinstance(key, exp.Column))
 
 
@@ -103,9 +102,10 @@ def grouped_by(sql: str, column: str, by: str, dialect: str) -> str:
     >>> grouped_by("SELECT age, AVG(bmi) FROM data GROUP BY age", "age", "FLOOR(age / 5) * 5", "duckdb")
     'SELECT FLOOR(age / 5) * 5 AS age, AVG(bmi) FROM data GROUP BY FLOOR(age / 5) * 5'
     """
-    select = _plain(sql, dialect)
-    if select is None:
+    selects = _plain(sql, dialect)
+    if not selects:
         raise InvalidPlan("expected a plain SELECT, got another release")
+    (select,) = selects
     coarser: exp.Expr = exp.maybe_parse(by, dialect=dialect)
     listed = [
         exp.alias_(coarser.copy(), one.alias_or_name, quoted=_own(one).this.quoted)
@@ -122,22 +122,20 @@ def grouped_by(sql: str, column: str, by: str, dialect: str) -> str:
     return select.sql(dialect)
 
 
-def _plain(sql: str, dialect: str) -> exp.Select | None:
+def _plain(sql: str, dialect: str) -> list[exp.Select]:
     """A SELECT whose groups are listed one by one, without subqueries and joins; else none.
 
     HAVING may compare aggregates: of a key it would mean another column.
     """
     select = parse_query(sql, dialect)
     if not isinstance(select, exp.Select) or select.find(exp.Subquery, exp.Window):
-        return None
+        return []
     write_keys(select, ())
-    group = select.args.get("group")
-    plain = group is not None and clauses_of(group) == {"expressions"}
-    having = select.args.get("having")
-    keyed = having is not None and any(
-        one.find_ancestor(exp.AggFunc) is None for one in having.find_all(exp.Column)
-    )
-    return select if plain and not keyed and clauses_of(select) <= _PLAIN_CLAUSES else None
+    plain = clauses_of(clause_of(select, "group")) == {"expressions"}
+    keys = [
+        one for one in clause_of(select, "having").find_all(exp.Column) if not is_inside(one, exp.AggFunc)
+    ]
+    return [select] if plain and not keys and clauses_of(select) <= _PLAIN_CLAUSES else []
 
 
 def _own(listed: exp.Expr) -> exp.Expr:

@@ -8,6 +8,7 @@ Postgres and a fraction on DuckDB). On other engines a fragment is therefore wri
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -81,13 +82,18 @@ def valid_secret(raw: str, subject: Subject, column: Column) -> str:
 
 def outside(secret: str, subject: Subject, dialect: str = "duckdb") -> str:
     """The condition that a secret is outside the declared bounds or categories."""
-    if subject.bounds is not None:
-        low, high = subject.bounds
-        return f"{secret} < {low!r} OR {secret} > {high!r}"
-    if subject.categories is not None:
+    low, high = subject.bounds
+    tests = [f"{secret} < {low!r}"] * math.isfinite(low) + [f"{secret} > {high!r}"] * math.isfinite(high)
+    if subject.categories:
         listed = [exp.Literal.string(name).sql(dialect) for name in subject.categories]
-        return f"{secret} NOT IN ({', '.join(listed)})" if listed else "1 = 1"
-    return "1 = 0"
+        tests.append(f"{secret} NOT IN ({', '.join(listed)})")
+    return " OR ".join(tests) or "1 = 0"
+
+
+def clipped_to(text: str, low: float, high: float) -> str:
+    """An expression clipped to the finite ones of two levels."""
+    text = f"GREATEST({text}, {low!r})" if math.isfinite(low) else text
+    return f"LEAST({text}, {high!r})" if math.isfinite(high) else text
 
 
 def answers_yes(secret: str, parameter: Parameter, *, closed: bool = False, dialect: str = "duckdb") -> str:
@@ -138,8 +144,7 @@ def with_names(query: str, *, dialect: str, names: Mapping[str, exp.Table | exp.
     for table in list(tree.find_all(exp.Table)):
         if table.name.casefold() in inside:
             continue
-        alias = table.args.get("alias")
-        called = table.this.copy() if alias is None else alias.this.copy()
+        called = (table.args.get("alias") or table).this.copy()
         own = folded[table.name.casefold()].copy()
         own.set("alias", exp.TableAlias(this=called))
         own.set("pivots", table.args.get("pivots"))

@@ -98,7 +98,7 @@ def parse_query(sql: str, dialect: str) -> exp.Query:
 
 @lru_cache(maxsize=_MOST_PARSED)
 def _query_of(sql: str, dialect: str) -> exp.Query:
-    statements = _parsed(sql, dialect, into=None)
+    statements = _parsed(sql, dialect, _statements)
     if len(statements) != 1:
         refuse("one SELECT statement", got=f"{len(statements)} statements", fix="one release is one query")
     query = statements[0]
@@ -114,10 +114,31 @@ def clauses_of(node: exp.Expr) -> set[str]:
     return {name for name, value in node.args.items() if value}
 
 
+def clause_of(node: exp.Expr, name: str) -> exp.Expr:
+    """One part of a SELECT or another node: an empty one, without expressions, where it has none."""
+    found: exp.Expr = node.args.get(name) or exp.Tuple()
+    return found
+
+
+def sources_of(select: exp.Select) -> list[exp.Expr]:
+    """What FROM and JOIN of a SELECT name: tables and subqueries."""
+    clauses = (select.args.get("from_"), *(select.args.get("joins") or ()))
+    return [clause.this for clause in clauses if clause]
+
+
+def has(node: exp.Expr, *kinds: type[exp.Expr]) -> bool:
+    """Whether an expression is, or contains, something of some kinds."""
+    return any(True for _ in node.find_all(*kinds))
+
+
+def is_inside(node: exp.Expr, *kinds: type[exp.Expr]) -> bool:
+    """Whether something of some kinds is around an expression."""
+    return node.find_ancestor(*kinds) is not None
+
+
 def is_plain(node: exp.Expr, *allowed: str) -> bool:
     """Whether a table or subquery has nothing but an alias without columns, and what is allowed."""
-    alias = node.args.get("alias")
-    listed = alias is not None and alias.args.get("columns")
+    listed = clause_of(node, "alias").args.get("columns")
     return clauses_of(node) <= {"this", "alias", *allowed} and not listed
 
 
@@ -135,7 +156,7 @@ def check_clauses(select: exp.Select) -> None:
 
 def parse_condition(text: str, dialect: str) -> exp.Expr:
     """Parse one condition, such as ``home = 'A7'``."""
-    (condition,) = _parsed(text, dialect, into=exp.Condition)
+    (condition,) = _parsed(text, dialect, _condition)
     return condition
 
 
@@ -150,7 +171,7 @@ def check_public(expression: exp.Expr, *, dialect: str, functions: Callable[[], 
         known = known or (type(node) in _OF_SUBQUERY and _is_plain(node))
         if not known and not (isinstance(node, exp.Func) and _written_name(node, dialect) in functions()):
             _refuse_node(node)
-        if isinstance(node, exp.In) and node.args.get("field") is not None:
+        if isinstance(node, exp.In) and "field" in clauses_of(node):
             refuse("IN with a list of constants or a subquery", got=shown(node))
         if isinstance(node, exp.Like | exp.ILike) and "\\" in node.expression.name:
             refuse("a LIKE pattern without backslash", got=shown(node), fix="engines read it differently")
@@ -163,7 +184,7 @@ def _is_plain(node: exp.Expr) -> bool:
     allowed = {"expressions", "from_", "where", "group", "having", "kind"}
     if isinstance(node, exp.Select):
         return not [clause for clause, value in node.args.items() if value and clause not in allowed]
-    return isinstance(node, exp.Subquery | exp.Exists) or node.find_ancestor(exp.Select) is not None
+    return isinstance(node, exp.Subquery | exp.Exists) or is_inside(node, exp.Select)
 
 
 def _written_name(call: exp.Expr, dialect: str) -> str:
@@ -189,9 +210,7 @@ def check_node(node: exp.Expr) -> None:
                 got=shown(node),
                 fix="join a declared table instead; what is chosen by the secret would tell it",
             )
-        case exp.Floor() | exp.Ceil() if (
-            node.args.get("decimals") is not None or node.args.get("to") is not None
-        ):
+        case exp.Floor() | exp.Ceil() if clauses_of(node) & {"decimals", "to"}:
             refuse("FLOOR or CEIL of one number", got=shown(node), fix="divide first")
 
 
@@ -239,7 +258,20 @@ def refuse_statement(first: str) -> NoReturn:
     refuse("a SELECT statement", got=f"{first[:20].upper()} …", fix="a plan can only read")
 
 
-def _parsed(sql: str, dialect: str, *, into: type[exp.Expr] | None) -> list[exp.Expr]:
+def _statements(sql: str, dialect: str, tokens: list[Token]) -> list[exp.Expr | None]:
+    if tokens[0].token_type not in _FIRST_TOKENS:
+        refuse_statement(tokens[0].text)
+    return sqlglot.parse(sql, read=dialect, error_level=sqlglot.ErrorLevel.RAISE)
+
+
+def _condition(sql: str, dialect: str, tokens: list[Token]) -> list[exp.Expr | None]:
+    return [sqlglot.parse_one(sql, read=dialect, into=exp.Condition, error_level=sqlglot.ErrorLevel.RAISE)]
+
+
+_Parser = Callable[[str, str, list[Token]], list[exp.Expr | None]]
+
+
+def _parsed(sql: str, dialect: str, parser: _Parser) -> list[exp.Expr]:
     size = len(sql.encode(errors="surrogatepass"))
     if size > LARGEST_QUERY:
         refuse(
@@ -259,14 +291,8 @@ def _parsed(sql: str, dialect: str, *, into: type[exp.Expr] | None) -> list[exp.
                 fix="for example SELECT feeder, AVG(watts) FROM data GROUP BY feeder",
             )
         _check_texts(sql, tokens, dialect)
-        if into is None and tokens[0].token_type not in _FIRST_TOKENS:
-            refuse_statement(tokens[0].text)
-        parsed = (
-            sqlglot.parse(sql, read=dialect, error_level=sqlglot.ErrorLevel.RAISE)
-            if into is None
-            else [sqlglot.parse_one(sql, read=dialect, into=into, error_level=sqlglot.ErrorLevel.RAISE)]
-        )
-        trees = [tree for tree in parsed if tree is not None and not isinstance(tree, exp.Semicolon)]
+        parsed = parser(sql, dialect, tokens)
+        trees = [one for one in parsed if isinstance(one, exp.Expr) and not isinstance(one, exp.Semicolon)]
         for tree in trees:
             _check_depth(tree)
             _use_standard_names(tree, dialect)
@@ -309,7 +335,7 @@ def _use_standard_names(tree: exp.Expr, dialect: str) -> None:
                 call.replace(exp.Extract(this=exp.Var(this=arguments[0].name), expression=arguments[1]))
             case "isodow" if len(arguments) == 1:
                 call.replace(exp.DayOfWeekIso(this=arguments[0]))
-    if dialect == "duckdb" and (bins := tree.find(exp.WidthBucket)) is not None:
+    for bins in tree.find_all(exp.WidthBucket) if dialect == "duckdb" else ():
         refuse("a function that DuckDB has", got=shown(bins), fix="bins of 10 are FLOOR(x / 10) * 10")
 
 

@@ -18,7 +18,7 @@ from sqlglot import exp
 
 from sightline.tables.engines.protocol import DATA
 from sightline.tables.sql.fragments import embedded
-from sightline.tables.sql.grammar import clauses_of, refuse, shown
+from sightline.tables.sql.grammar import clause_of, clauses_of, has, is_inside, refuse, shown
 from sightline.tables.sql.scope import Scope, bound_column
 from sightline.values import frozen
 
@@ -47,9 +47,7 @@ class Grouping:
 
 def read_grouping(select: exp.Select, *, scope: Scope) -> Grouping:
     """Read GROUP BY of a query."""
-    group = select.args.get("group")
-    if group is None:
-        return Grouping()
+    group = clause_of(select, "group")
     if clauses_of(group) - {"expressions"}:
         refuse(
             "GROUP BY, ROLLUP, CUBE or GROUPING SETS",
@@ -64,7 +62,7 @@ def read_grouping(select: exp.Select, *, scope: Scope) -> Grouping:
             return type(element)(expressions=[numbered(part) for part in element.expressions])
         written = element.unnest().copy()
         bound = scope.bind(written)
-        if bound.find(exp.Column) is None:
+        if not has(bound, exp.Column):
             refuse(
                 "a key made of columns", got=shown(bound), fix="leave it out: it is the same for every row"
             )
@@ -95,7 +93,7 @@ def write_keys(select: exp.Select, columns: Collection[str]) -> None:
     >>> print(select.sql())
     SELECT g, LEFT(h, 1) AS k, SUM(x) FROM data GROUP BY ROLLUP (g, LEFT(h, 1))
     """
-    group = select.args.get("group")
+    group = clause_of(select, "group")
     named = {item.alias.casefold(): item for item in select.expressions if item.alias}
 
     def written(node: exp.Expr) -> exp.Expr:
@@ -108,11 +106,11 @@ def write_keys(select: exp.Select, columns: Collection[str]) -> None:
         known = name in named and name not in columns
         return _item_expression(named[name]).copy() if known else node.copy()
 
-    if group is not None and group.args.get("all"):
+    if group.args.get("all"):
         items = [item.unalias() for item in select.expressions if not has_aggregate(item)]
-        keys = [item.copy() for item in items if item.find(exp.Column) is not None]
+        keys = [item.copy() for item in items if has(item, exp.Column)]
         select.set("group", exp.Group(expressions=keys) if keys else None)
-    elif group is not None:
+    else:
         group.set("expressions", [written(key) for key in group.expressions])
 
 
@@ -164,10 +162,10 @@ def dereferenced(node: exp.Expr, select: exp.Select, scope: Scope) -> exp.Expr:
     if isinstance(node, exp.Column) and not node.table:
         columns = {column.name.casefold() for one in scope.relations for column in one.columns}
         aliases = {item.alias.casefold(): item for item in select.expressions if item.alias}
-        item = aliases.get(node.name.casefold())
-        if item is not None and node.name.casefold() not in columns:
+        item = aliases.get(node.name.casefold(), node)
+        if item is not node and node.name.casefold() not in columns:
             return _item_expression(item)
-        plain = item.unalias() if item is not None else node
+        plain = item.unalias()
         same = isinstance(plain, exp.Column) and plain.name.casefold() == node.name.casefold()
         if not same:
             refuse(
@@ -247,9 +245,9 @@ def read_having(
     select: exp.Select, grouping: Grouping, *, scope: Scope, conditions: Sequence[exp.Expr]
 ) -> Having:
     """Read HAVING of a query whose rows meet bound ``conditions``."""
-    clause = select.args.get("having")
-    if clause is None:
+    if "having" not in clauses_of(select):
         return Having(written=exp.true())
+    clause = clause_of(select, "having")
     histogram = any(map(scope.mentions_secret, grouping.keys))
     tested = [part for part in conditions if scope.mentions_secret(part) and not scope.asks_presence(part)]
     if histogram or tested:
@@ -260,20 +258,20 @@ def read_having(
         )
     root = exp.Paren(this=clause.this.copy())
     for column in list(root.find_all(exp.Column)):
-        if column.find_ancestor(exp.AggFunc, exp.Filter, exp.Window) is None:
+        if not is_inside(column, exp.AggFunc, exp.Filter, exp.Window):
             meant = dereferenced(column, select, scope)
             if meant is not column:
                 column.replace(exp.Paren(this=meant.copy()))
     written = root.this
     if not aggregates_in(written):
         refuse("an aggregate in HAVING", got=shown(written), fix="put conditions on columns into WHERE")
-    if written.find(exp.Grouping) is not None:
+    if has(written, exp.Grouping):
         refuse("aggregates and keys in HAVING", got=shown(written), fix="leave GROUPING out")
-    met = exp.and_(*(exp.paren(one.copy()) for one in conditions)) if conditions else None
+    # Rows that do not meet the conditions are a part of their own: HAVING is of the others.
+    met = [exp.and_(*(exp.paren(one.copy()) for one in conditions))] if conditions else []
+    apart = [_where(exp.Literal.number(1), [one]) for one in met]
     windows = []
     for keys in grouping.sets:
-        # Rows that do not meet the conditions are a part of their own: HAVING is of the others.
-        apart = [] if met is None else [_where(exp.Literal.number(1), met)]
         kept = _over_rows(written, [*apart, *keys], scope, keys if len(grouping.places) == 1 else ())
         windows.append(WindowColumn.of(kept, dialect=scope.dialect))
     return Having(written=written, windows=tuple(windows))
@@ -313,29 +311,29 @@ def _over_rows(written: exp.Expr, partition: list[exp.Expr], scope: Scope, keys:
 
 def _over(node: exp.Expr, scope: Scope, partition: list[exp.Expr]) -> exp.Expr:
     """A public aggregate of a group, as a window function of each of its rows."""
-    condition = None
+    conditions: list[exp.Expr] = []
     call = node
     if isinstance(call, exp.Filter):
-        condition, call = _public(call.expression.this, scope, node), call.this
+        conditions, call = [_public(call.expression.this, scope, node)], call.this
     if isinstance(call, exp.CountIf):
-        met = _where(exp.Literal.number(1), _public(call.this, scope, node))
-        return _window(exp.Count(this=_where(met, condition), big_int=True), partition)
-    if not isinstance(call, _OF_A_COLUMN) or call.expressions or call.this is None:
+        conditions.insert(0, _public(call.this, scope, node))
+        return _window(exp.Count(this=_where(exp.Literal.number(1), conditions), big_int=True), partition)
+    if not isinstance(call, _OF_A_COLUMN) or call.expressions or not call.this:
         refuse("COUNT, MIN, MAX, SUM or AVG of public columns in HAVING", got=shown(node))
     argument = call.this
     if isinstance(argument, exp.Star):
-        counted = exp.Star() if condition is None else _where(exp.Literal.number(1), condition)
+        counted = _where(exp.Literal.number(1) if conditions else exp.Star(), conditions)
         return _window(exp.Count(this=counted, big_int=True), partition)
     if isinstance(argument, exp.Distinct):
         if not isinstance(call, exp.Count) or len(argument.expressions) != 1:
             refuse("COUNT(DISTINCT …) of one column in HAVING", got=shown(node))
-        return _distinct(_where(_public(argument.expressions[0], scope, node), condition), partition)
+        return _distinct(_where(_public(argument.expressions[0], scope, node), conditions), partition)
     bound = scope.bind(argument)
     if not (
         isinstance(call, exp.Count) and scope.is_secret(bound)
     ):  # COUNT(secret) counts rows that have one
         bound = _public(argument, scope, node)
-    return _window(type(call)(this=_where(bound, condition)), partition)
+    return _window(type(call)(this=_where(bound, conditions)), partition)
 
 
 def _distinct(value: exp.Expr, partition: list[exp.Expr]) -> exp.Expr:
@@ -359,10 +357,11 @@ def _window(call: exp.Expr, partition: list[exp.Expr]) -> exp.Window:
     return exp.Window(this=call, partition_by=partition, over="OVER")
 
 
-def _where(value: exp.Expr, condition: exp.Expr | None) -> exp.Expr:
-    if condition is None:
-        return value
-    return exp.Case(ifs=[exp.If(this=condition.copy(), true=value)])
+def _where(value: exp.Expr, conditions: Sequence[exp.Expr]) -> exp.Expr:
+    """A value where some conditions are met, else NULL."""
+    for condition in conditions:
+        value = exp.Case(ifs=[exp.If(this=condition.copy(), true=value)])
+    return value
 
 
 def _public(node: exp.Expr, scope: Scope, around: exp.Expr) -> exp.Expr:

@@ -5,13 +5,13 @@ The engine compares both answers, as of every release that is read in another fo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NoReturn
 
 from sqlglot import exp
 
 from sightline.tables.engines.protocol import DATA
-from sightline.tables.sql.grammar import clauses_of, is_plain, refuse, shown
+from sightline.tables.sql.grammar import clause_of, clauses_of, has, is_inside, is_plain, refuse, shown
 from sightline.tables.sql.scope import conjuncts
 from sightline.tables.subject import Schema
 from sightline.values import frozen
@@ -28,15 +28,15 @@ class _Grouped:
     keys: dict[str, exp.Expr]
     where: list[exp.Expr]
     having: list[exp.Expr]
-    join: exp.Join | None
+    join: exp.Join  # FROM is a comma before the first
 
     @property
     def one_line(self) -> bool:
-        return not self.keys and (self.join is None or clauses_of(self.join) in _BARE)
+        return not self.keys and clauses_of(self.join) in _BARE
 
 
-def without_grouped_joins(select: exp.Select, schema: Schema) -> exp.Select | None:
-    """Grouped queries that are joined on all their keys, as one: each is a FILTER. None for another form.
+def without_grouped_joins(select: exp.Select, schema: Schema) -> Iterator[exp.Select]:
+    """Grouped queries that are joined on all their keys, as one: each is a FILTER. Nothing for another form.
 
     ``SELECT a.g, a.m - b.m FROM (SELECT g, AVG(x) AS m FROM data WHERE p GROUP BY g) AS a JOIN (… WHERE q …)
     AS b ON a.g = b.g`` is ``SELECT g, AVG(x) FILTER (WHERE p) - AVG(x) FILTER (WHERE q) FROM data`` by g, of
@@ -48,22 +48,21 @@ def without_grouped_joins(select: exp.Select, schema: Schema) -> exp.Select | No
     ...     "JOIN (SELECT g, SUM(x) AS s FROM data WHERE p GROUP BY g) AS b USING (g)",
     ...     "CROSS JOIN (SELECT SUM(x) AS s FROM data) AS b",
     ... ):
-    ...     print(without_grouped_joins(parse_one(f"{text} {join}"), Schema(columns=[])).sql())
+    ...     for found in without_grouped_joins(parse_one(f"{text} {join}"), Schema(columns=[])):
+    ...         print(found.sql())
     SELECT "a g" AS "g", "a s" - "b s" AS d FROM (SELECT g AS "a g", SUM(x) AS "a s", g AS "b g", SUM(x) ...
     SELECT "a g" AS "g", "a s" - (SELECT SUM(x) FROM data) AS d FROM (SELECT g AS "a g", SUM(x) AS "a s" ...
     """
     joins = select.args.get("joins") or []
-    if not joins or select.args.get("from_") is None:
-        return None
-    pairs = [(select.args["from_"].this, None), *((join.this, join) for join in joins)]
-    found = [_grouped(source, join) for source, join in pairs]
-    sources = [one for one in found if one is not None]
-    if len(sources) < len(found) or len({one.called for one in sources}) < len(sources):
-        return None
+    first_source = (clause_of(select, "from_").this or exp.Table()).copy()
+    listed = [exp.Join(this=first_source), *joins]
+    sources = [one for join in listed for one in _grouped(join)]
+    if not joins or len({one.called for one in sources}) < len(listed):
+        return
     kept = [one for one in sources if not one.one_line] or sources[:1]
     first, *others = kept
     if any(not _matches(one, kept[: place + 1]) for place, one in enumerate(others)):
-        return None
+        return
     items: list[exp.Expr] = []
     having: list[exp.Expr] = []
     met = [exp.Not(this=exp.Is(this=key, expression=exp.Null())) for key in first.keys.values() if others]
@@ -89,52 +88,48 @@ def without_grouped_joins(select: exp.Select, schema: Schema) -> exp.Select | No
     whole.set("joins", None)
     whole.set("from_", exp.From(this=inner.subquery("joined")))
 
-    def meant(column: exp.Column) -> exp.Expr | None:
+    def meant(column: exp.Column) -> exp.Expr:
         name, table = column.name.casefold(), column.table.casefold()
-        holders = [one for one in sources if name in one.items and table in ("", one.called)]
-        if not holders:
-            return None
-        one = holders[0]
-        if one not in kept:
+        for one in (one for one in sources if name in one.items and table in ("", one.called)):
+            if one in kept:
+                return exp.column(f"{one.called} {name}", quoted=True)
             number = exp.select(one.items[name].copy()).from_(DATA)
             return exp.Subquery(this=number.where(*(part.copy() for part in one.where)))
-        return exp.column(f"{one.called} {name}", quoted=True)
+        return column
 
-    return _renamed(whole, meant)
+    yield _renamed(whole, meant)
 
 
-def _grouped(source: exp.Expr, join: exp.Join | None) -> _Grouped | None:
+def _grouped(join: exp.Join) -> Iterator[_Grouped]:
     """A subquery in FROM or JOIN, if it is a plain SELECT of keys and aggregates of ``data``."""
-    inner = source.this
+    source, inner = join.this, join.this.this
     if not isinstance(source, exp.Subquery) or not is_plain(source) or not isinstance(inner, exp.Select):
-        return None
+        return
     if not source.alias or clauses_of(inner) - {"expressions", "from_", "where", "group", "having"}:
-        return None
-    table = inner.args["from_"].this if inner.args.get("from_") is not None else None
+        return
+    table = clause_of(inner, "from_").this
     if not isinstance(table, exp.Table) or table.name.casefold() != DATA or inner.find(exp.Window):
-        return None
+        return
     items = {item.alias_or_name.casefold(): _plain(item.unalias()) for item in inner.expressions}
-    keys = {name: item for name, item in items.items() if item.find(exp.AggFunc) is None}
+    keys = {name: item for name, item in items.items() if not has(item, exp.AggFunc)}
     if "" in items or len(items) < len(inner.expressions) or any(one.is_star for one in inner.expressions):
-        return None
-    group = inner.args.get("group")
-    texts = {_plain(key).sql() for key in (group.expressions if group is not None else ())}
-    plain = group is None or clauses_of(group) <= {"expressions"}
-    if not plain or texts != {key.sql() for key in keys.values()}:
-        return None
+        return
+    group = clause_of(inner, "group")
+    texts = {_plain(key).sql() for key in group.expressions}
+    if not clauses_of(group) <= {"expressions"} or texts != {key.sql() for key in keys.values()}:
+        return
     where, having = (
         [_plain(inner.args[name].this)] if inner.args.get(name) else [] for name in ("where", "having")
     )
     if having:
         root = exp.Paren(this=having[0])
         for column in list(root.find_all(exp.Column)):
-            meant = items.get(column.name.casefold())
-            if column.find_ancestor(exp.AggFunc) is None and meant is not None:
-                column.replace(exp.paren(meant.copy()))
+            if not is_inside(column, exp.AggFunc) and column.name.casefold() in items:
+                column.replace(exp.paren(items[column.name.casefold()].copy()))
         having = [root.this]
     if having and not keys:
-        return None
-    return _Grouped(
+        return
+    yield _Grouped(
         called=source.alias.casefold(), items=items, keys=keys, where=where, having=having, join=join
     )
 
@@ -143,7 +138,7 @@ def _plain(node: exp.Expr) -> exp.Expr:
     """An expression over ``data`` without the names of tables."""
     root = exp.Paren(this=node.copy())
     for column in root.find_all(exp.Column):
-        if column.find_ancestor(exp.Select) is None:
+        if not is_inside(column, exp.Select):
             column.set("table", None)
     found: exp.Expr = root.this
     return found
@@ -152,7 +147,6 @@ def _plain(node: exp.Expr) -> exp.Expr:
 def _matches(one: _Grouped, before: Sequence[_Grouped]) -> bool:
     """Whether a query is joined on all its keys, which are those of the queries before it."""
     keys = {name: key.sql() for name, key in one.keys.items()}
-    assert one.join is not None
     if set(keys.values()) != {key.sql() for key in before[0].keys.values()}:
         return False
     if one.join.side not in ("", "LEFT") or (one.having and not _required(one)):
@@ -165,9 +159,8 @@ def _matches(one: _Grouped, before: Sequence[_Grouped]) -> bool:
             keys.get(name) for name in using if before[0].keys.get(name, exp.null()).sql() == keys.get(name)
         ]
         return set(same) == set(keys.values())
-    on = one.join.args.get("on")
     matched = set()
-    for part in conjuncts(on) if on is not None else []:
+    for part in _conditions(one.join):
         sides = (part.this.unnest(), part.expression.unnest()) if isinstance(part, exp.EQ) else ()
         texts = [
             each.keys[side.name.casefold()].sql()
@@ -183,9 +176,14 @@ def _matches(one: _Grouped, before: Sequence[_Grouped]) -> bool:
     return matched == set(keys.values())
 
 
+def _conditions(join: exp.Join) -> list[exp.Expr]:
+    """The parts of ON; none without it."""
+    return conjuncts(join.args["on"]) if "on" in clauses_of(join) else []
+
+
 def _required(one: _Grouped) -> bool:
     """Whether a line needs rows of this query."""
-    return one.join is None or one.join.side != "LEFT"
+    return one.join.side != "LEFT"
 
 
 def _filtered(item: exp.Expr, conditions: Sequence[exp.Expr]) -> exp.Expr:
@@ -202,32 +200,30 @@ def _filtered(item: exp.Expr, conditions: Sequence[exp.Expr]) -> exp.Expr:
     return found
 
 
-def _renamed(whole: exp.Select, meant: Callable[[exp.Column], exp.Expr | None]) -> exp.Select:
+def _renamed(whole: exp.Select, meant: Callable[[exp.Column], exp.Expr]) -> exp.Select:
     """A SELECT with other expressions in the place of its own columns, and its items called as before."""
     for item in list(whole.expressions):
         if isinstance(item, exp.Column) and not item.is_star:
             item.replace(exp.alias_(item.copy(), item.name, quoted=True))
     for column in list(whole.find_all(exp.Column)):
         if column.find_ancestor(exp.Select) is whole:
-            other = meant(column)
-            if other is not None:
-                column.replace(other)
+            column.replace(meant(column))
     return whole
 
 
-def without_listed_values(select: exp.Select, schema: Schema) -> exp.Select | None:
-    """JOIN (VALUES …) as CASE: a lookup in lines that the query itself lists. None without one.
+def without_listed_values(select: exp.Select, schema: Schema) -> Iterator[exp.Select]:
+    """JOIN (VALUES …) as CASE: a lookup in lines that the query itself lists. Nothing without one.
 
     >>> from sqlglot import parse_one
     >>> text = "SELECT v.n, SUM(x) FROM data JOIN (VALUES (1, 'a'), (2, 'b')) AS v(k, n) USING (k) GROUP BY 1"
-    >>> print(without_listed_values(parse_one(text), Schema(columns=[])).sql())
+    >>> print(next(without_listed_values(parse_one(text), Schema(columns=[]))).sql())
     SELECT CASE WHEN k = 1 THEN 'a' WHEN k = 2 THEN 'b' END AS "n", SUM(x) FROM data WHERE (k = 1 OR ...
     """
     joins = select.args.get("joins") or []
-    place = next((place for place, join in enumerate(joins) if isinstance(join.this, exp.Values)), None)
-    if place is None:
-        return None
-    join, listed = joins[place], joins[place].this
+    places = [place for place, join in enumerate(joins) if isinstance(join.this, exp.Values)]
+    if not places:
+        return
+    join, listed = joins[places[0]], joins[places[0]].this
     lines = [line.expressions if isinstance(line, exp.Tuple) else [line] for line in listed.expressions]
     names = [name.name.casefold() for name in listed.args["alias"].args.get("columns") or ()]
     called = listed.alias.casefold()
@@ -238,7 +234,7 @@ def without_listed_values(select: exp.Select, schema: Schema) -> exp.Select | No
     keys: dict[str, exp.Expr] = {
         name.name.casefold(): exp.column(name.copy()) for name in join.args.get("using") or ()
     }
-    for part in conjuncts(join.args["on"]) if join.args.get("on") is not None else []:
+    for part in _conditions(join):
         sides = [part.this.unnest(), part.expression.unnest()] if isinstance(part, exp.EQ) else []
         own = [side for side in sides if isinstance(side, exp.Column) and side.table.casefold() == called]
         if len(own) != 1:
@@ -264,19 +260,19 @@ def without_listed_values(select: exp.Select, schema: Schema) -> exp.Select | No
     ]
     real = {column.name.casefold() for column in schema.columns}
 
-    def meant(column: exp.Column) -> exp.Expr | None:
+    def meant(column: exp.Column) -> exp.Expr:
         name, table = column.name.casefold(), column.table.casefold()
         if name not in names or not (table == called or (not table and name not in real)):
-            return None
+            return column
         case = exp.Case()
         for condition, line in zip(met, lines, strict=True):
             case = case.when(condition.copy(), line[names.index(name)].copy())
         return case
 
     whole = select.copy()
-    whole.args["joins"].pop(place)
+    whole.args["joins"].pop(places[0])
     whole = _renamed(whole, meant)
-    return whole if join.side == "LEFT" else whole.where(exp.paren(exp.or_(*met)))
+    yield whole if join.side == "LEFT" else whole.where(exp.paren(exp.or_(*met)))
 
 
 def _refuse_values(join: exp.Join) -> NoReturn:

@@ -9,7 +9,7 @@ from sqlglot.errors import SqlglotError
 from sqlglot.optimizer.qualify import qualify
 
 from sightline.tables.engines.protocol import DATA, SOURCE, Column, ColumnKind
-from sightline.tables.sql.grammar import clauses_of, is_plain, refuse, shown
+from sightline.tables.sql.grammar import clause_of, clauses_of, is_plain, refuse, shown, sources_of
 from sightline.tables.sql.scope import find_column
 from sightline.tables.subject import Schema
 
@@ -30,12 +30,11 @@ def with_data(query: exp.Query, schema: Schema) -> exp.Query:
     ``schema`` is that of the release; its ``source`` that of the table under it.
     """
     _call_by_own_name(query, schema)
-    if schema.made_by is None or schema.source is None:
+    if not schema.made_by:
         return query
     if any(part.alias.casefold() == SOURCE for part in query.find_all(exp.CTE)):
         refuse("a name in WITH that is not used otherwise", got=f'"{SOURCE}"', fix="rename the query in WITH")
-    clause = query.args.get("with_")
-    parts = list(clause.expressions) if clause is not None else []
+    parts = list(clause_of(query, "with_").expressions)
     for place, part in enumerate(parts):
         alone = part.this.copy()
         if place:
@@ -65,7 +64,7 @@ def _call_by_own_name(query: exp.Query, schema: Schema) -> None:
         called = exp.to_identifier(table.name.partition(".")[0])
         table.set("alias", table.args.get("alias") or exp.TableAlias(this=called))
         table.set("db", None)
-        table.set("this", exp.to_identifier(DATA if schema.made_by is None else SOURCE))
+        table.set("this", exp.to_identifier(SOURCE if schema.made_by else DATA))
 
 
 def _rename(query: exp.Query, name: str) -> None:
@@ -78,27 +77,23 @@ def _rename(query: exp.Query, name: str) -> None:
 
 def _drop_unused(query: exp.Query) -> None:
     """Leave out the parts of WITH that read ``source`` and that nothing uses any more."""
-    clause = query.args.get("with_")
-    for part in reversed(list(clause.expressions) if clause is not None else []):
+    for part in reversed(list(clause_of(query, "with_").expressions)):
         names = [table.name.casefold() for table in query.find_all(exp.Table)]
         inner = {table.name.casefold() for table in part.find_all(exp.Table)}
         if SOURCE in inner and part.alias.casefold() not in names:
             part.pop()
-    if clause is not None and not clause.expressions:
+    if not clause_of(query, "with_").expressions:
         query.set("with_", None)
 
 
 def _means(query: exp.Expr, schema: Schema) -> bool:
     """Whether a query is ``[data] sql`` in other words."""
-    source = schema.source
-    if (
-        source is None
-        or not isinstance(query, exp.Query)
-        or not any(table.name.casefold() == SOURCE for table in query.find_all(exp.Table))
-    ):
+    tables = query.find_all(exp.Table)
+    if not isinstance(query, exp.Query) or all(table.name.casefold() != SOURCE for table in tables):
         return False
     try:
-        return normal_text(qualified_query(query.copy(), source), source) == schema.made_by
+        texts = (normal_text(qualified_query(query.copy(), one), one) for one in schema.source)
+        return schema.made_by in texts
     except Exception:  # sqlglot refuses it: the reader of releases says why
         return False
 
@@ -129,10 +124,10 @@ def _check_aliases(query: exp.Expr, schema: Schema) -> set[str]:
     if isinstance(query, exp.Union):
         _check_aliases(query.expression, schema)
         return _check_aliases(query.this, schema)
-    if not isinstance(query, exp.Select) or query.args.get("from_") is None:
+    if not isinstance(query, exp.Select):
         return set()
     inside: set[str] = set()
-    for node in (query.args["from_"].this, *(join.this for join in query.args.get("joins") or [])):
+    for node in sources_of(query):
         listed = {SOURCE: schema.columns, **tables_of(schema)}.get(node.name.casefold(), ())
         inside |= _check_aliases(node, schema) or {column.name.casefold() for column in listed}
     names: set[str] = set()
@@ -158,8 +153,7 @@ def inlined(query: exp.Query, *, taken: Collection[str]) -> exp.Query:
     for clause in reversed(list(whole.find_all(exp.With))):  # the inner ones first: their names hide others
         if clause.args.get("recursive"):
             refuse("WITH that is not recursive", got="WITH RECURSIVE", fix="join a declared table instead")
-        around = clause.parent
-        assert around is not None
+        around: exp.Expr = clause.parent or whole
         clause.pop()
         parts = list(clause.expressions)
         for place, part in enumerate(parts):
@@ -170,7 +164,7 @@ def inlined(query: exp.Query, *, taken: Collection[str]) -> exp.Query:
                     got=f'"{part.alias}"',
                     fix="give the query in WITH another name",
                 )
-            if part.args["alias"].args.get("columns") and _values_of(part) is None:
+            if part.args["alias"].args.get("columns") and not _values_of(part):
                 refuse(
                     "names of columns inside the query of WITH",
                     got=f"a list of them after {part.alias}",
@@ -191,25 +185,24 @@ def _replaced(tree: exp.Expr, part: exp.CTE) -> int:
         if table.name.casefold() == part.alias.casefold() and not table.args.get("db")
     ]
     for table in tables:
-        alias = table.args.get("alias")
         if not is_plain(table):
             refuse("a table's plain name", got=shown(table), fix="leave out what follows its name")
-        called = alias.copy() if alias is not None else exp.TableAlias(this=table.this.copy())
-        values = _values_of(part)
-        if values is None:
-            table.replace(exp.Subquery(this=part.this.copy(), alias=called))
-        else:
+        called = (table.args.get("alias") or exp.TableAlias(this=table.this.copy())).copy()
+        lines = [line.copy() for line in _values_of(part)]
+        if lines:
             called.set("columns", [one.copy() for one in part.args["alias"].args.get("columns") or ()])
-            table.replace(exp.Values(expressions=[line.copy() for line in values.expressions], alias=called))
+            table.replace(exp.Values(expressions=lines, alias=called))
+        else:
+            table.replace(exp.Subquery(this=part.this.copy(), alias=called))
     check_size(tree)
     return len(tables)
 
 
-def _values_of(part: exp.CTE) -> exp.Values | None:
+def _values_of(part: exp.CTE) -> list[exp.Expr]:
     """The lines of ``WITH names(key, name) AS (VALUES …)``, which sqlglot reads as SELECT * of them."""
-    source = part.this.args.get("from_")
-    listed = source is not None and isinstance(source.this, exp.Values) and part.this.is_star
-    return source.this if listed and clauses_of(part.this) == {"expressions", "from_"} else None
+    values = clause_of(part.this, "from_").this
+    listed = isinstance(values, exp.Values) and clauses_of(part.this) == {"expressions", "from_"}
+    return values.expressions if listed and part.this.is_star else []
 
 
 def check_size(tree: exp.Expr) -> None:
@@ -326,5 +319,5 @@ def _quoted(name: str) -> exp.Column:
     return exp.column(exp.to_identifier(name, quoted=True))
 
 
-def shown_part(node: exp.Expr | None) -> str:
-    return "nothing" if node is None else shown(node).replace(f'"{SOURCE}".', "")
+def shown_part(node: exp.Expr) -> str:
+    return shown(node).replace(f'"{SOURCE}".', "")

@@ -146,5 +146,5 @@ def _branches(node: exp.Expr) -> list[exp.Expr]:
 def _conditions(node: exp.Expr) -> tuple[exp.Expr, ...]:
     if isinstance(node, exp.If):
         return (node.this,)
-    compared = [] if node.this is None else [node.this]
+    compared = [node.this] if node.this else []
     return (*compared, *(one.this for one in node.args["ifs"]))

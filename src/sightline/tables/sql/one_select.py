@@ -11,13 +11,23 @@ THEN x END``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NoReturn
 
 from sqlglot import exp
 
 from sightline.tables.engines.protocol import DATA
-from sightline.tables.sql.grammar import clauses_of, is_plain, refuse, shown
+from sightline.tables.sql.grammar import (
+    clause_of,
+    clauses_of,
+    has,
+    is_inside,
+    is_plain,
+    refuse,
+    shown,
+    sources_of,
+)
 from sightline.tables.sql.grouping import write_keys
 from sightline.tables.sql.joins_as_one import without_grouped_joins, without_listed_values
 from sightline.tables.sql.normal_form import tables_of
@@ -30,7 +40,7 @@ _OUTER = {"expressions", "from_", "where", "order", "limit"}
 _BESIDE_PIVOT = {"expressions", "from_", "order", "limit", "kind"}
 _PLAIN = (exp.Column, exp.Literal, exp.Func)
 _CONSTANT = "sightline constant"
-Change = Callable[[exp.Select, Schema], exp.Select | None]
+Change = Callable[[exp.Select, Schema], Iterable[exp.Select]]  # another form of a SELECT: none, or one
 
 
 def in_one_select(query: exp.Query, schema: Schema) -> tuple[exp.Query, bool]:
@@ -66,10 +76,9 @@ def in_one_select(query: exp.Query, schema: Schema) -> tuple[exp.Query, bool]:
 
 def _columns_in(select: exp.Select, schema: Schema) -> set[str]:
     """The names of the columns that FROM and JOIN of a SELECT have, in lower case."""
-    clauses = [select.args.get("from_"), *(select.args.get("joins") or ())]
     tables = {DATA: schema.columns, **tables_of(schema)}
     found: set[str] = set()
-    for source in (clause.this for clause in clauses if clause is not None):
+    for source in sources_of(select):
         found |= {column.name.casefold() for column in tables.get(source.name.casefold(), ())}
         if isinstance(source, exp.Subquery) and isinstance(source.this, exp.Select):
             found |= set(map(str.casefold, source.this.named_selects))
@@ -81,8 +90,7 @@ def _changed(query: exp.Query, change: Change, schema: Schema) -> tuple[exp.Quer
     """The query with other SELECTs where ``change`` gives one, and whether it gave any."""
     found = False
     for select in list(query.find_all(exp.Select)):
-        other = change(select, schema)
-        if other is not None:
+        for other in change(select, schema):
             found = True
             if select is query:
                 query = other
@@ -91,32 +99,28 @@ def _changed(query: exp.Query, change: Change, schema: Schema) -> tuple[exp.Quer
     return query, found
 
 
-def _inner(select: exp.Select) -> exp.Select | None:
-    """The SELECT in FROM, if it is a plain subquery."""
-    source = select.args.get("from_")
-    if source is None or not isinstance(source.this, exp.Subquery) or not is_plain(source.this):
-        return None
-    return source.this.this if isinstance(source.this.this, exp.Select) else None
+def _inner(select: exp.Select) -> exp.Select:
+    """The SELECT in FROM, if it is a plain subquery; else an empty one."""
+    source = clause_of(select, "from_").this
+    inner = source.this if isinstance(source, exp.Subquery) and is_plain(source) else source
+    return inner if isinstance(inner, exp.Select) else exp.Select()
 
 
-def _without_totals(select: exp.Select, schema: Schema) -> exp.Select | None:
-    """Totals of totals: a sum of sums by person is a sum of rows. None if it is of another form.
+def _without_totals(select: exp.Select, schema: Schema) -> Iterator[exp.Select]:
+    """Totals of totals: a sum of sums by person is a sum of rows. Nothing if it is of another form.
 
     ``SELECT g, SUM(total) FROM (SELECT id, g, SUM(x) AS total FROM data GROUP BY id, g) GROUP BY g`` is
     ``SELECT g, SUM(x) FROM data GROUP BY g``, and the mean of the totals is that over ``COUNT(DISTINCT id)``.
     """
     inner = _inner(select)
-    if inner is None or select.find(exp.Window) or not inner.args.get("group"):
-        return None
     if not clauses_of(inner) <= _OF_TOTALS or not clauses_of(select) <= _OF_TOTALS | {"order"}:
-        return None
-    table = inner.args["from_"].this if inner.args.get("from_") is not None else None
-    if not isinstance(table, exp.Table) or table.name.casefold() != DATA:
-        return None
-    keys = inner.args["group"].expressions
-    listed = clauses_of(inner.args["group"]) == {"expressions"}
-    if not listed or not all(isinstance(key, exp.Column) for key in keys):
-        return None
+        return
+    table, group = clause_of(inner, "from_").this, clause_of(inner, "group")
+    if not isinstance(table, exp.Table) or table.name.casefold() != DATA or has(select, exp.Window):
+        return
+    keys = group.expressions
+    if clauses_of(group) != {"expressions"} or not all(isinstance(key, exp.Column) for key in keys):
+        return
     totals: dict[str, exp.Expr] = {}
     columns: dict[str, exp.Expr] = {}
     for item in inner.expressions:
@@ -126,63 +130,63 @@ def _without_totals(select: exp.Select, schema: Schema) -> exp.Select | None:
         elif isinstance(own, exp.Column) and own in keys:
             columns[item.alias_or_name.casefold()] = own
         else:
-            return None
+            return
     written = select.copy()
     written.set("from_", inner.args["from_"].copy())
-    group = written.args.get("group")
-    outer = group.expressions if group is not None else []
+    outer = clause_of(written, "group").expressions
     if not totals or not all(isinstance(key, exp.Column) and key.name.casefold() in columns for key in outer):
-        return None
+        return
     by = [columns[key.name.casefold()] for key in outer]
     left = [key for key in keys if key not in by]
     for call in list(written.find_all(exp.AggFunc)):
         rows = _over_rows(call, totals, left)
-        if rows is None:
-            return None
-        call.replace(rows)
+        if not rows:
+            return
+        call.replace(rows[0])
     for column in list(written.find_all(exp.Column)):
-        if column.find_ancestor(exp.AggFunc) is None:
+        if not is_inside(column, exp.AggFunc):
             if column.name.casefold() not in columns:
-                return None  # a total outside of an aggregate, or a name that is made outside
+                return  # a total outside of an aggregate, or a name that is made outside
             column.replace(columns[column.name.casefold()].copy())
     conditions = [one.this.copy() for one in (inner.args.get("where"), written.args.get("where")) if one]
     if conditions:
         written.set("where", exp.Where(this=exp.and_(*conditions)))
-    return written
+    yield written
 
 
-def _over_rows(call: exp.AggFunc, totals: dict[str, exp.Expr], left: list[exp.Expr]) -> exp.Expr | None:
-    """An aggregate of totals as one of rows: SUM, AVG, and COUNT(*), whose lines are values of one column."""
-    lines = exp.Count(this=exp.Distinct(expressions=[left[0].copy()])) if len(left) == 1 else None
+def _over_rows(call: exp.AggFunc, totals: dict[str, exp.Expr], left: list[exp.Expr]) -> list[exp.Expr]:
+    """An aggregate of totals as one of rows: SUM, AVG, and COUNT(*), whose lines are values of one column.
+
+    Nothing of another aggregate.
+    """
+    lines = [exp.Count(this=exp.Distinct(expressions=[one.copy()])) for one in left if len(left) == 1]
     if isinstance(call.parent, exp.Filter) and not isinstance(call, exp.Sum):
-        return None
+        return []
     if isinstance(call, exp.Count) and isinstance(call.this, exp.Star):
-        return lines
-    total = totals.get(call.this.name.casefold()) if isinstance(call.this, exp.Column) else None
-    if total is None or not isinstance(call, exp.Sum | exp.Avg):
-        return None
+        return [*lines]
+    name = call.this.name.casefold() if isinstance(call.this, exp.Column) else ""
+    if name not in totals or not isinstance(call, exp.Sum | exp.Avg):
+        return []
     if isinstance(call, exp.Sum):
-        return total.copy()
-    return None if lines is None else exp.Div(this=total.copy(), expression=lines)
+        return [totals[name].copy()]
+    return [exp.Div(this=totals[name].copy(), expression=one) for one in lines]
 
 
-def _without_outer(select: exp.Select, schema: Schema) -> exp.Select | None:
-    """A SELECT of the lines of a grouped query is that query with other items. None if it is of another form.
+def _without_outer(select: exp.Select, schema: Schema) -> Iterator[exp.Select]:
+    """A SELECT of the lines of a grouped query is that query with other items. Nothing if of another form.
 
     ``WITH t AS (SELECT g, SUM(x) AS s, COUNT(*) AS n FROM data GROUP BY g) SELECT g, s / n FROM t``
     is ``SELECT g, SUM(x) / COUNT(*) FROM data GROUP BY g``, and a WHERE around it is HAVING.
     """
     inner = _inner(select)
-    if inner is None:
-        return None
-    groups = inner.args.get("group") is not None or any(map(_aggregates, inner.expressions))
+    groups = "group" in clauses_of(inner) or any(map(_aggregates, inner.expressions))
     if not groups or not clauses_of(inner) <= _INNER or not clauses_of(select) <= _OUTER:
-        return None
+        return
     if any(item.is_star for item in inner.expressions) or any(map(_aggregates, select.expressions)):
-        return None
-    where, order = select.args.get("where"), select.args.get("order")
+        return
+    where, order = select.args.get("where"), clause_of(select, "order")
     if any(item.find(exp.Window) for item in inner.expressions) and (where or select.find(exp.Window)):
-        return None
+        return
     named = {item.alias_or_name.casefold(): item.unalias() for item in inner.expressions}
     items: list[exp.Expr] = []
     for item in select.expressions:
@@ -196,9 +200,9 @@ def _without_outer(select: exp.Select, schema: Schema) -> exp.Select | None:
     own_names = {item.alias_or_name.casefold() for item in items}
     outside = [*(item.unalias() for item in select.expressions), *([where] if where else [])]
     names = {column.name.casefold() for node in outside for column in _own_columns(node)}
-    names |= {column.name.casefold() for column in (_own_columns(order) if order else ())} - own_names
+    names |= {column.name.casefold() for column in _own_columns(order)} - own_names
     if not names <= set(named) or any(item.is_star for item in items):
-        return None
+        return
     found = inner.copy()
     real = {column.name.casefold() for column in schema.columns}
     aliases = {name: own for name, own in named.items() if name not in real}
@@ -207,20 +211,20 @@ def _without_outer(select: exp.Select, schema: Schema) -> exp.Select | None:
     conditions += [_replaced(one.this, named) for one in [where] if one]
     if conditions:
         found.set("having", exp.Having(this=exp.and_(*conditions)))
-    if order is not None:
+    if order.expressions:
         left = {name: own for name, own in named.items() if name not in own_names}
         found.set("order", _replaced(order, left))
     found.set("limit", select.args.get("limit"))
-    return found
+    yield found
 
 
 def _replaced(node: exp.Expr, named: dict[str, exp.Expr]) -> exp.Expr:
     """An expression with the inner items in place of their names."""
     root = exp.Paren(this=node.copy())
     for column in _own_columns(root):
-        own = named.get(column.name.casefold())
-        if own is not None:
-            column.replace(own.copy() if isinstance(own, _PLAIN) else exp.paren(own.copy()))
+        if column.name.casefold() in named:
+            own = named[column.name.casefold()].copy()
+            column.replace(own if isinstance(own, _PLAIN) else exp.paren(own))
         elif column.table:
             column.set("table", None)
     found: exp.Expr = root.this
@@ -258,11 +262,11 @@ def with_groups(query: exp.Query, schema: Schema) -> exp.Query:
     return _changed(query, _with_groups, schema)[0]
 
 
-def _with_groups(select: exp.Select, schema: Schema) -> exp.Select | None:
-    source = select.args.get("from_")
-    pivot = source.this.this if source is not None and isinstance(source.this, exp.Subquery) else None
+def _with_groups(select: exp.Select, schema: Schema) -> Iterator[exp.Select]:
+    source = clause_of(select, "from_").this
+    pivot = source.this if isinstance(source, exp.Subquery) else source
     if not isinstance(pivot, exp.Pivot):
-        return None
+        return
     starred = len(select.expressions) == 1 and isinstance(select.expressions[0], exp.Star)
     listed = [one for one in pivot.expressions if isinstance(one, exp.In)]
     if pivot.args.get("unpivot") or not starred or clauses_of(select) - {"expressions", "from_", "order"}:
@@ -272,30 +276,26 @@ def _with_groups(select: exp.Select, schema: Schema) -> exp.Select | None:
     columns = [one.this if isinstance(one, exp.In) else one for one in pivot.expressions]
     counted = exp.Count(this=exp.Star(), big_int=True)
     numbers = [one.copy() for one in pivot.args.get("using") or ()] or [counted]
-    group = pivot.args.get("group")
-    left = group.expressions if group is not None else _left(pivot.this, [*numbers, *columns], schema)
-    keys = [*left, *columns]
+    keys = [*_keys(pivot, pivot.this, [*numbers, *columns], schema), *columns]
     found = exp.select(*(key.copy() for key in keys), *numbers).from_(pivot.this.copy())
     for one, column in zip(pivot.expressions, columns, strict=True):
         there = exp.Not(this=exp.Is(this=column.copy(), expression=exp.Null()))
         found = found.where(one.copy() if isinstance(one, exp.In) else there)
     found = found.group_by(*(key.copy() for key in keys))
     found.set("order", select.args.get("order"))
-    return found
+    yield found
 
 
-def _without_pivot(select: exp.Select, schema: Schema) -> exp.Select | None:
-    """PIVOT as GROUP BY: an aggregate for each value that is listed, by the columns left. None without PIVOT.
+def _without_pivot(select: exp.Select, schema: Schema) -> Iterator[exp.Select]:
+    """PIVOT as GROUP BY: an aggregate for each listed value, by the columns left. Nothing without PIVOT.
 
     ``SELECT * FROM data PIVOT (SUM(x) FOR town IN ('a', 'b') GROUP BY age)`` is
     ``SELECT age, SUM(x) FILTER (WHERE town = 'a') AS a, … GROUP BY age``.
     """
-    source = select.args.get("from_")
-    if source is None:
-        return None
-    pivots = source.this.args.get("pivots")
+    source = clause_of(select, "from_").this or exp.Tuple()
+    pivots = source.args.get("pivots")
     if not pivots or pivots[0].args.get("unpivot"):
-        return None
+        return
     pivot = pivots[0]
     starred = len(select.expressions) == 1 and isinstance(select.expressions[0], exp.Star)
     single = len(pivots) == 1 and len(pivot.args.get("fields") or ()) == 1
@@ -304,9 +304,7 @@ def _without_pivot(select: exp.Select, schema: Schema) -> exp.Select | None:
     (field,) = pivot.args["fields"]
     if not isinstance(field, exp.In) or not field.expressions or not isinstance(field.this, exp.Column):
         _refuse(select, schema)
-    group = pivot.args.get("group")
-    used = [*pivot.expressions, field.this]
-    keys = list(group.expressions) if group is not None else _left(source.this, used, schema)
+    keys = _keys(pivot, source, [*pivot.expressions, field.this], schema)
     values, names = [_value(one) for one in field.expressions], pivot.args.get("columns") or ()
     if not all(isinstance(one, exp.Literal | exp.Boolean) for one in values):
         _refuse(select, schema)
@@ -326,11 +324,15 @@ def _without_pivot(select: exp.Select, schema: Schema) -> exp.Select | None:
     plain.set("expressions", [*(key.copy() for key in keys), *numbers])
     if keys:
         plain.set("group", exp.Group(expressions=[key.copy() for key in keys]))
-    return plain
+    yield plain
 
 
-def _left(source: exp.Expr, parts: Sequence[exp.Expr], schema: Schema) -> list[exp.Expr]:
-    """The columns that neither the aggregates nor FOR or ON use: PIVOT groups by them."""
+def _keys(
+    pivot: exp.Pivot, source: exp.Expr, parts: Sequence[exp.Expr], schema: Schema
+) -> Sequence[exp.Expr]:
+    """What PIVOT groups by: its keys, or else the columns that neither the aggregates nor FOR or ON use."""
+    if "group" in clauses_of(pivot):
+        return clause_of(pivot, "group").expressions
     used = {column.name.casefold() for part in parts for column in part.find_all(exp.Column)}
     if isinstance(source, exp.Subquery):
         listed = source.this.named_selects
@@ -384,7 +386,7 @@ def _single_numbers(select: exp.Select) -> list[exp.Select]:
         for subquery in list(item.find_all(exp.Subquery)):
             inner = subquery.this
             single = isinstance(inner, exp.Select) and len(inner.expressions) == 1
-            if not single or inner.args.get("group") or inner.find(exp.AggFunc) is None:
+            if not single or inner.args.get("group") or not has(inner, exp.AggFunc):
                 refuse(
                     "a subquery that is one aggregate over all rows, without GROUP BY",
                     got=shown(subquery),
@@ -402,13 +404,10 @@ def _suppress_by_having(select: exp.Select) -> None:
     conditions: dict[str, exp.Expr] = {}
     for item in select.expressions:
         case = item.unalias().unnest()
-        parts = _suppressed(case)
-        if parts is None:
-            continue
-        condition, value = parts
-        conditions[condition.sql()] = condition
-        value.meta.update(case.meta)
-        case.replace(value)
+        for condition, value in _suppressed(case):
+            conditions[condition.sql()] = condition
+            value.meta.update(case.meta)
+            case.replace(value)
     if len(conditions) > 1:
         refuse(
             "one CASE on public aggregates for all items",
@@ -416,25 +415,22 @@ def _suppress_by_having(select: exp.Select) -> None:
             fix="publish them in several releases",
         )
     for condition in conditions.values():
-        having = select.args.get("having")
-        both = condition if having is None else exp.and_(having.this, condition)
-        select.set("having", exp.Having(this=both.copy()))
+        select.having(condition, copy=False)
 
 
-def _suppressed(node: exp.Expr) -> tuple[exp.Expr, exp.Expr] | None:
-    """The condition under which CASE publishes an aggregate, and the aggregate; None for another CASE."""
-    if not isinstance(node, exp.Case) or node.this is not None or len(node.args["ifs"]) != 1:
-        return None
-    branch, otherwise = node.args["ifs"][0], node.args.get("default")
+def _suppressed(node: exp.Expr) -> Iterator[tuple[exp.Expr, exp.Expr]]:
+    """The condition under which CASE publishes an aggregate, and the aggregate; nothing for another CASE."""
+    if not isinstance(node, exp.Case) or node.this or len(node.args["ifs"]) != 1:
+        return
+    branch, otherwise = node.args["ifs"][0], node.args.get("default") or exp.Null()
     condition, value = branch.this, branch.args["true"]
-    if condition.find(exp.AggFunc) is None:
-        return None
-    if otherwise is None or _says_nothing(otherwise):
-        return condition.copy(), _number(value)
-    if _says_nothing(value):
+    if not has(condition, exp.AggFunc):
+        return
+    if _says_nothing(otherwise):
+        yield condition.copy(), _number(value)
+    elif _says_nothing(value):
         opposite = exp.Not(this=exp.paren(exp.Coalesce(this=condition.copy(), expressions=[exp.false()])))
-        return opposite, _number(otherwise)
-    return None
+        yield opposite, _number(otherwise)
 
 
 def _says_nothing(node: exp.Expr) -> bool:
@@ -453,11 +449,11 @@ def _number(value: exp.Expr) -> exp.Expr:
 
 def _take_constant_out(call: exp.Expr) -> None:
     """Write SUM(x - c) as SUM(x) - c * COUNT(x), and AVG(x - c) as AVG(x) - c."""
-    sides = call.this.unnest() if call.this is not None else None
-    if not isinstance(sides, exp.Add | exp.Sub) or call.find_ancestor(exp.Window) is not None:
+    sides = (call.this or exp.Null()).unnest()
+    if not isinstance(sides, exp.Add | exp.Sub) or is_inside(call, exp.Window):
         return
     constant = sides.expression.unnest()
-    if constant_of(constant) is None or sides.find(exp.Column) is None:
+    if math.isnan(constant_of(constant)) or not has(sides, exp.Column):
         return
     outer = call.parent if isinstance(call.parent, exp.Filter) else call
     rest = outer.copy()

@@ -15,7 +15,16 @@ from sightline.tables.sql.aggregates import Measure, is_within, refuse_aggregate
 from sightline.tables.sql.check_query import CheckQuery, check_query
 from sightline.tables.sql.check_texts import SelectParts
 from sightline.tables.sql.fragments import embedded
-from sightline.tables.sql.grammar import DEEPEST_QUERY, parse_condition, parse_query, refuse, shown
+from sightline.tables.sql.grammar import (
+    DEEPEST_QUERY,
+    clause_of,
+    clauses_of,
+    has,
+    parse_condition,
+    parse_query,
+    refuse,
+    shown,
+)
 from sightline.tables.sql.grouping import (
     WindowColumn,
     check_made_of_keys,
@@ -89,8 +98,9 @@ def read_release(sql: str, *, name: str, subject: Subject, schema: Schema) -> Re
         plain, merged = unfolded(query, schema=schema)
         simple = [one for select in plain for one in rewritten(select)]
         selects = [_read_select(select, subject=subject, schema=schema) for select in simple]
+        several = len(selects) > 1
         partitions = [
-            replace(partition, select=place, label=partition.label + _which(place, selects))
+            replace(partition, select=place, label=partition.label + f" (SELECT {place + 1})" * several)
             for place, one in enumerate(selects)
             for partition in one.partitions
         ]
@@ -108,11 +118,6 @@ def read_release(sql: str, *, name: str, subject: Subject, schema: Schema) -> Re
         )
     except RecursionError:
         refuse(f"SQL nested at most {DEEPEST_QUERY} deep", got="deeper", fix="split the release")
-
-
-def _which(place: int, selects: Sequence[ReleaseQuery]) -> str:
-    """The end of a label in a release of several SELECTs."""
-    return f" (SELECT {place + 1})" if len(selects) > 1 else ""
 
 
 def _read_select(select: exp.Select, *, subject: Subject, schema: Schema) -> ReleaseQuery:
@@ -146,7 +151,7 @@ def _taken_as_public(parts: SelectParts, scope: Scope, record: str) -> dict[str,
     """
     whole = list(parts.grouping.keys)
     whole += [*parts.public, *(one for measure in parts.measures for one in measure.filters)]
-    whole += [m.weight for m in parts.measures if m.weight is not None]
+    whole += [weight for measure in parts.measures for weight in measure.weights]
     for measure in parts.measures:
         calls = measure.aggregate.find_all(exp.AggFunc)
         whole += [
@@ -154,7 +159,7 @@ def _taken_as_public(parts: SelectParts, scope: Scope, record: str) -> dict[str,
             for call in calls
             for argument in call.iter_expressions()
             for part in (argument.expressions if isinstance(argument, exp.Distinct) else [argument])
-            if part.find(exp.Column) is not None
+            if has(part, exp.Column)
         ]
     hidden = [window.bound for window in parts.having.windows]
     columns = {
@@ -252,10 +257,9 @@ def _read(select: exp.Select, source: Source, secret: Secret) -> tuple[SelectPar
     listed = rule.rows if grouping.keys and rule.rows is Decides.PRESENCE else Decides.PUBLIC
     measures = []
     for item in aggregates:
-        public_one = None if tests else read_public_aggregate(item, scope=scope, keys=texts)
-        of_secret = [] if public_one else read_item(item, secret=secret, where=tests, keys=texts)
-        for measure in [public_one] if public_one else of_secret:
-            if measure.test is None:
+        found = [] if tests else read_public_aggregate(item, scope=scope, keys=texts)
+        for measure in found or read_item(item, secret=secret, where=tests, keys=texts):
+            if not measure.tests:
                 measure = replace(measure, tells=max(listed, rule.value(item.unalias())))
             else:
                 null, if_null = (one.null(noisy_number(measure.aggregate)) for one in (rule, careful))
@@ -288,7 +292,7 @@ def _null_rule(scope: Scope, where: Sequence[exp.Expr], public: Decides) -> Null
 
 
 def _partitions(
-    parts: SelectParts, secret: Secret, tests_of_rows: Tests, bounds: tuple[float, float] | None
+    parts: SelectParts, secret: Secret, tests_of_rows: Tests, bounds: tuple[float, float]
 ) -> tuple[list[Partition], list[str]]:
     scope = secret.scope
     matched = [embedded(part, scope.dialect) for part in parts.source.matched]
@@ -299,8 +303,7 @@ def _partitions(
         public = [embedded(part, scope.dialect) for part in (*parts.public, *measure.filters)]
         conditions.append([*public, *matched])
     weights = [
-        "" if measure.weight is None else embedded(measure.weight, scope.dialect)
-        for measure in parts.measures
+        "".join(embedded(weight, scope.dialect) for weight in measure.weights) for measure in parts.measures
     ]
     texts = {id(key): embedded(key, scope.dialect) for key in parts.grouping.keys}
     aliases = {
@@ -311,7 +314,7 @@ def _partitions(
     for place, keys in enumerate(parts.grouping.sets):
         by = [key for key in keys if not scope.mentions_secret(key)]
         names = _key_names(by, aliases)
-        bands = [band for key in keys if key not in by for band in read_bands(key, secret) or ()]
+        bands = [band for key in keys if key not in by for band in read_bands(key, secret)]
         kept = [embedded(one.met, scope.dialect) for one in parts.having.windows[place : place + 1]]
         for number, measure in enumerate(parts.measures):
             tests = [
@@ -359,8 +362,8 @@ def _tests(
     Bands have names.
     """
     if not histogram:
-        return [("", measure.test)] if measure.test is not None else []
-    if measure.test is not None or not measure.counts_rows or where:
+        return [("", test) for test in measure.tests]
+    if measure.tests or not measure.counts_rows or where:
         refuse(
             "COUNT(*) in a query grouped by the secret",
             got=measure.label,
@@ -373,9 +376,9 @@ def _tests(
     return [("", SecretTest(feature=Feature.INDICATOR))]
 
 
-def _on_bounds(test: SecretTest, bounds: tuple[float, float] | None) -> SecretTest:
+def _on_bounds(test: SecretTest, bounds: tuple[float, float]) -> SecretTest:
     """The feature of secrets within the bounds: clipped to more than the bounds, a secret is itself."""
-    wide = isinstance(test.parameter, Band) and bounds is not None and is_within(test.parameter, bounds)
+    wide = isinstance(test.parameter, Band) and is_within(test.parameter, bounds)
     return SecretTest(feature=Feature.VALUE) if test.feature is Feature.CLIPPED and wide else test
 
 
@@ -383,7 +386,7 @@ def _check_key(key: exp.Expr, secret: Secret) -> None:
     if not secret.scope.mentions_secret(key):
         return
     if secret.kind is SecretKind.NUMBER:
-        if read_bands(key, secret) is not None:
+        if read_bands(key, secret):
             return
         refuse(
             "GROUP BY on public columns or on bands of the secret",
@@ -400,21 +403,21 @@ def _check_public_item(item: exp.Expr, keys: frozenset[str], scope: Scope) -> No
     plain = item.unalias()
     if isinstance(plain, exp.Grouping):
         return
-    if plain.find(exp.Star) is not None:
+    if has(plain, exp.Star):
         refuse("the names of columns", got=shown(item), fix="a plan publishes aggregates, not rows")
     check_made_of_keys(scope.bind(plain), item, keys)
 
 
 def _check_order(select: exp.Select, keys: frozenset[str], scope: Scope) -> list[exp.Expr]:
     """Refuse ORDER BY of anything but keys of GROUP BY and items of the SELECT list; return those items."""
-    order = select.args.get("order")
     ranking: list[exp.Expr] = []
-    for ordered in order.expressions if order is not None else []:
+    for ordered in clause_of(select, "order").expressions:
         named = ordered.this.unnest() if isinstance(ordered, exp.Ordered) else ordered
         if _is_all(named):
             ranking += [item for item in select.expressions if has_aggregate(item)]
             continue
-        plain = _of_answer(named, select) or dereferenced(named, select, scope)
+        meant = _of_answer(named, select)
+        plain = meant[0] if len(meant) == 1 else dereferenced(named, select, scope)
         published = [item for item in select.expressions if item.unalias().unnest() == plain.unnest()]
         if has_aggregate(plain) and published:
             ranking += published  # the order of noisy numbers that are published tells no more than they do
@@ -426,27 +429,27 @@ def _check_order(select: exp.Select, keys: frozenset[str], scope: Scope) -> list
                 fix="the order would tell more than the published numbers: sort by these",
             )
         bound = scope.bind(plain)
-        if bound.find(exp.Column) is None:
+        if not has(bound, exp.Column):
             refuse("ORDER BY on public columns", got=shown(ordered), fix="a constant orders nothing")
         check_made_of_keys(bound, ordered, keys)
     return ranking
 
 
-def _of_answer(node: exp.Expr, select: exp.Select) -> exp.Expr | None:
-    """The item of the SELECT list that a bare name in ORDER BY means: there an alias hides a column."""
-    if not isinstance(node, exp.Column) or node.table:
-        return None
-    named = [item for item in select.expressions if item.alias.casefold() == node.name.casefold()]
-    return named[0].unalias() if len(named) == 1 else None
+def _of_answer(node: exp.Expr, select: exp.Select) -> list[exp.Expr]:
+    """The items of the SELECT list that a bare name in ORDER BY may mean: there an alias hides a column."""
+    bare = isinstance(node, exp.Column) and not node.table
+    return [
+        one.unalias() for one in select.expressions if bare and one.alias.casefold() == node.name.casefold()
+    ]
 
 
 def _check_limit(select: exp.Select) -> str:
     """Refuse LIMIT without an order; return it as text. The audit covers the lines that it leaves out."""
-    limit = select.args.get("limit")
-    if limit is None:
+    if "limit" not in clauses_of(select):
         return ""
+    limit, order = clause_of(select, "limit"), clause_of(select, "order")
     number = limit.args.get("expression")
-    if select.args.get("order") is None or not isinstance(number, exp.Literal) or not number.name.isdigit():
+    if not order.expressions or not isinstance(number, exp.Literal) or not number.name.isdigit():
         refuse("ORDER BY before LIMIT, and a number in it", got=shown(limit), fix="say which lines it keeps")
     return f"LIMIT {number.name}"
 

@@ -15,7 +15,17 @@ from sqlglot import exp
 
 from sightline.tables.engines.protocol import DATA, Column, ColumnKind
 from sightline.tables.sql.fragments import embedded
-from sightline.tables.sql.grammar import WHOLE_NUMBERS, check_node, check_public, is_plain, refuse, shown
+from sightline.tables.sql.grammar import (
+    WHOLE_NUMBERS,
+    check_node,
+    check_public,
+    clause_of,
+    clauses_of,
+    is_inside,
+    is_plain,
+    refuse,
+    shown,
+)
 from sightline.tables.subject import Schema
 from sightline.values import frozen
 
@@ -88,11 +98,9 @@ class Scope:
     def _of_subquery(self, select: exp.Select) -> Scope:
         """The scope of a subquery over a public table, or over public columns of ``data``; it is renamed."""
         tables = {DATA: self.columns(), **{name.casefold(): one for name, one in self.tables.items()}}
-        start = select.args.get("from_")
-        table = None if start is None else start.this
+        table = clause_of(select, "from_").this
         name = table.name.casefold() if isinstance(table, exp.Table) else ""
-        inside = select.find_ancestor(exp.Select) is not None
-        if table is None or name not in tables or select.args.get("joins") or inside:
+        if name not in tables or select.args.get("joins") or is_inside(select, exp.Select):
             refuse(
                 "a subquery over data or one declared table",
                 got=shown(select),
@@ -168,7 +176,7 @@ class Scope:
             )
 
     def _resolved(self, column: exp.Column) -> exp.Column:
-        if column.args.get("db") is not None or not isinstance(column.this, exp.Identifier):
+        if "db" in clauses_of(column) or not isinstance(column.this, exp.Identifier):
             refuse("column or table.column", got=shown(column))
         table, name = column.table.casefold(), column.name.casefold()
         holders = [
@@ -219,8 +227,7 @@ def conjuncts(condition: exp.Expr) -> list[exp.Expr]:
 
 def where_of(select: exp.Select) -> list[exp.Expr]:
     """The conditions that AND joins in WHERE, as written; none without WHERE."""
-    clause = select.args.get("where")
-    return [] if clause is None else conjuncts(clause.this)
+    return conjuncts(select.args["where"].this) if "where" in clauses_of(select) else []
 
 
 def bound_column(name: str, table: str) -> exp.Column:
@@ -239,9 +246,9 @@ def _column(name: str, table: exp.Identifier) -> exp.Column:
 def suggestion(name: str, known: list[str], *, what: str = "columns") -> str:
     """What a refusal proposes instead of an unknown name."""
     close = difflib.get_close_matches(name.casefold(), [candidate.casefold() for candidate in known], n=1)
-    meant = next((candidate for candidate in known if [candidate.casefold()] == close), None)
+    meant = [f'. Did you mean "{candidate}"?' for candidate in known if [candidate.casefold()] == close]
     listed = ", ".join(known[:30]) + (", …" if len(known) > 30 else "")
-    return f"{what}: {listed}" + (f'. Did you mean "{meant}"?' if meant is not None else "")
+    return f"{what}: {listed}" + "".join(meant[:1])
 
 
 @frozen(eq=True)
@@ -275,23 +282,29 @@ class Source:
 
 def read_source(select: exp.Select, *, schema: Schema, secret: str) -> Source:
     """Read FROM and JOIN of a SELECT without WITH."""
-    clause = select.args.get("from_")
-    if clause is None:
-        refuse("FROM data", got="no FROM", fix="the plan's table is called data")
-    name, _ = _table(clause.this)
+    table = from_of(select)
+    name, _ = _table(table)
     if name.casefold() != DATA:
         refuse_table(name, schema)
-    source = Source(scope=Scope.of_data(schema, secret=secret, called=_query_name(clause.this)))
+    source = Source(scope=Scope.of_data(schema, secret=secret, called=_query_name(table)))
     for node in select.args.get("joins") or []:
         join, scope = _join(node, source.scope, tables=schema.tables)
         source = Source(scope=scope, joins=(*source.joins, join))
     return source
 
 
+def from_of(select: exp.Select) -> exp.Expr:
+    """What a SELECT reads before its joins; one without FROM is refused."""
+    if "from_" not in clauses_of(select):
+        refuse("FROM data", got="no FROM", fix="the plan's table is called data")
+    source: exp.Expr = select.args["from_"].this
+    return source
+
+
 def refuse_table(name: str, schema: Schema) -> NoReturn:
     """Refuse FROM of a name that is not the table's."""
     called = " or ".join(sorted({DATA, *(one for one in schema.own_names if "." not in one)}))
-    if schema.made_by is not None:
+    if schema.made_by:
         refuse("FROM data", got=f"FROM {name}", fix="data are the rows that [data] sql makes of the table")
     refuse(
         "FROM data",
@@ -371,11 +384,10 @@ def _equalities(node: exp.Join, scope: Scope) -> list[exp.EQ]:
             for column in using
         ]
     else:
-        condition = node.args.get("on")
-        if condition is None:
+        if "on" not in clauses_of(node):
             refuse("JOIN … ON or USING", got=shown(node), fix="say which columns must agree")
         equations = []
-        for part in conjuncts(scope.bind(condition)):
+        for part in conjuncts(scope.bind(node.args["on"])):
             if not isinstance(part, exp.EQ):
                 refuse(
                     "equations joined by AND in ON", got=shown(part), fix="put other conditions into WHERE"
@@ -416,6 +428,5 @@ def _is_of(side: exp.Expr, alias: str) -> bool:
 
 def _query_name(table: exp.Expr) -> exp.Identifier:
     """The identifier by which a query calls a relation."""
-    alias = table.args.get("alias")
-    identifier: exp.Identifier = table.this if alias is None else alias.this
+    identifier: exp.Identifier = (table.args.get("alias") or table).this
     return identifier.copy()

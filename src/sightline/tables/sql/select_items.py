@@ -16,7 +16,7 @@ from sqlglot import exp
 
 from sightline.tables.membership import Computed
 from sightline.tables.sql.aggregates import Measure, read_aggregate, refuse_aggregate
-from sightline.tables.sql.grammar import NUMBERS, WHOLE_NUMBERS, refuse, shown
+from sightline.tables.sql.grammar import NUMBERS, WHOLE_NUMBERS, has, is_inside, refuse, shown
 from sightline.tables.sql.grouping import aggregates_in, check_made_of_keys, key_text
 from sightline.tables.sql.one_select import is_another_number
 from sightline.tables.sql.scope import Scope
@@ -44,10 +44,10 @@ def read_item(item: exp.Expr, *, secret: Secret, where: Tests, keys: Collection[
         id(one): read_aggregate(one, label=label, secret=secret, where=where) for one in _innermost(node)
     }
     every = list(readings.values())
-    measures = [one for one in every if one.test is not None]
+    measures = [one for one in every if one.tests]
     if not readings:
         refuse_aggregate(node)
-    combined = node.find(exp.Window) is not None or any(map(is_another_number, node.walk()))
+    combined = has(node, exp.Window) or any(map(is_another_number, node.walk()))
     if combined or len(measures) > 1:
         _check_combined(node, readings, secret.scope, keys)
         return _combined(node, label, measures)
@@ -81,14 +81,14 @@ def _check_combined(
     node: exp.Expr, readings: dict[int, Measure], scope: Scope, keys: Collection[str]
 ) -> None:
     """Refuse anything but keys, constants, arithmetic and window functions around aggregates."""
-    of_secret = {place for place, measure in readings.items() if measure.test is not None}
+    of_secret = {place for place, measure in readings.items() if measure.tests}
     waiting = [node]
     while waiting:
         one = waiting.pop()
         if id(one) in readings or is_another_number(one):
             continue
-        of_rows = not isinstance(one, _WINDOW_PARTS) and one.find(exp.AggFunc, exp.Window) is None
-        if of_rows and one.find(exp.Column) is not None:
+        of_rows = not isinstance(one, _WINDOW_PARTS) and not has(one, exp.AggFunc, exp.Window)
+        if of_rows and has(one, exp.Column):
             check_made_of_keys(scope.bind(one), node, keys)
         elif not isinstance(one, (*_PUBLIC, *_WINDOW_PARTS)):
             refuse(
@@ -98,18 +98,14 @@ def _check_combined(
             )
         else:
             inside = one.expression.walk() if isinstance(one, exp.Div) else ()
-            if any(id(part) in of_secret and not _is_over(part) for part in inside):
+            # A window function may be over it: a share of a total is one of noisy numbers.
+            if any(id(part) in of_secret and not is_inside(part, exp.Window) for part in inside):
                 refuse(
                     "a public number as the divisor",
                     got=shown(one),
                     fix="publish both aggregates and divide their noisy answers",
                 )
             waiting += one.iter_expressions()
-
-
-def _is_over(node: exp.Expr) -> bool:
-    """Whether a window function is over it: a share of a total is one of noisy numbers."""
-    return node.find_ancestor(exp.Window) is not None
 
 
 def _combined(node: exp.Expr, label: str, measures: list[Measure]) -> list[Measure]:
@@ -133,10 +129,9 @@ def noisy_number(aggregate: exp.Expr) -> exp.Expr:
     around = aggregate.parent
     while isinstance(around, exp.Paren):
         around = around.parent
-    first = isinstance(around, exp.Coalesce) and around.this.unnest() is aggregate
-    if first and around is not None and all(constant_of(other) == 0 for other in around.expressions):
-        return around
-    return aggregate
+    if not isinstance(around, exp.Coalesce) or around.this.unnest() is not aggregate:
+        return aggregate
+    return around if all(constant_of(other) == 0 for other in around.expressions) else aggregate
 
 
 def with_order(measure: Measure, *, ranked: bool, limit: str) -> Measure:
@@ -231,25 +226,25 @@ class _Steps:
 
     def _per_row(self, node: exp.Expr, other: exp.Expr) -> bool:
         """Whether a number is divided by COUNT(*): by at least as many rows as the aggregate has."""
-        counted = self.readings.get(id(_divisor(other))) if isinstance(node, exp.Div) else None
-        call = None if counted is None else counted.aggregate
-        return isinstance(call, exp.Count) and isinstance(call.this, exp.Star)
+        calls = [one.aggregate for one in self._divisors(node, other)]
+        return any(isinstance(call, exp.Count) and isinstance(call.this, exp.Star) for call in calls)
 
     def _enlarges(self, node: exp.Expr, other: exp.Expr) -> bool:
         """Whether a multiplication or division by something else than a constant may make it larger."""
-        if constant_of(other) is not None:
-            return False
-        if isinstance(node, exp.Div):
-            counted = self.readings.get(id(_divisor(other)))
-            return counted is None or not counted.counts_rows
-        return isinstance(node, exp.Mul)
+        counts_rows = any(one.counts_rows for one in self._divisors(node, other))
+        return math.isnan(constant_of(other)) and isinstance(node, exp.Mul | exp.Div) and not counts_rows
+
+    def _divisors(self, node: exp.Expr, other: exp.Expr) -> list[Measure]:
+        """The aggregate that a number is divided by, if it is one."""
+        place = id(_divisor(other))
+        return [self.readings[place]] if isinstance(node, exp.Div) and place in self.readings else []
 
 
-def _factor(node: exp.Expr, constant: float | None) -> float:
+def _factor(node: exp.Expr, constant: float) -> float:
     """The size of a constant that a number is multiplied by; 1 for anything else."""
-    if not constant or not isinstance(node, exp.Mul | exp.Div):
+    if math.isnan(constant) or constant == 0 or not isinstance(node, exp.Mul | exp.Div):
         return 1.0
-    return abs(float(constant)) if isinstance(node, exp.Mul) else 1 / abs(float(constant))
+    return abs(constant) if isinstance(node, exp.Mul) else 1 / abs(constant)
 
 
 def _rounding_step(node: exp.Expr) -> float:
@@ -260,7 +255,7 @@ def _rounding_step(node: exp.Expr) -> float:
     >>> [_rounding_step(parse_one(text)) for text in texts]
     [1000.0, 1.0, 1.0, 0.01, 0.0]
     """
-    digits: exp.Expr | None = None
+    digits: exp.Expr = exp.Literal.number(0)
     if isinstance(node, exp.Cast):
         to = node.args["to"]
         if to.this in WHOLE_NUMBERS:
@@ -270,11 +265,11 @@ def _rounding_step(node: exp.Expr) -> float:
         if len(to.expressions) == 2:
             digits = to.expressions[1].this
     elif isinstance(node, exp.Round | exp.Floor | exp.Ceil):
-        digits = node.args.get("decimals")
+        digits = node.args.get("decimals") or digits
     else:
         return 0.0
-    after_point = 0.0 if digits is None else constant_of(digits)
-    return math.inf if after_point is None else 10.0**-after_point
+    after_point = constant_of(digits)
+    return math.inf if math.isnan(after_point) else 10.0**-after_point
 
 
 def _and_then(found: Computed, step: str, *, enlarges: bool = False, shows: bool = False) -> Computed:
@@ -301,8 +296,8 @@ _AGGREGATES: tuple[type[exp.Expr], ...] = (
 )  # fmt: skip
 
 
-def read_public_aggregate(item: exp.Expr, *, scope: Scope, keys: Collection[str]) -> Measure | None:
-    """Read an item made of aggregates of public columns; None if it is one count or speaks of the secret.
+def read_public_aggregate(item: exp.Expr, *, scope: Scope, keys: Collection[str]) -> list[Measure]:
+    """Read an item made of aggregates of public columns; nothing if it is one count or speaks of the secret.
 
     One count is left to the reader of measures: in a query grouped by the secret it is a histogram.
     """
@@ -311,7 +306,7 @@ def read_public_aggregate(item: exp.Expr, *, scope: Scope, keys: Collection[str]
     calls = aggregates_in(root)
     own = [call.this if isinstance(call, exp.Filter) else call for call in calls]
     inside = (exp.AggFunc, exp.Filter)
-    keyed = [column for column in root.find_all(exp.Column) if column.find_ancestor(*inside) is None]
+    keyed = [column for column in root.find_all(exp.Column) if not is_inside(column, *inside)]
     single_count = len(calls) == 1 and isinstance(own[0], _COUNTS) and not keyed
     ordered = [call for call in own if isinstance(call, exp.AggFunc) and type(call) not in _AGGREGATES]
     if ordered and not _speaks_of_secret(plain, scope):
@@ -321,14 +316,14 @@ def read_public_aggregate(item: exp.Expr, *, scope: Scope, keys: Collection[str]
             fix="rows may be sorted by the secret: write MIN or MAX, or group by the column",
         )
     if single_count or not all(type(call) in _AGGREGATES for call in own) or _speaks_of_secret(plain, scope):
-        return None
+        return []
     for call in calls:
         check_arguments(call, scope)
         call.replace(exp.Literal.number(1))
     for call in list(root.find_all(exp.Round, exp.Cast)):
         call.replace(call.this)
     check_made_of_keys(scope.bind(root.this), item, keys)
-    return Measure(label=label_of(item), aggregate=plain)
+    return [Measure(label=label_of(item), aggregate=plain)]
 
 
 def check_arguments(call: exp.Expr, scope: Scope) -> None:

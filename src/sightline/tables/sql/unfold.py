@@ -15,10 +15,20 @@ from sqlglot.optimizer.merge_subqueries import merge_subqueries
 from sqlglot.optimizer.qualify import qualify
 
 from sightline.tables.engines.protocol import DATA
-from sightline.tables.sql.grammar import check_clauses, is_plain, refuse, refuse_statement, shown
+from sightline.tables.sql.grammar import (
+    check_clauses,
+    clause_of,
+    clauses_of,
+    has,
+    is_plain,
+    refuse,
+    refuse_statement,
+    shown,
+    sources_of,
+)
 from sightline.tables.sql.normal_form import inlined, tables_of, types_of
 from sightline.tables.sql.one_select import in_one_select
-from sightline.tables.sql.scope import conjuncts, refuse_table, suggestion
+from sightline.tables.sql.scope import from_of, refuse_table, suggestion, where_of
 from sightline.tables.subject import Schema
 
 MOST_NODES = 20_000  # of the expressions of one SELECT, written out over the columns of data
@@ -60,10 +70,10 @@ def label_of(item: exp.Expr) -> str:
 
 def _merged(select: exp.Select, schema: Schema) -> exp.Select:
     """A SELECT over ``data`` and lookups alone, with the same answer."""
-    source = select.args.get("from_")
-    if source is None or not isinstance(source.this, exp.Subquery):
+    source = clause_of(select, "from_").this
+    if not isinstance(source, exp.Subquery):
         return select
-    _check_rows(source.this)
+    _check_rows(source)
     for table in select.find_all(exp.Table):
         declared = {name.casefold() for name in schema.tables}
         if isinstance(table.parent, exp.From) and table.name.casefold() != DATA:
@@ -80,8 +90,8 @@ def _merged(select: exp.Select, schema: Schema) -> exp.Select:
     try:
         flat = merge_subqueries(qualify(whole, schema=types_of(schema, DATA), dialect=schema.dialect))
     except SqlglotError as error:
-        name = re.search(r"'([^']*)'|: (\w+)", str(error))
-        unknown = (name[1] or name[2]) if name is not None else "another"
+        names = [one or other for one, other in re.findall(r"'([^']*)'|: (\w+)", str(error))]
+        unknown = names[0] if names else "another"
         listed = [column.name for column in schema.columns]
         refuse(
             "a column of the table or of its subquery",
@@ -89,7 +99,7 @@ def _merged(select: exp.Select, schema: Schema) -> exp.Select:
             fix=suggestion(unknown, listed),
         )
     assert isinstance(flat, exp.Select)
-    if flat.find(exp.Subquery) is not None:
+    if has(flat, exp.Subquery):
         refuse("subqueries that can be written as one SELECT", got=shown(select), fix="write one SELECT")
     return flat
 
@@ -105,16 +115,14 @@ def _check_rows(node: exp.Subquery) -> dict[str, int]:
             fix="publish its groups, and compute with their noisy numbers; if its lines are records, make "
             'them in [data]: sql = "SELECT … FROM source …", with this subquery over source',
         )
-    source = select.args.get("from_")
-    if source is None:
-        refuse("FROM data", got="no FROM", fix="the plan's table is called data")
-    inner = _check_rows(source.this) if isinstance(source.this, exp.Subquery) else {}
+    source = from_of(select)
+    inner = _check_rows(source) if isinstance(source, exp.Subquery) else {}
     names: Counter[str] = Counter()
     sizes = dict(inner) if any(item.is_star for item in select.expressions) else {}
     for item in select.expressions:
         if item.is_star:
-            star = item.find(exp.Star)
-            if select.args.get("joins") or (star is not None and any(star.args.values())):
+            changed = any(value for star in item.find_all(exp.Star) for value in star.args.values())
+            if select.args.get("joins") or changed:
                 refuse(
                     "the names of columns", got=shown(item), fix="list the columns of a subquery with a join"
                 )
@@ -165,10 +173,9 @@ def _selects(query: exp.Expr) -> list[exp.Select]:
     if not isinstance(query, exp.Select):
         refuse_statement(query.key)
     check_clauses(query)
-    source = query.args.get("from_")
-    for clause in ([] if source is None else [source]) + (query.args.get("joins") or []):
-        if isinstance(clause.this, exp.Subquery):
-            _use_one_select(clause.this)
+    for source in sources_of(query):
+        if isinstance(source, exp.Subquery):
+            _use_one_select(source)
     _use_join_conditions(query)
     return [query]
 
@@ -178,11 +185,10 @@ def _use_one_select(node: exp.Subquery) -> None:
     selects = _selects(node.this)
     if len(selects) > 1:
         refuse("one SELECT in a subquery", got="UNION ALL", fix="join the outer SELECTs by UNION ALL instead")
-    limit = selects[0].args.get("limit")
-    if limit is not None:
+    if "limit" in clauses_of(selects[0]):
         refuse(
             "no LIMIT in a subquery: which rows are published would depend on their order",
-            got=shown(limit),
+            got=shown(selects[0].args["limit"]),
             fix="name the rows by a condition",
         )
     node.set("this", selects[0])
@@ -198,10 +204,9 @@ def _check_plain(node: exp.Subquery) -> None:
 def _use_join_conditions(select: exp.Select) -> None:
     """Write ``FROM data, areas WHERE data.k = areas.k`` as JOIN … ON: move the equations of each table."""
     bare = [join for join in select.args.get("joins") or [] if _is_bare(join)]
-    where = select.args.get("where")
-    if not bare or where is None:
-        return
-    parts = conjuncts(where.this)
+    if not bare:
+        return  # WHERE stays as it is written
+    parts = where_of(select)
     for join in reversed(bare):  # an equation of two joined tables belongs to the later one
         called = join.this.alias_or_name.casefold()
         own = [part for part in parts if isinstance(part, exp.EQ) and _names(part, called) == 1]
@@ -232,8 +237,7 @@ def _check_union_order(query: exp.Expr, selects: list[exp.Select]) -> None:
     if not isinstance(query, exp.Union):
         return
     names = [item.alias_or_name.casefold() for item in selects[0].expressions]
-    order = query.args.get("order")
-    for ordered in order.expressions if order is not None else []:
+    for ordered in clause_of(query, "order").expressions:
         named = ordered.this.unnest() if isinstance(ordered, exp.Ordered) else ordered
         place = int(named.name) - 1 if named.name.isdigit() else -1
         if isinstance(named, exp.Column) and not named.table and names.count(named.name.casefold()) == 1:
