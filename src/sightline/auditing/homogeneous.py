@@ -45,11 +45,13 @@ from sightline.auditing.known_sums import (
     KnownSums,
     StreamedTotals,
     coarse_findings,
+    coarsest,
     known_sums,
     nearest_in_box,
     separate_sums,
+    sums_in_turn,
 )
-from sightline.auditing.lowering import cell_name
+from sightline.auditing.lowering import cell_name, linear_partitions
 from sightline.auditing.plan_sections import USUAL_LIMIT
 from sightline.auditing.result import HomogeneousCell
 from sightline.format import count, number
@@ -76,35 +78,34 @@ _ALIKE = "they are nearly all alike"
 _LOG_FACTORIALS = np.cumsum(np.log(np.maximum(np.arange(_SMALL + 1), 1)))
 
 
-def homogeneous_cells(findings: Findings, totals: Totals | None) -> tuple[HomogeneousCell, ...]:
+def homogeneous_cells(findings: Findings, totals: Totals) -> tuple[HomogeneousCell, ...]:
     """What leaves less than the limit of its rows' values at the true answers, worst first.
 
     Published numbers by themselves, and the combinations of several that tell of more rows.
     """
-    if totals is None or findings.guaranteed:  # then what a group has in common is not asked
+    if findings.guaranteed:  # then what a group has in common is not asked
         return ()
     found = []
     for one in (findings, *findings.questions):
-        known = known_sums(one, totals(one.question)) if one.linear else []
-        for sums in known:
-            alone = _told_alone(one, sums)
+        if one.linear:
+            own = totals(one.question)
+            alone = [cell for sums in sums_in_turn(one, own) for cell in _told_alone(one, sums)]
             found += alone
             if len(alone) <= _MOST_ALONE:
-                for coarse in known_sums(one, totals(one.question), coarse=True):
+                for coarse in known_sums(one, own, coarsest(one.membership)):
                     found += _told_together(one, coarse)
-        found += _told_by_powers(one, known, totals)
+        found += _told_by_powers(one, totals)
     return tuple(sorted(found, key=lambda one: (one.remaining, -one.rows)))
 
 
-def streamed_cells(findings: Findings, totals: StreamedTotals | None) -> tuple[HomogeneousCell, ...]:
+def streamed_cells(findings: Findings, totals: StreamedTotals) -> tuple[HomogeneousCell, ...]:
     """The same for a streamed table: its numbers one by one, and those of the coarsest releases together."""
-    if totals is None or not findings.linear or findings.guaranteed:
+    if not findings.linear or findings.guaranteed:
         return ()
     found = _told_alone(findings, separate_sums(findings, findings.linear, totals))
-    coarse = totals.coarse()
-    if coarse is not None and coarse.sums.size:
+    for coarse in (one for one in totals.coarse() if one.sums.size):
         about = coarse_findings(findings, coarse)
-        for sums in known_sums(about, coarse.sums[:, None]):
+        for sums in known_sums(about, coarse.sums[:, None], linear_partitions(coarse)):
             found += _told_together(about, sums)
     return tuple(sorted(found, key=lambda one: (one.remaining, -one.rows)))
 
@@ -310,7 +311,7 @@ def _posterior(
     return np.asarray(np.minimum(*remaining), dtype=np.float64)
 
 
-def _told_by_powers(findings: Findings, known: list[KnownSums], totals: Totals) -> list[HomogeneousCell]:
+def _told_by_powers(findings: Findings, totals: Totals) -> list[HomogeneousCell]:
     r"""Sums of squares that tell that all values are near one number: 0, or the mean that is published.
 
     :math:`\sum (x_j - g)^2 = \sum x_j^2 - 2 g \sum x_j + n g^2` is at least 0, and has the noise of both
@@ -321,6 +322,10 @@ def _told_by_powers(findings: Findings, known: list[KnownSums], totals: Totals) 
         return []
     unknown = (membership.counts - membership.known).astype(np.float64)
     variance, found = float(findings.prior.of_column.variance), []
+    squares = any(part.feature is Feature.POWER and part.parameter == 2 for part in membership.partitions)
+    known = []
+    if squares and findings.linear:
+        known = known_sums(findings, totals(findings.question), linear_partitions(membership))
     for p, part in enumerate(membership.partitions):
         power = part.parameter
         if part.feature is not Feature.POWER or not isinstance(power, int | float) or part.weighted:

@@ -16,7 +16,7 @@ the least can only miss a group, and never invent one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
@@ -79,28 +79,28 @@ class KnownSums:
         return float(np.sqrt(max(0.0, float(scaled @ self.correlation @ scaled))))
 
 
-def known_sums(findings: Findings, totals: FloatArray, *, coarse: bool = False) -> list[KnownSums]:
-    """The linear numbers of a plan, if any; ``totals`` are the true sums of every signature and column.
-
-    With ``coarse``, of as many releases as can be combined, those with the fewest groups first.
+def known_sums(findings: Findings, totals: FloatArray, parts: Sequence[int]) -> list[KnownSums]:
+    """The numbers of some linear partitions, if any; ``totals`` are the true sums of every signature and
+    column.
     """
     membership, pricing = findings.membership, findings.pricing
-    parts = linear_partitions(membership)
-    parts = _coarse(membership, parts) if coarse else parts
     categories, columns_of = findings.plan.data.categories, max(1, len(findings.plan.data.categories))
     unknown = (membership.counts - membership.known).astype(np.float64)
     inside = np.flatnonzero(unknown > 0)
+    some = inside if inside.size < unknown.size else slice(None)
     ends, columns, entries = np.zeros(len(membership.cells) + 1, dtype=np.intp), [], []
     for p in parts:  # the classes in each number, one number after the other
-        part, cell = membership.partitions[p], membership.signatures[inside, p]
+        part, cell = membership.partitions[p], membership.signatures[some, p]
         counted = [c for c, name in enumerate(categories) if name in part.categories] if categories else [0]
         own = np.flatnonzero(cell >= 0)
-        own = own[np.argsort(cell[own], kind="stable")]
         first, end = membership.starts[p : p + 2]
+        if end - first > 1:
+            own = own[np.argsort(cell[own], kind="stable")]
         ends[first + 1 : end + 1] = np.bincount(cell[own], minlength=end - first) * len(counted)
         columns.append((own[:, None] * columns_of + np.array(counted, dtype=np.intp)).ravel())
-        sign = 1.0 if part.above else -1.0
-        entries.append(np.repeat(sign * membership.weights_in(p)[inside[own]], len(counted)))
+        weighted = p in membership.weights
+        own_weights = membership.weights[p][inside[own]] if weighted else np.ones(own.size)
+        entries.append(np.repeat(own_weights if part.above else -own_weights, len(counted)))
     if not columns:
         return []
     # Noise counts on the sum of a mean's rows, and on the mean of copies.
@@ -111,7 +111,8 @@ def known_sums(findings: Findings, totals: FloatArray, *, coarse: bool = False) 
     deviation = stddev * size / np.sqrt(pricing.times[owner])
     shape = (len(membership.cells), inside.size * columns_of)
     table = sparse.csr_array((np.concatenate(entries), np.concatenate(columns), np.cumsum(ends)), shape=shape)
-    table.eliminate_zeros()
+    if not table.data.all():
+        table.eliminate_zeros()
     # Of numbers that share noise, those about known rows alone tell of the noise.
     sharing = np.isin(owner, list(pricing.strategies)) & np.isin(owner, parts)
     cells = np.flatnonzero((np.diff(table.indptr) > 0) | sharing)
@@ -121,9 +122,11 @@ def known_sums(findings: Findings, totals: FloatArray, *, coarse: bool = False) 
     if sharing.any():
         correlation = pricing.covariance[np.ix_(cells, cells)] / np.outer(stddev[cells], stddev[cells])
     share = findings.prior.share if categories else 0.5
+    # The other numbers have no entries: without them the table is the same one.
+    ends = np.append(table.indptr[cells], table.indptr[-1])
     sums = KnownSums(
         cells=cells,
-        weights=table[cells],
+        weights=sparse.csr_array((table.data, table.indices, ends), shape=(cells.size, shape[1])),
         counts=np.repeat(unknown[inside], columns_of),
         shares=np.full(shape[1], share),
         totals=totals[inside].ravel(),
@@ -135,11 +138,22 @@ def known_sums(findings: Findings, totals: FloatArray, *, coarse: bool = False) 
     return [sums]
 
 
-def _coarse(membership: Membership, parts: Sequence[int]) -> list[int]:
+def sums_in_turn(findings: Findings, totals: FloatArray) -> Iterator[KnownSums]:
+    """All linear numbers, those of a few partitions at a time."""
+    parts, step = linear_partitions(findings.membership), _together(findings.membership)
+    for start in range(0, len(parts), step):
+        yield from known_sums(findings, totals, parts[start : start + step])
+
+
+def coarsest(membership: Membership) -> list[int]:
     """The partitions with the fewest groups, of so many signatures × partitions that they can be combined."""
-    starts, size = membership.starts, max(1, len(membership.signatures))
-    order = sorted(parts, key=lambda p: int(starts[p + 1] - starts[p]))
-    return sorted(order[: max(1, AT_A_TIME // size)])
+    starts = membership.starts
+    order = sorted(linear_partitions(membership), key=lambda p: int(starts[p + 1] - starts[p]))
+    return sorted(order[: _together(membership)])
+
+
+def _together(membership: Membership) -> int:
+    return max(1, AT_A_TIME // max(1, len(membership.signatures)))
 
 
 @frozen
@@ -148,7 +162,7 @@ class StreamedTotals:
 
     of_cells: Callable[[], FloatArray]  # of every cell, and how many secrets these are
     of_signatures: Callable[[IndexArray], FloatArray]  # of some listed signatures, by their places
-    coarse: Callable[[], Membership | None]  # the coarsest releases, in memory, with the sums of signatures
+    coarse: Callable[[], list[Membership]]  # the coarsest releases, in memory, with the sums of signatures
 
 
 def separate_sums(findings: Findings, found: LinearFindings, fetch: StreamedTotals) -> KnownSums:
@@ -219,11 +233,14 @@ def nearest_in_box(table: Any, low: FloatArray, high: FloatArray, *, near: float
     if not np.any(start):
         return np.zeros(table.shape[0])
     # Rows without a class that must move, and classes that nothing ties to them, do not matter.
-    scale = np.sqrt(np.asarray(table.multiply(table).sum(axis=0)).ravel())
+    scale = np.sqrt(np.bincount(table.indices, table.data**2, table.shape[1]))
     used = np.flatnonzero(scale)
-    scaled = table[:, used] @ sparse.diags_array(1 / scale[used])
-    low, high = low[used] * scale[used], high[used] * scale[used]
+    if used.size < scale.size:
+        table, scale, low, high = table[:, used], scale[used], low[used], high[used]
+    low, high = low * scale, high * scale
     small = table.shape[0] * used.size <= _SMALL
+    entries = table.data / scale[table.indices]
+    scaled = sparse.csr_array((entries, table.indices, table.indptr), shape=table.shape)
     scaled = scaled.toarray() if small else scaled
     point, residual = _accelerated(scaled, scaled.T if small else scaled.T.tocsr(), low, high, near=near)
     if float(np.linalg.norm(residual)) <= near:

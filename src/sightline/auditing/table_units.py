@@ -87,14 +87,16 @@ def _rows_of(
 ) -> tuple[NDArray[np.int32], NDArray[Any]]:
     """The rows of some columns, one for each category a row: one that counts several has a row of each."""
     none = int(widths.sum())
-    cells = signatures.cells[chosen]
-    rows = cells + (np.cumsum(widths) - widths).astype(np.int32)
-    rows[cells < 0] = none
+    rows = signatures.cells[chosen].astype(np.int32)
+    # Without a sign, -1 is the largest number: the least of two needs no branch.
+    starts, unsigned = (np.cumsum(widths) - widths).astype(np.uint32), rows.view(np.uint32)
+    np.minimum(unsigned, np.uint32(none) - starts, out=unsigned)
+    unsigned += starts
     weights = signatures.weights[chosen]
     if not counted.all():
         rows = np.where(counted, rows[:, None, :], none).reshape(-1, len(widths))
         weights = np.where(counted, weights[:, None, :], ONE).reshape(-1, len(widths))
-    return rows.astype(np.int32, copy=False), weights
+    return rows, weights
 
 
 def _in_memory(  # many parameters: the fields of units

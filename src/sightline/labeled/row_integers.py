@@ -194,8 +194,9 @@ def guessed(
         return IndependentRows(rows=kept, others=none, inverse=inverse)
     images = M[np.ix_(kept, others)]
     T, denominators = exact.rounded(inverse.matrix[np.ix_(kept, kept)] @ images)
+    products = M[np.ix_(kept, kept)].astype(np.int64)
     proved = exact.proved(
-        sparse.csr_array(M[np.ix_(kept, kept)].astype(np.int64)),
+        products if 4 * np.count_nonzero(products) > products.size else sparse.csr_array(products),
         T,
         denominators,
         images=sparse.csr_array(images.astype(np.int64)),

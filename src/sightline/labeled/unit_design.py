@@ -17,7 +17,7 @@ from sightline.labeled.bounds.target import TargetPrior
 from sightline.labeled.dense_units import TableBlock
 from sightline.labeled.panels import PanelBlock
 from sightline.labeled.units import BoolArray, UnitBlock, UnitColumns, UnitStore
-from sightline.numerics.residuals import absolute_product, gamma, inverse_error, positive_inverse
+from sightline.numerics.residuals import absolute_product, gamma, inverse_error_and_spread, positive_inverse
 from sightline.values import frozen
 
 BITS = (256, 1024, 4096, 16384)  # working precisions of balls, one after the other
@@ -68,22 +68,24 @@ class RowForm:
         Forms of the matrix are known to the relative ``error``, its entries to ``entries`` :math:`r_i r_j`
         times the root of both diagonal ones.
         """
-        scale = 1 / np.sqrt(np.diagonal(matrix))
-        scaled = matrix * (scale[:, None] * scale)
-        full = np.zeros((numbers + 1, numbers + 1))
-        if np.count_nonzero(scaled) == scale.size:  # a diagonal is inverted entry by entry
-            full[rows, rows] = scale**2
+        full, diagonal = np.zeros((numbers + 1, numbers + 1)), np.diagonal(matrix)
+        if np.count_nonzero(matrix) == diagonal.size:  # a diagonal is inverted entry by entry
+            full[rows, rows] = 1 / diagonal
             off = error + gamma(12) + float(np.max(entries, initial=0.0)) ** 2
             return cls(matrix=full, error=1 / (1 - off) - 1 if off < 1 else math.inf)
+        # By powers of two, which round nothing, so that the diagonal is between 1/2 and 2.
+        scale = np.ldexp(1.0, -(np.frexp(diagonal)[1] // 2))
+        scaled = matrix * scale[:, None]
+        scaled *= scale
         inverse = positive_inverse(scaled.copy()) if given is None else given / (scale[:, None] * scale)
         if inverse is None:
             return cls(matrix=full, error=math.inf)
-        everyone = np.ones((scale.size, 1))
-        spread = float(absolute_product(scaled, absolute_product(inverse, everyone)).max(initial=0.0))
-        reach = np.broadcast_to(np.asarray(entries, dtype=np.float64), scale.shape)[:, None]
+        reach = (entries * np.sqrt(np.diagonal(scaled)))[:, None]
         off = float((reach.T @ absolute_product(inverse, reach))[0, 0]) if np.any(reach) else 0.0
-        full[np.ix_(rows, rows)] = inverse * (scale[:, None] * scale)
-        own = inverse_error(scaled, inverse)
+        own, spread = inverse_error_and_spread(scaled, inverse)
+        inverse *= scale[:, None]
+        inverse *= scale
+        full[np.ix_(rows, rows)] = inverse
         if not own < 1 or not (off := error + (gamma(12) * spread + off) / (1 - own)) < 1:
             return cls(matrix=full, error=math.inf)
         return cls(matrix=full, error=(1 + own) / (1 - off) - 1)

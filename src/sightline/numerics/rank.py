@@ -212,12 +212,9 @@ def first_independent(products: FloatArray) -> NDArray[np.bool_]:
     [True, False, True]
     """
     size, kept = len(products), np.zeros(len(products), dtype=np.bool_)
-    try:  # mostly all are
-        pivots = np.diagonal(np.linalg.cholesky(products)) ** 2
-    except np.linalg.LinAlgError:
-        pivots = np.zeros(size)
-    if np.all(pivots > _GUESSED * np.diagonal(products)):
-        return ~kept
+    factor = _factor(products)
+    if factor is not None and np.all(np.diagonal(factor) ** 2 > _GUESSED * np.diagonal(products)):
+        return ~kept  # mostly all are
     factor, rank = np.zeros((size, size)), 0
     for start in range(0, size, _PANEL):
         end = min(size, start + _PANEL)
@@ -225,9 +222,12 @@ def first_independent(products: FloatArray) -> NDArray[np.bool_]:
         square = panel[: end - start]
         own: list[int] = []  # its independent rows
         lower = np.zeros_like(square)  # the factor of this square
-        for place in range(end - start):
+        least = _GUESSED * np.diagonal(products)[start:end]
+        if (whole := _factor(square)) is not None and np.all(np.diagonal(whole) ** 2 > least):
+            own, lower = list(range(end - start)), whole
+        for place in range(end - start) if not own else ():
             pivot = float(square[place, place])
-            if pivot > _GUESSED * products[start + place, start + place]:
+            if pivot > least[place]:
                 lower[place:, len(own)] = column = square[place:, place] / np.sqrt(pivot)
                 square[place:, place:] -= np.outer(column, column)
                 own.append(place)
@@ -237,3 +237,11 @@ def first_independent(products: FloatArray) -> NDArray[np.bool_]:
         kept[start + np.array(own, dtype=np.intp)] = True
         rank += len(own)
     return kept
+
+
+def _factor(products: FloatArray) -> FloatArray | None:
+    """Cholesky's; none where it breaks off."""
+    try:
+        return np.asarray(np.linalg.cholesky(products))
+    except np.linalg.LinAlgError:
+        return None

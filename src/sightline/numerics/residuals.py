@@ -73,9 +73,14 @@ def inverse_error(matrix: FloatArray, inverse: FloatArray) -> float:
     >>> inverse_error(M, np.linalg.inv(M)) < 1e-13, inverse_error(M, np.eye(2)) > 1
     (True, True)
     """
+    return inverse_error_and_spread(matrix, inverse)[0]
+
+
+def inverse_error_and_spread(matrix: FloatArray, inverse: FloatArray) -> tuple[float, float]:
+    r"""The same, and :math:`\||P||Y|\|_\infty`, which it needs."""
     size = len(matrix)
     if size == 0:
-        return 0.0
+        return 0.0, 0.0
     x, everyone = probes(size, np.diagonal(inverse)), np.ones((size, 1))
     solved = inverse @ x
     sizes = absolute_product(inverse, everyone)  # row sums of |Y|, then of |P||Y| and of |Y||P|
@@ -84,7 +89,8 @@ def inverse_error(matrix: FloatArray, inverse: FloatArray) -> float:
     # The 2-norm of |P||Y| is at most the geometric mean of its 1- and its ∞-norm.
     product = math.sqrt(float(above.max()) * float(across.max()))
     lengths = np.linalg.norm(x, axis=0)
-    return probed_norm(back - x, gamma(2 * size + 6) * (1 + product) * lengths)
+    error = probed_norm(back - x, gamma(2 * size + 6) * (1 + product) * lengths)
+    return error, float(above.max())
 
 
 def product_error(columns: FloatArray, factor: FloatArray, *, lengths: FloatArray) -> float:
@@ -255,14 +261,16 @@ def _lower_times(lower: FloatArray, right: FloatArray) -> FloatArray:
 
 
 def _products_of_columns(lower: FloatArray) -> FloatArray:
-    """``lower.T @ lower``, without the zeros above the diagonal of a lower triangle."""
-    product = np.empty_like(lower)
+    """``lower.T @ lower``, without the zeros above the diagonal of a lower triangle, in its place.
+
+    The rows of a panel are in no product of those that follow.
+    """
     for own in _panels(len(lower)):
         panel = lower[own.start :, own]
-        product[own, own] = panel.T @ panel  # symmetric to the last bit
-        np.matmul(panel.T, lower[own.start :, : own.start], out=product[own, : own.start])
-        product[: own.start, own] = product[own, : own.start].T
-    return product
+        square = panel.T @ panel  # symmetric to the last bit
+        beside = panel.T @ lower[own.start :, : own.start]
+        lower[own, own], lower[own, : own.start], lower[: own.start, own] = square, beside, beside.T
+    return lower
 
 
 def _panels(size: int) -> list[slice]:

@@ -195,11 +195,11 @@ class PersonTable:
         columns = (self.signatures[own].tolist(), self.known[own].tolist(), self.rows[own].tolist())
         return tuple(zip(*columns, strict=True))
 
-    def place(self, entries: PersonRows) -> int | None:
-        """The kind with some entries."""
+    def with_entries(self, entries: PersonRows) -> list[int]:
+        """The kind with some entries, if there is one."""
         size, first = len(entries), entries[0][0]
         alike = np.flatnonzero((np.diff(self.starts) == size) & (self.signatures[self.starts[:-1]] == first))
-        return next((int(kind) for kind in alike if self.entries(int(kind)) == entries), None)
+        return [int(kind) for kind in alike if self.entries(int(kind)) == entries][:1]
 
 
 @frozen
@@ -481,12 +481,14 @@ class Membership:
 
 
 def _most_rows(membership: Membership) -> FloatArray:
-    found = np.zeros((2, len(membership.partitions)))
+    powers, found = np.array([[1.0], [2.0]]), np.zeros((2, len(membership.partitions)))
+    if not membership.by_person:  # all rows of a record may be in one cell
+        there = membership.signatures.max(axis=0, initial=-1) >= 0
+        return np.asarray(there * float(max(1, membership.contributions)) ** powers)
     for partition in range(len(membership.partitions)):
         own = membership.rows_in_cells(partition)
-        for power, line in enumerate(found, start=1):
-            sums = np.bincount(own.record, own.rows.astype(np.float64) ** power)
-            line[partition] = sums.max(initial=0.0)
+        sums = [np.bincount(own.record, own.rows**power) for power in powers]
+        found[:, partition] = [each.max(initial=0.0) for each in sums]
     return found
 
 

@@ -358,6 +358,8 @@ def decides(one: IndexArray, other: IndexArray, record: IndexArray) -> float:
 
 def _counted_once(one: IndexArray, other: IndexArray, record: IndexArray) -> tuple[IndexArray, IndexArray]:
     """Two columns without rows of one record that agree in both."""
+    if np.bincount(record).max() <= 1:
+        return one, other
     rows, _ = distinct_lines(np.stack([one, record, other], axis=1))
     return one[rows], other[rows]
 

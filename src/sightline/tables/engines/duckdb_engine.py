@@ -186,7 +186,8 @@ class DuckDBEngine:
     def compile_own(self, query: str) -> None:
         try:
             self._checked(query)
-            self._connection.execute(f"EXPLAIN {query}")
+            # As EXPLAIN, without a drawing of the plan: half the time. The next one takes its place.
+            self._connection.execute(f"PREPARE compiled AS {query}")
         except duckdb.Error as error:
             _refuse_query(error)
 
