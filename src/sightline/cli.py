@@ -448,6 +448,7 @@ def run() -> NoReturn:
         _load_on_use("numpy", ("f2py", "testing"))
         from sightline import jobs  # noqa: F401
     gc.freeze()
+    gc.set_threshold(50_000)  # new objects before a look at them: a small audit makes fewer
     gc.enable()
     status = main()
     atexit._run_exitfuncs()

@@ -191,7 +191,7 @@ def _with_settings(result: AuditResult, session: Session, findings: Findings, na
     from sightline.auditing.what_if import what_if, why_no_what_if
 
     settings = what_if(session, findings, also=_stops(result), names=names, progress=report)
-    found = {"what_if": settings, "no_what_if": why_no_what_if(findings)}
+    found = {"what_if": settings, "no_what_if": why_no_what_if(findings) or None}
     return result.model_copy(update={**found, "owner_only": (*result.owner_only, *found)})
 
 
@@ -267,8 +267,8 @@ def _explained(plan: Plan, base: Path, record: str) -> Explanation | InvalidPlan
         membership = session.membership()
         stack.enter_context(blas_threads_for(rows=len(membership.cells), columns=membership.signature_count))
         findings = _find(session, membership)
-        kind = session.kind_of(record, findings.membership)
-        together = () if kind is None else about_person(findings, kind)
+        kinds = session.kinds_of(record, findings.membership)
+        together = tuple(one for kind in kinds for one in about_person(findings, kind))
         return Explanation(
             record=record,
             exposed=together + about_signatures(findings, signatures),

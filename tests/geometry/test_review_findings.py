@@ -61,6 +61,31 @@ def test_correlated_noise_and_a_ladder_in_balls() -> None:
     assert compared(rows, noise, [0])["bounds"] == 1
 
 
+def test_coefficients_that_cancel_in_the_information() -> None:
+    """Two combinations with coefficients of 10^12: their covariance was sharp, the information was not."""
+    rows = np.array(
+        [
+            [2**36, -(2**33), -(2**48), -985162410098688, 1 - 2**47, -(2**33), -(2**34)],
+            [25769803776, -51539607552, 1 - 2**47, 2**34, -68719476224, -51539607552, -(2**47)],
+            [2**33, -68719476224, -9 * 2**47, -6 * 2**47, 6 * 2**47, -68719476223, -77309410816],
+            [8589935104, -(2**50), -77309411328, -51539607552, 844424930131968, -(2**50), -77309410816],
+            [25769804289, -844424921743360, -(2**47), 2**34, -(2**36), -844424921743360, -(2**47)],
+            [206158430208, -103079215104, 2**48, -281474968322048, -(2**52), -103079214592, 2**48],
+        ],
+        dtype=np.int64,
+    )
+    covariance = [
+        [44, 15, 2, 9, 7, 2],
+        [15, 37, -2, -3, 20, 6],
+        [2, -2, 19, 21, 6, 10],
+        [9, -3, 21, 55, 11, 11],
+        [7, 20, 6, 11, 30, 3],
+        [2, 6, 10, 11, 3, 23],
+    ]
+    noise = CorrelatedNoise(blocks=[np.array(covariance, dtype=np.float64)])
+    assert compared(rows, noise, [1, 5, 6])["information entries"] == 9
+
+
 def test_an_increment_to_what_needed_balls() -> None:
     """The information afterwards came from double precision, with the error of the balls."""
     everyone, some = [1, 1, 1, 1, 1, 1, 1, 1], [1, 1, 1, 1, 1, 1, 0, 1]

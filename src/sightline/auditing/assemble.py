@@ -6,6 +6,8 @@ from collections.abc import Callable
 from functools import cache, partial
 from importlib.metadata import version
 
+import numpy as np
+
 from sightline.auditing.assumptions import assumptions, unverified
 from sightline.auditing.budget import alternatives, budget_report, guaranteed_by_noise
 from sightline.auditing.declared_and_found import looks_odd
@@ -23,6 +25,7 @@ from sightline.auditing.result import (
     AuditResult,
     Change,
     ChangeKind,
+    HomogeneousCell,
     QuestionReport,
     RulesReport,
     Section,
@@ -37,7 +40,7 @@ from sightline.numerics.device import blas_threads_for
 DesignNoise = Callable[[Findings, Change | None], tuple[Change, ...]]
 
 
-def judged(findings: Findings, *, totals: Totals | None) -> Verdict:
+def judged(findings: Findings, *, totals: Totals) -> Verdict:
     """The owner's verdict alone, as :func:`assemble` has it."""
     listed = exposed_section(findings, top=TOP)
     open_questions = unverified(findings, homogeneous_cells(findings, totals))
@@ -65,14 +68,14 @@ def assemble(  # many parameters: what a table and its session give
     ``also`` is what a pass needs besides, from where the table does not show it. ``digest`` is of its file.
     What needs the engine is fetched here, so that it may be closed before the sections are read.
     """
-    sums = None
+    sums, homogeneous = np.zeros((0, 0)), tuple[HomogeneousCell, ...]()
     if isinstance(totals, StreamedTotals):
         homogeneous = streamed_cells(findings, totals)
-    else:
-        fetched = None if totals is None else cache(totals)
+    elif totals:
+        fetched = cache(totals)
         homogeneous = homogeneous_cells(findings, fetched)
         # The sums are those of the published numbers if the attacker knows no row of them.
-        if fetched and findings.linear and not findings.membership.known_rows:
+        if findings.linear and not findings.membership.known_rows:
             sums = fetched(None)
     listed = exposed_section(findings, top=top, keys=keys if names else NO_KEYS)
     open_questions = cache(lambda: (*unverified(findings, homogeneous), *also))
@@ -135,7 +138,7 @@ def without_the_rest(
         "slack": None,
         "what_to_change": reached,
         "more_to_change": f"{NOT_ALL}: {reason}.",
-        "releases": release_reports(findings, compared=False),
+        "releases": release_reports(findings, np.zeros((0, 0)), compared=False),
         **dict.fromkeys(("timeline", "alternatives"), ()),
     }
     return result.given(stand_ins)

@@ -155,12 +155,12 @@ def _entry(
     if rows == 1:
         first, recipe = int(linear.signatures_of(column)[0]), writer.best(column)
     else:
-        first, weights = int(linear.first_signatures(np.array([column]))[0]), writer.weights(column)
+        first = int(linear.first_signatures(np.array([column]))[0])
         times = linear.units.times[linear.units.starts[unit] : linear.units.starts[unit + 1]]
-        if weights is not None:
+        if found.visible[column]:
             feature = _least_weights(found.exposure.feature(unit, category), linear.columns_of_unit)
             scale, name = 1 / float(np.max(np.abs(feature))), feature_name(feature, times)
-            recipe = writer.written(column, weights * scale, feature * scale)
+            recipe = writer.written(column, writer.weights(column) * scale, feature * scale)
             rmse = float(found.exposure.rmse[unit, 0]) * scale
             width = scale * float(np.abs(feature) @ times) * linear.prior.range
     seen: dict[str, Any] = {"identifiable": False, "rmse": None, "rmse_percent_of_range": None}

@@ -78,12 +78,12 @@ _ALIKE = "they are nearly all alike"
 _LOG_FACTORIALS = np.cumsum(np.log(np.maximum(np.arange(_SMALL + 1), 1)))
 
 
-def homogeneous_cells(findings: Findings, totals: Totals | None) -> tuple[HomogeneousCell, ...]:
+def homogeneous_cells(findings: Findings, totals: Totals) -> tuple[HomogeneousCell, ...]:
     """What leaves less than the limit of its rows' values at the true answers, worst first.
 
     Published numbers by themselves, and the combinations of several that tell of more rows.
     """
-    if totals is None or findings.guaranteed:  # then what a group has in common is not asked
+    if findings.guaranteed:  # then what a group has in common is not asked
         return ()
     found = []
     for one in (findings, *findings.questions):
@@ -98,13 +98,12 @@ def homogeneous_cells(findings: Findings, totals: Totals | None) -> tuple[Homoge
     return tuple(sorted(found, key=lambda one: (one.remaining, -one.rows)))
 
 
-def streamed_cells(findings: Findings, totals: StreamedTotals | None) -> tuple[HomogeneousCell, ...]:
+def streamed_cells(findings: Findings, totals: StreamedTotals) -> tuple[HomogeneousCell, ...]:
     """The same for a streamed table: its numbers one by one, and those of the coarsest releases together."""
-    if totals is None or not findings.linear or findings.guaranteed:
+    if not findings.linear or findings.guaranteed:
         return ()
     found = _told_alone(findings, separate_sums(findings, findings.linear, totals))
-    coarse = totals.coarse()
-    if coarse is not None and coarse.sums.size:
+    for coarse in (one for one in totals.coarse() if one.sums.size):
         about = coarse_findings(findings, coarse)
         for sums in known_sums(about, coarse.sums[:, None], linear_partitions(coarse)):
             found += _told_together(about, sums)

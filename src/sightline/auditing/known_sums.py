@@ -162,7 +162,7 @@ class StreamedTotals:
 
     of_cells: Callable[[], FloatArray]  # of every cell, and how many secrets these are
     of_signatures: Callable[[IndexArray], FloatArray]  # of some listed signatures, by their places
-    coarse: Callable[[], Membership | None]  # the coarsest releases, in memory, with the sums of signatures
+    coarse: Callable[[], list[Membership]]  # the coarsest releases, in memory, with the sums of signatures
 
 
 def separate_sums(findings: Findings, found: LinearFindings, fetch: StreamedTotals) -> KnownSums:

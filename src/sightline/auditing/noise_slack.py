@@ -24,7 +24,7 @@ from sightline.labeled.assessment import lower_of_some
 from sightline.labeled.lines import MOST_KINDS, MOST_ROWS
 from sightline.noise.published import LEAST_DISCRETE_STDDEV
 from sightline.privacy.accountant import Budget
-from sightline.privacy.registry import accountants
+from sightline.privacy.registry import accountant_named
 from sightline.values import frozen
 
 _AGAIN = "Audit again before you use less: what the true values show was checked at today's noise only."
@@ -357,7 +357,7 @@ def epsilon_for(findings: Findings, factor: float) -> float | None:
     name, count = plan.privacy.accountant, pricing.releases
 
     def kappa(value: float) -> float:
-        return accountants(Budget(epsilon=value, delta=delta))[name].kappa(count)
+        return accountant_named(name, Budget(epsilon=value, delta=delta)).kappa(count)
 
     wanted = kappa(epsilon) * factor**2
     low, high = epsilon, epsilon

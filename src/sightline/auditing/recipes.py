@@ -49,19 +49,15 @@ class RecipeWriter:
     findings: Findings
     found: LinearFindings
 
-    def weights(self, column: int) -> FloatArray | None:
-        """The best unbiased attack on a column's value or sum, or on the sharpest feature of several rows.
-
-        None if nothing of it is identifiable.
-        """
-        unit, category = divmod(column, self.found.linear.columns_of_unit)
-        return self.found.exposure.recipe(unit, category) if self.found.visible[column] else None
+    def weights(self, column: int) -> FloatArray:
+        """The best unbiased attack on a column's value or sum, or on the sharpest feature of several rows."""
+        return self.found.exposure.recipe(*divmod(column, self.found.linear.columns_of_unit))
 
     def best(self, column: int) -> Recipe | None:
         """The best unbiased attack on a column's value, or on the sum of the records that share it."""
-        weights = self.weights(column)
-        if weights is None:
+        if not self.found.visible[column]:
             return None
+        weights = self.weights(column)
         used = int(np.count_nonzero(np.abs(weights) > NOTHING * np.max(np.abs(weights))))
         if used <= _MOST_STEPS:
             return self.written(column, weights)

@@ -22,11 +22,12 @@ from sightline.tables.membership import Feature, Partition, Statistic
 
 
 def release_reports(
-    findings: Findings, sums: FloatArray | None = None, *, compared: bool = True
+    findings: Findings, sums: FloatArray, *, compared: bool = True
 ) -> tuple[ReleaseReport, ...]:
     """One report for each release of the plan, in its order; ``compared`` with the plan without it.
 
-    ``sums`` are those of the secrets with each signature, for errors at the true values: owner-only.
+    ``sums`` are those of the secrets with each signature, for errors at the true values: owner-only. Without
+    any, no such error is stated.
     """
     plan, membership, pricing = findings.plan, findings.membership, findings.pricing
     queries = np.array([membership.partitions[c.partition].query for c in membership.cells], dtype=np.intp)
@@ -60,7 +61,7 @@ def release_reports(
                 noise_given=release.noise_given,
                 noise_of_range=noise_of_range(findings, query),
                 note=note,
-                accuracy=None if sums is None else _accuracy(findings, sums, query),
+                accuracy=_accuracy(findings, sums, query),
                 **effects,
             )
         )
@@ -113,7 +114,7 @@ def _accuracy(findings: Findings, sums: FloatArray, query: int) -> ReleaseAccura
         if part.query != query or membership.starts[p] == membership.starts[p + 1]:
             continue
         cells = np.arange(membership.starts[p], membership.starts[p + 1])
-        if part.feature not in LINEAR or part.weighted or not _declared(findings, part):
+        if part.feature not in LINEAR or part.weighted or not _declared(findings, part) or not sums.size:
             return None
         true = np.zeros(len(membership.cells))
         true[cells] = _true_numbers(findings, sums, p)

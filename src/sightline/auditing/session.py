@@ -200,12 +200,12 @@ class Session:
 
         return Keys(of_signatures=of_signatures, of_kinds=of_kinds)
 
-    def kind_of(self, record: str, membership: Membership) -> int | None:
+    def kinds_of(self, record: str, membership: Membership) -> list[int]:
         """The place of one record's kind in the table of persons; none if every record has one row."""
         if not membership.by_person:
-            return None
+            return []
         entries = person_of(self.engine, self.counted, record_key=record)
-        return membership.persons.place(entries) if entries else None
+        return membership.persons.with_entries(entries) if entries else []
 
     def signatures_of(self, record: str) -> tuple[int, ...]:
         """The signatures of one record's rows that the attacker does not know."""
@@ -364,7 +364,7 @@ def table_of(session: Session) -> Membership | StreamedTable:
     if _fits(session, rows, counted, rows * several):
         return session.membership()
     reason = _why_not_streamed(session, counted)
-    if reason is not None:
+    if reason:
         try:
             return session.membership()
         except TooMuchWork as error:
@@ -412,7 +412,7 @@ def streamed_totals(session: Session, table: StreamedTable, membership: Membersh
     )
 
 
-def _coarse(session: Session, membership: Membership) -> Membership | None:
+def _coarse(session: Session, membership: Membership) -> list[Membership]:
     """Who is in which cell of the releases with the fewest groups, if these have few signatures together."""
     groups = [0] * len(session.queries)
     for cell in membership.cells:
@@ -421,24 +421,24 @@ def _coarse(session: Session, membership: Membership) -> Membership | None:
     for query in sorted(range(len(groups)), key=lambda query: groups[query]):
         if math.prod(groups[one] + 1 for one in (*chosen, query)) <= _MOST_COARSE and groups[query]:
             chosen.append(query)
-    if len(chosen) < 1:
-        return None
+    if not chosen:
+        return []
     queries = [session.queries[query] for query in sorted(chosen)]
     found = collect(session.engine, queries, session.subject)
     parts = tuple(replace(part, query=sorted(chosen)[part.query]) for part in found.partitions)
-    return replace(found, partitions=parts)
+    return [replace(found, partitions=parts)]
 
 
 def _fits(session: Session, signatures: int, counted: CountedTable, lines: int) -> bool:
     return session.limits.hold(signatures, len(counted.partitions), lines)
 
 
-def _why_not_streamed(session: Session, counted: CountedTable) -> str | None:
-    """Why all signatures must be in memory; none if they may stay in the engine."""
+def _why_not_streamed(session: Session, counted: CountedTable) -> str:
+    """Why all signatures must be in memory; nothing if they may stay in the engine."""
     if not isinstance(session.engine, StoringEngine):
         return "only DuckDB and Spark can, where releases aggregate the rows as they are"
     if any(one.withhold for one in session.plan.releases):
         return "numbers are withheld"
     if any(one.factored for one in session.plan.releases):
         return "numbers share their noise"
-    return why_not_streamed(counted)
+    return why_not_streamed(counted) or ""

@@ -101,7 +101,7 @@ def what_if(
 
     ``also`` are more amounts of noise, such as the one that keeps the limit. ``names`` names records.
     """
-    if why_no_what_if(findings) is not None:
+    if why_no_what_if(findings):
         return None
     variants = _Variants(session=session, plan=findings.plan, membership=findings.membership)
     noises, own = _noises(findings, also)
@@ -119,8 +119,8 @@ def what_if(
     return WhatIf(settings=tuple(settings))
 
 
-def why_no_what_if(findings: Findings) -> str | None:
-    """Why a plan has no what-if; none if it has one."""
+def why_no_what_if(findings: Findings) -> str:
+    """Why a plan has no what-if; nothing if it has one."""
     plan, sharing = findings.plan, findings.pricing.releases
     parts = [one.linear for one in (findings, *findings.questions)]
     if not any(parts) and not findings.has_nonlinear:
@@ -134,7 +134,7 @@ def why_no_what_if(findings: Findings) -> str | None:
     stated = [noise for release in plan.releases for noise in release.noise]
     if not sharing and any(one.epsilon for one in stated):
         return "its releases have budgets of their own"
-    return None
+    return ""
 
 
 def _work(findings: Findings) -> float:

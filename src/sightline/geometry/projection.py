@@ -310,13 +310,14 @@ def enclose(
                 S = _precision(noise)
                 half = C * (B.transpose() * S * B).inv()
                 covariance = half * C.transpose()
-                recipes, information = half * B.transpose() * S, covariance.inv()
-                sharp = _sharp(covariance) and _sharp(information) and _sharp_rows(recipes)
+                recipes, inverse = half * B.transpose() * S, covariance.inv()
+                information = along.transpose() * inverse * along  # large coefficients may cancel in it
+                sharp = all(map(_sharp, (covariance, inverse, information))) and _sharp_rows(recipes)
             except ZeroDivisionError:  # not certified invertible at this precision
                 sharp = False
             if sharp:
                 return Enclosed(
-                    information=_doubles(along.transpose() * information * along),
+                    information=_doubles(information),
                     covariance=_doubles(covariance),
                     recipes=_doubles(recipes),
                 )

@@ -12,8 +12,7 @@ from contextlib import contextmanager
 from enum import StrEnum
 from io import StringIO
 from pathlib import Path
-from typing import NamedTuple
-from xml.etree.ElementTree import Element, SubElement, indent, tostring
+from typing import TYPE_CHECKING, NamedTuple
 
 from sightline.auditing.result import AuditResult, Exposed
 from sightline.errors import InvalidInput, SightlineError
@@ -32,6 +31,9 @@ from sightline.report.wording import (
     who,
 )
 from sightline.values import frozen
+
+if TYPE_CHECKING:
+    from xml.etree.ElementTree import Element
 
 _LONGEST_TEXT = 1_000  # characters of a text
 
@@ -163,23 +165,27 @@ def junit(reports: Sequence[PlanProblems]) -> str:
     A release fails if a record that is listed below the limit is exposed through it. It passes only if the
     limit is kept. Otherwise its test case is skipped, since others may be exposed through it.
     """
-    suites = Element("testsuites")
+    from xml.etree import ElementTree  # few results are written as XML
+
+    suites = ElementTree.Element("testsuites")
     for report in reports:
-        suite = SubElement(suites, "testsuite", name=_junit_text(report.file))
+        suite = ElementTree.SubElement(suites, "testsuite", name=_junit_text(report.file))
         _add_cases(suite, report)
         cases = suite.findall("testcase")
         suite.set("tests", str(len(cases)))
         for name, part in (("failures", "failure"), ("errors", "error"), ("skipped", "skipped")):
             suite.set(name, str(sum(case.find(part) is not None for case in cases)))
-        SubElement(suite, "system-out").text = _junit_text(report.summary)
-    indent(suites)
-    text: bytes = tostring(suites, encoding="us-ascii", xml_declaration=False)
+        ElementTree.SubElement(suite, "system-out").text = _junit_text(report.summary)
+    ElementTree.indent(suites)
+    text: bytes = ElementTree.tostring(suites, encoding="us-ascii", xml_declaration=False)
     # No text starts a command of a CI service that reads what is printed.
     written = re.sub(r"(?<=##)\[|(?<=##vso)\[", "&#91;", text.decode("ascii"))
     return f'<?xml version="1.0" encoding="UTF-8"?>\n{written}'
 
 
 def _add_cases(suite: Element, report: PlanProblems) -> None:
+    from xml.etree.ElementTree import SubElement
+
     errors = report.problems
     _add_case(suite, report, "plan", [one for one in errors if one.rule is Rule.NOT_AUDITED])
     if not report.releases:
@@ -198,6 +204,8 @@ def _add_cases(suite: Element, report: PlanProblems) -> None:
 
 
 def _add_case(suite: Element, report: PlanProblems, name: str, why: Sequence[ReportedProblem]) -> Element:
+    from xml.etree.ElementTree import SubElement
+
     case = SubElement(suite, "testcase", name=_junit_text(name), classname=_junit_text(report.file))
     if why:
         kind = "error" if why[0].rule is Rule.NOT_AUDITED else "failure"

@@ -195,11 +195,11 @@ class PersonTable:
         columns = (self.signatures[own].tolist(), self.known[own].tolist(), self.rows[own].tolist())
         return tuple(zip(*columns, strict=True))
 
-    def place(self, entries: PersonRows) -> int | None:
-        """The kind with some entries."""
+    def with_entries(self, entries: PersonRows) -> list[int]:
+        """The kind with some entries, if there is one."""
         size, first = len(entries), entries[0][0]
         alike = np.flatnonzero((np.diff(self.starts) == size) & (self.signatures[self.starts[:-1]] == first))
-        return next((int(kind) for kind in alike if self.entries(int(kind)) == entries), None)
+        return [int(kind) for kind in alike if self.entries(int(kind)) == entries][:1]
 
 
 @frozen

@@ -205,7 +205,7 @@ def _cosine_moments() -> FloatArray:
 MOST_MOVED = 60  # other records that a direction moves
 _CELLS = 48
 _EDGES = np.linspace(0.0, 1.0, _CELLS + 1)
-_BLOCK = 1 << 16  # numbers in an array: half a megabyte, which stays in the cache of a core
+_BLOCK = 1 << 14  # numbers in an array: 128 kB, a few of which stay in the cache of a core
 # Rules that are exact for polynomials of degree 2n − 1. The integrands have the degree of B plus 5.
 _RULES = {n: np.polynomial.legendre.leggauss(n) for n in (6, 12, 22, 34)}
 
@@ -235,7 +235,7 @@ def chord_bounds(
     rule = np.searchsorted([2 * n - 1 for n in _RULES], counts.sum(axis=1) + 5)
     for place, (n, (points, weights)) in enumerate(_RULES.items()):
         own = np.flatnonzero(rule == place)
-        step = max(1, _BLOCK // (_CELLS * n * max(1, moves.shape[1])))
+        step = _BLOCK // (_CELLS * n)
         for start in range(0, own.size, step):
             some = own[start : start + step]
             density = _CellDensity.of(points, weights, moves[some], counts[some])
@@ -280,13 +280,15 @@ def _deficit(information: FloatArray, gaussian: bool) -> FloatArray:
 
 def _second_derivative(lengths: FloatArray, moves: FloatArray, counts: FloatArray) -> FloatArray:
     """A″ of A = (1 − ℓ) B, where B is the product over the others: a sum of positive terms."""
-    # The others first: sums over an axis of a few numbers that lie side by side take three times as long.
-    moves, counts = np.moveaxis(moves, -1, 0), np.moveaxis(counts, -1, 0)
-    factors = 1 - lengths * moves
-    rates = moves / factors
-    counted = counts * rates
-    total = np.sum(counted, axis=0)
-    # S² − Σ r² over the records: each with all others.
-    pairs = np.sum(counted * (total - rates), axis=0)
-    product = np.prod(factors**counts, axis=0)
+    shape = np.broadcast_shapes(lengths.shape, moves.shape[:-1])
+    total, product, pairs = np.zeros(shape), np.ones(shape), np.zeros(shape)
+    # One of the others after another: arrays of all of them would leave the cache, and take twice as long.
+    others = list(zip(np.moveaxis(moves, -1, 0), np.moveaxis(counts, -1, 0), strict=True))
+    for move, count in others:
+        factor = 1 - lengths * move
+        total += count * (move / factor)
+        product *= factor**count
+    for move, count in others:  # S² − Σ r² over the records: each with all others
+        rate = move / (1 - lengths * move)
+        pairs += count * rate * (total - rate)
     return np.asarray(product * (2 * total + (1 - lengths) * np.maximum(pairs, 0.0)))
