@@ -263,7 +263,9 @@ def _by_key(summary: Summary, categories: bool) -> dict[tuple[Any, ...], list[tu
 
 
 def _order(entry: tuple[Any, ...]) -> tuple[Any, ...]:
-    return (not entry[0], *(as_float(value) or 0.0 for value in (entry[1], entry[3], entry[2])))
+    """By error, upper and lower end; errors that differ in their last digits are the same."""
+    error, upper, lower = (as_float(value) or 0.0 for value in (entry[1], entry[3], entry[2]))
+    return (not entry[0], float(f"{error:.9g}"), upper, lower)
 
 
 def exposures(before: Summary, now: Summary) -> Differences:
