@@ -152,8 +152,9 @@ class Secret:
             return tuple(
                 _test_of(Band(low=low, high=high, low_closed=True, high_closed=True)) for low, high in bands
             )
-        compared = isinstance(node, exp.EQ | exp.NEQ | exp.GT | exp.GTE | exp.LT | exp.LTE)
-        sides = _other_sides(node, self.is_value) if compared else []
+        if not isinstance(node, exp.EQ | exp.NEQ | exp.GT | exp.GTE | exp.LT | exp.LTE):
+            return ()
+        sides = _other_sides(node, self.is_value)
         levels = [level for level in map(constant_of, sides) if not math.isnan(level)]
         if isinstance(node, exp.EQ | exp.NEQ):
             # Of whole numbers this is the one; that there are no others near it is compared row by row.
