@@ -363,7 +363,8 @@ def _refuse(select: exp.Select, schema: Schema) -> NoReturn:
 def rewritten(select: exp.Select) -> list[exp.Select]:
     """A SELECT in its simplest form, and the SELECTs whose one number its items are computed with."""
     whole = select.copy()
-    for case in [node for item in whole.expressions for node in item.find_all(exp.Case) if node.this]:
+    parts = (*whole.expressions, clause_of(whole, "group"))  # keys are compared with items by their text
+    for case in [node for part in parts for node in part.find_all(exp.Case) if node.this]:
         for branch in case.args["ifs"]:
             branch.set("this", exp.EQ(this=case.this.copy(), expression=branch.this))
         case.set("this", None)
