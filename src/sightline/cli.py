@@ -443,10 +443,16 @@ def run() -> NoReturn:
     and to free them one by one at the end a twentieth. So the process ends when all that was registered for
     its end has run.
     """
+    sys.stdout = sys.stdout or Path(os.devnull).open("w")  # noqa: SIM115 - a closed one
+    sys.stderr = sys.stderr or Path(os.devnull).open("w")  # noqa: SIM115
     gc.disable()
-    if sys.argv[1:2] in (["audit"], ["demo"]) and "--help" not in sys.argv:
-        _load_on_use("numpy", ("f2py", "testing"))
-        from sightline import jobs  # noqa: F401
+    try:
+        if sys.argv[1:2] in (["audit"], ["demo"]) and "--help" not in sys.argv:
+            _load_on_use("numpy", ("f2py", "testing"))
+            from sightline import jobs  # noqa: F401
+    except KeyboardInterrupt:
+        print("Interrupted: nothing was written.", file=sys.stderr)
+        raise SystemExit(_INTERRUPTED) from None
     gc.freeze()
     gc.set_threshold(50_000)  # new objects before a look at them: a small audit makes fewer
     gc.enable()

@@ -173,9 +173,8 @@ class _Reader:
         if not tests and of_secret and (statistic is Statistic.SUM or not zero):
             feature = read_row_feature(value, node=self.node, secret=self.secret)
             return self._measure(statistic, *feature, public)
-        constant = not math.isnan(
-            constant_of(value)
-        )  # else where it is NULL, the secret decides on the divisor
+        # Where a value that is no constant is NULL, the secret decides on the divisor.
+        constant = not math.isnan(constant_of(value))
         if not tests or (statistic is Statistic.MEAN and not (zero and constant and not public)):
             refuse(
                 "a mean over rows that do not depend on the secret, of the secret or of one condition on it",
