@@ -145,7 +145,7 @@ class Truth:
         return bool(np.any(sharp * gap > 0.8) or not self.linear.all())
 
     def features(self, person: str, yes: np.ndarray | None = None) -> dict[str, np.ndarray]:
-        """What is asked of a person: each coordinate, and several together; of categories, each of them.
+        """What is asked of a person: each coordinate, and every sum of some; of categories, each of them.
 
         Of a yes-or-no question, whether it is ``yes``, node by node.
         """
@@ -156,11 +156,12 @@ class Truth:
             kinds = {name: np.equal(values, i).astype(float) for i, name in enumerate(self.crossing.levels)}
         found: dict[str, np.ndarray] = {}
         for name, kind in kinds.items():
-            weights = [np.eye(len(own))[i] for i in range(len(own))]
-            weights += [np.ones(len(own))] * (len(own) > 1)
-            for number, one in enumerate(weights):
+            some = itertools.chain.from_iterable(
+                itertools.combinations(own, size + 1) for size in range(len(own))
+            )
+            for number, places in enumerate(some):
                 feature = np.zeros((len(self.added), len(values)))
-                feature[own] = one[:, None] * kind
+                feature[list(places)] = kind
                 found[f"{name}{number or ''}"] = feature
         return found
 
