@@ -7,6 +7,7 @@ from rich.table import Table
 from rich.text import Text
 
 from sightline.auditing.result import AuditResult, BudgetReport, Exposed, LinearAttack, Recipe, Step
+from sightline.auditing.result_parts import FEW
 from sightline.format import count, number, parameter
 from sightline.jobs import Explanation
 from sightline.report.first_screen import alike_in_all, print_first_screen
@@ -31,7 +32,6 @@ from sightline.report.wording import (
     who,
 )
 
-_MOST_EXPLAINED = 3  # signatures of a record that are explained, the sharpest first
 _OTHER_ATTACKS = {  # whose risk an upper end is, where it is not the linear one's
     "rounded": "The upper end is proved for the best linear attack's guess, rounded softly.",
     "posterior": "The upper end is that of the best attack, simulated with all who share its numbers.",
@@ -242,7 +242,7 @@ def print_explanation(explanation: Explanation, screen: Console, *, full: bool =
         screen.print("Sums and means show nothing. Moments and thresholds have no recipe: see the audit.")
     elif not explanation.exposed:
         screen.print("Nothing: either the attacker knows it already, or nothing published depends on it.")
-    shown = explanation.exposed if full else sorted(explanation.exposed, key=_left)[:_MOST_EXPLAINED]
+    shown = explanation.exposed if full else sorted(explanation.exposed, key=_left)[:FEW]
     for exposed in shown:
         unit = "record" if exposed.rows > 1 else explanation.result.unit
         group = "of this record alone" if exposed.size == 1 else f"shared by {exposed.size} {unit}s"
