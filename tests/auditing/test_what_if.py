@@ -189,14 +189,14 @@ def test_some_plans_have_none_and_say_why(change: dict[str, Any], why: str) -> N
 
 
 def test_large_plans_have_none_and_say_why(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(what_if, "_MOST_NUMBERS", 1)
+    monkeypatch.setattr(what_if, "MOST_FACTORISED", 1)
     result = sl.audit(microgrid_months("January", "March"), what_if=True)
     assert (result.what_if, result.no_what_if) == (
         None,
         "it has more than 1 numbers, or too many people for so many of them",
     )
     monkeypatch.undo()
-    monkeypatch.setattr(what_if, "_MOST_NUMBERS", 17)
+    monkeypatch.setattr(what_if, "MOST_FACTORISED", 17)
     result = sl.audit(what_if_plans.threshold(), what_if=True)
     assert result.no_what_if == "it has moments or thresholds of more than 17 rows"
 

@@ -20,7 +20,9 @@ from sightline.values import frozen
 
 # Rows, and units × rows, of a design that may be assessed again for each release and each accountant.
 _MOST_ROWS, _MOST_ENTRIES = 400, 3e7
-MOST_FACTORISED = 1_500  # rows of a design that is factorised once more, for recipes or advice: seconds
+# Rows of a design that is factorised again, for recipes, advice and other noise, or compared in threes: it
+# takes seconds.
+MOST_FACTORISED = 1_000
 # Taking each release away costs an elimination of the rows.
 _MOST_COMPARED, _AFFORDABLE = 4_000, 2e12
 
