@@ -284,9 +284,8 @@ def lowest(findings: Findings, factor: float) -> float:
 
 
 def _is_large(found: LinearFindings) -> bool:
-    """Whether one assessment is more work than a search of several can take seconds with."""
-    rows = found.linear.row_count
-    return float(rows) ** 3 + rows * len(found.people) > MOST_FACTORISED**3
+    """Whether a search, which takes several assessments, would take long."""
+    return found.work > MOST_FACTORISED**3
 
 
 def _most_information(found: LinearFindings) -> float:

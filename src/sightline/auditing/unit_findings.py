@@ -209,6 +209,12 @@ class LinearFindings:
         return own <= rows and len(self.people) * own <= _MOST_ENTRIES and not self.others.streamed
 
     @property
+    def work(self) -> float:
+        """About how many operations one assessment takes."""
+        rows = self.linear.row_count
+        return float(rows) ** 3 + rows * len(self.people)
+
+    @property
     def comparable(self) -> bool:
         """Whether it can be asked of each release who is identifiable without it."""
         rows, releases = self.linear.row_count, self.linear.queries.size

@@ -36,9 +36,6 @@ from sightline.tables.subject import SecretKind
 from sightline.values import frozen
 
 _STOPS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0)  # of epsilon, or of the factor on the noise
-# Operations for one setting besides those of its factorisations, and for all: some seconds.
-_EACH, _PER_COLUMN, _MOST = 2e7, 2.3e4, 5e9
-_PERSONS = 4  # times as much work for persons with several rows
 
 Answer = TypeVar("Answer")
 
@@ -105,7 +102,8 @@ def what_if(
     variants = _Variants(session=session, plan=findings.plan, membership=findings.membership)
     noises, own = _noises(findings, also)
     changes = _changes(findings.plan)
-    if (len(noises) + len(changes)) * _work(findings) > _MOST:
+    work = sum(part.linear.work for part in (findings, *findings.questions))
+    if (len(noises) + len(changes)) * work > MOST_FACTORISED**3:
         changes = []
     settings: list[Setting] = []
     for place, change in enumerate((*noises, *changes)):
@@ -134,19 +132,6 @@ def why_no_what_if(findings: Findings) -> str:
     if not sharing and any(one.epsilon for one in stated):
         return "its releases have budgets of their own"
     return ""
-
-
-def _work(findings: Findings) -> float:
-    """About how many operations one setting takes."""
-    work = _EACH
-    for part in (findings, *findings.questions):
-        if part.linear:
-            rows, several = part.linear.linear.row_count, part.linear.linear.rows_of_unit.max(initial=1) > 1
-            alone = float(rows) ** 3 + _PER_COLUMN * len(part.linear.people)
-            work += _PERSONS * (_EACH + alone) if several else alone
-    if findings.has_nonlinear:
-        work += len(findings.membership.cells) * float(findings.membership.rows) ** 2
-    return work
 
 
 def _changes(plan: Plan) -> list[PlanChange]:

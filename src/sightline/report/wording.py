@@ -90,7 +90,6 @@ def wrapped(text: str, width: int, lines: int = 2) -> list[str]:
 
 LINE_WIDTH = 100  # characters of a line in a comment or a notebook
 NO_RECIPE = "cannot be singled out; may be below the limit"
-MOST_ALIKE = 10  # groups of rows that are nearly all alike, to list
 
 
 def said(before: str, value: object, after: str = "") -> str:
