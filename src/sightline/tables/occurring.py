@@ -90,7 +90,7 @@ def _repeating(engine: Engine, rows: Rows, subject: Subject, present: int) -> st
         for column in engine.columns()
         if _LIKE_A_KEY.search(column.name.casefold())
         and column.name.casefold() not in (subject.record.casefold(), subject.secret.casefold())
-    ][:_MOST_COLUMNS]
+    ]
     if not names or present > _MANY_ROWS:
         return ""
     texts = ", ".join(f"COUNT(DISTINCT {quoted(name)}) AS n{place}" for place, name in enumerate(names))
@@ -181,7 +181,6 @@ def _within(engine: Engine, rows: Rows, within: float) -> int:
 
 _MOST_ROWS = 20_000  # that are looked at: drawn by a hash of the key, so that each audit sees the same
 _MOST_VALUES = 400_000  # that are fetched
-_MOST_COLUMNS = 100
 _NEARLY_ONE = 0.98  # rank correlation; heights and weights, prices and sales stay below it
 _FALSE_ALARMS = 1e-3  # of tables in which no column depends on the secret, the share with an alarm, at most
 _FALSE_COPIES = 1e-2  # the same for exact copies: most that are seen in small tables are copies
@@ -208,7 +207,7 @@ def derived_columns(
     if not used:
         return ()
     audited = audited_rows(queries, subject, engine.columns())
-    texts = dict(used[:_MOST_COLUMNS])
+    texts = dict(used)
     most = min(_MOST_ROWS, _MOST_VALUES // len(texts))
     listed = [f"{audited.secret} AS secret", f"{audited.record} AS record"]
     listed += [f"{text} AS c{place}" for place, text in enumerate(texts.values())]
