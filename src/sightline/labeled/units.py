@@ -208,10 +208,9 @@ class UnitBlock:
 def _pairs_of_slots(slots: IndexArray, numbers: int, *, diagonal: bool) -> Iterator[tuple[int, int]]:
     """Every two slots; of a diagonal only those that may hold one row both."""
     ends = [(int(slot.min()), int(slot[slot < numbers].max(initial=-1))) for slot in slots if diagonal]
-    for p in range(len(slots)):
-        for q in range(p + 1):
-            if not diagonal or (ends[p][0] <= ends[q][1] and ends[q][0] <= ends[p][1]):
-                yield p, q
+    for p, q in itertools.combinations_with_replacement(range(len(slots)), 2):
+        if not diagonal or (ends[p][0] <= ends[q][1] and ends[q][0] <= ends[p][1]):
+            yield p, q
 
 
 def _looked_up(matrix: FloatArray, first: IndexArray, second: IndexArray) -> FloatArray:
