@@ -33,7 +33,7 @@ from sightline.tables.collect import (
 )
 from sightline.tables.engines.address import own_names
 from sightline.tables.engines.open import open_source
-from sightline.tables.engines.protocol import Engine, StoringEngine
+from sightline.tables.engines.protocol import BATCH, Engine, StoringEngine
 from sightline.tables.membership import YES_OR_NO, Membership, Partition, PersonTable, RowValues
 from sightline.tables.occurring import derived_columns
 from sightline.tables.persons import no_persons, person_table
@@ -360,9 +360,6 @@ def _sparse_cost(membership: Membership) -> RouteCost | None:
     return sparse_cost(Units.of_one_row(rows, numbers, np.ones(len(cells), dtype=np.intp)))
 
 
-_MOST_COARSE = 200_000  # signatures that the coarsest releases of a streamed table may have together
-
-
 def table_of(session: Session) -> Membership | StreamedTable:
     """Who is in which cell, compared with what the engine itself makes of every release's SQL.
 
@@ -428,7 +425,7 @@ def _coarse(session: Session, membership: Membership) -> list[Membership]:
         groups[membership.partitions[cell.partition].query] += 1
     chosen: list[int] = []
     for query in sorted(range(len(groups)), key=lambda query: groups[query]):
-        if math.prod(groups[one] + 1 for one in (*chosen, query)) <= _MOST_COARSE and groups[query]:
+        if math.prod(groups[one] + 1 for one in (*chosen, query)) <= BATCH and groups[query]:
             chosen.append(query)
     if not chosen:
         return []
