@@ -74,6 +74,7 @@ class Twin:
         if not self.values or len(self.values) ** people > _MOST_WORLDS:
             return None
         worlds = np.array([np.concatenate(one) for one in itertools.product(self.values, repeat=people)])
+        squares = worlds**2
         generator, means = np.random.default_rng(5), worlds @ self.rows.T
         exact, scale = self.variances == 0, np.sqrt(self.variances)
         spread = np.where(exact, 1.0, np.where(self.laplace, scale / math.sqrt(2), scale))
@@ -87,7 +88,7 @@ class Twin:
             logs[np.any(np.abs(offsets[:, exact]) > 1e-6, axis=1)] = -np.inf
             chances = np.exp(logs - logs.max())
             chances /= chances.sum()
-            shares.append(chances @ worlds**2 - (chances @ worlds) ** 2)
+            shares.append(chances @ squares - (chances @ worlds) ** 2)
         found = np.array(shares) / (self.variance * np.diagonal(self.kernel))
         return found.mean(axis=0), 5 * found.std(axis=0) / math.sqrt(_DRAWS) + 15 / _DRAWS
 

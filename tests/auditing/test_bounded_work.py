@@ -325,6 +325,7 @@ class TestTimeIsOver:
         monkeypatch.setattr(WorkLimits, "of", limits)
         return never_ends
 
+    @pytest.mark.sampled(2)
     @pytest.mark.parametrize(
         "stage",
         ["jobs.table_of", "jobs.find", "auditing.assemble.exposed_section", "auditing.assemble.verdict"],
@@ -336,7 +337,7 @@ class TestTimeIsOver:
         with pytest.raises(TooMuchWork, match=r"an audit of at most 20 seconds, got more, while "):
             sl.audit(MICROGRID)
 
-    @pytest.mark.sampled(2)
+    @pytest.mark.sampled(1)
     @pytest.mark.slow
     @pytest.mark.parametrize("section", ["noise_slack", "reaching", "timeline", "release_reports"])
     def test_what_was_found_is_given(

@@ -192,7 +192,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("name", [pytest.param("health_survey", marks=pytest.mark.slow), "salaries"])
+@pytest.mark.parametrize("name", [pytest.param("health_survey", marks=pytest.mark.thorough), "salaries"])
 def test_shipped_data_streamed(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     expected, got = in_memory_and_streamed(example_plan(name), monkeypatch, names=True)
     assert_same(expected, got, top=20)
@@ -200,7 +200,7 @@ def test_shipped_data_streamed(name: str, monkeypatch: pytest.MonkeyPatch) -> No
     assert got.verdict.status is VerdictStatus.PASSED
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(2)
 @pytest.mark.slow
 @pytest.mark.parametrize("setting", SETTINGS)
 def test_random_tables_streamed(tmp_path: Path, setting: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -238,7 +238,7 @@ def persons_plan(folder: Path, name: str) -> dict[str, Any]:
     return plan
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(2)
 @pytest.mark.slow
 @pytest.mark.parametrize("name", PERSONS)
 def test_persons_streamed(tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:

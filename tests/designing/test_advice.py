@@ -28,6 +28,7 @@ def changes(plan: dict[str, Any]) -> dict[str, Any]:
     return {change.kind.value: change for change in sl.audit(plan).what_to_change}
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("releases", "noise", "data"),

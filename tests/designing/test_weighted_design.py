@@ -157,6 +157,7 @@ class TestWeightsThatCancel:
         plan = {"data": data, "release": [release], "attacker": {"prior": "cos2"}}
         return sl.design(plan, limit=0.9, loss="variance")
 
+    @pytest.mark.sampled(1)
     @pytest.mark.parametrize("values", ["constant", "independent"])
     def test_the_noise_is_what_the_largest_weight_needs(self, values: str) -> None:
         """C has nearly all of the sum: beside it the others hide little."""

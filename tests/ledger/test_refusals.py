@@ -139,7 +139,7 @@ CASES: dict[str, tuple[Callable[[Path], None], list[str], int, str]] = {
 }
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("case", CASES)
 def test_bad_input_is_one_line_and_writes_nothing(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], case: str
@@ -304,6 +304,7 @@ INTERRUPTED = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("case", INTERRUPTED)
 def test_an_interrupt_says_what_was_added(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], case: str

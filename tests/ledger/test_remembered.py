@@ -77,6 +77,7 @@ FLAWS: dict[str, tuple[Callable[[Columns], None], str, AssumptionName | None]] =
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("case", FLAWS)
 def test_a_flaw_of_an_earlier_table_stays(tmp_path: Path, case: str) -> None:
     """The table of the second release has nothing wrong: alone it passes, after the first it is not shown."""

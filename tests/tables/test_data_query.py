@@ -60,6 +60,7 @@ def plan_of(source: Path, **data: Any) -> dict[str, Any]:
     }
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.slow
 @pytest.mark.parametrize("sql", [UNPIVOT, UNION])
 def test_wide_form_is_long_form(tmp_path: Path, sql: str) -> None:

@@ -110,6 +110,7 @@ def test_every_node_of_a_density_lies_below_a_finer_quadrature_and_close(
     assert np.all(stored >= finer * (1 - 2e-9))
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["uniform_laplace", "cos2_laplace"])
 def test_the_laplace_tables_against_a_finer_quadrature(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
