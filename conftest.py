@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import math
 import os
 import zlib
@@ -86,8 +87,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             function._hypothesis_internal_use_settings = few  # type: ignore[union-attr]
 
 
+def pytest_collection_finish() -> None:
+    """Modules and tests stay until the end: the garbage collector need not look at them again and again."""
+    gc.collect()
+    gc.freeze()
+
+
 def _left_to_check(items: list[pytest.Item]) -> Iterator[pytest.Item]:
-    """Of tests marked `sampled(n)` all but n of their cases; of other slow ones all but a third, or two."""
+    """Of tests marked `sampled(n)` all but n of their cases; of other slow ones all but a third, or one."""
     cases: dict[str, list[pytest.Item]] = {}
     for item in items:
         drawn = item.get_closest_marker("sampled") or item.get_closest_marker("slow")
@@ -95,7 +102,7 @@ def _left_to_check(items: list[pytest.Item]) -> Iterator[pytest.Item]:
             cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
     for several in cases.values():
         mark = several[0].get_closest_marker("sampled")
-        number = mark.args[0] if mark else max(2, len(several) // 3)
+        number = mark.args[0] if mark else max(1, len(several) // 3)
         yield from sorted(several, key=lambda item: zlib.crc32(item.nodeid.encode()))[number:]
 
 

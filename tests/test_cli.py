@@ -171,6 +171,7 @@ def interrupted(*_: object, **options: object) -> None:
     raise KeyboardInterrupt
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("command", ["design", "rehearse", "explain", "figures", "audit"])
 def test_an_interrupt_says_that_nothing_was_written(
     command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
@@ -286,7 +287,7 @@ def test_an_interrupt_while_a_query_runs_ends_quietly(
 
 
 @pytest.mark.sampled(1)
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
 @pytest.mark.parametrize("arguments", [["demo"], ["demo", "--json"], ["check", "--schema"]], ids=str)
 def test_a_full_disk_behind_the_output_is_one_line(arguments: list[str]) -> None:
@@ -413,7 +414,7 @@ class TestPublishableKeys:
 
 
 @pytest.mark.sampled(1)
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.parametrize("arguments", [["demo"], ["demo", "--json"], ["check", "--schema"]], ids=str)
 def test_a_reader_that_has_seen_enough_is_no_mistake(arguments: list[str]) -> None:
     read, write = os.pipe()

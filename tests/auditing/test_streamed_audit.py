@@ -200,7 +200,7 @@ def test_shipped_data_streamed(name: str, monkeypatch: pytest.MonkeyPatch) -> No
     assert got.verdict.status is VerdictStatus.PASSED
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.slow
 @pytest.mark.parametrize("setting", SETTINGS)
 def test_random_tables_streamed(tmp_path: Path, setting: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -238,7 +238,7 @@ def persons_plan(folder: Path, name: str) -> dict[str, Any]:
     return plan
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.slow
 @pytest.mark.parametrize("name", PERSONS)
 def test_persons_streamed(tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -304,7 +304,7 @@ def test_persons_of_whom_too_much_may_be_identifiable_are_refused(
         sl.audit(plan)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_noise_of_several_laws_streamed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     plan = plan_of(table(tmp_path, 3), *QUERIES)
     plan["release"][0] |= {"noise": {"law": "laplace", "epsilon": 2.0}, "times": 2}
@@ -426,7 +426,7 @@ sys.exit(main(["audit", sys.argv[1], "--max-memory", "55MB"]))
 """
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_a_full_disk_is_refused_in_one_line_and_nothing_is_left(tmp_path: Path) -> None:
     file, spill = tmp_path / "t.parquet", tmp_path / "spill"
     spill.mkdir()

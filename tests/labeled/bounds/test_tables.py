@@ -24,7 +24,7 @@ STORED = {
 }
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_the_file_is_what_the_integrals_give() -> None:
     found = computed()
     assert found.keys() == STORED.keys()
