@@ -1,10 +1,11 @@
 """The dense part of an assessment on an accelerator, against the accelerator's own rate in the same process.
 
 From a checkout: PYTHONPATH=src python3 benchmarks/bench_accelerator.py [--device cuda] [--small]. Needs
-NumPy, SciPy and one of PyTorch, CuPy and JAX. Random rows of 0s and 1s over 1,000,000 records × 1,024 rows:
-products of rows and one product for the forms of every record, 4 N L² operations, are what no method
-avoids. The share is the time that they take at the measured rate of a plain product in double precision,
-over the time of the whole call of ``exposures``. Factorisations of the size of the rows run on the host.
+NumPy, SciPy, python-flint and one of PyTorch, CuPy and JAX. Random rows of 0s and 1s over 1,000,000
+records × 1,024 rows: products of rows and one product for the forms of every record, 4 N L² operations, are
+what no method avoids. The share is the time that they take at the measured rate of a plain product in double
+precision, over the time of the whole call of ``exposures``. Factorisations of the size of the rows run on
+the host.
 
 Decisions and numbers are compared with those of the host on a part of the records. Ends with 1 if they
 differ.

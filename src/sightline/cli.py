@@ -449,6 +449,8 @@ def run() -> NoReturn:
     try:
         if sys.argv[1:2] in (["audit"], ["demo"]) and "--help" not in sys.argv:
             _load_on_use("numpy", ("f2py", "testing"))
+            # Pydantic looks for plugins in every package that is installed: 5 ms for a hundred of them.
+            os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
             from sightline import jobs  # noqa: F401
     except KeyboardInterrupt:
         print("Interrupted: nothing was written.", file=sys.stderr)

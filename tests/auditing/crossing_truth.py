@@ -145,7 +145,7 @@ class Truth:
         return bool(np.any(sharp * gap > 0.8) or not self.linear.all())
 
     def features(self, person: str, yes: np.ndarray | None = None) -> dict[str, np.ndarray]:
-        """What is asked of a person: each coordinate, and several together; of categories, each of them.
+        """What is asked of a person: each coordinate, and every sum of some; of categories, each of them.
 
         Of a yes-or-no question, whether it is ``yes``, node by node.
         """
@@ -156,11 +156,12 @@ class Truth:
             kinds = {name: np.equal(values, i).astype(float) for i, name in enumerate(self.crossing.levels)}
         found: dict[str, np.ndarray] = {}
         for name, kind in kinds.items():
-            weights = [np.eye(len(own))[i] for i in range(len(own))]
-            weights += [np.ones(len(own))] * (len(own) > 1)
-            for number, one in enumerate(weights):
+            some = itertools.chain.from_iterable(
+                itertools.combinations(own, size + 1) for size in range(len(own))
+            )
+            for number, places in enumerate(some):
                 feature = np.zeros((len(self.added), len(values)))
-                feature[own] = one[:, None] * kind
+                feature[list(places)] = kind
                 found[f"{name}{number or ''}"] = feature
         return found
 
@@ -258,8 +259,9 @@ def _noisy(
 ) -> tuple[np.ndarray, np.ndarray]:
     """The same of worlds that exact numbers do not tell apart; not divided by their chance."""
     count = len(laws)
+    told = told - weights @ told / weights.sum()  # so that what does not vary has no error
     if count == 0:
-        return weights @ told**2 - (weights @ told) ** 2 / weights.sum(), np.full(told.shape[1], 1e-12)
+        return weights @ told**2, np.full(told.shape[1], 1e-12)
     axes = [_axis(means[:, i], law, scale) for i, (law, scale) in enumerate(zip(laws, scales, strict=True))]
     points_in_all = math.prod(len(places) for places, _ in axes)
     if points_in_all * len(weights) <= _MOST_ENTRIES:
@@ -269,8 +271,7 @@ def _noisy(
         total = evidence.sum(axis=1)
         mean = (evidence @ told) / np.maximum(total, 1e-300)[:, None]
         risk = weights @ told**2 - (total[:, None] * mean**2).sum(axis=0)
-        spread = weights @ told**2 - (weights @ told) ** 2 / weights.sum()
-        return risk, spread * (1e-5 + 4 * abs(1 - total.sum() / weights.sum())) + 1e-12
+        return risk, weights @ told**2 * (1e-5 + 4 * abs(1 - total.sum() / weights.sum())) + 1e-12
     chance = weights / weights.sum()
     drawn = random.choice(len(weights), size=_SAMPLES, p=chance)
     points = means[drawn] + np.stack(

@@ -8,12 +8,14 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from threading import Event
+from types import SimpleNamespace
 from typing import Any
 
+import psutil
 import pytest
 
 import sightline as sl
-from sightline.auditing import assemble
+from sightline.auditing import assemble, work
 from sightline.auditing.work import WorkLimits, memory_of
 from sightline.cli import main
 from sightline.errors import InvalidInput, TooMuchWork
@@ -366,3 +368,19 @@ class TestTimeIsOver:
 
     def test_a_result_that_was_found_in_time_is_whole(self) -> None:
         assert sl.audit(MICROGRID, max_seconds=6_000, full=True) == sl.audit(MICROGRID, full=True)
+
+
+@pytest.mark.parametrize(
+    "text", ["MemTotal: 9 kB\n", None, "MemTotal: 9 kB\nMemAvailable: 4000 kB\nCached: 7 kB\n"]
+)
+def test_free_memory_is_read_from_linux_or_else_from_psutil(
+    text: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A kernel before 3.14 does not say what is available, and other systems have no such file."""
+    file = tmp_path / "meminfo"
+    if text is not None:
+        file.write_text(text)
+    monkeypatch.setattr(work, "_LINUX_MEMORY", file)
+    monkeypatch.setattr(psutil, "virtual_memory", lambda: SimpleNamespace(available=1_000_000))
+    told = text is not None and "MemAvailable" in text
+    assert WorkLimits.of(None, None).memory == 0.8 * (4_096_000 if told else 1_000_000)

@@ -47,9 +47,7 @@ from sightline.attacks.model import Box, Model, Power, SmoothStep, model_of
 from sightline.errors import require
 from sightline.geometry.transcript import Transcript
 
-_STEPS = 5  # steps between two checks of which trials are done
 _WORTHWHILE = 0.7  # below this share of open trials, continue with those only
-_STUCK = 1e12  # above this λ no step can lower the objective further
 
 
 class State(NamedTuple):
@@ -70,11 +68,9 @@ def minimise(model: Model, whitened: FloatArray, starts: FloatArray, *, box: Box
     found = State(u, *model.local(u, whitened), np.full(trials, 1e-3), np.zeros(trials, dtype=np.bool_))
     chosen, state = np.arange(trials), found
     while chosen.size and steps > 0:
-        for _ in range(min(_STEPS, steps)):
-            state = advance(model, state, whitened, box)
-        steps -= _STEPS
+        state, steps = advance(model, state, whitened, box), steps - 1
         left = ~state.done
-        if np.count_nonzero(left) < _WORTHWHILE * chosen.size or steps <= 0:
+        if np.count_nonzero(left) < _WORTHWHILE * chosen.size or steps == 0:
             for whole, part in zip(found, state, strict=True):
                 whole[..., chosen] = part
             chosen, whitened = chosen[left], whitened[:, left]
@@ -102,7 +98,8 @@ def advance(model: Model, state: State, whitened: FloatArray, box: Box) -> State
         gradient=np.where(better, attempt.gradient, g),
         hessian=np.where(better, attempt.hessian, H),
         damping=np.where(better, 0.1 * damping, 10.0 * damping + 1e-6),
-        done=done | (last & (damping < 1e-2)) | (damping > _STUCK),
+        # With more damping than that a step changes no digit.
+        done=done | (last & (damping < 1e-2)) | (damping > 1 / digits.eps),
     )
 
 
@@ -297,7 +294,6 @@ def _exchanged(members: int, a: int, b: int) -> list[int]:
     return order
 
 
-_BETTER = 1e-9  # the least improvement by a second search, relative to one plus the objective
 OPTIMAL = 1e-8  # an objective within this of the exact optimum is certified
 _BLOCK = 2**16  # searches that NumPy runs together: more do not fit into the caches
 
@@ -462,8 +458,8 @@ class _Found(NamedTuple):
     unfinished: NDArray[np.bool_]
 
     def or_better(self, other: _Found) -> _Found:
-        """The other points where they are better by more than rounding."""
-        better = other.objective < self.objective - _BETTER * (1.0 + self.objective)
+        """The other points where they are better."""
+        better = other.objective < self.objective
         return _Found._make(np.where(better, new, old) for new, old in zip(other, self, strict=True))
 
 

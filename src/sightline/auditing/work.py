@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from dataclasses import field, replace
+from pathlib import Path
 from threading import Event, Thread, get_ident
 from typing import TypeVar
 
@@ -42,6 +43,7 @@ _MATRICES = 10  # dense matrices over the cells in memory at once: 9 were measur
 _PER_SECOND = 1e10  # operations of one factorisation; a laptop's core does about as many
 _AGAIN = 0.5  # seconds between two interrupts of one query, and for work to notice by itself
 _ENGINE_SHARE = 0.6  # of the memory that an audit may use
+_LINUX_MEMORY = Path("/proc/meminfo")
 _SHARE = 0.8  # of the memory that is free now; the rest is for the engine and for everybody else
 
 
@@ -203,6 +205,11 @@ def memory_of(value: int | float | str) -> float:
 
 
 def _free_memory() -> float:
+    """Bytes, from the file that psutil reads too on Linux: psutil takes 7 ms to load."""
+    lines = _LINUX_MEMORY.read_text().splitlines() if _LINUX_MEMORY.exists() else []
+    for line in lines:
+        if line.startswith("MemAvailable:"):
+            return _SHARE * 1024 * float(line.split()[1])
     import psutil
 
     return _SHARE * float(psutil.virtual_memory().available)

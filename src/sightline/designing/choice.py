@@ -13,7 +13,7 @@ of a feature, and :math:`\varphi_u = 1/(u^\top B^\top N B u) - \tau` is the limi
 :math:`N = (S + \tau A A^\top)^{-1}` if nobody is. Each
 :math:`\varphi_u` is concave in the variances, so their least value is. It is that of the top eigenvector of
 :math:`B^\top N B`, which is the lowest one of the posterior block. Its eigenvectors that are broken at an
-optimum become constraints, until none is by more than 0.002 %; the audit's factor closes what is left.
+optimum become constraints, until none is by more than the optimum's own tolerance.
 """
 
 from __future__ import annotations
@@ -41,6 +41,7 @@ from sightline.designing.levels import (
 )
 from sightline.designing.newton import Optimum, least_noise
 from sightline.designing.problem import (
+    MOST_ROUNDS,
     SAME,
     HiddenRisks,
     KnownRisks,
@@ -55,7 +56,6 @@ from sightline.designing.task import DesignTask
 from sightline.errors import InvalidPlan, require
 from sightline.labeled.units import BoolArray
 
-_BROKEN = 2e-5  # by how much of its level a direction must be broken: the audit's factor closes what is left
 _MOST_PAIRS = 2_000_000  # of categories, over the exposed records
 
 
@@ -196,7 +196,6 @@ def _pairs(task: DesignTask, below: IndexArray) -> tuple[IndexArray, csc_array]:
     return np.tile(below, len(pairs))[kept], csc_array(joined[:, np.flatnonzero(kept)])
 
 
-_ROUNDS = 25  # of other choices, of raising precisions, and of adding features
 _ROUGH = 1e-2  # the certified gap of a quick answer, and of an optimum that only suggests a choice
 _FEW_ROWS = 200  # up to which, or up to as many variables, more choices are tried
 _MANY_ROWS = 1_000  # from which on one choice is tried besides the bound for known others
@@ -269,7 +268,7 @@ def best_noise(task: DesignTask, targets: Targets, starts: Sequence[FloatArray])
     if not solved:
         raise NotEnough("expected bounds with which some noise keeps the limits, got none")
     best = min(solved, key=lambda one: one.optimum.upper)
-    for _ in range(_ROUNDS if task.rows <= _MANY_ROWS else 0):
+    for _ in range(MOST_ROUNDS if task.rows <= _MANY_ROWS else 0):
         choice = _roomiest(task, replace(known, targets=best.targets), best.variances)
         if np.array_equal(choice.hidden, best.hidden):
             break
@@ -315,7 +314,7 @@ class _Choice:
         assumed = precisions_at(task.linear, task.of_numbers(start))
         choice, raising, tolerance, found = self, False, _ROUGHLY, None
         mixed = int(np.clip(_WORK / task.rows**3, _LEAST_MIXED, _MOST_MIXED))
-        for attempt in range(mixed + _ROUNDS):
+        for attempt in range(mixed + MOST_ROUNDS):
             choice = replace(choice, levels=_levels(task, choice.targets, assumed))
             try:
                 found = choice.solved(task, tolerance=tolerance)
@@ -342,10 +341,8 @@ class _Choice:
     def solved(self, task: DesignTask, *, tolerance: float = _TOLERANCE) -> Chosen:
         choice, problem = self, self.problem(task)
         optimum = least_noise(problem, tolerance=tolerance)
-        for _ in range(_ROUNDS):
-            wider = choice._with_broken_features(
-                task, problem.variances(optimum.x), broken=max(tolerance, _BROKEN)
-            )
+        for _ in range(MOST_ROUNDS):
+            wider = choice._with_broken_features(task, problem.variances(optimum.x), broken=tolerance)
             if wider is choice:
                 break
             choice, problem = wider, wider.problem(task)

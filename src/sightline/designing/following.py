@@ -44,7 +44,6 @@ _NOTHING = 1e-12  # a share of sums of slopes that a constraint need not have
 _TINY = float(np.finfo(np.float64).tiny)
 _FEW_HIDERS = 200  # all of so few do
 _LEFT_OUT = 1e-3  # the share of all hiding that follows the noise that need not take part
-_BEND = 1e-4  # the relative change of y over which the second derivative is a difference
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -245,7 +244,8 @@ class FollowingTangents:
         found += cross.T
         found += V @ (V @ third).T
         found *= 2
-        bend = (hiders.slope(y * (1 + _BEND)) - hiders.slope(y * (1 - _BEND))) / (2 * _BEND * y)
+        step = np.finfo(np.float64).eps ** 0.25  # between two slopes: it leaves half of their digits
+        bend = (hiders.slope(y * (1 + step)) - hiders.slope(y * (1 - step))) / (2 * step * y)
         seen = hiders.counts * self.seen
         weight = seen * (-bend * y**4 - 2 * others.slope * y**3)
         rest = 2 * change**2 * self.all_seen * hiders.forms(N)

@@ -20,7 +20,7 @@ from sightline.designing.problem import (
     Tangents,
 )
 
-_NO_ROOM = 1e-15  # a distance to a floor or ceiling that rounding has made zero
+_NO_ROOM = float(np.finfo(np.float64).eps)  # a distance to a floor or ceiling that rounding has made zero
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -105,17 +105,15 @@ def split(values: FloatArray, working: list[IndexArray]) -> list[FloatArray]:
     return list(np.split(values, ends))
 
 
-_INSIDE_LIMITS = 1.2  # times the variance that is just enough if all others are known
-_INSIDE = 1e-6  # how far below its ceiling, over the distance to the floor, a start is
 # Constraints of one kind are taken without a choice up to this number, or so many for each row, which cost no
 # more than the factorisations do. And up to these entries of recipes.
 _ALL, _EACH_ROW, _ENTRIES = 1_000, 2, 3e7
 
 
 def _enough(one: Risks) -> FloatArray:
-    """For each entry of the columns, a variance that is enough if all others are known, with some room."""
+    """For each entry of the columns, a variance that is just enough if all others are known."""
     size = np.diff(one.columns.indptr)
-    found: FloatArray = _INSIDE_LIMITS * one.columns.data**2 * np.repeat(one.needed * size, size)
+    found: FloatArray = one.columns.data**2 * np.repeat(one.needed * size, size)
     return found
 
 
@@ -134,7 +132,7 @@ def strictly_feasible(problem: NoiseProblem) -> tuple[FloatArray, IndexArray]:
             if one.sign < 0:
                 np.minimum.at(most, own, one.bounds)
             else:
-                np.maximum.at(wanted, own, _INSIDE_LIMITS * one.bounds)
+                np.maximum.at(wanted, own, one.bounds)
         else:
             np.maximum.at(wanted, own, _enough(one))
     level = problem.level
@@ -154,7 +152,7 @@ def strictly_feasible(problem: NoiseProblem) -> tuple[FloatArray, IndexArray]:
         x = np.ones(first.size)
         x[active] = first[active] * factor
         finite = np.isfinite(ceilings)
-        inside = max(_INSIDE, 0.5 / factor)
+        inside = 0.5 / factor  # how far below its ceiling, over the distance to the floor
         x[finite] = np.minimum(x[finite], 1.0 + (ceilings[finite] - 1.0) * (1 - inside))
         if shared.size:  # what a row adds to its level stays below the row's own ceiling
             room = np.full(x.size, np.inf)

@@ -28,9 +28,7 @@ from sightline.privacy.accountant import NoiseLaw
 from sightline.privacy.gaussian_dp import smallest_epsilon
 
 _MOST = 1e15  # information times the squared width that stands for no noise; its inverse, for nothing to see
-_HALVINGS = 60
 _KNOWN: FloatArray = np.array([])  # no precisions: all other records are known
-_NEVER = 1e12  # variance over the squared width that stands for a limit that no noise keeps
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -121,7 +119,7 @@ def feature_level(linear: Lowered, limit: float, precision: FloatArray) -> Hidde
     """
     prior, tau = linear.prior.of_column, 1 / float(np.max(precision))
     risk = limit * prior.variance
-    needed = risk * tau / (tau - risk) if tau > risk else _NEVER * prior.width**2
+    needed = risk * tau / (tau - risk) if tau > risk else _MOST * prior.width**2  # no noise keeps it
     products = _products(linear, rows_alike(linear) * tau)
     return HiddenLevel(products=products, tau=np.array([tau]), needed=np.array([needed]))
 
@@ -199,7 +197,7 @@ def _most_information(
     if not len(alike):
         return low
     never, always = kept(low) < limit, kept(high) >= limit
-    for _ in range(_HALVINGS):
+    for _ in range(60):  # a factor of 1e30 between the ends falls below the last place of a double
         middle = np.sqrt(low * high)
         enough = kept(middle) >= limit
         low, high = np.where(enough, middle, low), np.where(enough, high, middle)

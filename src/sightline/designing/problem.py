@@ -455,9 +455,6 @@ class Cuts:
         return problem.bound(value, used)
 
 
-_TANGENTS = 256  # constraints of a kind whose tangents are looked at: the worst
-
-
 def common_factor(problem: NoiseProblem, at_one: FloatArray) -> float:
     """The least factor on the variances of all rows that are not fixed; ``NotEnough`` if there is none.
 
@@ -475,7 +472,7 @@ def common_factor(problem: NoiseProblem, at_one: FloatArray) -> float:
                 continue
             now = one.at(s)
             short = one.needed * (1 + SAME / 2) - now.phi
-            broken = _worst(short, short / one.needed)
+            broken = np.flatnonzero(short > 0)
             if broken.size:
                 slope = np.asarray(squared(now.recipes(broken)).T @ moving)
                 with np.errstate(divide="ignore"):
@@ -484,12 +481,3 @@ def common_factor(problem: NoiseProblem, at_one: FloatArray) -> float:
             return t * (1 + (SAME if step > 0 else 0.0))
         t += step
     raise NotEnough("expected a factor on all noise that keeps the limits, got none")
-
-
-def _worst(short: FloatArray, size: FloatArray) -> IndexArray:
-    """The constraints that are broken most: any of their tangents is a step that is not too long."""
-    broken = np.flatnonzero(short > 0)
-    if broken.size > _TANGENTS:
-        broken = broken[np.argpartition(-size[broken], _TANGENTS)[:_TANGENTS]]
-    found: IndexArray = broken
-    return found

@@ -40,7 +40,6 @@ from sightline.progress import report
 from sightline.tables.membership import Membership
 from sightline.tables.published import published, without_queries
 
-_LONGEST = 20.0  # seconds for one search
 # Conflicts among the units that are kept: none if they pass. An empty conflict: nothing passes.
 FindConflicts = Callable[[IndexArray], list[IndexArray]]
 
@@ -64,7 +63,7 @@ def smallest_hitting_set(
     conflicts: list[IndexArray] = []
     everything, end = np.arange(count), monotonic() + seconds
     while True:
-        chosen, bound = _fewest(count, conflicts)
+        chosen, bound = _fewest(count, conflicts, seconds=max(end - monotonic(), 1.0))
         left_out = chosen
         # Conflicts that share no unit with each other, until the rest passes: each proves something else.
         while found := find_conflicts(np.setdiff1d(everything, left_out)):
@@ -83,7 +82,7 @@ def smallest_hitting_set(
     return [HittingSet(chosen=left_out, at_least=bound)]
 
 
-def _fewest(count: int, conflicts: list[IndexArray]) -> tuple[IndexArray, int]:
+def _fewest(count: int, conflicts: list[IndexArray], *, seconds: float) -> tuple[IndexArray, int]:
     """A set that hits every conflict, by branch and bound (HiGHS), and how many every such set has at least.
 
     It is the smallest one unless the search takes too long.
@@ -97,12 +96,13 @@ def _fewest(count: int, conflicts: list[IndexArray]) -> tuple[IndexArray, int]:
         constraints=LinearConstraint(csr_array(entries, shape=(len(conflicts), count)), lb=1.0),
         integrality=np.ones(count),
         bounds=Bounds(0.0, 1.0),
-        options={"mip_rel_gap": 0.0, "time_limit": _LONGEST},
+        options={"mip_rel_gap": 0.0, "time_limit": seconds},
     )
     if found.x is None:  # out of time with nothing: one unit of each conflict will do
         return np.unique([one[0] for one in conflicts]), 1
     chosen = np.flatnonzero(found.x > 0.5)
-    proved = chosen.size if found.status == 0 else math.ceil(float(found.mip_dual_bound) - _ROUNDING)
+    rounding = 1e-6  # HiGHS's own tolerance
+    proved = chosen.size if found.status == 0 else math.ceil(float(found.mip_dual_bound) - rounding)
     return chosen, min(chosen.size, proved)
 
 
@@ -124,10 +124,6 @@ def smallest_conflict(units: IndexArray, fails: Callable[[IndexArray], bool]) ->
         if fails(rest):
             kept = rest
     return kept
-
-
-_CONFLICTS_AT_ONCE = 20
-_ROUNDING = 1e-6  # in a bound on a whole number
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -272,7 +268,7 @@ def conflicts_of(ceilings: Ceilings, kept: IndexArray) -> list[IndexArray]:
     """
     conflicts: list[IndexArray] = []
     left = kept
-    while len(conflicts) < _CONFLICTS_AT_ONCE and left.size and ceilings.seems_to_fail(left):
+    while left.size and ceilings.seems_to_fail(left):
         found = smallest_conflict(ceilings.likeliest(left), ceilings.seems_to_fail)
         if ceilings.passes(found):
             break

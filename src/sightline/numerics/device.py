@@ -157,7 +157,9 @@ def _out_of_memory(error: Exception) -> bool:
     return "OutOfMemory" in type(error).__name__ or "RESOURCE_EXHAUSTED" in str(error)
 
 
-_FEW_ENTRIES = 4_000_000  # of matrices that are small: a product of two of them takes a twentieth of a second
+# Entries of matrices that are small: a product of two of the larger ones takes a twentieth of a second.
+# OpenBLAS itself takes one thread for the smaller ones (≤ 44 rows), and to find the libraries takes 8 ms.
+_FEW_ENTRIES, _FEWEST_ENTRIES = 4_000_000, 2_000
 
 
 _LOCK = Lock()
@@ -201,4 +203,5 @@ def one_blas_thread() -> Iterator[None]:
 
 def blas_threads_for(*, rows: int, columns: int) -> AbstractContextManager[None]:
     """Within it, BLAS uses one thread if the matrices of a design of this size are small."""
-    return one_blas_thread() if rows * (rows + columns) <= _FEW_ENTRIES else nullcontext()
+    small = _FEWEST_ENTRIES < rows * (rows + columns) <= _FEW_ENTRIES
+    return one_blas_thread() if small else nullcontext()

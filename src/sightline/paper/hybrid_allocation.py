@@ -28,8 +28,6 @@ from sightline.privacy.accountant import Budget
 from sightline.privacy.concentrated import ZeroConcentrated
 from sightline.progress import reported
 
-_RELEASES = 8
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
@@ -56,10 +54,10 @@ def compute(effort: Effort) -> Result:
     attack: dict[str, tuple[Line, ...]] = dict.fromkeys(groups, ())
     lower: dict[str, tuple[Line, ...]] = dict.fromkeys(groups, ())
     epsilons = (1.0, 5.0, 20.0, 100.0, 1_000.0)
-    # A few trials miss the rare exchanges of labels at the other splits, and so misjudge their own error.
-    counts = range(_RELEASES + 1) if effort.trials >= 1_000 else (0, 4, 6, 8)
     for name, epsilon in reported([(name, epsilon) for name in groups for epsilon in epsilons]):
         splits, budget = _splits(groups[name], epsilon), f"ε = {epsilon:g}"
+        # A few trials miss the rare exchanges of labels at the other splits, and so misjudge their own error.
+        counts = range(splits.releases + 1) if effort.trials >= 1_000 else (0, 4, 6, 8)
         losses = [_losses(splits, features, effort) for features in counts]
         widths = [INTERVAL_95 * float(np.std(loss)) / math.sqrt(len(loss)) for loss in losses]
         attack[name] += (
@@ -73,7 +71,7 @@ def _splits(group: tuple[float, ...], epsilon: float) -> HybridSplits:
     """The splits for the largest value of a sorted group."""
     accountant = ZeroConcentrated(Budget(epsilon=epsilon, delta=BUDGET.delta))
     return HybridSplits(
-        group=group, target=len(group) - 1, family=Moments(), accountant=accountant, releases=_RELEASES
+        group=group, target=len(group) - 1, family=Moments(), accountant=accountant, releases=8
     )
 
 
@@ -114,7 +112,7 @@ def draw(result: Result) -> dict[str, Any]:
             stars=[(line.name, *line.lowest) for line in attack if max(line.y) > 1.5 * line.lowest[1]],
             title=name.capitalize(),
             subtitle="points: attack; lines: below every attack under the same prior; stars: most damaging",
-            x_title=f"moments among the {_RELEASES} releases",
+            x_title=f"moments among the {attack[0].x[-1]:g} releases",
             y_title="squared error of the target",
             x_ticks=attack[0].x,
             width=330,
@@ -170,8 +168,6 @@ FIGURES = {
             "labelings and over values within an eighth of the bound, for the paper's pairs and three homes "
             "of the micro-grid."
         ),
-        full=Effort(trials=1_000),
-        fast=Effort(trials=40),
         compute=compute,
         draw=draw,
         claims=claims,

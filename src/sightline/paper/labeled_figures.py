@@ -28,8 +28,6 @@ from sightline.releases.features import Moment, SmoothThreshold
 from sightline.releases.linear import SubsetMean
 from sightline.releases.query import Convention, Query
 
-_GROUP = range(5)  # the records of every query
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SensitivityRow:
@@ -62,14 +60,16 @@ def compute_adjacency(_effort: Effort) -> AdjacencyResult:
     Try all neighbours at one background: the change of a mean does not depend on the other records.
     """
 
+    group = range(5)  # the records of every query
+
     def step(at: float, convention: Convention) -> Query:
-        return SmoothThreshold(at=at, members=_GROUP, bound=1.0, bandwidth=0.12, convention=convention)
+        return SmoothThreshold(at=at, members=group, bound=1.0, bandwidth=0.12, convention=convention)
 
     def moment(order: float, convention: Convention) -> Query:
-        return Moment(order=int(order), members=_GROUP, bound=1.0, convention=convention)
+        return Moment(order=int(order), members=group, bound=1.0, convention=convention)
 
     def mean(_place: float, _convention: Convention) -> Query:
-        return SubsetMean(members=_GROUP, radius=1.0)
+        return SubsetMean(members=group, radius=1.0)
 
     def row(
         texts: tuple[str, str, str, str],
@@ -103,7 +103,7 @@ def compute_adjacency(_effort: Effort) -> AdjacencyResult:
 
 def _largest_change(query: Query, values: FloatArray) -> float:
     """The largest change of the answer when one of the records moves between two values of the grid."""
-    others = len(_GROUP) - 1
+    others = len(query.members) - 1
     background = values[:: len(values) // others][:others]
     answers = [query.value(np.array([value, *background])).item() for value in values]
     return float(np.max(answers) - np.min(answers))
@@ -112,8 +112,8 @@ def _largest_change(query: Query, values: FloatArray) -> float:
 def _removing(query: Query, values: FloatArray) -> float:
     """The largest change when one of m records is removed and the mean is over the others."""
     # The answer at m records that all equal v is f(v).
-    f = [query.value(np.full(len(_GROUP), value)).item() for value in values]
-    return (max(f) - min(f)) / len(_GROUP)
+    f = [query.value(np.full(len(query.members), value)).item() for value in values]
+    return (max(f) - min(f)) / len(query.members)
 
 
 def draw_adjacency(result: AdjacencyResult) -> dict[str, Any]:
@@ -291,8 +291,6 @@ FIGURES = {
             "A mean with the target and a mean without it, repeated. The plotted numbers are not in the "
             "paper's source, but its text determines them."
         ),
-        full=Effort(trials=10_000),
-        fast=Effort(trials=2_000),
         compute=compute_inout,
         draw=draw_inout,
         claims=claims_of_inout,

@@ -343,9 +343,6 @@ FIGURES = {
             "Squared error of the sorted pair: the local bound, the algebraic inversion of the two moments, "
             "and the box-constrained maximum likelihood estimate."
         ),
-        # More trials than the paper's 5,000, so that our error is smaller than its.
-        full=Effort(trials=40_000),
-        fast=Effort(trials=1_000),
         compute=compute_mle,
         draw=draw_mle,
         compare=compare_mle,
@@ -355,8 +352,6 @@ FIGURES = {
     "fig:app_mle_vs_L": Figure(
         title="Finite-noise risk against the number of releases",
         about="The paper plots this in its appendix; its numbers are not in the source.",
-        full=Effort(trials=20_000),
-        fast=Effort(trials=500),
         compute=compute_by_releases,
         draw=draw_by_releases,
         claims=claims_of_by_releases,

@@ -359,8 +359,6 @@ FIGURES = {
         about=(
             "Mentioned by the paper and not shown. The bound of random interior groups over two lower bounds."
         ),
-        full=Effort(trials=200),
-        fast=Effort(trials=20),
         compute=compute_lower_bounds,
         draw=draw_lower_bounds,
         claims=claims_of_lower_bounds,

@@ -276,8 +276,6 @@ FIGURES = {
             "normalised records. The printed points are shown as they are, and beside them the same "
             "protocol on loads of 18 Belgian buildings, which are not the paper's corpus."
         ),
-        full=Effort(trials=24),  # pairs of loads in each bin
-        fast=Effort(trials=24),
         compute=compute,
         draw=draw,
         claims=claims,

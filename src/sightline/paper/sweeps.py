@@ -198,8 +198,6 @@ FIGURES = {
             "Mentioned by the paper and not shown beyond one pair. Constrained maximum likelihood on the "
             "first L moments."
         ),
-        full=Effort(trials=10_000),
-        fast=Effort(trials=300),
         compute=compute_release_sweeps,
         draw=draw_release_sweeps,
         claims=claims_of_release_sweeps,
@@ -207,8 +205,6 @@ FIGURES = {
     "diag:boundary": Figure(
         title="Finite-noise sweeps towards the boundary",
         about="Mentioned by the paper and not shown. Two moments of a pair of which one value moves to −1.",
-        full=Effort(trials=20_000),
-        fast=Effort(trials=1_000),
         compute=compute_boundary,
         draw=draw_boundary,
         claims=claims_of_boundary,

@@ -228,8 +228,6 @@ FIGURES = {
             "Shares above L thresholds on a midpoint grid over [−1, 1], logistic steps of bandwidth 0.12, "
             "sensitivity 2/m, (ε, δ) = (1, 10⁻⁵). The paper's triples and numbers are not in its source."
         ),
-        full=Effort(trials=2_000),
-        fast=Effort(trials=300),
         compute=compute_threshold,
         draw=draw_threshold,
         claims=claims_of_threshold,
@@ -240,8 +238,6 @@ FIGURES = {
             "Mentioned by the paper and not shown: the proposition on thresholds is stated for steps that "
             "are constant beyond some distance."
         ),
-        full=Effort(trials=2_000),
-        fast=Effort(trials=300),
         compute=compute_compact,
         draw=draw_compact,
         claims=claims_of_compact,
