@@ -39,9 +39,9 @@ pytest_collect_file = Sybil(
 ).pytest()
 
 
-# Fixtures, and parameters that name one, which start a server or a browser.
+# Fixtures, and parameters that name one, which start a server, a cluster or a browser.
 SERVERS = {"postgres_url", "postgres_engine", "on_postgres", "spark_session", "spark_engine", "on_spark"}
-SERVERS |= {"browser"}
+SERVERS |= {"postgres_rows", "spark_rows", "browser", "dask"}
 
 
 # Test files that take longest, in tens of seconds of one core.

@@ -189,6 +189,7 @@ def test_an_interrupt_says_that_nothing_was_written(
     assert sorted(tmp_path.rglob("*.*")) == before
 
 
+@pytest.mark.thorough
 def test_an_interrupt_between_two_files_names_those_that_may_be_there(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

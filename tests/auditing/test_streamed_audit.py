@@ -158,6 +158,7 @@ def plan_of(file: Path, *sql: str, boolean: bool = False, **sections: Any) -> di
     }
 
 
+@pytest.mark.thorough
 def test_keys_whose_codes_no_integer_holds_are_streamed_like_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -76,7 +76,7 @@ def test_a_common_weight_is_a_unit_of_the_noise(tmp_path: Path) -> None:
     assert np.array(fourfold) == pytest.approx(4 * np.array(plain), rel=1e-4)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_no_noise_on_a_grid_is_better(tmp_path: Path) -> None:
     releases = (
         {"name": "all", "sql": f"SELECT SUM(hours * {WEIGHT}) FROM data"},
@@ -90,7 +90,7 @@ def test_no_noise_on_a_grid_is_better(tmp_path: Path) -> None:
     assert least <= found.loss_designed * float(grid[1] / grid[0]) ** 4
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_a_quick_audit_agrees_with_the_audit(tmp_path: Path) -> None:
     capped = tuple({**one, "noise_within": [0, 5.0]} for one in SUMS)
     content = plan_for(write_table(tmp_path, people=10), capped, noise=1.0, data=NUMBER, **ACCEPT)

@@ -92,7 +92,7 @@ def test_without_noise_no_bound_exceeds_what_exact_numbers_leave(values: int, se
         assert np.all(lower_ends(one) >= truth * (1 - 1e-5) - 1e-9)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.slow
 @pytest.mark.parametrize("law", LAWS)
 @pytest.mark.parametrize("values", [2, 3])

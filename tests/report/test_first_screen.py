@@ -58,7 +58,7 @@ def screen(result: sl.AuditResult, width: int = 80) -> str:
     return out.getvalue()
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(4)
 @pytest.mark.slow
 @pytest.mark.parametrize("noise", NOISES)
 @pytest.mark.parametrize("name", SHIPPED)

@@ -209,7 +209,7 @@ def test_the_order_of_the_sections() -> None:
     ]
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", SHIPPED)
 def test_a_shipped_example_is_drawn_in_full(name: str, tmp_path: Path) -> None:
     path = tmp_path / "report.html"
@@ -352,6 +352,7 @@ class TestDemo:
         assert f"The report, to open in a browser: {path}" in capsys.readouterr().out
         assert "H13" in path.read_text(encoding="utf-8")
 
+    @pytest.mark.thorough
     def test_without_the_extra_it_goes_on(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
     ) -> None:
