@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
+from sightline.labeled.assessment import unit_brackets
 from sightline.labeled.bounds.priors import UniformPrior
 from sightline.labeled.row_products import RowProducts
-from sightline.labeled.unit_design import RowNoise, UnitPrior
+from sightline.labeled.unit_design import Design, RowNoise, UnitPrior
 from sightline.labeled.units import ONE, UnitBlock, Units
 
 NUMBERS = 14
@@ -89,3 +92,32 @@ def test_products_of_rows_are_sums_over_people(width: int, people: int) -> None:
     prior = UnitPrior(target=UniformPrior(low=0.0, high=1.0))
     found = RowProducts(prior=prior, noise=noise).of(units)
     assert np.array_equal(found.dense, (table * units.people) @ table.T)
+
+
+@pytest.mark.parametrize("laplace", [False, True])
+@pytest.mark.parametrize("noise", [0.05, 0.5, 5.0])
+def test_lower_ends_of_persons_do_not_depend_on_whether_upper_ends_are_asked_for(
+    noise: float, laplace: bool
+) -> None:
+    """Where what hides their rows decides, and where the information about them does."""
+    generator = np.random.default_rng(round(100 * noise))
+    starts = np.cumsum([0, *generator.integers(2, 5, 40)])
+    rows = np.stack([generator.integers(low, high, starts[-1]) for low, high in ((0, 4), (4, 9))], axis=1)
+    scales, ones = np.full(9, noise), np.ones(9)
+    design = Design(
+        units=Units(
+            rows=rows.astype(np.int32),
+            numbers=9,
+            starts=starts,
+            times=generator.integers(1, 3, starts[-1]),
+            people=np.ones(40, dtype=np.intp),
+        ),
+        noise=RowNoise.of(scales, scales, ones * laplace, ones),
+        prior=UnitPrior(target=UniformPrior(low=0.0, high=1.0)),
+        release=np.zeros(9, dtype=np.intp),
+        place=np.arange(40),
+    )
+    brackets = unit_brackets(design)
+    whole, alone = (design.units.run(replace(brackets, upper=upper)) for upper in (True, False))
+    assert np.allclose(np.minimum(alone["lower"], whole["upper"]), whole["lower"], rtol=1e-12, atol=0)
+    assert np.ptp(whole["lower"]) > 0

@@ -12,15 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from sightline.arrays import FloatArray, IndexArray
+from sightline.arrays import AT_A_TIME, FloatArray, IndexArray
 from sightline.errors import require
 from sightline.labeled.units import ONE, Arrays, UnitReduction, Units, UnitStore
 from sightline.numerics.device import HOST, Device
 from sightline.progress import report
 from sightline.values import frozen
 
-_BLOCK = 1 << 21  # entries of a block: 16 MB; tuned on 1,000 rows, where half and twice take longer
-_SINGLE = 2.0**24  # whole numbers below this are exact in single precision
 _LARGE_BLOCK = 1 << 27  # entries of a block on an accelerator: a gigabyte
 # Entries of a table that listed rows are worth: below, a pass takes a fraction of a second, above, gigabytes.
 _FEWEST, _MOST = 1 << 24, 1 << 30
@@ -110,7 +108,8 @@ class TableBlock:
 
     def product(self, counts: FloatArray) -> FloatArray:
         """Σ count · a aᵀ. Single precision is exact for whole numbers whose sums are below 2^24."""
-        small = self.whole and self.peak**2 * float(counts.sum()) < _SINGLE and self.device.host
+        # Whole numbers below 2²⁴ are exact in single precision.
+        small = self.whole and self.peak**2 * float(counts.sum()) < 2.0**24 and self.device.host
         entries = self.stored.astype(np.float32) if small else self.entries
         scales = counts.astype(np.float32) if small else self.device.put(counts)
         several = np.flatnonzero(counts != 1)
@@ -178,7 +177,7 @@ class TableUnits:
 
     def blocks(self) -> Iterator[TableBlock]:
         """Some columns at a time, in double precision."""
-        step = max(1, (_BLOCK if self.device.host else _LARGE_BLOCK) // max(1, self.numbers))
+        step = max(1, (AT_A_TIME if self.device.host else _LARGE_BLOCK) // max(1, self.numbers))
         alike = self.alike
         for start in range(0, len(self), step):
             kinds = np.arange(start, min(start + step, len(self)))

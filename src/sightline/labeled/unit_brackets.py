@@ -97,11 +97,7 @@ class UnitBrackets:
                 again = self._of_record(G[:, 0, 0], block, upper[:, 0], [even.of(block, r)])
                 lower = np.maximum(lower, again[:, None])
         else:
-            sharpest = eigenvalues_at_most(G) if r > 1 else G[:, 0, 0]
-            lower = _at_least(sharpest, block, noise, prior.target)
-            for one in hidden:
-                least = -eigenvalues_at_most(-one.covariance) - one.error
-                lower = np.maximum(lower, least / prior.scale)
+            lower, sharpest = self._of_person(G, block, hidden)
             lower = lower[:, None]
         touched = np.trace(G, axis1=1, axis2=2)[:, None] > 0
         lower = np.where(touched, np.minimum(np.maximum(lower, 0.0), upper), 1.0)
@@ -206,6 +202,28 @@ class UnitBrackets:
         upper = np.where(error < 1, np.clip(least + np.minimum(error, 1.0), TINY, 1.0), 1.0)
         room = upper - 2 * error
         return upper, np.where(room > 1e-3 * upper, 2 * error / np.where(room > 0, room, 1.0), np.inf)
+
+    def _of_person(
+        self, G: FloatArray, block: UnitBlock, hidden: list[_Hidden]
+    ) -> tuple[FloatArray, FloatArray]:
+        """The lower end of units of several rows, and the information about their sharpest feature.
+
+        If only lower ends are asked for, the latter is found where it may matter: no feature is seen less
+        than the row that is seen best.
+        """
+        prior, noise = self.solver.prior, self.solver.noise
+        lower, sharpest = np.zeros(len(block)), np.diagonal(G, axis1=1, axis2=2).max(axis=1)
+        for one in hidden:
+            least = -eigenvalues_at_most(-one.covariance) - one.error
+            lower = np.maximum(lower, least / prior.scale)
+        asked = np.arange(len(block))
+        if not self.upper:
+            asked = np.flatnonzero(_at_least(sharpest, block, noise, prior.target) > lower)
+        if asked.size and G.shape[1] > 1:
+            sharpest[asked] = eigenvalues_at_most(G[asked])
+        own = block if asked.size == len(block) else block.only(asked)
+        lower[asked] = np.maximum(lower[asked], _at_least(sharpest[asked], own, noise, prior.target))
+        return lower, sharpest
 
     def _of_record(
         self, G: FloatArray, block: UnitColumns, upper: FloatArray, hidden: list[_Hidden]

@@ -36,7 +36,6 @@ Arrays = dict[str, Any]  # what a pass returns, by name
 WholeArray = NDArray[Any]  # whole numbers of any width
 BoolArray = NDArray[np.bool_]
 MANY_ROWS = 48  # columns from which a person's sharpest feature is one eigenvalue, not a matrix over them
-_PANEL = 1 << 23  # persons × columns of a family that are looked at together
 ONE: Any = np.int8(1)  # the weight of rows without weights, in as little memory as there is
 
 
@@ -97,6 +96,11 @@ class UnitBlock:
     def signed(self) -> bool:
         """Whether a weight is negative."""
         return bool(np.any(self.weights < 0))
+
+    @cached_property
+    def weighted(self) -> bool:
+        """Whether some weight is not 1."""
+        return bool(np.any(self.weights != 1))
 
     @cached_property
     def peak(self) -> float:
@@ -179,32 +183,40 @@ class UnitBlock:
             shape = len(matrix), kinds, columns
             products = np.einsum("rki,rkj->kij", B.reshape(shape), right.reshape(shape), optimize=True)
             return np.asarray(products)
-        # Kinds come last: what is looked up for two columns lies together.
+        # Kinds come last: what is looked up for two columns lies together. Y is symmetric: half is enough.
         forms = np.zeros((columns, columns, kinds))
-        weights = np.ascontiguousarray(self.weights.transpose(2, 1, 0))
-        for p, q, looked_up in self._pairs_of_slots(matrix):
-            looked_up *= weights[p][:, None] * weights[q]
-            forms += looked_up
-            if p != q:
-                forms += looked_up.transpose(1, 0, 2)
+        slots = np.ascontiguousarray(self.rows.transpose(2, 1, 0), dtype=np.intp)
+        weights = np.ascontiguousarray(self.weights.transpose(2, 1, 0)) if self.weighted else None
+        for p, q in _pairs_of_slots(slots, len(matrix) - 1, diagonal=diagonal):
+            for i in range(columns):
+                for here, there, first in ((p, q, i), (q, p, i + 1))[: 1 if p == q else 2]:
+                    looked_up = _looked_up(matrix, slots[here, i], slots[there, first:])
+                    if weights is not None:
+                        looked_up *= weights[here, i] * weights[there, first:]
+                    forms[i, first:] += looked_up
+                    if first == i and p != q:
+                        forms[i, i] += looked_up[0]
+        for i in range(columns):
+            forms[i + 1 :, i] = forms[i, i + 1 :]
         if not self.single:
             root = np.sqrt(self.times.T)
             forms *= root[:, None] * root
         return np.ascontiguousarray(forms.transpose(2, 0, 1))
 
-    def _pairs_of_slots(self, matrix: FloatArray) -> Iterator[tuple[int, int, FloatArray]]:
-        """Columns × columns × kinds: Y of the rows in two slots, without slots that have none in common."""
-        slots = np.ascontiguousarray(self.rows.transpose(2, 1, 0), dtype=np.intp)
-        if matrix.ndim == 2:
-            for p, first in enumerate(slots * len(matrix)):
-                for q, second in enumerate(slots[: p + 1]):
-                    yield p, q, np.take(matrix.ravel(), first[:, None] + second)
-            return
-        ends = [(int(slot.min()), int(slot[slot < len(matrix) - 1].max(initial=-1))) for slot in slots]
-        for p, first in enumerate(slots):
-            for q, second in enumerate(slots[: p + 1]):
-                if ends[p][0] <= ends[q][1] and ends[q][0] <= ends[p][1]:
-                    yield p, q, np.where(first[:, None] == second, matrix[first][:, None], 0.0)
+
+def _pairs_of_slots(slots: IndexArray, numbers: int, *, diagonal: bool) -> Iterator[tuple[int, int]]:
+    """Every two slots; of a diagonal only those that may hold one row both."""
+    ends = [(int(slot.min()), int(slot[slot < numbers].max(initial=-1))) for slot in slots if diagonal]
+    for p, q in itertools.combinations_with_replacement(range(len(slots)), 2):
+        if not diagonal or (ends[p][0] <= ends[q][1] and ends[q][0] <= ends[p][1]):
+            yield p, q
+
+
+def _looked_up(matrix: FloatArray, first: IndexArray, second: IndexArray) -> FloatArray:
+    """Y at a row for every kind and at as many others: columns × kinds."""
+    if matrix.ndim == 2:
+        return np.asarray(np.take(matrix.ravel(), first * len(matrix) + second))
+    return np.where(first == second, matrix[first], 0.0)
 
 
 class UnitReduction(Protocol):
@@ -413,7 +425,7 @@ class Units:
                 kinds=np.arange(lines.size),
             )
             place[group[lines]] = np.arange(lines.size)
-            step = max(1, _PANEL // lines.size)
+            step = max(1, AT_A_TIME // lines.size)
             for start in range(0, kinds.size, step):
                 own = kinds[start : start + step]
                 sizes = np.diff(self.starts)[own] // k

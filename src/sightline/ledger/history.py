@@ -235,12 +235,11 @@ class History:
     def _persons(self, alike: int) -> PersonTable:
         """Persons by their rows; ``alike`` of them had several with one value in a release."""
         person, entries = self._entries
-        kinds, count = grouped(person, entries, np.ones(person.size, dtype=np.int64))
-        listed = np.concatenate(kinds)
+        listed, starts, count = grouped(person, entries, np.ones(person.size, dtype=np.int64))
         each = np.bincount(self.rows.person)
         several = int(np.count_nonzero(each > 1))
         return PersonTable(
-            starts=np.cumsum([0, *(len(kind) for kind in kinds)]),
+            starts=starts,
             signatures=listed[:, 0].astype(np.intp),
             known=listed[:, 1] > 0,
             rows=listed[:, 2].astype(np.intp),

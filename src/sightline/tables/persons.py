@@ -59,12 +59,11 @@ def person_table(engine: Engine, counted: CountedTable, membership: Membership) 
             got=f"{person.size:,}",
             fix="audit a part of the table, or one row a record",
         )
-    kinds, count = grouped(person, np.stack(lists, axis=1), persons)
+    entries, starts, count = grouped(person, np.stack(lists, axis=1), persons)
     del answer, person, persons, lists
-    entries = np.concatenate(kinds)
     table = replace(
         no_persons(engine, counted, membership),
-        starts=np.cumsum([0, *(len(kind) for kind in kinds)]),
+        starts=starts,
         signatures=entries[:, 0].astype(np.intp),
         known=entries[:, 1] > 0,
         rows=entries[:, 2].astype(np.intp),
@@ -161,27 +160,30 @@ def _alike(coded: str, names: Sequence[str]) -> str:
 
 def grouped(
     person: NDArray[Any], entries: NDArray[Any], persons_of: NDArray[Any]
-) -> tuple[list[NDArray[Any]], IndexArray]:
-    """The distinct lists of entries that persons have, and how many persons have each.
+) -> tuple[NDArray[Any], IndexArray, IndexArray]:
+    """The distinct lists of entries that persons have, one after the other, where each starts, and how many
+    persons have it.
 
     ``person`` is sorted, and so are the entries of one person, who stands for as many as ``persons_of`` says.
 
     >>> person, entries = np.array([0, 0, 1, 2, 2]), np.array([[5], [6], [5], [5], [6]])
-    >>> kinds, persons = grouped(person, entries, np.ones(5, dtype=int))
-    >>> [kind.ravel().tolist() for kind in kinds], persons.tolist()
-    ([[5], [5, 6]], [1, 2])
+    >>> lists, starts, persons = grouped(person, entries, np.ones(5, dtype=int))
+    >>> lists.ravel().tolist(), starts.tolist(), persons.tolist()
+    ([5, 5, 6], [0, 1, 3], [1, 2])
     """
-    starts = np.flatnonzero(np.diff(person, prepend=person[:1] - 1))
-    sizes = np.diff(starts, append=person.size)
-    kinds: list[NDArray[Any]] = []
-    persons: list[int] = []
+    begins = np.flatnonzero(np.diff(person, prepend=person[:1] - 1))
+    sizes = np.diff(begins, append=person.size)
+    kinds: list[NDArray[Any]] = [entries[:0]]
+    lengths: list[IndexArray] = [np.zeros(1, dtype=np.intp)]
+    persons: list[IndexArray] = [np.zeros(0, dtype=np.intp)]
     for size in np.unique(sizes).tolist():
-        first = starts[sizes == size]
+        first = begins[sizes == size]
         lists = entries[first[:, None] + np.arange(size)].reshape(first.size, -1)
         distinct, place = distinct_lines(lists)
-        kinds.extend(lists[distinct].reshape(len(distinct), size, -1))
-        persons.extend(np.bincount(place, persons_of[first]).astype(np.intp).tolist())
-    return kinds, np.array(persons, dtype=np.intp)
+        kinds.append(lists[distinct].reshape(len(distinct) * size, -1))
+        lengths.append(np.full(len(distinct), size, dtype=np.intp))
+        persons.append(np.bincount(place, persons_of[first]).astype(np.intp))
+    return np.concatenate(kinds), np.cumsum(np.concatenate(lengths)), np.concatenate(persons)
 
 
 def _values(engine: Engine, counted: CountedTable) -> tuple[int, int, float, dict[int, int]]:
