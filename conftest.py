@@ -55,6 +55,7 @@ LONGEST = {
     "test_streamed_audit.py": 9,
     "test_catalogue.py": 9,
     "test_cli.py": 9,
+    "test_lattice.py": 9,
     "test_what_if.py": 7,
     "test_paper_run.py": 6,
     "test_html_browser.py": 5,

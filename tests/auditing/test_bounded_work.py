@@ -360,6 +360,7 @@ class TestTimeIsOver:
         assert sl.AuditResult.from_json(result.to_json()) == result
         assert (result.reaching == whole.reaching) == (section not in ("noise_slack", "reaching"))
 
+    @pytest.mark.thorough
     def test_nothing_is_raised_later(self, endless: Callable[..., None]) -> None:
         for _ in range(3):
             with pytest.raises(TooMuchWork), WorkLimits.of(None, 1).enforced():

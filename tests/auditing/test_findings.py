@@ -22,7 +22,6 @@ from sightline.labeled.assessment import assess
 from sightline.labeled.bounds.coin import coin_risk
 from sightline.tables.membership import Feature, Membership, RowValues, Statistic
 from tests.auditing.hand_made import membership_of, partition, plan_of
-from tests.numbered_cases import trials
 
 
 def examined(plan: Plan, membership: Membership, **options: object) -> AuditResult:
@@ -203,7 +202,7 @@ def test_the_limit_is_held_against_the_lower_end() -> None:
 def test_without_a_release_nobody_is_said_to_keep_less() -> None:
     """Where lines are searched for and answers simulated, an end may fall: the larger one is taken."""
     generator, fell = np.random.default_rng(4), 0
-    for trial in trials(8):
+    for trial in range(8):
         kind: dict[str, object] = (
             {"kind": "boolean"} if trial % 2 else {"bounds": [0, 10], "max_rows_per_record": 8}
         )

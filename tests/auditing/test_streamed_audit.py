@@ -211,6 +211,7 @@ def test_random_tables_streamed(tmp_path: Path, setting: str, monkeypatch: pytes
     assert_same(expected, got, top=20)
 
 
+@pytest.mark.thorough
 def test_a_release_without_rows_streamed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     nobody = "SELECT b, AVG(x) FROM data WHERE a > 99 GROUP BY b"
     accepted = {"remaining_uncertainty": 0.5, "accept": ["empty"]}
@@ -325,7 +326,7 @@ def test_a_yes_or_no_streamed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     assert_same(*in_memory_and_streamed(plan, monkeypatch), top=20)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_little_memory_streams_a_table_and_much_does_not(tmp_path: Path) -> None:
     rows = 70_000
     file = tmp_path / "t.parquet"

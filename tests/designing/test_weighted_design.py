@@ -41,7 +41,7 @@ PLANS: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.sampled(1)
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("name", "grain", "limit"),
     [("number", "cell", 0.3), ("yes or no", "release", 0.7), ("yes or no", "cell", 0.5)],

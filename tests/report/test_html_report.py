@@ -121,6 +121,7 @@ class TestEveryReport:
         assert len(page(name).encode()) < TWO_MEGABYTES
 
 
+@pytest.mark.thorough
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("releases", [12, 1_500], ids=["long", "wide"])
 def test_the_largest_pages_say_what_they_leave_out(releases: int) -> None:

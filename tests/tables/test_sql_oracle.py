@@ -96,7 +96,7 @@ def test_values_per_record_on_duckdb(on_duckdb: tuple[Engine, sql_oracle.Run]) -
         assert person_differences(*on_duckdb, seed, 10) == [], seed
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_the_oracle_finds_a_reader_that_forgets_brackets(
     on_duckdb: tuple[Engine, sql_oracle.Run], monkeypatch: pytest.MonkeyPatch
 ) -> None:
