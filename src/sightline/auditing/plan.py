@@ -31,8 +31,8 @@ from sightline.auditing.plan_sections import Attacker as Attacker
 from sightline.auditing.plan_sections import (
     Bounds,
     Categories,
-    Kind,
     OtherSecret,
+    StatedKind,
     YesShare,
     checked_kind,
 )
@@ -74,17 +74,9 @@ class Data(Section):
         description="One SELECT over the table, which it calls source: its rows are data. It unpivots wide "
         "tables, computes secrets, and bounds what a record contributes.",
     )
-    bounds: Bounds = Field(
-        default=UNSTATED,
-        json_schema_extra=without_default,
-        description="The smallest and largest value of a number. Values outside are clipped, and counted.",
-    )
-    categories: Categories = Field(
-        default=(), json_schema_extra=without_default, description="All values of a categorical secret."
-    )
-    kind: Kind | None = Field(
-        default=None, description="What the secret is; bounds say a number, categories a category."
-    )
+    bounds: Bounds = UNSTATED
+    categories: Categories = ()
+    kind: StatedKind = None
     public: Annotated[tuple[Text, ...], Field(strict=False)] | None = Field(
         default=None,
         description="The columns that everybody may know of everyone. A release that groups, chooses or adds "

@@ -27,7 +27,7 @@ from sightline.arrays import FloatArray, IndexArray
 from sightline.auditing.findings import Findings, LinearFindings
 from sightline.auditing.lowering import cell_name, linear_partitions
 from sightline.auditing.result import LinearAttack, Recipe, SeenTogether, Step, TotalView
-from sightline.auditing.result_parts import NAMED
+from sightline.auditing.result_parts import MOST_LISTED, NAMED
 from sightline.auditing.table_units import publishable_key, signature_columns
 from sightline.auditing.unit_findings import MOST_FACTORISED
 from sightline.format import weight as weight_text
@@ -225,10 +225,8 @@ class RecipeWriter:
 
 _ATTACK_CARRIED = 0.99  # of the information, that the shown numbers carry
 _MOST_ATTACK_STEPS = 6  # that are shown, even if they carry less
-_CANDIDATES = 40  # numbers that are chosen forwards
 _MOST_TOGETHER = 12  # records that are looked at together
 _HEAVY = 0.5  # of the target's own weight in a guess: others with less are not seen with it
-_DEPENDENT = 1e-12  # of a number's variance: what is left of it given others is rounding
 
 
 @frozen
@@ -432,11 +430,11 @@ def _forwards(C: FloatArray, reach: FloatArray, total: float) -> IndexArray:
     """The numbers that carry most, each chosen for what it adds to those before it."""
     diagonal = np.diagonal(C).copy()
     left, open_variance = reach.copy(), diagonal.copy()
-    columns = np.zeros((min(_CANDIDATES, reach.size), reach.size))
+    columns = np.zeros((min(MOST_LISTED, reach.size), reach.size))
     chosen: list[int] = []
     gain = 0.0
     for place in range(len(columns)):
-        usable = open_variance > _DEPENDENT * diagonal
+        usable = open_variance > NOTHING * diagonal
         gains = np.where(usable, left**2 / np.where(usable, open_variance, 1.0), 0.0)
         gains[chosen] = 0.0
         best = int(np.argmax(gains))

@@ -14,6 +14,7 @@ from sightline.auditing.assumptions import COVERED_BY_NOISE
 from sightline.auditing.budget import budget_report
 from sightline.auditing.exposed import describe
 from sightline.auditing.findings import Findings, LinearFindings, find
+from sightline.auditing.noise_slack import MOST_FACTOR
 from sightline.auditing.plan import AssumptionName
 from sightline.auditing.pricing import price
 from sightline.auditing.result import AuditResult, Exposed, Uncertainty, Unverified
@@ -26,8 +27,6 @@ from sightline.report.wording import said
 from sightline.tables.published import without_queries
 from sightline.values import frozen
 
-LISTED = 3  # people by name and recipe, in each list
-_LARGEST_FACTOR = 2.0**20
 MOST_MORE = 1_000  # copies that are looked for
 _CLOSE = 1.01  # a factor of noise is looked for to within this
 
@@ -100,7 +99,7 @@ def _least_factor(shown: Callable[[float], bool]) -> float | None:
     low, high = 1.0, 2.0
     while not shown(high):
         low, high = high, high * 4
-        if high > _LARGEST_FACTOR:
+        if high > MOST_FACTOR:
             return None
     while high / low > _CLOSE:
         middle = float(f"{np.sqrt(low * high):.3e}")  # what is told, in four digits, is what was audited

@@ -21,6 +21,7 @@ from sightline.errors import InvalidPlan
 from sightline.tables.engines.protocol import Engine
 from sightline.tables.membership import Membership, UnauditedRows
 from sightline.tables.sql.check_query import CheckQuery, QuickCheck, QuickCounts
+from sightline.tables.sql.fragments import PER_QUERY
 from sightline.tables.sql.grammar import refuse
 from sightline.tables.sql.reader import ReleaseQuery
 
@@ -226,7 +227,6 @@ def _described(sizes: Counter[int]) -> str:
 
 Name = TypeVar("Name", bound=Hashable)
 CellSizes = Mapping[tuple[int, int], Counter[int]]  # by grouping set and aggregate: how many cells of a size
-_PER_QUERY = 50  # checks
 _LISTS_PER_QUERY = 32  # DuckDB joins each long IN list, and many joins take it long
 
 
@@ -267,7 +267,7 @@ def _batches(checks: Mapping[Name, QuickCheck]) -> Iterator[list[Name]]:
             own = sum(
                 text.count(" IN (") for text in (check.where, *(one.inside for one in check.aggregates))
             )
-            if batch and (len(batch) == _PER_QUERY or lists + own > _LISTS_PER_QUERY):
+            if batch and (len(batch) == PER_QUERY or lists + own > _LISTS_PER_QUERY):
                 yield batch
                 batch, lists = [], 0
             batch.append(name)
