@@ -201,7 +201,7 @@ def test_an_interrupt_while_a_query_runs_ends_quietly(
             self._connection = Interrupted(self._connection)  # type: ignore[assignment]
             return super().fetch(query)
 
-    monkeypatch.setattr("sightline.tables.engines.duckdb_engine.DuckDBEngine", Engine)
+    monkeypatch.setattr("sightline.tables.engines.open.DuckDBEngine", Engine)
     assert main(["audit", str(example_plan("microgrid"))]) == 130
     assert capsys.readouterr() == ("", "Interrupted: nothing was written.\n")
 
