@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from sightline.labeled import equal_slices, row_decisions, row_solver, units
+from sightline.labeled import assessment, equal_slices, row_decisions, row_solver, units
 from sightline.labeled.assessment import SlicedExposure, UnitExposure, assess
 from sightline.labeled.feature_brackets import PersonRows
 from sightline.labeled.unit_design import Design, RowNoise
@@ -64,7 +64,7 @@ def load_curve(generator: np.random.Generator) -> Panel:
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     """Equal slices are looked for in small designs, too."""
-    monkeypatch.setattr(equal_slices, "SPARSE_FROM", 0)
+    monkeypatch.setattr(assessment, "SPARSE_FROM", 0)
     return monkeypatch
 
 
@@ -72,7 +72,7 @@ def both(design: Design, patch: pytest.MonkeyPatch) -> tuple[UnitExposure, UnitE
     """By sums over equal slices, and without them."""
     found = assess(replace(design, made={}))
     with patch.context() as other:
-        other.setattr(equal_slices, "SPARSE_FROM", 1 << 30)
+        other.setattr(assessment, "SPARSE_FROM", 1 << 30)
         return found, assess(replace(design, made={}))
 
 

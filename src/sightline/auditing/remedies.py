@@ -226,8 +226,14 @@ def coarser_groups(session: Session, findings: Findings) -> tuple[Change, ...]:
 def _candidates(session: Session) -> Iterator[_Coarser]:
     """The next coarser grouping of every key in turn, then the one after it."""
     plan, dialect = session.plan, session.engine.dialect
-    own = {release.name: group_columns(release.sql, dialect) for release in plan.releases}
-    open_ones = [release for release in plan.releases if not release.published]
+    columns_of = [{*query.columns, plan.data.record} for query in session.queries]
+    numbers = {one.name.casefold() for one in session.engine.columns() if one.kind is ColumnKind.NUMBER}
+    open_ones = [  # those that may have a key with coarser values
+        release
+        for release, names in zip(plan.releases, columns_of, strict=True)
+        if not release.published and (plan.data.public or numbers & set(map(str.casefold, names)))
+    ]
+    own = {release.name: group_columns(release.sql, dialect) for release in open_ones}
     columns = list(dict.fromkeys(name for release in open_ones for name in own[release.name]))
     ways = [list(_ways(session, column)) for column in columns]
     for place in range(max(map(len, ways), default=0)):

@@ -215,8 +215,9 @@ def _weights(counted: CountedTable, table: CellTable, words: PackedCodes) -> dic
 
 def known_condition(engine: Engine, subject: Subject) -> str:
     """The condition that the attacker knows a row, as SQL; empty if they know none."""
-    schema = Schema.of(engine)
-    conditions = [read_condition(text, secret=subject.secret, schema=schema) for text in subject.known]
+    conditions = [
+        read_condition(text, secret=subject.secret, schema=Schema.of(engine)) for text in subject.known
+    ]
     if subject.known_share:
         key = f"{quoted(DATA)}.{quoted(find_column(engine.columns(), subject.record).name)}"
         conditions.append(drawn(key, subject.known_share))
