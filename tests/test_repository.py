@@ -25,6 +25,7 @@ from tools.rooms import (
     ROOMS,
     ROOT,
     SOURCE,
+    Graph,
     cycles,
     import_graph,
     imported,
@@ -74,19 +75,22 @@ PROSE = [path for path in tracked_files() if path.suffix == ".md"]
 # ------------------------------------------------------------------ the folder tree is the architecture
 
 
-GRAPH = import_graph()
+@pytest.fixture(scope="module")
+def graph() -> Graph:
+    """The modules that each module imports: read when a test runs, not by every worker that collects."""
+    return import_graph()
 
 
-def test_every_room_has_its_place() -> None:
-    assert {room_of(module) for module in GRAPH} <= set(ROOMS), "give a new room its place in tools/rooms.py"
+def test_every_room_has_its_place(graph: Graph) -> None:
+    assert {room_of(module) for module in graph} <= set(ROOMS), "give a new room its place in tools/rooms.py"
 
 
-def test_imports_point_to_the_left() -> None:
-    assert list(rightward(GRAPH)) == []
+def test_imports_point_to_the_left(graph: Graph) -> None:
+    assert list(rightward(graph)) == []
 
 
-def test_no_modules_import_each_other() -> None:
-    assert [" -> ".join(shortest_cycle(GRAPH, component)) for component in cycles(GRAPH)] == []
+def test_no_modules_import_each_other(graph: Graph) -> None:
+    assert [" -> ".join(shortest_cycle(graph, component)) for component in cycles(graph)] == []
 
 
 def test_the_import_graph_counts_lazy_and_typing_only_imports(tmp_path: Path) -> None:

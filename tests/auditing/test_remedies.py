@@ -104,7 +104,7 @@ def test_a_passing_plan_is_not_told_to_add_noise() -> None:
 def test_a_large_table_gets_the_closed_form(monkeypatch: pytest.MonkeyPatch) -> None:
     found = examination(0.6)
     searched = noise_factor(found, 0.6)
-    monkeypatch.setattr(search, "_SEARCHABLE", 0)
+    monkeypatch.setattr(search, "MOST_FACTORISED", 0)
     closed = noise_factor(found, 0.6)
     assert searched is not None
     assert closed is not None
