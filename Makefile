@@ -11,6 +11,9 @@ COMPILE := uv pip compile pyproject.toml --universal --python-version 3.11 --gen
 # BLAS threads do not pay on the tests' small matrices, and they fight with tests in parallel.
 export OPENBLAS_NUM_THREADS ?= 1
 
+# Tests start Python many times: what is compiled is kept, also where the shell says otherwise.
+export PYTHONDONTWRITEBYTECODE :=
+
 # Test files are spread over the cores, the longest first; a file stays on one, with the servers that it starts.
 PARALLEL := --numprocesses 2 --dist loadfile --no-loadscope-reorder
 

@@ -15,6 +15,7 @@ import sys
 try:
     from collections.abc import Sequence
     from dataclasses import replace
+    from enum import IntEnum
     from functools import partial
     from pathlib import Path
     from typing import TYPE_CHECKING, NoReturn
@@ -57,12 +58,17 @@ if TYPE_CHECKING:
     from sightline.auditing.query_files import GivenPlan
     from sightline.auditing.result import AuditResult
 
-_DAMAGED = 3
 _AS_A_PLAN = (
     "As a plan, with [limits] accept and noise by release: sightline init with the same files and options."
 )
-_INTERRUPTED = 128 + 2  # what a shell reports of a program that a signal has ended: INT
-_READER_GONE = 128 + 13  # and PIPE
+
+
+class _Status(IntEnum):
+    """How the process ends, besides 0, 1 after an error, and 2 if a limit does not hold."""
+
+    DAMAGED = 3  # a ledger
+    INTERRUPTED = 128 + 2  # what a shell reports of a program that a signal has ended: INT
+    READER_GONE = 128 + 13  # and PIPE
 
 
 class _Commands(click.Group):
@@ -74,10 +80,10 @@ class _Commands(click.Group):
             return super().invoke(ctx)
         except (BrokenPipeError, SystemExit):  # Rich turns the former into the latter
             discard_output()
-            raise click.exceptions.Exit(_READER_GONE) from None
+            raise click.exceptions.Exit(_Status.READER_GONE) from None
         except KeyboardInterrupt:  # here, because click would print an empty line first
             print(_interrupted(ctx.invoked_subcommand), file=sys.stderr)
-            raise click.exceptions.Exit(_INTERRUPTED) from None
+            raise click.exceptions.Exit(_Status.INTERRUPTED) from None
 
 
 def _begun() -> list[Path]:
@@ -235,7 +241,7 @@ def audit(  # many parameters: one for each option
     if interrupted:
         more = "".join(f" {page} was not written." for page in pages)
         print(f"Interrupted: the verdict is whole, other sections are missing.{more}", file=sys.stderr)
-        return _INTERRUPTED
+        return _Status.INTERRUPTED
     for page in pages:
         from sightline.report.page import write_report
 
@@ -418,16 +424,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.flush()  # a full disk is noticed here, and not when Python ends
     except SightlineError as error:
         failed = _failed(f"{type(error).__name__}: {error}")
-        return _DAMAGED if isinstance(error, DamagedLedger) else failed
+        return _Status.DAMAGED if isinstance(error, DamagedLedger) else failed
     except click.ClickException as error:
         error.show()
         return 1
     except (click.Abort, KeyboardInterrupt):  # outside a command
         print("Interrupted.", file=sys.stderr)
-        return _INTERRUPTED
+        return _Status.INTERRUPTED
     except BrokenPipeError:
         discard_output()
-        return _READER_GONE
+        return _Status.READER_GONE
     except OSError as error:  # a file or a device that fails, not a defect of Sightline
         discard_output()
         where = "" if error.filename is None else f" ({error.filename})"
@@ -454,7 +460,7 @@ def run() -> NoReturn:
             from sightline import jobs  # noqa: F401
     except KeyboardInterrupt:
         print("Interrupted: nothing was written.", file=sys.stderr)
-        raise SystemExit(_INTERRUPTED) from None
+        raise SystemExit(_Status.INTERRUPTED) from None
     gc.freeze()
     gc.set_threshold(50_000)  # new objects before a look at them: a small audit makes fewer
     gc.enable()

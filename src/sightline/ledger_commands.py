@@ -70,13 +70,13 @@ def check(  # many parameters: one for each option
     folder: Path, release: Path, key: Path | None, epoch: str, table: str | None, full: bool, as_json: bool
 ) -> int:
     """Say what a release would do after all others. Nothing is written. For the table's owner only."""
-    from sightline.auditing.result_parts import TOP
-    from sightline.ledger.decision import LISTED, lines
+    from sightline.auditing.result_parts import FEW, TOP
+    from sightline.ledger.decision import lines
     from sightline.report.streams import Ticker
 
     with Ticker() as progress:
         decision = _opened(folder, key).check(
-            release, epoch=epoch, table=table, top=TOP if full or as_json else LISTED, progress=progress
+            release, epoch=epoch, table=table, top=TOP if full or as_json else FEW, progress=progress
         )
         told = [] if as_json else lines(decision, full=full)
     _print(decision, told, as_json=as_json)

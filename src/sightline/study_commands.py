@@ -77,7 +77,8 @@ def given_plan(*options: Callable[..., Any]) -> Callable[..., Any]:
 
 def plan_given(paths: Sequence[str], given: GivenPlan) -> dict[str, Any] | str:
     """The plan that a command line means: one plan file, or queries in files about a table."""
-    from sightline.auditing.query_files import SUFFIX, rebased
+    from sightline.auditing.plan_fields import SUFFIX
+    from sightline.auditing.query_files import rebased
     from sightline.auditing.reading import plan_content
 
     queries = [path for path in paths if path.lower().endswith(SUFFIX)]

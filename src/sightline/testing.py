@@ -10,8 +10,7 @@ from sightline.auditing.result import AuditResult
 from sightline.errors import InvalidInput
 from sightline.report.first_screen import print_first_screen
 from sightline.report.streams import console
-
-_WIDTH = 100
+from sightline.report.wording import LINE_WIDTH
 
 
 def assert_keeps(plan: PlanLike, limit: float | str | None = None) -> AuditResult:
@@ -32,6 +31,6 @@ def assert_keeps(plan: PlanLike, limit: float | str | None = None) -> AuditResul
 
 def _first_screen(result: AuditResult) -> str:
     text = StringIO()
-    screen = console(file=text, width=_WIDTH, force_terminal=False)
+    screen = console(file=text, width=LINE_WIDTH, force_terminal=False)
     print_first_screen(result, screen, full=True)
     return text.getvalue().rstrip()

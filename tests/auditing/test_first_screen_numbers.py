@@ -136,7 +136,7 @@ def test_a_large_plan_has_the_slack_of_a_closed_form(monkeypatch: pytest.MonkeyP
     plan = plan_of({"name": "a", "noise_stddev": 100.0}, limits={"remaining_uncertainty": 0.5})
     findings = find(plan, membership_of([partition(0, "a", statistic=Statistic.SUM)], [["", "", ""]]))
     exact = noise_slack(findings)
-    monkeypatch.setattr(search, "_SEARCHABLE", 0)
+    monkeypatch.setattr(search, "MOST_FACTORISED", 0)
     coarse = noise_slack(findings)
     assert exact is not None
     assert coarse is not None

@@ -128,7 +128,7 @@ def test_where_many_numbers_tell_alone_the_verdict_is_the_same(
         ("SELECT SUM(x) FROM data WHERE id < 10", 3.0),
     )
     every = audited(tmp_path, ["0.0"] * 40 + others, *releases, data={"bounds": [0, 10]})
-    monkeypatch.setattr(homogeneous, "_MOST_ALONE", 0)
+    monkeypatch.setattr(homogeneous, "MOST_LISTED", 0)
     fewer = audited(tmp_path, ["0.0"] * 40 + others, *releases, data={"bounds": [0, 10]})
     assert every.verdict.status is fewer.verdict.status is VerdictStatus.NOT_SHOWN
     assert every.homogeneous is not None

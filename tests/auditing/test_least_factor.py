@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,7 @@ from sightline.auditing.noise_slack import least_factor
 
 
 def test_the_search_ends_above_the_least_factor_after_few_tries() -> None:
-    """Curves that level off, that jump and that never reach the limit, with good and bad first guesses."""
+    """Curves that level off, that jump and that never reach the limit."""
     generator = np.random.default_rng(0)
     tries = []
     for _ in range(600):
@@ -40,16 +39,15 @@ def test_the_search_ends_above_the_least_factor_after_few_tries() -> None:
             asked.append(factor)
             return kept(factor)  # type: ignore[operator]
 
-        likely = generator.choice([math.nan, 10 ** generator.uniform(-3, 3)])
-        found = least_factor(counted, limit, now=kept(1.0), likely=float(likely))
+        found = least_factor(counted, limit, now=kept(1.0))
         tries.append(len(asked))
         if found is None:
             assert kept(1e12) < limit
             continue
         assert kept(found) >= limit
         assert found <= 1e-5 or found == 1.0 or kept(found / 1.3) < limit
-    assert max(tries) <= 30
-    assert np.mean(tries) <= 8
+    assert max(tries) <= 20
+    assert np.mean(tries) <= 6
 
 
 def _plan(kind: str, people: int, stddev: float) -> dict[str, Any]:
@@ -77,13 +75,14 @@ def _plan(kind: str, people: int, stddev: float) -> dict[str, Any]:
     }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("kind", ["number", "rows", "yes or no"])
 @pytest.mark.parametrize("stddev", [0.1, 4.0])
 def test_of_a_large_plan_the_factor_is_enough_without_another_assessment(
     kind: str, stddev: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The factor comes from a bound alone, so an audit with that much noise confirms it."""
-    monkeypatch.setattr(noise_slack, "_SEARCHABLE", 0.0)
+    monkeypatch.setattr(noise_slack, "MOST_FACTORISED", 0)
     monkeypatch.setattr(noise_slack, "lowest", None)
     found = sl.audit(_plan(kind, 9, stddev), full=True).slack
     assert found is not None
@@ -97,7 +96,7 @@ def test_of_a_large_plan_the_factor_is_enough_without_another_assessment(
 def test_of_a_large_plan_epsilon_is_enough_without_another_assessment(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(noise_slack, "_SEARCHABLE", 0.0)
+    monkeypatch.setattr(noise_slack, "MOST_FACTORISED", 0)
     plan = _plan("rows", 9, 1.0)
     for release in plan["release"]:
         del release["noise_stddev"]

@@ -10,6 +10,7 @@ import pytest
 import sightline as sl
 from sightline.auditing import what_if
 from sightline.auditing.result_parts import Exposed, Setting, SettingKind
+from sightline.auditing.unit_findings import LinearFindings
 from sightline.format import parameter
 from sightline.report.page import report_html
 from tests.auditing import what_if_plans
@@ -62,7 +63,7 @@ def compared(result: sl.AuditResult, plan: dict[str, Any], setting: Setting) -> 
         )
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("name", "stops"),
     [
@@ -152,7 +153,7 @@ def test_unless_names_are_asked_for_nobody_is_named() -> None:
 
 
 def test_too_much_work_is_the_noise_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(what_if, "_MOST", 1.0)
+    monkeypatch.setattr(LinearFindings, "work", 1e9)
     found = sl.audit(what_if_plans.budgeted(), what_if=True).what_if
     assert found is not None
     assert {one.kind for one in found.settings} == {SettingKind.EPSILON}
@@ -189,14 +190,14 @@ def test_some_plans_have_none_and_say_why(change: dict[str, Any], why: str) -> N
 
 
 def test_large_plans_have_none_and_say_why(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(what_if, "_MOST_NUMBERS", 1)
+    monkeypatch.setattr(what_if, "MOST_FACTORISED", 1)
     result = sl.audit(microgrid_months("January", "March"), what_if=True)
     assert (result.what_if, result.no_what_if) == (
         None,
         "it has more than 1 numbers, or too many people for so many of them",
     )
     monkeypatch.undo()
-    monkeypatch.setattr(what_if, "_MOST_NUMBERS", 17)
+    monkeypatch.setattr(what_if, "MOST_FACTORISED", 17)
     result = sl.audit(what_if_plans.threshold(), what_if=True)
     assert result.no_what_if == "it has moments or thresholds of more than 17 rows"
 

@@ -9,7 +9,7 @@ from collections import Counter
 
 import numpy as np
 
-from sightline.labeled import equal_slices, panels, row_decisions, row_solver, units
+from sightline.labeled import assessment, panels, row_decisions, row_solver, units
 from tests.labeled.naive_panels import random_panel
 from tests.labeled.test_equal_slices import load_curve
 from tests.labeled.test_panels import ROUTES, check
@@ -18,7 +18,7 @@ from tests.numbered_cases import check_cases
 _MODULES = (units, row_solver, row_decisions)
 _SETTINGS = (
     *((module, "MANY_ROWS") for module in _MODULES),
-    (equal_slices, "SPARSE_FROM"),
+    (assessment, "SPARSE_FROM"),
     (panels, "_SMALL"),
     (panels, "_BEST"),
 )

@@ -16,9 +16,8 @@ from sightline.labeled.assessment import assess
 from sightline.labeled.bounds.priors import prior_on
 from sightline.labeled.design import LoweredRecords
 from sightline.labeled.row_decisions import seen_at_most
-from sightline.labeled.row_integers import RowIntegers
+from sightline.labeled.row_integers import RowIntegers, first_independent
 from sightline.labeled.row_solver import DenseSolver
-from sightline.numerics.rank import first_independent
 
 
 def months(generator: np.random.Generator, people: int, groups: int, number: int) -> np.ndarray:

@@ -49,7 +49,7 @@ def test_a_stage_that_is_done_gives_way_to_the_one_it_is_a_part_of() -> None:
 def test_the_time_that_is_left_is_that_of_the_rest_at_the_same_pace(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = iter([100.0, 100.0, 200.0])  # the ticker begins, then two steps
     monkeypatch.setattr(streams.time, "monotonic", lambda: next(clock))
-    ticker = Ticker()
+    ticker = Ticker(patience=3.0)
     ticker("choosing the noise", 0.2)
     assert ticker.seconds_left(110.0) is None, "nothing was done yet"
     ticker("choosing the noise", 0.4)

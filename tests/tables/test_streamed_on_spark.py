@@ -58,7 +58,7 @@ def test_a_streamed_audit_has_duckdbs_digits_and_collects_no_records(
     monkeypatch.setattr(streamed_findings, "MOST_KEPT", MOST)
     # What is looked at in the open is bounded, whatever the table: rows of a sample, bins, coarse signatures.
     monkeypatch.setattr(occurring, "_MOST_ROWS", 100)
-    monkeypatch.setattr(session, "_MOST_COARSE", 150)
+    monkeypatch.setattr(session, "BATCH", 150)
     expected = sl.audit(plan_of(str(table)), names=True)
     spark_session.read.parquet(str(table)).repartition(3).createOrReplaceTempView("people")
     views = spark_session.sql("SHOW VIEWS").toArrow()

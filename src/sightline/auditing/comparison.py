@@ -18,7 +18,6 @@ from sightline.format import count, number, number_bracket, percent
 from sightline.privacy.registry import accountant_of_cost
 
 _EXACT = "gaussian-dp"  # the accountant whose cost is compared, if both results have it
-_NOTICEABLE = 0.005  # relative change of a number that is told
 
 
 def with_comparison(result: AuditResult, last: AuditResult) -> AuditResult:
@@ -209,7 +208,8 @@ def _status(result: AuditResult) -> str:
 
 
 def _differ(one: float, two: float) -> bool:
-    return one != two and abs(one - two) > _NOTICEABLE * max(abs(one), abs(two))
+    """Whether two numbers differ as they are told: in three digits."""
+    return number(one, 3) != number(two, 3)
 
 
 def _listed(names: list[str]) -> str:

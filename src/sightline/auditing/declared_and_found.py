@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 
 import numpy as np
 
@@ -15,7 +16,6 @@ from sightline.labeled.bounds.priors import TwoPointPrior
 from sightline.noise.published import PublishedLaw
 from sightline.tables.subject import SecretKind
 
-_LARGEST_MOVE = 1e300  # in squared units of the noise: an exact number
 _FILLED = 0.5  # of the bounds: if the values fill less, the result says so
 
 
@@ -27,7 +27,7 @@ def few_values(findings: Findings) -> int:
     found, prior = findings.membership.occurring, findings.prior
     if prior.kind is not SecretKind.NUMBER or isinstance(prior.number, TwoPointPrior):
         return 0  # two points are the worst
-    moved, limit = min(findings.most_moved, _LARGEST_MOVE), findings.limit
+    moved, limit = min(findings.most_moved, sys.float_info.max), findings.limit
     few, step = found.few, found.step or 0.0  # older ledgers have none
     expected = isinstance(prior.number, WholePrior) and step == 1  # behind discrete noise values are whole
     if not few and not expected and step > 0 and prior.range < math.sqrt(moved) * step:

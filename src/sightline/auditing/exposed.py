@@ -17,18 +17,25 @@ from typing import Any, Literal
 import numpy as np
 from scipy import sparse
 
-from sightline.arrays import FloatArray, IndexArray
+from sightline.arrays import ROUNDING, FloatArray, IndexArray
 from sightline.auditing.findings import NO_KEYS, Findings, Keys, LinearFindings
 from sightline.auditing.lowering import cell_name
-from sightline.auditing.recipes import NOTHING, Folded, LinearAttacks, RecipeWriter
+from sightline.auditing.recipes import Folded, LinearAttacks, RecipeWriter
 from sightline.auditing.result import EDGES, Distribution, Exposed
-from sightline.auditing.result_parts import NAMED, SMALL_GROUP, NamedFeature, Recipe, Uncertainty
+from sightline.auditing.result_parts import (
+    FEW,
+    FIRST,
+    MOST_LISTED,
+    NAMED,
+    SMALL_GROUP,
+    NamedFeature,
+    Recipe,
+    Uncertainty,
+)
 from sightline.format import count
 from sightline.labeled.feature_brackets import PersonRows
 from sightline.progress import reported
 from sightline.values import frozen
-
-_NAMED = 5  # of the most exposed with several rows, whose periods are looked at
 
 
 @frozen
@@ -127,7 +134,7 @@ def describe(
             if alone
             else {
                 "total": attacks.total(column),
-                "named": named_features(findings, found, column) if place < _NAMED else (),
+                "named": named_features(findings, found, column) if place < FIRST else (),
             }
         )
         for place, (column, label, alone) in enumerate(
@@ -202,9 +209,9 @@ def feature_name(feature: FloatArray, times: IndexArray) -> Literal["row", "tota
     ('row', 'total')
     """
     size = np.abs(feature) / np.max(np.abs(feature))
-    if np.count_nonzero(size > NOTHING) == 1 and times[int(np.argmax(size))] == 1:
+    if np.count_nonzero(size > ROUNDING) == 1 and times[int(np.argmax(size))] == 1:
         return "row"
-    return "total" if np.ptp(feature) <= NOTHING * np.max(np.abs(feature)) else "combination"
+    return "total" if np.ptp(feature) <= ROUNDING * np.max(np.abs(feature)) else "combination"
 
 
 def _owners(findings: Findings, rows: LinearFindings) -> IndexArray:
@@ -233,7 +240,6 @@ def keys_of(found: LinearFindings, columns: IndexArray, keys: Keys) -> dict[int,
 # What is seen of a record's rows by the names that people have for them: a period, the whole, one row. The
 # sharpest feature of a record with many rows is some combination of them; people ask about a month, the year,
 # an hour.
-_MOST_LISTED = 400  # periods of one record, the most exposed first
 
 
 def named_features(findings: Findings, found: LinearFindings, column: int) -> tuple[NamedFeature, ...]:
@@ -264,7 +270,7 @@ def named_features(findings: Findings, found: LinearFindings, column: int) -> tu
     lower, upper = rows.brackets(every * rows.table, every * rows.table**2)
     writer, membership = RecipeWriter(findings=findings, found=found), findings.membership
     order = np.lexsort((rows.published, upper))
-    for place in order[rows.published[order] >= 0][:_MOST_LISTED].tolist():
+    for place in order[rows.published[order] >= 0][:MOST_LISTED].tolist():
         cell = int(found.linear.cells[rows.published[place]])
         withheld = findings.key_columns[membership.cells[cell].partition]
         name, public = cell_name(membership, cell), cell_name(membership, cell, withheld=withheld)
@@ -302,9 +308,6 @@ def _alone(writer: RecipeWriter, rows: PersonRows, column: int, place: int) -> R
     weights = np.zeros(found.linear.row_count + 1)
     weights[[i, int(others[np.argmin(variance[others])])]] = 1.0, -1.0
     return writer.written(column, weights[:-1], own)
-
-
-_MOST_RELEASES = 2  # that a name lists
 
 
 def signature_names(findings: Findings, signatures: IndexArray) -> tuple[str, ...]:
@@ -355,8 +358,8 @@ def _conditions(findings: Findings, signature: int) -> str:
     if not members or not others:
         return ""
     word, names = ("in", members) if len(members) <= len(others) else ("not in", others)
-    more = len(names) - _MOST_RELEASES
-    listed = ", ".join(names[:_MOST_RELEASES]) + (f" and {count(more, 'other')}" if more > 0 else "")
+    more = len(names) - FEW
+    listed = ", ".join(names[:FEW]) + (f" and {count(more, 'other')}" if more > 0 else "")
     return f"{word} {listed}"
 
 

@@ -54,6 +54,7 @@ from sightline.auditing.known_sums import (
 from sightline.auditing.lowering import cell_name, linear_partitions
 from sightline.auditing.plan_sections import USUAL_LIMIT
 from sightline.auditing.result import HomogeneousCell
+from sightline.auditing.result_parts import MOST_LISTED, TOP
 from sightline.format import count, number
 from sightline.tables.membership import Feature, Partition, Statistic
 from sightline.tables.subject import SecretKind
@@ -64,18 +65,12 @@ from sightline.values import frozen
 Totals = Callable[[Partition | None], FloatArray]
 
 _SMALL = 200  # rows of a group whose posterior is computed
-_TELLING = 4.0  # noise over rows up to which a posterior is computed
 # r, in units of the noise: with a table this near, D + rs ≥ λΣ|v| for every combination. One that leaves less
 # than λ has φ/Φ < r at D/s, so that it leaves at least λ(1 − max (r − φ/Φ)/(D/s)), which is 0.9997 λ. So
 # the margin that is looked for is r λ more, and none below the limit is missed.
 _NEAR = 1e-3
-_ROUNDS = 12  # combinations that are looked for
-# Numbers that tell by themselves, beyond which no combinations are looked for: the verdict says already that
-# groups are alike, and in a year of hourly numbers they take a quarter of the audit.
-_MOST_ALONE = 1_000
 _MATTERS = 0.01  # of the largest weight of a combination: what is named, and whose rows are counted
 _ALIKE = "they are nearly all alike"
-_LOG_FACTORIALS = np.cumsum(np.log(np.maximum(np.arange(_SMALL + 1), 1)))
 
 
 def homogeneous_cells(findings: Findings, totals: Totals) -> tuple[HomogeneousCell, ...]:
@@ -91,7 +86,7 @@ def homogeneous_cells(findings: Findings, totals: Totals) -> tuple[HomogeneousCe
             own = totals(one.question)
             alone = [cell for sums in sums_in_turn(one, own) for cell in _told_alone(one, sums)]
             found += alone
-            if len(alone) <= _MOST_ALONE:
+            if len(alone) <= MOST_LISTED:  # the list is full, and combinations take a quarter of an audit
                 for coarse in known_sums(one, own, coarsest(one.membership)):
                     found += _told_together(one, coarse)
         found += _told_by_powers(one, totals)
@@ -181,7 +176,7 @@ def _told_together(findings: Findings, sums: KnownSums) -> list[HomogeneousCell]
     limit, found = limit_of(findings), dict[bytes, tuple[float, FloatArray]]()
     for ends in ends_of(findings):
         told = np.zeros(sums.counts.size, dtype=np.bool_)
-        for _ in range(_ROUNDS):
+        for _ in range(TOP):
             combination, remaining = _best(sums, ends, limit, told)
             if not remaining < limit:
                 break
@@ -225,8 +220,7 @@ def _alone(findings: Findings, sums: KnownSums, ends: Ends) -> FloatArray:
     people = (A != 0) @ sums.counts / several
     laplace = findings.pricing.laplace_answers[sums.cells] > 0
     small = (people >= 2) & (people <= _SMALL) & plain
-    # With more Gaussian noise no count is more than 3 % likelier than another.
-    places = np.flatnonzero(small & (laplace | (sums.deviation < _TELLING * people)))
+    places = np.flatnonzero(small)
     total = A @ sums.totals
     for some in parts(places.size, each=_SMALL):
         chosen = places[some]
@@ -300,8 +294,8 @@ def _posterior(
     away = np.abs(counts - totals[:, None]) / deviation
     logs = np.where(counts <= rows, np.where(slope > 0, -away * slope, -(away**2) / 2), -np.inf)
     others = np.maximum(rows - counts, 0)
-    ways = _LOG_FACTORIALS[rows.astype(np.intp)] - _LOG_FACTORIALS[counts]
-    ways = ways - _LOG_FACTORIALS[others.astype(np.intp)]
+    log_factorials = np.cumsum(np.log(np.maximum(counts[0], 1)))
+    ways = log_factorials[rows.astype(np.intp)] - log_factorials - log_factorials[others.astype(np.intp)]
     tosses = ways + counts * np.log(odds) + others * np.log1p(-odds)
     remaining = []
     for belief in (logs + tosses, logs):

@@ -19,6 +19,7 @@ from sightline.auditing.findings import Findings, LinearFindings, linear_finding
 from sightline.auditing.lowering import lower
 from sightline.auditing.pricing import kept_of_anything, price
 from sightline.auditing.result import NoiseSlack, Verdict, VerdictStatus
+from sightline.auditing.unit_findings import MOST_FACTORISED
 from sightline.format import number
 from sightline.labeled.assessment import lower_of_some
 from sightline.labeled.lines import MOST_KINDS, MOST_ROWS
@@ -29,18 +30,11 @@ from sightline.values import frozen
 
 _AGAIN = "Audit again before you use less: what the true values show was checked at today's noise only."
 _NO_SLACK = "There is no slack: with less noise the limit is not shown to hold."
-# Up to this much work for one assessment (numbers³ + numbers × units) a search takes seconds.
-_SEARCHABLE = 2e9
 # Factors beyond which nobody asks how much more or less would do. At the least one noise does not matter.
-_MOST, _LEAST = 1e12, 1e-5
+MOST_FACTOR, LEAST_FACTOR = 1e12, 1e-5
 _LARGEST_EPSILON = 1e6  # beyond this a budget says nothing
 _FEW = 256  # kinds that a search looks at, and as many of those that are told most
-_HARDLY_HIDDEN = 1.6  # in the logarithm of the information: tuned on the shipped examples
-_NEAR = 0.2  # of a factor: another one that is so near tells the slope
-_FIRST_STEP = 3.0  # the most that a first guess may differ, in the factor's logarithm
-_HALVED = range(6, 100, 2)  # tries that halve what is left where guesses come from one side
 _ROUNDING = 1e-6  # of information, where it is not rounded up
-_SHARPEST_SLOPE = 0.5  # of ln L/(1 - L) by ln f, that a guess relies on; it is about 2
 
 
 def noise_slack(findings: Findings) -> NoiseSlack | None:
@@ -120,7 +114,7 @@ def _words(factor: float, epsilon: float | None) -> str:
     if factor >= 1:
         return _NO_SLACK
     up_to = "It holds" if epsilon is None else f"It holds up to epsilon = {number(epsilon, 3)}"
-    if factor <= _LEAST:
+    if factor <= LEAST_FACTOR:
         groups = "on average over what values may be, the groups protect everyone"
         return f"{up_to}, even with a hundred-thousandth of the noise: {groups}. {_AGAIN}"
     smaller = number(rounded(1 / factor, up=False), 3)  # so that the slack holds as it is printed
@@ -142,12 +136,11 @@ def noise_factor(findings: Findings, limit: float) -> float | None:
     least = findings.least
     if _is_large(findings.linear):
         return _enough(findings, findings.linear, limit)
-    likely = _likely_factor(findings, findings.linear, least.lower, limit)
     if (few := _Few.of(findings)) is not None:
-        factor = least_factor(few.lowest, limit, now=least.lower, likely=likely)
+        factor = least_factor(few.lowest, limit, now=least.lower)
         if factor is None or lowest(findings, factor) >= limit:
             return factor
-    return least_factor(lambda factor: lowest(findings, factor), limit, now=least.lower, likely=likely)
+    return least_factor(lambda factor: lowest(findings, factor), limit, now=least.lower)
 
 
 @frozen(slots=False)
@@ -177,30 +170,11 @@ class _Few:
         return float(np.maximum(ends, kept_of_anything(moved)).min())
 
 
-def _likely_factor(findings: Findings, found: LinearFindings, now: float, limit: float) -> float:
-    """The factor if the record that keeps least were seen as one value is through the same noise alone."""
-    prior, law = findings.prior, findings.pricing.bounding_law
-    unit = float(prior.of_column.variance)
-
-    def information(share: float) -> float:
-        """The logarithm of the information that leaves a share, if all others are known."""
-        low, high = -35.0, 35.0
-        while high - low > 1e-4:
-            middle = (low + high) / 2
-            kept = prior.kept(information=math.exp(middle) / unit, law=law)
-            low, high = (middle, high) if kept > share else (low, middle)
-        return high
-
-    seen, told = information(now), math.log(max(_most_information(found) * unit, 1e-12))
-    # A record that few others hide keeps more than that by other bounds, which more noise makes useless.
-    return math.exp(((told if told - seen < _HARDLY_HIDDEN else seen) - information(limit)) / 2)
-
-
 class Search(NamedTuple):
     """Where a least factor is looked for, to how many digits, and how near it the search ends."""
 
-    least: float = _LEAST
-    most: float = _MOST
+    least: float = LEAST_FACTOR
+    most: float = MOST_FACTOR
     digits: int = 3
     close: float = 2.5e-3  # in the factor's logarithm
 
@@ -213,13 +187,12 @@ def least_factor(
     limit: float,
     *,
     now: float,
-    likely: float = math.nan,
     search: Search = _FACTORS,
 ) -> float | None:
     """About the least factor, to three digits and from above, with which so much is ``kept``.
 
     Above 1 if what is kept ``now``, with factor 1, is less than the limit; else a hundred-thousandth or more.
-    A ``likely`` one is tried first. None if the most is not enough.
+    None if the most is not enough.
 
     >>> least_factor(lambda factor: 1 / (1 + 3 / factor**2), 0.5, now=0.25)
     1.74
@@ -227,8 +200,9 @@ def least_factor(
     1.73205082
     """
     target, holds, close = log_odds(limit), now >= limit, search.close
-    end, step, least = math.log(search.least if holds else search.most), _FIRST_STEP, close
+    end, least = math.log(search.least if holds else search.most), close
     odds = {1.0: log_odds(now)}  # of what is kept, for every factor that was tried
+    widths = [math.inf, math.inf]  # of the interval that is left, before each try
     while True:
         below = max((factor for factor, one in odds.items() if one < target), default=0.0)
         above = min((factor for factor, one in odds.items() if one >= target), default=math.inf)
@@ -236,16 +210,14 @@ def least_factor(
             return above
         low, high = math.log(below) if below else -math.inf, math.log(above)
         guess = _guess({math.log(factor): one for factor, one in odds.items()}, target, close)
-        if len(odds) == 1 and likely > 0:
-            guess = math.log(likely)
         guess += close if math.isinf(high) else close / 4  # rather above than below again
         if math.isinf(low) or math.isinf(high):  # nothing on the other side yet
             last = math.log(below or above)
-            guess = max(last - step, guess) if holds else min(last + step, guess)
             guess = max(end, min(guess, last - least)) if holds else min(end, max(guess, last + least))
-            step, least = 2 * step, 4 * least  # a guess that falls short again and again goes further
-        elif not low + close / 4 < guess < high - close / 4 or len(odds) in _HALVED:
-            guess = (low + high) / 2
+            least *= 4  # a guess that falls short again and again goes further
+        elif not low + close / 4 < guess < high - close / 4 or high - low > widths[-2] / 2:
+            guess = (low + high) / 2  # also where two guesses came from one side
+        widths.append(high - low)
         factor = rounded(math.exp(guess), up=True, digits=search.digits)
         factor = rounded(math.exp(guess), up=False, digits=search.digits) if factor in odds else factor
         factor = search.least if holds and guess <= end else factor
@@ -260,8 +232,7 @@ def least_factor(
 
 def _is_least(odds: dict[float, float], above: float, target: float, close: float) -> bool:
     """Whether a factor is close to the least one, by the slope to the nearest one tried."""
-    tried = [factor for factor, one in odds.items() if factor != above and math.isfinite(one)]
-    others = [factor for factor in tried if abs(factor / above - 1) < _NEAR]
+    others = [factor for factor, one in odds.items() if factor != above and math.isfinite(one)]
     if not others:
         return False
     near = min(others, key=lambda factor: abs(factor - above))
@@ -280,8 +251,8 @@ def _guess(points: dict[float, float], target: float, close: float) -> float:
         x = next(iter(points))
         return x + (target - points[x]) / 2
     first, second = nearest[:2]
-    slope = max((finite[first] - finite[second]) / (first - second), _SHARPEST_SLOPE)
-    guess = first + (target - finite[first]) / slope
+    slope = (finite[first] - finite[second]) / (first - second)
+    guess = first + (target - finite[first]) / (slope if slope > 0 else 2)
     if len(nearest) == 3 and len({finite[x] for x in nearest}) == 3:
         curved = 0.0
         for x in nearest:
@@ -313,8 +284,8 @@ def lowest(findings: Findings, factor: float) -> float:
 
 
 def _is_large(found: LinearFindings) -> bool:
-    rows = found.linear.row_count
-    return float(rows) ** 3 + rows * len(found.people) > _SEARCHABLE
+    """Whether a search, which takes several assessments, would take long."""
+    return found.work > MOST_FACTORISED**3
 
 
 def _most_information(found: LinearFindings) -> float:

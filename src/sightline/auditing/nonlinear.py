@@ -29,6 +29,8 @@ Laplace answers of scale b never tell more of a coin than Gaussian ones with the
 
 from __future__ import annotations
 
+import math
+import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -54,7 +56,6 @@ if TYPE_CHECKING:
 
 # Real-valued rows are factorised as they are: cells × rows of the table, dense.
 MOST_ROWS = 5_000
-NEGLIGIBLE = 1e-60  # of the noise
 
 
 @frozen
@@ -190,7 +191,7 @@ def nonlinear_findings(
         table[cell[inside], inside] = own * membership.weights_in(p)[signature[inside]]
     # What moves an answer by so small a part of its noise tells nothing, and its square may be no number.
     width = plan.data.domain[1] - plan.data.domain[0]
-    table[np.abs(table) * width < NEGLIGIBLE * pricing.scale[:, None]] = 0.0
+    table[np.abs(table) * width < math.sqrt(sys.float_info.min) * pricing.scale[:, None]] = 0.0
     seen = np.flatnonzero(table.any(axis=1))
     small = seen.size and float(np.abs(table[seen]).max(axis=1).min()) < SMALLEST_SIZE
     require_plan(

@@ -31,8 +31,8 @@ from sightline.auditing.plan_sections import Attacker as Attacker
 from sightline.auditing.plan_sections import (
     Bounds,
     Categories,
-    Kind,
     OtherSecret,
+    StatedKind,
     YesShare,
     checked_kind,
 )
@@ -52,8 +52,6 @@ from sightline.labeled.bounds.priors import number_prior
 from sightline.privacy.registry import ACCOUNTANTS
 from sightline.tables.subject import SecretKind
 
-MOST_ROWS = 10**9  # of one record
-MOST_COPIES = 100_000  # of one release
 _Least = Annotated[float, Field(ge=0, le=LARGEST)]
 _Most = Annotated[float, Field(ge=SMALLEST)]
 
@@ -74,17 +72,9 @@ class Data(Section):
         description="One SELECT over the table, which it calls source: its rows are data. It unpivots wide "
         "tables, computes secrets, and bounds what a record contributes.",
     )
-    bounds: Bounds = Field(
-        default=UNSTATED,
-        json_schema_extra=without_default,
-        description="The smallest and largest value of a number. Values outside are clipped, and counted.",
-    )
-    categories: Categories = Field(
-        default=(), json_schema_extra=without_default, description="All values of a categorical secret."
-    )
-    kind: Kind | None = Field(
-        default=None, description="What the secret is; bounds say a number, categories a category."
-    )
+    bounds: Bounds = UNSTATED
+    categories: Categories = ()
+    kind: StatedKind = None
     public: Annotated[tuple[Text, ...], Field(strict=False)] | None = Field(
         default=None,
         description="The columns that everybody may know of everyone. A release that groups, chooses or adds "
@@ -93,7 +83,7 @@ class Data(Section):
     tables: dict[str, str] = Field(
         default_factory=dict, description="Public tables to join: the name in the SQL, and a file or table."
     )
-    max_rows_per_record: Annotated[int, Field(ge=1, le=MOST_ROWS)] = Field(
+    max_rows_per_record: Annotated[int, Field(ge=1, le=10**9)] = Field(
         default=1,
         description="The most rows that one record has: its contribution limit. The data are checked.",
     )
@@ -132,7 +122,7 @@ class Release(Section):
         description="One SELECT over the table, which is called data, or by its own name; or the name of a "
         "file with it that ends in .sql. A relative path starts from the plan's folder."
     )
-    times: Annotated[int, Field(ge=1, le=MOST_COPIES)] = Field(
+    times: Annotated[int, Field(ge=1, le=100_000)] = Field(
         default=1,
         description="How often it is published, with fresh noise and the same rows.",
     )

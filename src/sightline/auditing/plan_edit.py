@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from sightline.auditing.plan import Plan
-from sightline.auditing.query_files import is_query_file
+from sightline.auditing.plan_fields import is_query_file
 from sightline.auditing.reading import plan_of_text, read_plan, toml_value, with_sources_of
 from sightline.errors import InvalidInput
 

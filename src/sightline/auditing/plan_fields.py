@@ -9,9 +9,10 @@ bin of values, or one value if its ends are equal; weights are counts or shares.
 from __future__ import annotations
 
 import math
+import re
 from itertools import pairwise
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple, TypeGuard
 
 from pydantic import (
     BaseModel,
@@ -35,6 +36,19 @@ SMALLEST, LARGEST = 1e-50, 1e50
 Number = Annotated[float, Field(ge=-LARGEST, le=LARGEST, allow_inf_nan=False)]
 Positive = Annotated[float, Field(ge=SMALLEST, le=LARGEST, allow_inf_nan=False)]
 Text = Annotated[str, Field(min_length=1)]
+
+SUFFIX = ".sql"
+_BEGINS = re.compile(r"\s*(\(|--|/\*|(select|with|from|pivot)\s)", re.IGNORECASE)  # a query, no file
+
+
+def is_query_file(sql: object) -> TypeGuard[str]:
+    """Whether a release's sql is the name of a file that has it.
+
+    >>> is_query_file("queries/with tax.sql"), is_query_file("SELECT SUM(x) FROM data.sql")
+    (True, False)
+    """
+    return isinstance(sql, str) and sql.lower().endswith(SUFFIX) and _BEGINS.match(sql) is None
+
 
 # That all of it remains can be shown of nothing that is published.
 LARGEST_LIMIT = 0.999

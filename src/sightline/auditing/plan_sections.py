@@ -283,24 +283,36 @@ class Rules(Section):
         return ", ".join(text for text, stated in words.items() if stated)
 
 
-Bounds = Annotated[tuple[Number, Number], Field(strict=False)]
-Categories = Annotated[tuple[str, ...], Field(strict=False, min_length=2)]
+Bounds = Annotated[
+    tuple[Number, Number],
+    Field(
+        strict=False,
+        json_schema_extra=without_default,
+        description="The smallest and largest value of a number. Values outside are clipped, and counted.",
+    ),
+]
+Categories = Annotated[
+    tuple[str, ...],
+    Field(
+        strict=False,
+        min_length=2,
+        json_schema_extra=without_default,
+        description="All values of a categorical secret.",
+    ),
+]
 Kind = Literal["number", "boolean", "category"]
+StatedKind = Annotated[
+    Kind | None, Field(description="What the secret is; bounds say a number, categories a category.")
+]
 
 
 class OtherSecret(Section):
     """Another secret of the same table: audited if it says what its values can be, else only kept apart."""
 
     column: Text = Field(description="The column to protect.")
-    bounds: Bounds = Field(
-        default=UNSTATED,
-        json_schema_extra=without_default,
-        description="The smallest and largest value of a number.",
-    )
-    categories: Categories = Field(
-        default=(), json_schema_extra=without_default, description="All values of a categorical secret."
-    )
-    kind: Kind | None = Field(default=None, description="As in [data].")
+    bounds: Bounds = UNSTATED
+    categories: Categories = ()
+    kind: StatedKind = None
 
     @property
     def audited(self) -> bool:

@@ -1,19 +1,19 @@
-"""Queries in files: a release that names one, and a plan made of a folder of them.
+"""Queries in files: the one that a release names, and a plan made of a folder of them.
 
 A file holds one SELECT, or several that end with a semicolon each: then each is a release.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field
 from pathlib import Path
-from typing import Any, TypeGuard
+from typing import Any
 
 from sqlglot import TokenType, tokenize
 from sqlglot.errors import SqlglotError
 
+from sightline.auditing.plan_fields import SUFFIX, is_query_file
 from sightline.auditing.plan_sections import DOMAIN, USUAL_DELTA, USUAL_LIMIT
 from sightline.auditing.starter import (
     STARTER_BUDGET,
@@ -24,47 +24,13 @@ from sightline.auditing.starter import (
     starter_plan,
 )
 from sightline.errors import InvalidPlan, require_plan
-from sightline.tables.engines.address import file_text, named_file, scheme_of
+from sightline.tables.engines.address import file_text, scheme_of
 from sightline.tables.engines.protocol import Column, ColumnKind
 from sightline.values import frozen
 
-SUFFIX = ".sql"
-_BEGINS = re.compile(r"\s*(\(|--|/\*|(select|with|from|pivot)\s)", re.IGNORECASE)  # a query, no file
 
-
-def with_query_files(content: Mapping[str, Any], base: Path) -> dict[str, Any]:
-    """The sections of a plan with the SQL of its files in place of their names.
-
-    Relative paths start from ``base``. What is no release with a file stays as it is, to be checked later.
-    """
-    releases = content.get("release")
-    if not isinstance(releases, list | tuple):
-        return dict(content)
-    return {**content, "release": [_with_file(one, base) for one in releases]}
-
-
-def _with_file(release: Any, base: Path) -> Any:
-    if not isinstance(release, Mapping) or not is_query_file(file := release.get("sql")):
-        return release
-    try:
-        return {
-            **release,
-            "sql": _one_statement(named_file(file, base, "sql, or the name of a file with it")),
-        }
-    except InvalidPlan as error:
-        raise InvalidPlan(f"release {str(release.get('name', ''))[:60]!r}: {error}") from None
-
-
-def is_query_file(sql: object) -> TypeGuard[str]:
-    """Whether a release's sql is the name of a file that has it.
-
-    >>> is_query_file("queries/with tax.sql"), is_query_file("SELECT SUM(x) FROM data.sql")
-    (True, False)
-    """
-    return isinstance(sql, str) and sql.lower().endswith(SUFFIX) and _BEGINS.match(sql) is None
-
-
-def _one_statement(path: Path) -> str:
+def one_statement(path: Path) -> str:
+    """The one query in a file."""
     (sql, *others) = statements(path)
     require_plan(
         not others,
@@ -215,11 +181,11 @@ class GivenPlan:
             secret=self.secret,
             stated=stated,
             releases=releases,
-            used=_names(_one_statement(Path(one)) for one in files),
+            used=_names(one_statement(Path(one)) for one in files),
         )
 
     def _release(self, file: str, folder: Path) -> str:
-        _one_statement(Path(file))
+        one_statement(Path(file))
         require_plan(
             is_query_file(relative_source(file, folder)),
             f"a file of SQL whose name ends in {SUFFIX}",

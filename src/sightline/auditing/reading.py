@@ -29,12 +29,12 @@ from sightline.auditing.plan import (
     Release,
     Rules,
 )
-from sightline.auditing.plan_fields import SMALLEST, Population, read_population
+from sightline.auditing.plan_fields import SMALLEST, Population, is_query_file, read_population
 from sightline.auditing.plan_sections import OtherSecret
-from sightline.auditing.query_files import is_query_file, with_query_files
+from sightline.auditing.query_files import one_statement
 from sightline.auditing.release_noise import ReleaseNoise, with_table
 from sightline.errors import InvalidPlan, without_passwords
-from sightline.tables.engines.address import file_text
+from sightline.tables.engines.address import file_text, named_file
 from sightline.tables.engines.address import public_source as public_source
 
 _Section = TypeVar("_Section", bound=BaseModel)
@@ -120,13 +120,36 @@ def plan_content(plan: Mapping[str, Any] | str | PathLike[str]) -> tuple[dict[st
     The SQL of its query files is in it.
     """
     if isinstance(plan, Mapping):
-        return with_query_files(plan, Path()), "plan", Path()
+        return _with_query_files(plan, Path()), "plan", Path()
     path = Path(plan)
     try:
-        return with_query_files(_parsed(_text(path), path.name), path.parent), path.name, path.parent
+        return _with_query_files(_parsed(_text(path), path.name), path.parent), path.name, path.parent
     except InvalidPlan as error:
         of_release = str(error).startswith("release ")
         raise InvalidPlan(f"{path.name}: {error}" if of_release else str(error)) from None
+
+
+def _with_query_files(content: Mapping[str, Any], base: Path) -> dict[str, Any]:
+    """The sections of a plan with the SQL of its files in place of their names.
+
+    Relative paths start from ``base``. What is no release with a file stays as it is, to be checked later.
+    """
+    releases = content.get("release")
+    if not isinstance(releases, list | tuple):
+        return dict(content)
+    return {**content, "release": [_with_file(one, base) for one in releases]}
+
+
+def _with_file(release: Any, base: Path) -> Any:
+    if not isinstance(release, Mapping) or not is_query_file(file := release.get("sql")):
+        return release
+    try:
+        return {
+            **release,
+            "sql": one_statement(named_file(file, base, "sql, or the name of a file with it")),
+        }
+    except InvalidPlan as error:
+        raise InvalidPlan(f"release {str(release.get('name', ''))[:60]!r}: {error}") from None
 
 
 def files_read(plan: Mapping[str, Any] | str | PathLike[str]) -> tuple[Path, ...]:
@@ -148,7 +171,7 @@ def _file(source: object) -> str | None:
 
 def plan_of_text(text: str, name: str) -> Plan:
     """The checked plan in a TOML text; ``name`` is what messages call it."""
-    return with_files(checked_plan(with_query_files(_parsed(text, name), Path()), name), Path())
+    return with_files(checked_plan(_with_query_files(_parsed(text, name), Path()), name), Path())
 
 
 def with_files(plan: Plan, base: Path) -> Plan:

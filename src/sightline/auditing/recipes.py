@@ -23,11 +23,11 @@ from functools import cached_property
 
 import numpy as np
 
-from sightline.arrays import FloatArray, IndexArray
+from sightline.arrays import ROUNDING, FloatArray, IndexArray
 from sightline.auditing.findings import Findings, LinearFindings
 from sightline.auditing.lowering import cell_name, linear_partitions
 from sightline.auditing.result import LinearAttack, Recipe, SeenTogether, Step, TotalView
-from sightline.auditing.result_parts import NAMED
+from sightline.auditing.result_parts import MOST_LISTED, NAMED
 from sightline.auditing.table_units import publishable_key, signature_columns
 from sightline.auditing.unit_findings import MOST_FACTORISED
 from sightline.format import weight as weight_text
@@ -35,8 +35,6 @@ from sightline.format import without_rounding
 from sightline.numerics.residuals import positive_inverse
 from sightline.values import frozen
 
-# Weights below this share of the largest are rounding of weights that are zero.
-NOTHING = 1e-9
 _MOST_STEPS = 5_000  # of a recipe; for longer ones an unbiased recipe of few numbers is written
 # Of recipes with more steps than a reader follows, those are listed that carry so much of the variance.
 _ALL_LISTED, _CARRIED = 200, 0.999
@@ -58,7 +56,7 @@ class RecipeWriter:
         if not self.found.visible[column]:
             return None
         weights = self.weights(column)
-        used = int(np.count_nonzero(np.abs(weights) > NOTHING * np.max(np.abs(weights))))
+        used = int(np.count_nonzero(np.abs(weights) > ROUNDING * np.max(np.abs(weights))))
         if used <= _MOST_STEPS:
             return self.written(column, weights)
         few = self.found.exposure.recipe(*divmod(column, self.found.linear.columns_of_unit), few=True)
@@ -124,7 +122,7 @@ class RecipeWriter:
         rmse = math.sqrt(linear.design.noise.variance_of(weights))
         published = self.on_published(weights)
         constant = float(weights @ linear.offsets) - linear.told_by_sizes(column, weights, feature)
-        used = np.flatnonzero(np.abs(published) > NOTHING * np.max(np.abs(published)))
+        used = np.flatnonzero(np.abs(published) > ROUNDING * np.max(np.abs(published)))
         order = self._carrying(used[np.lexsort((used, -np.abs(published[used])))], published)
         order = np.concatenate([order[published[order] > 0], order[published[order] <= 0]])
         steps = tuple(self.step(int(line), without_rounding(float(published[line]))) for line in order)
@@ -183,7 +181,7 @@ class RecipeWriter:
         known = np.unique(columns.column[membership.known > 0])
         each = full[inside[known]] * columns.weights[known]
         shares = np.abs(each).sum(axis=1) if self.found.linear.categories else np.abs(each.sum(axis=1))
-        return bool(shares.max(initial=0.0) > NOTHING * np.max(np.abs(weights)))
+        return bool(shares.max(initial=0.0) > ROUNDING * np.max(np.abs(weights)))
 
     def step(self, line: int, weight: float) -> Step:
         """One published number, by its row of the design, with its weight."""
@@ -218,17 +216,15 @@ class RecipeWriter:
             words.append(f'{sign}{" " if words else ""}{weight_text(abs(step.weight))} × "{name}"{copies}')
         if (more := max(numbers, len(steps)) - NAMED) > 0:
             words.append(f"and {more} more")
-        if abs(constant) > NOTHING:
+        if abs(constant) > ROUNDING:
             words.append(f"{'−' if constant < 0 else '+'} {weight_text(abs(constant))}")
         return " ".join(words)
 
 
 _ATTACK_CARRIED = 0.99  # of the information, that the shown numbers carry
 _MOST_ATTACK_STEPS = 6  # that are shown, even if they carry less
-_CANDIDATES = 40  # numbers that are chosen forwards
 _MOST_TOGETHER = 12  # records that are looked at together
 _HEAVY = 0.5  # of the target's own weight in a guess: others with less are not seen with it
-_DEPENDENT = 1e-12  # of a number's variance: what is left of it given others is rounding
 
 
 @frozen
@@ -432,11 +428,11 @@ def _forwards(C: FloatArray, reach: FloatArray, total: float) -> IndexArray:
     """The numbers that carry most, each chosen for what it adds to those before it."""
     diagonal = np.diagonal(C).copy()
     left, open_variance = reach.copy(), diagonal.copy()
-    columns = np.zeros((min(_CANDIDATES, reach.size), reach.size))
+    columns = np.zeros((min(MOST_LISTED, reach.size), reach.size))
     chosen: list[int] = []
     gain = 0.0
     for place in range(len(columns)):
-        usable = open_variance > _DEPENDENT * diagonal
+        usable = open_variance > ROUNDING * diagonal
         gains = np.where(usable, left**2 / np.where(usable, open_variance, 1.0), 0.0)
         gains[chosen] = 0.0
         best = int(np.argmax(gains))

@@ -20,9 +20,9 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Field
 
 from sightline.auditing.plan import Data, Plan, Release
-from sightline.auditing.plan_fields import Section, Text, without_default
+from sightline.auditing.plan_fields import Section, Text, is_query_file, without_default
 from sightline.auditing.plan_sections import DOMAIN, USUAL_DELTA, USUAL_LIMIT
-from sightline.auditing.query_files import GivenPlan, is_query_file
+from sightline.auditing.query_files import GivenPlan
 from sightline.auditing.reading import checked_plan, checked_section, plan_schema
 from sightline.auditing.release_noise import ReleaseNoise, is_strategy_file
 from sightline.errors import InvalidPlan, SightlineError, require_plan

@@ -177,7 +177,6 @@ def _cells_of(findings: Findings, query: int) -> IndexArray:
 # Every stage is an assessment of its own; more of them than fit a page are thinned evenly. For a large plan a
 # few stages cost less than the audit itself, since the first ones have few numbers.
 _MOST_STAGES, _STAGES_OF_LARGE_PLANS = 60, 4
-_MOST_NUMBERS_AGAIN = 20_000  # of a plan that is assessed again at all
 
 
 def timeline(findings: Findings) -> tuple[Stage, ...]:
@@ -209,9 +208,7 @@ def timeline(findings: Findings) -> tuple[Stage, ...]:
 
 def stage_count(findings: Findings) -> int:
     """How many stages the timeline of a plan has."""
-    found = findings.linear
-    most = _MOST_STAGES if found.repeatable else _STAGES_OF_LARGE_PLANS
-    most = most if found.linear.row_count <= _MOST_NUMBERS_AGAIN else 1
+    most = _MOST_STAGES if findings.linear.repeatable else _STAGES_OF_LARGE_PLANS
     return min(len(findings.plan.releases), most)
 
 

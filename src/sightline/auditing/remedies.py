@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from itertools import islice
+from itertools import count as count_up
+from itertools import islice, takewhile
 from typing import NamedTuple
 
 import numpy as np
@@ -41,9 +42,6 @@ def more_noise(findings: Findings, slack: NoiseSlack | None) -> Change | None:
     return _more_noise(slack, findings.plan.limits.text)
 
 
-_MOST_NUMBERS = 600  # of designs in which leaving some of them out is tried
-
-
 def reaching(
     findings: Findings, slack: NoiseSlack | None, coarser: Callable[[], tuple[Change, ...]] = tuple
 ) -> tuple[Change, ...]:
@@ -71,7 +69,7 @@ def may_suffice(findings: Findings, found: LinearFindings) -> Iterator[IndexArra
     """
     linear, rows = found.linear, found.linear.row_count
     if (
-        not (found.has_at_most(_MOST_NUMBERS) and found.below_limit)
+        not (found.has_at_most(MOST_FACTORISED) and found.below_limit)
         or linear.columns_of_unit > 1
         or findings.questions
     ):
@@ -185,7 +183,6 @@ def _more_noise(slack: NoiseSlack, limit: str) -> Change:
     )
 
 
-_STEPS = (2, 5, 10, 20, 25, 50, 100, 200, 250, 500, 1_000, 2_000, 5_000, 10_000)
 _MOST_GROUPINGS, _FEWEST_BANDS = 4, 2
 
 
@@ -229,8 +226,14 @@ def coarser_groups(session: Session, findings: Findings) -> tuple[Change, ...]:
 def _candidates(session: Session) -> Iterator[_Coarser]:
     """The next coarser grouping of every key in turn, then the one after it."""
     plan, dialect = session.plan, session.engine.dialect
-    own = {release.name: group_columns(release.sql, dialect) for release in plan.releases}
-    open_ones = [release for release in plan.releases if not release.published]
+    columns_of = [{*query.columns, plan.data.record} for query in session.queries]
+    numbers = {one.name.casefold() for one in session.engine.columns() if one.kind is ColumnKind.NUMBER}
+    open_ones = [  # those that may have a key with coarser values
+        release
+        for release, names in zip(plan.releases, columns_of, strict=True)
+        if not release.published and (plan.data.public or numbers & set(map(str.casefold, names)))
+    ]
+    own = {release.name: group_columns(release.sql, dialect) for release in open_ones}
     columns = list(dict.fromkeys(name for release in open_ones for name in own[release.name]))
     ways = [list(_ways(session, column)) for column in columns]
     for place in range(max(map(len, ways), default=0)):
@@ -259,8 +262,9 @@ def _ways(session: Session, column: str) -> Iterator[tuple[str, str]]:
         query = f"SELECT COUNT(DISTINCT {quoted}) AS n, MAX({quoted}) - MIN({quoted}) AS span FROM data"
         found = session.engine.fetch(query)
         values, span = int(found["n"][0]), float(found["span"][0] or 0.0)
-        for step in _STEPS:
-            if span / step >= _FEWEST_BANDS and span / step + 1 < values:
+        round_steps = (one * 10**power for power in count_up() for one in (1, 2, 5))
+        for step in takewhile(lambda one: span / one >= _FEWEST_BANDS, round_steps):
+            if span / step + 1 < values:
                 yield f"FLOOR({quoted} / {step}) * {step}", f"{column} in steps of {step:,}"
     for other in session.plan.data.public or ():
         if other != column and other in kinds and other not in (session.plan.data.record,):

@@ -126,6 +126,8 @@ SMALL_GROUP = 5
 TOP = 20  # entries of a list that somebody reads, unless another number is asked for
 MOST_LISTED = 100  # entries of a list that a program reads, too
 NAMED = 4  # things that one sentence names
+FIRST = 5  # of the most exposed: they are on the first screen, and their periods are looked at
+FEW = 3  # entries of a list of which the rest is told when somebody asks
 
 
 class Step(ResultPart):

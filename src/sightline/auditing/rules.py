@@ -41,6 +41,7 @@ from sightline.auditing.lowering import LINEAR, cell_name
 from sightline.auditing.plan_sections import Rules
 from sightline.auditing.recipes import RecipeWriter
 from sightline.auditing.result_parts import MOST_LISTED, BrokenRule, RulesReport
+from sightline.auditing.unit_findings import MOST_FACTORISED
 from sightline.errors import require_plan
 from sightline.format import count, percent
 from sightline.progress import reported
@@ -285,8 +286,6 @@ def _of_sum(rule: str, own: Sum, text: str) -> BrokenRule:
 
 
 BoolArray = NDArray[np.bool_]
-_MOST_PAIRS = 1e9  # pairs of numbers that are looked at beside a third: some ten seconds
-_WRAP = 1 << 64  # sums of marks are modulo this
 
 
 def comparable(membership: Membership, chosen: BoolArray) -> Iterator[IndexArray]:
@@ -310,11 +309,11 @@ class FewPeople:
     cells: list[tuple[int, ...]]  # the first is added, the others are subtracted
     people: list[int]
     numbers: int  # how many at a time were compared: all up to this
-    marks: set[int] = field(default_factory=set)  # of the combinations, times ±1 and ±2
+    marks: set[int] = field(default_factory=set)  # of the combinations, times ±1 and ±2, modulo 2**64
 
     def tells(self, mark: int) -> bool:
         """Whether a combination is a multiple of the one with this sum of marks: coefficients are 1 or 2."""
-        return mark in self.marks or 2 * mark % _WRAP in self.marks
+        return mark in self.marks or 2 * mark % 2**64 in self.marks
 
 
 def with_few_people(membership: Membership, behind: PeopleBehind, most: int) -> FewPeople:
@@ -334,7 +333,7 @@ def with_few_people(membership: Membership, behind: PeopleBehind, most: int) -> 
             first, *others = marks[one[few]].T
             for place, mark in zip(few.tolist(), (first - sum(others)).tolist(), strict=True):
                 if not found.tells(mark):
-                    found.marks.update(times * mark % _WRAP for times in (1, -1, 2, -2))
+                    found.marks.update(times * mark % 2**64 for times in (1, -1, 2, -2))
                     found.cells.append(tuple(one[place].tolist()))
                     found.people.append(int(people[place]))
     return found
@@ -360,7 +359,7 @@ def _few_threes(weight: FloatArray, most: float, nothing: float) -> tuple[IndexA
     size, parts = np.diagonal(weight), [np.zeros((0, 3), dtype=np.intp)]
     near = (weight > nothing) & (size[:, None] - weight < most)  # b overlaps a, and few of it are outside
     np.fill_diagonal(near, False)
-    if float(np.square(near.sum(axis=0, dtype=np.float64)).sum()) > _MOST_PAIRS:
+    if float(np.square(near.sum(axis=0, dtype=np.float64)).sum()) > MOST_FACTORISED**3:
         return parts[0], 2
     counted = 0
     for a in reported(range(len(weight)), "looking for differences of three"):
@@ -422,7 +421,7 @@ def _threes_of_sums(weight: FloatArray, nothing: float) -> tuple[IndexArray, int
     """
     size, parts = np.diagonal(weight), _inside(weight, nothing)
     found, counted = [np.zeros((0, 3), dtype=np.intp)], 0
-    if float(len(weight)) ** 3 > _MOST_PAIRS:
+    if float(len(weight)) ** 3 > MOST_FACTORISED**3:
         return found[0], 2
     for a in reported(range(len(weight)), "looking for sums"):
         split = parts[:, a][:, None] & parts[:, a] & (weight <= nothing)

@@ -33,7 +33,7 @@ from sightline.tables.collect import (
 )
 from sightline.tables.engines.address import own_names
 from sightline.tables.engines.open import open_source
-from sightline.tables.engines.protocol import Engine, StoringEngine
+from sightline.tables.engines.protocol import BATCH, Engine, StoringEngine
 from sightline.tables.membership import YES_OR_NO, Membership, Partition, PersonTable, RowValues
 from sightline.tables.occurring import derived_columns
 from sightline.tables.persons import no_persons, person_table
@@ -54,6 +54,7 @@ from sightline.tables.records import (
 from sightline.tables.rows import check_declared, check_made, check_public, make_data
 from sightline.tables.sql.data_query import DataQuery, read_data_query
 from sightline.tables.sql.reader import ReleaseQuery, read_condition, read_release
+from sightline.tables.sql.scope import find_column
 from sightline.tables.streamed import (
     StreamedTable,
     loaded,
@@ -154,8 +155,8 @@ class Session:
 
     def _published(self, membership: Membership) -> Membership:
         """The numbers that are really published: also of steps that nobody is in."""
-        membership = with_steps(membership, steps_of(self.plan, membership))
-        return as_published(self.plan, membership)
+        steps = steps_of(self.plan, membership)
+        return as_published(self.plan, with_steps(membership, steps) if steps else membership)
 
     def values(self) -> RowValues:
         """The secret of every row, which only the owner may see."""
@@ -272,6 +273,20 @@ def subject_of(plan: Plan) -> Subject:
     )
 
 
+def _made(plan: Plan, source: Schema) -> DataQuery:
+    """How ``data`` is made of the table: by ``[data] sql``, or it is the table without the other secrets."""
+    data, others = plan.data, plan.other_secrets
+    if data.sql:
+        return read_data_query(data.sql, record=data.record, secret=data.secret, others=others, schema=source)
+    try:
+        hidden = [find_column(source.columns, name).name for name in others]
+    except InvalidPlan as error:
+        raise InvalidPlan(f"[secret] column: {error}") from None
+    return DataQuery(
+        hidden=tuple(hidden), secrets=frozenset(name.casefold() for name in (data.secret, *others))
+    )
+
+
 @contextmanager
 def opened(plan: Plan, base: Path, *, limits: WorkLimits | None = None) -> Iterator[Session]:
     """Open the plan's table and read its releases.
@@ -291,13 +306,7 @@ def opened(plan: Plan, base: Path, *, limits: WorkLimits | None = None) -> Itera
     limits.interrupts.append(engine.interrupt)
     try:
         subject, source = subject_of(plan), Schema.of(engine, list(plan.data.tables))
-        made = read_data_query(
-            plan.data.sql or None,
-            record=subject.record,
-            secret=subject.secret,
-            others=plan.other_secrets,
-            schema=source,
-        )
+        made = _made(plan, source)
         make_data(engine, made)
         check_declared(engine, subject)
         named = own_names(plan.data.source) if isinstance(plan.data.source, str) else frozenset[str]()
@@ -349,9 +358,6 @@ def _sparse_cost(membership: Membership) -> RouteCost | None:
     numbers = int(widths.sum())
     rows = np.where(cells >= 0, cells + np.cumsum(widths) - widths, numbers)
     return sparse_cost(Units.of_one_row(rows, numbers, np.ones(len(cells), dtype=np.intp)))
-
-
-_MOST_COARSE = 200_000  # signatures that the coarsest releases of a streamed table may have together
 
 
 def table_of(session: Session) -> Membership | StreamedTable:
@@ -419,7 +425,7 @@ def _coarse(session: Session, membership: Membership) -> list[Membership]:
         groups[membership.partitions[cell.partition].query] += 1
     chosen: list[int] = []
     for query in sorted(range(len(groups)), key=lambda query: groups[query]):
-        if math.prod(groups[one] + 1 for one in (*chosen, query)) <= _MOST_COARSE and groups[query]:
+        if math.prod(groups[one] + 1 for one in (*chosen, query)) <= BATCH and groups[query]:
             chosen.append(query)
     if not chosen:
         return []

@@ -14,16 +14,15 @@ from pathlib import Path
 from types import MappingProxyType
 
 from sightline.arrays import AT_A_TIME
+from sightline.auditing.result_parts import FEW, MOST_LISTED, TOP
 from sightline.errors import InvalidPlan, require_plan
 from sightline.privacy.registry import ACCOUNTANTS
 from sightline.tables.engines.open import open_source
 from sightline.tables.engines.protocol import DATA, Column, ColumnKind, Engine
+from sightline.tables.occurring import FEW_VALUES
 from sightline.tables.sql.fragments import quoted
 from sightline.tables.sql.scope import find_column
 from sightline.values import frozen
-
-_MOST_RELEASES = 3
-_MOST_LISTED = 48  # columns of a wide table: two days of hours
 
 _HEAD = """\
 #:schema ./plan.schema.json
@@ -124,7 +123,7 @@ def starter_plan(  # many parameters: what is known of a plan before it is writt
     if key.column == hidden.column:
         raise InvalidPlan(f'expected a record and a secret in two columns, got "{key.column.name}" as both')
     public = [one for one in facts if one.column not in (key.column, hidden.column)]
-    groups = [one.column for one in public if one.may_group][:_MOST_RELEASES]
+    groups = [one.column for one in public if one.may_group][:FEW]
     named = [one.column for one in public if one.column.name.casefold() in used]
     text = _HEAD.format(
         name=out.name,
@@ -222,9 +221,9 @@ def _facts(source: str) -> tuple[ColumnFacts, ...]:
 
 def _wide(names: Sequence[str], columns: Sequence[Column]) -> str:
     """A comment about columns that may hold one secret in wide form: a line, however many they are."""
-    listed = ", ".join(map(_identifier, names))
-    if len(names) > _MOST_LISTED:
-        others = ", ".join(_identifier(one.name) for one in columns if one.name not in names)
+    listed = ", ".join(map(quoted, names))
+    if len(names) > MOST_LISTED:
+        others = ", ".join(quoted(one.name) for one in columns if one.name not in names)
         listed = f"COLUMNS(* EXCLUDE ({others}))" if others else "COLUMNS(*)"
     made = f"SELECT * FROM source UNPIVOT INCLUDE NULLS (value FOR name IN ({listed}))"
     return (
@@ -256,7 +255,7 @@ def _alternatives(names: tuple[str, ...]) -> str:
 
 
 def _release(name: str, by: Sequence[Column], secret: _Meant) -> str:
-    column, groups = _identifier(secret.column.name), [_identifier(one.name) for one in by]
+    column, groups = quoted(secret.column.name), [quoted(one.name) for one in by]
     match secret.column.kind:
         case ColumnKind.BOOLEAN:
             what = f"COUNT(*) FILTER (WHERE {column})"
@@ -273,10 +272,6 @@ def _release(name: str, by: Sequence[Column], secret: _Meant) -> str:
     return "".join(f"# {line}\n" for line in text.splitlines()) if secret.open else text
 
 
-def _identifier(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
-
-
 def quoted_text(text: str) -> str:
     """A TOML string: literal if it can be, else by JSON's rules, which are TOML's but for one character."""
     if '"' in text and "'" not in text and text.isprintable():
@@ -291,12 +286,6 @@ def relative_source(source: str, folder: Path) -> str:
     path, _, table = source.partition("::")
     near = os.path.relpath(path, folder)
     return f"{near}::{table}" if table else near
-
-
-_MANY = 20  # distinct values of a number
-_MOST_GROUPS = 50  # distinct values of a column to group by
-_LEAST_WIDE = 4  # columns with one name and a running number
-_MOST_CANDIDATES = 6
 
 
 def _set(words: str) -> frozenset[str]:
@@ -343,7 +332,7 @@ class ColumnFacts:
         """Whether it looks public, with groups of several rows."""
         return (
             self.column.kind in (ColumnKind.TEXT, ColumnKind.BOOLEAN)
-            and 1 < self.distinct <= _MOST_GROUPS
+            and 1 < self.distinct <= MOST_LISTED
             and not self.unique
             and not self.words & (_SENSITIVE | _PERSON | _KEY)
         )
@@ -394,7 +383,7 @@ def guess_record(facts: Sequence[ColumnFacts]) -> ColumnGuess:
     keys = [one for one in facts if one.may_be_key and not one.words & _SENSITIVE]
     named = [one for one in keys if one.words & _PERSON and one.words <= _PERSON | _KEY]
     others = [one for one in keys if one not in named and (one.words & (_PERSON | _KEY) or one.unique)]
-    listed = (*named, *others)[:_MOST_CANDIDATES]
+    listed = (*named, *others)[:TOP]
     candidates = tuple(Candidate(name=one.column.name, reasons=_key_reasons(one)) for one in listed)
     return ColumnGuess(candidates=candidates, sure=len(named) == 1)
 
@@ -410,11 +399,11 @@ def guess_secret(facts: Sequence[ColumnFacts], *, record: Column) -> ColumnGuess
         for one in free
         if one not in named
         and one.column.kind is ColumnKind.NUMBER
-        and one.distinct >= _MANY
+        and one.distinct > FEW_VALUES
         and not one.words & (_PERSON | _KEY)
     ]
     only = free if len(others) == 1 else []
-    listed = (named + many or only)[:_MOST_CANDIDATES]
+    listed = (named + many or only)[:TOP]
     candidates = tuple(Candidate(name=one.column.name, reasons=_secret_reasons(one)) for one in listed)
     sure = len(named) == 1 or (not named and bool(only))
     return ColumnGuess(candidates=candidates, sure=sure and not running)
@@ -431,7 +420,7 @@ def wide_columns(facts: Sequence[ColumnFacts]) -> list[list[str]]:
     others = [one.column.kind for one in facts if one.column.kind is not ColumnKind.NUMBER]
     if others == [ColumnKind.TIME]:  # a column of each home, say, beside the time
         groups = {"": numbers}
-    return [names for names in groups.values() if len(names) >= _LEAST_WIDE]
+    return [names for names in groups.values() if len(names) > FEW]
 
 
 def _words(name: str) -> frozenset[str]:
@@ -463,5 +452,5 @@ def _key_reasons(one: ColumnFacts) -> str:
 def _secret_reasons(one: ColumnFacts) -> str:
     kinds = {ColumnKind.NUMBER: "a number", ColumnKind.BOOLEAN: "yes or no", ColumnKind.TEXT: "text"}
     named = ["its name is that of something private"] if one.words & _SENSITIVE else []
-    many = " with many values" if one.column.kind is ColumnKind.NUMBER and one.distinct >= _MANY else ""
+    many = " with many values" if one.column.kind is ColumnKind.NUMBER and one.distinct > FEW_VALUES else ""
     return "; ".join([*named, kinds[one.column.kind] + many])

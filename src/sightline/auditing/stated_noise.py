@@ -330,7 +330,7 @@ def as_published(plan: Plan, membership: Membership) -> Membership:
         "each number at most once in withhold",
         got="one twice" if not twice else f"the group {', '.join(membership.cells[twice[0]].key)!r} twice",
     )
-    return published(membership, withheld=withheld)
+    return published(membership, withheld=withheld) if withheld else membership
 
 
 def _cells_of(membership: Membership, query: int) -> set[int]:

@@ -20,7 +20,9 @@ from sightline.values import frozen
 
 # Rows, and units × rows, of a design that may be assessed again for each release and each accountant.
 _MOST_ROWS, _MOST_ENTRIES = 400, 3e7
-MOST_FACTORISED = 1_500  # rows of a design that is factorised once more, for recipes or advice: seconds
+# Rows of a design that is factorised again, for recipes, advice and other noise, or compared in threes: it
+# takes seconds.
+MOST_FACTORISED = 1_000
 # Taking each release away costs an elimination of the rows.
 _MOST_COMPARED, _AFFORDABLE = 4_000, 2e12
 
@@ -205,6 +207,12 @@ class LinearFindings:
         """Whether the design has at most so many rows, and units in memory that are not too many for them."""
         own = self.linear.row_count
         return own <= rows and len(self.people) * own <= _MOST_ENTRIES and not self.others.streamed
+
+    @property
+    def work(self) -> float:
+        """About how many operations one assessment takes."""
+        rows = self.linear.row_count
+        return float(rows) ** 3 + rows * len(self.people)
 
     @property
     def comparable(self) -> bool:

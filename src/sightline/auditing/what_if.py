@@ -24,6 +24,7 @@ from sightline.auditing.homogeneous import Totals, homogeneous_cells
 from sightline.auditing.plan import Plan, Release
 from sightline.auditing.result_parts import Setting, SettingKind, WhatIf
 from sightline.auditing.session import Session
+from sightline.auditing.unit_findings import MOST_FACTORISED
 from sightline.auditing.verdict import verdict
 from sightline.errors import InvalidInput
 from sightline.format import parameter
@@ -35,11 +36,6 @@ from sightline.tables.subject import SecretKind
 from sightline.values import frozen
 
 _STOPS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0)  # of epsilon, or of the factor on the noise
-# Operations for one setting besides those of its factorisations, and for all: some seconds.
-_EACH, _PER_COLUMN, _MOST = 2e7, 2.3e4, 5e9
-_PERSONS = 4  # times as much work for persons with several rows
-# Numbers of a design, and rows of a table with moments, which are factorised one by one: some seconds each.
-_MOST_NUMBERS = 1_000
 
 Answer = TypeVar("Answer")
 
@@ -106,7 +102,8 @@ def what_if(
     variants = _Variants(session=session, plan=findings.plan, membership=findings.membership)
     noises, own = _noises(findings, also)
     changes = _changes(findings.plan)
-    if (len(noises) + len(changes)) * _work(findings) > _MOST:
+    work = sum(part.linear.work for part in (findings, *findings.questions))
+    if (len(noises) + len(changes)) * work > MOST_FACTORISED**3:
         changes = []
     settings: list[Setting] = []
     for place, change in enumerate((*noises, *changes)):
@@ -125,29 +122,16 @@ def why_no_what_if(findings: Findings) -> str:
     parts = [one.linear for one in (findings, *findings.questions)]
     if not any(parts) and not findings.has_nonlinear:
         return "nothing that is published depends on the secret"
-    if not all(part.has_at_most(_MOST_NUMBERS) for part in parts):
-        return f"it has more than {_MOST_NUMBERS:,} numbers, or too many people for so many of them"
-    if findings.has_nonlinear and findings.membership.rows > _MOST_NUMBERS:
-        return f"it has moments or thresholds of more than {_MOST_NUMBERS:,} rows"
+    if not all(part.has_at_most(MOST_FACTORISED) for part in parts):
+        return f"it has more than {MOST_FACTORISED:,} numbers, or too many people for so many of them"
+    if findings.has_nonlinear and findings.membership.rows > MOST_FACTORISED:
+        return f"it has moments or thresholds of more than {MOST_FACTORISED:,} rows"
     if findings.pricing.strategies:
         return "its numbers share their noise"
     stated = [noise for release in plan.releases for noise in release.noise]
     if not sharing and any(one.epsilon for one in stated):
         return "its releases have budgets of their own"
     return ""
-
-
-def _work(findings: Findings) -> float:
-    """About how many operations one setting takes."""
-    work = _EACH
-    for part in (findings, *findings.questions):
-        if part.linear:
-            rows, several = part.linear.linear.row_count, part.linear.linear.rows_of_unit.max(initial=1) > 1
-            alone = float(rows) ** 3 + _PER_COLUMN * len(part.linear.people)
-            work += _PERSONS * (_EACH + alone) if several else alone
-    if findings.has_nonlinear:
-        work += len(findings.membership.cells) * float(findings.membership.rows) ** 2
-    return work
 
 
 def _changes(plan: Plan) -> list[PlanChange]:

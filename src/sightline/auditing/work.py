@@ -21,27 +21,16 @@ from typing import TypeVar
 from sightline.errors import TooMuchWork, require
 from sightline.format import shown_memory
 from sightline.labeled.sparse_row_solver import RouteCost
-from sightline.progress import Progress
+from sightline.progress import LOOK, Progress
 from sightline.values import frozen
 
 Answer = TypeVar("Answer")
 
-_UNITS = {
-    "": 1,
-    "kb": 10**3,
-    "mb": 10**6,
-    "gb": 10**9,
-    "tb": 10**12,
-    "kib": 2**10,
-    "mib": 2**20,
-    "gib": 2**30,
-}
 # Bytes where all are in memory: of a signature its own numbers, and its cell in each partition; of a
 # signature of a kind of person, measured on panels of 40 million.
 _PER_SIGNATURE, _PER_PARTITION, _PER_LINE = 400, 8, 130
 _MATRICES = 10  # dense matrices over the cells in memory at once: 9 were measured at 2,187 cells
 _PER_SECOND = 1e10  # operations of one factorisation; a laptop's core does about as many
-_AGAIN = 0.5  # seconds between two interrupts of one query, and for work to notice by itself
 _ENGINE_SHARE = 0.6  # of the memory that an audit may use
 _LINUX_MEMORY = Path("/proc/meminfo")
 _SHARE = 0.8  # of the memory that is free now; the rest is for the engine and for everybody else
@@ -119,13 +108,13 @@ class WorkLimits:
         ended, worker = Event(), ctypes.c_ulong(get_ident())
 
         def interrupt() -> None:
-            while not ended.wait(_AGAIN):
+            while not ended.wait(LOOK):
                 if self.left > 0:
                     continue
                 for end_query in list(self.interrupts):
                     with contextlib.suppress(Exception):  # the query may just have ended, or the connection
                         end_query()
-                if self.left < -_AGAIN:
+                if self.left < -LOOK:
                     ctypes.pythonapi.PyThreadState_SetAsyncExc(worker, ctypes.py_object(_TimeIsOver))
 
         thread = Thread(target=interrupt, daemon=True)
@@ -137,7 +126,7 @@ class WorkLimits:
             raise
         finally:
             ended.set()
-            thread.join(10 * _AGAIN)  # the last one has arrived then, and hits no later query
+            thread.join(10 * LOOK)  # the last one has arrived then, and hits no later query
             ctypes.pythonapi.PyThreadState_SetAsyncExc(worker, None)  # one that has not arrived
 
     @property
@@ -198,8 +187,9 @@ def memory_of(value: int | float | str) -> float:
     >>> memory_of("4GB"), memory_of("1.5 MiB"), memory_of(1000)
     (4000000000.0, 1572864.0, 1000.0)
     """
-    found = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([a-z]*)\s*", str(value).lower(), re.ASCII)
-    size = float(found[1]) * _UNITS.get(found[2], math.nan) if found else math.nan
+    text = r"\s*([0-9]+(?:\.[0-9]+)?)\s*(?:([kmgt])(i?)b)?\s*"
+    found = re.fullmatch(text, str(value).lower(), re.ASCII)
+    size = float(found[1]) * (1024 if found[3] else 1000) ** " kmgt".index(found[2] or " ") if found else 0.0
     require(0 < size < math.inf, "an amount of memory as 4GB or 500MB", got=repr(value)[:60])
     return size
 

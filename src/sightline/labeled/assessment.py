@@ -32,7 +32,7 @@ from sightline.labeled.equal_slices import EqualSlices, equal_slices
 from sightline.labeled.lines import among_alike, swap_bounds, with_alike, with_lines
 from sightline.labeled.pairs import FEW_ROWS, with_pairs
 from sightline.labeled.row_decisions import AskedUnits, Decided
-from sightline.labeled.row_products import InformationRange, ProductSums, RowProducts
+from sightline.labeled.row_products import SPARSE_FROM, InformationRange, ProductSums, RowProducts
 from sightline.labeled.row_solver import DenseSolver, coarse_units
 from sightline.labeled.small_worlds import with_small_worlds
 from sightline.labeled.sparse_row_solver import RowPairs, SparseSolver, chosen_route
@@ -340,7 +340,7 @@ def _with_exact(design: Design, found: UnitExposure, upper: bool) -> UnitExposur
 
 def _assess(design: Design, upper: bool) -> UnitExposure:
     """The three passes, as if exact numbers had noise. Equal slices are summed up before."""
-    for slices in equal_slices(design):
+    for slices in equal_slices(design) if design.units.numbers >= SPARSE_FROM else ():
         small = slices.design(design)
         sums = exposure_of(small, replace(unit_brackets(small), upper=upper), alone=False)
         return SlicedExposure.of(design, slices, sums)

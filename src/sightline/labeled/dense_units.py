@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from sightline.arrays import EXACT, FloatArray, IndexArray
+from sightline.arrays import AT_A_TIME, EXACT, FloatArray, IndexArray
 from sightline.errors import require
 from sightline.labeled.row_steps import RowSteps
 from sightline.labeled.units import ONE, Arrays, UnitBlock, UnitReduction, Units, UnitStore
@@ -20,8 +20,6 @@ from sightline.numerics.device import HOST, Device
 from sightline.progress import report
 from sightline.values import frozen
 
-_BLOCK = 1 << 21  # entries of a block: 16 MB; tuned on 1,000 rows, where half and twice take longer
-_SINGLE = 2.0**24  # whole numbers below this are exact in single precision
 _LARGE_BLOCK = 1 << 27  # entries of a block on an accelerator: a gigabyte
 # Entries of a table that listed rows are worth: below, a pass takes a fraction of a second, above, gigabytes.
 _FEWEST, _MOST = 1 << 24, 1 << 30
@@ -121,7 +119,8 @@ class TableBlock:
         if self.steps is not None and float(counts.sum()) < EXACT:
             steps, block = self.steps
             return steps.product(block, counts)
-        small = self.whole and self.peak**2 * float(counts.sum()) < _SINGLE and self.device.host
+        # Whole numbers below 2²⁴ are exact in single precision.
+        small = self.whole and self.peak**2 * float(counts.sum()) < 2.0**24 and self.device.host
         entries = self.stored.astype(np.float32) if small else self.entries
         scales = counts.astype(np.float32) if small else self.device.put(counts)
         several = np.flatnonzero(counts != 1)
@@ -195,7 +194,7 @@ class TableUnits:
 
     def blocks(self) -> Iterator[TableBlock]:
         """Some columns at a time, in double precision."""
-        step = max(1, (_BLOCK if self.device.host else _LARGE_BLOCK) // max(1, self.numbers))
+        step = max(1, (AT_A_TIME if self.device.host else _LARGE_BLOCK) // max(1, self.numbers))
         alike, steps = self.alike, self.steps
         step = step if steps is None else 4 * step  # sums over the tree cost as much of a small block
         for start in range(0, len(self), step):

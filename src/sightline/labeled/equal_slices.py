@@ -21,7 +21,6 @@ import numpy as np
 from scipy import sparse
 
 from sightline.arrays import FloatArray, IndexArray, distinct_lines
-from sightline.labeled.row_products import SPARSE_FROM
 from sightline.labeled.unit_design import Design, RowNoise
 from sightline.labeled.units import BoolArray, Units
 from sightline.values import frozen
@@ -71,7 +70,7 @@ class EqualSlices:
 def equal_slices(design: Design) -> list[EqualSlices]:
     """Those of a design with many numbers, once; not where they are less than twice as many as the sums."""
     units, noise = design.units, design.noise
-    if not isinstance(units, Units) or units.each > 1 or noise.shared or units.numbers < SPARSE_FROM:
+    if not isinstance(units, Units) or units.each > 1 or noise.shared:
         return []
     if len(units.times) > _MOST_COLUMNS:
         return []

@@ -27,7 +27,6 @@ from sightline.labeled.row_products import ProductSums
 from sightline.labeled.unit_design import RowForm, UnitPrior
 from sightline.labeled.units import BoolArray, UnitBlock, UnitStore, WholeArray
 from sightline.numerics import integers as exact
-from sightline.numerics.rank import first_independent
 from sightline.progress import report
 from sightline.values import frozen
 
@@ -207,6 +206,52 @@ def guessed(
     full = np.zeros((len(M), kept.size))
     full[others] = (T.toarray() / denominators).T
     return IndependentRows(rows=kept, others=full, inverse=inverse)
+
+
+# Tuned on designs of 100 to 2,400 rows: what the first guess takes wrongly is found when it is proved.
+_GUESSED, _PANEL = 1e-8, 64
+
+
+def first_independent(products: FloatArray) -> BoolArray:
+    """Of rows with some products, those that do not depend on the ones before them: a guess, by rounding.
+
+    >>> first_independent(np.array([[2.0, 2.0, 0.0], [2.0, 2.0, 0.0], [0.0, 0.0, 3.0]])).tolist()
+    [True, False, True]
+    """
+    size, kept = len(products), np.zeros(len(products), dtype=np.bool_)
+    factor = _factor(products)
+    if factor is not None and np.all(np.diagonal(factor) ** 2 > _GUESSED * np.diagonal(products)):
+        return ~kept  # mostly all are
+    factor, rank = np.zeros((size, size)), 0
+    for start in range(0, size, _PANEL):
+        end = min(size, start + _PANEL)
+        panel = products[start:, start:end] - factor[start:, :rank] @ factor[start:end, :rank].T
+        square = panel[: end - start]
+        own: list[int] = []  # its independent rows
+        lower = np.zeros_like(square)  # the factor of this square
+        least = _GUESSED * np.diagonal(products)[start:end]
+        if (whole := _factor(square)) is not None and np.all(np.diagonal(whole) ** 2 > least):
+            own, lower = list(range(end - start)), whole
+        for place in range(end - start) if not own else ():
+            pivot = float(square[place, place])
+            if pivot > least[place]:
+                lower[place:, len(own)] = column = square[place:, place] / np.sqrt(pivot)
+                square[place:, place:] -= np.outer(column, column)
+                own.append(place)
+        columns = slice(rank, rank + len(own))
+        factor[start:end, columns] = lower[:, : len(own)]
+        factor[end:, columns] = panel[end - start :, own] @ np.linalg.inv(lower[own, : len(own)]).T
+        kept[start + np.array(own, dtype=np.intp)] = True
+        rank += len(own)
+    return kept
+
+
+def _factor(products: FloatArray) -> FloatArray | None:
+    """Cholesky's; none where it breaks off."""
+    try:
+        return np.asarray(np.linalg.cholesky(products))
+    except np.linalg.LinAlgError:
+        return None
 
 
 def eliminated(sums: ProductSums, integers: RowIntegers, order: IndexArray) -> tuple[IndexArray, FloatArray]:

@@ -36,7 +36,6 @@ Arrays = dict[str, Any]  # what a pass returns, by name
 WholeArray = NDArray[Any]  # whole numbers of any width
 BoolArray = NDArray[np.bool_]
 MANY_ROWS = 48  # columns from which a person's sharpest feature is one eigenvalue, not a matrix over them
-_PANEL = 1 << 23  # persons × columns of a family that are looked at together
 ONE: Any = np.int8(1)  # the weight of rows without weights, in as little memory as there is
 
 
@@ -426,7 +425,7 @@ class Units:
                 kinds=np.arange(lines.size),
             )
             place[group[lines]] = np.arange(lines.size)
-            step = max(1, _PANEL // lines.size)
+            step = max(1, AT_A_TIME // lines.size)
             for start in range(0, kinds.size, step):
                 own = kinds[start : start + step]
                 sizes = np.diff(self.starts)[own] // k

@@ -20,9 +20,10 @@ import numpy as np
 from sightline.arrays import IndexArray
 from sightline.auditing.plan import Release
 from sightline.auditing.reading import plan_file_text, with_limit
+from sightline.auditing.result_parts import FEW
 from sightline.auditing.session import opened
 from sightline.errors import DamagedLedger, InvalidInput, InvalidPlan, require
-from sightline.ledger.decision import LISTED, Decision, decide
+from sightline.ledger.decision import Decision, decide
 from sightline.ledger.entries import Entry
 from sightline.ledger.entries import Membership as StoredMembership
 from sightline.ledger.folder import (
@@ -54,7 +55,6 @@ from sightline.tables.engines.address import file_bytes
 from sightline.values import frozen
 
 ONE_VALUE, BY_EPOCH = "one", "by-epoch"
-_TRIES = 10_000  # how often others may be faster
 
 
 @frozen(slots=False)
@@ -142,7 +142,7 @@ class Ledger:
         *,
         epoch: str = "",
         table: AnyPath | None = None,
-        top: int = LISTED,
+        top: int = FEW,
         progress: Progress | None = None,
     ) -> Decision:
         """What this release would do after all others. Nothing is written.
@@ -160,7 +160,7 @@ class Ledger:
         epoch: str = "",
         table: AnyPath | None = None,
         despite: str = "",
-        top: int = LISTED,
+        top: int = FEW,
         progress: Progress | None = None,
     ) -> tuple[Decision, int | None]:
         """Decide again, and append the release if everyone keeps the limit, or ``despite`` a stated reason.
@@ -170,7 +170,7 @@ class Ledger:
         """
         own = release_of(release, self._head["data"])
         with reporting(progress):
-            for _ in range(_TRIES):
+            while True:  # whoever was faster has added an entry, which is read next
                 candidate = self._candidate(own, epoch, table, top)
                 failed = candidate.decision.passed is False
                 if failed and not despite:
@@ -178,7 +178,6 @@ class Ledger:
                 entry = self._release_entry(candidate, despite if failed else "")
                 if self.folder.append(entry):
                     return candidate.decision, entry.number
-        raise _never_quiet()
 
     def cancel(self, number: int, *, reason: str) -> int:
         """An entry that no one saw no longer counts; both stay. Returns the number of the new entry."""
@@ -256,11 +255,10 @@ class Ledger:
 
     def _append(self, make: Callable[[Chain], Entry]) -> int:
         """Append the entry that is made from the chain; made again if others were faster."""
-        for _ in range(_TRIES):
+        while True:
             entry = make(self.folder.chain())
             if self.folder.append(entry):
                 return entry.number
-        raise _never_quiet()
 
     def _candidate(self, release: Release, epoch: str, table: AnyPath | None, top: int) -> _Candidate:
         state = self._state()
@@ -375,10 +373,6 @@ class Ledger:
             one for one in (entry.private,) if one and (strict or (self.folder.path / one.name).exists())
         ]
         return [Found.of_text(self.folder.checked(file).read_bytes()) for file in there]
-
-
-def _never_quiet() -> InvalidInput:
-    return InvalidInput("expected a quiet moment to add an entry, got others that were faster each time")
 
 
 def _entry(chain: Chain, **content: Any) -> Entry:

@@ -19,7 +19,6 @@ from sightline.errors import DamagedLedger, InvalidInput
 # The format of the entries and of their files: whoever changes either counts on. Every version has a text of
 # this form with its own digest, so that a newer entry is told from a damaged one.
 VERSION: Literal["sightline.ledger/2"] = "sightline.ledger/2"
-NO_ENTRY = "0" * 64  # the hash before the first entry
 _Many = Field(strict=False)
 
 

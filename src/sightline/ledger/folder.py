@@ -23,8 +23,8 @@ from sightline.auditing.plan import Plan, Release
 from sightline.auditing.reading import checked_plan
 from sightline.auditing.records import read_record
 from sightline.errors import DamagedLedger, InvalidInput, InvalidPlan, require
-from sightline.ledger.entries import NO_ENTRY, Entry, StoredFile
-from sightline.report.files import OWNER_MODE, begun
+from sightline.ledger.entries import Entry, StoredFile
+from sightline.report.files import OWNER_MODE, begun, write_flushed
 from sightline.tables.engines.address import file_bytes, scheme_of
 from sightline.values import frozen
 
@@ -38,7 +38,7 @@ class Chain:
     """The entries that were read, and the hash of the last one."""
 
     entries: tuple[Entry, ...]
-    last: str = NO_ENTRY
+    last: str = "0" * 64  # the hash before the first entry
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class LedgerFolder:
             raise InvalidInput(
                 f"expected a ledger, got {str(self.path)!r} without entries; sightline ledger init makes one"
             )
-        last, entries = NO_ENTRY, []
+        last, entries = Chain(entries=()).last, []
         for number, name in enumerate(found):
             if int(name) != number:
                 raise DamagedLedger(f"expected entry {number}, got {int(name)}; restore it from a copy")
@@ -131,11 +131,7 @@ class LedgerFolder:
     def _write(self, name: str, text: bytes, *, may_exist: bool) -> None:
         try:
             with self.draft() as draft:
-                handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, OWNER_MODE)
-                with os.fdopen(handle, "wb") as file:
-                    file.write(text)
-                    file.flush()
-                    os.fsync(file.fileno())
+                write_flushed(draft, text, OWNER_MODE)
                 try:
                     os.link(draft, self.path / name)
                 except FileExistsError:
@@ -178,7 +174,6 @@ AnyPath: TypeAlias = "str | PathLike[str]"
 ReleaseLike: TypeAlias = "AnyPath | Mapping[str, Any] | Release"
 _HEAD_SECTIONS = ("data", "privacy", "attacker", "limits")
 _OF_RECORDS = ("record", "secret", "bounds", "categories", "kind")  # what a record may say of a table
-_ANY_RELEASE = {"name": "any", "sql": "SELECT COUNT(*) FROM data", "noise_stddev": 1.0}
 
 
 def _toml(text: bytes, name: str) -> dict[str, Any]:
@@ -205,7 +200,8 @@ def head_of(text: bytes, name: str) -> dict[str, Any]:
 
 def plan_of(head: Mapping[str, Any]) -> Plan:
     """The checked plan of a head, with a release that stands for any."""
-    return checked_plan({**head, "release": [_ANY_RELEASE]}, HEAD)
+    any_release = {"name": "any", "sql": "SELECT COUNT(*) FROM data", "noise_stddev": 1.0}
+    return checked_plan({**head, "release": [any_release]}, HEAD)
 
 
 def with_source(head: Mapping[str, Any], base: Path) -> dict[str, Any]:

@@ -229,7 +229,6 @@ def aggregated(part: Partition, secrets: NDArray[np.generic]) -> FloatArray:
     return values if part.above else 1.0 - values
 
 
-IN_NO_GROUP = -1
 _SPREAD = tuple(field.name for field in fields(Occurring))
 
 

@@ -26,7 +26,7 @@ from sightline.auditing.plan import Plan, Release
 from sightline.auditing.reading import checked_plan
 from sightline.errors import InvalidPlan, require
 from sightline.ledger.entries import FrozenNumbers
-from sightline.ledger.frozen import IN_NO_GROUP, Found, Groups, partition_of, sql_of
+from sightline.ledger.frozen import Found, Groups, partition_of, sql_of
 from sightline.tables.cells import WORD_BITS
 from sightline.tables.membership import (
     Cell,
@@ -93,8 +93,8 @@ class FrozenRows:
             if one.groups.known.any():
                 known[part] |= _placed(one.groups.known, False, place, rows)
             for line, numbers in enumerate(one.numbers):
-                codes.append(np.full(known.size, IN_NO_GROUP, dtype=np.int32))
-                codes[-1][part] = _placed(one.groups.codes[:, line], IN_NO_GROUP, place, rows)
+                codes.append(np.full(known.size, -1, dtype=np.int32))
+                codes[-1][part] = _placed(one.groups.codes[:, line], -1, place, rows)
                 weights.append(np.broadcast_to(1.0, known.shape))
                 if numbers.weight:
                     weights[-1] = np.zeros(known.size)

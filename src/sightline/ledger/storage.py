@@ -22,7 +22,7 @@ from sightline.arrays import FloatArray, IndexArray
 from sightline.errors import DamagedLedger
 from sightline.ledger.entries import FrozenNumbers
 from sightline.ledger.folder import LedgerFolder
-from sightline.ledger.frozen import IN_NO_GROUP, Groups, Hashes
+from sightline.ledger.frozen import Groups, Hashes
 from sightline.ledger.history import KNOWN, History
 from sightline.tables.sql.fragments import literal, quoted
 from sightline.tables.subject import SecretKind
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     import duckdb
 
 Files: TypeAlias = "duckdb.DuckDBPyConnection"
-_SURELY_FEWER = 8  # times fewer rows are fewer bytes: the whole file need not be made to compare
 Columns = dict[str, NDArray[np.generic]]
 
 
@@ -50,14 +49,10 @@ def written_groups(
     connection: Files, folder: LedgerFolder, groups: Groups, base: Groups | None
 ) -> tuple[bytes, bool, int]:
     """The bytes of a file, whether it has the changes since ``base`` only, and its rows."""
-    made = []
-    if base is not None and groups.plain:
-        changes = _changes(groups, base)
-        made.append((_written(connection, folder, _columns(changes)), True, changes.person.size))
-        if _SURELY_FEWER * changes.person.size < groups.person.size:
-            return made[0]
-    made.append((_written(connection, folder, _columns(groups)), False, groups.person.size))
-    return min(made, key=lambda one: (len(one[0]), one[1]))  # of equal sizes the whole
+    changes = _changes(groups, base) if base is not None and groups.plain else groups
+    fewer = changes.person.size < groups.person.size
+    shown = changes if fewer else groups
+    return _written(connection, folder, _columns(shown)), fewer, shown.person.size
 
 
 def read_groups(connection: Files, path: Path, base: Groups | None, columns: int) -> Groups:
@@ -92,7 +87,7 @@ def renamed(base: Groups, before: Sequence[FrozenNumbers], after: Sequence[Froze
     codes = np.empty_like(base.codes)
     for line, (old, new) in enumerate(zip(before, after, strict=True)):
         place = {name: code for code, name in enumerate(new.groups)}
-        mapped = [*(place.get(name, IN_NO_GROUP) for name in old.groups), IN_NO_GROUP]
+        mapped = [*(place.get(name, -1) for name in old.groups), -1]
         codes[:, line] = np.array(mapped, dtype=np.int32)[base.codes[:, line]]
     inside = (codes >= 0).any(axis=1)
     return _plain(base.person[inside], codes[inside], base.known[inside])
@@ -125,7 +120,7 @@ def _by_number(
 ) -> tuple[NDArray[np.int32], NDArray[np.bool_]]:
     """The groups of all people by number, as the last of ``said`` has them; and who is known."""
     size = max(one.numbers for one in people)
-    codes = np.full((size, people[0].codes.shape[1]), IN_NO_GROUP, dtype=np.int32)
+    codes = np.full((size, people[0].codes.shape[1]), -1, dtype=np.int32)
     known = np.zeros(size, dtype=np.bool_)
     for one in said:
         codes[one.row()], known[one.row()] = one.codes, one.known

@@ -361,7 +361,6 @@ def _column_lengths(rows: FloatArray) -> FloatArray:
 # A unit vector this close to the span counts as inside. This is the cautious side: if everything undetermined
 # moves across the whole domain, the value changes by a millionth of the domain.
 _INSIDE = 1e-6
-_NEGLIGIBLE = 1e-14  # singular values, relative to the largest, that are rounding
 
 
 def single_values(groups: FloatArray, *, family: Family, counts: IndexArray, signal: Signal) -> FloatArray:
@@ -380,7 +379,8 @@ def single_values(groups: FloatArray, *, family: Family, counts: IndexArray, sig
 def exposed(rows: FloatArray) -> FloatArray:
     """The bound of each value, ``(B, m)``, from rows ``(B, L, m)`` that need not determine all of them."""
     _, singular, right = np.linalg.svd(rows, full_matrices=False)
-    significant = singular > _NEGLIGIBLE * singular[:, :1]
+    rounding_of_rows = max(rows.shape[1:]) * np.finfo(np.float64).eps
+    significant = singular > rounding_of_rows * singular[:, :1]
     weights = np.divide(1.0, singular**2, out=np.zeros_like(singular), where=significant)
     bounds = np.einsum("bik,bi->bk", right**2, weights)
     outside = 1.0 - np.einsum("bik,bi->bk", right**2, significant.astype(np.float64))

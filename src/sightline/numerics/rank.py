@@ -18,7 +18,6 @@ from enum import Enum
 
 import numpy as np
 import scipy
-from numpy.typing import NDArray
 
 from sightline.arrays import FloatArray, IndexArray
 from sightline.errors import Undecided
@@ -199,49 +198,3 @@ def _lengths(matrix: FloatArray, *, axis: int) -> FloatArray:
     safe = np.where(peak > 0, peak, 1.0)
     lengths = safe * np.sqrt(np.sum((matrix / safe) ** 2, axis=axis, keepdims=True))
     return np.squeeze(np.where(lengths > 0, lengths, 1.0), axis=axis)
-
-
-# Tuned on designs of 100 to 2,400 rows: what the first guess takes wrongly is found when it is proved.
-_GUESSED, _PANEL = 1e-8, 64
-
-
-def first_independent(products: FloatArray) -> NDArray[np.bool_]:
-    """Of rows with some products, those that do not depend on the ones before them: a guess, by rounding.
-
-    >>> first_independent(np.array([[2.0, 2.0, 0.0], [2.0, 2.0, 0.0], [0.0, 0.0, 3.0]])).tolist()
-    [True, False, True]
-    """
-    size, kept = len(products), np.zeros(len(products), dtype=np.bool_)
-    factor = _factor(products)
-    if factor is not None and np.all(np.diagonal(factor) ** 2 > _GUESSED * np.diagonal(products)):
-        return ~kept  # mostly all are
-    factor, rank = np.zeros((size, size)), 0
-    for start in range(0, size, _PANEL):
-        end = min(size, start + _PANEL)
-        panel = products[start:, start:end] - factor[start:, :rank] @ factor[start:end, :rank].T
-        square = panel[: end - start]
-        own: list[int] = []  # its independent rows
-        lower = np.zeros_like(square)  # the factor of this square
-        least = _GUESSED * np.diagonal(products)[start:end]
-        if (whole := _factor(square)) is not None and np.all(np.diagonal(whole) ** 2 > least):
-            own, lower = list(range(end - start)), whole
-        for place in range(end - start) if not own else ():
-            pivot = float(square[place, place])
-            if pivot > least[place]:
-                lower[place:, len(own)] = column = square[place:, place] / np.sqrt(pivot)
-                square[place:, place:] -= np.outer(column, column)
-                own.append(place)
-        columns = slice(rank, rank + len(own))
-        factor[start:end, columns] = lower[:, : len(own)]
-        factor[end:, columns] = panel[end - start :, own] @ np.linalg.inv(lower[own, : len(own)]).T
-        kept[start + np.array(own, dtype=np.intp)] = True
-        rank += len(own)
-    return kept
-
-
-def _factor(products: FloatArray) -> FloatArray | None:
-    """Cholesky's; none where it breaks off."""
-    try:
-        return np.asarray(np.linalg.cholesky(products))
-    except np.linalg.LinAlgError:
-        return None

@@ -39,7 +39,6 @@ _LONGEST = 2**16  # steps of the grid to either side; where they do not suffice,
 _WASTE = 2e-4  # of the sum of squared losses, at most, that a grid may add
 _LAPLACE_WASTE = 1e-3  # of the noise, that the intervals of a Laplace loss may add: ε/(6 m²) for m of them
 _MOST_POINTS = 4096  # of the losses of equal Laplace releases; more of them count as coins
-_HALVINGS = 60
 
 
 @frozen(eq=True)
@@ -157,7 +156,7 @@ def optimal_epsilon(
     gaussian = smallest_epsilon(mu_squared, delta) if mu_squared > 0 else 0.0
     high = float(np.sum(epsilons)) * (1 + (8 + epsilons.size) * 2**-52) + gaussian
     losses, low, mu = losses_of(epsilons, laplace), 0.0, math.sqrt(mu_squared)
-    for _ in range(_HALVINGS):
+    for _ in range(60):  # more than a double has bits
         middle = (low + high) / 2
         low, high = (low, middle) if losses.delta(middle, mu=mu) <= delta else (middle, high)
     return high
@@ -201,7 +200,7 @@ def _largest_total(budget: Budget, shares: tuple[float, ...], times: tuple[int, 
     each = np.repeat(np.array(shares), np.array(times))
     low = budget.epsilon / (float(np.sum(each)) * (1 + (8 + each.size) * 2**-52))
     high = max(2.0, 2 * each.size) * low
-    for _ in range(_HALVINGS):
+    for _ in range(60):  # more than a double has bits
         middle = (low + high) / 2
         within = losses_of(each * middle, laplace=True).delta(budget.epsilon) <= budget.delta
         low, high = (middle, high) if within else (low, middle)

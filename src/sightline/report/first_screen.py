@@ -14,6 +14,7 @@ from rich.text import Text
 from sightline.auditing.plan import AssumptionName
 from sightline.auditing.reading import file_name
 from sightline.auditing.result import AuditResult, Change, Exposed, LinearAttack, Unverified, VerdictStatus
+from sightline.auditing.result_parts import FEW, FIRST, NAMED
 from sightline.format import count, number, parameter
 from sightline.report.wording import (
     Span,
@@ -36,12 +37,9 @@ from sightline.report.wording import (
 )
 
 MOST_LINES = 25  # of a screen: so many fit a terminal with the command above them
-_MOST_EXPOSED, _FEWEST_EXPOSED, _MOST_CHANGES, _MOST_OPEN = 5, 3, 3, 4
 _LONGEST_NAME = 24  # letters of who is exposed
-_MOST_RULES = 3
 _MOST_ODD, _MOST_PUBLIC = 2, 6
-_WIDTH = 50  # characters of a picture in the terminal
-_NARROWEST = 40  # characters of a line, below which nothing is cut
+_WIDTH = 50  # characters of a picture in the terminal; no line is cut or broken to be shorter
 
 # What to do about an assumption that was not verified; others are said with how to accept them alone.
 _SETTLED_BY = {
@@ -86,7 +84,7 @@ def first_screen(result: AuditResult, width: int, *, full: bool = False) -> list
     if not full:
         last += _wrapped(more_line(result), width, "dim")
     # Fewer broken rules, and then fewer exposed, where the screen would be too long.
-    for rules, fewest in ((_MOST_RULES, _FEWEST_EXPOSED), (2, _FEWEST_EXPOSED), (1, _FEWEST_EXPOSED), (1, 1)):
+    for rules, fewest in ((FEW, FEW), (2, FEW), (1, FEW), (1, 1)):
         exposed, *others = (_printed(one, width) for one in first_lists(result, rules=rules))
         end = [*(line for one in others for line in one), *last]
         room = max(MOST_LINES - len(head) - len(end), fewest + 2)
@@ -130,12 +128,12 @@ def _printed(shown: FirstList, width: int) -> list[Text]:
 
 
 def _wrapped(text: str, width: int, style: str = "") -> list[Text]:
-    return [Text(line, style=style) for line in _lines(text, max(width, _NARROWEST))]
+    return [Text(line, style=style) for line in _lines(text, max(width, _WIDTH))]
 
 
 def _fitted(line: str, width: int) -> list[str]:
     """A line of a list, on as many lines of a terminal as it needs, up to four. What to do is at its end."""
-    found = _lines(line, max(width, _NARROWEST) - 6)
+    found = _lines(line, max(width, _WIDTH) - 6)
     shown = found if len(found) <= 4 else [*found[:2], f"… {found[-2]}", found[-1]]
     return [shown[0], *(f"   {one}" for one in shown[1:])]
 
@@ -147,7 +145,7 @@ def _lines(text: str, width: int) -> list[str]:
 
 
 def _cut(line: str, width: int) -> str:
-    return line if len(line) <= max(width, _NARROWEST) else line[: max(width, _NARROWEST) - 1] + "…"
+    return line if len(line) <= max(width, _WIDTH) else line[: max(width, _WIDTH) - 1] + "…"
 
 
 class FirstList(NamedTuple):
@@ -160,7 +158,7 @@ class FirstList(NamedTuple):
 
 
 def first_lists(
-    result: AuditResult, *, rules: int = _MOST_RULES, longest: int = _LONGEST_NAME, more: str = ": --full"
+    result: AuditResult, *, rules: int = FEW, longest: int = _LONGEST_NAME, more: str = ": --full"
 ) -> list[FirstList]:
     """Whom it concerns, at most so many broken rules, what to change, and what was not verified.
 
@@ -217,7 +215,7 @@ def exposed_lines(result: AuditResult, longest: int = _LONGEST_NAME) -> list[str
     first: dict[object, Exposed] = {}
     for place, one in enumerate(result.exposed):
         first.setdefault(((one.category is not None) and (one.record or one.label)) or place, one)
-    shown = list(first.values())[:_MOST_EXPOSED]
+    shown = list(first.values())[:FIRST]
     names = [_short_name(place, one, longest) for place, one in enumerate(shown, start=1)]
     known = [known_to(one, result) for one in shown]
     wide = [max(map(len, texts), default=0) for texts in (names, known)]
@@ -267,7 +265,7 @@ def _heaviest(attack: LinearAttack) -> str:
 
 def change_lines(result: AuditResult) -> list[str]:
     """The changes that reach the limit, or what is missing for one; of a plan that passes, its slack."""
-    changes: tuple[Change, ...] = result.reaching[:_MOST_CHANGES]
+    changes: tuple[Change, ...] = result.reaching[:FEW]
     if changes:  # without their effect, which the title says
         costs = [f" (cost: {one.cost})" if one.cost else "" for one in changes]
         return [one_line(f"{one.action}{cost}") for one, cost in zip(changes, costs, strict=True)]
@@ -283,7 +281,7 @@ def open_lines(result: AuditResult, where: str = ": --full") -> list[str]:
         f"{_sentence(one, result)} {_settled(one, result)}" for one in result.unverified if not one.accepted
     ]
     # A plan that fails for somebody has to change anyway: the first of them is enough.
-    most = 1 if result.verdict.status is VerdictStatus.FAILED else _MOST_OPEN
+    most = 1 if result.verdict.status is VerdictStatus.FAILED else NAMED
     more = len(lines) - most
     return [*lines[:most], f"and {more} more{where}"] if more > 0 else lines
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from sightline.auditing.result import AuditResult, VerdictStatus
-from sightline.auditing.result_parts import Setting, SettingKind
+from sightline.auditing.result_parts import TOP, Setting, SettingKind
 from sightline.errors import MissingExtra
 from sightline.format import count, number, parameter, percent
 from sightline.report import style
@@ -21,7 +21,6 @@ from sightline.report.figures import FIGURES, ReportFigure
 from sightline.report.files import write_new
 from sightline.report.first_screen import alike_in_all, first_lists
 from sightline.report.wording import (
-    MOST_ALIKE,
     accuracy_words,
     before_after,
     budget_words,
@@ -123,7 +122,7 @@ def _environment() -> Any:
         accuracy_words=accuracy_words,
         relative_error_words=relative_error_words,
         count=count,
-        most_alike=MOST_ALIKE,
+        most_alike=TOP,
         alike_in_all=alike_in_all,
     )
     return environment

@@ -144,9 +144,8 @@ def harmless_json(text: str) -> str:
     return re.sub(r"(?<=##)\[|(?<=##vso)\[", r"\\u005b", seen)
 
 
-PATIENCE = 2.0  # seconds before the first line
+PATIENCE = 2.0  # seconds before the first line, and of a step before the time that is left of it is estimated
 _REPEAT = 10.0  # seconds after which the line is printed again
-_ENOUGH = 3.0  # seconds of a step after which the time that is left of it is estimated
 
 
 class Ticker:
@@ -200,7 +199,7 @@ class Ticker:
     def seconds_left(self, now: float) -> float | None:
         """About how long the step under way still takes, if the rest is as fast; none if nothing is known."""
         (_, share), (since, first) = self._latest, self._step
-        if now - since < _ENOUGH or not first < share < 1:
+        if now - since < self._patience or not first < share < 1:
             return None
         return (now - since) * (1 - share) / (share - first)
 

@@ -7,11 +7,11 @@ from rich.table import Table
 from rich.text import Text
 
 from sightline.auditing.result import AuditResult, BudgetReport, Exposed, LinearAttack, Recipe, Step
+from sightline.auditing.result_parts import FEW, TOP
 from sightline.format import count, number, parameter
 from sightline.jobs import Explanation
 from sightline.report.first_screen import alike_in_all, print_first_screen
 from sightline.report.wording import (
-    MOST_ALIKE,
     accuracy_words,
     budget_words,
     carried,
@@ -31,12 +31,10 @@ from sightline.report.wording import (
     who,
 )
 
-_MOST_EXPLAINED = 3  # signatures of a record that are explained, the sharpest first
 _OTHER_ATTACKS = {  # whose risk an upper end is, where it is not the linear one's
     "rounded": "The upper end is proved for the best linear attack's guess, rounded softly.",
     "posterior": "The upper end is that of the best attack, simulated with all who share its numbers.",
 }
-_MOST_STEPS = 8  # of an unbiased attack that are printed; the folded attack has those that matter
 
 
 def print_result(result: AuditResult, screen: Console, *, full: bool = False) -> None:
@@ -210,9 +208,9 @@ def print_unverified(result: AuditResult, screen: Console) -> None:
         screen.print("  ", unverified_line(one), sep="", markup=False, soft_wrap=True)
     if result.homogeneous:
         screen.print("\n[bold]Groups that are nearly all alike[/] (for the owner only)")
-    for cell in (result.homogeneous or ())[:MOST_ALIKE]:
+    for cell in (result.homogeneous or ())[:TOP]:
         screen.print("  ", cell.text, sep="", markup=False, soft_wrap=True)
-    more = alike_in_all(result) - MOST_ALIKE
+    more = alike_in_all(result) - TOP
     if more > 0:
         screen.print(f"  and {more:,} more")
 
@@ -242,7 +240,7 @@ def print_explanation(explanation: Explanation, screen: Console, *, full: bool =
         screen.print("Sums and means show nothing. Moments and thresholds have no recipe: see the audit.")
     elif not explanation.exposed:
         screen.print("Nothing: either the attacker knows it already, or nothing published depends on it.")
-    shown = explanation.exposed if full else sorted(explanation.exposed, key=_left)[:_MOST_EXPLAINED]
+    shown = explanation.exposed if full else sorted(explanation.exposed, key=_left)[:FEW]
     for exposed in shown:
         unit = "record" if exposed.rows > 1 else explanation.result.unit
         group = "of this record alone" if exposed.size == 1 else f"shared by {exposed.size} {unit}s"
@@ -293,17 +291,17 @@ def _print_steps(title: str, recipe: Recipe, exposed: Exposed, screen: Console) 
         exposed.feature, "a combination of the rows"
     )
     steps = sorted(recipe.steps, key=lambda step: -abs(step.weight))
-    few = len(steps) <= _MOST_STEPS
+    few = len(steps) <= TOP
     numbers = len(steps) + recipe.more_steps
-    heaviest = "" if few else f", the heaviest {_MOST_STEPS} of {numbers:,} numbers"
+    heaviest = "" if few else f", the heaviest {TOP} of {numbers:,} numbers"
     screen.print(f"  {title}{heaviest}:")
-    for place, step in enumerate(recipe.steps if few else steps[:_MOST_STEPS], start=1):
+    for place, step in enumerate(recipe.steps if few else steps[:TOP], start=1):
         screen.print(f"    {place}. {_step_words(step)}", markup=False, soft_wrap=True)
     if not few:
         listed = (
             "which --json lists" if not recipe.more_steps else "of which --json lists what carries 99.9 %"
         )
-        screen.print(f"    and {numbers - _MOST_STEPS:,} more, {listed}")
+        screen.print(f"    and {numbers - TOP:,} more, {listed}")
     if recipe.constant:
         screen.print(f"    then add {number(recipe.constant, 6)}")
     if recipe.less_known:

@@ -20,7 +20,7 @@ from sightline.auditing.result import (
     Unverified,
     VerdictStatus,
 )
-from sightline.auditing.result_parts import RulesReport
+from sightline.auditing.result_parts import NAMED, RulesReport
 from sightline.format import (
     count,
     number,
@@ -90,8 +90,6 @@ def wrapped(text: str, width: int, lines: int = 2) -> list[str]:
 
 LINE_WIDTH = 100  # characters of a line in a comment or a notebook
 NO_RECIPE = "cannot be singled out; may be below the limit"
-_MANY_STEPS = 4  # of a recipe, beyond which the folded attack says more
-MOST_ALIKE = 10  # groups of rows that are nearly all alike, to list
 
 
 def said(before: str, value: object, after: str = "") -> str:
@@ -120,7 +118,7 @@ def recipes_of(exposed: Exposed) -> list[Recipe]:
 
 def short_recipes(exposed: Exposed) -> list[Recipe]:
     """The shortest recipe, unless it has so many steps that the folded attack says more."""
-    few = [one for one in recipes_of(exposed)[:1] if len(one.steps) <= _MANY_STEPS]
+    few = [one for one in recipes_of(exposed)[:1] if len(one.steps) <= NAMED]
     return few if exposed.attack else recipes_of(exposed)[:1]
 
 

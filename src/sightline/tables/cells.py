@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sightline.arrays import IndexArray
+from sightline.arrays import IndexArray, parts
 from sightline.errors import TooMuchWork
 from sightline.tables.engines.protocol import Arrays, SignatureBatch
 from sightline.tables.membership import CellTable
@@ -26,7 +26,6 @@ Numbers = NDArray[Any]  # whole numbers, or bytes in the same order where none h
 MOST_CONDITIONS, _MOST_PATTERNS = 62, 10_000
 WORD_BITS = 62  # of the signed 64-bit integers that every engine has: so many bits of codes fit one
 _FEW, _PER_ROW, _MANY = 1 << 16, 4, 1 << 22  # codes that are looked up in an array; more are in a sorted list
-_BLOCK = 1 << 16  # signatures per step, so that the arrays of a step fit the cache
 
 
 @frozen(eq=True)
@@ -134,8 +133,7 @@ class SignatureCells:
         kind = np.int16 if self.widths.max(initial=0) < np.iinfo(np.int16).max else np.int32
         lookups = [numbers.lookup(kind) for numbers in self.layouts]
         table = np.empty((len(self.layout_of), words.shape[1]), dtype=kind)
-        for start in range(0, words.shape[1], _BLOCK):
-            block = slice(start, start + _BLOCK)
+        for block in parts(words.shape[1], each=len(lookups)):
             own = [
                 numbers.cells(words[:, block], lookup)
                 for numbers, lookup in zip(self.layouts, lookups, strict=True)
@@ -176,9 +174,7 @@ class CellSizes:
         for number, layout in enumerate(self.layouts):
             if layout.direct:
                 total = np.zeros(layout.size)
-                step = max(_BLOCK, layout.size)
-                for start in range(0, counts.size, step):
-                    block = slice(start, start + step)
+                for block in parts(counts.size):
                     total += np.bincount(layout.numbers(words[:, block]), counts[block], layout.size)
                 found[f"rows{number}"] = total.astype(np.int64)
             else:

@@ -29,14 +29,12 @@ from sightline.tables.rows import (
     count_rows,
     counted_rows,
 )
-from sightline.tables.sql.fragments import literal, quoted
+from sightline.tables.sql.fragments import drawn, quoted
 from sightline.tables.sql.grammar import refuse
 from sightline.tables.sql.reader import ReleaseQuery, read_condition
 from sightline.tables.sql.scope import find_column
 from sightline.tables.subject import MOST_VALUES, Schema, SecretKind, Subject
 from sightline.values import frozen
-
-_HASH_DIGITS = 8  # of a key's hash, by which known records are drawn
 
 
 @frozen
@@ -217,13 +215,12 @@ def _weights(counted: CountedTable, table: CellTable, words: PackedCodes) -> dic
 
 def known_condition(engine: Engine, subject: Subject) -> str:
     """The condition that the attacker knows a row, as SQL; empty if they know none."""
-    schema = Schema.of(engine)
-    conditions = [read_condition(text, secret=subject.secret, schema=schema) for text in subject.known]
+    conditions = [
+        read_condition(text, secret=subject.secret, schema=Schema.of(engine)) for text in subject.known
+    ]
     if subject.known_share:
         key = f"{quoted(DATA)}.{quoted(find_column(engine.columns(), subject.record).name)}"
-        below = int(subject.known_share * 16**_HASH_DIGITS)
-        drawn = f"SUBSTRING(MD5(CAST({key} AS VARCHAR)), 1, {_HASH_DIGITS})"
-        conditions.append(f"{drawn} < {literal(f'{below:0{_HASH_DIGITS}x}')}")
+        conditions.append(drawn(key, subject.known_share))
     return " OR ".join(f"({condition})" for condition in conditions)
 
 

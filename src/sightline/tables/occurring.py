@@ -23,18 +23,17 @@ from sightline.arrays import FloatArray, IndexArray, distinct_lines
 from sightline.tables.engines.protocol import Engine
 from sightline.tables.membership import Occurring
 from sightline.tables.rows import RowCounts, Rows, audited_rows, clipped_secret
-from sightline.tables.sql.fragments import literal, quoted
+from sightline.tables.sql.fragments import drawn, literal, quoted
 from sightline.tables.sql.reader import ReleaseQuery
 from sightline.tables.subject import SecretKind, Subject
 from sightline.values import frozen
 
-_FEW_VALUES = 20  # distinct values of a number that an attacker can round to
+FEW_VALUES = 20  # distinct values of a number that an attacker can round to
 _NEARLY_ALL = 0.9  # of the rows
 _MOST_COUNTED = 5_000_000  # rows of which every value is counted
 _MANY_ROWS, _LOOKED_AT = 100_000, 5  # of so many rows, one in five is looked at first
 _BINS = 200  # between the least and the greatest value, in which clusters are looked for
 _APART = 3  # empty bins between two clusters
-_FILLED = 0.2  # of the bins, at most, if the values lie in clusters
 _ROWS_PER_CLUSTER = 4  # at least: fewer would lie apart by chance
 _STEPS = range(6, -5, -1)  # powers of ten that values may be multiples of
 _LIKE_A_KEY = re.compile(
@@ -91,7 +90,7 @@ def _repeating(engine: Engine, rows: Rows, subject: Subject, present: int) -> st
         for column in engine.columns()
         if _LIKE_A_KEY.search(column.name.casefold())
         and column.name.casefold() not in (subject.record.casefold(), subject.secret.casefold())
-    ][:_MOST_COLUMNS]
+    ]
     if not names or present > _MANY_ROWS:
         return ""
     texts = ", ".join(f"COUNT(DISTINCT {quoted(name)}) AS n{place}" for place, name in enumerate(names))
@@ -120,9 +119,9 @@ def _clusters(low: FloatArray, high: FloatArray, counts: IndexArray) -> int:
     """How many clusters the values lie in, if few and narrow, else 0: on and off, with some scatter."""
     gaps = low[1:] - high[:-1]
     number = 1 + int(np.count_nonzero(gaps > _APART / _BINS * (high[-1] - low[0])))
-    narrow = low.size <= _FILLED * _BINS
+    narrow = low.size <= 2 * FEW_VALUES  # on average at most two bins, if the clusters are so many
     enough = int(counts.sum()) >= _ROWS_PER_CLUSTER * low.size
-    return number if 2 <= number <= _FEW_VALUES and narrow and enough else 0
+    return number if 2 <= number <= FEW_VALUES and narrow and enough else 0
 
 
 def few_values(engine: Engine, rows: Rows, subject: Subject, *, present: int) -> int:
@@ -135,7 +134,7 @@ def few_values(engine: Engine, rows: Rows, subject: Subject, *, present: int) ->
         return _within(engine, rows, subject.known_within)
     if _MANY_ROWS < present <= _MOST_COUNTED and _has_many(engine, rows, present=present):
         return 0
-    limit = f"LIMIT {_FEW_VALUES + 1}"
+    limit = f"LIMIT {FEW_VALUES + 1}"
     if present <= _MOST_COUNTED:
         counted = f"SELECT {rows.secret} AS v, COUNT(*) AS c FROM {rows.source()} GROUP BY {rows.secret}"
         listed = f"SELECT v, c FROM ({counted}) AS counted ORDER BY c DESC, v {limit}"
@@ -147,13 +146,13 @@ def few_values(engine: Engine, rows: Rows, subject: Subject, *, present: int) ->
     )
     number, broken = len(answer["v"]), any(answer["broken"].tolist())
     counts = answer["c"].astype(np.int64)
-    if number <= _FEW_VALUES:
+    if number <= FEW_VALUES:
         low, high = subject.bounds
-        on_a_lattice = not broken and high - low < _FEW_VALUES
+        on_a_lattice = not broken and high - low < FEW_VALUES
         # Two rows agree as often as if there were twenty values with even chances.
-        repeated = _FEW_VALUES * int(np.sum(counts * (counts - 1))) >= present * (present - 1) > 0
+        repeated = FEW_VALUES * int(np.sum(counts * (counts - 1))) >= present * (present - 1) > 0
         return number if on_a_lattice or present >= 2 * number or repeated else 0
-    covered = np.cumsum(counts)[:_FEW_VALUES]
+    covered = np.cumsum(counts)[:FEW_VALUES]
     enough = np.flatnonzero(
         (covered >= _NEARLY_ALL * present) & (covered >= 2 * np.arange(1, covered.size + 1))
     )
@@ -167,7 +166,7 @@ def _has_many(engine: Engine, rows: Rows, *, present: int) -> bool:
     """
     some = f"SELECT {rows.secret} AS v FROM {rows.source()} LIMIT {present // _LOOKED_AT}"
     answer = engine.fetch(f"SELECT COUNT(DISTINCT v) AS n FROM ({some}) AS looked_at")
-    return int(answer["n"][0]) > (1 - _NEARLY_ALL) * present + _FEW_VALUES
+    return int(answer["n"][0]) > (1 - _NEARLY_ALL) * present + FEW_VALUES
 
 
 def _within(engine: Engine, rows: Rows, within: float) -> int:
@@ -177,13 +176,11 @@ def _within(engine: Engine, rows: Rows, within: float) -> int:
     least = engine.fetch(f"SELECT MIN(gap) AS gap FROM ({gaps}) AS gaps")["gap"].tolist()[0]
     if least is None:
         return 1
-    return int(2 * within / float(least)) + 1 if 2 * within < _FEW_VALUES * float(least) else 0
+    return int(2 * within / float(least)) + 1 if 2 * within < FEW_VALUES * float(least) else 0
 
 
 _MOST_ROWS = 20_000  # that are looked at: drawn by a hash of the key, so that each audit sees the same
 _MOST_VALUES = 400_000  # that are fetched
-_MOST_COLUMNS = 100
-_FEWEST_ROWS = 8  # two orders of eight agree by chance once in twenty thousand
 _NEARLY_ONE = 0.98  # rank correlation; heights and weights, prices and sales stay below it
 _FALSE_ALARMS = 1e-3  # of tables in which no column depends on the secret, the share with an alarm, at most
 _FALSE_COPIES = 1e-2  # the same for exact copies: most that are seen in small tables are copies
@@ -210,16 +207,12 @@ def derived_columns(
     if not used:
         return ()
     audited = audited_rows(queries, subject, engine.columns())
-    texts = dict(used[:_MOST_COLUMNS])
+    texts = dict(used)
     most = min(_MOST_ROWS, _MOST_VALUES // len(texts))
     listed = [f"{audited.secret} AS secret", f"{audited.record} AS record"]
     listed += [f"{text} AS c{place}" for place, text in enumerate(texts.values())]
-    drawn = ""
-    if rows > most:
-        below = int(most / rows * 16**8)
-        hashed = f"SUBSTRING(MD5(CAST({audited.record} AS VARCHAR)), 1, 8)"
-        drawn = f" WHERE {hashed} < {literal(f'{below:08x}')}"
-    answer = engine.fetch(f"SELECT {', '.join(listed)} FROM {audited.source(*texts.values())}{drawn}")
+    some = f" WHERE {drawn(audited.record, most / rows)}" if rows > most else ""
+    answer = engine.fetch(f"SELECT {', '.join(listed)} FROM {audited.source(*texts.values())}{some}")
     ordered, secret = subject.kind is SecretKind.NUMBER, answer["secret"]
     codes, record = _codes(secret), _codes(answer["record"])
     found = []
@@ -267,7 +260,8 @@ def _patterns(
     if ordered and numbers:
         correlation = rank_correlation(secret.astype(np.float64), column.astype(np.float64))
         chance = 0.0
-        if abs(correlation) >= _NEARLY_ONE and len(secret) >= _FEWEST_ROWS:
+        two_orders_agree = log(2) - lgamma(len(secret) + 1)
+        if abs(correlation) >= _NEARLY_ONE and two_orders_agree < log(_FALSE_ALARMS / 3):
             chance = -inf
         elif abs(correlation) == 1:
             chance = min(0.0, log(2) + copies(codes, classes, record, in_order=True))

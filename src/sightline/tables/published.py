@@ -16,10 +16,8 @@ from sightline.tables.membership import Cell, Membership
 from sightline.values import frozen
 
 
-def published(membership: Membership, *, withheld: Collection[int] = ()) -> Membership:
+def published(membership: Membership, *, withheld: Collection[int]) -> Membership:
     """The membership without some cells, given by their positions; partitions without cells are left out."""
-    if not withheld:
-        return membership
     kept_cells = np.setdiff1d(np.arange(len(membership.cells)), np.array(list(withheld), dtype=np.intp))
     owner = np.array([cell.partition for cell in membership.cells], dtype=np.intp)
     kept = np.unique(owner[kept_cells])
@@ -43,7 +41,7 @@ def without_queries(membership: Membership, dropped: Collection[int]) -> Members
     if not dropped:
         return membership
     gone = [c for c, cell in enumerate(membership.cells) if _query(membership, cell) in dropped]
-    found = published(membership, withheld=gone)
+    found = published(membership, withheld=gone) if gone else membership
     kept = [query for query in range(_queries(membership)) if query not in dropped]
     place = {query: number for number, query in enumerate(kept)}
     return replace(
@@ -92,8 +90,6 @@ def with_steps(membership: Membership, steps: Mapping[int, Steps]) -> Membership
 
     The cells of one value of the others lie together, in the order of the steps.
     """
-    if not steps:
-        return membership
     cells: list[Cell] = []
     largest = int(np.iinfo(membership.signatures.dtype).max)
     wide = any(len(membership.cells) * own.count > largest for own in steps.values())

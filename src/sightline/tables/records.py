@@ -18,7 +18,7 @@ from sightline.tables.encoding import key_text
 from sightline.tables.engines.protocol import DATA, ColumnKind, Engine
 from sightline.tables.membership import Feature, Partition, PersonRows, RowsBehind, RowValues
 from sightline.tables.sql.data_query import ROWS_BEHIND
-from sightline.tables.sql.fragments import answers_yes, literal, quoted
+from sightline.tables.sql.fragments import PER_QUERY, answers_yes, literal, quoted
 from sightline.tables.sql.grammar import refuse
 from sightline.tables.sql.scope import find_column
 from sightline.tables.subject import SecretKind, Subject
@@ -231,9 +231,6 @@ def rows_behind(engine: Engine, counted: CountedTable) -> RowsBehind:
     return RowsBehind(signature=pairs[:, 0], rows=pairs[:, 1], counts=counts, known=known_counts)
 
 
-_PER_QUERY = 200  # signatures
-
-
 def cell_totals(engine: Engine, counted: CountedTable, cells: SignatureCells) -> FloatArray:
     """For every cell, partition after partition, the sum of the secrets that the attacker does not know, and
     how many they are."""
@@ -249,8 +246,8 @@ def words_totals(engine: Engine, counted: CountedTable, words: Sequence[tuple[in
     names, coded = counted.names, counted.coded(f"{counted.unknown(counted.value)} AS v")
     by = ", ".join(names)
     found: dict[tuple[int, ...], float] = {}
-    for start in range(0, len(words), _PER_QUERY):
-        wanted = _is_any(counted, words[start : start + _PER_QUERY])
+    for start in range(0, len(words), PER_QUERY):
+        wanted = _is_any(counted, words[start : start + PER_QUERY])
         answer = engine.fetch(f"SELECT {by}, {SUM_OF_V} FROM ({coded}) AS coded WHERE {wanted} GROUP BY {by}")
         listed_words = zip(*(answer[name].tolist() for name in names), strict=True)
         found.update(zip(listed_words, answer["total"].tolist(), strict=True))

@@ -17,17 +17,18 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from sightline.arrays import ROUNDING
 from sightline.errors import InvalidPlan
 from sightline.tables.engines.protocol import Engine
 from sightline.tables.membership import Membership, UnauditedRows
 from sightline.tables.sql.check_query import CheckQuery, QuickCheck, QuickCounts
+from sightline.tables.sql.fragments import PER_QUERY
 from sightline.tables.sql.grammar import refuse
 from sightline.tables.sql.reader import ReleaseQuery
 
 Answer = Mapping[str, NDArray[np.int64]]
 _LEFT_OUT = ("unkeyed", "invalid", "missing", "clipped")
 _TELLING = ("telling_groups", "telling_who_has_one")
-_CLOSE = 1e-9  # two orders of adding up change the last digits of a sum
 
 
 def verify(
@@ -105,7 +106,7 @@ def _lines(answer: Mapping[str, NDArray[np.generic]]) -> list[tuple[Any, ...]]:
 
 def _same_line(one: tuple[Any, ...], other: tuple[Any, ...]) -> bool:
     return all(
-        math.isclose(a, b, rel_tol=_CLOSE, abs_tol=_CLOSE) or (a != a and b != b)
+        math.isclose(a, b, rel_tol=ROUNDING, abs_tol=ROUNDING) or (a != a and b != b)
         if isinstance(a, float) and isinstance(b, float)
         else a == b
         for a, b in zip(one, other, strict=True)
@@ -226,7 +227,6 @@ def _described(sizes: Counter[int]) -> str:
 
 Name = TypeVar("Name", bound=Hashable)
 CellSizes = Mapping[tuple[int, int], Counter[int]]  # by grouping set and aggregate: how many cells of a size
-_PER_QUERY = 50  # checks
 _LISTS_PER_QUERY = 32  # DuckDB joins each long IN list, and many joins take it long
 
 
@@ -267,7 +267,7 @@ def _batches(checks: Mapping[Name, QuickCheck]) -> Iterator[list[Name]]:
             own = sum(
                 text.count(" IN (") for text in (check.where, *(one.inside for one in check.aggregates))
             )
-            if batch and (len(batch) == _PER_QUERY or lists + own > _LISTS_PER_QUERY):
+            if batch and (len(batch) == PER_QUERY or lists + own > _LISTS_PER_QUERY):
                 yield batch
                 batch, lists = [], 0
             batch.append(name)

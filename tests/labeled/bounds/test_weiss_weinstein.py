@@ -6,16 +6,11 @@ import mpmath
 import numpy as np
 import pytest
 
-from sightline.labeled.bounds.priors import (
-    COSINE_AFFINITY,
-    UNIFORM_AFFINITY,
-    PriorAffinity,
-    _affinity,
-)
+from sightline.labeled.bounds.priors import PriorAffinity, _affinity
 from sightline.labeled.bounds.target import NumberPrior, Seen
 from tests.labeled.bounds.brute_force import PRIORS, Small, exact_share, law
 
-DENSITIES = [(PRIORS[0], UNIFORM_AFFINITY), (PRIORS[1], COSINE_AFFINITY)]
+DENSITIES = [(prior, prior.bounds.affinity) for prior in PRIORS[:2]]
 
 
 def seen_in(answers: int, scale: float) -> Seen:

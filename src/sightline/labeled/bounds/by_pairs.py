@@ -225,9 +225,6 @@ def _distances(bins: tuple[Bin, ...]) -> Distances:
     return (masses[used] / masses.sum()).tolist(), (moments[used] / masses[used]).tolist()
 
 
-_EACH = 64  # distances that count by themselves: 2e-5 lost at G r² = 30
-
-
 @dataclass(frozen=True, slots=True)
 class WholePrior(ByPairs):
     """Every whole number from ``low`` to ``high``, with even chances.
@@ -290,7 +287,7 @@ class WholePrior(ByPairs):
 @lru_cache(maxsize=16)
 def _whole_distances(width: int) -> Distances:
     """The weights of distances k, or of bins of them, which add up to 1, and their means of k²."""
-    ends = [*range(min(width, _EACH) + 1)]
+    ends = [*range(min(width, _GATHERED) + 1)]
     ends += sorted({width - (width - ends[-1]) * left // _GATHERED for left in range(_GATHERED)} - {ends[-1]})
     first, second = _sums(width, ends)
     weights, squares = ([b - a for a, b in pairwise(sums)] for sums in (first, second))

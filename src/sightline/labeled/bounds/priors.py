@@ -92,7 +92,6 @@ from sightline.labeled.bounds.van_trees import (
 )
 from sightline.values import frozen
 
-_MANY = 1e-3  # t below which log(1 + t) − t would lose digits
 # Steps in units of 1/√G, and the longest one: about the best for a few Laplace answers with little noise.
 _STEPS, _LONGEST = (0.4, 0.7, 1.0, 1.3, 1.6, 1.9, 2.3, 2.8), 0.4
 
@@ -121,21 +120,11 @@ class PriorAffinity:
 def _affinity(h: FloatArray, information: FloatArray, laplace: FloatArray, count: FloatArray) -> FloatArray:
     """ρ(h), rounded down: very many answers count as Gaussian, since log(1 + t) − t is at least −t²/2."""
     t = h / 2 * np.sqrt(laplace / count)
-    many = t < _MANY
+    many = t < np.cbrt(np.finfo(np.float64).eps)  # below that log(1 + t) − t has fewer than ten digits
     exponent = np.where(many, 1.0, count) * (np.log1p(t) - t)
     exponent = np.where(many, -laplace * np.square(h) / 8, exponent)
     gaussian = np.maximum(information - laplace, 0.0) * np.square(h) / 8
     return np.asarray(np.exp(exponent - gaussian))
-
-
-UNIFORM_AFFINITY = PriorAffinity(
-    affinity=lambda h: np.asarray(np.maximum(1 - h, 0.0)),
-    stays=lambda h: np.asarray(1 - h),
-)
-COSINE_AFFINITY = PriorAffinity(
-    affinity=lambda h: np.asarray((1 - h) * np.cos(np.pi * h) + np.sin(np.pi * h) / math.pi),
-    stays=lambda h: np.asarray(1 - h + np.sin(2 * np.pi * h) / (2 * math.pi)),
-)
 
 
 class _Table(Protocol):
@@ -221,19 +210,6 @@ def _lower(bounds: DensityBounds, seen: Seen, width: float) -> FloatArray:
     return np.where(G == 0, 1.0, np.maximum(alone, hidden) / v)
 
 
-_UNIFORM = DensityBounds(
-    scalar=uniform_table,
-    laplace=uniform_laplace_table,
-    van_trees=uniform_bound,
-    added_precision=uniform_precision,
-    precision_excess=uniform_precision_excess,
-    precision_change=uniform_precision_slope,
-    affinity=UNIFORM_AFFINITY,
-    v=UNIFORM_VARIANCE,
-    entropy_power=1 / (2 * math.pi * math.e),
-)
-
-
 @dataclass(frozen=True, slots=True)
 class UniformPrior(DensityPrior):
     """Every value from ``low`` to ``high`` is as likely: what "knows only the bounds" means.
@@ -248,7 +224,20 @@ class UniformPrior(DensityPrior):
     True
     """
 
-    bounds = _UNIFORM
+    bounds = DensityBounds(
+        scalar=uniform_table,
+        laplace=uniform_laplace_table,
+        van_trees=uniform_bound,
+        added_precision=uniform_precision,
+        precision_excess=uniform_precision_excess,
+        precision_change=uniform_precision_slope,
+        affinity=PriorAffinity(
+            affinity=lambda h: np.asarray(np.maximum(1 - h, 0.0)),
+            stays=lambda h: np.asarray(1 - h),
+        ),
+        v=UNIFORM_VARIANCE,
+        entropy_power=1 / (2 * math.pi * math.e),
+    )
 
     @property
     def name(self) -> str:
@@ -276,19 +265,6 @@ class UniformPrior(DensityPrior):
         return generator.uniform(self.low, self.high, shape)
 
 
-_COSINE = DensityBounds(
-    scalar=cosine_table,
-    laplace=cosine_laplace_table,
-    van_trees=cosine_bound,
-    added_precision=cosine_precision,
-    precision_excess=cosine_precision_excess,
-    precision_change=cosine_precision_slope,
-    affinity=COSINE_AFFINITY,
-    v=COSINE_VARIANCE,
-    entropy_power=2 / (math.pi * math.e**3),
-)
-
-
 @dataclass(frozen=True, slots=True)
 class CosineSquaredPrior(DensityPrior):
     """The cos² density from ``low`` to ``high``.
@@ -298,7 +274,20 @@ class CosineSquaredPrior(DensityPrior):
     (0.032673, 1.2899)
     """
 
-    bounds = _COSINE
+    bounds = DensityBounds(
+        scalar=cosine_table,
+        laplace=cosine_laplace_table,
+        van_trees=cosine_bound,
+        added_precision=cosine_precision,
+        precision_excess=cosine_precision_excess,
+        precision_change=cosine_precision_slope,
+        affinity=PriorAffinity(
+            affinity=lambda h: np.asarray((1 - h) * np.cos(np.pi * h) + np.sin(np.pi * h) / math.pi),
+            stays=lambda h: np.asarray(1 - h + np.sin(2 * np.pi * h) / (2 * math.pi)),
+        ),
+        v=COSINE_VARIANCE,
+        entropy_power=2 / (math.pi * math.e**3),
+    )
 
     @property
     def name(self) -> str:

@@ -203,11 +203,9 @@ def _cosine_moments() -> FloatArray:
 
 
 MOST_MOVED = 60  # other records that a direction moves
-_CELLS = 48
-_EDGES = np.linspace(0.0, 1.0, _CELLS + 1)
+_EDGES = np.linspace(0.0, 1.0, 49)  # of 48 cells of lengths
 _BLOCK = 1 << 14  # numbers in an array: 128 kB, a few of which stay in the cache of a core
-# Rules that are exact for polynomials of degree 2n − 1. The integrands have the degree of B plus 5.
-_RULES = {n: np.polynomial.legendre.leggauss(n) for n in (6, 12, 22, 34)}
+_rule = cache(np.polynomial.legendre.leggauss)
 
 
 def chord_bound(moves: FloatArray, counts: FloatArray, information: float, *, gaussian: bool) -> float:
@@ -232,10 +230,11 @@ def chord_bounds(
     are enough, and these are integrals of polynomials.
     """
     found = np.empty(len(moves))
-    rule = np.searchsorted([2 * n - 1 for n in _RULES], counts.sum(axis=1) + 5)
-    for place, (n, (points, weights)) in enumerate(_RULES.items()):
-        own = np.flatnonzero(rule == place)
-        step = _BLOCK // (_CELLS * n)
+    # A rule of n points is exact up to the degree 2n − 1. The integrands have the degree of B plus 5.
+    needed = np.ceil((counts.sum(axis=1) + 6) / 2).astype(np.intp)
+    for n in np.unique(needed).tolist():
+        own, (points, weights) = np.flatnonzero(needed == n), _rule(n)
+        step = _BLOCK // (_EDGES.size * n)
         for start in range(0, own.size, step):
             some = own[start : start + step]
             density = _CellDensity.of(points, weights, moves[some], counts[some])
@@ -252,9 +251,10 @@ class _CellDensity:
 
     @classmethod
     def of(cls, points: FloatArray, weights: FloatArray, moves: FloatArray, counts: FloatArray) -> Self:
-        lengths = _EDGES[:-1, None] + (1 + points) / (2 * _CELLS)
+        half = _EDGES[1] / 2
+        lengths = _EDGES[:-1, None] + (1 + points) * half
         moves, counts = moves[:, None, None, :], counts[:, None, None, :]
-        density = weights / (2 * _CELLS) * lengths**3 * _second_derivative(lengths, moves, counts)
+        density = weights * half * lengths**3 * _second_derivative(lengths, moves, counts)
         whole = np.prod((1 - moves) ** counts, axis=-1)[:, :, 0]
         return cls(
             masses=np.concatenate([density.sum(axis=-1), whole], axis=1),

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import difflib
 import re
-import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -70,7 +69,6 @@ _CONFIG: dict[str, str | bool | int | float | list[str]] = {
     "allow_community_extensions": "false",
 }
 _LEAST_MEMORY = 1 << 25  # bytes: with less, DuckDB cannot run at all
-_MOST_SPILLED = 10  # times the memory, on disk
 _IN_UTC = {"TIMESTAMP WITH TIME ZONE": ("", "us"), "TIMESTAMPTZ_NS": ("_ns", "ns")}  # as pandas writes
 _TIMES = ("DATE", "TIME")  # TIMESTAMP, TIMESTAMP WITH TIME ZONE, TIMESTAMP_NS, …
 _SYNTAX = {"and", "or", "not", "coalesce", "if", "cast"}  # before brackets, and no functions
@@ -129,7 +127,7 @@ class DuckDBEngine:
         try:
             allowed = [text for path in self._names.values() for text in (str(path), f"{path}.wal")]
             for setting in (
-                *_memory_settings(memory, self._spill),
+                *([] if memory is None else [f"memory_limit='{max(int(memory), _LEAST_MEMORY)}B'"]),
                 f"temp_directory={literal(str(self._spill))}",
                 f"allowed_paths=[{', '.join(map(literal, allowed))}]",
                 *(["disabled_optimizers='in_clause'"] if self._is_small(held) else []),
@@ -398,17 +396,6 @@ def _without_values(error: Exception) -> str:
     """Describe an error without its message, which may quote a record's value."""
     line = re.search(r"CSV Error on Line: (\d+)", str(error))
     return type(error).__name__ + (f" at line {line.group(1)}" if line else "")
-
-
-def _memory_settings(memory: float | None, folder: Path) -> list[str]:
-    """Bound the engine's memory, and what it may spill into a folder."""
-    if memory is None:
-        return []
-    spilled = min(_MOST_SPILLED * memory, 0.9 * shutil.disk_usage(folder).free)
-    return [
-        f"memory_limit='{max(int(memory), _LEAST_MEMORY)}B'",
-        f"max_temp_directory_size='{max(int(spilled), _LEAST_MEMORY)}B'",
-    ]
 
 
 def _refuse_query(error: duckdb.Error) -> NoReturn:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from sightline.errors import InvalidPlan
 from sightline.tables.engines.address import POSTGRES_SCHEMES, SPARK_SCHEMES, checked_source, scheme_of
+from sightline.tables.engines.duckdb_engine import DuckDBEngine
 from sightline.tables.engines.local_tables import InMemoryTable
 from sightline.tables.engines.protocol import DATA, NO_TABLES, SOURCE, Engine
 
@@ -38,8 +39,6 @@ def open_source(
             "the plan's own table is data, or source, and names that differ only in case are the same"
         )
     if isinstance(source, InMemoryTable):
-        from sightline.tables.engines.duckdb_engine import DuckDBEngine
-
         return DuckDBEngine(source, tables=tables, base=base, memory=memory)
     if not isinstance(source, str | Path):
         from sightline.tables.engines.spark_engine import SparkEngine
@@ -50,8 +49,6 @@ def open_source(
     source = checked_source(str(source))
     match scheme_of(source):
         case None:
-            from sightline.tables.engines.duckdb_engine import DuckDBEngine
-
             return DuckDBEngine(source, tables=tables, base=base, memory=memory)
         case scheme if scheme in POSTGRES_SCHEMES:
             from sightline.tables.engines.postgres_engine import PostgresEngine

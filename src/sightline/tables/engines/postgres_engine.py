@@ -12,6 +12,7 @@ import sqlglot
 from numpy.typing import NDArray
 from sqlglot import exp
 
+from sightline.arrays import AT_A_TIME
 from sightline.errors import InvalidPlan, MissingExtra, require
 from sightline.tables.engines.address import split_address
 from sightline.tables.engines.protocol import DATA, NO_TABLES, SOURCE, Column, ColumnKind, check_names
@@ -38,7 +39,6 @@ _SETTINGS = (
 # Of tables, partitioned tables and materialised views a transaction keeps the rows.
 _ROWS_KEPT = ("r", "p", "m")
 _VIEWS = ("v", "m")
-_BATCH = 50_000
 
 
 class PostgresEngine:
@@ -180,7 +180,7 @@ class PostgresEngine:
     @staticmethod
     def _fetched(cursor: psycopg.Cursor[Any]) -> list[tuple[Any, ...]]:
         try:
-            return cursor.fetchmany(_BATCH)
+            return cursor.fetchmany(AT_A_TIME // max(1, len(cursor.description or ())))
         except psycopg.DataError:
             raise InvalidPlan(
                 "expected dates and times from year 1 to 9999, got others, such as infinity; "

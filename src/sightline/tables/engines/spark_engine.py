@@ -261,9 +261,6 @@ def _kind(data_type: types.DataType) -> ColumnKind:
             return ColumnKind.OTHER
 
 
-_BROADCAST = 1 << 26  # bytes up to which every executor gets a copy
-
-
 class SparkLookups:
     """Temporary views that hold the answers to the dictionaries of a session's queries."""
 
@@ -300,8 +297,7 @@ class SparkLookups:
         with without_pandas_warning():
             frame = self._session.createDataFrame(numbered, schema=answer.schema.add("c", types.LongType()))
         frame.createOrReplaceTempView(view)
-        small = frame.hint("broadcast") if listed.nbytes < _BROADCAST else frame
-        small.createOrReplaceTempView(f"{view}_joined")
+        frame.hint("broadcast").createOrReplaceTempView(f"{view}_joined")  # every executor gets a copy
         return view
 
     def close(self) -> None:

@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 
 from sqlglot import exp
 
-from sightline.errors import InvalidPlan
 from sightline.tables.engines.protocol import SOURCE, Column, ColumnKind
 from sightline.tables.sql.grammar import (
     check_public,
@@ -66,7 +65,7 @@ class DataQuery:
 
 
 def read_data_query(
-    sql: str | None, *, record: str, secret: str, others: Sequence[str], schema: Schema
+    sql: str, *, record: str, secret: str, others: Sequence[str], schema: Schema
 ) -> DataQuery:
     """Read the query that makes ``data``; ``schema`` is that of ``source``. ``others`` are other secrets.
 
@@ -78,15 +77,6 @@ def read_data_query(
     >>> query.hidden, len(query.ties)
     (('quantity', 'price'), 1)
     """
-    if sql is None:
-        try:
-            hidden = [find_column(schema.columns, name).name for name in others]
-        except InvalidPlan as error:
-            raise InvalidPlan(f"[secret] column: {error}") from None
-        return DataQuery(
-            hidden=tuple(hidden),
-            secrets=frozenset(name.casefold() for name in (secret, *others)),
-        )
     tree = parse_query(sql, schema.dialect)
     list_columns(tree, schema)
     _check_written(tree, schema)

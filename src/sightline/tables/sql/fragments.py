@@ -22,6 +22,7 @@ from sightline.tables.membership import Band, Parameter
 from sightline.tables.sql.grammar import refuse
 from sightline.tables.subject import SecretKind, Subject
 
+PER_QUERY = 200  # releases or signatures that one query of ours asks about, each with conditions of its own
 OWN = "SIGHTLINE_OWN"  # a plan cannot contain it: its functions come from a list
 
 
@@ -68,6 +69,11 @@ def literal(text: str) -> str:
 
 
 _LARGEST = "1.7976931348623157e308"  # a larger number is infinite, or NaN
+
+
+def drawn(key: str, share: float) -> str:
+    """The condition that a record is one of a share of them, drawn by the MD5 hash of its key."""
+    return f"MD5(CAST({key} AS VARCHAR)) < {literal(f'{int(share * 16**32):032x}')}"
 
 
 def valid_secret(raw: str, subject: Subject, column: Column) -> str:

@@ -60,6 +60,10 @@ def in_one_select(query: exp.Query, schema: Schema) -> tuple[exp.Query, bool]:
     found = False
     for select in query.find_all(exp.Select):
         write_keys(select, _columns_in(select, schema))
+    if not query.find(exp.Join, exp.Pivot) and all(
+        isinstance(source.this, exp.Table) for source in query.find_all(exp.From)
+    ):
+        return query, found  # each is a SELECT over one table
     for change in (
         without_listed_values,
         _without_pivot,
@@ -259,7 +263,7 @@ def with_groups(query: exp.Query, schema: Schema) -> exp.Query:
     >>> print(with_groups(parse_one(text, read="duckdb"), Schema(columns=[])).sql("duckdb"))
     SELECT age, town, SUM(x) FROM data WHERE town IN ('a', 'b') GROUP BY age, town
     """
-    return _changed(query, _with_groups, schema)[0]
+    return _changed(query, _with_groups, schema)[0] if query.find(exp.Pivot) else query
 
 
 def _with_groups(select: exp.Select, schema: Schema) -> Iterator[exp.Select]:
