@@ -22,6 +22,7 @@ Members = Iterable[int] | ArrayLike
 EXACT = 2.0**53  # doubles hold every whole number up to this, and sums of whole numbers below it
 # Numbers that one step of a loop holds: 16 MB of doubles. Tuned on tables of 1,000 rows, where half and twice
 # take longer.
+ROUNDING = 1e-9  # of a sum of doubles: more than another order of adding up changes
 AT_A_TIME = 1 << 21
 
 

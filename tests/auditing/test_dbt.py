@@ -10,7 +10,8 @@ import duckdb
 import pytest
 
 import sightline as sl
-from sightline.auditing.dbt import dbt_plan_text, plan_from_dbt
+from sightline.auditing import dbt
+from sightline.auditing.dbt import dbt_plan_text
 from sightline.auditing.plan import Plan
 from sightline.auditing.reading import plan_of_text
 from sightline.cli import main
@@ -64,6 +65,11 @@ def table(folder: Path) -> str:
     (folder / "homes.csv").write_text("\n".join(["home,feeder,watts", *lines]) + "\n")
     (folder / "regions.csv").write_text("feeder,region\nn,north\ns,south\n")
     return str(folder / "homes.csv")
+
+
+def plan_from_dbt(path: Path, *, source: str) -> Plan:
+    """What :func:`dbt_plan_text` writes as TOML."""
+    return dbt._plan(dbt._read(path), source)
 
 
 def plan(folder: Path, *models: dict[str, Any], **changes: Any) -> Plan:

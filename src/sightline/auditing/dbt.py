@@ -42,16 +42,11 @@ _SECTIONS = ("data", "secret", "privacy", "limits", "attacker")
 _Node = Mapping[str, Any]
 
 
-def plan_from_dbt(manifest: str | Path, *, source: str) -> Plan:
-    """The plan of a dbt project, from its ``target/manifest.json``, for the table at ``source``.
+def dbt_plan_text(manifest: Path, source: str, *, out: Path) -> str:
+    """The plan of a dbt project in TOML, from its ``target/manifest.json``, to be written to ``out``.
 
     ``source`` must be the table that the models read. Releases are in the order of their models' ids.
     """
-    return _plan(_read(Path(manifest)), source)
-
-
-def dbt_plan_text(manifest: Path, source: str, *, out: Path) -> str:
-    """The plan of a dbt project in TOML, to be written to ``out``."""
     project = _read(manifest)
     plan = _plan(project, relative_source(source, out.parent))
     table = _table(_blocks(_nodes(project)))

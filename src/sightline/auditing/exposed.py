@@ -17,10 +17,10 @@ from typing import Any, Literal
 import numpy as np
 from scipy import sparse
 
-from sightline.arrays import FloatArray, IndexArray
+from sightline.arrays import ROUNDING, FloatArray, IndexArray
 from sightline.auditing.findings import NO_KEYS, Findings, Keys, LinearFindings
 from sightline.auditing.lowering import cell_name
-from sightline.auditing.recipes import NOTHING, Folded, LinearAttacks, RecipeWriter
+from sightline.auditing.recipes import Folded, LinearAttacks, RecipeWriter
 from sightline.auditing.result import EDGES, Distribution, Exposed
 from sightline.auditing.result_parts import (
     FEW,
@@ -209,9 +209,9 @@ def feature_name(feature: FloatArray, times: IndexArray) -> Literal["row", "tota
     ('row', 'total')
     """
     size = np.abs(feature) / np.max(np.abs(feature))
-    if np.count_nonzero(size > NOTHING) == 1 and times[int(np.argmax(size))] == 1:
+    if np.count_nonzero(size > ROUNDING) == 1 and times[int(np.argmax(size))] == 1:
         return "row"
-    return "total" if np.ptp(feature) <= NOTHING * np.max(np.abs(feature)) else "combination"
+    return "total" if np.ptp(feature) <= ROUNDING * np.max(np.abs(feature)) else "combination"
 
 
 def _owners(findings: Findings, rows: LinearFindings) -> IndexArray:

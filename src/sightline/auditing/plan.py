@@ -52,8 +52,6 @@ from sightline.labeled.bounds.priors import number_prior
 from sightline.privacy.registry import ACCOUNTANTS
 from sightline.tables.subject import SecretKind
 
-MOST_ROWS = 10**9  # of one record
-MOST_COPIES = 100_000  # of one release
 _Least = Annotated[float, Field(ge=0, le=LARGEST)]
 _Most = Annotated[float, Field(ge=SMALLEST)]
 
@@ -85,7 +83,7 @@ class Data(Section):
     tables: dict[str, str] = Field(
         default_factory=dict, description="Public tables to join: the name in the SQL, and a file or table."
     )
-    max_rows_per_record: Annotated[int, Field(ge=1, le=MOST_ROWS)] = Field(
+    max_rows_per_record: Annotated[int, Field(ge=1, le=10**9)] = Field(
         default=1,
         description="The most rows that one record has: its contribution limit. The data are checked.",
     )
@@ -124,7 +122,7 @@ class Release(Section):
         description="One SELECT over the table, which is called data, or by its own name; or the name of a "
         "file with it that ends in .sql. A relative path starts from the plan's folder."
     )
-    times: Annotated[int, Field(ge=1, le=MOST_COPIES)] = Field(
+    times: Annotated[int, Field(ge=1, le=100_000)] = Field(
         default=1,
         description="How often it is published, with fresh noise and the same rows.",
     )

@@ -23,7 +23,7 @@ from functools import cached_property
 
 import numpy as np
 
-from sightline.arrays import FloatArray, IndexArray
+from sightline.arrays import ROUNDING, FloatArray, IndexArray
 from sightline.auditing.findings import Findings, LinearFindings
 from sightline.auditing.lowering import cell_name, linear_partitions
 from sightline.auditing.result import LinearAttack, Recipe, SeenTogether, Step, TotalView
@@ -35,8 +35,6 @@ from sightline.format import without_rounding
 from sightline.numerics.residuals import positive_inverse
 from sightline.values import frozen
 
-# Weights below this share of the largest are rounding of weights that are zero.
-NOTHING = 1e-9
 _MOST_STEPS = 5_000  # of a recipe; for longer ones an unbiased recipe of few numbers is written
 # Of recipes with more steps than a reader follows, those are listed that carry so much of the variance.
 _ALL_LISTED, _CARRIED = 200, 0.999
@@ -58,7 +56,7 @@ class RecipeWriter:
         if not self.found.visible[column]:
             return None
         weights = self.weights(column)
-        used = int(np.count_nonzero(np.abs(weights) > NOTHING * np.max(np.abs(weights))))
+        used = int(np.count_nonzero(np.abs(weights) > ROUNDING * np.max(np.abs(weights))))
         if used <= _MOST_STEPS:
             return self.written(column, weights)
         few = self.found.exposure.recipe(*divmod(column, self.found.linear.columns_of_unit), few=True)
@@ -124,7 +122,7 @@ class RecipeWriter:
         rmse = math.sqrt(linear.design.noise.variance_of(weights))
         published = self.on_published(weights)
         constant = float(weights @ linear.offsets) - linear.told_by_sizes(column, weights, feature)
-        used = np.flatnonzero(np.abs(published) > NOTHING * np.max(np.abs(published)))
+        used = np.flatnonzero(np.abs(published) > ROUNDING * np.max(np.abs(published)))
         order = self._carrying(used[np.lexsort((used, -np.abs(published[used])))], published)
         order = np.concatenate([order[published[order] > 0], order[published[order] <= 0]])
         steps = tuple(self.step(int(line), without_rounding(float(published[line]))) for line in order)
@@ -183,7 +181,7 @@ class RecipeWriter:
         known = np.unique(columns.column[membership.known > 0])
         each = full[inside[known]] * columns.weights[known]
         shares = np.abs(each).sum(axis=1) if self.found.linear.categories else np.abs(each.sum(axis=1))
-        return bool(shares.max(initial=0.0) > NOTHING * np.max(np.abs(weights)))
+        return bool(shares.max(initial=0.0) > ROUNDING * np.max(np.abs(weights)))
 
     def step(self, line: int, weight: float) -> Step:
         """One published number, by its row of the design, with its weight."""
@@ -218,7 +216,7 @@ class RecipeWriter:
             words.append(f'{sign}{" " if words else ""}{weight_text(abs(step.weight))} × "{name}"{copies}')
         if (more := max(numbers, len(steps)) - NAMED) > 0:
             words.append(f"and {more} more")
-        if abs(constant) > NOTHING:
+        if abs(constant) > ROUNDING:
             words.append(f"{'−' if constant < 0 else '+'} {weight_text(abs(constant))}")
         return " ".join(words)
 
@@ -434,7 +432,7 @@ def _forwards(C: FloatArray, reach: FloatArray, total: float) -> IndexArray:
     chosen: list[int] = []
     gain = 0.0
     for place in range(len(columns)):
-        usable = open_variance > NOTHING * diagonal
+        usable = open_variance > ROUNDING * diagonal
         gains = np.where(usable, left**2 / np.where(usable, open_variance, 1.0), 0.0)
         gains[chosen] = 0.0
         best = int(np.argmax(gains))

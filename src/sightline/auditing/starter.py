@@ -221,9 +221,9 @@ def _facts(source: str) -> tuple[ColumnFacts, ...]:
 
 def _wide(names: Sequence[str], columns: Sequence[Column]) -> str:
     """A comment about columns that may hold one secret in wide form: a line, however many they are."""
-    listed = ", ".join(map(_identifier, names))
+    listed = ", ".join(map(quoted, names))
     if len(names) > MOST_LISTED:
-        others = ", ".join(_identifier(one.name) for one in columns if one.name not in names)
+        others = ", ".join(quoted(one.name) for one in columns if one.name not in names)
         listed = f"COLUMNS(* EXCLUDE ({others}))" if others else "COLUMNS(*)"
     made = f"SELECT * FROM source UNPIVOT INCLUDE NULLS (value FOR name IN ({listed}))"
     return (
@@ -255,7 +255,7 @@ def _alternatives(names: tuple[str, ...]) -> str:
 
 
 def _release(name: str, by: Sequence[Column], secret: _Meant) -> str:
-    column, groups = _identifier(secret.column.name), [_identifier(one.name) for one in by]
+    column, groups = quoted(secret.column.name), [quoted(one.name) for one in by]
     match secret.column.kind:
         case ColumnKind.BOOLEAN:
             what = f"COUNT(*) FILTER (WHERE {column})"
@@ -270,10 +270,6 @@ def _release(name: str, by: Sequence[Column], secret: _Meant) -> str:
     text = f"[[release]]\n{named}\n# times = 12    # published monthly\n"
     # Without a secret the release is an example: the plan has none until somebody writes it.
     return "".join(f"# {line}\n" for line in text.splitlines()) if secret.open else text
-
-
-def _identifier(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
 
 
 def quoted_text(text: str) -> str:

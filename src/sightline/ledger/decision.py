@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 
@@ -14,7 +14,7 @@ from sightline.auditing.assumptions import COVERED_BY_NOISE
 from sightline.auditing.budget import budget_report
 from sightline.auditing.exposed import describe
 from sightline.auditing.findings import Findings, LinearFindings, find
-from sightline.auditing.noise_slack import MOST_FACTOR
+from sightline.auditing.noise_slack import least_factor
 from sightline.auditing.plan import AssumptionName
 from sightline.auditing.pricing import price
 from sightline.auditing.result import AuditResult, Exposed, Uncertainty, Unverified
@@ -28,7 +28,6 @@ from sightline.tables.published import without_queries
 from sightline.values import frozen
 
 MOST_MORE = 1_000  # copies that are looked for
-_CLOSE = 1.01  # a factor of noise is looked for to within this
 
 
 @frozen(eq=True)
@@ -65,13 +64,17 @@ class Decision:
     def noise_factor(self) -> float | None:
         """The factor on this release's noise alone with which everyone keeps the limit; none if none does.
 
-        An audit has found that everyone does, and another one that with 1 % less not everyone does.
+        An audit has found that everyone does. It is about the least one.
         """
         if self.before.below:
             return None
         if not self.after.below:
             return 1.0
-        return _least_factor(lambda factor: self._shown(factor=factor))
+        return least_factor(
+            lambda factor: self._with(factor=factor).least.lower,
+            self.findings.limit,
+            now=self.findings.least.lower,
+        )
 
     @cached_property
     def more_like_it(self) -> int:
@@ -79,10 +82,11 @@ class Decision:
         low, high = 0, MOST_MORE + 1
         while high - low > 1:
             middle = min(max(1, 2 * low), (low + high) // 2) if low else 1
-            low, high = (middle, high) if self._shown(copies=1 + middle) else (low, middle)
+            low, high = (middle, high) if not self._with(copies=1 + middle).not_shown else (low, middle)
         return low
 
-    def _shown(self, *, factor: float = 1.0, copies: int = 1) -> bool:
+    def _with(self, *, factor: float = 1.0, copies: int = 1) -> Findings:
+        """What all releases show with other noise on this one, or with more copies of it."""
         plan = self.findings.plan
         releases = list(plan.releases)
         for place in range(self.first, len(releases)):
@@ -90,21 +94,7 @@ class Decision:
             noise = tuple(one.times(factor) for one in own.noise)
             releases[place] = own.model_copy(update={"noise": noise, "times": own.times * copies})
         changed = plan.model_copy(update={"releases": tuple(releases)})
-        membership = self.findings.membership
-        return not find(changed, membership).not_shown
-
-
-def _least_factor(shown: Callable[[float], bool]) -> float | None:
-    """The least factor that suffices, from above, by doubling and halving the interval."""
-    low, high = 1.0, 2.0
-    while not shown(high):
-        low, high = high, high * 4
-        if high > MOST_FACTOR:
-            return None
-    while high / low > _CLOSE:
-        middle = float(f"{np.sqrt(low * high):.3e}")  # what is told, in four digits, is what was audited
-        low, high = (low, middle) if shown(middle) else (middle, high)
-    return high
+        return find(changed, self.findings.membership)
 
 
 def decide(past: History, *, number: int, despite: tuple[str, ...], top: int) -> Decision:

@@ -24,7 +24,7 @@ from sightline.auditing.reading import checked_plan
 from sightline.auditing.records import read_record
 from sightline.errors import DamagedLedger, InvalidInput, InvalidPlan, require
 from sightline.ledger.entries import Entry, StoredFile
-from sightline.report.files import OWNER_MODE, begun
+from sightline.report.files import OWNER_MODE, begun, write_flushed
 from sightline.tables.engines.address import file_bytes, scheme_of
 from sightline.values import frozen
 
@@ -131,11 +131,7 @@ class LedgerFolder:
     def _write(self, name: str, text: bytes, *, may_exist: bool) -> None:
         try:
             with self.draft() as draft:
-                handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, OWNER_MODE)
-                with os.fdopen(handle, "wb") as file:
-                    file.write(text)
-                    file.flush()
-                    os.fsync(file.fileno())
+                write_flushed(draft, text, OWNER_MODE)
                 try:
                     os.link(draft, self.path / name)
                 except FileExistsError:

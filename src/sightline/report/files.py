@@ -89,12 +89,8 @@ def _write_directly(path: Path, content: bytes) -> None:
 def _write_whole(path: Path, content: bytes, *, replace: bool, mode: int) -> None:
     """Write under another name in the same folder, and rename when all bytes are on disk."""
     draft = path.parent / f".sightline-{secrets.token_hex(8)}"
-    handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), mode)
     try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
+        write_flushed(draft, content, mode)
         if replace:
             draft.replace(path)
         else:
@@ -103,6 +99,15 @@ def _write_whole(path: Path, content: bytes, *, replace: bool, mode: int) -> Non
     finally:
         with suppress(OSError):
             draft.unlink(missing_ok=True)
+
+
+def write_flushed(path: Path, content: bytes, mode: int) -> None:
+    """Write a file that is new; its bytes are on disk afterwards."""
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), mode)
+    with os.fdopen(handle, "wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
 
 
 def _flush(folder: Path) -> None:

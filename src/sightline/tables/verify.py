@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from sightline.arrays import ROUNDING
 from sightline.errors import InvalidPlan
 from sightline.tables.engines.protocol import Engine
 from sightline.tables.membership import Membership, UnauditedRows
@@ -28,7 +29,6 @@ from sightline.tables.sql.reader import ReleaseQuery
 Answer = Mapping[str, NDArray[np.int64]]
 _LEFT_OUT = ("unkeyed", "invalid", "missing", "clipped")
 _TELLING = ("telling_groups", "telling_who_has_one")
-_CLOSE = 1e-9  # two orders of adding up change the last digits of a sum
 
 
 def verify(
@@ -106,7 +106,7 @@ def _lines(answer: Mapping[str, NDArray[np.generic]]) -> list[tuple[Any, ...]]:
 
 def _same_line(one: tuple[Any, ...], other: tuple[Any, ...]) -> bool:
     return all(
-        math.isclose(a, b, rel_tol=_CLOSE, abs_tol=_CLOSE) or (a != a and b != b)
+        math.isclose(a, b, rel_tol=ROUNDING, abs_tol=ROUNDING) or (a != a and b != b)
         if isinstance(a, float) and isinstance(b, float)
         else a == b
         for a, b in zip(one, other, strict=True)
