@@ -25,7 +25,7 @@ from sightline.auditing.records import read_record
 from sightline.errors import DamagedLedger, InvalidInput, InvalidPlan, require
 from sightline.ledger.entries import Entry, StoredFile
 from sightline.report.files import OWNER_MODE, begun, write_flushed
-from sightline.tables.engines.address import file_bytes, scheme_of
+from sightline.tables.engines.address import file_bytes
 from sightline.values import frozen
 
 HEAD = "head.toml"
@@ -202,20 +202,6 @@ def plan_of(head: Mapping[str, Any]) -> Plan:
     """The checked plan of a head, with a release that stands for any."""
     any_release = {"name": "any", "sql": "SELECT COUNT(*) FROM data", "noise_stddev": 1.0}
     return checked_plan({**head, "release": [any_release]}, HEAD)
-
-
-def with_source(head: Mapping[str, Any], base: Path) -> dict[str, Any]:
-    """The head with the path of its table written in full."""
-    data = dict(head["data"])
-    sources = {"source": data.get("source"), **data.get("tables", {})}
-    full = {
-        name: str(base / source) if isinstance(source, str) and scheme_of(source) is None else source
-        for name, source in sources.items()
-    }
-    data["source"] = full.pop("source")
-    if full:
-        data["tables"] = full
-    return {**head, "data": data}
 
 
 def release_of(release: ReleaseLike, data: Mapping[str, Any]) -> Release:
