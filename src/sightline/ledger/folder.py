@@ -11,7 +11,6 @@ import hashlib
 import os
 import re
 import secrets
-import tomllib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -20,7 +19,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from sightline.auditing.plan import Plan, Release
-from sightline.auditing.reading import checked_plan
+from sightline.auditing.reading import checked_plan, parsed_toml
 from sightline.auditing.records import read_record
 from sightline.errors import DamagedLedger, InvalidInput, InvalidPlan, require
 from sightline.ledger.entries import Entry, StoredFile
@@ -176,17 +175,9 @@ _HEAD_SECTIONS = ("data", "privacy", "attacker", "limits")
 _OF_RECORDS = ("record", "secret", "bounds", "categories", "kind")  # what a record may say of a table
 
 
-def _toml(text: bytes, name: str) -> dict[str, Any]:
-    try:
-        return tomllib.loads(text.decode("utf-8-sig"))
-    except (ValueError, RecursionError) as error:
-        reason = " ".join(str(error).split())[:200]
-        raise InvalidPlan(f"{name}: expected TOML, got a file that is not: {reason}") from None
-
-
 def head_of(text: bytes, name: str) -> dict[str, Any]:
     """The sections of a head."""
-    content = _toml(text, name)
+    content = parsed_toml(text, name)
     strange = [section for section in content if section not in _HEAD_SECTIONS]
     require(
         not strange and isinstance(content.get("data"), dict),
@@ -225,7 +216,7 @@ def release_of(release: ReleaseLike, data: Mapping[str, Any]) -> Release:
                 error=InvalidPlan,
             )
         return record.release
-    content = _toml(file_bytes(path, "a release", error=InvalidInput), path.name)
+    content = parsed_toml(file_bytes(path, "a release", error=InvalidInput), path.name)
     sections = content.get("release", [])
     require(
         set(content) == {"release"} and isinstance(sections, list) and len(sections) == 1,
