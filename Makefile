@@ -11,6 +11,9 @@ COMPILE := uv pip compile pyproject.toml --universal --python-version 3.11 --gen
 # BLAS threads do not pay on the tests' small matrices, and they fight with tests in parallel.
 export OPENBLAS_NUM_THREADS ?= 1
 
+# Tests start Python many times: what is compiled is kept, also where the shell says otherwise.
+export PYTHONDONTWRITEBYTECODE :=
+
 # Test files are spread over the cores, the longest first; a file stays on one, with the servers that it starts.
 PARALLEL := --numprocesses 2 --dist loadfile --no-loadscope-reorder
 
@@ -26,7 +29,7 @@ demo: $(VENV)/.demo ## Audit the shipped example: a dashboard that singles out t
 	@$(BIN)/sightline demo --html build/report.html --force
 
 test: export SIGHTLINE_EXAMPLES = test
-test: $(VENV)/.dev ## Run the tests, the docstring examples and the examples in the docs: under seven minutes on two cores
+test: $(VENV)/.dev ## Run the tests, the docstring examples and the examples in the docs: under four minutes on two cores
 	$(BIN)/pytest $(PARALLEL) -m "not thorough"
 
 quick: export SIGHTLINE_EXAMPLES = quick

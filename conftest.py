@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import math
 import os
 import zlib
@@ -22,7 +23,7 @@ settings.register_profile("fuzz", max_examples=500, deadline=None, database=None
 settings.register_profile("test", parent=settings.get_profile("check"))
 settings.register_profile("quick", parent=settings.get_profile("check"))
 EXAMPLES = os.environ.get("SIGHTLINE_EXAMPLES", "test")
-MOST_EXAMPLES = {"quick": 5, "test": 25}
+MOST_EXAMPLES = {"quick": 5, "test": 15}
 settings.load_profile(EXAMPLES)
 
 # Hypothesis also draws constants that it reads in the modules imported so far, so the examples of a property
@@ -38,9 +39,9 @@ pytest_collect_file = Sybil(
 ).pytest()
 
 
-# Fixtures, and parameters that name one, which start a server or a browser.
+# Fixtures, and parameters that name one, which start a server, a cluster or a browser.
 SERVERS = {"postgres_url", "postgres_engine", "on_postgres", "spark_session", "spark_engine", "on_spark"}
-SERVERS |= {"browser"}
+SERVERS |= {"postgres_rows", "spark_rows", "browser", "dask"}
 
 
 # Test files that take longest, in tens of seconds of one core.
@@ -55,6 +56,7 @@ LONGEST = {
     "test_catalogue.py": 9,
     "test_cli.py": 5,
     "test_command.py": 4,
+    "test_lattice.py": 9,
     "test_what_if.py": 7,
     "test_paper_run.py": 6,
     "test_html_browser.py": 5,
@@ -67,12 +69,13 @@ LONGEST = {
 @pytest.hookimpl(tryfirst=True)  # before -m selects
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Whatever starts a server or a browser is for `make check`; property tests draw as many as asked for."""
-    for item in _left_to_check(items):
-        item.add_marker(pytest.mark.thorough)
     for item in items:
         parameters = getattr(getattr(item, "callspec", None), "params", {}).values()
         if SERVERS & {*getattr(item, "fixturenames", ()), *(p for p in parameters if isinstance(p, str))}:
             item.add_marker(pytest.mark.thorough)
+    for item in _left_to_check(items):
+        item.add_marker(pytest.mark.thorough)
+    for item in items:
         if item.get_closest_marker("thorough"):
             item.add_marker(pytest.mark.slow)
     # A file stays on one core: those that take longest start first, so that both cores end together.
@@ -86,16 +89,23 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             function._hypothesis_internal_use_settings = few  # type: ignore[union-attr]
 
 
+def pytest_collection_finish() -> None:
+    """Modules and tests stay until the end: the garbage collector need not look at them again and again."""
+    gc.collect()
+    gc.freeze()
+
+
 def _left_to_check(items: list[pytest.Item]) -> Iterator[pytest.Item]:
-    """Of tests marked `sampled(n)`: all but n of their cases, the same ones each time."""
+    """Of tests marked `sampled(n)` all but n of their cases; of other slow ones all but a third, or one."""
     cases: dict[str, list[pytest.Item]] = {}
     for item in items:
-        if item.get_closest_marker("sampled"):
+        drawn = item.get_closest_marker("sampled") or item.get_closest_marker("slow")
+        if drawn and not item.get_closest_marker("thorough"):
             cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
     for several in cases.values():
         mark = several[0].get_closest_marker("sampled")
-        assert mark is not None
-        yield from sorted(several, key=lambda item: zlib.crc32(item.nodeid.encode()))[mark.args[0] :]
+        number = mark.args[0] if mark else max(1, len(several) // 3)
+        yield from sorted(several, key=lambda item: zlib.crc32(item.nodeid.encode()))[number:]
 
 
 @pytest.fixture(autouse=True)

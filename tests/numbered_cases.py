@@ -1,13 +1,21 @@
-"""The loop that fuzzers share: numbered cases, each with random numbers of its own, until the time is up."""
+"""Numbered cases: how many a law is tried on, and the loop of fuzzers, which ends when the time is up."""
 
 from __future__ import annotations
 
 import math
+import os
 import time
 from collections import Counter
 from collections.abc import Callable
 
 import numpy as np
+
+
+def trials(most: int) -> range:
+    """The numbers of the cases that a law is tried on: all in `make check`, a quarter in `make test`."""
+    few = os.environ.get("SIGHTLINE_EXAMPLES", "test") in {"quick", "test"}
+    return range(max(2, most // 4) if few else most)
+
 
 Check = Callable[[np.random.Generator, int, Counter[str]], None]
 """Draws and checks the case of a number, and counts what it did."""

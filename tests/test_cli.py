@@ -144,7 +144,7 @@ class TestAnyTerminal:
         assert re.search(rf'{seen} +13 x "March" - 12 x "January"', row)
 
     @pytest.mark.sampled(1)
-    @pytest.mark.slow
+    @pytest.mark.thorough
     @pytest.mark.parametrize("encoding", ["ascii", "utf-8"])
     def test_json_says_the_same_in_every_encoding(self, encoding: str, tmp_path: Path) -> None:
         path = tmp_path / "plan.toml"

@@ -90,6 +90,7 @@ def interrupted(*_: object, **options: object) -> None:
     raise KeyboardInterrupt
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("command", ["design", "rehearse", "explain", "figures", "audit"])
 def test_an_interrupt_says_that_nothing_was_written(
     command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
@@ -107,6 +108,7 @@ def test_an_interrupt_says_that_nothing_was_written(
     assert sorted(tmp_path.rglob("*.*")) == before
 
 
+@pytest.mark.thorough
 def test_an_interrupt_between_two_files_names_those_that_may_be_there(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
@@ -199,13 +201,13 @@ def test_an_interrupt_while_a_query_runs_ends_quietly(
             self._connection = Interrupted(self._connection)  # type: ignore[assignment]
             return super().fetch(query)
 
-    monkeypatch.setattr("sightline.tables.engines.duckdb_engine.DuckDBEngine", Engine)
+    monkeypatch.setattr("sightline.tables.engines.open.DuckDBEngine", Engine)
     assert main(["audit", str(example_plan("microgrid"))]) == 130
     assert capsys.readouterr() == ("", "Interrupted: nothing was written.\n")
 
 
 @pytest.mark.sampled(1)
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
 @pytest.mark.parametrize("arguments", [["demo"], ["demo", "--json"], ["check", "--schema"]], ids=str)
 def test_a_full_disk_behind_the_output_is_one_line(arguments: list[str]) -> None:
@@ -215,7 +217,7 @@ def test_a_full_disk_behind_the_output_is_one_line(arguments: list[str]) -> None
 
 
 @pytest.mark.sampled(1)
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.parametrize("arguments", [["demo"], ["demo", "--json"], ["check", "--schema"]], ids=str)
 def test_a_reader_that_has_seen_enough_is_no_mistake(arguments: list[str]) -> None:
     read, write = os.pipe()

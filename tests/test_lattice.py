@@ -74,20 +74,28 @@ class Twin:
         if not self.values or len(self.values) ** people > _MOST_WORLDS:
             return None
         worlds = np.array([np.concatenate(one) for one in itertools.product(self.values, repeat=people)])
-        generator, means = np.random.default_rng(5), worlds @ self.rows.T
+        # Worlds with the same answers are told apart by no draw: one line for all of them.
+        means, answers, many = np.unique(
+            worlds @ self.rows.T, axis=0, return_inverse=True, return_counts=True
+        )
+        first, second = (
+            np.array([np.bincount(answers, column) for column in moments.T]).T / many[:, None]
+            for moments in (worlds, worlds**2)
+        )
+        generator = np.random.default_rng(5)
         exact, scale = self.variances == 0, np.sqrt(self.variances)
         spread = np.where(exact, 1.0, np.where(self.laplace, scale / math.sqrt(2), scale))
         shares = []
-        for truth in generator.integers(len(worlds), size=_DRAWS):
+        for truth in answers[generator.integers(len(worlds), size=_DRAWS)]:
             noise = np.where(
                 self.laplace, generator.laplace(size=len(scale)), generator.standard_normal(len(scale))
             )
             offsets = (means[truth] - means) / spread + np.where(exact, 0.0, noise)
             logs = -np.where(self.laplace, np.abs(offsets), offsets**2 / 2)[:, ~exact].sum(axis=1)
             logs[np.any(np.abs(offsets[:, exact]) > 1e-6, axis=1)] = -np.inf
-            chances = np.exp(logs - logs.max())
+            chances = many * np.exp(logs - logs.max())
             chances /= chances.sum()
-            shares.append(chances @ worlds**2 - (chances @ worlds) ** 2)
+            shares.append(chances @ second - (chances @ first) ** 2)
         found = np.array(shares) / (self.variance * np.diagonal(self.kernel))
         return found.mean(axis=0), 5 * found.std(axis=0) / math.sqrt(_DRAWS) + 15 / _DRAWS
 

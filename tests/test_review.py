@@ -23,7 +23,7 @@ def test_designs() -> None:
     assert found.get("without a stated error", 0) == 0
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_geometry() -> None:
     found = fuzz_geometry.fuzz(SEED, math.inf, most=150)
     assert found["integer transcripts"] == 100

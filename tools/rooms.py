@@ -140,14 +140,10 @@ def lines_per_room() -> dict[str, int]:
 def imported(path: Path, modules: Iterable[str]) -> Iterator[str]:
     """The modules of the package that one file imports."""
     known = set(modules)
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    texts = {
-        node.value
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Constant) and isinstance(node.value, str)
-    }
+    nodes = list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
+    texts = {node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)}
     prefixes = {""} | ({"sightline."} if path.name == "__init__.py" else set())
-    for node in ast.walk(tree):
+    for node in nodes:
         match node:
             case ast.Import(names=aliases):
                 yield from (alias.name for alias in aliases if alias.name in known)

@@ -327,6 +327,7 @@ class TestTimeIsOver:
         monkeypatch.setattr(WorkLimits, "of", limits)
         return never_ends
 
+    @pytest.mark.sampled(2)
     @pytest.mark.parametrize(
         "stage",
         ["jobs.table_of", "jobs.find", "auditing.assemble.exposed_section", "auditing.assemble.verdict"],
@@ -338,7 +339,7 @@ class TestTimeIsOver:
         with pytest.raises(TooMuchWork, match=r"an audit of at most 20 seconds, got more, while "):
             sl.audit(MICROGRID)
 
-    @pytest.mark.sampled(2)
+    @pytest.mark.sampled(1)
     @pytest.mark.slow
     @pytest.mark.parametrize("section", ["noise_slack", "reaching", "timeline", "release_reports"])
     def test_what_was_found_is_given(
@@ -359,6 +360,7 @@ class TestTimeIsOver:
         assert sl.AuditResult.from_json(result.to_json()) == result
         assert (result.reaching == whole.reaching) == (section not in ("noise_slack", "reaching"))
 
+    @pytest.mark.thorough
     def test_nothing_is_raised_later(self, endless: Callable[..., None]) -> None:
         for _ in range(3):
             with pytest.raises(TooMuchWork), WorkLimits.of(None, 1).enforced():

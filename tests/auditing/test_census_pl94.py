@@ -72,6 +72,7 @@ def coins(stddev: float, **attacker: Any) -> dict[str, Any]:
     }
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("share", [0.01, 0.18, 0.5, 0.9])
 @pytest.mark.parametrize("stddev", [0.4, 1.0, 3.0])
 def test_the_share_of_yes_is_the_prior_of_the_best_guess(share: float, stddev: float) -> None:

@@ -91,6 +91,7 @@ def same_audit(one: dict[str, Any], other: dict[str, Any], limit: float | None =
     return found[0]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.slow
 @pytest.mark.parametrize(("order", "last"), [("day", False), ("day DESC", True)])
 def test_kept_rows_are_those_of_a_table_with_nothing_else(tmp_path: Path, order: str, last: bool) -> None:

@@ -17,6 +17,7 @@ from tests.auditing.crossing_truth import Truth, gaussian_epsilon
 from tests.auditing.crossings import Asked, Crossing, Engine, drawn, effects
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(2))
 def test_what_is_said_of_crossed_plans_is_true(seed: int) -> None:

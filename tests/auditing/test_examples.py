@@ -170,7 +170,7 @@ def test_the_made_up_tables_are_drawn_again(name: str) -> None:
     assert "made up by us" in (folder / "PROVENANCE.md").read_text(encoding="utf-8")
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_the_readings_of_a_year_are_drawn_again() -> None:
     header, *rows = readings(Random("sightline readings"))
     shipped = parquet.read_table(example_plan("readings").parent / "readings.parquet").to_pylist()
@@ -180,7 +180,7 @@ def test_the_readings_of_a_year_are_drawn_again() -> None:
     assert 20 * 8_000 < len(drawn) < 20 * 8_760  # one home joined later, and meters fail
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_the_picture_of_panels_shows_the_numbers_of_the_example() -> None:
     drawing = runpy.run_path(str(ROOT / "docs" / "panels_picture.py"))
     drawn = drawing["drawn"](sl.audit(example_plan("readings")))

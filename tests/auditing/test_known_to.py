@@ -43,6 +43,7 @@ def error_left(noise: float, width: float) -> float:
     return math.sqrt(width**2 / 12 - explained)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("width", [50_000.0, 200_000.0])
 def test_who_is_below_is_who_is_known_better(width: float) -> None:
     """By the exact error of each person, whose number is theirs alone."""

@@ -57,7 +57,7 @@ def test_braces_in_a_text_are_no_template(folder: Path) -> None:
     assert main(["audit", "queries/braces.sql", "--table", "homes.csv", *ABOUT, "--epsilon", "1"]) == 0
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_one_command_as_a_shell_runs_it(folder: Path) -> None:
     command = (
         f"{sys.executable} -m sightline.cli audit queries/*.sql --table homes.csv --record home "
@@ -212,6 +212,7 @@ def test_a_file_that_cannot_be_read_is_refused(
         sl.audit({"data": about, "release": [{"name": "r", "noise_stddev": 1.0, **release}]})
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "sql",
     [

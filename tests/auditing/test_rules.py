@@ -16,7 +16,7 @@ from tests.auditing.fuzz_rules import audited, check_rules, random_case
 from tests.auditing.test_streamed_audit import in_memory_and_streamed, plan_of
 
 
-@pytest.mark.sampled(10)
+@pytest.mark.sampled(3)
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(24))
 def test_the_rules_by_definition(seed: int) -> None:
@@ -178,7 +178,7 @@ def test_a_streamed_table_has_the_same_k(seed: int, monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.sampled(1)
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.parametrize("seed", range(3))
 def test_streamed_persons_have_the_same_k(seed: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Of every number and difference; what elimination adds is not looked for, and that is said."""

@@ -13,6 +13,7 @@ import sightline as sl
 from sightline.auditing.result import VerdictStatus
 from sightline.report.first_screen import change_lines, exposed_lines
 from sightline.report.wording import limit_line, view_line
+from tests.numbered_cases import trials
 
 TABLE = pyarrow.table(
     {
@@ -71,7 +72,7 @@ def test_the_record_of_the_headline_is_the_first_of_the_list() -> None:
     """Also where it is one of a large group, and cannot be singled out."""
     draw = Random(4)
     totals = ["SELECT SUM(income) FROM data", "SELECT SUM(income) FROM data WHERE area <> 'n'", MEAN]
-    for _ in range(12):
+    for _ in trials(12):
         chosen = [(sql, 10 ** draw.uniform(3, 6.5)) for sql in draw.sample(totals, draw.choice([1, 2]))]
         result = audited(*chosen, limit=draw.choice([0.05, 0.5, 0.9]))
         first = result.exposed[0]

@@ -250,6 +250,7 @@ def test_a_rehearsal_is_about_every_secret(survey: str) -> None:
         assert one.guesses == sl.rehearse(part, repetitions=20, top=2).guesses
 
 
+@pytest.mark.thorough
 def test_a_design_is_about_every_secret(survey: str) -> None:
     plan = plan_of(survey)
     parts = plans_by_secret(read_plan(plan)[0])

@@ -158,6 +158,7 @@ def plan_of(file: Path, *sql: str, boolean: bool = False, **sections: Any) -> di
     }
 
 
+@pytest.mark.thorough
 def test_keys_whose_codes_no_integer_holds_are_streamed_like_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -192,7 +193,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("name", [pytest.param("health_survey", marks=pytest.mark.slow), "salaries"])
+@pytest.mark.parametrize("name", [pytest.param("health_survey", marks=pytest.mark.thorough), "salaries"])
 def test_shipped_data_streamed(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     expected, got = in_memory_and_streamed(example_plan(name), monkeypatch, names=True)
     assert_same(expected, got, top=20)
@@ -200,7 +201,7 @@ def test_shipped_data_streamed(name: str, monkeypatch: pytest.MonkeyPatch) -> No
     assert got.verdict.status is VerdictStatus.PASSED
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(1)
 @pytest.mark.slow
 @pytest.mark.parametrize("setting", SETTINGS)
 def test_random_tables_streamed(tmp_path: Path, setting: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -210,6 +211,7 @@ def test_random_tables_streamed(tmp_path: Path, setting: str, monkeypatch: pytes
     assert_same(expected, got, top=20)
 
 
+@pytest.mark.thorough
 def test_a_release_without_rows_streamed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     nobody = "SELECT b, AVG(x) FROM data WHERE a > 99 GROUP BY b"
     accepted = {"remaining_uncertainty": 0.5, "accept": ["empty"]}
@@ -238,7 +240,7 @@ def persons_plan(folder: Path, name: str) -> dict[str, Any]:
     return plan
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(1)
 @pytest.mark.slow
 @pytest.mark.parametrize("name", PERSONS)
 def test_persons_streamed(tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -304,7 +306,7 @@ def test_persons_of_whom_too_much_may_be_identifiable_are_refused(
         sl.audit(plan)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_noise_of_several_laws_streamed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     plan = plan_of(table(tmp_path, 3), *QUERIES)
     plan["release"][0] |= {"noise": {"law": "laplace", "epsilon": 2.0}, "times": 2}
@@ -324,7 +326,7 @@ def test_a_yes_or_no_streamed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     assert_same(*in_memory_and_streamed(plan, monkeypatch), top=20)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_little_memory_streams_a_table_and_much_does_not(tmp_path: Path) -> None:
     rows = 70_000
     file = tmp_path / "t.parquet"
@@ -426,7 +428,7 @@ sys.exit(main(["audit", sys.argv[1], "--max-memory", "55MB"]))
 """
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_a_full_disk_is_refused_in_one_line_and_nothing_is_left(tmp_path: Path) -> None:
     file, spill = tmp_path / "t.parquet", tmp_path / "spill"
     spill.mkdir()

@@ -63,7 +63,7 @@ def compared(result: sl.AuditResult, plan: dict[str, Any], setting: Setting) -> 
         )
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("name", "stops"),
     [

@@ -28,6 +28,7 @@ def changes(plan: dict[str, Any]) -> dict[str, Any]:
     return {change.kind.value: change for change in sl.audit(plan).what_to_change}
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("releases", "noise", "data"),
@@ -136,7 +137,7 @@ def test_a_design_beyond_what_a_plan_can_state_is_no_advice(tmp_path: Path) -> N
         plan_with_noise(checked, membership, np.full(len(membership.cells), 1e51))
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_categories_of_persons_whose_rows_hold_one_value(tmp_path: Path) -> None:
     """Advice by audits alone: it ends, and what it proposes keeps the limit."""
     colours = ["red", "green", "blue"]

@@ -38,7 +38,7 @@ def designed_budget(found: sl.DesignResult) -> sl.AuditResult:
     return sl.audit(sl.Plan.model_validate(tomllib.loads(found.plan)))
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(3)
 @pytest.mark.slow
 @pytest.mark.parametrize("grain", ["cell", "release"])
 @pytest.mark.parametrize("epsilon", [2.0, 60.0])

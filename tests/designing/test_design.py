@@ -67,7 +67,7 @@ PLANS: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(2)
 @pytest.mark.slow
 @pytest.mark.parametrize(("grain", "limit"), [("cell", 0.3), ("cell", 0.9), ("release", 0.7)])
 @pytest.mark.parametrize("name", PLANS)

@@ -150,7 +150,7 @@ def test_any_prices_and_recipes_bound_the_loss_from_below(seed: int, variety: st
     assert cuts.lower_bound(problem) <= least.upper + 1e-12 * abs(least.upper)
 
 
-@pytest.mark.sampled(12)
+@pytest.mark.sampled(6)
 @pytest.mark.slow
 @pytest.mark.parametrize("variety", VARIETIES)
 @pytest.mark.parametrize("seed", range(6))
@@ -270,9 +270,9 @@ def test_the_curvature_is_the_change_of_the_slopes(seed: int, variety: str) -> N
             )
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(2)
 @pytest.mark.slow
-@pytest.mark.parametrize("size", [1, 7, 255, 256, 300, 530])
+@pytest.mark.parametrize("size", [1, 7, 255, 256, 300, pytest.param(530, marks=pytest.mark.thorough)])
 def test_the_inverse_is_that_of_a_general_solver(size: int) -> None:
     generator = np.random.default_rng(size)
     A = generator.standard_normal((size, size + 3))

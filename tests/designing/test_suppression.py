@@ -106,7 +106,7 @@ def test_no_unit_of_a_conflict_can_be_spared(size: int, needed: set[int]) -> Non
 # ------------------------------------------------------------------ numbers to withhold
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, 1])
 @pytest.mark.parametrize("name", SECRETS)

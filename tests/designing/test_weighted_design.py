@@ -41,7 +41,7 @@ PLANS: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.sampled(1)
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("name", "grain", "limit"),
     [("number", "cell", 0.3), ("yes or no", "release", 0.7), ("yes or no", "cell", 0.5)],
@@ -76,7 +76,7 @@ def test_a_common_weight_is_a_unit_of_the_noise(tmp_path: Path) -> None:
     assert np.array(fourfold) == pytest.approx(4 * np.array(plain), rel=1e-4)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_no_noise_on_a_grid_is_better(tmp_path: Path) -> None:
     releases = (
         {"name": "all", "sql": f"SELECT SUM(hours * {WEIGHT}) FROM data"},
@@ -90,7 +90,7 @@ def test_no_noise_on_a_grid_is_better(tmp_path: Path) -> None:
     assert least <= found.loss_designed * float(grid[1] / grid[0]) ** 4
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_a_quick_audit_agrees_with_the_audit(tmp_path: Path) -> None:
     capped = tuple({**one, "noise_within": [0, 5.0]} for one in SUMS)
     content = plan_for(write_table(tmp_path, people=10), capped, noise=1.0, data=NUMBER, **ACCEPT)
@@ -157,6 +157,7 @@ class TestWeightsThatCancel:
         plan = {"data": data, "release": [release], "attacker": {"prior": "cos2"}}
         return sl.design(plan, limit=0.9, loss="variance")
 
+    @pytest.mark.sampled(1)
     @pytest.mark.parametrize("values", ["constant", "independent"])
     def test_the_noise_is_what_the_largest_weight_needs(self, values: str) -> None:
         """C has nearly all of the sum: beside it the others hide little."""

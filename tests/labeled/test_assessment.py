@@ -23,6 +23,7 @@ from sightline.noise.laws import GaussianNoise
 from tests.labeled import fuzz_designs
 from tests.labeled.exact_answers import relative_error, root
 from tests.labeled.unit_designs import design_of, units_of
+from tests.numbered_cases import trials
 
 
 def nasty_cases(seed: int, count: int):
@@ -38,7 +39,7 @@ def nasty_cases(seed: int, count: int):
 
 
 def test_nasty_designs_agree_with_exact_arithmetic() -> None:
-    for case, name in nasty_cases(0, 60):
+    for case, name in nasty_cases(0, len(trials(60))):
         left = case.rows[:, case.unknown]
         design = design_of(left, case.noise, prior_on((0.0, 1.0), name))
         found, unit = assess(design), design.place
@@ -65,7 +66,7 @@ def test_nasty_designs_agree_with_exact_arithmetic() -> None:
 
 
 def test_real_weights_are_decided_as_the_doubles_that_they_are() -> None:
-    for trial in range(60):
+    for trial in trials(60):
         table = drawn.real_rows(np.random.default_rng([11, trial]))
         design = design_of(table, np.ones(len(table)), prior_on((0.0, 1.0), "uniform"))
         found, unit = assess(design), design.place
@@ -75,7 +76,7 @@ def test_real_weights_are_decided_as_the_doubles_that_they_are() -> None:
 
 def test_lower_ends_never_exceed_the_bound_with_exact_hidden_information() -> None:
     prior = prior_on((0.0, 1.0), "cos2")
-    for case, _ in nasty_cases(5, 60):
+    for case, _ in nasty_cases(5, len(trials(60))):
         if not isinstance(case.noise, GaussianNoise):
             continue
         left = case.rows[:, case.unknown]
@@ -153,7 +154,7 @@ def test_categories_against_all_worlds() -> None:
     worlds.
     """
     generator = np.random.default_rng(1)
-    for _ in range(40):
+    for _ in trials(40):
         k, persons, rows = (int(generator.integers(low, high)) for low, high in ((3, 5), (1, 4), (1, 5)))
         counted = generator.random((rows, persons, k)) < 0.4
         stddevs = 10 ** generator.uniform(-1, 1, rows)

@@ -49,7 +49,7 @@ def findings(
     return found
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("law", ["gaussian", "laplace"])
 @pytest.mark.parametrize("sql", [(BY_CATEGORY, BY_CATEGORY), (BY_CATEGORY, SEVERAL)])
 @pytest.mark.parametrize("small", [160, 0])

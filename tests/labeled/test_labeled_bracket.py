@@ -99,7 +99,7 @@ DESIGNS = {
 }
 
 
-@pytest.mark.sampled(20)
+@pytest.mark.sampled(9)
 @pytest.mark.slow
 @pytest.mark.parametrize("prior", NUMBER_PRIORS)
 @pytest.mark.parametrize("stddev", [0.08, 0.3, 2.0])

@@ -21,7 +21,7 @@ from tests.labeled.unit_designs import design_of
 SHARES = [0.5, 0.25, 0.9, 0.01]
 
 
-@pytest.mark.sampled(10)
+@pytest.mark.sampled(5)
 @pytest.mark.slow
 @pytest.mark.parametrize("share", SHARES)
 @pytest.mark.parametrize("information", [1e-9, 0.01, 1.0, 7.0, 60.0, 300.0])
@@ -84,6 +84,7 @@ def exact_risks(
     return risks.mean(axis=0), risks.std(axis=0) / np.sqrt(trials)
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.slow
 @pytest.mark.parametrize("laplace", [False, True])
 @pytest.mark.parametrize("share", [0.5, 0.2])

@@ -17,11 +17,13 @@ import tests.labeled.naive_labeled as naive
 from sightline import MembershipDesign
 from sightline.labeled import Known
 from sightline.labeled.bounds.priors import UniformPrior
+from tests.numbered_cases import trials
 
 PRIOR = UniformPrior(0.0, 1.0)
 BUDGET = sl.Budget(epsilon=1.0, delta=1e-5)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_rmse_against_sixty_digits_with_noise_over_twelve_orders(seed: int) -> None:
@@ -373,7 +375,7 @@ class TestIllConditioned:
             monkeypatch.setattr(f"sightline.labeled.{module}._BALL_ROWS", 0)
         generator = np.random.default_rng(31)
         checked, largest = 0, 0.0
-        for _ in range(300):
+        for _ in (cases := trials(300)):
             lines, records = int(generator.integers(2, 8)), int(10 ** generator.uniform(1, 4))
             rows = np.ones((lines, records), dtype=np.int64)
             for row in rows:
@@ -390,5 +392,5 @@ class TestIllConditioned:
                 assert error <= found.relative_error + 1e-15
                 largest = max(largest, found.relative_error)
                 checked += 1
-        assert checked > 30
+        assert checked > len(cases) / 10
         assert largest > 1e-10  # some of them were hard

@@ -11,6 +11,7 @@ from sightline.labeled import assessment, lines
 from sightline.labeled.assessment import assess
 from sightline.labeled.lines import DistinctColumns
 from tests.labeled.person_risks import Persons, persons
+from tests.numbered_cases import trials
 
 LAWS = ("gaussian", "laplace", "mixed")
 
@@ -55,7 +56,7 @@ def by_lines(one: Persons) -> np.ndarray:
 @pytest.mark.parametrize("law", LAWS)
 def test_no_line_or_flat_keeps_more_than_the_best_attack(law: str) -> None:
     generator, below = np.random.default_rng([5, LAWS.index(law)]), []
-    for trial in range(6):
+    for trial in trials(6):
         table = generator.choice([0.0, 0.0, 1.0, 1.0, 2.0], (int(generator.integers(1, 4)), 4))
         table[0] = 1.0
         scales = generator.uniform(0.15, 0.6, len(table))
@@ -135,6 +136,7 @@ def test_information_and_moves_of_directions_by_hand(seed: int) -> None:
     )
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("law", LAWS)
 def test_persons_keep_at_least_what_they_did_without_lines(law: str, monkeypatch: pytest.MonkeyPatch) -> None:
     generator = np.random.default_rng([9, LAWS.index(law)])

@@ -21,6 +21,7 @@ def design_of(small: Small) -> MembershipDesign:
     return MembershipDesign(small.rows, noise=noise, readout="sum")
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.slow
 @pytest.mark.parametrize("prior", PRIORS, ids=lambda prior: prior.name)
 @pytest.mark.parametrize("seed", range(4))

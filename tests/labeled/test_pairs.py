@@ -19,7 +19,7 @@ from sightline.labeled.unit_design import RowNoise
 from tests.labeled.enumerated_worlds import Few, few
 from tests.labeled.fuzz_worlds import one_design
 from tests.labeled.unit_designs import design_of
-from tests.numbered_cases import check_cases
+from tests.numbered_cases import check_cases, trials
 
 LAWS = ("gaussian", "laplace", "mixed")
 
@@ -74,7 +74,7 @@ def test_a_geometric_answer_that_moves_by_more_tells_no_more_than_a_gaussian_one
         assert np.all(more <= times * apart[0] * (1 + 1e-9))
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("values", [2, 3])
 @pytest.mark.parametrize("seed", range(6))
 def test_without_noise_no_bound_exceeds_what_exact_numbers_leave(values: int, seed: int) -> None:
@@ -92,7 +92,7 @@ def test_without_noise_no_bound_exceeds_what_exact_numbers_leave(values: int, se
         assert np.all(lower_ends(one) >= truth * (1 - 1e-5) - 1e-9)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(1)
 @pytest.mark.slow
 @pytest.mark.parametrize("law", LAWS)
 @pytest.mark.parametrize("values", [2, 3])
@@ -128,6 +128,7 @@ def test_no_lower_end_is_above_the_risk_by_quadrature(law: str) -> None:
         assert np.all(lower_ends(one) <= truth + slack), trial
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("law", LAWS)
 @pytest.mark.parametrize(("values", "people"), [(2, 4), (3, 3)])
 def test_persons_with_a_few_rows_keep_what_listing_all_worlds_says(
@@ -174,7 +175,7 @@ def test_the_risk_of_a_coin_behind_two_answers_by_quadrature() -> None:
 @pytest.mark.parametrize("values", [2, 3])
 def test_sorting_finds_no_more_than_comparing_does(values: int, monkeypatch: pytest.MonkeyPatch) -> None:
     generator = np.random.default_rng(3)
-    for _ in range(20):
+    for _ in trials(20):
         one = few(generator, rows=12, values=values, noise=float(generator.uniform(0.3, 2.0)))
         design = one.design()
         nothing = np.zeros((len(design.units), design.prior.categories))
@@ -225,6 +226,7 @@ def test_a_flow_finds_the_most_rectangles_that_are_disjoint() -> None:
                 assert found[target] == pytest.approx(best)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("seed", range(8))
 def test_more_noise_or_a_number_fewer_never_lowers_a_lower_end(
     seed: int, monkeypatch: pytest.MonkeyPatch

@@ -12,6 +12,7 @@ from sightline import MembershipDesign
 from sightline.errors import InvalidRelease
 from sightline.geometry import Evidence
 from sightline.labeled import UniformPrior
+from tests.numbered_cases import trials
 
 
 def test_a_published_noise_is_subtracted() -> None:
@@ -31,7 +32,7 @@ def test_against_dense_formulas() -> None:
     generator = np.random.default_rng(61)
     prior = UniformPrior(0.0, 1.0)
     identifiable = 0
-    for trial in range(60):
+    for trial in (cases := trials(60)):
         lines, records = int(generator.integers(3, 8)), int(generator.integers(2, 7))
         rows = generator.integers(0, 2, (lines, records))
         rows[generator.integers(lines)] = 0
@@ -55,7 +56,7 @@ def test_against_dense_formulas() -> None:
             ).exposures(domain=(0, 1))
             assert found.rmse[target] <= without.rmse[target] * (1 + 1e-9)
             identifiable += 1
-    assert identifiable > 40
+    assert identifiable > 2 / 3 * len(cases)
 
 
 def test_cells_without_members() -> None:

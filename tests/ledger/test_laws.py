@@ -14,7 +14,7 @@ from tests.ledger.one_audit import compared
 from tests.ledger.test_ledger import TOTAL, started
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("seed", range(4))
 def test_the_answer_after_some_entries_is_that_of_one_audit(tmp_path: Path, seed: int) -> None:
     """Homes join, leave and move; releases are copied and cancelled."""

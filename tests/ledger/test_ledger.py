@@ -178,6 +178,7 @@ def readings(folder: Path, homes: str, feeders: str, watts: list[float]) -> Path
     return month(folder, list(homes), list(feeders), watts)
 
 
+@pytest.mark.thorough
 def test_several_rows_of_one_value_are_one_audit(tmp_path: Path) -> None:
     """Homes with two meters on two feeders, both with one value: as one audit of all months has it."""
     ledger = started(tmp_path, head=ROWS.replace("VALUES", "constant"))
@@ -263,6 +264,7 @@ CURVED = {
 NOISE = {"squares": 3e7, "above": 1.5, "below": 0.4, "between": 1.5, "clipped": 9e3}
 
 
+@pytest.mark.thorough
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("last", ["squares", "several"])
 def test_powers_and_counts_above_a_level_are_frozen(tmp_path: Path, last: str) -> None:

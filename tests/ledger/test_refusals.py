@@ -139,7 +139,7 @@ CASES: dict[str, tuple[Callable[[Path], None], list[str], int, str]] = {
 }
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("case", CASES)
 def test_bad_input_is_one_line_and_writes_nothing(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], case: str
@@ -211,6 +211,7 @@ assert main(["ledger", "limit", str(folder), "40%", "--reason", "a test", *commo
 """
 
 
+@pytest.mark.thorough
 @pytest.mark.sampled(1)
 @pytest.mark.skipif(sys.platform == "win32", reason="limits of POSIX")
 @pytest.mark.parametrize("case", RESTRICTED)
@@ -251,7 +252,7 @@ assert main(["ledger", "add", *release]) == 0
 """
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_a_full_file_system_adds_nothing_and_can_be_used_again() -> None:
     """A file system of its own in memory, where the machine lets this process mount one."""
     alone = ["unshare", "--mount"]
@@ -304,6 +305,7 @@ INTERRUPTED = {
 }
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("case", INTERRUPTED)
 def test_an_interrupt_says_what_was_added(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], case: str

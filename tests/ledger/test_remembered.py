@@ -77,6 +77,7 @@ FLAWS: dict[str, tuple[Callable[[Columns], None], str, AssumptionName | None]] =
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("case", FLAWS)
 def test_a_flaw_of_an_earlier_table_stays(tmp_path: Path, case: str) -> None:
     """The table of the second release has nothing wrong: alone it passes, after the first it is not shown."""
@@ -115,6 +116,7 @@ def test_a_pass_names_the_columns_that_it_takes_as_public(tmp_path: Path) -> Non
         assert bool(said) is not declared
 
 
+@pytest.mark.thorough
 def test_the_noise_that_passes_is_what_the_design_chooses(tmp_path: Path) -> None:
     """With everything before published, the design's factor on this release is the one that a check says."""
     ledger = started(tmp_path)

@@ -33,6 +33,7 @@ def microgrid(folder: Path) -> Ledger:
     return Ledger.start(folder / "ledger", head=folder / "head.toml", values="one")
 
 
+@pytest.mark.thorough
 def test_month_14_is_refused_because_of_month_3(tmp_path: Path) -> None:
     """A home was away in month 3. Sharper means in month 14 tell it with month 3, and not without."""
     monthly, away = means("by feeder", 900), means("one is away", 100, "WHERE home <> 'H13'")

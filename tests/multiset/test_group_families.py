@@ -79,7 +79,7 @@ class TestEveryFamily:
         assert "7.125" not in str(caught.value)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_queries_by_autodiff_are_a_family() -> None:
     def mean_power(order: int) -> sl.DeepSet:
         return sl.DeepSet(

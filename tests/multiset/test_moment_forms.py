@@ -271,6 +271,7 @@ class TestTheFirstRiseIsNotTheOptimum:
 
 
 class TestPrediction:
+    @pytest.mark.sampled(6)
     @pytest.mark.parametrize(
         ("values", "regime", "trend"),
         [

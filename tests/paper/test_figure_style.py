@@ -33,7 +33,7 @@ def chart() -> dict[str, Any]:
     )
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_files_have_the_format_that_their_name_asks_for(chart: dict[str, Any], tmp_path: Path) -> None:
     starts = {"a.svg": b"<svg", "a.png": b"\x89PNG", "a.pdf": b"%PDF"}
     for name, start in starts.items():
@@ -55,7 +55,7 @@ def test_a_chart_shows_its_title_its_axes_and_its_curves(chart: dict[str, Any]) 
     assert {"A title", "x", "y", "falling", "dipping"} <= texts
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_embedded_data_cannot_end_their_script() -> None:
     evil = {"one": {"title": "</script><script>alert(1)</script>"}}
     scripts = style.live_charts(evil)

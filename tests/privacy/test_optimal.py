@@ -50,6 +50,7 @@ def test_the_delta_of_few_coins_by_listing_all_outcomes(seed: int) -> None:
         assert found == pytest.approx(exact_delta(rounded_up, epsilon), rel=1e-8)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("count", [3, 12, 60])
 @pytest.mark.parametrize("mu", [0.0, 0.25, 1.0])
 def test_unequal_epsilons_beside_gaussian_noise_as_dp_accounting_says(count: int, mu: float) -> None:

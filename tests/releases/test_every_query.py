@@ -33,7 +33,7 @@ class TestEveryQuery:
             answer, case.formula(np, members_of(case, records)), rtol=1e-13, atol=1e-14
         )
 
-    @pytest.mark.sampled(13)
+    @pytest.mark.sampled(6)
     @pytest.mark.slow
     @given(seed=seeds)
     @few

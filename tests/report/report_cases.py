@@ -16,11 +16,19 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import pytest
+
 import sightline as sl
-from sightline.examples.shipped import example_plan
+from sightline.examples.shipped import EXAMPLES, example_plan
 from sightline.report.page import report_html
 
 SNAPSHOT = Path(__file__).parent / "snapshot"
+
+# The shipped examples; those that take seconds are for `make check`.
+SHIPPED = [
+    pytest.param(name, marks=pytest.mark.thorough) if name in ("health_survey", "readings") else name
+    for name in EXAMPLES
+]
 
 CHOSEN = {
     "record",

@@ -38,6 +38,7 @@ def test_a_refreshed_budget_has_the_noise_of_one_release_by_itself(four: list[Da
     assert same_noise_epsilon(epsilon=2.0, releases=1) == pytest.approx(2.0)
 
 
+@pytest.mark.thorough
 def test_the_command_prints_all_four_and_the_last_in_full(
     four: list[Dashboard], capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -33,7 +33,7 @@ def data_of(chart: object) -> list[dict]:
 @pytest.mark.parametrize("figure", FIGURES, ids=lambda figure: figure.name)
 @pytest.mark.parametrize("name", RESULTS)
 class TestEveryFigure:
-    @pytest.mark.sampled(12)
+    @pytest.mark.sampled(6)
     @pytest.mark.slow
     def test_it_is_the_same_each_time_and_small(self, name: str, figure: object) -> None:
         result = RESULTS[name]()

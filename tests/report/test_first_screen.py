@@ -16,7 +16,7 @@ from rich.console import Console
 import sightline as sl
 from sightline.auditing.plan import AssumptionName
 from sightline.auditing.result import Unverified
-from sightline.examples.shipped import EXAMPLES, example_plan
+from sightline.examples.shipped import example_plan
 from sightline.report.first_screen import (
     MOST_LINES,
     about_line,
@@ -27,6 +27,7 @@ from sightline.report.first_screen import (
     print_first_screen,
 )
 from sightline.report.wording import after_words, before_after, records, verdict_words, view_line
+from tests.report.report_cases import SHIPPED
 
 NOISES: dict[str, dict[str, Any]] = {"1": {"epsilon": 1.0}, "10": {"epsilon": 10.0}, "hand": {}}
 BY_HAND = {"census": 200.0, "meters": 0.2, "orders": 2.0, "stays": 0.5, "salaries": 500.0, "microgrid": 10.0}
@@ -57,10 +58,10 @@ def screen(result: sl.AuditResult, width: int = 80) -> str:
     return out.getvalue()
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(4)
 @pytest.mark.slow
 @pytest.mark.parametrize("noise", NOISES)
-@pytest.mark.parametrize("name", EXAMPLES)
+@pytest.mark.parametrize("name", SHIPPED)
 def test_it_fits_a_screen_and_answers_three_questions(name: str, noise: str) -> None:
     result = sl.audit(planned(name, noise), names=True)
     text = screen(result)

@@ -23,7 +23,7 @@ from sightline.auditing.plan import AssumptionName
 from sightline.auditing.result import HomogeneousCell, Unverified
 from sightline.cli import main
 from sightline.errors import InvalidInput
-from sightline.examples.shipped import EXAMPLES, example_plan
+from sightline.examples.shipped import example_plan
 from sightline.report import files
 from sightline.report import page as pages
 from sightline.report.figures import FIGURES
@@ -32,6 +32,7 @@ from sightline.report.wording import isolated, limit_line, one_line, short, wrap
 from tests.report.report_cases import (
     HOSTILE,
     RESULTS,
+    SHIPPED,
     SNAPSHOT,
     calm,
     largest,
@@ -81,7 +82,7 @@ class TestEveryReport:
         again = sl.AuditResult.from_json(result.to_json())
         assert report_html(again) == page(name)
 
-    @pytest.mark.sampled(4)
+    @pytest.mark.sampled(2)
     def test_it_is_well_formed_and_its_headings_go_down_one_by_one(self, name: str) -> None:
         outline = Outline(page(name))
         assert outline.open == []
@@ -120,6 +121,7 @@ class TestEveryReport:
         assert len(page(name).encode()) < TWO_MEGABYTES
 
 
+@pytest.mark.thorough
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("releases", [12, 1_500], ids=["long", "wide"])
 def test_the_largest_pages_say_what_they_leave_out(releases: int) -> None:
@@ -148,7 +150,7 @@ def plain_shape() -> list[tuple[str, tuple[str, ...]]]:
     return shape(report_html(with_names(microgrid(), "plain")))
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", HOSTILE.values(), ids=HOSTILE)
 def test_a_hostile_name_adds_no_element_and_stays_data(name: str, tmp_path: Path) -> None:
     write_report(with_names(microgrid(), name), tmp_path / "report.html")
@@ -208,8 +210,8 @@ def test_the_order_of_the_sections() -> None:
     ]
 
 
-@pytest.mark.sampled(2)
-@pytest.mark.parametrize("name", EXAMPLES)
+@pytest.mark.sampled(1)
+@pytest.mark.parametrize("name", SHIPPED)
 def test_a_shipped_example_is_drawn_in_full(name: str, tmp_path: Path) -> None:
     path = tmp_path / "report.html"
     status = main(["audit", str(example_plan(name)), "--html", str(path)])
@@ -351,6 +353,7 @@ class TestDemo:
         assert f"The report, to open in a browser: {path}" in capsys.readouterr().out
         assert "H13" in path.read_text(encoding="utf-8")
 
+    @pytest.mark.thorough
     def test_without_the_extra_it_goes_on(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
     ) -> None:

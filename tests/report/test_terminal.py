@@ -108,7 +108,7 @@ def test_counts_that_are_cut_say_so(result: sl.AuditResult) -> None:
     assert "The 2 most exposed of 9" in printed(cut)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_a_survey_under_a_budget() -> None:
     text = printed(sl.audit(example_plan("health_survey")))
     assert "PASSED" in text

@@ -14,6 +14,12 @@ from tests.tables.servers import binaries, has_java, running_postgres, running_s
 from tests.tables.table_cases import AREAS, COLUMNS, awkward_rows, write_parquet
 
 
+def _for_check_alone(config: pytest.Config) -> None:
+    """A server that `make test` would start fails the test, which `conftest.SERVERS` should have left out."""
+    if config.getoption("markexpr") == "not thorough":
+        pytest.fail("this test starts a server: name its fixture in conftest.SERVERS")
+
+
 @pytest.fixture(scope="session")
 def table_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("tables")
@@ -29,7 +35,8 @@ def duckdb_engine(table_folder: Path) -> Iterator[Engine]:
 
 
 @pytest.fixture(scope="session")
-def postgres_url() -> Iterator[str]:
+def postgres_url(pytestconfig: pytest.Config) -> Iterator[str]:
+    _for_check_alone(pytestconfig)
     programs = binaries()
     if programs is None:
         pytest.skip("Postgres' server programs (initdb, pg_ctl) are not installed")
@@ -60,7 +67,8 @@ def postgres_engine(postgres_url: str) -> Iterator[Engine]:
 
 
 @pytest.fixture(scope="session")
-def spark_session(table_folder: Path) -> Iterator[Any]:
+def spark_session(table_folder: Path, pytestconfig: pytest.Config) -> Iterator[Any]:
+    _for_check_alone(pytestconfig)
     if not has_java():
         pytest.skip("Java, which Spark runs on, is not installed")
     with running_spark(table_folder / "warehouse") as session:

@@ -152,14 +152,14 @@ def test_every_kind_of_natural_query_is_in_it() -> None:
             assert all(query.refused is not None for query in own), kind
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(2)
 @pytest.mark.slow
 @pytest.mark.parametrize("theme", THEMES, ids=lambda theme: theme.name)
 def test_cells_are_duckdbs_own_groups(theme: Theme, on_duckdb: Opened) -> None:
     assert different(on_duckdb, theme, theme.read("duckdb")) == []
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(1)
 @pytest.mark.slow
 @pytest.mark.parametrize("theme", THEMES, ids=lambda theme: theme.name)
 def test_a_plan_of_all_of_them_is_audited(theme: Theme, tmp_path: Path) -> None:

@@ -72,6 +72,7 @@ def without_nothing(values: list[float | None]) -> list[float]:
     return sorted(float(value) for value in values if value is not None and float(value) != 0)
 
 
+@pytest.mark.sampled(20)
 @pytest.mark.parametrize("case", ACCEPTED, ids=lambda case: case.sql)
 def test_the_audited_numbers_are_those_of_the_engine(
     case: Accepted, engine: Engine, database: duckdb.DuckDBPyConnection

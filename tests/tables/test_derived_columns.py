@@ -138,6 +138,7 @@ def test_chances_of_a_copy_are_those_of_all_orders(classes: tuple[int, ...]) -> 
     assert copies(np.array(classes), np.array(classes), record * 0) == 0, "one record says nothing"
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("yes", "rows", "expected"),
     [(7, 16, "derived"), (6, 17, "derived"), (4, 12, "derived"), (1, 16, "said"), (3, 6, "said")],

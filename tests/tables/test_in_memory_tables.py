@@ -107,6 +107,7 @@ tables = st.integers(1, 6).flatmap(
 )
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", LIBRARIES)
 @settings(max_examples=10, deadline=None)
 @given(columns=tables)

@@ -37,6 +37,7 @@ def audited(sql: str, table: pd.DataFrame | None = None) -> sl.AuditResult:
     return sl.audit(plan, verdict_only=True)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("nested", "rows"),
     [

@@ -37,6 +37,7 @@ def audited(sql: str) -> sl.AuditResult:
     return sl.audit(plan, verdict_only=True)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("pivot", "groups"),
     [

@@ -50,6 +50,7 @@ ENDS = {
 }
 
 
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("kind", ENDS)
 @pytest.mark.parametrize("end", [0, 1])
 @pytest.mark.parametrize("again", [False, True])
@@ -62,6 +63,7 @@ def test_keys_at_the_ends_of_their_type(table: Open, kind: str, end: int, again:
     engine.close()
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("kind", ["BIGINT", "HUGEINT", "DOUBLE", "DECIMAL(18, 2)", "VARCHAR"])
 def test_records_are_counted_as_python_counts_them(table: Open, kind: str) -> None:
     rng = np.random.default_rng(5)

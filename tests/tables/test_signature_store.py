@@ -178,6 +178,7 @@ def brackets_of(case: Case, cells: SignatureCells, law: str, prior: str, batch: 
     return SolvedForms.of(unit_brackets(replace(design, units=units, made={})))
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("prior", ["uniform", "cos2", "two-point"])
 @pytest.mark.parametrize("law", ["gaussian", "laplace", "mixed"])
 @pytest.mark.parametrize("nested", [False, True])

@@ -95,7 +95,7 @@ def test_conditions(text: str) -> None:
         assert isinstance(read_condition(text, secret="load", schema=Schema(columns=TABLE)), str)
 
 
-@pytest.mark.sampled(20)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     "opening", ["(", "NOT ", "- ", "CASE WHEN ", "ABS(", "[", "{'a':", "SELECT ", "1 + ", "a.", "/*", "'"]
 )

@@ -204,7 +204,6 @@ NOTICEABLE = 1e-4  # by how much of the loss another choice must be better
 _LEAST_MIXED, _MOST_MIXED, _WORK = 3, 40, 2e8
 _SHARE = 0.3  # of the way from one to the other, in logarithms
 _CLOSE_ENOUGH, _ROUGHLY = 1e-7, 3e-3  # when that ends, and the tolerance that it begins with
-_LACKS_MUCH = 0.1  # by how much precisions lack for a rough optimum
 _BEYOND = 1.2  # precisions that were too small are raised by more than they lack
 _TOLERANCE, _LARGE_TOLERANCE = 5e-8, 5e-7  # certified gaps to end with, for few rows and for many
 
@@ -327,13 +326,10 @@ class _Choice:
             ratio = true / assumed
             change = float(np.max(np.abs(np.log(ratio))))
             enough = float(np.max(ratio)) <= 1 + SAME
-            if raising and enough and tolerance <= last:
+            if raising and enough:
                 break
             raising = raising or attempt + 2 >= mixed or change < _CLOSE_ENOUGH
-            if raising:  # while precisions lack much, a rough optimum says how much
-                tolerance = _ROUGHLY if float(np.max(ratio)) > 1 + _LACKS_MUCH else last
-            else:
-                tolerance = float(np.clip(0.03 * change, 1e-9, _ROUGHLY))
+            tolerance = last if raising else float(np.clip(0.03 * change, 1e-9, _ROUGHLY))
             assumed = assumed * np.maximum(ratio, 1.0) ** _BEYOND if raising else assumed * ratio**_SHARE
         assert found is not None  # precisions are tried at least three times
         return found

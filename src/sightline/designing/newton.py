@@ -134,6 +134,10 @@ class Equations:
         beta = min(_longest(self.lam, step.lam), _longest(self.z, step.z), _longest(self.y[own], step.y[own]))
         return alpha, beta
 
+    def unbalanced(self) -> float:
+        """How far the loss is from balance with its multipliers, in the unit of the products."""
+        return float(np.mean(np.abs(self.dual) * self.d))
+
     def centre_after(self, step: NewtonDirection, alpha: float, beta: float) -> float:
         """The mean product of a slack and its multiplier after a step."""
         total = (self.g + alpha * step.g) @ (self.lam + beta * step.lam)
@@ -186,9 +190,10 @@ def _longest(values: FloatArray, changes: FloatArray) -> float:
     return min(1.0, _STEP * float(np.min(-values[falling] / changes[falling])))
 
 
-# A step aims at no less than this, over the present products of slacks and multipliers: products that vanish
-# before the other conditions hold lose digits.
-_LEAST_AIM = 1e-4
+# What a step aims at, over the present products of slacks and multipliers, while the other optimality
+# conditions are further off than they are. Tuned on 1,305 numbers × 200,000 records: without it the digits
+# are lost at a gap of 2e-5.
+_UNBALANCED = 0.8
 _FAR, _CENTRING = 0.6, 0.3  # a prediction that goes this far is trusted; else a step aims at this much
 _NEAR, _LITTLE = 0.3, 1e-3  # room of a constraint, over its level, with which it joins; the least it is given
 
@@ -352,7 +357,9 @@ def _newton_step(at: Iterate, gradients: list[FloatArray | csc_array], used: Flo
     alpha, beta = equations.longest(predicted)
     aim = (equations.centre_after(predicted, alpha, beta) / centre) ** 3
     far = min(alpha, beta) > _FAR  # a short prediction says nothing of second-order terms
-    aim = float(np.clip(aim, _LEAST_AIM if far else _CENTRING, 1.0))
+    aim = float(np.clip(aim, 0.0 if far else _CENTRING, 1.0))
+    if equations.unbalanced() > centre:  # products that vanish before the other conditions hold lose digits
+        aim = max(aim, _UNBALANCED)
     chosen = equations.direction(equations.towards(centre * aim, predicted if far else nowhere))
     alpha, beta = equations.longest(chosen)
     before = at.x

@@ -44,6 +44,7 @@ class TestEveryMechanism:
     def test_the_price_is_that_of_its_strategy(self, noise: dict[str, Any]) -> None:
         assert_costs_one(noise)
 
+    @pytest.mark.sampled(5)
     @pytest.mark.parametrize("days", [[1, 2, 3, 3, 5, 9], [4, 4, 4, 13], [11, 12, 16, 16]])
     def test_errors_and_upper_ends_are_those_of_a_dense_computation(
         self, noise: dict[str, Any], days: list[int]
@@ -80,6 +81,7 @@ class TestEveryMechanism:
         assert result.releases[0].smallest_noise_stddev == pytest.approx(published.min(), rel=1e-9)
         assert result.releases[0].largest_noise_stddev == pytest.approx(published.max(), rel=1e-9)
 
+    @pytest.mark.sampled(4)
     @pytest.mark.parametrize("people", [[0, 0, 0, 1, 1, 2], [0, 1, 0, 1, 0, 2]])
     def test_the_price_of_several_rows_is_that_of_the_worst_pattern(
         self, noise: dict[str, Any], people: list[int]

@@ -54,6 +54,7 @@ class TestOtherFormsOfTheSame:
             )
         assert tree.budget.spent["gaussian-dp"] == pytest.approx(other.budget.spent["per-record"], rel=1e-9)
 
+    @pytest.mark.sampled(2)
     @pytest.mark.parametrize("name", MECHANISMS)
     def test_a_strategy_from_a_file_is_the_named_one(self, name: str, tmp_path: Path) -> None:
         noise = MECHANISMS[name]

@@ -9,6 +9,7 @@ from sightline.errors import InvalidInput
 from sightline.labeled.bounds.priors import CosineSquaredPrior, TwoPointPrior, UniformPrior
 from sightline.labeled.bounds.target import Seen, information_behind
 from tests.labeled.bounds.brute_force import PRIORS, Small, exact_share, law, seen_of
+from tests.numbered_cases import trials
 
 COSINE = PRIORS[1]
 NOISES = ("gaussian", "laplace", "mixed")
@@ -42,7 +43,7 @@ def test_the_best_attack_is_inside(prior, noise, own) -> None:
         if smooth
         else (((20, 200), (28, 290)), ((14, 200), (20, 290)))
     )
-    for _ in range(20):
+    for _ in trials(20):
         small = random_design(generator, noise)
         seen = seen_of(small, target=prior, others=others)
         lower, upper = prior.lower(seen), prior.upper(seen)

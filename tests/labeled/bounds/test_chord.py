@@ -37,6 +37,7 @@ def test_the_mean_over_random_chords(moves: list[float], information: float) -> 
     assert values.mean() * 0.99 - spread <= bound <= values.mean() + spread + 1e-3 * values.mean()
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.slow
 @pytest.mark.parametrize("moves", [[1.0], [0.5, 0.3], [0.9, 0.9, 0.1], [0.1] * 8])
 def test_the_integral_from_below_and_close(moves: list[float]) -> None:

@@ -24,7 +24,7 @@ STORED = {
 }
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_the_file_is_what_the_integrals_give() -> None:
     found = computed()
     assert found.keys() == STORED.keys()
@@ -83,7 +83,7 @@ def test_every_node_of_a_coin_lies_below_a_ball_of_its_risk_and_close(step: int)
             assert stored >= ball.upper() * (1 - 2e-9), node
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_nodes_of_a_uniform_value_lie_below_a_ball_of_its_risk_and_close() -> None:
     """Some nodes: a ball takes a third of a second. The next test has all of them, without balls."""
     nodes, deficits = scalar_risk.DENSITY_GRID.nodes(), STORED["uniform"]()
@@ -110,7 +110,8 @@ def test_every_node_of_a_density_lies_below_a_finer_quadrature_and_close(
     assert np.all(stored >= finer * (1 - 2e-9))
 
 
-@pytest.mark.slow
+@pytest.mark.sampled(1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", ["uniform_laplace", "cos2_laplace"])
 def test_the_laplace_tables_against_a_finer_quadrature(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     points, masses = np.polynomial.legendre.leggauss(110)
