@@ -29,7 +29,7 @@ demo: $(VENV)/.demo ## Audit the shipped example: a dashboard that singles out t
 	@$(BIN)/sightline demo --html build/report.html --force
 
 test: export SIGHTLINE_EXAMPLES = test
-test: $(VENV)/.dev ## Run the tests, the docstring examples and the examples in the docs: under seven minutes on two cores
+test: $(VENV)/.dev ## Run the tests, the docstring examples and the examples in the docs: under four minutes on two cores
 	$(BIN)/pytest $(PARALLEL) -m "not thorough"
 
 quick: export SIGHTLINE_EXAMPLES = quick

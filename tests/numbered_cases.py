@@ -10,12 +10,11 @@ from collections.abc import Callable
 
 import numpy as np
 
-FEW = {"quick": 10, "test": 4}
-
 
 def trials(most: int) -> range:
     """The numbers of the cases that a law is tried on: all in `make check`, a quarter in `make test`."""
-    return range(max(2, most // FEW.get(os.environ.get("SIGHTLINE_EXAMPLES", "test"), 1)))
+    few = os.environ.get("SIGHTLINE_EXAMPLES", "test") in {"quick", "test"}
+    return range(max(2, most // 4) if few else most)
 
 
 Check = Callable[[np.random.Generator, int, Counter[str]], None]

@@ -10,6 +10,7 @@ from scipy.optimize import lsq_linear
 from sightline.auditing.known_sums import nearest_in_box
 
 
+@pytest.mark.sampled(20)
 @pytest.mark.parametrize("seed", range(60))
 def test_scipy_finds_no_nearer_point(seed: int) -> None:
     draw = np.random.default_rng(seed)

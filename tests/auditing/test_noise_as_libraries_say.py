@@ -51,6 +51,7 @@ def test_a_geometric_scale_is_that_of_a_difference_of_geometric_numbers(scale: f
     assert math.isclose(found.largest_noise_stddev, drawn.std(), rel_tol=0.01)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("sql", "noise", "same", "as_noise"),
     [
@@ -148,6 +149,7 @@ def asks_for_noise_first(sql: str, *, secret: str = "x", **noise: Any) -> bool:
     return any(one.name.value == "noise_first" for one in audited(sql, secret=secret, **noise).unverified)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("item", "noise", "asked"),
     [

@@ -212,6 +212,7 @@ def test_a_file_that_cannot_be_read_is_refused(
         sl.audit({"data": about, "release": [{"name": "r", "noise_stddev": 1.0, **release}]})
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "sql",
     [

@@ -233,6 +233,7 @@ def test_a_change_that_changes_nothing_is_not_proposed() -> None:
     assert kinds == ["noise"]
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("seed", range(12))
 def test_what_to_leave_out_is_found_whenever_it_reaches_the_limit(seed: int) -> None:
     generator = np.random.default_rng(seed)

@@ -16,7 +16,7 @@ from tests.auditing.fuzz_rules import audited, check_rules, random_case
 from tests.auditing.test_streamed_audit import in_memory_and_streamed, plan_of
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(3)
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(24))
 def test_the_rules_by_definition(seed: int) -> None:

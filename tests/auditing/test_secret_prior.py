@@ -40,7 +40,7 @@ def exact_risks(means: np.ndarray, truths: np.ndarray, scale: np.ndarray, law: N
     return np.array([risks.mean(axis=0), risks.std(axis=0) / np.sqrt(TRIALS)])
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(2)
 @pytest.mark.slow
 @pytest.mark.parametrize("accountant", ["zcdp", "laplace"])
 @pytest.mark.parametrize("published", [CATEGORIES, ["cold"], ["cold", "well"], ["flu", "cold", "well"]])

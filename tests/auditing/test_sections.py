@@ -53,6 +53,7 @@ def test_sections_read_one_by_one_are_those_of_a_full_audit() -> None:
     assert lazy.to_json() == full.to_json()
 
 
+@pytest.mark.thorough
 def test_whatever_is_done_with_a_result_completes_it() -> None:
     plan = example_plan("microgrid")
     full = sl.audit(plan, full=True)

@@ -13,6 +13,7 @@ from rich.console import Console
 import sightline as sl
 from sightline.auditing.plan import AssumptionName
 from sightline.auditing.result import HomogeneousCell
+from sightline.auditing.result_parts import TOP
 from sightline.report.page import report_html
 from sightline.report.terminal import print_result
 
@@ -96,17 +97,17 @@ def test_a_long_list_is_cut(result: sl.AuditResult, shown: Shown) -> None:
     (cell,) = result.homogeneous
     many = tuple(
         HomogeneousCell.model_validate({**cell.model_dump(), "text": f"number {place} tells"})
-        for place in range(13)
+        for place in range(TOP + 3)
     )
     text = shown(result.model_copy(update={"homogeneous": many}))
-    assert "number 9 tells" in text
-    assert "number 10 tells" not in text
+    assert f"number {TOP - 1} tells" in text
+    assert f"number {TOP} tells" not in text
     assert "nd 3 more" in text
-    assert "nd 0 more" not in shown(result.model_copy(update={"homogeneous": many[:10]}))
+    assert "nd 0 more" not in shown(result.model_copy(update={"homogeneous": many[:TOP]}))
     # A result lists a hundred of them, and says how many there are.
     told = [one.model_copy(update={"count": 5_013}) for one in result.unverified if one.name == "homogeneous"]
     text = shown(result.model_copy(update={"homogeneous": many, "unverified": tuple(told)}))
-    assert "nd 5,003 more" in text
+    assert f"nd {5_013 - TOP:,} more" in text
     assert " 5,012 others tell theirs, too." in text
 
 

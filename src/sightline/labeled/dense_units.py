@@ -12,9 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from sightline.arrays import AT_A_TIME, FloatArray, IndexArray
+from sightline.arrays import AT_A_TIME, EXACT, FloatArray, IndexArray
 from sightline.errors import require
-from sightline.labeled.units import ONE, Arrays, UnitReduction, Units, UnitStore
+from sightline.labeled.row_steps import RowSteps
+from sightline.labeled.units import ONE, Arrays, UnitBlock, UnitReduction, Units, UnitStore
 from sightline.numerics.device import HOST, Device
 from sightline.progress import report
 from sightline.values import frozen
@@ -36,6 +37,7 @@ class TableBlock:
     binary: bool
     peak: float
     device: Device
+    steps: tuple[RowSteps, UnitBlock] | None = None  # the same columns, of which forms and products cost less
 
     single = True
     weights = None
@@ -58,7 +60,7 @@ class TableBlock:
     @property
     def terms(self) -> int:
         """How many roundings a form has, at most."""
-        return int(6 * self.stored.shape[0] + 16)
+        return int(6 * self.stored.shape[0] + 16) + (self.steps[1].terms if self.steps else 0)
 
     def by_column(self) -> TableBlock:
         """Every column as a kind of its own, of one row: as it is."""
@@ -74,7 +76,10 @@ class TableBlock:
         return total[:, None]
 
     def sizes(self, roots: FloatArray) -> FloatArray:
-        """(Σ |a| root)² of every kind, for roots of a diagonal with a last zero."""
+        """(Σ |a| root)² of every kind, over its steps if it has some; the roots have a last zero."""
+        if self.steps is not None:
+            steps, block = self.steps
+            return block.sizes(steps.below(roots))
         return self._weighted(roots[:-1], 1) ** 2
 
     def _weighted(self, of_rows: FloatArray, power: int) -> FloatArray:
@@ -89,6 +94,9 @@ class TableBlock:
         """aᵀYa of every kind. Y has a last row of zeros; or is a diagonal."""
         if matrix.ndim == 1:
             return self._weighted(matrix[:-1], 2)[:, None, None]
+        if self.steps is not None:
+            steps, block = self.steps
+            return block.forms(steps.form(matrix))
         right = self.device.put(np.ascontiguousarray(matrix[:-1, :-1])) @ self.entries
         right *= self.entries
         return self._get(right.sum(0))[:, None, None]
@@ -108,6 +116,9 @@ class TableBlock:
 
     def product(self, counts: FloatArray) -> FloatArray:
         """Σ count · a aᵀ. Single precision is exact for whole numbers whose sums are below 2^24."""
+        if self.steps is not None and float(counts.sum()) < EXACT:
+            steps, block = self.steps
+            return steps.product(block, counts)
         # Whole numbers below 2²⁴ are exact in single precision.
         small = self.whole and self.peak**2 * float(counts.sum()) < 2.0**24 and self.device.host
         entries = self.stored.astype(np.float32) if small else self.entries
@@ -171,6 +182,12 @@ class TableUnits:
         return len(self.people)
 
     @cached_property
+    def steps(self) -> RowSteps | None:
+        """The columns of a large table of 0s and 1s by their steps, if they have few."""
+        large = self.binary and self.device.host and self.table.size > _FEWEST
+        return RowSteps.of(self.table) if large else None
+
+    @cached_property
     def _placed(self) -> Any:
         """The table on the device, in its own type of number: a pass makes doubles of it there."""
         return self.table if self.device.host else self.device.put(np.ascontiguousarray(self.table))
@@ -178,9 +195,13 @@ class TableUnits:
     def blocks(self) -> Iterator[TableBlock]:
         """Some columns at a time, in double precision."""
         step = max(1, (AT_A_TIME if self.device.host else _LARGE_BLOCK) // max(1, self.numbers))
-        alike = self.alike
+        alike, steps = self.alike, self.steps
+        step = step if steps is None else 4 * step  # sums over the tree cost as much of a small block
         for start in range(0, len(self), step):
             kinds = np.arange(start, min(start + step, len(self)))
+            own = None
+            if steps is not None:
+                own = steps, steps.block(slice(start, start + step), self.people[kinds])
             yield TableBlock(
                 stored=self._placed[:, start : start + step],
                 people=self.people[kinds],
@@ -190,6 +211,7 @@ class TableUnits:
                 binary=self.binary,
                 peak=self.peak,
                 device=self.device,
+                steps=own,
             )
 
     def run(self, reduction: UnitReduction) -> Arrays:

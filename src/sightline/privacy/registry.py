@@ -197,6 +197,7 @@ ACCOUNTANTS: Mapping[str, AccountantEntry] = MappingProxyType(
 
 # `account` calls the exact cost "exact"; it is what this accountant computes.
 _COSTS = MappingProxyType({"exact": "gaussian-dp"})
+_OF_DISCRETE = ("zcdp", "renyi")  # proved of discrete Gaussian noise, too
 
 
 def accountant_named(name: str, budget: Budget) -> Accountant:
@@ -295,17 +296,18 @@ def costs_of_mix(
             return {}
         return costs(1 / pure, largest_own=0.0, delta=delta, law=NoiseLaw.LAPLACE, laplace=laplace)
     found = costs(multipliers, largest_own=largest_own, delta=delta, law=NoiseLaw.GAUSSIAN)
+    if pure.size == 0:
+        return {name: epsilon for name, epsilon in found.items() if not discrete or name in _OF_DISCRETE}
     basic = float(np.sum(pure)) * (1 + (8 + pure.size) * 2**-52)  # rounded up
     found = {name: epsilon + basic for name, epsilon in found.items()}
     together = costs(
         np.concatenate([multipliers, 1 / pure]), largest_own=largest_own, delta=delta, law=NoiseLaw.GAUSSIAN
     )
-    proved = {name: min(found[name], together[name]) for name in ("zcdp", "renyi")}
+    proved = {name: min(found[name], together[name]) for name in _OF_DISCRETE}
     if discrete:
         return proved
-    if pure.size:
-        squared = rounded_up(_total_mu_squared(multipliers))
-        found["optimal"] = optimal_epsilon(pure, delta=delta, mu_squared=squared, laplace=laplace)
+    squared = rounded_up(_total_mu_squared(multipliers))
+    found["optimal"] = optimal_epsilon(pure, delta=delta, mu_squared=squared, laplace=laplace)
     return {**found, **proved}
 
 

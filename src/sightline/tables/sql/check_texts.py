@@ -11,7 +11,7 @@ from sightline.tables.membership import Band, Feature, Parameter, Statistic
 from sightline.tables.sql.aggregates import Measure, is_within
 from sightline.tables.sql.fragments import answers_yes, clipped_to, outside, valid_secret
 from sightline.tables.sql.grouping import Grouping, Having
-from sightline.tables.sql.scope import Source, find_column
+from sightline.tables.sql.scope import Source, bound_column, find_column
 from sightline.tables.sql.secret_conditions import Secret, SecretBand, SecretTest, read_bands
 from sightline.tables.subject import SecretKind, Subject
 from sightline.values import frozen
@@ -69,7 +69,7 @@ class CheckTexts:
     secret: Secret
     subject: Subject
 
-    @property
+    @cached_property
     def source(self) -> str:
         """FROM and JOIN, as the plan has them."""
         dialect = self.secret.scope.dialect
@@ -217,8 +217,7 @@ class CheckTexts:
 
     def _column(self, name: str) -> str:
         column = find_column(self.secret.scope.columns(), name)
-        bound = exp.column(exp.to_identifier(column.name, quoted=True), table=exp.to_identifier(DATA))
-        return self.bound_text(bound)
+        return self.bound_text(bound_column(column.name, DATA))
 
     def text(self, node: exp.Expr) -> str:
         """An expression as the engine reads it, in brackets."""

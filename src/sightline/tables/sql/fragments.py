@@ -36,7 +36,7 @@ def embedded(node: exp.Expr, dialect: str) -> str:
     "SIGHTLINE_OWN('age / 10')"
     """
     if isinstance(node, exp.Column):
-        return node.sql("duckdb")
+        return node.sql("duckdb", copy=False)
     text = node.sql(dialect, comments=False)
     return f"({text})" if dialect == "duckdb" else f"{OWN}({literal(text)})"
 

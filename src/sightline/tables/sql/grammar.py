@@ -261,7 +261,8 @@ def refuse_statement(first: str) -> NoReturn:
 def _statements(sql: str, dialect: str, tokens: list[Token]) -> list[exp.Expr | None]:
     if tokens[0].token_type not in _FIRST_TOKENS:
         refuse_statement(tokens[0].text)
-    return sqlglot.parse(sql, read=dialect, error_level=sqlglot.ErrorLevel.RAISE)
+    parser = sqlglot.Dialect.get_or_raise(dialect).parser(error_level=sqlglot.ErrorLevel.RAISE)
+    return parser.parse(tokens, sql)  # sqlglot.parse would make the tokens again
 
 
 def _condition(sql: str, dialect: str, tokens: list[Token]) -> list[exp.Expr | None]:

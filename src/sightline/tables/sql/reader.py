@@ -265,12 +265,14 @@ def _read(select: exp.Select, source: Source, secret: Secret) -> tuple[SelectPar
                 null, if_null = (one.null(noisy_number(measure.aggregate)) for one in (rule, careful))
                 by_weight = null < if_null is Decides.VALUE
                 measure = replace(measure, tells=max(listed, null), tells_by_weight=by_weight)
-            measures.append(with_order(measure, ranked=item in ranking, limit=limit))
+            if limit or item in ranking:
+                measure = with_order(measure, ranked=item in ranking, limit=limit)
+            measures.append(measure)
     parts = SelectParts(
         select=select,
         source=source,
         grouping=grouping,
-        measures=shared_once(measures),
+        measures=shared_once(measures) if any(one.shared for one in measures) else measures,
         where=where,
         conditions=conditions,
         public=public,

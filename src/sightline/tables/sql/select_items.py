@@ -136,8 +136,6 @@ def noisy_number(aggregate: exp.Expr) -> exp.Expr:
 
 def with_order(measure: Measure, *, ranked: bool, limit: str) -> Measure:
     """The same aggregate in an answer whose lines are sorted by it, or of which LIMIT keeps some."""
-    if not ranked and not limit:
-        return measure
     computed = replace(measure.computed, noise_on=shown(noisy_number(measure.aggregate)))
     more = (*(["ORDER BY"] if ranked else []), *([limit] if limit else []))
     return replace(measure, computed=replace(computed, steps=(*computed.steps, *more), ranked=ranked))
