@@ -75,6 +75,16 @@ def counted_by(keys: IndexArray, counts: IndexArray) -> tuple[IndexArray, IndexA
     return found, np.bincount(place.ravel(), counts, found.size).astype(np.intp)
 
 
+def all_one(array: NDArray[Any]) -> bool:
+    """Whether all entries are 1. Of one number that stands for all entries, that one is looked at.
+
+    >>> all_one(np.broadcast_to(np.int8(1), (3, 2))), all_one(np.array([1, 2]))
+    (True, False)
+    """
+    one_number = array.size > 0 and not any(array.strides)
+    return bool(np.all((array[(slice(1),) * array.ndim] if one_number else array) == 1))
+
+
 def distinct_lines(lines: NDArray[Any]) -> tuple[IndexArray, IndexArray]:
     """The first of every different line of numbers, in the order of the lines, and which of them each is.
 

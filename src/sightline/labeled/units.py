@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from sightline.arrays import AT_A_TIME, FloatArray, IndexArray
+from sightline.arrays import AT_A_TIME, FloatArray, IndexArray, all_one
 from sightline.labeled.panels import PanelBlock, families
 from sightline.progress import report
 from sightline.values import frozen
@@ -100,7 +100,7 @@ class UnitBlock:
     @cached_property
     def weighted(self) -> bool:
         """Whether some weight is not 1."""
-        return bool(np.any(self.weights != 1))
+        return not all_one(self.weights)
 
     @cached_property
     def peak(self) -> float:
@@ -155,7 +155,7 @@ class UnitBlock:
     def sums(self, of_rows: FloatArray, power: int) -> FloatArray:
         """For every column a the sum of w |a|^power over its rows, with w a number for every row."""
         looked_up = np.append(of_rows, 0.0)[self.rows]
-        if power:
+        if power and self.weighted:
             looked_up[self.weights == 0] = 0.0  # also where a number has infinite information
             looked_up *= np.abs(self.weights) ** power
         return np.asarray(looked_up.sum(axis=2))
@@ -163,7 +163,7 @@ class UnitBlock:
     def sizes(self, roots: FloatArray) -> FloatArray:
         """Σ (Σ |a| root)² over the columns √times a of every kind; the roots have a last zero."""
         looked_up = roots[self.rows]
-        looked_up *= np.abs(self.weights)
+        looked_up *= np.abs(self.weights) if self.weighted else ONE
         lengths = looked_up.sum(axis=2) ** 2
         return np.asarray((lengths if self.single else lengths * self.times).sum(axis=1))
 
@@ -290,7 +290,7 @@ class Units:
     @cached_property
     def weighted(self) -> bool:
         """Whether some weight is not 1."""
-        return bool(np.any(self.weights != 1))
+        return not all_one(self.weights)
 
     @cached_property
     def alike(self) -> FloatArray:
