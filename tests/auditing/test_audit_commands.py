@@ -46,6 +46,10 @@ def test_a_limit_that_fails_exits_with_2(capsys: Captured) -> None:
     assert "BELOW THE LIMIT" in capsys.readouterr().out
     assert main(["audit", MICROGRID, "--limit", "4%"]) == 0
     assert "PASSED" in capsys.readouterr().out
+
+
+@pytest.mark.thorough
+def test_so_it_does_for_a_survey() -> None:
     assert main(["audit", SURVEY, "--limit", "0.94"]) == 2
 
 

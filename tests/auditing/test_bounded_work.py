@@ -176,7 +176,7 @@ def test_what_a_plan_of_many_numbers_leaves_out_is_said(
     )
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_persons_with_several_rows_are_not_refused_where_dense_matrices_do_not_fit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -340,7 +340,7 @@ class TestTimeIsOver:
             sl.audit(MICROGRID)
 
     @pytest.mark.sampled(1)
-    @pytest.mark.slow
+    @pytest.mark.thorough
     @pytest.mark.parametrize("section", ["noise_slack", "reaching", "timeline", "release_reports"])
     def test_what_was_found_is_given(
         self, section: str, endless: Callable[..., None], monkeypatch: pytest.MonkeyPatch

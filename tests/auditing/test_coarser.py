@@ -66,7 +66,7 @@ def test_the_step_is_the_finest_that_is_enough(tmp_path: Path) -> None:
         assert sl.audit({**plan, "release": [release, plan["release"][1]]}).verdict.passed is False
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     "change",
     [

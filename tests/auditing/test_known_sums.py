@@ -78,6 +78,7 @@ def _audit(
     )
 
 
+@pytest.mark.thorough
 def test_a_group_behind_weights_is_found() -> None:
     """x + 2y and x + y: twice the second less the first is about the first group alone, who all say no."""
     sizes, yeses = [20, 40], [0, 22]

@@ -75,7 +75,7 @@ def _plan(kind: str, people: int, stddev: float) -> dict[str, Any]:
     }
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("kind", ["number", "rows", "yes or no"])
 @pytest.mark.parametrize("stddev", [0.1, 4.0])
 def test_of_a_large_plan_the_factor_is_enough_without_another_assessment(

@@ -147,7 +147,7 @@ def test_nothing_is_left_of_a_row_that_exact_numbers_give_away() -> None:
 
 
 @pytest.mark.sampled(1)
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.parametrize("seed", range(3))
 def test_a_streamed_table_has_the_same_k(seed: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     random = np.random.default_rng(seed)

@@ -127,7 +127,7 @@ def test_the_sum_of_the_budgets_is_stated_wherever_the_result_is_shown(
     )
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_pipelines_and_comparisons_see_each_secret(survey: str) -> None:
     result = sl.audit(plan_of(survey))
     text = result_markdown(result.publishable(), "plan.toml")
@@ -264,6 +264,7 @@ def test_a_design_is_about_every_secret(survey: str) -> None:
     assert text.count("by themselves:") == 3
 
 
+@pytest.mark.thorough
 def test_a_record_is_explained_for_every_secret(survey: str) -> None:
     found = sl.explain(plan_of(survey), record="p1")
     explained = (found, *found.other_secrets)

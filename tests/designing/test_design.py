@@ -410,7 +410,7 @@ def test_a_file_that_is_not_beside_the_plan_is_refused(
     assert "expected a file beside the plan" in capsys.readouterr().err
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_a_large_plan_says_that_its_common_factor_is_an_estimate(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

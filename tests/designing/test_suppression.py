@@ -124,7 +124,7 @@ def test_no_fewer_numbers_are_enough(tmp_path: Path, name: str, seed: int) -> No
     assert not any(tried)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_a_quick_audit_agrees_with_the_audit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without the bounds for small plans, for pairs, and over all worlds: it does not know them."""
     with_none = {

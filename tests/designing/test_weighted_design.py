@@ -168,6 +168,7 @@ class TestWeightsThatCancel:
         assert result.binds
         assert 0.9 * alone < noise.stddev < 1.4 * alone
 
+    @pytest.mark.thorough
     def test_a_person_who_cancels_changes_nothing(self) -> None:
         whole = self.design("constant", [0.1, 0.1, -0.1, 2.0, 0.3]).noise[0].stddev
         less = self.design("constant", [0.1, 0.0, 0.0, 2.0, 0.3]).noise[0].stddev

@@ -152,7 +152,7 @@ def test_what_is_too_large_for_balls_is_admitted(monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.sampled(1)
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.parametrize("kind", ["cells", "dense", "uneven noise", "chain"])
 def test_designs_with_more_rows_than_balls_are_used_for(kind: str) -> None:
     """Double precision alone, its own bound on the error: against integers, a few records each."""

@@ -52,7 +52,7 @@ def by_lines(one: Persons) -> np.ndarray:
 
 
 @pytest.mark.sampled(1)
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.parametrize("law", LAWS)
 def test_no_line_or_flat_keeps_more_than_the_best_attack(law: str) -> None:
     generator, below = np.random.default_rng([5, LAWS.index(law)]), []

@@ -223,6 +223,7 @@ def test_several_rows_of_one_value_are_one_audit(tmp_path: Path) -> None:
         )
 
 
+@pytest.mark.thorough
 def test_several_rows_with_values_of_their_own_need_an_epoch_for_each_release(tmp_path: Path) -> None:
     """In an epoch of its own a release equals the audit of its table; a second one cannot be matched."""
     ledger = started(tmp_path, head=ROWS.replace("VALUES", "independent"), values="by-epoch")

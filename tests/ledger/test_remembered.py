@@ -101,6 +101,7 @@ def test_a_flaw_of_an_earlier_table_stays(tmp_path: Path, case: str) -> None:
         assert ledger.check(BY_AREA).passed
 
 
+@pytest.mark.thorough
 def test_a_pass_names_the_columns_that_it_takes_as_public(tmp_path: Path) -> None:
     """Those of all releases; none if the head declares them."""
     table(tmp_path, nothing)

@@ -28,6 +28,7 @@ def test_one_thread_for_small_matrices_alone(rows: int, columns: int, inside: in
         assert threads() == {2}
 
 
+@pytest.mark.thorough
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("job", [sl.audit, sl.design])
 def test_a_small_plan_is_assessed_on_one_thread(job: object) -> None:

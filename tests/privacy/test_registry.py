@@ -70,7 +70,7 @@ def test_the_exact_cost_is_that_of_gaussian_dp() -> None:
     assert rule.epsilon(5, noise_multiplier=7.0) == pytest.approx(spent.epsilon_exact, rel=1e-15)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_an_accountant_is_added_by_its_own_file_and_the_registry(tmp_path) -> None:
     run = subprocess.run([sys.executable, "-c", WITH_A_DUMMY], cwd=tmp_path, capture_output=True, text=True)
     assert run.returncode == 0, run.stderr

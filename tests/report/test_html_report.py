@@ -312,10 +312,12 @@ class TestBadInput:
         assert path.read_text().startswith("<!DOCTYPE html>")
         assert [p.name for p in tmp_path.iterdir()] == ["report.html"]
 
+    @pytest.mark.thorough
     def test_a_folder_is_not_a_file(self, tmp_path: Path) -> None:
         with pytest.raises(InvalidInput, match="expected the name of a file, got the directory"):
             write_report(calm(), tmp_path, force=True)
 
+    @pytest.mark.thorough
     def test_a_folder_that_is_missing(self, tmp_path: Path) -> None:
         with pytest.raises(InvalidInput, match="no such directory; make it first"):
             write_report(calm(), tmp_path / "missing" / "report.html")

@@ -75,7 +75,7 @@ def expected(audit: sl.AuditResult, *, noise_alone: bool) -> list[str]:
 
 
 @pytest.mark.sampled(1)
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", ["months", "priced"])
 def test_every_row_says_what_its_audit_says(name: str) -> None:
     result, plan = {

@@ -205,6 +205,7 @@ class TestValuesPerRecord:
         check(plan(folder, f"SELECT AVG(total) FROM ({other}) q", again, **SUMS))
 
 
+@pytest.mark.thorough
 def test_positions_in_a_subquery_are_those_of_its_own_items(folder: Path) -> None:
     """Other items around it do not change which columns it groups by, also inside ROLLUP."""
     inner = "SELECT land, day % 2 AS half, SUM(spent) AS s FROM data GROUP BY ROLLUP ({})"

@@ -87,6 +87,7 @@ def test_it_never_changes_what_verification_finds(engine: Engine) -> None:
         assert outcome(engine, [query], quick=True) == (rows,)
 
 
+@pytest.mark.thorough
 @pytest.mark.sampled(1)
 def test_it_confirms_what_has_nothing_wrong(engine: Engine) -> None:
     """Plain releases of clean tables need no check of every group."""

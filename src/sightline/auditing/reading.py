@@ -123,7 +123,7 @@ def plan_content(plan: Mapping[str, Any] | str | PathLike[str]) -> tuple[dict[st
         return _with_query_files(plan, Path()), "plan", Path()
     path = Path(plan)
     try:
-        return _with_query_files(_parsed(_text(path), path.name), path.parent), path.name, path.parent
+        return _with_query_files(parsed_toml(_text(path), path.name), path.parent), path.name, path.parent
     except InvalidPlan as error:
         of_release = str(error).startswith("release ")
         raise InvalidPlan(f"{path.name}: {error}" if of_release else str(error)) from None
@@ -156,7 +156,7 @@ def files_read(plan: Mapping[str, Any] | str | PathLike[str]) -> tuple[Path, ...
     """The plan's file, and the files of its queries, population, table and of those that it joins."""
     checked, base = read_plan(plan)
     own = () if isinstance(plan, Mapping) else (Path(plan),)
-    content = plan if isinstance(plan, Mapping) else _parsed(_text(Path(plan)), "plan")
+    content = plan if isinstance(plan, Mapping) else parsed_toml(_text(Path(plan)), "plan")
     queries = [one["sql"] for one in content.get("release", ()) if is_query_file(one["sql"])]
     tables = map(_file, (checked.data.source, *checked.data.tables.values()))
     prior = checked.attacker.prior
@@ -171,7 +171,7 @@ def _file(source: object) -> str | None:
 
 def plan_of_text(text: str, name: str) -> Plan:
     """The checked plan in a TOML text; ``name`` is what messages call it."""
-    return with_files(checked_plan(_with_query_files(_parsed(text, name), Path()), name), Path())
+    return with_files(checked_plan(_with_query_files(parsed_toml(text, name), Path()), name), Path())
 
 
 def with_files(plan: Plan, base: Path) -> Plan:
@@ -249,11 +249,12 @@ def _text(path: Path) -> str:
         raise InvalidPlan(f"{error}{fix}") from None
 
 
-def _parsed(text: str, name: str) -> dict[str, Any]:
+def parsed_toml(text: str | bytes, name: str) -> dict[str, Any]:
+    """The content of a file; an error starts with ``name``."""
     try:
-        return tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, ValueError, RecursionError) as error:
-        reason = " ".join(str(error).split()) or "nested too deeply"
+        return tomllib.loads(text if isinstance(text, str) else text.decode("utf-8-sig"))
+    except (ValueError, RecursionError) as error:
+        reason = " ".join(str(error).split())[:200] or "nested too deeply"
         raise InvalidPlan(f"{name}: expected TOML, got a file that is not: {reason}") from None
 
 

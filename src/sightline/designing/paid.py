@@ -30,8 +30,6 @@ from sightline.privacy.registry import accountant_named, costs
 from sightline.tables.membership import Membership
 from sightline.tables.subject import SecretKind
 
-_BELOW = 0.5  # floors are this much of what the budget implies, so that no floor decides
-
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class PaidReleases:
@@ -68,11 +66,14 @@ class PaidReleases:
         return self.pricing.times[[bundle[0] for bundle in self.bundles]]
 
     def floor(self) -> FloatArray:
-        """Standard deviations of the cells that every noise within the budget exceeds; 0 elsewhere."""
+        """Standard deviations of the cells that every noise within the budget exceeds; 0 elsewhere.
+
+        They have half the variance that the budget implies, so that no floor decides.
+        """
         owner = np.array([cell.partition for cell in self.membership.cells], dtype=np.intp)
         share = 1 / self.pricing.row_norms[owner] if self.own else 1.0
         times = np.append(self.times, 0)[self.bundle_of_cell]
-        found: FloatArray = self.pricing.sensitivity * share * np.sqrt(_BELOW * times / self.most)
+        found: FloatArray = self.pricing.sensitivity * share * np.sqrt(times / (2 * self.most))
         return found
 
     def cost(self, stddevs: FloatArray) -> float:

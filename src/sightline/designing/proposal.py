@@ -13,6 +13,7 @@ allows; `sightline design` takes more time and finds the same or less.
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
@@ -30,10 +31,9 @@ from sightline.errors import InvalidNoise, InvalidPlan
 from sightline.format import number
 from sightline.progress import report
 
-_SMALLEST = 1e-6  # how much less variance is tried, over the proposed
-_CLOSE = 5e-9  # factors are found up to this by the estimates: noise has nine digits, and less is a plateau
-_DIGITS = 12  # of such a factor: what it multiplies is rounded later
-_ROUGHLY_CLOSE = 1e-5  # the same for plans whose estimates take long
+_ROUGHLY_CLOSE = (
+    1e-5  # factors are found up to this by estimates that take long; by others, to all digits of noise
+)
 _ROOM = 1e-7  # how much more variance is audited where an audit takes long: so that it passes
 _OVERSHOOT = 4.0  # what remains rises more slowly than the noise
 _SHARE = 1e-3  # of the way up to the ceilings, up to which noise is found by audits alone
@@ -66,7 +66,7 @@ def certified(task: DesignTask, factors: FloatArray) -> Certified:
         mine = (raised | (factor > _RAISED_ALONE)) & ~(paid & (factor < 1))
         return task.stddevs(np.clip(np.where(mine, factors * factor, factors), 1.0, most))
 
-    factor = _by_estimates(task, noise, least=_SMALLEST if np.any(raised & ~paid) else 1.0)
+    factor = _by_estimates(task, noise, least=1 / MOST_FACTOR if np.any(raised & ~paid) else 1.0)
     return _audited(task, noise, factor if task.findings.repeatable else factor * (1 + _ROOM))
 
 
@@ -81,7 +81,7 @@ def certified_common(task: DesignTask, guess: float) -> Certified:
     def noise(factor: float) -> FloatArray:
         return task.times_common(guess * factor)
 
-    factor = _by_estimates(task, noise, least=1 / guess, noticeable=_CLOSE) if guess > 1 else 1.0
+    factor = _by_estimates(task, noise, least=1 / guess, noticeable=SAME) if guess > 1 else 1.0
     if task.findings.repeatable or not task.estimated:
         return _audited(task, noise, factor)
     return Certified(stddevs=noise(factor), audits=0)
@@ -103,9 +103,9 @@ def proportional(task: DesignTask) -> tuple[FloatArray, ...]:
     least = np.where(free, (task.least / task.floor) ** 2, 1.0)
 
     def noise(factor: float) -> FloatArray:
-        return task.stddevs(np.clip(each * (factor / _SMALLEST), least, task.most_factors))
+        return task.stddevs(np.clip(each * (factor * MOST_FACTOR), least, task.most_factors))
 
-    return tuple(map(noise, if_enough(lambda: _by_estimates(task, noise, least=_SMALLEST))))
+    return tuple(map(noise, if_enough(lambda: _by_estimates(task, noise, least=1 / MOST_FACTOR))))
 
 
 def audited_or_more(task: DesignTask, stddevs: FloatArray) -> Certified:
@@ -196,11 +196,12 @@ def _by_estimates(
     def kept(factor: float) -> float:
         return task.estimate(noise(factor**2))
 
-    now, close = kept(1.0), _CLOSE if task.findings.repeatable else _ROUGHLY_CLOSE
+    now, close = kept(1.0), SAME if task.findings.repeatable else _ROUGHLY_CLOSE
     room = log_odds(now) - log_odds(task.limit) if now != task.limit else 0.0
     if room >= 0 and (room < noticeable or least >= 1):
         return 1.0
-    search = Search(least=math.sqrt(least), most=math.sqrt(MOST_FACTOR), digits=_DIGITS, close=close)
+    digits = sys.float_info.dig  # what the factor multiplies is rounded later
+    search = Search(least=math.sqrt(least), most=math.sqrt(MOST_FACTOR), digits=digits, close=close)
     found = least_factor(kept, task.limit, now=now, search=search)
     if found is None:
         raise NotEnough("expected a factor on the noise that keeps the limit, got none")

@@ -19,6 +19,7 @@ from sightline.labeled.assessment import UnitExposure, assess
 from sightline.labeled.bounds.priors import prior_on
 from sightline.labeled.bounds.target import Seen, TargetPrior
 from sightline.labeled.description import Known, LinearReleases, unknown_records
+from sightline.labeled.row_integers import MOST_DECIDED
 from sightline.labeled.row_solver import DenseSolver
 from sightline.labeled.unit_design import Design, RowNoise, UnitPrior
 from sightline.labeled.units import BoolArray
@@ -30,7 +31,6 @@ from sightline.progress import Progress, reporting
 from sightline.values import frozen
 
 _MOST_SIGNAL = 1e140  # of a row over its noise: squares of more fit no double
-_MOST_ENTRIES = 4_000_000  # of real weights whose singular values are looked at
 
 
 @frozen
@@ -392,7 +392,7 @@ def _by_gap(lowered: LoweredRecords, found: UnitExposure) -> tuple[Rank, BoolArr
     """
     exact, people = found.identifiable[:, 0], lowered.people
     rows = lowered.answers.size
-    if rows * people.size > _MOST_ENTRIES:
+    if rows * people.size > MOST_DECIDED:
         nothing = np.zeros(people.size, dtype=np.bool_)
         return Rank(rank=found.rank, evidence=Evidence.NONE), nothing, ~nothing
     table = lowered.releases.incidence.columns(lowered.first)[lowered.answers] * np.sqrt(people)

@@ -49,7 +49,6 @@ from sightline.values import frozen
 # Brackets narrower than that are left alone, and no other is made narrower: so an end that more noise leaves
 # alone is no lower than one that was improved before.
 _WIDE = 1.01
-_NEAREST = 64  # sets of one row that are looked at: with more, 1/(1 + A) hardly changes
 # In larger ones so many kinds are sorted, for each set of slots again: 4 million take a second. Pairs of
 # slots are chosen by comparing so many kinds with so many.
 _MOST_SORTED, _SAMPLED = 4e6, (200, 2_000)
@@ -301,9 +300,6 @@ class _Coins:
             apart, counts = apart[more], self.rows.counts - own_rows[more]
             apart = np.maximum(apart + (1 + rounding) * own[targets[more], None], 0.0) / (1 - error)
             apart[np.arange(more.size), targets[more]] = 0.0
-            if apart.shape[1] > _NEAREST:
-                near = np.argpartition(np.where(counts > 0, apart, np.inf), _NEAREST, axis=1)[:, :_NEAREST]
-                apart, counts = (np.take_along_axis(one, near, axis=1) for one in (apart, counts))
             found[more] = _best(_risk(apart), counts, np.full(counts.shape, self.active))
         return found
 

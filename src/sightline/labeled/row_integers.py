@@ -30,7 +30,7 @@ from sightline.numerics import integers as exact
 from sightline.progress import report
 from sightline.values import frozen
 
-_MOST_ENTRIES = 4_000_000  # of the columns that are made whole
+MOST_DECIDED = 4_000_000  # entries of a dense table over which a decision is computed
 _FEW_COLUMNS = 8  # an eighth of an inverse is half of its work
 
 
@@ -47,7 +47,7 @@ class RowIntegers:
         """``None`` where sums are not exact and there are too many columns."""
         if sums.exact:
             return cls(table=sums.matrix.astype(np.int64), shifts=np.zeros(len(sums.matrix), dtype=np.intp))
-        if sums.columns * units.numbers > _MOST_ENTRIES:
+        if sums.columns * units.numbers > MOST_DECIDED:
             return None
         blocks = list(units.choose(np.arange(len(units))).blocks())
         weights = [(block.rows.ravel(), block.weights.ravel().astype(np.float64)) for block in blocks]
@@ -163,7 +163,6 @@ def _trailing_zeros(mantissa: FloatArray) -> WholeArray:
 PROOF = 1e-3  # the error of an inverse that proves its rows independent: below 1 would do
 # Fractions that residues are read as; all their denominators divide the common multiple of 1, …, 12.
 _LARGEST_DENOMINATOR, _LARGEST_NUMERATOR, _COMMON_MULTIPLE = 12, 1 << 24, 27_720
-_BELOW_PRIME = 2.0**60  # less than any prime that is drawn, with room for the rounding of what is compared
 
 
 @frozen(slots=False)
@@ -268,7 +267,8 @@ def eliminated(sums: ProductSums, integers: RowIntegers, order: IndexArray) -> t
     size = np.abs(T) @ np.abs(M[np.ix_(kept, kept)]) + np.abs(M[np.ix_(others, kept)])
     square = np.abs(M[others, others]) + np.sum(np.abs(T) * np.abs(M[np.ix_(others, kept)]), axis=1)
     # Whole numbers that are zero modulo the prime and smaller than it are zero: T is proved.
-    proved &= sums.exact & (np.maximum(size.max(axis=1), square) * _COMMON_MULTIPLE < _BELOW_PRIME)
+    # Less than any prime that is drawn, with room for the rounding of what is compared.
+    proved &= sums.exact & (np.maximum(size.max(axis=1), square) * _COMMON_MULTIPLE < 2.0**60)
     if not proved.all():
         solved = integers.whole(kept, kept).solve(integers.whole(kept, others[~proved])).tolist()
         factors = integers.factors

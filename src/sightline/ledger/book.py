@@ -19,6 +19,7 @@ import numpy as np
 
 from sightline.arrays import IndexArray
 from sightline.auditing.plan import Release
+from sightline.auditing.query_files import rebased
 from sightline.auditing.reading import plan_file_text, with_limit
 from sightline.auditing.result_parts import FEW
 from sightline.auditing.session import opened
@@ -35,7 +36,6 @@ from sightline.ledger.folder import (
     head_of,
     plan_of,
     release_of,
-    with_source,
 )
 from sightline.ledger.frozen import Found, FrozenRelease, Hashes, PeopleKey, freeze, numbered, renumbered
 from sightline.ledger.history import History, PastRelease, history
@@ -127,7 +127,7 @@ class Ledger:
         """
         require(values in (ONE_VALUE, BY_EPOCH), f"values {ONE_VALUE!r} or {BY_EPOCH!r}", got=repr(values))
         given = head_of(file_bytes(Path(head), "a head", error=InvalidInput), Path(head).name)
-        plan = plan_of(with_source(given, Path(head).absolute().parent))
+        plan = plan_of(rebased(given, Path(head).absolute().parent))
         with opened(plan, Path()):
             pass
         text = plan_file_text(plan, without=("release",)).encode()
@@ -267,7 +267,7 @@ class Ledger:
         head = state.limited_head
         if table is not None:
             head = {**head, "data": {**head["data"], "source": str(table)}}
-            head = with_source(head, Path().absolute())
+            head = rebased(head, Path().absolute())
         number = len(state.chain.entries)
         frozen = freeze(plan_of(head), Path(), release, number=number, key=self.key)
         before = [one for one in state.chain.entries if one.kind == "release"]

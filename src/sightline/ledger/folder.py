@@ -11,7 +11,6 @@ import hashlib
 import os
 import re
 import secrets
-import tomllib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -20,12 +19,12 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from sightline.auditing.plan import Plan, Release
-from sightline.auditing.reading import checked_plan
+from sightline.auditing.reading import checked_plan, parsed_toml
 from sightline.auditing.records import read_record
 from sightline.errors import DamagedLedger, InvalidInput, InvalidPlan, require
 from sightline.ledger.entries import Entry, StoredFile
 from sightline.report.files import OWNER_MODE, begun, write_flushed
-from sightline.tables.engines.address import file_bytes, scheme_of
+from sightline.tables.engines.address import file_bytes
 from sightline.values import frozen
 
 HEAD = "head.toml"
@@ -176,17 +175,9 @@ _HEAD_SECTIONS = ("data", "privacy", "attacker", "limits")
 _OF_RECORDS = ("record", "secret", "bounds", "categories", "kind")  # what a record may say of a table
 
 
-def _toml(text: bytes, name: str) -> dict[str, Any]:
-    try:
-        return tomllib.loads(text.decode("utf-8-sig"))
-    except (ValueError, RecursionError) as error:
-        reason = " ".join(str(error).split())[:200]
-        raise InvalidPlan(f"{name}: expected TOML, got a file that is not: {reason}") from None
-
-
 def head_of(text: bytes, name: str) -> dict[str, Any]:
     """The sections of a head."""
-    content = _toml(text, name)
+    content = parsed_toml(text, name)
     strange = [section for section in content if section not in _HEAD_SECTIONS]
     require(
         not strange and isinstance(content.get("data"), dict),
@@ -202,20 +193,6 @@ def plan_of(head: Mapping[str, Any]) -> Plan:
     """The checked plan of a head, with a release that stands for any."""
     any_release = {"name": "any", "sql": "SELECT COUNT(*) FROM data", "noise_stddev": 1.0}
     return checked_plan({**head, "release": [any_release]}, HEAD)
-
-
-def with_source(head: Mapping[str, Any], base: Path) -> dict[str, Any]:
-    """The head with the path of its table written in full."""
-    data = dict(head["data"])
-    sources = {"source": data.get("source"), **data.get("tables", {})}
-    full = {
-        name: str(base / source) if isinstance(source, str) and scheme_of(source) is None else source
-        for name, source in sources.items()
-    }
-    data["source"] = full.pop("source")
-    if full:
-        data["tables"] = full
-    return {**head, "data": data}
 
 
 def release_of(release: ReleaseLike, data: Mapping[str, Any]) -> Release:
@@ -239,7 +216,7 @@ def release_of(release: ReleaseLike, data: Mapping[str, Any]) -> Release:
                 error=InvalidPlan,
             )
         return record.release
-    content = _toml(file_bytes(path, "a release", error=InvalidInput), path.name)
+    content = parsed_toml(file_bytes(path, "a release", error=InvalidInput), path.name)
     sections = content.get("release", [])
     require(
         set(content) == {"release"} and isinstance(sections, list) and len(sections) == 1,

@@ -44,13 +44,12 @@ from scipy.linalg import get_lapack_funcs, qr, solve_triangular
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import structural_rank
 
-from sightline.arrays import FloatArray, IndexArray
+from sightline.arrays import AT_A_TIME, FloatArray, IndexArray
 from sightline.multiset.family import Family, rounding
 from sightline.progress import report
 
 _ACCURATE = 1e-8  # smaller estimated relative errors need no warning
 _UNRELIABLE = 1e-2  # above it neither the first-order estimate nor any digit is reliable
-_CHUNK = 200_000  # entries of the rows of groups that are processed together
 
 
 class CurveStatus(IntEnum):
@@ -109,7 +108,7 @@ class Signal:
 def signals(groups: FloatArray, *, family: Family, counts: IndexArray) -> Signal:
     """The signal of sorted groups ``(B, m)`` at increasing counts."""
     B, m = groups.shape
-    size = max(1, _CHUNK // (int(counts[-1]) * m))
+    size = max(1, AT_A_TIME // (int(counts[-1]) * m))
     # The batch is the last axis: one step of all factorisations is then one operation on adjacent numbers.
     diagonal, inverse = np.empty((2, len(counts), m, B))
     inflation, trace = np.empty((2, len(counts), B))

@@ -152,8 +152,6 @@ def _first_lines(matrix: flint.nmod_mat, lines: int) -> flint.nmod_mat:
 # Weights of recipes are looked for as multiples of 1, 1/2, …; this close to one counts as one.
 _LARGEST_DENOMINATOR, _CLOSE = 24, 1e-4
 _LARGEST_WEIGHT = 2.0**31 / _LARGEST_DENOMINATOR
-# Below this, sums of 64-bit integers cannot overflow; the bound itself is rounded.
-_SAFE = 2.0**62
 
 
 def rounded(guesses: Any) -> tuple[Any, IndexArray]:
@@ -208,7 +206,8 @@ def proved(
     size = abs(numerators).astype(np.float64)
     across = np.asarray(size.multiply(abs(images).astype(np.float64)).sum(axis=0)).ravel()
     inside = np.asarray(size.multiply(abs(products).astype(np.float64) @ size).sum(axis=0)).ravel()
-    safe = (denominators > 0) & (d**2 * n + 2 * d * across + inside < _SAFE)
+    # Below 2⁶² sums of 64-bit integers cannot overflow; the bound itself is rounded.
+    safe = (denominators > 0) & (d**2 * n + 2 * d * across + inside < 2.0**62)
     found = np.zeros(d.size, dtype=np.bool_)
     chosen = np.flatnonzero(safe)
     r, b, whole = numerators[:, chosen], images[:, chosen], denominators[chosen].astype(np.int64)

@@ -204,8 +204,8 @@ def _upper_half(a: FloatArray) -> FloatArray:
     return upper
 
 
-_LEAF = 128  # blocks up to this size are factorised directly
-_PANEL = 128  # and so many rows or columns of a triangle are multiplied at a time
+# Rows or columns of a triangle that are multiplied at a time; a block of so many is factorised directly.
+_PANEL = 128
 
 
 def positive_inverse(matrix: FloatArray) -> FloatArray | None:
@@ -228,7 +228,7 @@ def positive_inverse(matrix: FloatArray) -> FloatArray | None:
 def _whiten(matrix: FloatArray) -> None:
     """Replace M by W."""
     size = len(matrix)
-    if size <= _LEAF:
+    if size <= _PANEL:
         matrix[:] = np.linalg.inv(np.linalg.cholesky(matrix))
         return
     half = size // 2

@@ -34,14 +34,13 @@ _MOST_COUNTED = 5_000_000  # rows of which every value is counted
 _MANY_ROWS, _LOOKED_AT = 100_000, 5  # of so many rows, one in five is looked at first
 _BINS = 200  # between the least and the greatest value, in which clusters are looked for
 _APART = 3  # empty bins between two clusters
-_ROWS_PER_CLUSTER = 4  # at least: fewer would lie apart by chance
+_BY_CHANCE = 4  # rows that lie on a lattice by chance; in clusters there are as many on average in each bin
 _STEPS = range(6, -5, -1)  # powers of ten that values may be multiples of
 _LIKE_A_KEY = re.compile(
     r"(^|_)(id|key|nr|no|number|customer|person|patient|user|household|home|member|account|client|subject|"
     r"employee|student|name)s?$"
 )
 _REPEATED = 0.05  # of the rows: a column with fewer different values is a group
-_LATTICE_ROWS = 5  # of fewer rows a common step says nothing
 
 
 def occurring(engine: Engine, rows: Rows, subject: Subject, counts_of_rows: RowCounts) -> Occurring:
@@ -76,7 +75,7 @@ def occurring(engine: Engine, rows: Rows, subject: Subject, counts_of_rows: RowC
         low=low,
         high=high,
         counts=counts,
-        step=10.0 ** whole[0] if whole and present >= _LATTICE_ROWS and most > least else 0.0,
+        step=10.0 ** whole[0] if whole and present > _BY_CHANCE and most > least else 0.0,
         few=few if few or isfinite(subject.known_within) else _clusters(low, high, counts),
         repeating=repeating,
         whole=not int(answer["fractions"][0]),
@@ -120,7 +119,7 @@ def _clusters(low: FloatArray, high: FloatArray, counts: IndexArray) -> int:
     gaps = low[1:] - high[:-1]
     number = 1 + int(np.count_nonzero(gaps > _APART / _BINS * (high[-1] - low[0])))
     narrow = low.size <= 2 * FEW_VALUES  # on average at most two bins, if the clusters are so many
-    enough = int(counts.sum()) >= _ROWS_PER_CLUSTER * low.size
+    enough = int(counts.sum()) >= _BY_CHANCE * low.size
     return number if 2 <= number <= FEW_VALUES and narrow and enough else 0
 
 

@@ -218,7 +218,7 @@ def random_plan(
     return asked, np.array(lines), owners, np.array(noise)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(8))
 def test_random_panels(tmp_path: Path, seed: int) -> None:
