@@ -3,12 +3,12 @@
 A plan is a TOML file. It is checked in full before anything else happens. Its models make the JSON Schema.
 """
 
-from __future__ import annotations
+# Annotations are no texts here: Pydantic would compile each of them when an audit starts.
 
 import math
 from collections import Counter
 from collections.abc import Iterable
-from typing import Annotated
+from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
@@ -104,7 +104,7 @@ class Data(Section):
         return self.bounds or (0.0, 1.0)
 
     @model_validator(mode="after")
-    def _kind_and_domain_agree(self) -> Data:
+    def _kind_and_domain_agree(self) -> Self:
         checked_kind(self.kind, self.bounds, self.categories)
         require_plan(
             self.record != self.secret,
@@ -198,7 +198,7 @@ class Release(Section):
             fix="independent noise on every running sum is mechanism = 'independent'",
         )
 
-    def without(self, numbers: Iterable[tuple[tuple[str, ...], str]]) -> Release:
+    def without(self, numbers: Iterable[tuple[tuple[str, ...], str]]) -> Self:
         """The release with some more numbers withheld, each given by its key and label."""
         gone = sorted(numbers)
         noise = tuple(one.without(gone) if one.by_cell else one for one in self.noise)
@@ -206,7 +206,7 @@ class Release(Section):
         return self.model_copy(update={"withhold": (*self.withhold, *names), "noise": noise})
 
     @model_validator(mode="after")
-    def _noise_is_consistent(self) -> Release:
+    def _noise_is_consistent(self) -> Self:
         require_plan(
             not self.hidden_by_noise or self.published,
             "hidden_by_noise with published = true",
@@ -267,7 +267,7 @@ class Plan(Section):
         return tuple(one.column for one in self.secrets if not one.audited)
 
     @model_validator(mode="after")
-    def _secrets_are_distinct(self) -> Plan:
+    def _secrets_are_distinct(self) -> Self:
         names = [self.data.record, self.data.secret, *(one.column for one in self.secrets)]
         folded = Counter(name.casefold() for name in names)
         require_plan(
@@ -278,7 +278,7 @@ class Plan(Section):
         return self
 
     @model_validator(mode="after")
-    def _names_and_noise(self) -> Plan:
+    def _names_and_noise(self) -> Self:
         twice = [name for name, times in Counter(r.name for r in self.releases).items() if times > 1]
         require_plan(
             not twice,

@@ -6,13 +6,13 @@ It is what an attacker knows beforehand, from public statistics, and never made 
 bin of values, or one value if its ends are equal; weights are counts or shares.
 """
 
-from __future__ import annotations
+# Annotations are no texts here: Pydantic would compile each of them when an audit starts.
 
 import math
 import re
 from itertools import pairwise
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple, TypeGuard
+from typing import Annotated, Any, Literal, NamedTuple, Self, TypeGuard
 
 from pydantic import (
     BaseModel,
@@ -181,7 +181,7 @@ class Population(NamedTuple):
         """Whether some value between two others has a weight."""
         return any(low <= greatest and least <= high for low, high, _ in self.bins)
 
-    def over(self, divisor: float) -> Population:
+    def over(self, divisor: float) -> Self:
         """The population of a secret in a unit so many times as large; bins stay within its bounds."""
         return self._replace(
             bins=tuple((low / divisor, high / divisor, weight) for low, high, weight in self.bins)

@@ -1,11 +1,11 @@
 """The sections of a plan about its secrets, its budget, its attacker and its limits."""
 
-from __future__ import annotations
+# Annotations are no texts here: Pydantic would compile each of them when an audit starts.
 
 import re
 from collections import Counter
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Self, TypeAlias
 
 from pydantic import (
     Field,
@@ -163,7 +163,7 @@ class Attacker(Section):
         return [float(match.group(1)) / 100 for match in map(_SHARE.fullmatch, self.knows) if match]
 
     @model_validator(mode="after")
-    def _knows_one_share(self) -> Attacker:
+    def _knows_one_share(self) -> Self:
         require_plan(
             len(self._shares) <= 1 and all(0 < share <= LARGEST_LIMIT for share in self._shares),
             f"one share of the records in knows, of at most {100 * LARGEST_LIMIT:g}%",
@@ -320,7 +320,7 @@ class OtherSecret(Section):
         return bool(self.bounds or self.categories or self.kind)
 
     @model_validator(mode="after")
-    def _kind_and_domain_agree(self) -> OtherSecret:
+    def _kind_and_domain_agree(self) -> Self:
         if self.audited:
             checked_kind(self.kind, self.bounds, self.categories)
         return self

@@ -7,7 +7,7 @@ their running sums over one column of GROUP BY, from its first step to its last:
 in, whose noise tells that of the next. The steps are whole numbers or days.
 """
 
-from __future__ import annotations
+# Annotations are no texts here: Pydantic would compile each of them when an audit starts.
 
 import datetime
 import re
@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
 import numpy as np
 from pydantic import (
@@ -368,7 +368,7 @@ class ReleaseNoise(Section):
         return {**given, "stddev": float(noise_stddev(PublishedLaw(str(law)), b))}
 
     @model_validator(mode="after")
-    def _mechanism_is_consistent(self) -> ReleaseNoise:
+    def _mechanism_is_consistent(self) -> Self:
         require_plan(
             not self.mechanism or (self.law is PublishedLaw.GAUSSIAN and not self.by_cell),
             "a mechanism with gaussian noise of one size",
@@ -377,7 +377,7 @@ class ReleaseNoise(Section):
         return self
 
     @model_validator(mode="after")
-    def _says_how_much_once(self) -> ReleaseNoise:
+    def _says_how_much_once(self) -> Self:
         given = [name for name in _SIZES if getattr(self, name)]
         exact = self.law is PublishedLaw.NONE
         require_plan(
@@ -396,13 +396,13 @@ class ReleaseNoise(Section):
         """Whether it is the noise on an aggregate, by any of its names (:func:`names_of`)."""
         return not self.label or self.label in names
 
-    def times(self, factor: float) -> ReleaseNoise:
+    def times(self, factor: float) -> Self:
         """The noise times a factor; a share of a budget stays what it is."""
         scaled = {name: getattr(self, name) * factor for name in ("stddev", "noise_multiplier")}
         by_cell = tuple((name, stddev * factor) for name, stddev in self.by_cell)
         return self.model_copy(update={**scaled, "by_cell": by_cell})
 
-    def without(self, numbers: Iterable[tuple[Name, str]]) -> ReleaseNoise:
+    def without(self, numbers: Iterable[tuple[Name, str]]) -> Self:
         """Without the noise by cell of some numbers, each given by its key and label."""
         left = dict(self.by_cell)
         for key, label in numbers:

@@ -1,6 +1,6 @@
 """The result of an audit: a frozen model with a versioned JSON form. Reading it needs no data."""
 
-from __future__ import annotations
+# Annotations are no texts here: Pydantic would compile each of them when an audit starts.
 
 import json
 from collections.abc import Callable, Mapping
@@ -269,13 +269,15 @@ class AuditResult(Displayed, ResultPart):
     what_if: WhatIf | None = None  # owner-only; none unless it was asked for
     no_what_if: str | None = None  # why there is none, if it was asked for
     all_secrets: AllSecrets | None = None  # none if the plan has one secret
-    other_secrets: Annotated[tuple[AuditResult, ...], Many] = ()  # the results of secrets that fare no worse
+    other_secrets: Annotated[
+        tuple["AuditResult", ...], Many
+    ] = ()  # the results of secrets that fare no worse
     table_digest: str | None = None  # owner-only: of the table's file, if it is one
     rules: RulesReport | None = None  # none if the plan has no rules
     since: SinceLast | None = None  # what changed since another audit, if it is compared with one
 
     @classmethod
-    def on_demand(cls, facts: Mapping[str, Any], sections: Mapping[str, Section]) -> AuditResult:
+    def on_demand(cls, facts: Mapping[str, Any], sections: Mapping[str, Section]) -> Self:
         """A result of facts, and of sections that are computed when they are first read."""
         result = cls.model_construct(**facts)
         return result._with_pending(sections)
@@ -296,13 +298,13 @@ class AuditResult(Displayed, ResultPart):
                 raise AttributeError(name)
             return self.__dict__.setdefault(name, self._pending[name]())
 
-    def given(self, stand_ins: Mapping[str, Any]) -> AuditResult:
+    def given(self, stand_ins: Mapping[str, Any]) -> Self:
         """The same result; of the sections that were not computed, these have the values given here."""
         for name, value in stand_ins.items():
             self.__dict__.setdefault(name, value)
         return self
 
-    def complete(self) -> AuditResult:
+    def complete(self) -> Self:
         """The same result with every section computed; it holds on to nothing else."""
         in_order = {name: getattr(self, name) for name in type(self).model_fields}
         self.__dict__.clear()
@@ -325,7 +327,7 @@ class AuditResult(Displayed, ResultPart):
             return NotImplemented
         return super(AuditResult, self.complete()).__eq__(other.complete())
 
-    def __deepcopy__(self, memo: dict[int, Any] | None = None) -> AuditResult:
+    def __deepcopy__(self, memo: dict[int, Any] | None = None) -> Self:
         return super(AuditResult, self.complete()).__deepcopy__(memo)
 
     def __getstate__(self) -> dict[Any, Any]:
@@ -398,7 +400,7 @@ class AuditResult(Displayed, ResultPart):
         return json_text(self.model_dump(mode="json"), indent=indent)
 
     @classmethod
-    def from_json(cls, text: str | bytes) -> AuditResult:
+    def from_json(cls, text: str | bytes) -> Self:
         """Read a result back; one of a newer Sightline is refused."""
         try:
             content: Any = json.loads(text)
