@@ -349,7 +349,7 @@ FAULTS: tuple[Fault, ...] = (
             ),
             Spelling("auditing/lowering.py", "size = factors / np.sqrt(copies)", "size = factors"),
         ),
-        ("tests/auditing/test_findings.py", "tests/test_lattice.py", "tests/golden"),
+        ("tests/test_lattice.py", "tests/auditing/test_findings.py", "tests/golden"),
     ),
     Fault(
         "wrong sign: a number that counts the others is taken as it is",
