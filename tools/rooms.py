@@ -175,14 +175,21 @@ def is_number(node: ast.AST) -> bool:
 
 def constants(tree: ast.Module) -> int:
     """Names in capitals at the top of a module whose value has a number in it."""
-    values = {
-        target.id: node.value
-        for node in tree.body
-        if isinstance(node, ast.Assign | ast.AnnAssign) and node.value
-        for target in (node.targets if isinstance(node, ast.Assign) else [node.target])
-        if isinstance(target, ast.Name) and re.fullmatch(r"_?[A-Z][A-Z0-9_]*", target.id)
-    }
-    return sum(any(map(is_number, ast.walk(value))) for value in values.values())
+    found = 0
+    for node in tree.body:
+        if not isinstance(node, ast.Assign | ast.AnnAssign) or not node.value:
+            continue
+        for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
+            names, values = [target], [node.value]
+            if isinstance(target, ast.Tuple) and isinstance(node.value, ast.Tuple):
+                names, values = target.elts, node.value.elts
+            found += sum(
+                isinstance(name, ast.Name)
+                and bool(re.fullmatch(r"_?[A-Z][A-Z0-9_]*", name.id))
+                and any(map(is_number, ast.walk(value)))
+                for name, value in zip(names, values, strict=True)
+            )
+    return found
 
 
 def plan_fields() -> int:

@@ -43,3 +43,26 @@ def test_a_residual_that_is_near_enough_is_zero() -> None:
     assert abs(least - 1.0) < 1e-9  # the second value is 1, and the first takes it away from the sum
     assert np.linalg.norm(nearest_in_box(table, low, high, near=0.99)) == pytest.approx(1.0)
     assert not nearest_in_box(table, low, high, near=1.01).any()
+
+
+@pytest.mark.parametrize("far", [False, True])
+@pytest.mark.parametrize("seed", range(4))
+def test_some_of_many_classes_make_up_for_all_where_there_is_a_table_so_near(seed: int, far: bool) -> None:
+    """A few numbers of many classes, of which some must move; ``far``: those of one number all upwards."""
+    draw = np.random.default_rng(seed)
+    rows, columns, near = 4, 60_000, 1e-3
+    table = np.zeros((rows, columns))
+    table[draw.integers(1, rows, columns), np.arange(columns)] = draw.choice([1.0, 2.0], columns)
+    table[0] = draw.random(columns) < 0.3
+    low, high = -draw.random(columns), draw.random(columns)
+    away = draw.random(columns) < 0.05
+    if far:
+        away |= table[1] > 0
+    low[away], high[away] = 0.1, 0.2
+
+    residual = nearest_in_box(sparse.csr_array(table), low, high, near=near)
+    whole = nearest_in_box(sparse.csr_array(table), low, high)
+
+    assert bool(residual.any()) == bool(np.linalg.norm(whole) > near) == far
+    if far:
+        assert np.linalg.norm(residual) == pytest.approx(float(np.linalg.norm(whole)), rel=1e-4)

@@ -218,6 +218,7 @@ def coarse_findings(findings: Findings, coarse: Membership) -> Findings:
 
 _SMALL = 200_000  # entries of a table that is solved by an exact method
 _STEPS = 600  # of the accelerated method, for larger ones
+_A_NUMBER = 20  # classes for each number, which nearly always can make up for what the others lack
 
 
 def nearest_in_box(table: Any, low: FloatArray, high: FloatArray, *, near: float = 0.0) -> FloatArray:
@@ -242,6 +243,14 @@ def nearest_in_box(table: Any, low: FloatArray, high: FloatArray, *, near: float
     entries = table.data / scale[table.indices]
     scaled = sparse.csr_array((entries, table.indices, table.indptr), shape=table.shape)
     scaled = scaled.toarray() if small else scaled
+    step = used.size // (_A_NUMBER * table.shape[0])
+    if near > 0 and step > 1 and not small:  # if some classes alone can make up for all, others need not move
+        point = np.clip(0.0, low, high)
+        point[::step] = 0.0
+        some, rest = scaled[:, ::step], scaled @ point
+        _, residual = _accelerated(some, some.T.tocsr(), low[::step], high[::step], near=near, rest=rest)
+        if float(np.linalg.norm(residual)) <= near:
+            return np.zeros(table.shape[0])
     point, residual = _accelerated(scaled, scaled.T if small else scaled.T.tocsr(), low, high, near=near)
     if float(np.linalg.norm(residual)) <= near:
         return np.zeros(table.shape[0])
@@ -249,10 +258,10 @@ def nearest_in_box(table: Any, low: FloatArray, high: FloatArray, *, near: float
 
 
 def _accelerated(
-    table: Any, transposed: Any, low: FloatArray, high: FloatArray, *, near: float
+    table: Any, transposed: Any, low: FloatArray, high: FloatArray, *, near: float, rest: Any = 0.0
 ) -> tuple[FloatArray, FloatArray]:
     """Projected gradients with momentum, which starts anew where it would go uphill: a point of the box and
-    its residual.
+    its residual, with the ``rest`` that does not move.
     """
     probe, largest = np.ones(table.shape[1]), 0.0
     for _ in range(20):  # the largest singular value, to within what the margin allows for
@@ -262,12 +271,12 @@ def _accelerated(
             break
     length = 1 / (1.1 * largest + 1e-300)
     point = np.clip(0.0, low, high)
-    residual = table @ point
+    residual = table @ point + rest
     ahead, ahead_residual, momentum = point, residual, 1.0
     for _ in reported(range(_STEPS), "looking for groups that are alike"):
         gradient = transposed @ ahead_residual
         new = np.clip(ahead - length * gradient, low, high)
-        new_residual, moved = table @ new, new - point
+        new_residual, moved = table @ new + rest, new - point
         still = float(np.max(np.abs(moved), initial=0.0)) <= 1e-10 * (
             1 + float(np.max(np.abs(new), initial=0))
         )
