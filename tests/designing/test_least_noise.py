@@ -231,8 +231,8 @@ def test_the_bound_at_hand_is_the_one_recomputed_from_the_recipes(seed: int, var
         float(lam @ np.abs(one.needed)) for lam, one in zip(at.lam, problem.risks, strict=True)
     )
     # The recomputed bound allows for precisions that are rounded up.
-    assert at.lower_bound(used) == pytest.approx(recomputed, abs=1e-8 * size)
-    assert at.lower_bound(used) >= recomputed - 1e-9 * size
+    assert at.lower_bound(used, at.lam) == pytest.approx(recomputed, abs=1e-8 * size)
+    assert at.lower_bound(used, at.lam) >= recomputed - 1e-9 * size
 
 
 @given(seed=seeds, variety=varieties)
@@ -280,3 +280,44 @@ def test_the_inverse_is_that_of_a_general_solver(size: int) -> None:
     products = A @ A.T
     wanted = np.linalg.inv(products + np.diag(s))
     assert inverse_of_sum(products, s) == pytest.approx(wanted, rel=1e-8, abs=1e-9 * np.abs(wanted).max())
+
+
+@given(seed=seeds, variety=varieties, far=st.floats(0.2, 5.0))
+def test_a_guess_changes_where_the_method_starts_and_not_what_it_finds(
+    seed: int, variety: str, far: float
+) -> None:
+    problem = problem_of(rows_of(seed), seed=seed, **VARIETIES[variety])
+    for found in if_enough(lambda: least_noise(problem)):
+        guess = problem.variances(1 + far * (found.x - 1))
+        again = least_noise(problem, guess=guess)
+        assert problem.least_slack(again.x) >= 0
+        assert again.lower <= found.upper * (1 + 1e-12)
+        assert found.lower <= again.upper * (1 + 1e-12)
+        assert again.gap <= max(1e-6, found.gap)
+
+
+@given(seed=seeds, variety=varieties)
+def test_affordable_prices_use_less_of_what_is_used_too_much(seed: int, variety: str) -> None:
+    """Where prices are too high for some variables; what they use is that of a second look at them."""
+    problem = problem_of(rows_of(seed), seed=seed, **VARIETIES[variety])
+    generator = np.random.default_rng(seed)
+    at = Iterate(
+        problem=problem,
+        x=drawn_x(generator, problem.weights.size),
+        active=np.arange(problem.weights.size),
+        working=[np.arange(one.needed.size) for one in problem.risks],
+    )
+    at.evaluate()
+    at.find_recipes()
+    at.lam = [10 ** generator.uniform(-3, 3, one.needed.size) for one in problem.risks]
+    at.find_tangents(at.lam)
+    gradients, before = at.gradients(), at.used()
+    used, prices = at.affordable(gradients, before)
+    at.lam = prices
+    at.find_tangents(prices)
+    size = np.abs(at.used()) + problem.weights
+    assert np.all(np.abs(used - at.used()) <= 1e-9 * size)
+    assert all(np.all(one >= 0) for one in prices)
+    if all(one.min() >= 0 for one in gradients):  # else a price that is lowered makes another use more
+        over = np.isinf(problem.ceilings) & (before > problem.weights)
+        assert np.all(used[over] <= before[over] - 0.05 * (before - problem.weights)[over])

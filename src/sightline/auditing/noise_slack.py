@@ -200,7 +200,7 @@ def least_factor(
     1.73205082
     """
     target, holds, close = log_odds(limit), now >= limit, search.close
-    end, least = math.log(search.least if holds else search.most), close
+    end, least, beside = math.log(search.least if holds else search.most), close, close
     odds = {1.0: log_odds(now)}  # of what is kept, for every factor that was tried
     widths = [math.inf, math.inf]  # of the interval that is left, before each try
     while True:
@@ -215,6 +215,8 @@ def least_factor(
             last = math.log(below or above)
             guess = max(end, min(guess, last - least)) if holds else min(end, max(guess, last + least))
             least *= 4  # a guess that falls short again and again goes further
+        elif target - odds[below] < close and low + beside < high:  # nearly enough: a little more is
+            guess, beside = low + beside, 4 * beside
         elif not low + close / 4 < guess < high - close / 4 or high - low > widths[-2] / 2:
             guess = (low + high) / 2  # also where two guesses came from one side
         widths.append(high - low)

@@ -39,7 +39,7 @@ from sightline.designing.levels import (
     most_information,
     precisions_at,
 )
-from sightline.designing.newton import Optimum, least_noise
+from sightline.designing.newton import NO_GUESS, Optimum, least_noise
 from sightline.designing.problem import (
     MOST_ROUNDS,
     SAME,
@@ -312,19 +312,19 @@ class _Choice:
         """
         last = _TOLERANCE if task.rows <= _MANY_ROWS else _LARGE_TOLERANCE
         if not self.hidden.any() or self.hiders is not None:
-            return self.solved(task, tolerance=last)
+            return self.solved(task, tolerance=last, guess=start)
         assumed = precisions_at(task.linear, task.of_numbers(start))
         choice, raising, tolerance, found = self, False, _ROUGHLY, None
         mixed = int(np.clip(_WORK / task.rows**3, _LEAST_MIXED, _MOST_MIXED))
         for attempt in range(mixed + MOST_ROUNDS):
             choice = replace(choice, levels=_levels(task, choice.targets, assumed))
             try:
-                found = choice.solved(task, tolerance=tolerance)
+                found = choice.solved(task, tolerance=tolerance, guess=start)
             except NotEnough:
                 if found is None:
                     raise
                 return found
-            choice = replace(choice, targets=found.targets, hidden=found.hidden)
+            choice, start = replace(choice, targets=found.targets, hidden=found.hidden), found.variances
             true = precisions_at(task.linear, task.of_numbers(found.variances))
             ratio = true / assumed
             change = float(np.max(np.abs(np.log(ratio))))
@@ -337,17 +337,20 @@ class _Choice:
         assert found is not None  # precisions are tried at least three times
         return found
 
-    def solved(self, task: DesignTask, *, tolerance: float = _TOLERANCE) -> Chosen:
+    def solved(
+        self, task: DesignTask, *, tolerance: float = _TOLERANCE, guess: FloatArray = NO_GUESS
+    ) -> Chosen:
         choice, problem = self, self.problem(task)
-        optimum = least_noise(problem, tolerance=tolerance)
+        optimum = least_noise(problem, tolerance=tolerance, guess=guess)
         for _ in range(MOST_ROUNDS):
             wider = choice._with_broken_features(
                 task, problem.variances(optimum.x), broken=max(tolerance, _BROKEN)
             )
             if wider is choice:
                 break
+            guess = problem.variances(optimum.x)
             choice, problem = wider, wider.problem(task)
-            optimum = least_noise(problem, tolerance=tolerance)
+            optimum = least_noise(problem, tolerance=tolerance, guess=guess)
         kinds = [(name, place) for name, place in choice._kinds() if place.size]
         return Chosen(
             problem=problem,

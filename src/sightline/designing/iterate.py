@@ -78,14 +78,39 @@ class Iterate:
         total = sum((one.sign * own.total for own, one in each), np.zeros(self.problem.floors.size))
         return np.asarray(self.problem.lift.T @ total)
 
-    def lower_bound(self, used: FloatArray) -> float:
-        r"""The bound of the prices and the best recipes here: :math:`b = \kappa - \varphi + u^\top s`.
+    def lower_bound(self, used: FloatArray, prices: list[FloatArray]) -> float:
+        r"""The bound of some prices and the best recipes here: :math:`b = \kappa - \varphi + u^\top s`.
 
         It uses values at hand: the bound that is reported is computed again from the recipes.
         """
-        each = zip(self.now, self.problem.risks, self.working, self.lam, strict=True)
+        each = zip(self.now, self.problem.risks, self.working, prices, strict=True)
         value = sum(float(lam @ (one.needed - now.phi)[own]) for now, one, own, lam in each)
         return self.problem.bound(value + float(used @ self.x), used)
+
+    def affordable(
+        self, gradients: list[FloatArray | csc_array], used: FloatArray
+    ) -> tuple[FloatArray, list[FloatArray]]:
+        r"""What prices use that use less where it is too much, mostly no more than the weights; and them.
+
+        Of a variable v that is used too much, the constraints that use a tenth as much of it as the one that
+        uses most are lowered by the share :math:`(u_v - w_v)/\sum_i \lambda_i G_{vi}` over them, each by the
+        largest of its shares. Otherwise a bound would lower all prices by what is too much for one variable.
+        """
+        limited = np.isinf(self.problem.ceilings)
+        over = np.flatnonzero(limited & (used > self.problem.weights))
+        parts = [
+            (G[over] if isinstance(G, np.ndarray) else G.tocsr()[over].toarray()) * lam
+            for G, lam in zip(gradients, self.lam, strict=True)
+        ]
+        most = np.max([np.max(part, axis=1, initial=0.0) for part in parts], axis=0)[:, None]
+        much = np.sum([np.where(part > most / 10, part, 0.0).sum(axis=1) for part in parts], axis=0)
+        share = np.minimum((used - self.problem.weights)[over] / much, 1.0)
+        prices, less = [], used.copy()
+        for part, G, lam in zip(parts, gradients, self.lam, strict=True):
+            cut = lam * np.max((part > most / 10) * share[:, None], axis=0, initial=0.0)
+            prices.append(lam - cut)
+            less -= G @ cut
+        return less, prices
 
     def balance(self, used: FloatArray) -> FloatArray:
         """How far the loss is from balance with its multipliers, of the variables that may be raised."""
@@ -108,6 +133,7 @@ def split(values: FloatArray, working: list[IndexArray]) -> list[FloatArray]:
 # Constraints of one kind are taken without a choice up to this number, or so many for each row, which cost no
 # more than the factorisations do. And up to these entries of recipes.
 _ALL, _EACH_ROW, _ENTRIES = 1_000, 2, 3e7
+_RAISED, _FARTHEST = 1e-4, 4.0  # a guess that is above its floor, and how far from it a start may be
 
 
 def _enough(one: Risks) -> FloatArray:
@@ -115,6 +141,26 @@ def _enough(one: Risks) -> FloatArray:
     size = np.diff(one.columns.indptr)
     found: FloatArray = one.columns.data**2 * np.repeat(one.needed * size, size)
     return found
+
+
+def near_guess(problem: NoiseProblem, guess: FloatArray) -> tuple[FloatArray, IndexArray] | None:
+    """A point a little above a guess, in variances of the rows, that keeps all limits with room, and the
+    variables raised there. ``None`` if there is none so near.
+    """
+    if not guess.size or np.any(problem.level != FIXED):
+        return None
+    free = np.flatnonzero(problem.variable != FIXED)
+    wanted, factor = np.ones(problem.weights.size), 1.05
+    np.maximum.at(wanted, problem.variable[free], guess[free] / problem.floors[free])
+    active = np.flatnonzero(wanted > 1 + _RAISED)
+    most = 1.0 + (problem.ceilings - 1.0) * (1 - _RAISED)
+    while factor < _FARTHEST:
+        x = np.ones(wanted.size)
+        x[active] = np.minimum(1.0 + np.maximum((wanted[active] - 1.0) * factor, 0.03), most[active])
+        if problem.least_slack(x) > 0:
+            return x, active
+        factor *= 1.2
+    return None
 
 
 def strictly_feasible(problem: NoiseProblem) -> tuple[FloatArray, IndexArray]:

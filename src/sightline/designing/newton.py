@@ -30,6 +30,7 @@ from sightline.designing.iterate import (
     Iterate,
     first_constraints,
     most_constraints,
+    near_guess,
     split,
     strictly_feasible,
     worst_of_each_row,
@@ -214,12 +215,18 @@ class Optimum:
         return max(0.0, (self.upper - self.lower) / self.upper)
 
 
-def least_noise(problem: NoiseProblem, *, tolerance: float = 1e-7) -> Optimum:
-    """The least noise that keeps the limits; ``NotEnough`` if none within the ceilings keeps them."""
+NO_GUESS = np.zeros(0)
+
+
+def least_noise(problem: NoiseProblem, *, tolerance: float = 1e-7, guess: FloatArray = NO_GUESS) -> Optimum:
+    """The least noise that keeps the limits; ``NotEnough`` if none within the ceilings keeps them.
+
+    A ``guess``, in variances of the rows, may be near the optimum.
+    """
     floor = np.ones(problem.weights.size)
     if not any(one.needed.size for one in problem.risks) or problem.least_slack(floor) >= 0:
         return _at_the_floor(problem, floor)
-    at, safe, safe_phi = _begun(problem)
+    at, safe, safe_phi = _begun(problem, guess)
     best_x, best_upper, best_lower = safe, problem.loss(safe), -np.inf
     best_cuts, rounds = _no_cuts(problem, floor), 0
     for rounds in range(1, MOST_ROUNDS + 1):
@@ -228,14 +235,15 @@ def least_noise(problem: NoiseProblem, *, tolerance: float = 1e-7) -> Optimum:
         at.find_recipes()
         at.find_tangents(at.lam)
         gradients, used = at.gradients(), at.used()
-        if (lower := at.lower_bound(used)) > best_lower:
-            best_lower = lower
-            best_cuts = Cuts(
-                prices=tuple(at.lam),
-                recipes=at.recipes,
-                chosen=tuple(at.working),
-                variances=problem.variances(at.x),
-            )
+        for own, prices in ((used, at.lam), at.affordable(gradients, used)):
+            if (lower := at.lower_bound(own, prices)) > best_lower:
+                best_lower = lower
+                best_cuts = Cuts(
+                    prices=tuple(prices),
+                    recipes=at.recipes,
+                    chosen=tuple(at.working),
+                    variances=problem.variances(at.x),
+                )
         mixed = at.x + _share_of_safe(at, safe_phi) * (safe - at.x)
         if problem.loss(mixed) < best_upper:
             best_x, best_upper = mixed, problem.loss(mixed)
@@ -271,9 +279,9 @@ def _at_the_floor(problem: NoiseProblem, floor: FloatArray) -> Optimum:
     return Optimum(x=floor, upper=loss, lower=loss, cuts=cuts, rounds=0)
 
 
-def _begun(problem: NoiseProblem) -> tuple[Iterate, FloatArray, list[FloatArray]]:
+def _begun(problem: NoiseProblem, guess: FloatArray) -> tuple[Iterate, FloatArray, list[FloatArray]]:
     """The method at a strictly feasible point, the point, and the constraints there."""
-    x, active = strictly_feasible(problem)
+    x, active = near_guess(problem, guess) or strictly_feasible(problem)
     at = Iterate(problem=problem, x=x, active=active, working=first_constraints(problem))
     at.evaluate()
     at.find_recipes()
