@@ -279,8 +279,8 @@ class TestHeadline:
 
     def test_the_limit_is_given_as_both_shares(self) -> None:
         assert limit_line(microgrid()) == (
-            "Do not publish this yet. 9 of 18 homes may keep less than 50 % of the variance (71 % of the ±) "
-            "of evening_watts."
+            "Do not publish this yet. 9 of 18 homes may keep less than 50 % of the variance (70.7 % of the "
+            "±) of evening_watts."
         )
         assert limit_line(one_release()).startswith("1 of 12 homes can be told apart from everything else.")
         assert "all 40 homes keep at least 50 % of the variance" in limit_line(calm())

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Annotated
 
 from sightline.auditing.result_parts import Many, ResultPart
-from sightline.format import count, number, percent
+from sightline.format import count, number, percent, percent_stated
 
 
 class DesignedNoise(ResultPart):
@@ -126,7 +126,7 @@ LOSSES = {
 
 def lines(result: DesignResult) -> Iterator[str]:
     """The result, line by line."""
-    share = percent(result.limit)
+    share = percent_stated(result.limit)
     if result.secret:
         yield f"The releases about {result.secret}, by themselves:"
     yield from _suppressed(result)

@@ -18,7 +18,7 @@ from sightline.auditing.noise_slack import least_factor
 from sightline.auditing.plan import AssumptionName
 from sightline.auditing.pricing import price
 from sightline.auditing.result import AuditResult, Exposed, Uncertainty, Unverified
-from sightline.format import count, number, percent_at_most
+from sightline.format import count, number
 from sightline.ledger.history import History
 from sightline.numerics.device import one_blas_thread
 from sightline.progress import report
@@ -217,7 +217,7 @@ def lines(decision: Decision, *, full: bool) -> list[str]:
     """
     before, after, verdict = decision.before, decision.after, decision.result.verdict
     status = "no limit is set" if verdict.status is None else verdict.status.value.upper()
-    limit = said(", limit ", verdict.limit and percent_at_most(verdict.limit))
+    limit = "" if verdict.limit is None else f", limit {verdict.limit_text}"
     return [
         f"{decision.name}: {status}{limit}.",
         f"Identifiable: {before.identifiable} before, {after.identifiable} with it. "
