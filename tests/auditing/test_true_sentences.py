@@ -13,6 +13,8 @@ from sightline.auditing.comparison import compared
 from sightline.auditing.result import AuditResult, Verdict
 from sightline.auditing.verdict import _attacked_sentence
 from sightline.format import percent_at_least, percent_at_most
+from sightline.ledger.book import Ledger
+from sightline.ledger.decision import lines
 from sightline.report.figures import describe_distribution
 from sightline.report.first_screen import slack_line
 from sightline.report.page import what_if_tables
@@ -182,3 +184,45 @@ def test_without_a_limit_before_nobody_is_more_than_before(tmp_path: Path) -> No
     _, _, told = since(audited(tmp_path, limits={}), audited(tmp_path, share=0.505))
     assert "the limit: none before, 50.5 % now" in told
     assert "than before" not in told
+
+
+def ledger_about(folder: Path, rows: str, limits: str) -> Ledger:
+    (folder / "t.csv").write_text(f"id,g,x\n{rows}", encoding="utf-8")
+    head = folder / "head.toml"
+    head.write_text(
+        f'[data]\nsource = "{folder / "t.csv"}"\nrecord = "id"\nsecret = "x"\nbounds = [0, 100]\n'
+        f'public = ["g"]\n[limits]\n{limits}\n',
+        encoding="utf-8",
+    )
+    return Ledger.start(folder / "ledger", head=head, values="one")
+
+
+def test_as_many_more_releases_fit_as_a_check_passes(tmp_path: Path) -> None:
+    """The mean of many copies shows that everyone is alike, which the noise of one hides."""
+    alike = "".join(f"p{i},{'ab'[i % 2]},1\n" for i in range(12))
+    ledger = ledger_about(tmp_path, alike, "remaining_uncertainty = 0.55")
+    release = {**BY_GROUP, "noise_stddev": 1000.0}
+    decision = ledger.check(release)
+    told = lines(decision, full=True)
+    more = decision.more_like_it
+    assert f"{more} more releases like it fit." in told
+    assert told[0] == "by g (1): PASSED, limit 55 %."
+    assert ledger.check({**release, "times": 1 + more}).passed
+    too_many = ledger.check({**release, "times": 2 + more})
+    assert too_many.passed is False
+    assert not too_many.after.below
+
+
+def test_noise_that_leaves_something_open_is_not_said_to_keep_the_limit(tmp_path: Path) -> None:
+    rows = "".join(f"p{i},{g},{x}\n" for i, (g, x) in enumerate(zip("aabbbc", [0, 50, 100] * 2, strict=True)))
+    ledger = ledger_about(tmp_path, rows, "known_to = 20.0")
+    decision = ledger.check({**BY_GROUP, "noise_stddev": 10.0})
+    told = lines(decision, full=True)
+    assert decision.noise_factor is not None
+    assert decision.noise_factor > 1
+    enough = ledger.check({**BY_GROUP, "noise_stddev": 10.0 * decision.noise_factor})
+    assert enough.after.below == 0
+    assert enough.passed is False
+    assert told[0] == "by g (1): FAILED, limit ± 20."
+    assert not any("everyone keeps the limit" in line for line in told)
+    assert any("times its noise nobody is found below the limit" in line for line in told)
