@@ -12,6 +12,8 @@ import sightline as sl
 from sightline.auditing.comparison import compared
 from sightline.auditing.result import AuditResult, Verdict
 from sightline.auditing.verdict import _attacked_sentence
+from sightline.designing.result import DesignResult
+from sightline.designing.result import lines as designed_lines
 from sightline.format import percent_at_least, percent_at_most
 from sightline.ledger.book import Ledger
 from sightline.ledger.decision import lines
@@ -226,3 +228,36 @@ def test_noise_that_leaves_something_open_is_not_said_to_keep_the_limit(tmp_path
     assert told[0] == "by g (1): FAILED, limit ± 20."
     assert not any("everyone keeps the limit" in line for line in told)
     assert any("times its noise nobody is found below the limit" in line for line in told)
+
+
+def design_lines(folder: Path, **by_group: Any) -> tuple[DesignResult, str]:
+    """A design for half of six people's uncertainty, and what it prints."""
+    audited(folder)  # writes the table
+    plan = {
+        "data": {"source": str(folder / "t.csv"), "record": "id", "secret": "x", "bounds": [0, 100]},
+        "limits": {"remaining_uncertainty": 0.5},
+        "release": [{**BY_GROUP, "noise_stddev": 32.1, **by_group}, {**ALL, "noise_stddev": 32.1}],
+    }
+    found = sl.design(plan)
+    return found, "\n".join(designed_lines(found))
+
+
+def test_the_noise_that_a_design_prints_is_enough(tmp_path: Path) -> None:
+    found, text = design_lines(tmp_path)
+    (raised,) = found.raised
+    assert "1 number of 4 gets more noise (standard deviation)" in text
+    told = float(text.partition('"by g: c": 32.1 -> ')[2].partition("\n")[0])
+    assert raised.stddev <= told < raised.stddev * 1.001
+    factor = float(text.partition("all noise times ")[2].partition("\n")[0])
+    assert found.common_factor <= factor < found.common_factor * 1.001
+    below = float(text.partition("cannot bind below epsilon = ")[2].partition(" ")[0])
+    assert found.never_binds_below_epsilon * 0.99 < below <= found.never_binds_below_epsilon
+    one_person = audited(tmp_path, ALL, rows="p0,a,50\n", epsilon=below)  # whom nobody hides
+    assert not one_person.verdict.below_limit
+
+
+def test_a_plan_that_withholds_numbers_does_not_keep_the_limit_as_it_is(tmp_path: Path) -> None:
+    found, text = design_lines(tmp_path, noise_stddev=10.0, noise_within=[10.0, 20.0])
+    assert found.suppressed is not None
+    assert "Without what is withheld the plan keeps the limit of 50 % as it is" in text
+    assert "\nThe plan keeps" not in text
