@@ -75,6 +75,7 @@ class Computed:
 
     noise_on: str = ""  # the aggregate, as SQL
     steps: tuple[str, ...] = ()  # what is computed with it, in order; none if it is published as it is
+    arithmetic: tuple[str, ...] = ()  # of these, what an attacker undoes before a recipe: + - * /
     factor: float = 1.0  # the size of the constants that it is multiplied by
     per_row: bool = False  # whether it is divided by COUNT(*), which counts each row of the aggregate
     enlarges: bool = False  # whether something else may make the published number larger
