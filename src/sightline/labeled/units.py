@@ -187,10 +187,15 @@ class UnitBlock:
         forms = np.zeros((columns, columns, kinds))
         slots = np.ascontiguousarray(self.rows.transpose(2, 1, 0), dtype=np.intp)
         weights = np.ascontiguousarray(self.weights.transpose(2, 1, 0)) if self.weighted else None
+        # Memory that is asked for again at every look-up takes longer than the look-up.
+        places, found = np.empty((columns, kinds), dtype=np.intp), np.empty((columns, kinds))
         for p, q in _pairs_of_slots(slots, len(matrix) - 1, diagonal=diagonal):
             for i in range(columns):
-                for here, there, first in ((p, q, i), (q, p, i + 1))[: 1 if p == q else 2]:
-                    looked_up = _looked_up(matrix, slots[here, i], slots[there, first:])
+                for here, there, first in ((p, q, i), (q, p, i + 1))[
+                    : 1 if p == q or i + 1 == columns else 2
+                ]:
+                    looked_up = found[first:]
+                    _look_up(matrix, slots[here, i], slots[there, first:], places[first:], out=looked_up)
                     if weights is not None:
                         looked_up *= weights[here, i] * weights[there, first:]
                     forms[i, first:] += looked_up
@@ -212,11 +217,15 @@ def _pairs_of_slots(slots: IndexArray, numbers: int, *, diagonal: bool) -> Itera
             yield p, q
 
 
-def _looked_up(matrix: FloatArray, first: IndexArray, second: IndexArray) -> FloatArray:
-    """Y at a row for every kind and at as many others: columns × kinds."""
+def _look_up(
+    matrix: FloatArray, first: IndexArray, second: IndexArray, places: IndexArray, *, out: FloatArray
+) -> None:
+    """Y at a row for every kind and at as many others: columns × kinds. The places are written over."""
     if matrix.ndim == 2:
-        return np.asarray(np.take(matrix.ravel(), first * len(matrix) + second))
-    return np.where(first == second, matrix[first], 0.0)
+        np.add(np.multiply(first, len(matrix), out=places), second, out=places)
+        np.take(matrix.ravel(), places, out=out, mode="clip")  # every place is inside; "raise" would copy
+    else:
+        out[:] = np.where(first == second, matrix[first], 0.0)
 
 
 class UnitReduction(Protocol):
