@@ -135,7 +135,8 @@ def test_leverages_are_looked_up_only_where_one_may_be_one(
     places = generator.integers(0, 4, (kinds * persons, 1, 2))
     if alone:
         places[:persons], places[persons:, :, 0] = 0, np.maximum(places[persons:, :, 0], 1)
-    rows = (places + np.array([0, 4])) * k + np.arange(k)[None, :, None]  # a number for every category of a group
+    # A number for every category of a group.
+    rows = (places + np.array([0, 4])) * k + np.arange(k)[None, :, None]
     units = Units(
         rows=rows.reshape(-1, 2).astype(np.int32),
         numbers=numbers,
