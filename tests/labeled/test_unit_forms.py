@@ -10,8 +10,9 @@ import pytest
 from sightline.labeled.assessment import unit_brackets
 from sightline.labeled.bounds.priors import UniformPrior
 from sightline.labeled.row_products import RowProducts
+from sightline.labeled.unit_block import ONE, UnitBlock
 from sightline.labeled.unit_design import Design, RowNoise, UnitPrior
-from sightline.labeled.units import ONE, UnitBlock, Units
+from sightline.labeled.units import Units
 
 NUMBERS = 14
 

@@ -21,8 +21,9 @@ import numpy as np
 from scipy import sparse
 
 from sightline.arrays import FloatArray, IndexArray, distinct_lines, parts
+from sightline.labeled.unit_block import BoolArray
 from sightline.labeled.unit_design import Design, RowNoise
-from sightline.labeled.units import BoolArray, Units
+from sightline.labeled.units import Units
 from sightline.values import frozen
 
 _MOST_COLUMNS, _MOST_ENTRIES = 4_000_000, 50_000_000  # of designs in which equal slices are looked for

@@ -19,8 +19,9 @@ from scipy import sparse
 from sightline.arrays import EXACT, FloatArray, IndexArray, all_one
 from sightline.labeled.dense_units import TableBlock, TableUnits
 from sightline.labeled.panels import PanelBlock
+from sightline.labeled.unit_block import UnitBlock, UnitColumns, WholeArray
 from sightline.labeled.unit_design import RowNoise, UnitPrior
-from sightline.labeled.units import Arrays, UnitBlock, UnitColumns, UnitStore, WholeArray
+from sightline.labeled.units import Arrays, UnitStore
 from sightline.numerics.residuals import gamma
 from sightline.values import frozen
 

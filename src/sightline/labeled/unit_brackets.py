@@ -23,8 +23,9 @@ from sightline.labeled.row_decisions import NEAR_ONE, TRUSTED
 from sightline.labeled.row_products import RowProducts
 from sightline.labeled.row_solver import DenseSolver
 from sightline.labeled.sparse_row_solver import SparseSolver
+from sightline.labeled.unit_block import BoolArray, UnitBlock, UnitColumns
 from sightline.labeled.unit_design import RowForm, RowNoise, UnitPrior
-from sightline.labeled.units import Arrays, BoolArray, UnitBlock, UnitColumns
+from sightline.labeled.units import Arrays
 from sightline.numerics.residuals import TINY, eigenvalues_at_most, gamma
 from sightline.values import frozen
 
