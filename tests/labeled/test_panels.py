@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sightline.labeled import panels, row_decisions, row_solver, unit_block
+from sightline.labeled import panels, row_decisions, row_solver, unit_block, units
 from sightline.labeled.assessment import assess
 from sightline.labeled.bounds.target import Seen
 from sightline.labeled.row_integers import modular
