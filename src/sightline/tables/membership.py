@@ -69,8 +69,7 @@ Parameter = float | str | tuple[str, ...] | Band | None
 class Computed:
     """What a release computes with an aggregate before it publishes it.
 
-    Noise by number that a plan states is on the aggregate times ``factor``: on the published number, but for
-    what else is computed with it.
+    Noise by number that a plan states is on the aggregate times ``factor``; all else is computed after it.
     """
 
     noise_on: str = ""  # the aggregate, as SQL
