@@ -40,7 +40,7 @@ def more_noise(findings: Findings, slack: NoiseSlack | None) -> Change | None:
         return None
     if found and not (found.below_limit or findings.not_shown):
         return None
-    return _more_noise(slack, findings.plan.limits.text)
+    return with_factor(slack, findings.plan.limits.text)
 
 
 def reaching(
@@ -172,7 +172,8 @@ def _is_out(findings: Findings) -> BoolArray:
     return np.array([release.published for release in findings.plan.releases], dtype=np.bool_)
 
 
-def _more_noise(slack: NoiseSlack, limit: str) -> Change:
+def with_factor(slack: NoiseSlack, limit: str) -> Change:
+    """All noise times the factor that is needed, if one is enough."""
     factor = slack.noise_factor
     if factor is None:
         text = slack.text[0].lower() + slack.text[1:].rstrip(".")
