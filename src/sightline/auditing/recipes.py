@@ -36,8 +36,7 @@ from sightline.numerics.residuals import positive_inverse
 from sightline.values import frozen
 
 _MOST_STEPS = 5_000  # of a recipe; for longer ones an unbiased recipe of few numbers is written
-# Of recipes with more steps than a reader follows, those are listed that carry so much of the variance.
-_ALL_LISTED, _CARRIED = 200, 0.999
+_CARRIED = 0.99  # of the variance, or of the information, by the numbers that are listed of many
 
 
 @frozen(slots=False)
@@ -159,7 +158,7 @@ class RecipeWriter:
 
     def _carrying(self, order: IndexArray, published: FloatArray) -> IndexArray:
         """Of many numbers, heaviest first, those that carry nearly all of the noise."""
-        if order.size <= _ALL_LISTED:
+        if order.size <= MOST_LISTED:
             return order
         noise = self.findings.pricing.published_stddev[self.found.linear.cells[order]]
         shares = (published[order] * noise) ** 2
@@ -221,7 +220,6 @@ class RecipeWriter:
         return " ".join(words)
 
 
-_ATTACK_CARRIED = 0.99  # of the information, that the shown numbers carry
 _MOST_ATTACK_STEPS = 6  # that are shown, even if they carry less
 _MOST_TOGETHER = 12  # records that are looked at together
 _HEAVY = 0.5  # of the target's own weight in a guess: others with less are not seen with it
@@ -375,7 +373,7 @@ class LinearAttacks:
     def _chosen(self, reach: FloatArray, total: float) -> tuple[IndexArray, float]:
         """The numbers that carry the attack, and their gain: 1 − ρ, of the ``total`` of all numbers."""
         C = self._covariance
-        enough = _ATTACK_CARRIED * total / (1 - total)
+        enough = _CARRIED * total / (1 - total)
         chosen = _forwards(C, reach, total)
         gain = float(reach[chosen] @ np.linalg.solve(C[np.ix_(chosen, chosen)], reach[chosen]))
         while chosen.size > 1:
