@@ -35,7 +35,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from sightline.arrays import ROUNDING, FloatArray, IndexArray
+from sightline.arrays import FloatArray, IndexArray
 from sightline.auditing.plan import Plan
 from sightline.auditing.plan_fields import LARGEST, SMALLEST
 from sightline.auditing.record_costs import CellCosts, most_own_releases, squared_norms
@@ -65,6 +65,8 @@ from sightline.values import frozen
 BoolArray = NDArray[np.bool_]
 # The noise of a number that is published exactly, in attacks: this much of the least noise around it.
 _ALMOST_EXACT = 1e-6
+# Rounding of a sum and its exponential. Discrete Gaussian noise of 1.5 and more has 1e-17 less than Gaussian.
+_ROUNDING_OF_SHARE = 1e-12
 # What noise and sensitivities may be, in the secret's unit to some power.
 SMALLEST_SIZE, LARGEST_SIZE = SMALLEST**2, LARGEST**2
 
@@ -283,8 +285,7 @@ def kept_of_anything(moved: FloatArray) -> FloatArray:
     of all others, whatever they believe of this person, and for every function of the person's rows
     (docs/theory/priors.md, *What the noise alone leaves*).
     """
-    # Less the rounding of a sum. Discrete Gaussian noise of 1.5 and more has 1e-17 less than Gaussian.
-    return np.asarray(np.exp(-0.25 * moved) * (1 - ROUNDING))
+    return np.asarray(np.exp(-0.25 * moved) * (1 - _ROUNDING_OF_SHARE))
 
 
 def at_least_by_noise(lower: FloatArray, upper: FloatArray, moved: FloatArray) -> FloatArray:
