@@ -36,7 +36,7 @@ from sightline.numerics.residuals import positive_inverse
 from sightline.values import frozen
 
 _MOST_STEPS = 5_000  # of a recipe; for longer ones an unbiased recipe of few numbers is written
-_CARRIED = 0.99  # of the variance, or of the information, by the numbers that are listed of many
+_CARRIED = 0.999  # of the variance, by the numbers that are listed of many
 
 
 @frozen(slots=False)
@@ -220,6 +220,7 @@ class RecipeWriter:
         return " ".join(words)
 
 
+_ATTACK_CARRIED = 0.99  # of the information, that the shown numbers carry
 _MOST_ATTACK_STEPS = 6  # that are shown, even if they carry less
 _MOST_TOGETHER = 12  # records that are looked at together
 _HEAVY = 0.5  # of the target's own weight in a guess: others with less are not seen with it
@@ -373,7 +374,7 @@ class LinearAttacks:
     def _chosen(self, reach: FloatArray, total: float) -> tuple[IndexArray, float]:
         """The numbers that carry the attack, and their gain: 1 − ρ, of the ``total`` of all numbers."""
         C = self._covariance
-        enough = _CARRIED * total / (1 - total)
+        enough = _ATTACK_CARRIED * total / (1 - total)
         chosen = _forwards(C, reach, total)
         gain = float(reach[chosen] @ np.linalg.solve(C[np.ix_(chosen, chosen)], reach[chosen]))
         while chosen.size > 1:

@@ -39,7 +39,8 @@ from sightline.designing.problem import (
 # All records take part in the sum of the slopes. In the slope of one constraint those do that are in a number
 # which its recipe gives more than the first of these weights that leaves this much work.
 _NOTABLE, _SLOPE_WORK = (0.0, 1e-3, 1e-2, 1e-1, 1.0), 4e7
-_TINY = float(np.finfo(np.float64).tiny)
+_TINY = float(np.finfo(np.float64).tiny / np.finfo(np.float64).eps)  # sums of its inverse are numbers, too
+_FEW_HIDERS = 200  # all of so few are in the curvature, and else at most half as many as rows
 _LEFT_OUT = 1e-3  # the share of all hiding that follows the noise that need not be in the curvature
 
 
@@ -230,8 +231,8 @@ class FollowingTangents:
         hiders, s, y, N = at.risks.hiders, others.variances, others.y, at.inverse
         change = others.change
         found = self.outer * N
-        part = np.asarray(hiders.squares_by_signature @ (1 / (s**2 * np.maximum(self.total, _TINY))))
-        kept = _largest(change * self.all_seen * part, s.size // 2)
+        part = np.asarray(hiders.squares_by_signature @ (1 / np.maximum(s**2 * self.total, _TINY)))
+        kept = _largest(change * self.all_seen * part, max(s.size // 2, _FEW_HIDERS))
         A = hiders.by_signature[kept]
         V = csr_array(diags_array(s**-2.0) @ hiders.squares[:, kept] @ diags_array(change[kept]))
         AX, AN = A @ self.outer, A @ N
@@ -303,5 +304,5 @@ def _largest(values: FloatArray, most: int) -> IndexArray:
     order = np.argsort(-values, kind="stable")[:most]
     total = np.cumsum(values[order])
     enough = int(np.searchsorted(total, (1 - _LEFT_OUT) * float(values.sum()))) + 1
-    found: IndexArray = np.sort(order[:enough])
+    found: IndexArray = np.sort(order[: max(enough, _FEW_HIDERS)])
     return found
