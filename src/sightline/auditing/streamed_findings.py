@@ -32,7 +32,8 @@ from sightline.labeled.unit_design import RowForm, RowNoise, UnitPrior
 from sightline.labeled.units import Arrays as UnitArrays
 from sightline.labeled.units import UnitReduction, Units
 from sightline.progress import report
-from sightline.tables.cells import MOST_KEPT, PackedCodes, first_in_order
+from sightline.tables.cells import MOST_KEPT as MOST_KEPT
+from sightline.tables.cells import PackedCodes, first_in_order
 from sightline.tables.engines.protocol import Arrays, SignatureBatch, SignatureStore
 from sightline.tables.membership import Membership, PersonTable
 from sightline.tables.streamed import BatchTables, StreamedTable
