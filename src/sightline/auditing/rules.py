@@ -242,8 +242,8 @@ def _of_values(
 ) -> tuple[list[BrokenRule], int, bool]:
     """Exact sums that break a rule on values, how many numbers were compared, and whether by elimination."""
     data, rules, membership = findings.plan.data, findings.plan.rules, findings.membership
-    features = np.array([membership.partitions[cell.partition].feature for cell in membership.cells])
-    exact = findings.pricing.exact & ~np.isin(features, list(YES_OR_NO))
+    features = [membership.partitions[cell.partition].feature for cell in membership.cells]
+    exact = findings.pricing.exact & np.array([one not in YES_OR_NO for one in features], dtype=np.bool_)
     if not exact.any():
         return [], 3, True
     require_plan(
@@ -253,7 +253,7 @@ def _of_values(
         fix="a share of a sum is none where numbers cancel",
     )
     require_plan(
-        bool(np.all(features[exact] == Feature.VALUE)),
+        all(features[cell] is Feature.VALUE for cell in np.flatnonzero(exact)),
         f"dominance and p for exact sums of {data.secret}",
         got="an exact sum of its powers, or of what is left of it between two levels",
         fix="compute that in sql of [data], as a secret of its own",

@@ -24,7 +24,7 @@ from sightline.auditing.pricing import Pricing
 from sightline.auditing.record_costs import CellCosts
 from sightline.designing.problem import FIXED, KnownRisks
 from sightline.errors import InvalidPlan, require
-from sightline.labeled.units import BoolArray
+from sightline.labeled.unit_block import BoolArray
 from sightline.privacy.accountant import NoiseLaw
 from sightline.privacy.registry import accountant_named, costs
 from sightline.tables.membership import Membership

@@ -29,7 +29,7 @@ from sightline.designing.paid import (
 )
 from sightline.designing.problem import FIXED, KnownRisks, NoiseProblem, Risks, RowLimits
 from sightline.errors import InvalidNoise, InvalidPlan, require
-from sightline.labeled.units import BoolArray
+from sightline.labeled.unit_block import BoolArray
 from sightline.noise.published import PublishedLaw
 from sightline.progress import report
 from sightline.tables.membership import Membership

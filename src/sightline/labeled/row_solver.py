@@ -38,8 +38,9 @@ from sightline.labeled.row_decisions import (
 )
 from sightline.labeled.row_integers import PROOF, IndependentRows, RowIntegers, eliminated, guessed
 from sightline.labeled.row_products import ProductSums
+from sightline.labeled.unit_block import BoolArray, WholeArray
 from sightline.labeled.unit_design import BITS, BallForm, RowForm, RowNoise, UnitPrior, dot
-from sightline.labeled.units import MANY_ROWS, BoolArray, UnitStore, WholeArray
+from sightline.labeled.units import MANY_ROWS, UnitStore
 from sightline.numerics.residuals import gamma
 from sightline.values import frozen
 
