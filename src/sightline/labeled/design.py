@@ -13,13 +13,12 @@ from typing import Any
 import numpy as np
 import scipy
 
-from sightline.arrays import FloatArray, IndexArray
+from sightline.arrays import MOST_LOOKED_AT, FloatArray, IndexArray
 from sightline.errors import InvalidInput, InvalidNoise, require
 from sightline.labeled.assessment import UnitExposure, assess
 from sightline.labeled.bounds.priors import prior_on
 from sightline.labeled.bounds.target import Seen, TargetPrior
 from sightline.labeled.description import Known, LinearReleases, unknown_records
-from sightline.labeled.row_integers import MOST_DECIDED
 from sightline.labeled.row_solver import DenseSolver
 from sightline.labeled.unit_design import Design, RowNoise, UnitPrior
 from sightline.labeled.units import BoolArray
@@ -392,7 +391,7 @@ def _by_gap(lowered: LoweredRecords, found: UnitExposure) -> tuple[Rank, BoolArr
     """
     exact, people = found.identifiable[:, 0], lowered.people
     rows = lowered.answers.size
-    if rows * people.size > MOST_DECIDED:
+    if rows * people.size > MOST_LOOKED_AT:
         nothing = np.zeros(people.size, dtype=np.bool_)
         return Rank(rank=found.rank, evidence=Evidence.NONE), nothing, ~nothing
     table = lowered.releases.incidence.columns(lowered.first)[lowered.answers] * np.sqrt(people)

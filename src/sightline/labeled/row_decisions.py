@@ -119,7 +119,6 @@ class AnswerWeights:
 
 
 TRUSTED = 0.1  # the error of an inverse with which weights are bounded, and whose trace is a bound
-NEAR_ONE = 1 - 1e-9  # a leverage that may be 1; what is below it by more than its error is refuted
 
 
 def decided(

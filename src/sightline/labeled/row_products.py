@@ -23,8 +23,8 @@ from sightline.labeled.units import Arrays, UnitBlock, UnitColumns, UnitStore, W
 from sightline.numerics.residuals import gamma
 from sightline.values import frozen
 
-# Rows up to which a dense table of products is tried, and the share of it that must be filled.
-_DENSE_TO, _FILLED = 6_000, 0.1
+# Rows up to which a dense table of products is tried, or eliminated, and the share of it that must be filled.
+DENSE_TO, _FILLED = 6_000, 0.1
 # Lines with at least this share of all rows are multiplied as dense ones, whose steps take a sixtieth of the
 # time of sparse ones and are as many times more: tuned on a ledger with 120 of 2,400 rows a line.
 _FULL_LINE = 1 / 8
@@ -141,7 +141,7 @@ class RowProducts:
         share some.
         """
         numbers = units.numbers
-        filled = numbers <= _DENSE_TO and len(units) > 8 * numbers
+        filled = numbers <= DENSE_TO and len(units) > 8 * numbers
         table = isinstance(units, TableUnits) or noise.shared
         return cls(prior=prior, noise=noise, dense=numbers < SPARSE_FROM or filled or table)
 

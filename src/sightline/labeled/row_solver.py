@@ -25,10 +25,9 @@ import numpy as np
 import scipy
 from scipy import sparse
 
-from sightline.arrays import FloatArray, IndexArray
+from sightline.arrays import ROUNDING, FloatArray, IndexArray
 from sightline.labeled.dense_units import TableUnits
 from sightline.labeled.row_decisions import (
-    NEAR_ONE,
     TRUSTED,
     AnswerWeights,
     AskedUnits,
@@ -47,10 +46,9 @@ from sightline.values import frozen
 # inverse of so many rows in balls takes 0.01 s.
 _COARSE = 1e-6
 _FINE, _FINE_ROWS, _FINE_UNITS = 1e-10, 64, 200
-_BALL_ROWS = 400  # rows up to which weights are solved for over the rationals: 2 s
+BALL_ROWS = 400  # rows up to which weights are solved for over the rationals: 2 s
 _SHARED = 1e-7  # the error of forms up to which common eigenvectors lose no digits that are printed
 _FEW = 16  # rows for each dependent one, from which a change of so low a rank takes less than an inverse
-_SAME_NOISE = 1e-9  # relatively: noise this near is equal when rows are put in order; it decides no bound
 
 
 @frozen(slots=False)
@@ -94,7 +92,7 @@ class DenseSolver:
         """
         information = self.noise.information
         order = np.argsort(-information, kind="stable")
-        steps = np.diff(information[order], prepend=np.inf) < -_SAME_NOISE * information[order]
+        steps = np.diff(information[order], prepend=np.inf) < -ROUNDING * information[order]
         return np.asarray(order[np.lexsort((order, np.cumsum(steps)))])
 
     def _independent(self) -> IndependentRows:
@@ -298,7 +296,7 @@ class DenseSolver:
         y += X @ (b - M @ y)
         most = float(np.linalg.norm(X)) / (1 - 2 * self.leverage.error)
         return np.asarray(
-            seen_at_most(M, b, y, most) < NEAR_ONE * asked.kernel[0, 0] * asked.counts[units, 0]
+            seen_at_most(M, b, y, most) < (1 - ROUNDING) * asked.kernel[0, 0] * asked.counts[units, 0]
         )
 
     @cached_property
@@ -353,7 +351,7 @@ class DenseSolver:
         if not self.leverage.error <= TRUSTED:  # the factor 2 above covers no more
             bound = np.full_like(bound, np.inf)
         coarse, on_all = coarse_units(bound, kept.size), {}
-        if coarse.size and kept.size <= _BALL_ROWS and self.integers is not None:
+        if coarse.size and kept.size <= BALL_ROWS and self.integers is not None:
             whole = asked.whole_images(self.integers)[:, used]
             weights[:, coarse], rmse[coarse], full = self._weights_in_balls(
                 self.integers, whole, functionals.tocsr()[used].toarray()[:, coarse]

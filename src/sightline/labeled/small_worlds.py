@@ -35,10 +35,11 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from sightline.arrays import FloatArray, IndexArray, distinct_lines
+from sightline.arrays import ROUNDING, FloatArray, IndexArray, distinct_lines
 from sightline.labeled.bounds.coin import CoinPrior, risk_between
-from sightline.labeled.bounds.scalar_risk import MARGIN, two_point_table
-from sightline.labeled.pairs import FEW_ROWS, RowKinds
+from sightline.labeled.bounds.scalar_risk import two_point_table
+from sightline.labeled.lines import FEW_ROWS, WIDE
+from sightline.labeled.pairs import RowKinds
 from sightline.labeled.unit_design import Design, RowNoise
 from sightline.labeled.units import BoolArray, Units
 from sightline.numerics.residuals import gamma
@@ -59,7 +60,6 @@ _MOST_UNITS, _FAR = 1e3, 1e100
 _MOST_MOVED = (0, 3, 2)  # other rows in which two worlds differ, for one, two, and more values a row
 _MOST_DIRECTIONS = 400  # the nearest ones of a row and value
 _LEAST_RISK = 1e-6  # pairs that keep less are not worth while
-_WIDE = 1.001
 
 
 def with_small_worlds(design: Design, lower: FloatArray, upper: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -71,7 +71,7 @@ def with_small_worlds(design: Design, lower: FloatArray, upper: FloatArray) -> t
         units = units.choose(np.arange(len(units)))
     listed = _Listed.of(RowKinds.of(units), design)
     small = np.logical_and.reduceat(listed.small[listed.rows.of_row], units.starts[:-1] // units.each)
-    wide = np.flatnonzero(np.any(upper > _WIDE * lower, axis=1) & small)
+    wide = np.flatnonzero(np.any(upper > WIDE * lower, axis=1) & small)
     blocks = {unit: block for unit in wide.tolist() if (block := listed.block(units, unit))}
     if not blocks:
         return lower, upper
@@ -268,7 +268,7 @@ class _Worlds:
             if directions:
                 each = np.array([[self._matching(row, a, directions, rows) for a in asked] for row in rows])
                 best = np.maximum(best, 1 / np.sum(1 / np.maximum(each, 1e-300), axis=0))
-            found.append(best * (1 - MARGIN - 1e-9))
+            found.append(best * (1 - 2 * ROUNDING))
         return found
 
     @cached_property

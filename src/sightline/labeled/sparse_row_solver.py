@@ -16,11 +16,10 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from sightline.arrays import FloatArray, IndexArray
+from sightline.arrays import ROUNDING, FloatArray, IndexArray
 from sightline.errors import TooMuchWork
 from sightline.labeled.bounds.coin import CoinPrior
 from sightline.labeled.row_decisions import (
-    NEAR_ONE,
     TRUSTED,
     AnswerWeights,
     AskedUnits,
@@ -246,7 +245,7 @@ class SparseSolver:
         largest = float(inverse.values[same].sum()) / (1 - 2 * inverse.relative_error)
         M = sparse.csr_array(self.sums.matrix)[kept][:, kept]
         seen = seen_at_most(M, images.toarray()[kept], weights[kept], largest)
-        return np.asarray(seen < NEAR_ONE * asked.kernel[0, 0] * asked.counts[units, 0])
+        return np.asarray(seen < (1 - ROUNDING) * asked.kernel[0, 0] * asked.counts[units, 0])
 
     def weights(self, asked: AskedUnits, functionals: Any) -> AnswerWeights:
         """The errors of the best weights that give functionals, with a bound; the weights are exact, not

@@ -15,11 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from sightline.arrays import FloatArray
+from sightline.arrays import ROUNDING, FloatArray
 from sightline.labeled.bounds.coin import CoinPrior
 from sightline.labeled.bounds.target import Seen, TargetPrior
 from sightline.labeled.panels import PanelBlock
-from sightline.labeled.row_decisions import NEAR_ONE
 from sightline.labeled.row_products import RowProducts
 from sightline.labeled.row_solver import DenseSolver
 from sightline.labeled.sparse_row_solver import SparseSolver
@@ -110,7 +109,7 @@ class UnitBrackets:
             each = np.einsum("nij,ij->n", leverage, prior.kernel) + 2 * k * off
             seen = each.reshape(len(block), r).sum(axis=1)
             found |= {
-                "near": ~(block.people * seen < NEAR_ONE) & touched[:, 0],
+                "near": ~(block.people * seen < 1 - ROUNDING) & touched[:, 0],
                 "information": sharpest,
             }
         return found
@@ -135,7 +134,7 @@ class UnitBrackets:
         found |= {"upper": upper[:, None], "error": error[:, None]}
         if self.upper:
             seen = block.at_most(solver.leverage, enough=0.9 / float(block.people.max()))
-            found |= {"near": ~(block.people * seen < NEAR_ONE) & touched, "information": information}
+            found |= {"near": ~(block.people * seen < 1 - ROUNDING) & touched, "information": information}
         return found
 
     def _of_categories(self, block: PanelBlock) -> Arrays:
@@ -172,7 +171,7 @@ class UnitBrackets:
         if self.upper:
             enough = 0.9 * k / float(block.people.max())
             seen = block.mixed(K).at_most(solver.leverage, enough=enough) / k
-            found |= {"near": ~(block.people * seen < NEAR_ONE) & touched[:, 0]}
+            found |= {"near": ~(block.people * seen < 1 - ROUNDING) & touched[:, 0]}
             found |= {"information": information.max(axis=1)}
         return found
 

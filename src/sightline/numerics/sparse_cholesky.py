@@ -42,7 +42,7 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from sightline.arrays import FloatArray, IndexArray
+from sightline.arrays import ROUNDING, FloatArray, IndexArray
 from sightline.numerics.device import one_blas_thread
 from sightline.numerics.residuals import UNIT
 from sightline.numerics.sparse_symbolic import SymbolicFactor
@@ -50,9 +50,6 @@ from sightline.values import frozen
 
 # Roundings of an entry before the factorisation: scaling, and the sums that it came from.
 _OWN_ROUNDINGS = 8
-# A pivot of a matrix with unit diagonal below this belongs to a row that depends on earlier ones, as far as
-# floating point can tell. Whether it does is proved elsewhere.
-VANISHING = 1e-9
 # Dependent rows that a supernode's factorisation is begun again for; with more it goes column by column.
 _MOST_RESTARTS = 6
 
@@ -110,9 +107,7 @@ class SparseCholesky:
 
 
 @one_blas_thread()
-def factorise(
-    symbolic: SymbolicFactor, values: FloatArray, *, vanishing: float = VANISHING, entry_error: float = 0.0
-) -> SparseCholesky:
+def factorise(symbolic: SymbolicFactor, values: FloatArray, *, entry_error: float = 0.0) -> SparseCholesky:
     """The factor of the matrix with these entries; ``values`` are in the order given to the analysis.
 
     ``entry_error`` bounds the error of every entry of the scaled matrix beyond a few relative roundings.
@@ -140,7 +135,7 @@ def factorise(
         for within, update in updates[node]:
             front[within[:, None], within] += update
         updates[node] = []
-        panel, gone = _eliminated(front[:, :width], vanishing)
+        panel, gone = _eliminated(front[:, :width])
         if gone is not None:
             dropped[start:end] = gone
         panels[node] = panel
@@ -171,24 +166,24 @@ def solved_lower(corner: FloatArray, right: FloatArray, *, transposed: bool = Fa
     return np.asarray(solved.T)
 
 
-def _eliminated(panel: FloatArray, vanishing: float) -> tuple[FloatArray, NDArray[np.bool_] | None]:
+def _eliminated(panel: FloatArray) -> tuple[FloatArray, NDArray[np.bool_] | None]:
     """The panel of the factor from the assembled one, and which of its own rows are dropped, if any."""
     width = panel.shape[1]
     if width == 1:
         pivot = panel[0, 0]
-        if pivot > vanishing:
+        if pivot > ROUNDING:
             return panel / np.sqrt(pivot), None
         return np.zeros_like(panel), np.ones(1, dtype=np.bool_)
-    gone = np.diagonal(panel) <= vanishing
+    gone = np.diagonal(panel) <= ROUNDING
     for _ in range(_MOST_RESTARTS):
         corner, info = scipy.linalg.lapack.dpotrf(_without(panel[:width], gone), lower=1, clean=1)
         squares = np.square(np.diagonal(corner))
-        if info == 0 and float(np.min(squares)) > vanishing:
+        if info == 0 and float(np.min(squares)) > ROUNDING:
             return _finished(panel, corner, gone)
         # The pivots before the one that failed are right: the first that vanishes is that of a dependent row.
         done = width if info == 0 else info - 1
-        gone[int(np.argmax(np.append(squares[:done], 0.0) <= vanishing))] = True
-    return _one_by_one(panel, vanishing)
+        gone[int(np.argmax(np.append(squares[:done], 0.0) <= ROUNDING))] = True
+    return _one_by_one(panel)
 
 
 def _without(corner: FloatArray, gone: NDArray[np.bool_]) -> FloatArray:
@@ -216,7 +211,7 @@ def _finished(
     return np.concatenate([corner, lower]), gone
 
 
-def _one_by_one(panel: FloatArray, vanishing: float) -> tuple[FloatArray, NDArray[np.bool_]]:
+def _one_by_one(panel: FloatArray) -> tuple[FloatArray, NDArray[np.bool_]]:
     """The same column by column, for a supernode with many dependent rows."""
     width = panel.shape[1]
     factor = panel.copy()
@@ -224,7 +219,7 @@ def _one_by_one(panel: FloatArray, vanishing: float) -> tuple[FloatArray, NDArra
     for j in range(width):
         factor[:j, j] = 0.0
         pivot = factor[j, j]
-        if pivot <= vanishing:
+        if pivot <= ROUNDING:
             gone[j] = True
             factor[j:, j] = 0.0
             continue

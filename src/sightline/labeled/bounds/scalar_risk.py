@@ -45,8 +45,7 @@ from sightline.arrays import FloatArray, IndexArray
 from sightline.values import frozen
 
 # The sums below agree with a finer quadrature to 1e-10 at every node, and with ball arithmetic where that is
-# affordable. Each node is lowered by this share.
-MARGIN = 1e-9
+# affordable. Each node of a table is lowered by ``arrays.ROUNDING``.
 _REACH = 9.0  # of an integral over Gaussian noise, in standard deviations
 
 

@@ -34,8 +34,8 @@ from typing import Self
 
 import numpy as np
 
-from sightline.arrays import FloatArray
-from sightline.labeled.bounds.scalar_risk import MARGIN, uniform_table
+from sightline.arrays import ROUNDING, FloatArray
+from sightline.labeled.bounds.scalar_risk import uniform_table
 from sightline.values import frozen
 
 UNIFORM_VARIANCE = 1 / 12
@@ -65,7 +65,7 @@ def uniform_bound(information: FloatArray) -> FloatArray:
     little = information < _LITTLE_UNIFORM
     safe = np.where(little, 1.0, information)
     half = np.sqrt(safe) / 2
-    closed = (1 - np.tanh(half) / half) / safe * (1 - MARGIN)
+    closed = (1 - np.tanh(half) / half) / safe * (1 - ROUNDING)
     return np.where(little, 1 / (1 / UNIFORM_VARIANCE + _SLOPE_UNIFORM * information), closed)
 
 
@@ -79,7 +79,7 @@ def uniform_precision(information: FloatArray) -> FloatArray:
     safe = np.where(little, 1.0, information)
     half = np.sqrt(safe) / 2
     share = np.tanh(half) / half
-    closed = safe * share / (1 - share) * (1 + MARGIN)
+    closed = safe * share / (1 - share) * (1 + ROUNDING)
     return np.where(little, 1 / UNIFORM_VARIANCE + (_SLOPE_UNIFORM - 1) * information, closed)
 
 
@@ -100,7 +100,7 @@ def uniform_precision_slope(information: FloatArray) -> FloatArray:
 
 def uniform_precision_excess(information: FloatArray) -> FloatArray:
     """How far :func:`uniform_precision` may be above the exact D, over it: it is rounded up."""
-    return np.full_like(information, 2 * MARGIN)
+    return np.full_like(information, 2 * ROUNDING)
 
 
 def cosine_precision_excess(information: FloatArray) -> FloatArray:
@@ -263,10 +263,10 @@ class _CellDensity:
 
     def bounds(self, information: FloatArray, *, gaussian: bool) -> FloatArray:
         used = self.masses > 0
-        mean = self.squares / np.where(used, self.masses, 1.0) * (1 + MARGIN)
+        mean = self.squares / np.where(used, self.masses, 1.0) * (1 + ROUNDING)
         ends = np.append(_EDGES[1:], 1.0) ** 2 * information[:, None]
         below = mean * information[:, None] + _deficit(ends, gaussian)
-        return np.asarray(np.sum(np.where(used, self.masses / below, 0.0), axis=1) * (1 - MARGIN))
+        return np.asarray(np.sum(np.where(used, self.masses / below, 0.0), axis=1) * (1 - ROUNDING))
 
 
 def _deficit(information: FloatArray, gaussian: bool) -> FloatArray:
