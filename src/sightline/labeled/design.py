@@ -27,9 +27,8 @@ from sightline.noise.strategies import FactoredNoise, whitener_of
 from sightline.numerics.rank import Decision, Evidence, Rank, gap_rank, missing, present
 from sightline.numerics.residuals import gamma
 from sightline.progress import Progress, reporting
+from sightline.releases.query import LARGEST
 from sightline.values import frozen
-
-_MOST_SIGNAL = 1e140  # of a row over its noise: squares of more fit no double
 
 
 @frozen
@@ -292,8 +291,8 @@ def _require_noise_to_count(releases: LinearReleases) -> None:
     with np.errstate(divide="ignore"):
         signal = float(np.max(lengths * np.abs(releases.scale) / np.sqrt(releases.law.variances)))
     require(
-        signal < _MOST_SIGNAL,
-        f"numbers of at most {_MOST_SIGNAL:g} times their noise",
+        signal < LARGEST,
+        f"numbers of at most {LARGEST:g} times their noise",
         got=f"{signal:g}",
         fix="so little noise is none",
         error=InvalidNoise,

@@ -34,7 +34,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from sightline.arrays import ROUNDING, FloatArray, IndexArray, distinct_lines
+from sightline.arrays import MOST_COMPARED, ROUNDING, FloatArray, IndexArray, distinct_lines
 from sightline.labeled.bounds.priors import UniformPrior
 from sightline.labeled.bounds.van_trees import MOST_MOVED, chord_bounds
 from sightline.labeled.unit_design import Design, RowNoise
@@ -46,8 +46,7 @@ MOST_KINDS = 2_000  # of which columns are fetched
 # Brackets narrower than that are left alone, and no other is made narrower: so an end that more noise leaves
 # alone is no lower than one that was improved before.
 WIDE = 1.001
-# Columns, and rows × columns, of designs in which every two columns are compared: 0.1 s.
-MOST_COMPARED, MOST_ENTRIES = 1_000, 1_000_000
+MOST_ENTRIES = 1_000_000  # rows × columns of designs in which every two columns are compared: 0.1 s
 _MOST_CHOICES = 8  # sets K that are tried for a column
 FEW_ROWS = 8  # of a person: of more, bounds and attacks row by row say little
 

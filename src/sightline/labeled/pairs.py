@@ -34,10 +34,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sightline.arrays import MOST_LOOKED_AT, ROUNDING, FloatArray, IndexArray, distinct_lines
+from sightline.arrays import MOST_COMPARED, MOST_LOOKED_AT, ROUNDING, FloatArray, IndexArray, distinct_lines
 from sightline.labeled.bounds.coin import CoinPrior
 from sightline.labeled.bounds.scalar_risk import two_point_table
-from sightline.labeled.lines import FEW_ROWS, MOST_COMPARED, MOST_ENTRIES, WIDE
+from sightline.labeled.dense_units import MOST_LISTED
+from sightline.labeled.lines import FEW_ROWS, MOST_ENTRIES, WIDE
 from sightline.labeled.rectangles import MOST_RECTANGLES, groups_without, mixed_keys, rectangles
 from sightline.labeled.unit_design import Design, RowNoise
 from sightline.labeled.units import BoolArray, Units, WholeArray
@@ -45,12 +46,8 @@ from sightline.numerics.residuals import gamma
 from sightline.progress import reported
 from sightline.values import frozen
 
-# Pairs of slots, for which the kinds of larger ones are sorted, are chosen by comparing so many kinds with so
-# many.
-_SAMPLED = 200, 2_000
 _LEAST_RISK = 0.01  # rows of another kind that leave less are not looked for there
 _MOST_CROSSED = 100_000  # kinds × pairs of slots of designs in which rectangles are looked for
-_MOST_TABLE = 1 << 16  # kinds that are listed for this if they are columns of a dense table
 
 
 def with_pairs(design: Design, lower: FloatArray, upper: FloatArray) -> FloatArray:
@@ -59,7 +56,7 @@ def with_pairs(design: Design, lower: FloatArray, upper: FloatArray) -> FloatArr
     if not len(units) or not np.any(upper > WIDE * lower):
         return lower
     if not isinstance(units, Units):
-        if len(units) > _MOST_TABLE:
+        if len(units) > MOST_LISTED:
             return lower
         units = units.choose(np.arange(len(units)))
     rows = RowKinds.of(units)
@@ -377,7 +374,7 @@ class _Coins:
         if left < 0:
             return single[: left + width]
         generator = np.random.default_rng(2)
-        some, others = (keys[generator.integers(0, kinds, number)] for number in _SAMPLED)
+        some, others = (keys[generator.integers(0, kinds, MOST_COMPARED)] for _ in range(2))
         differs = (some[:, None] != others).reshape(-1, width)
         differs = differs[differs.sum(axis=1) == 2]
         pairs, met = np.unique(differs, axis=0, return_counts=True)

@@ -114,10 +114,7 @@ def _lengths(vectors: FloatArray) -> FloatArray:
 # persons of a family get proofs of their own: each takes 0.03 s for 1,200 numbers.
 _SMALL, _BEST = 160, 2
 _ALIKE = 2.0  # columns of a family over those of its person with the fewest
-_STEPS, _MORE_STEPS = (
-    16,
-    40,
-)  # of Krylov spaces: of persons that start near their family's vector, and of that
+_STEPS = 40  # of Krylov spaces
 
 
 @frozen(slots=False)
@@ -284,7 +281,7 @@ class _Cores:
             return self._each(weights)
         every = self.one(weights.max(axis=0).astype(np.float64))
         start = np.random.default_rng(0).standard_normal((size, 1))
-        vector = krylov_vectors(every.__matmul__, start, _MORE_STEPS)
+        vector = krylov_vectors(every.__matmul__, start, _STEPS)
         (near,), (off,) = quotients(every.__matmul__, vector)
         bound = at_most(every, float(near), float(off))
         low, high = np.zeros(kinds), np.full(kinds, bound)
@@ -318,7 +315,7 @@ class _Cores:
                 high[own] = eigenvalues_at_most(cores)
                 continue
             start = np.random.default_rng(0).standard_normal((len(self), 1))
-            vectors = krylov_vectors(cores[0].__matmul__, start, _MORE_STEPS)
+            vectors = krylov_vectors(cores[0].__matmul__, start, _STEPS)
             low[own], off = quotients(cores[0].__matmul__, vectors)
             high[own] = at_most(cores[0], float(low[first]), float(off[0]))
         return low, high

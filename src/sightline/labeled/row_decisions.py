@@ -118,9 +118,6 @@ class AnswerWeights:
     on_all: dict[int, FloatArray] = field(default_factory=dict)  # columns with weights on all rows, in balls
 
 
-TRUSTED = 0.1  # the error of an inverse with which weights are bounded, and whose trace is a bound
-
-
 def decided(
     asked: AskedUnits,
     integers: RowIntegers | None,

@@ -25,10 +25,9 @@ import numpy as np
 import scipy
 from scipy import sparse
 
-from sightline.arrays import ROUNDING, FloatArray, IndexArray
+from sightline.arrays import COARSE, ROUNDING, FloatArray, IndexArray
 from sightline.labeled.dense_units import TableUnits
 from sightline.labeled.row_decisions import (
-    TRUSTED,
     AnswerWeights,
     AskedUnits,
     Decided,
@@ -37,18 +36,15 @@ from sightline.labeled.row_decisions import (
 )
 from sightline.labeled.row_integers import PROOF, IndependentRows, RowIntegers, eliminated, guessed
 from sightline.labeled.row_products import ProductSums
-from sightline.labeled.unit_design import BITS, BallForm, RowForm, RowNoise, UnitPrior, dot
+from sightline.labeled.unit_design import BallForm, RowForm, RowNoise, UnitPrior, dot
 from sightline.labeled.units import MANY_ROWS, BoolArray, UnitStore, WholeArray
+from sightline.numerics.balls import BITS
 from sightline.numerics.residuals import gamma
 from sightline.values import frozen
 
-# Beyond this error numbers are computed again in balls. Of small designs more digits are asked for: an
-# inverse of so many rows in balls takes 0.01 s.
-_COARSE = 1e-6
+# Of small designs more digits are asked for: an inverse of so many rows in balls takes 0.01 s.
 _FINE, _FINE_ROWS, _FINE_UNITS = 1e-10, 64, 200
 BALL_ROWS = 400  # rows up to which weights are solved for over the rationals: 2 s
-_SHARED = 1e-7  # the error of forms up to which common eigenvectors lose no digits that are printed
-_FEW = 16  # rows for each dependent one, from which a change of so low a rank takes less than an inverse
 
 
 @frozen(slots=False)
@@ -165,7 +161,7 @@ class DenseSolver:
             form = RowForm.inverse(  # BLAS squares a matrix in half the time, and symmetric to the last bit
                 R * r + M * s, kept, self.numbers, error=error, entries=rounding, given=root @ root.T
             )
-            if not form.error <= (PROOF if name == "leverage" else _SHARED):
+            if not form.error <= (PROOF if name == "leverage" else ROUNDING):
                 return None
             forms[name] = replace(form, projection=projection, weights=weights)
         return forms
@@ -219,13 +215,11 @@ class DenseSolver:
         J[np.diag_indices(kept.size)] += 1 / variance[kept]
         # By Cauchy–Schwarz no sum of absolute values exceeds the root of both diagonal entries.
         rounding = math.sqrt(gamma(len(T) + 8))
-        given = None
-        if _FEW * dependent.size <= kept.size:
-            # Woodbury's identity. It cancels few digits: dependent rows are noisier than those they are of.
-            spread = T[dependent] * variance[kept]
-            inner = np.diag(variance[dependent]) + spread @ T[dependent].T
-            white = np.linalg.solve(np.linalg.cholesky(inner), spread)
-            given = np.diag(variance[kept]) - white.T @ white
+        # Woodbury's identity. It cancels few digits: dependent rows are noisier than those they are of.
+        spread = T[dependent] * variance[kept]
+        inner = np.diag(variance[dependent]) + spread @ T[dependent].T
+        white = np.linalg.solve(np.linalg.cholesky(inner), spread)
+        given = np.diag(variance[kept]) - white.T @ white
         inverse = RowForm.inverse(J, kept, self.numbers, entries=rounding, given=given)
         return self._own(inverse), inverse.error
 
@@ -288,7 +282,7 @@ class DenseSolver:
 
     def _refuted(self, asked: AskedUnits, units: IndexArray) -> BoolArray:
         """Units of one column that are not identifiable: see :func:`seen_at_most`."""
-        if not (self.sums.exact and self.leverage.error < TRUSTED):
+        if not (self.sums.exact and self.leverage.error < PROOF):
             return np.zeros(units.size, dtype=np.bool_)
         kept, X = self.independent.rows, self._inverse_products
         M, b = self._products, asked.images.tocsr()[kept][:, units].toarray()
@@ -348,7 +342,7 @@ class DenseSolver:
         weights, bound = (f.T @ solved.T).T, 2 * self._reach @ (abs(f).T @ off.T).T
         rmse = np.sqrt(np.maximum(np.einsum("im,im->m", weights, R @ weights), 0.0))
         bound = np.where(rmse > 0, bound / np.where(rmse > 0, rmse, 1.0), np.inf) + error
-        if not self.leverage.error <= TRUSTED:  # the factor 2 above covers no more
+        if not self.leverage.error <= PROOF:  # the factor 2 above covers no more
             bound = np.full_like(bound, np.inf)
         coarse, on_all = coarse_units(bound, kept.size), {}
         if coarse.size and kept.size <= BALL_ROWS and self.integers is not None:
@@ -492,4 +486,4 @@ class DenseSolver:
 def coarse_units(errors: FloatArray, rows: int) -> IndexArray:
     """Those whose errors are too large, in a design of so many rows."""
     fine = np.flatnonzero(~(errors <= _FINE))
-    return fine if rows <= _FINE_ROWS and fine.size <= _FINE_UNITS else np.flatnonzero(~(errors <= _COARSE))
+    return fine if rows <= _FINE_ROWS and fine.size <= _FINE_UNITS else np.flatnonzero(~(errors <= COARSE))

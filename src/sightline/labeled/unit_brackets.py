@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from sightline.arrays import ROUNDING, FloatArray
+from sightline.arrays import COARSE, ROUNDING, FloatArray
 from sightline.labeled.bounds.coin import CoinPrior
 from sightline.labeled.bounds.target import Seen, TargetPrior
 from sightline.labeled.panels import PanelBlock
@@ -28,8 +28,6 @@ from sightline.numerics.residuals import TINY, eigenvalues_at_most, gamma
 from sightline.values import frozen
 
 RowSolver = DenseSolver | SparseSolver
-
-_ROUGH = 1 << 20  # a weight below this is rounded by more than one in a million
 
 
 @frozen(slots=False)
@@ -55,7 +53,7 @@ class Hiding:
         levels = self.weights.levels(block)
         variance = levels / self.weights.unit
         left, off = form.left(block, np.einsum("nr,rs->nrs", variance, np.eye(r)))
-        rough = np.asarray((levels < _ROUGH).any(axis=1))
+        rough = np.asarray((levels * COARSE < 1).any(axis=1))
         return _Hidden(covariance=left, error=off, variance=variance, rough=rough)
 
     def least(self, block: PanelBlock) -> FloatArray:

@@ -107,10 +107,14 @@ class SparseCholesky:
 
 
 @one_blas_thread()
-def factorise(symbolic: SymbolicFactor, values: FloatArray, *, entry_error: float = 0.0) -> SparseCholesky:
+def factorise(
+    symbolic: SymbolicFactor, values: FloatArray, *, vanishing: float = ROUNDING, entry_error: float = 0.0
+) -> SparseCholesky:
     """The factor of the matrix with these entries; ``values`` are in the order given to the analysis.
 
-    ``entry_error`` bounds the error of every entry of the scaled matrix beyond a few relative roundings.
+    ``entry_error`` bounds the error of every entry of the scaled matrix beyond a few relative roundings. A
+    pivot of the matrix with unit diagonal that is at most ``vanishing`` belongs to a row that depends on
+    earlier ones, as far as floating point can tell. Whether it does is proved elsewhere.
     """
     size = symbolic.size
     diagonal = np.zeros(size)
@@ -135,7 +139,7 @@ def factorise(symbolic: SymbolicFactor, values: FloatArray, *, entry_error: floa
         for within, update in updates[node]:
             front[within[:, None], within] += update
         updates[node] = []
-        panel, gone = _eliminated(front[:, :width])
+        panel, gone = _eliminated(front[:, :width], vanishing)
         if gone is not None:
             dropped[start:end] = gone
         panels[node] = panel
@@ -166,24 +170,24 @@ def solved_lower(corner: FloatArray, right: FloatArray, *, transposed: bool = Fa
     return np.asarray(solved.T)
 
 
-def _eliminated(panel: FloatArray) -> tuple[FloatArray, NDArray[np.bool_] | None]:
+def _eliminated(panel: FloatArray, vanishing: float) -> tuple[FloatArray, NDArray[np.bool_] | None]:
     """The panel of the factor from the assembled one, and which of its own rows are dropped, if any."""
     width = panel.shape[1]
     if width == 1:
         pivot = panel[0, 0]
-        if pivot > ROUNDING:
+        if pivot > vanishing:
             return panel / np.sqrt(pivot), None
         return np.zeros_like(panel), np.ones(1, dtype=np.bool_)
-    gone = np.diagonal(panel) <= ROUNDING
+    gone = np.diagonal(panel) <= vanishing
     for _ in range(_MOST_RESTARTS):
         corner, info = scipy.linalg.lapack.dpotrf(_without(panel[:width], gone), lower=1, clean=1)
         squares = np.square(np.diagonal(corner))
-        if info == 0 and float(np.min(squares)) > ROUNDING:
+        if info == 0 and float(np.min(squares)) > vanishing:
             return _finished(panel, corner, gone)
         # The pivots before the one that failed are right: the first that vanishes is that of a dependent row.
         done = width if info == 0 else info - 1
-        gone[int(np.argmax(np.append(squares[:done], 0.0) <= ROUNDING))] = True
-    return _one_by_one(panel)
+        gone[int(np.argmax(np.append(squares[:done], 0.0) <= vanishing))] = True
+    return _one_by_one(panel, vanishing)
 
 
 def _without(corner: FloatArray, gone: NDArray[np.bool_]) -> FloatArray:
@@ -211,7 +215,7 @@ def _finished(
     return np.concatenate([corner, lower]), gone
 
 
-def _one_by_one(panel: FloatArray) -> tuple[FloatArray, NDArray[np.bool_]]:
+def _one_by_one(panel: FloatArray, vanishing: float) -> tuple[FloatArray, NDArray[np.bool_]]:
     """The same column by column, for a supernode with many dependent rows."""
     width = panel.shape[1]
     factor = panel.copy()
@@ -219,7 +223,7 @@ def _one_by_one(panel: FloatArray) -> tuple[FloatArray, NDArray[np.bool_]]:
     for j in range(width):
         factor[:j, j] = 0.0
         pivot = factor[j, j]
-        if pivot <= ROUNDING:
+        if pivot <= vanishing:
             gone[j] = True
             factor[j:, j] = 0.0
             continue

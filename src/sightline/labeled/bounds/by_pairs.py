@@ -88,10 +88,10 @@ class ByPairs(NoDensity, BoundedPrior, ABC):
         return linear_upper(seen, self.variance)
 
 
-MOST_BINS = 1_000  # all pairs of them are listed
 LEAST_SPREAD = 1e-6  # a standard deviation over the width of the bounds
-_GATHERED = 256  # parts that bins are cut into together, squares and distances that pairs are gathered in
-_WIDTHS = 32  # of bins that are told; those that count least are left out, which is safe
+# Parts that bins are cut into together, squares and distances that pairs are gathered in, and widths of bins
+# that are told: those that count least are left out, which is safe.
+_GATHERED = 256
 
 Bin = tuple[float, float, float]
 """The least and the greatest value, and a weight."""
@@ -169,7 +169,7 @@ class PopulationPrior(ByPairs):
         for chance, (low, high, _) in zip(self._chances.tolist(), self.bins, strict=True):
             if high - low > LEAST_SPREAD * self.width:
                 shares[high - low] = shares.get(high - low, 0.0) + chance * (high - low) ** 2 / 12
-        chosen = sorted(shares.items(), key=lambda pair: -pair[1])[:_WIDTHS]
+        chosen = sorted(shares.items(), key=lambda pair: -pair[1])[:_GATHERED]
         return [(width, share / self.variance) for width, share in chosen]
 
     def lower_by_nats(self, nats: FloatArray) -> FloatArray:

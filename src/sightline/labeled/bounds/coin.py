@@ -30,7 +30,7 @@ from sightline.labeled.bounds.target import BoolArray, NoDensity, Seen, linear_u
 # a lower bound. Below the first node a chord from zero information is used, beyond the last one zero.
 _LEAST, _MOST, _NODES = 1e-9, 5e3, 6_000
 _REACH, _FINEST = 40.0, 0.25  # of the integral in standard deviations, and steps of it
-_LEAST_MASS = 1e-6  # that two laws have in common, where it is not worth while
+LEAST_MASS = 1e-6  # that two laws have in common: pairs of worlds that keep less are not worth while
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,7 +165,7 @@ def risk_between(units: FloatArray, laplace: BoolArray, share: float) -> FloatAr
     shift, place = np.unique(shift, axis=0, return_inverse=True)
     s, one = shift.real, shift.imag > 0
     mass = np.exp(np.where(one, np.log1p(s / 2) - s / 2, -(s**2) / 8).sum(axis=1))
-    used, odds = np.flatnonzero(mass > _LEAST_MASS), math.log(share / (1 - share))
+    used, odds = np.flatnonzero(mass > LEAST_MASS), math.log(share / (1 - share))
     found = np.zeros(len(s))
     if used.size:
         s, one = s[used], one[used]
