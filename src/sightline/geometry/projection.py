@@ -38,7 +38,7 @@ from flint import arb_mat, ctx, fmpq, fmpq_mat
 from scipy.linalg import get_lapack_funcs, qr, solve_triangular
 
 from sightline.arrays import ROUNDING, FloatArray, IndexArray
-from sightline.numerics.balls import BITS, ball
+from sightline.numerics.balls import BALL_ROWS, BITS, ball
 from sightline.numerics.rank import inverse_norm
 from sightline.numerics.residuals import UNIT, misfit, product_error
 
@@ -268,8 +268,7 @@ def _condition_number(projection: Projection, sizes: FloatArray) -> float:
 # Error of an entry, relative to the square roots of its two diagonal entries: rounding to doubles.
 ENCLOSED_ERROR = 2.0**-49
 _SHARP_BITS = 56
-# The most columns for ball arithmetic and for exact rational arithmetic, whose time grows with their cube.
-_MOST_BALLS, _MOST_RATIONALS = 200, 40
+_MOST_RATIONALS = 40  # columns for exact rational arithmetic, whose time grows with their cube
 
 
 Fractions: TypeAlias = Sequence[Sequence[Fraction]]
@@ -294,7 +293,7 @@ def enclose(
     ``combinations`` are the same over the target's coordinates, whose information is returned. ``noise`` are
     the scales of independent noise, or a regular covariance matrix. ``None`` if too large or never sharp.
     """
-    if rows.shape[1] > _MOST_BALLS:
+    if rows.shape[1] > BALL_ROWS:
         return None
     for bits in BITS:
         with ctx.workprec(bits):

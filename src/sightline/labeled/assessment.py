@@ -33,12 +33,13 @@ from sightline.labeled.lines import FEW_ROWS, MOST_KINDS, among_alike, swap_boun
 from sightline.labeled.pairs import with_pairs
 from sightline.labeled.row_decisions import AskedUnits, Decided
 from sightline.labeled.row_products import DENSE_TO, SPARSE_FROM, InformationRange, ProductSums, RowProducts
-from sightline.labeled.row_solver import BALL_ROWS, DenseSolver, coarse_units
+from sightline.labeled.row_solver import DenseSolver, coarse_units
 from sightline.labeled.small_worlds import with_small_worlds
 from sightline.labeled.sparse_row_solver import RowPairs, SparseSolver, chosen_route
 from sightline.labeled.unit_brackets import Hiding, RowSolver, UnitBrackets
 from sightline.labeled.unit_design import Design
 from sightline.labeled.units import BoolArray, Units
+from sightline.numerics.balls import BALL_ROWS
 from sightline.progress import report, reported
 
 # Of dense tables that fill more than one step of a loop, weights of their own cost twice the time of

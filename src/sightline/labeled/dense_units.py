@@ -20,7 +20,7 @@ from sightline.numerics.device import HOST, Device
 from sightline.progress import report
 from sightline.values import frozen
 
-MOST_LISTED = 1 << 16  # kinds of a table that become lists of rows for searches: about 0.1 s
+MOST_LISTED = 1 << 16  # kinds that searches list one by one, and right sides that are solved for: some 0.1 s
 _LARGE_BLOCK = 1 << 27  # entries of a block on an accelerator: a gigabyte
 # Entries of a table that listed rows are worth: below, a pass takes a fraction of a second, above, gigabytes.
 _FEWEST, _MOST = 1 << 24, 1 << 30

@@ -25,7 +25,7 @@ import numpy as np
 import scipy
 from scipy import sparse
 
-from sightline.arrays import COARSE, ROUNDING, FloatArray, IndexArray
+from sightline.arrays import AT_A_TIME, COARSE, ROUNDING, FloatArray, IndexArray
 from sightline.labeled.dense_units import TableUnits
 from sightline.labeled.row_decisions import (
     AnswerWeights,
@@ -38,13 +38,9 @@ from sightline.labeled.row_integers import PROOF, IndependentRows, RowIntegers, 
 from sightline.labeled.row_products import ProductSums
 from sightline.labeled.unit_design import BallForm, RowForm, RowNoise, UnitPrior, dot
 from sightline.labeled.units import MANY_ROWS, BoolArray, UnitStore, WholeArray
-from sightline.numerics.balls import BITS
+from sightline.numerics.balls import BALL_ROWS, BITS
 from sightline.numerics.residuals import gamma
 from sightline.values import frozen
-
-# Of small designs more digits are asked for: an inverse of so many rows in balls takes 0.01 s.
-_FINE, _FINE_ROWS, _FINE_UNITS = 1e-10, 64, 200
-BALL_ROWS = 400  # rows up to which weights are solved for over the rationals: 2 s
 
 
 @frozen(slots=False)
@@ -484,6 +480,7 @@ class DenseSolver:
 
 
 def coarse_units(errors: FloatArray, rows: int) -> IndexArray:
-    """Those whose errors are too large, in a design of so many rows."""
-    fine = np.flatnonzero(~(errors <= _FINE))
-    return fine if rows <= _FINE_ROWS and fine.size <= _FINE_UNITS else np.flatnonzero(~(errors <= COARSE))
+    """Those whose errors are too large, in a design of so many rows; of small designs, more than rounding."""
+    fine = np.flatnonzero(~(errors <= ROUNDING))
+    small = rows**2 * (rows + fine.size) <= AT_A_TIME  # in balls an inverse and forms take 0.1 s
+    return fine if small else np.flatnonzero(~(errors <= COARSE))

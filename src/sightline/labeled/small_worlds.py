@@ -55,9 +55,8 @@ WRONG = 1e-10  # the chance that a simulated margin is too small, for all of a d
 _MOST_MEMBERS, _MOST_STATES = 64, 1 << 16
 # Pairs of worlds that are compared in a design, and different answers × draws: each takes about 0.1 s.
 _MOST_PAIRED, _MOST_DRAWN = 2e7, 8.2e6
-_MOST_DRAWS, _FEWEST_DRAWS = 20_000, 500
+_MOST_DRAWS = 20_000
 _MOST_MOVED = (0, 3, 2)  # other rows in which two worlds differ, for one, two, and more values a row
-_MOST_DIRECTIONS = 400  # the nearest ones of a row and value
 
 
 def with_small_worlds(design: Design, lower: FloatArray, upper: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -256,7 +255,7 @@ class _Worlds:
     def matched(self, targets: list[Places], work: float) -> list[FloatArray]:
         """The larger of the first two bounds, for every value of some rows; of a yes or no for one."""
         k = self.table.shape[1]
-        directions = min(_MOST_DIRECTIONS, int(work / (sum(map(len, targets)) * k * self.worlds)))
+        directions = int(work / (sum(map(len, targets)) * k * self.worlds))
         found = []
         asked = range(k if k > 2 else 1)
         if self.worlds > _MOST_STATES:
@@ -368,11 +367,11 @@ class _Worlds:
         laws = np.all(self.noise.laplace <= 1) and self.noise.share == 1
         exactly = self.table[:, :, self.noise.exact]
         laws = laws and bool(np.all(exactly == np.rint(exactly)))  # equal sums are equal numbers
-        if draws < _FEWEST_DRAWS or not laws:
-            return [(np.zeros(asked), np.ones(asked))] * len(targets)
         # One margin for every entry of the covariance of every value of some rows, from both sides; and one
-        # for the least feature from below.
+        # for the least feature from below. Of few draws it is larger than what is asked for.
         level = math.log(6 * asked * sum(len(rows) ** 2 for rows in targets) / wrong)
+        if 3 * (draws - 1) <= 7 * level or not laws:
+            return [(np.zeros(asked), np.ones(asked))] * len(targets)
         number = np.bincount(kind)
         held = [counts[own][:, :asked] / number[own] for own in kind]  # states × values
         means = {own: met(held[own]) for rows in targets for own in rows}

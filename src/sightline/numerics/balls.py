@@ -20,6 +20,7 @@ from sightline.errors import InvalidInput
 # In bits. A double has 53, so a ball this sharp decides nearly every rounding to a double.
 _ACCURACY = 96
 
+BALL_ROWS = 400  # rows of a matrix that is inverted in balls or over the rationals, at most: 2 s
 BITS = (256, 1024, 4096, 16384)  # working precisions of matrices, one after the other
 
 

@@ -150,7 +150,7 @@ def _first_lines(matrix: flint.nmod_mat, lines: int) -> flint.nmod_mat:
 
 
 # Weights of recipes are looked for as multiples of 1, 1/2, …; this close to one counts as one.
-LARGEST_DENOMINATOR, _CLOSE = 24, 1e-4
+LARGEST_DENOMINATOR, CLOSE = 24, 1e-4
 
 
 def rounded(guesses: Any) -> tuple[Any, IndexArray]:
@@ -174,7 +174,7 @@ def rounded(guesses: Any) -> tuple[Any, IndexArray]:
     for denominator in range(1, LARGEST_DENOMINATOR + 1):
         multiples = denominator * values[left]
         nearest = np.rint(multiples)
-        far = _of_columns(column[left], np.abs(multiples - nearest) >= _CLOSE, count)
+        far = _of_columns(column[left], np.abs(multiples - nearest) >= CLOSE, count)
         near = ~far & ~closed & (denominators == 0)
         denominators[near] = denominator
         done = near[column[left]]

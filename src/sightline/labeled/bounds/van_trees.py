@@ -47,7 +47,6 @@ COSINE_INFORMATION = 4 * math.pi**2
 _LITTLE_UNIFORM, _SLOPE_UNIFORM = 1e-3, 1.2
 # Below this information the closed forms of the cos² density cancel, and a series with so many terms serves.
 _LITTLE_COSINE, _TERMS = 4.0, 18
-_COSINE_ROUNDING = 1e-12  # of a precision: rounding of its closed form is below 1000 units of the last place
 _NEAR_SQUARE = 0.05  # |k²| below which k coth(k/2) is a short series
 _LITTLE_SLOPE = 0.03  # below this information two terms of the slope's series are as good as its closed form
 
@@ -105,7 +104,7 @@ def uniform_precision_excess(information: FloatArray) -> FloatArray:
 
 def cosine_precision_excess(information: FloatArray) -> FloatArray:
     """How far :func:`cosine_precision` may be above the exact D, over it: it is rounded up."""
-    return np.full_like(information, 4 * _COSINE_ROUNDING)
+    return np.full_like(information, 4 * ROUNDING)
 
 
 def cosine_precision(information: FloatArray) -> FloatArray:
@@ -125,7 +124,7 @@ def cosine_precision(information: FloatArray) -> FloatArray:
     share = 1 - 4 * ratio / large
     closed = COSINE_INFORMATION * share / (1 - COSINE_INFORMATION / large * share)
     found = np.where(little, 1 / _series(small)[0] - small, closed)
-    return np.minimum(found * (1 + _COSINE_ROUNDING), COSINE_INFORMATION)
+    return np.minimum(found * (1 + ROUNDING), COSINE_INFORMATION)
 
 
 def cosine_precision_slope(information: FloatArray) -> FloatArray:
@@ -155,7 +154,7 @@ def cosine_bound(information: FloatArray) -> FloatArray:
     >>> (cosine_bound(np.array([0.0, 10.0, 1e4])) / COSINE_VARIANCE).round(4).tolist()
     [1.0, 0.7489, 0.003]
     """
-    return (1 - _COSINE_ROUNDING) / (information + cosine_precision(information))
+    return (1 - ROUNDING) / (information + cosine_precision(information))
 
 
 def _ratio(information: FloatArray) -> tuple[FloatArray, FloatArray]:
