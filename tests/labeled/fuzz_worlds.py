@@ -33,8 +33,8 @@ def one_design(generator: np.random.Generator, trial: int, count: Counter[str]) 
     noise, several = float(10 ** generator.uniform(-1.5, 0.6)), trial % 4 == 3
     one = few(generator, rows=rows, values=values, noise=noise, law=law, exact=trial % 3 != 1)
     one.scales[:] *= 10 ** generator.uniform(-0.3, 0.3, one.scales.size)
-    kept = small_worlds._MOST_KINDS
-    small_worlds._MOST_KINDS = kept if generator.random() < 0.5 else 0
+    kept = small_worlds.MOST_LISTED
+    small_worlds.MOST_LISTED = kept if generator.random() < 0.5 else 0
     try:
         if several:
             owner = np.sort(generator.integers(0, max(1, rows // 2), rows))
@@ -52,7 +52,7 @@ def one_design(generator: np.random.Generator, trial: int, count: Counter[str]) 
             truth, error = one.simulated(_DRAWS, generator)
             margin = 6 * error + 48 / _DRAWS
     finally:
-        small_worlds._MOST_KINDS = kept
+        small_worlds.MOST_LISTED = kept
     asked = slice(1, None) if values == 2 else slice(None)
     truth, margin, unknown = truth[:, asked], margin[:, asked], place >= 0
     low, high = found.lower[place[unknown]], found.upper_of_best[place[unknown]]

@@ -47,6 +47,8 @@ from sightline.attacks.model import Box, Model, Power, SmoothStep, model_of
 from sightline.errors import require
 from sightline.geometry.transcript import Transcript
 
+_WORTHWHILE = 0.7  # below this share of open trials, continue with those only
+
 
 class State(NamedTuple):
     """The state of the search in every trial."""
@@ -68,7 +70,7 @@ def minimise(model: Model, whitened: FloatArray, starts: FloatArray, *, box: Box
     while chosen.size and steps > 0:
         state, steps = advance(model, state, whitened, box), steps - 1
         left = ~state.done
-        if not left.all() or steps == 0:  # continue with the open trials only
+        if np.count_nonzero(left) < _WORTHWHILE * chosen.size or steps == 0:
             for whole, part in zip(found, state, strict=True):
                 whole[..., chosen] = part
             chosen, whitened = chosen[left], whitened[:, left]

@@ -42,6 +42,8 @@ from sightline.numerics.balls import BALL_ROWS, BITS
 from sightline.numerics.residuals import gamma
 from sightline.values import frozen
 
+_FEW = 16  # rows for each dependent one, from which a change of so low a rank takes less than an inverse
+
 
 @frozen(slots=False)
 class DenseSolver:
@@ -211,11 +213,13 @@ class DenseSolver:
         J[np.diag_indices(kept.size)] += 1 / variance[kept]
         # By Cauchy–Schwarz no sum of absolute values exceeds the root of both diagonal entries.
         rounding = math.sqrt(gamma(len(T) + 8))
-        # Woodbury's identity. It cancels few digits: dependent rows are noisier than those they are of.
-        spread = T[dependent] * variance[kept]
-        inner = np.diag(variance[dependent]) + spread @ T[dependent].T
-        white = np.linalg.solve(np.linalg.cholesky(inner), spread)
-        given = np.diag(variance[kept]) - white.T @ white
+        given = None
+        if _FEW * dependent.size <= kept.size:
+            # Woodbury's identity. It cancels few digits: dependent rows are noisier than those they are of.
+            spread = T[dependent] * variance[kept]
+            inner = np.diag(variance[dependent]) + spread @ T[dependent].T
+            white = np.linalg.solve(np.linalg.cholesky(inner), spread)
+            given = np.diag(variance[kept]) - white.T @ white
         inverse = RowForm.inverse(J, kept, self.numbers, entries=rounding, given=given)
         return self._own(inverse), inverse.error
 
