@@ -205,7 +205,7 @@ def _upper_half(a: FloatArray) -> FloatArray:
 
 
 # Rows or columns of a triangle that are multiplied at a time; a block of so many is factorised directly.
-PANEL = 128
+PANEL = 160
 
 
 def positive_inverse(matrix: FloatArray) -> FloatArray | None:

@@ -48,7 +48,6 @@ _LITTLE_UNIFORM, _SLOPE_UNIFORM = 1e-3, 1.2
 # Below this information the closed forms of the cos² density cancel, and a series with so many terms serves.
 _LITTLE_COSINE, _TERMS = 4.0, 18
 _NEAR_SQUARE = 0.05  # |k²| below which k coth(k/2) is a short series
-_LITTLE_SLOPE = 0.03  # below this information two terms of the slope's series are as good as its closed form
 
 
 def uniform_bound(information: FloatArray) -> FloatArray:
@@ -90,7 +89,8 @@ def uniform_precision_slope(information: FloatArray) -> FloatArray:
     >>> uniform_precision_slope(np.array([0.0, 1e8])).round(6).tolist()
     [0.2, 0.0001]
     """
-    little = information < _LITTLE_SLOPE
+    # Two terms of the series serve below; just above the closed form has lost all but seven digits.
+    little = information < _LITTLE_UNIFORM
     r = np.where(little, 1.0, np.sqrt(information) / 2)
     sinh = np.sinh(np.minimum(r, 300.0))  # its square does not overflow there, and r²/sinh² is nothing
     closed = (r / np.tanh(r) + (r / sinh) ** 2 - 2) / (32 * r**4)
