@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd  # type: ignore[import-untyped]
 import pytest
 
 import sightline as sl
@@ -268,6 +269,21 @@ def test_a_plan_without_a_free_release_is_refused(tmp_path: Path) -> None:
     refused(
         "expected at least one release whose noise may be chosen",
         plan_for(write_table(tmp_path), releases, noise=1.0, data=NUMBER),
+    )
+
+
+@pytest.mark.parametrize(("values", "known"), [("independent", [1, 1]), ("constant", [0, 1])])
+def test_an_attacker_who_knows_everyone_is_refused(values: str, known: list[int]) -> None:
+    """To know one row of a person who has one value is to know the value."""
+    table = pd.DataFrame({"who": ["P", "P"], "x": [3.0, 3.0], "k": known})
+    data = {"source": table, "record": "who", "secret": "x", "bounds": [0, 10]}
+    refused(
+        "expected a plan that publishes something about a secret that the attacker does not know, got none",
+        {
+            "data": {**data, "values": values, "max_rows_per_record": 2},
+            "attacker": {"knows": ["k = 1"]},
+            "release": [{"name": "sum", "sql": "SELECT SUM(x) FROM data", "noise_stddev": 1.0}],
+        },
     )
 
 

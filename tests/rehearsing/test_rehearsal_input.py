@@ -105,6 +105,10 @@ class TestBadInput:
         with pytest.raises(InvalidPlan, match="a published number that depends on the secret"):
             rehearse(plan)
 
+    def test_an_attacker_who_knows_everyone(self, tmp_path: Path) -> None:
+        with pytest.raises(InvalidPlan, match="a secret that the attacker does not know"):
+            rehearse(rehearsal_plans.number_plan(tmp_path, attacker={"knows": ["1 = 1"]}))
+
     def test_values_that_are_known_to_within_a_number(self, tmp_path: Path) -> None:
         with pytest.raises(InvalidPlan, match="got values_within"):
             rehearse(rehearsal_plans.number_plan(tmp_path, attacker={"values_within": 5.0}))

@@ -197,6 +197,7 @@ class RecipeWriter:
             publishable_cell=publishable if publishable != name else None,
             weight=weight,
             times=release.times,
+            before=" ".join(partition.computed.arithmetic),
         )
 
     def text(
@@ -213,7 +214,10 @@ class RecipeWriter:
             withheld = self.findings.key_columns[self.findings.membership.cells[cell].partition]
             name = cell_name(self.findings.membership, cell, withheld=frozenset() if owner else withheld)
             copies = f" (mean of {step.times})" if step.times > 1 else ""
-            words.append(f'{sign}{" " if words else ""}{weight_text(abs(step.weight))} × "{name}"{copies}')
+            before = f" (before {step.before})" if step.before else ""
+            words.append(
+                f'{sign}{" " if words else ""}{weight_text(abs(step.weight))} × "{name}"{before}{copies}'
+            )
         if (more := max(numbers, len(steps)) - NAMED) > 0:
             words.append(f"and {more} more")
         if abs(constant) > ROUNDING:

@@ -17,11 +17,12 @@ from typing import NamedTuple
 import numpy as np
 
 from sightline.arrays import FloatArray, IndexArray
-from sightline.auditing.findings import Findings, LinearFindings, find, findings_with
+from sightline.auditing.findings import Findings, LinearFindings, find
 from sightline.auditing.lowering import BoolArray, cell_name
 from sightline.auditing.plan import Plan
 from sightline.auditing.result import Change, ChangeKind, NoiseSlack
 from sightline.auditing.session import Session, opened
+from sightline.auditing.stated_noise import without_numbers
 from sightline.auditing.unit_findings import MOST_FACTORISED
 from sightline.errors import SightlineError
 from sightline.format import count
@@ -121,20 +122,28 @@ def _features(found: LinearFindings, table: FloatArray) -> FloatArray:
 
 
 def _left_out(findings: Findings, found: LinearFindings, rows: IndexArray) -> Iterator[Change]:
-    """Not to publish some numbers of a release, if everyone is shown to keep the limit then."""
-    linear = found.linear
-    after = findings_with(findings, linear.take(np.delete(np.arange(linear.row_count), rows)))
-    if after.not_shown_records:
-        return
+    """Not to publish some numbers of a release, if everyone is shown to keep the limit then.
+
+    What is audited is the plan without them: releases that share a budget have less noise if there are fewer.
+    """
+    linear, membership = found.linear, findings.membership
     query, cell = linear.query_of_row[rows[0]], int(linear.cells[rows[0]])
+    owner = np.array([membership.partitions[one.partition].query for one in membership.cells])
     release, whole = findings.plan.releases[query].name, np.count_nonzero(linear.query_of_row == query)
+    gone = np.flatnonzero(owner == query) if rows.size == whole else linear.cells[rows]
+    try:
+        after = find(*without_numbers(findings.plan, membership, gone))
+    except SightlineError:  # noise by label of an aggregate that has no number left
+        return
+    if after.not_shown:
+        return
     effect = f"then 0 records are below the limit instead of {found.not_shown_records:,}"
-    keys = findings.key_columns[findings.membership.cells[cell].partition]
+    keys = findings.key_columns[membership.cells[cell].partition]
     text, publishable = (
         f'do not publish "{release if rows.size == whole else name}": {effect}'
         for name in (
-            cell_name(findings.membership, cell),
-            cell_name(findings.membership, cell, withheld=keys),
+            cell_name(membership, cell),
+            cell_name(membership, cell, withheld=keys),
         )
     )
     yield Change(
@@ -143,7 +152,7 @@ def _left_out(findings: Findings, found: LinearFindings, rows: IndexArray) -> It
         reaches_limit=True,
         text=text,
         effect=effect,
-        cost=f"{rows.size:,} of {count(len(findings.membership.cells), 'number')} fewer",
+        cost=f"{gone.size:,} of {count(len(membership.cells), 'number')} fewer",
         publishable_text=publishable if publishable != text else None,
     )
 

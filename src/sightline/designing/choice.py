@@ -54,7 +54,7 @@ from sightline.designing.problem import (
 )
 from sightline.designing.task import DesignTask
 from sightline.errors import InvalidPlan, require
-from sightline.labeled.units import BoolArray
+from sightline.labeled.unit_block import BoolArray
 
 # By how much of its level a direction must be broken: the audit's factor closes the rest. Tuned on designs
 # for persons with several rows, which constraints for less make dearer by up to 0.05 %.

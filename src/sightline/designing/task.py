@@ -19,10 +19,17 @@ from sightline.auditing.pricing import price
 from sightline.auditing.release_noise import ReleaseNoise, number_name
 from sightline.auditing.table_units import signature_columns
 from sightline.designing.levels import lower_ends, rows_alike
-from sightline.designing.paid import PaidReleases, check_bounds, check_ceilings, check_plan, paid_releases
+from sightline.designing.paid import (
+    PaidReleases,
+    check_bounds,
+    check_ceilings,
+    check_plan,
+    paid_releases,
+    require_told,
+)
 from sightline.designing.problem import FIXED, KnownRisks, NoiseProblem, Risks, RowLimits
 from sightline.errors import InvalidNoise, InvalidPlan, require
-from sightline.labeled.units import BoolArray
+from sightline.labeled.unit_block import BoolArray
 from sightline.noise.published import PublishedLaw
 from sightline.progress import report
 from sightline.tables.membership import Membership
@@ -319,6 +326,7 @@ def task_of(plan: Plan, membership: Membership, *, limit: float, grain: Grain, l
     starting = plan_with_noise(plan, membership, floor)
     report("finding who is exposed", 0.0)
     findings = _assessed(starting, membership)
+    require_told(bool(findings))
     linear = findings.linear
     factors = linear.factors
     times = np.array([release.times for release in releases], dtype=np.float64)

@@ -37,8 +37,9 @@ import numpy as np
 from sightline.arrays import MOST_COMPARED, ROUNDING, FloatArray, IndexArray, distinct_lines
 from sightline.labeled.bounds.priors import UniformPrior
 from sightline.labeled.bounds.van_trees import MOST_MOVED, chord_bounds
+from sightline.labeled.unit_block import BoolArray
 from sightline.labeled.unit_design import Design, RowNoise
-from sightline.labeled.units import BoolArray, Units, UnitStore
+from sightline.labeled.units import Units, UnitStore
 from sightline.numerics.residuals import gamma
 from sightline.values import frozen
 

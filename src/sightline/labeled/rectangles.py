@@ -13,7 +13,7 @@ import numpy as np
 from scipy import sparse
 
 from sightline.arrays import MOST_LOOKED_AT, FloatArray, IndexArray, distinct_lines
-from sightline.labeled.units import WholeArray
+from sightline.labeled.unit_block import WholeArray
 
 MOST_RECTANGLES = 12  # that are looked for of one kind of row
 

@@ -25,8 +25,9 @@ from scipy import sparse
 
 from sightline.arrays import MOST_LOOKED_AT, ROUNDING, FloatArray, IndexArray
 from sightline.labeled.row_products import ProductSums
+from sightline.labeled.unit_block import BoolArray, UnitBlock, WholeArray
 from sightline.labeled.unit_design import RowForm, UnitPrior
-from sightline.labeled.units import BoolArray, UnitBlock, UnitStore, WholeArray
+from sightline.labeled.units import UnitStore
 from sightline.numerics import integers as exact
 from sightline.numerics.residuals import PANEL
 from sightline.progress import report

@@ -25,7 +25,7 @@ import numpy as np
 import scipy
 from scipy import sparse
 
-from sightline.arrays import AT_A_TIME, COARSE, ROUNDING, FloatArray, IndexArray
+from sightline.arrays import ROUNDING, FloatArray, IndexArray
 from sightline.labeled.dense_units import TableUnits
 from sightline.labeled.row_decisions import (
     AnswerWeights,
@@ -36,12 +36,17 @@ from sightline.labeled.row_decisions import (
 )
 from sightline.labeled.row_integers import PROOF, IndependentRows, RowIntegers, eliminated, guessed
 from sightline.labeled.row_products import ProductSums
+from sightline.labeled.unit_block import BoolArray, WholeArray
 from sightline.labeled.unit_design import BallForm, RowForm, RowNoise, UnitPrior, dot
-from sightline.labeled.units import MANY_ROWS, BoolArray, UnitStore, WholeArray
+from sightline.labeled.units import MANY_ROWS, UnitStore
 from sightline.numerics.balls import BALL_ROWS, BITS
 from sightline.numerics.residuals import gamma
 from sightline.values import frozen
 
+# Beyond this error, which would show in the digits that are printed, numbers are computed again in balls. Of
+# small designs all digits are asked for: an inverse of so many rows in balls takes 0.01 s.
+_PRINTED = 1e-4
+_FINE_ROWS, _FINE_UNITS = 64, 200
 _FEW = 16  # rows for each dependent one, from which a change of so low a rank takes less than an inverse
 
 
@@ -484,7 +489,7 @@ class DenseSolver:
 
 
 def coarse_units(errors: FloatArray, rows: int) -> IndexArray:
-    """Those whose errors are too large, in a design of so many rows; of small designs, more than rounding."""
+    """Those whose errors are too large, in a design of so many rows."""
     fine = np.flatnonzero(~(errors <= ROUNDING))
-    small = rows**2 * (rows + fine.size) <= AT_A_TIME  # in balls an inverse and forms take 0.1 s
-    return fine if small else np.flatnonzero(~(errors <= COARSE))
+    small = rows <= _FINE_ROWS and fine.size <= _FINE_UNITS
+    return fine if small else np.flatnonzero(~(errors <= _PRINTED))

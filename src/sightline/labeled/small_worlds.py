@@ -41,8 +41,9 @@ from sightline.labeled.bounds.scalar_risk import two_point_table
 from sightline.labeled.dense_units import MOST_LISTED
 from sightline.labeled.lines import FEW_ROWS, WIDE
 from sightline.labeled.pairs import RowKinds
+from sightline.labeled.unit_block import BoolArray
 from sightline.labeled.unit_design import Design, RowNoise
-from sightline.labeled.units import BoolArray, Units
+from sightline.labeled.units import Units
 from sightline.numerics.residuals import gamma
 from sightline.releases.query import LARGEST
 from sightline.values import frozen

@@ -171,7 +171,14 @@ def _check(findings: Findings) -> None:
         got='values = "constant"',
         fix="rehearse a table with one row a record",
     )
-    rows = rehearsed(findings).linear.row_count
+    found = rehearsed(findings)
+    refuse(
+        not found,
+        "a secret that the attacker does not know",
+        got="none",
+        fix="leave out some of [attacker] knows",
+    )
+    rows = found.linear.row_count
     if rows > _MOST_ROWS:
         raise TooMuchWork(
             f"expected at most {_MOST_ROWS:,} published numbers to rehearse, "
