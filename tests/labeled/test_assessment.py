@@ -231,7 +231,7 @@ def test_large_tables_share_one_product_for_all_forms(monkeypatch: pytest.Monkey
     dense = replace(listed, units=units, place=np.arange(200), made={})
     expected = assess(listed)
     for large in (0, 1 << 40):
-        monkeypatch.setattr("sightline.labeled.assessment.AT_A_TIME", large)
+        monkeypatch.setattr("sightline.labeled.assessment._LARGE_TABLE", large)
         found = assess(replace(dense, made={}))
         assert (found.solver._shared is not None) == (large == 0)
         alone = listed.units.people[listed.place] == 1

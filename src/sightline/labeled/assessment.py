@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from sightline.arrays import AT_A_TIME, EXACT, ROUNDING, FloatArray, IndexArray
+from sightline.arrays import EXACT, ROUNDING, FloatArray, IndexArray
 from sightline.errors import InvalidInput
 from sightline.format import shown_seconds
 from sightline.labeled.bounds.coin import logistic_upper
@@ -43,9 +43,9 @@ from sightline.labeled.units import Units
 from sightline.numerics.balls import BALL_ROWS
 from sightline.progress import report, reported
 
-# Of dense tables that fill more than one step of a loop, weights of their own cost twice the time of
-# everything else: they are left out where precisions differ by no more than this factor.
-_NEARLY_EVEN = 1.02
+# Of dense tables with so many entries, weights of their own cost twice the time of everything else: they are
+# left out where precisions differ by no more than this factor.
+_LARGE_TABLE, _NEARLY_EVEN = 1 << 18, 1.02
 ATTACKS = ("linear", "rounded", "posterior")  # whose risk an upper end is
 
 
@@ -437,7 +437,7 @@ def unit_brackets(design: Design, hidden: bool = True) -> UnitBrackets:
         weights=replace(first, unit=float(most), even=True),
     )
     evenly = UnitBrackets(solver=even.solver, hidings=(even,))
-    large = len(design.units) * design.units.numbers > AT_A_TIME and isinstance(design.units, TableUnits)
+    large = len(design.units) * design.units.numbers > _LARGE_TABLE and isinstance(design.units, TableUnits)
     if most <= least * (_NEARLY_EVEN if large else 1 + ROUNDING):
         return evenly
     # Whole numbers of which sums of products are exact, in any order of the units.
