@@ -5,6 +5,7 @@ Tables may also be arrays of CuPy, JAX and PyTorch: :func:`namespace` has the fu
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -23,9 +24,11 @@ EXACT = 2.0**53  # doubles hold every whole number up to this, and sums of whole
 # The share by which bounds and comparisons give way: more than another order of adding up changes, and ten
 # times what the sums of the certified tables are off.
 ROUNDING = 1e-9
+DIGITS = round(-math.log10(ROUNDING))  # that a sum of doubles has
 # Numbers that one step of a loop holds: 16 MB of doubles. Tuned on tables of 1,000 rows, where half and twice
 # take longer.
 AT_A_TIME = 1 << 21
+MOST_SQUARE = 5_000  # lines of a dense square table: 200 MB of doubles; others have no more entries than it
 # The share of entries that are not zero from which a table is read as a dense one, whose steps take less time
 # than sparse ones and are as many times more: tuned on 300 rows, and on 120 of 2,400 rows a line.
 DENSE = 0.1

@@ -36,8 +36,7 @@ from sightline.numerics.residuals import positive_inverse
 from sightline.values import frozen
 
 _MOST_STEPS = 5_000  # of a recipe; for longer ones an unbiased recipe of few numbers is written
-# Of recipes with more steps than a reader follows, those are listed that carry so much of the variance.
-_ALL_LISTED, _CARRIED = 200, 0.999
+_CARRIED = 0.999  # of the variance, by the numbers that are listed of many
 
 
 @frozen(slots=False)
@@ -159,7 +158,7 @@ class RecipeWriter:
 
     def _carrying(self, order: IndexArray, published: FloatArray) -> IndexArray:
         """Of many numbers, heaviest first, those that carry nearly all of the noise."""
-        if order.size <= _ALL_LISTED:
+        if order.size <= MOST_LISTED:
             return order
         noise = self.findings.pricing.published_stddev[self.found.linear.cells[order]]
         shares = (published[order] * noise) ** 2
