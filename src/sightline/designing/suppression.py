@@ -35,7 +35,7 @@ from sightline.auditing.stated_noise import without_numbers
 from sightline.designing.levels import lower_ends
 from sightline.designing.result import Suppressed, WithheldNumber
 from sightline.designing.task import DesignTask, Grain, plan_with_noise, task_of
-from sightline.labeled.units import BoolArray
+from sightline.labeled.unit_block import BoolArray
 from sightline.progress import report
 
 # Conflicts among the units that are kept: none if they pass. An empty conflict: nothing passes.

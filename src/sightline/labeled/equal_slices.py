@@ -20,12 +20,13 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from sightline.arrays import FloatArray, IndexArray, distinct_lines
+from sightline.arrays import MOST_LOOKED_AT, FloatArray, IndexArray, distinct_lines, parts
+from sightline.labeled.unit_block import BoolArray
 from sightline.labeled.unit_design import Design, RowNoise
-from sightline.labeled.units import BoolArray, Units
+from sightline.labeled.units import Units
 from sightline.values import frozen
 
-_MOST_COLUMNS, _MOST_ENTRIES = 4_000_000, 50_000_000  # of designs in which equal slices are looked for
+_MOST_ENTRIES = 50_000_000  # of slices that are compared
 _MOST_GAPS = 3
 _COLUMNS_A_NUMBER = 8  # that are asked first: random numbers are joined by a few columns each
 
@@ -72,7 +73,7 @@ def equal_slices(design: Design) -> list[EqualSlices]:
     units, noise = design.units, design.noise
     if not isinstance(units, Units) or units.each > 1 or noise.shared:
         return []
-    if len(units.times) > _MOST_COLUMNS:
+    if len(units.times) > MOST_LOOKED_AT:
         return []
     law = _laws(noise)
     known: list[tuple[Units, bytes, list[EqualSlices]]] = design.made.setdefault("slices", [])
@@ -173,7 +174,11 @@ def _taken_out(units: Units) -> Iterator[BoolArray]:
     A number about a few homes has fewer columns than a shorter one about all of them, but as many rows of
     each home: days, and the hours of a month, are told apart by their rows alone.
     """
-    columns = np.bincount(units.rows.ravel(), minlength=units.numbers + 1)[:-1]
+    # Part by part: counted at once, all rows would be copied as longer numbers.
+    columns = np.zeros(units.numbers + 1, dtype=np.intp)
+    for own in parts(len(units.rows), each=units.rows.shape[1]):
+        columns += np.bincount(units.rows[own].ravel(), minlength=units.numbers + 1)
+    columns = columns[:-1]
     yield np.asarray(columns == 0)
     yield from _about_many(columns)
     if 2 * len(units) < len(units.times):

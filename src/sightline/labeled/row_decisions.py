@@ -14,7 +14,8 @@ from scipy import sparse
 
 from sightline.arrays import FloatArray, IndexArray
 from sightline.labeled.row_integers import RowIntegers, modular
-from sightline.labeled.units import MANY_ROWS, BoolArray, UnitBlock, WholeArray
+from sightline.labeled.unit_block import BoolArray, UnitBlock, WholeArray
+from sightline.labeled.units import MANY_ROWS
 from sightline.numerics import integers as exact
 from sightline.numerics.residuals import gamma
 from sightline.progress import reported
@@ -116,10 +117,6 @@ class AnswerWeights:
     rmse: FloatArray
     relative_error: FloatArray
     on_all: dict[int, FloatArray] = field(default_factory=dict)  # columns with weights on all rows, in balls
-
-
-TRUSTED = 0.1  # the error of an inverse with which weights are bounded, and whose trace is a bound
-NEAR_ONE = 1 - 1e-9  # a leverage that may be 1; what is below it by more than its error is refuted
 
 
 def decided(

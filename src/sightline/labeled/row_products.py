@@ -13,21 +13,19 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 
-from sightline.arrays import EXACT, FloatArray, IndexArray
+from sightline.arrays import DENSE, EXACT, FloatArray, IndexArray, all_one
 from sightline.labeled.dense_units import TableBlock, TableUnits
 from sightline.labeled.panels import PanelBlock
+from sightline.labeled.unit_block import UnitBlock, UnitColumns, WholeArray
 from sightline.labeled.unit_design import RowNoise, UnitPrior
-from sightline.labeled.units import Arrays, UnitBlock, UnitColumns, UnitStore, WholeArray
+from sightline.labeled.units import Arrays, UnitStore
 from sightline.numerics.residuals import gamma
 from sightline.values import frozen
 
-# Rows up to which a dense table of products is tried, and the share of it that must be filled.
-_DENSE_TO, _FILLED = 6_000, 0.1
-# Lines with at least this share of all rows are multiplied as dense ones, whose steps take a sixtieth of the
-# time of sparse ones and are as many times more: tuned on a ledger with 120 of 2,400 rows a line.
-_FULL_LINE = 1 / 8
+DENSE_TO = 6_000  # rows up to which a dense table of products is tried, or eliminated
 SPARSE_FROM = 2_000  # rows from which products of few pairs stay sparse: tuned on hierarchies of 20,000 rows
 
 
@@ -131,7 +129,7 @@ class RowProducts:
         """One pass over all units; a second one where a dense table of products is nearly empty."""
         sums = ProductSums(**units.run(self), kernel=self.prior.categories)
         full = not self.dense or self.weighted or units.numbers < SPARSE_FROM or self.noise.shared
-        if full or np.count_nonzero(sums.matrix) > _FILLED * sums.matrix.size:
+        if full or np.count_nonzero(sums.matrix) > DENSE * sums.matrix.size:
             return sums
         return replace(self, dense=False).of(units)
 
@@ -141,7 +139,7 @@ class RowProducts:
         share some.
         """
         numbers = units.numbers
-        filled = numbers <= _DENSE_TO and len(units) > 8 * numbers
+        filled = numbers <= DENSE_TO and len(units) > 8 * numbers
         table = isinstance(units, TableUnits) or noise.shared
         return cls(prior=prior, noise=noise, dense=numbers < SPARSE_FROM or filled or table)
 
@@ -197,7 +195,7 @@ class _Lines:
         values = self.weights.ravel().astype(np.float64)
         ends = np.arange(len(self.rows) + 1) * width
         table = sparse.csr_array((values, self.rows.ravel(), ends), shape=(len(self.rows), size))
-        if dense and width > _FULL_LINE * size:
+        if dense and width > DENSE * size:
             lines = table.toarray()
             if bool(np.all(counts == 1)):  # BLAS squares a matrix faster than it multiplies two
                 return (lines.T @ lines)[:-1, :-1]
@@ -210,17 +208,17 @@ class _Lines:
     def _pairs(self, counts: FloatArray, slots: Sequence[_Slot]) -> FloatArray:
         """Pair by pair of the slots of a line, counted into the part of the table that their rows span."""
         table = np.zeros((self.numbers + 1, self.numbers + 1))
+        weights = np.ones(self.rows.shape[1]) if all_one(self.weights) else self.weights.T
         for p, first in enumerate(slots):
-            once = counts * self.weights[:, p]
-            own = np.bincount(first.rows, once * self.weights[:, p], first.span)
+            once = counts * weights[p]
+            own = np.bincount(first.rows, once * weights[p], first.span)
             places = np.arange(first.start, first.start + first.span - 1)
             table[places, places] += own[:-1]
             for q, second in enumerate(slots[:p]):
-                keys = first.rows * second.span + second.rows
-                counted = np.bincount(keys, once * self.weights[:, q], first.span * second.span)
-                pairs = counted.reshape(first.span, second.span)[:-1, :-1]
-                table[first.part, second.part] += pairs
-                table[second.part, first.part] += pairs.T
+                both = (once if weights.ndim == 1 else once * weights[q], (first.rows, second.rows))
+                counted = sparse.coo_array(both, shape=(first.span, second.span)).toarray()[:-1, :-1]
+                table[first.part, second.part] += counted
+                table[second.part, first.part] += counted.T
         return np.asarray(table[:-1, :-1])
 
 
@@ -228,7 +226,7 @@ class _Lines:
 class _Slot:
     """The rows in one slot of all lines, from the first of them on; the last number is for none."""
 
-    rows: IndexArray
+    rows: NDArray[np.int32]
     start: int
     span: int
 
@@ -237,7 +235,7 @@ class _Slot:
         used = rows < numbers
         start, stop = int(rows.min(initial=numbers)), int(rows[used].max(initial=-1)) + 1
         span = max(stop - start, 0)
-        local = np.where(used, rows.astype(np.intp) - start, span)
+        local = np.where(used, rows.astype(np.int32) - start, span).astype(np.int32, copy=False)
         return cls(rows=local, start=start, span=span + 1)
 
     @property

@@ -15,22 +15,21 @@ from typing import Any
 
 import numpy as np
 
-from sightline.arrays import FloatArray
+from sightline.arrays import COARSE, ROUNDING, FloatArray
 from sightline.labeled.bounds.coin import CoinPrior
 from sightline.labeled.bounds.target import Seen, TargetPrior
 from sightline.labeled.panels import PanelBlock
-from sightline.labeled.row_decisions import NEAR_ONE
+from sightline.labeled.row_integers import PROOF
 from sightline.labeled.row_products import RowProducts
 from sightline.labeled.row_solver import DenseSolver
 from sightline.labeled.sparse_row_solver import SparseSolver
-from sightline.labeled.unit_design import RowNoise, UnitPrior
-from sightline.labeled.units import Arrays, BoolArray, UnitBlock, UnitColumns
+from sightline.labeled.unit_block import BoolArray, UnitBlock, UnitColumns
+from sightline.labeled.unit_design import RowForm, RowNoise, UnitPrior
+from sightline.labeled.units import Arrays
 from sightline.numerics.residuals import TINY, eigenvalues_at_most, gamma
 from sightline.values import frozen
 
 RowSolver = DenseSolver | SparseSolver
-
-_ROUGH = 1 << 20  # a weight below this is rounded by more than one in a million
 
 
 @frozen(slots=False)
@@ -56,7 +55,7 @@ class Hiding:
         levels = self.weights.levels(block)
         variance = levels / self.weights.unit
         left, off = form.left(block, np.einsum("nr,rs->nrs", variance, np.eye(r)))
-        rough = np.asarray((levels < _ROUGH).any(axis=1))
+        rough = np.asarray((levels * COARSE < 1).any(axis=1))
         return _Hidden(covariance=left, error=off, variance=variance, rough=rough)
 
     def least(self, block: PanelBlock) -> FloatArray:
@@ -105,15 +104,25 @@ class UnitBrackets:
         loose = [one.error / np.maximum(one.covariance[:, 0, 0], TINY) for one in hidden]
         found["loose"] = sum(loose, np.zeros(len(block)))
         if self.upper:
-            # A trace: rows of one person add up.
-            leverage, off = self.solver.leverage.read(block if r == 1 else block.rows_apart(k))
-            each = np.einsum("nij,ij->n", leverage, prior.kernel) + 2 * k * off
-            seen = each.reshape(len(block), r).sum(axis=1)
-            found |= {
-                "near": ~(block.people * seen < NEAR_ONE) & touched[:, 0],
-                "information": sharpest,
-            }
+            found |= {"near": self._near(block, r, k) & touched[:, 0], "information": sharpest}
         return found
+
+    def _near(self, block: Any, r: int, k: int) -> BoolArray:
+        r"""Units whose leverage may be 1: a trace over their rows, which add up.
+
+        :math:`Y_{ij}^2 \le Y_{ii} Y_{jj}`, and no eigenvalue of the kernel is above k. So k times the sizes
+        bound every trace; an inverse that is trusted adds an error of less than as much again. In a large
+        table this refutes all of a block, and no pairs of rows are looked up.
+        """
+        prior, form = self.solver.prior, self.solver.leverage
+        own = block if r == 1 else block.rows_apart(k)
+        if isinstance(form, RowForm) and form.error < PROOF:
+            most = 2 * k * own.sizes(form.root).reshape(len(block), r).sum(axis=1)
+            if np.all(block.people * most < 1 - ROUNDING):
+                return np.zeros(len(block), dtype=np.bool_)
+        leverage, off = form.read(own)
+        each = np.einsum("nij,ij->n", leverage, prior.kernel) + 2 * k * off
+        return np.asarray(~(block.people * each.reshape(len(block), r).sum(axis=1) < 1 - ROUNDING))
 
     def _of_panel(self, block: PanelBlock) -> Arrays:
         """Persons with many rows: everything is asked of the largest eigenvalue of a form."""
@@ -135,7 +144,7 @@ class UnitBrackets:
         found |= {"upper": upper[:, None], "error": error[:, None]}
         if self.upper:
             seen = block.at_most(solver.leverage, enough=0.9 / float(block.people.max()))
-            found |= {"near": ~(block.people * seen < NEAR_ONE) & touched, "information": information}
+            found |= {"near": ~(block.people * seen < 1 - ROUNDING) & touched, "information": information}
         return found
 
     def _of_categories(self, block: PanelBlock) -> Arrays:
@@ -172,12 +181,13 @@ class UnitBrackets:
         if self.upper:
             enough = 0.9 * k / float(block.people.max())
             seen = block.mixed(K).at_most(solver.leverage, enough=enough) / k
-            found |= {"near": ~(block.people * seen < NEAR_ONE) & touched[:, 0]}
+            found |= {"near": ~(block.people * seen < 1 - ROUNDING) & touched[:, 0]}
             found |= {"information": information.max(axis=1)}
         return found
 
     def merged(self, parts: Sequence[Arrays]) -> Arrays:
-        order = np.argsort(np.concatenate([part["kinds"] for part in parts]))
+        kinds = np.concatenate([part["kinds"] for part in parts])
+        order = slice(None) if np.all(kinds[1:] > kinds[:-1]) else np.argsort(kinds)
         return {name: np.concatenate([part[name] for part in parts])[order] for name in parts[0]}
 
     @property

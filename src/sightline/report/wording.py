@@ -90,6 +90,7 @@ def wrapped(text: str, width: int, lines: int = 2) -> list[str]:
 
 
 LINE_WIDTH = 100  # characters of a line in a comment or a notebook
+LONGEST_TEXT = 1_000  # characters of a text that is shown in full beside others
 NO_RECIPE = "cannot be singled out; may be below the limit"
 
 
@@ -369,8 +370,8 @@ def _line(result: AuditResult) -> str:
     if verdict.limit is None:
         told = f"{result.identifiable_records:,} of {everyone} can be told apart from everything else"
         return f"{told}. No limit was set: --limit 50% judges it."
-    of_stddev, _ = number_ends(*[100 * math.sqrt(verdict.limit)] * 2)
-    variance = f"variance ({of_stddev} % of the ±)"
+    of_stddev = 100 * math.sqrt(verdict.limit)
+    variance = f"variance ({number_ends(of_stddev, of_stddev)[0]} % of the ±)"
     share = f"{percent_stated(verdict.limit)} of the {variance if result.kind == 'number' else 'uncertainty'}"
     asked = said(", or of whether ", result.least_about)
     if verdict.known_to is not None:
