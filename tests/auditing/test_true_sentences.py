@@ -244,10 +244,12 @@ def design_lines(folder: Path, **by_group: Any) -> tuple[DesignResult, str]:
 
 def test_the_noise_that_a_design_prints_is_enough(tmp_path: Path) -> None:
     found, text = design_lines(tmp_path)
-    (raised,) = found.raised
-    assert "1 number of 4 gets more noise (standard deviation)" in text
-    told = float(text.partition('"by g: c": 32.1 -> ')[2].partition("\n")[0])
-    assert raised.stddev <= told < raised.stddev * 1.001
+    numbers = "1 number of 4 gets" if len(found.raised) == 1 else f"{len(found.raised)} numbers of 4 get"
+    assert f"{numbers} more noise (standard deviation)" in text
+    for one in found.raised:
+        name = f"{one.release}: {one.cell}" if one.cell else one.release
+        told = float(text.partition(f'"{name}": 32.1 -> ')[2].partition("\n")[0])
+        assert one.stddev <= told < one.stddev * 1.001
     factor = float(text.partition("all noise times ")[2].partition("\n")[0])
     assert found.common_factor <= factor < found.common_factor * 1.001
     below = float(text.partition("cannot bind below epsilon = ")[2].partition(" ")[0])
