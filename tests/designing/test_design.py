@@ -450,7 +450,7 @@ def test_a_plan_of_many_numbers_tries_one_choice_of_bounds(
 ) -> None:
     plan = plan_for(write_table(tmp_path), MEANS, noise=1.0, data=NUMBER)
     small = sl.design(plan, limit=0.5)
-    monkeypatch.setattr("sightline.designing.choice._MANY_ROWS", 5)
+    monkeypatch.setattr("sightline.designing.choice.MOST_FACTORISED", 5)
     large = sl.design(plan, limit=0.5)
     assert large.passed
     assert large.gap is None or large.gap < 1e-6  # none if the audit passes with less by other bounds

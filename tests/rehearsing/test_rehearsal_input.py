@@ -140,7 +140,7 @@ class TestBadInput:
         monkeypatch.setattr(publication, "AT_A_TIME", 3)
         with pytest.raises(TooMuchWork, match="at most 3 published numbers"):
             rehearse(plan)
-        monkeypatch.setattr(run, "_MOST_ROWS", 3)
+        monkeypatch.setattr(run, "MOST_SQUARE", 3)
         with pytest.raises(TooMuchWork, match="rehearse some of the releases"):
             rehearse(plan)
 

@@ -40,7 +40,7 @@ def more_noise(findings: Findings, slack: NoiseSlack | None) -> Change | None:
         return None
     if found and not (found.below_limit or findings.not_shown):
         return None
-    return _more_noise(slack, findings.plan.limits.text)
+    return with_factor(slack, findings.plan.limits.text)
 
 
 def reaching(
@@ -172,7 +172,8 @@ def _is_out(findings: Findings) -> BoolArray:
     return np.array([release.published for release in findings.plan.releases], dtype=np.bool_)
 
 
-def _more_noise(slack: NoiseSlack, limit: str) -> Change:
+def with_factor(slack: NoiseSlack, limit: str) -> Change:
+    """All noise times the factor that is needed, if one is enough."""
     factor = slack.noise_factor
     if factor is None:
         text = slack.text[0].lower() + slack.text[1:].rstrip(".")
@@ -192,7 +193,7 @@ def _more_noise(slack: NoiseSlack, limit: str) -> Change:
     )
 
 
-_MOST_GROUPINGS, _FEWEST_BANDS = 4, 2
+_MOST_GROUPINGS = 4
 
 
 class _Coarser(NamedTuple):
@@ -272,7 +273,7 @@ def _ways(session: Session, column: str) -> Iterator[tuple[str, str]]:
         found = session.engine.fetch(query)
         values, span = int(found["n"][0]), float(found["span"][0] or 0.0)
         round_steps = (one * 10**power for power in count_up() for one in (1, 2, 5))
-        for step in takewhile(lambda one: span / one >= _FEWEST_BANDS, round_steps):
+        for step in takewhile(lambda one: span > one, round_steps):
             if span / step + 1 < values:
                 yield f"FLOOR({quoted} / {step}) * {step}", f"{column} in steps of {step:,}"
     for other in session.plan.data.public or ():
@@ -283,7 +284,7 @@ def _ways(session: Session, column: str) -> Iterator[tuple[str, str]]:
                 f"COUNT(DISTINCT CAST({quoted} AS TEXT) || '/' || CAST({both} AS TEXT)) AS pairs FROM data"
             )
             sizes = {key: int(value[0]) for key, value in session.engine.fetch(query).items()}
-            if _FEWEST_BANDS <= sizes["coarse"] < sizes["fine"] == sizes["pairs"]:
+            if 1 < sizes["coarse"] < sizes["fine"] == sizes["pairs"]:
                 yield both, f"{other}, which {column} decides"
 
 

@@ -35,7 +35,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from sightline.arrays import AT_A_TIME, FloatArray, IndexArray
+from sightline.arrays import AT_A_TIME, MOST_SQUARE, FloatArray, IndexArray
 from sightline.auditing.findings import Findings, LinearFindings, findings_with
 from sightline.auditing.lowering import cell_name
 from sightline.auditing.plan_sections import Rules
@@ -47,7 +47,6 @@ from sightline.format import count, percent
 from sightline.progress import reported
 from sightline.tables.membership import YES_OR_NO, Feature, Membership
 from sightline.tables.overlaps import (
-    MOST_COMPARED,
     Contributions,
     PeopleBehind,
     PeopleInMemory,
@@ -332,7 +331,7 @@ class FewPeople:
 
 def with_few_people(membership: Membership, behind: PeopleBehind, most: int) -> FewPeople:
     """Every number, and every difference of two or three that overlap, with fewer than ``most`` people."""
-    found = FewPeople(cells=[], people=[], numbers=3 if len(membership.cells) <= MOST_COMPARED else 1)
+    found = FewPeople(cells=[], people=[], numbers=3 if len(membership.cells) <= MOST_SQUARE else 1)
     sizes, marks = behind.sizes, behind.marks
     for cells in comparable(membership, np.ones(len(membership.cells), dtype=np.bool_)):
         asked = [cells[:, None]]
@@ -400,7 +399,7 @@ class Sum:
 def sums(behind: PeopleBehind, chosen: BoolArray) -> tuple[list[Sum], int]:
     """Every number and difference of the chosen cells that is a sum; how many were compared at a time."""
     found: dict[bytes, Sum] = {}
-    numbers, listed = 3 if len(chosen) <= MOST_COMPARED else 1, PeopleInMemory(membership=behind.membership)
+    numbers, listed = 3 if len(chosen) <= MOST_SQUARE else 1, PeopleInMemory(membership=behind.membership)
     for cells in comparable(behind.membership, chosen):
         asked, weights = [cells[:, None]], _weights_in(behind.membership, cells)
         if numbers > 1:

@@ -17,12 +17,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.sparse import csc_array
 
-from sightline.arrays import FloatArray, IndexArray
+from sightline.arrays import ROUNDING, FloatArray, IndexArray
 from sightline.auditing.nonlinear import is_nonlinear
 from sightline.auditing.plan import Plan
 from sightline.auditing.pricing import Pricing
 from sightline.auditing.record_costs import CellCosts
-from sightline.designing.problem import FIXED, ROUNDING, KnownRisks
+from sightline.designing.problem import FIXED, KnownRisks
 from sightline.errors import InvalidPlan, require
 from sightline.labeled.unit_block import BoolArray
 from sightline.privacy.accountant import NoiseLaw

@@ -10,7 +10,7 @@ from functools import cached_property
 import numpy as np
 from scipy.sparse import csc_array
 
-from sightline.arrays import FloatArray, IndexArray
+from sightline.arrays import DIGITS, FloatArray, IndexArray
 from sightline.auditing.findings import LinearFindings, linear_findings
 from sightline.auditing.lowering import Lowered, linear_partitions
 from sightline.auditing.plan import Plan
@@ -33,8 +33,6 @@ from sightline.labeled.unit_block import BoolArray
 from sightline.noise.published import PublishedLaw
 from sightline.progress import report
 from sightline.tables.membership import Membership
-
-_DIGITS = 9  # of a proposed standard deviation, rounded up
 
 
 class Grain(StrEnum):
@@ -388,7 +386,7 @@ def _assessed(plan: Plan, membership: Membership) -> LinearFindings:
     return linear_findings(plan, membership, price(plan, membership))
 
 
-def rounded_up(value: float, digits: int = _DIGITS) -> float:
+def rounded_up(value: float, digits: int = DIGITS) -> float:
     """A value to some digits, rounded up.
 
     >>> rounded_up(3.14159265358979), rounded_up(2.0), rounded_up(9.91, 2)
