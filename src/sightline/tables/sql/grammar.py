@@ -9,7 +9,7 @@ import logging
 import math
 import re
 from collections.abc import Callable, Collection
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import pairwise
 from typing import NoReturn
 
@@ -84,9 +84,19 @@ def refuse(expected: str, *, got: object, fix: str = "") -> NoReturn:
     raise InvalidPlan(" ".join(message.split()))
 
 
+@cache
+def _dialect(name: str) -> sqlglot.Dialect:
+    return sqlglot.Dialect.get_or_raise(name)
+
+
+def text_of(node: exp.Expr, dialect: str) -> str:
+    """A part of a query as SQL, without comments."""
+    return node.sql(_dialect(dialect), comments=False)  # by name, a dialect would be made twice each time
+
+
 def shown(node: exp.Expr) -> str:
     """Return a part of the plan's SQL as a message shows it: one line of at most 80 characters."""
-    text = " ".join(node.sql("duckdb", comments=False).split())
+    text = " ".join(text_of(node, "duckdb").split())
     text = _SUBQUERY_DATA.sub("data", _QUALIFIED.sub("", text))
     return text if len(text) <= 80 else text[:77] + "..."
 
@@ -191,7 +201,7 @@ def _written_name(call: exp.Expr, dialect: str) -> str:
     """The name of a function as the engine reads it; empty for what is no plain call."""
     if isinstance(call, exp.AggFunc):
         return ""
-    name, bracket, _ = call.sql(dialect).partition("(")
+    name, bracket, _ = text_of(call, dialect).partition("(")
     return name.lower() if bracket and name.isidentifier() else ""
 
 
@@ -261,7 +271,7 @@ def refuse_statement(first: str) -> NoReturn:
 def _statements(sql: str, dialect: str, tokens: list[Token]) -> list[exp.Expr | None]:
     if tokens[0].token_type not in _FIRST_TOKENS:
         refuse_statement(tokens[0].text)
-    parser = sqlglot.Dialect.get_or_raise(dialect).parser(error_level=sqlglot.ErrorLevel.RAISE)
+    parser = _dialect(dialect).parser(error_level=sqlglot.ErrorLevel.RAISE)
     return parser.parse(tokens, sql)  # sqlglot.parse would make the tokens again
 
 
@@ -283,7 +293,7 @@ def _parsed(sql: str, dialect: str, parser: _Parser) -> list[exp.Expr]:
     if "\x00" in sql or (not sql.isprintable() and any(0xD800 <= ord(symbol) <= 0xDFFF for symbol in sql)):
         refuse("SQL as text", got="a NUL or a lone surrogate in it")
     try:
-        tokens = sqlglot.tokenize(sql, read=dialect)
+        tokens = _dialect(dialect).tokenize(sql)
         _refuse_template([token.token_type for token in tokens])
         if not any(token.token_type is not TokenType.SEMICOLON for token in tokens):
             refuse(
@@ -296,10 +306,14 @@ def _parsed(sql: str, dialect: str, parser: _Parser) -> list[exp.Expr]:
         trees = [one for one in parsed if isinstance(one, exp.Expr) and not isinstance(one, exp.Semicolon)]
         for tree in trees:
             _check_depth(tree)
+            for node in tree.walk():
+                # Places in the text, which take longer to copy than the tree, and what comments tell sqlglot:
+                # a mark of ours, which says how a node was made, must not come from a comment.
+                node._meta = None
             _use_standard_names(tree, dialect)
             _check_formats(tree, tokens, dialect)
             _check_names(tree, tokens, dialect)
-            tree.sql(dialect)  # fails if sqlglot does not know a part of the tree
+            text_of(tree, dialect)  # fails if sqlglot does not know a part of the tree
             if dialect == "spark" and "TRY_CAST" not in sql.upper():
                 for cast in list(tree.find_all(exp.TryCast)):  # sqlglot reads Spark's plain CAST so
                     cast.replace(exp.Cast(**cast.args))
@@ -346,7 +360,7 @@ def _check_formats(tree: exp.Expr, tokens: list[Token], dialect: str) -> None:
     for node in tree.find_all(exp.TimeToStr):
         texts = [
             one.text
-            for one in sqlglot.tokenize(node.sql(dialect), read=dialect)
+            for one in sqlglot.tokenize(text_of(node, dialect), read=dialect)
             if one.token_type is TokenType.STRING
         ]
         if not set(texts) <= written:

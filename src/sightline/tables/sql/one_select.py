@@ -381,7 +381,7 @@ def rewritten(select: exp.Select) -> list[exp.Select]:
 
 def is_another_number(node: exp.Expr) -> bool:
     """Whether a part of an item stands for the one number of another SELECT."""
-    return bool(node.meta.get(_CONSTANT))
+    return bool(node.meta_get(_CONSTANT))
 
 
 def _single_numbers(select: exp.Select) -> list[exp.Select]:

@@ -24,6 +24,7 @@ from sightline.tables.sql.grammar import (
     parse_query,
     refuse,
     shown,
+    text_of,
 )
 from sightline.tables.sql.grouping import (
     WindowColumn,
@@ -94,7 +95,7 @@ def read_release(sql: str, *, name: str, subject: Subject, schema: Schema) -> Re
         )
     try:
         query = with_groups(with_data(parse_query(sql, schema.dialect), schema), schema)
-        text = query.sql(schema.dialect, comments=False)
+        text = text_of(query, schema.dialect)
         plain, merged = unfolded(query, schema=schema)
         simple = [one for select in plain for one in rewritten(select)]
         selects = [_read_select(select, subject=subject, schema=schema) for select in simple]
