@@ -153,7 +153,12 @@ def tabled(units: UnitStore) -> UnitStore:
     table = np.zeros((units.numbers + 1, columns), dtype=np.uint8)
     every = np.arange(columns)
     for rows in units.rows.T:  # one slot of all columns at a time: all at once takes eight times the table
-        table[rows, every] = 1
+        least = rows.min()
+        inside = rows == least
+        if np.all(inside | (rows == units.numbers)):  # a slot of one row, or none: ten times as fast
+            table[least] |= inside
+        else:
+            table[rows, every] = 1
     return TableUnits(table=table[:-1], people=units.people, whole=True, binary=True, peak=1.0)
 
 
