@@ -24,6 +24,7 @@ from sightline.tables.sql.grammar import (
     parse_query,
     refuse,
     shown,
+    shown_text,
     text_of,
 )
 from sightline.tables.sql.grouping import (
@@ -472,9 +473,8 @@ def _key_names(
     keys: Sequence[exp.Expr], aliases: Mapping[str, str] = MappingProxyType({})
 ) -> tuple[str, ...]:
     """What people call some expressions: a column's name, the alias of an item, or the text."""
+    texts = ["" if isinstance(key, exp.Column) else key_text(key) for key in keys]
     return tuple(
-        key.name
-        if isinstance(key, exp.Column)
-        else aliases.get(key_text(key)) or shown(key).replace('"data".', "")
-        for key in keys
+        aliases.get(text) or shown_text(text) if text else key.name
+        for key, text in zip(keys, texts, strict=True)
     )
