@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from sightline.arrays import AT_A_TIME, EXACT, FloatArray, IndexArray
+from sightline.arrays import AT_A_TIME, EXACT, FloatArray, IndexArray, parts
 from sightline.errors import require
 from sightline.labeled.row_steps import RowSteps
 from sightline.labeled.units import ONE, Arrays, UnitBlock, UnitReduction, Units, UnitStore
@@ -83,6 +83,9 @@ class TableBlock:
         return self._weighted(roots[:-1], 1) ** 2
 
     def _weighted(self, of_rows: FloatArray, power: int) -> FloatArray:
+        if self.steps is not None:  # nothing else needs doubles of 0s and 1s: few at a time stay in the cache
+            some = parts(len(self), each=4 * len(self.stored))
+            return np.concatenate([of_rows @ self.stored[:, own].astype(np.float64) for own in some])
         entries = self.entries
         if not self.binary:  # of which every power is itself
             entries = (
@@ -221,12 +224,12 @@ class TableUnits:
 
     def run(self, reduction: UnitReduction) -> Arrays:
         """One pass."""
-        parts, done = [], 0
+        found, done = [], 0
         for block in self.blocks():
             report("reading the records", done / len(self))
-            parts.append(reduction.of_block(block))
+            found.append(reduction.of_block(block))
             done += len(block)
-        return reduction.merged(parts)
+        return reduction.merged(found)
 
     def choose(self, kinds: IndexArray) -> Units:
         """Some of the kinds with their rows listed, for a closer look."""
