@@ -5,6 +5,7 @@ Tables may also be arrays of CuPy, JAX and PyTorch: :func:`namespace` has the fu
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -20,10 +21,12 @@ Members = Iterable[int] | ArrayLike
 
 
 EXACT = 2.0**53  # doubles hold every whole number up to this, and sums of whole numbers below it
+ROUNDING = 1e-9  # of a sum of doubles: more than another order of adding up changes
+DIGITS = round(-math.log10(ROUNDING))  # that such a sum has
 # Numbers that one step of a loop holds: 16 MB of doubles. Tuned on tables of 1,000 rows, where half and twice
 # take longer.
-ROUNDING = 1e-9  # of a sum of doubles: more than another order of adding up changes
 AT_A_TIME = 1 << 21
+MOST_SQUARE = 5_000  # lines of a dense square table: 200 MB of doubles; others have no more entries than it
 
 
 def parts(count: int, each: int = 1) -> Iterator[slice]:

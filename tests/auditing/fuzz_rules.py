@@ -1,7 +1,7 @@
 """Hunts for tables on which the rules that offices sign differ from their definitions.
 
-The definitions are taken by brute force: every number and every difference of up to three, of tables with one
-row a person and with several. Five hundred tables:
+The definitions are taken by brute force: every number and every difference of up to three with the same
+weights, of tables with one row a person and with several. Five hundred tables:
 ``python -c "from tests.auditing.fuzz_rules import fuzz; print(fuzz(0, 1e9, most=500))"``.
 """
 
@@ -39,11 +39,13 @@ SQL = {
 }
 
 
-Row = tuple[int, ...]  # the coefficients of all rows of the table
+WEIGHTED = "weighted"
+
+Row = tuple[int, ...]  # the coefficients of all rows of the table, but for their weights
 
 
 def random_case(seed: int) -> tuple[pd.DataFrame, list[str]]:
-    """A table, in every second case of people with several rows, and what is published."""
+    """A table, in every second case of people with several rows, and what is published, some with weights."""
     random = np.random.default_rng(seed)
     size = int(random.integers(4, 14))
     who = random.integers(0, max(2, size // 2), size) if seed % 2 else np.arange(size)
@@ -56,11 +58,30 @@ def random_case(seed: int) -> tuple[pd.DataFrame, list[str]]:
             "v": np.where(
                 random.random(size) < 0.3, random.integers(50, 99, size), random.integers(0, 20, size)
             ),
+            "w": random.choice([1, 1, 2, 5], size),
         }
     )
     chosen = [name for name in SQL if random.random() < 0.6]
     chosen = [name for name in chosen if all(one.any() for one in QUERIES[name](table))] or ["all"]
-    return table, chosen
+    weighted = random.random(len(chosen)) < random.choice([0.0, 0.5, 1.0])
+    return table, [f"{name}, {WEIGHTED}" if own else name for name, own in zip(chosen, weighted, strict=True)]
+
+
+def weights_of(table: pd.DataFrame, name: str) -> pd.Series:
+    """The weights of the rows in a release."""
+    return table.w if name.endswith(WEIGHTED) else 0 * table.w + 1
+
+
+def sql_of(name: str) -> str:
+    """A release as SQL."""
+    plain = SQL[name.removesuffix(f", {WEIGHTED}")]
+    return plain.replace("(v)", "(w * v)") if name.endswith(WEIGHTED) else plain
+
+
+def with_equal_weights(chosen: list[str]) -> list[list[str]]:
+    """The releases of which differences are taken: those without weights, and those with."""
+    parts = [[name for name in chosen if name.endswith(WEIGHTED) is own] for own in (False, True)]
+    return [part for part in parts if part]
 
 
 def audited(table: pd.DataFrame, chosen: list[str], rules: dict[str, Any], noise: Any) -> sl.AuditResult:
@@ -70,7 +91,7 @@ def audited(table: pd.DataFrame, chosen: list[str], rules: dict[str, Any], noise
     plan = {
         "data": {"source": table, "record": "who", "secret": "v", "bounds": [0, 100], **rows},
         "rules": rules,
-        "release": [{"name": name, "sql": SQL[name], "noise": noise} for name in chosen],
+        "release": [{"name": name, "sql": sql_of(name), "noise": noise} for name in chosen],
     }
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(rules_module, "MOST_LISTED", 10**6)  # all are compared
@@ -79,7 +100,8 @@ def audited(table: pd.DataFrame, chosen: list[str], rules: dict[str, Any], noise
 
 def numbers_of(table: pd.DataFrame, chosen: list[str]) -> list[Row]:
     """The rows of the table that every published number adds up."""
-    return [tuple(np.asarray(one, dtype=int).tolist()) for name in chosen for one in QUERIES[name](table)]
+    plain = [name.removesuffix(f", {WEIGHTED}") for name in chosen]
+    return [tuple(np.asarray(one, dtype=int).tolist()) for name in plain for one in QUERIES[name](table)]
 
 
 def by_definition(numbers: list[Row], *, overlapping: bool) -> set[Row]:
@@ -103,17 +125,25 @@ def people_behind(table: pd.DataFrame, row: Row) -> int:
     return int(table.who[np.array(row) != 0].nunique())
 
 
-def told_apart(table: pd.DataFrame, numbers: list[Row]) -> bool:
+def told_apart(table: pd.DataFrame, chosen: list[str]) -> bool:
     """Whether some combination of any length is about one person alone."""
-    A = np.array(numbers)
+    A = np.array(
+        [
+            np.array(row) * weights_of(table, name).to_numpy()
+            for name in chosen
+            for row in numbers_of(table, [name])
+        ]
+    )
     rank = np.linalg.matrix_rank(A)
     return any(np.linalg.matrix_rank(A[:, table.who != who]) < rank for who in table.who.unique())
 
 
 def check_k(table: pd.DataFrame, chosen: list[str], k: int) -> None:
     """The rule k."""
-    numbers = numbers_of(table, chosen)
-    every, some = (by_definition(numbers, overlapping=one) for one in (False, True))
+    parts = [numbers_of(table, part) for part in with_equal_weights(chosen)]
+    every, some = (
+        set().union(*(by_definition(numbers, overlapping=one) for numbers in parts)) for one in (False, True)
+    )
     least = min(people_behind(table, one) for one in every)
     few = sorted(people for one in some if (people := people_behind(table, one)) < k)
     assert (few[0] if few else k) == min(least, k), "no number is missed that overlaps no other"
@@ -124,7 +154,7 @@ def check_k(table: pd.DataFrame, chosen: list[str], k: int) -> None:
     assert short == few
     # Elimination singles out what no three numbers do: one person, or the rows of several.
     fewest = min((one.people for one in found.broken), default=k)
-    assert (fewest == 1) == told_apart(table, numbers)
+    assert (fewest == 1) == told_apart(table, chosen)
     assert fewest <= min(least, k)
 
 
@@ -133,11 +163,16 @@ def check_values(table: pd.DataFrame, chosen: list[str], n: int, third: int) -> 
     if third == 0:
         table = table.assign(v=table.groupby("who").v.transform("first"))
     share, p = (0.6, 0.8, 0.95)[third], (0.05, 0.1, 0.4)[third]
-    rows = by_definition(numbers_of(table, chosen), overlapping=False)
     expected = {"dominance": 0, "p": 0}
-    for inside in {tuple(np.array(one) != 0) for one in rows if len(set(one) - {0}) == 1}:
+    asked: dict[tuple[bool, ...], set[tuple[int, ...]]] = {}  # rows that are added up, and with which weights
+    for part in with_equal_weights(chosen):
+        for one in by_definition(numbers_of(table, part), overlapping=False):
+            if len(set(one) - {0}) == 1:
+                inside = tuple((np.array(one) != 0).tolist())
+                asked.setdefault(inside, set()).add(tuple(weights_of(table, part[0])[list(inside)]))
+    for inside, weights in ((inside, own) for inside, several in asked.items() for own in several):
         part = table[list(inside)]
-        own = np.sort(part.groupby("who").v.sum().to_numpy(dtype=float))[::-1]
+        own = np.sort((part.v * list(weights)).groupby(part.who).sum().to_numpy(dtype=float))[::-1]
         total = own.sum()
         if total > 0:
             expected["dominance"] += own[:n].sum() > share * total

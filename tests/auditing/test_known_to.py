@@ -140,3 +140,27 @@ def test_a_design_reaches_it() -> None:
     (first, second) = sorted(one.stddev for one in result.noise)
     assert error_left(first, 50_000) >= 2_000 > error_left(0.99 * first, 50_000)
     assert second == 3_000
+
+
+@pytest.mark.parametrize(("noise", "below"), [(3.0, 3), (6.0, 0)])
+def test_of_several_rows_a_sum_is_asked_for_the_root_of_their_number_times_as_much(
+    noise: float, below: int
+) -> None:
+    """The sums of four rows are known to ± 2.9 and ± 5.3: a limit of ± 2 asks for ± 4 of them."""
+    values = np.random.default_rng(3).uniform(0, 20, 12).round(2)
+    table = pyarrow.table({"who": sorted("abc" * 4), "x": values})
+    rows = {"max_rows_per_record": 4, "values": "independent"}
+    plan = {
+        "data": {"source": table, "record": "who", "secret": "x", "bounds": [0, 20], **rows},
+        "limits": {"known_to": 2.0, "accept": ["homogeneous", "few_values"]},
+        "release": [
+            {"name": "sums", "sql": "SELECT who, SUM(x) FROM data GROUP BY who", "noise_stddev": noise}
+        ],
+    }
+    result = sl.audit(plan)
+    assert result.verdict.below_limit == below
+    total = result.exposed[0].total
+    assert total is not None
+    before = 4 * 20**2 / 12  # the variance of the sum
+    assert total.after_upper == pytest.approx((before * noise**2 / (before + noise**2)) ** 0.5)
+    assert (total.after_lower < 2.0 * 4**0.5) == (below > 0)

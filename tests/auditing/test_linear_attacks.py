@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+import duckdb
 import numpy as np
+import pyarrow as pa
 import pytest
 
+import sightline as sl
 from sightline.auditing import recipes
 from sightline.auditing.exposed import about_person, about_signatures, exposed_section
 from sightline.auditing.findings import Findings, find
@@ -139,3 +144,35 @@ def test_a_design_with_many_numbers_uses_those_that_hold_somebody(monkeypatch: p
     monkeypatch.setattr(recipes, "MOST_FACTORISED", 1)
     (one,) = about_signatures(findings, [0])
     assert one.attack is None
+
+
+@pytest.mark.parametrize(
+    ("item", "before", "undone"),
+    [
+        ("SUM(x)", "", lambda n: n),
+        ("ROUND(SUM(x), 6)", "", lambda n: n),
+        ("SUM(x) / 4", "/ 4", lambda n: 4 * n),
+        ("ROUND(AVG(x) / 1000, 9)", "/ 1000", lambda n: 1000 * n),
+        ("-2 * AVG(x)", "* -2", lambda n: n / -2),
+        ("10 - SUM(x)", "10 -", lambda n: 10 - n),
+        ("100.0 * SUM(x) / COUNT(*)", "* 100.0 / COUNT(*)", lambda n: n / 100),
+        ("SUM(x) / SUM(w)", "/ SUM(w)", lambda n: 3 * n),
+    ],
+)
+def test_a_recipe_says_what_to_undo_first(item: str, before: str, undone: Callable[[float], float]) -> None:
+    """The recipe is for the aggregate; what the release computes with it is undone before."""
+    table = pa.table({"who": ["a", "b"], "g": ["u", "v"], "w": [3, 3], "x": [1.5, 7.25]})
+    sql = f"SELECT g, {item} AS n FROM data GROUP BY g"
+    plan = {
+        "data": {"source": table, "record": "who", "secret": "x", "bounds": [0, 10]},
+        "release": [{"name": "by group", "sql": sql, "noise_stddev": 1.0}],
+    }
+    exposed = next(one for one in sl.audit(plan, names=True).exposed if one.record == "b")
+    assert exposed.recipe is not None
+    (step,) = exposed.recipe.steps
+    assert step.before == before
+    assert exposed.recipe.text.endswith(f'"by group: v"{f" (before {before})" if before else ""}')
+    with duckdb.connect() as connection:
+        connection.register("data", table)
+        published = float(dict(connection.execute(sql).fetchall())["v"])
+    assert step.weight * undone(published) + exposed.recipe.constant == pytest.approx(7.25)

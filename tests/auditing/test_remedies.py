@@ -16,7 +16,7 @@ from sightline.auditing.assemble import assemble
 from sightline.auditing.findings import Findings, find, findings_with
 from sightline.auditing.noise_slack import epsilon_for, least_factor, lowest, noise_factor
 from sightline.auditing.pricing import price
-from sightline.auditing.result import Change
+from sightline.auditing.result import AuditResult, Change
 from sightline.privacy.accountant import Budget
 from sightline.privacy.registry import accountants
 from sightline.tables.membership import Feature, Statistic
@@ -263,3 +263,28 @@ def test_what_to_leave_out_is_found_whenever_it_reaches_the_limit(seed: int) -> 
     dropped = [one for one in remedies.reaching(found, None) if one.kind == "drop"]
     assert bool(dropped) >= bool(enough and enough[0] == proposed[0])
     assert all(one.reaches_limit for one in dropped)
+
+
+@pytest.mark.parametrize("epsilon", [32.0, 50.0])
+def test_what_is_left_out_is_audited_with_the_noise_that_the_others_have_then(epsilon: float) -> None:
+    """Releases that share a budget have less noise if there are fewer of them."""
+    halves, thirds, everyone = "aaaaaabbbbbb", "pppqqqpppqqr", [""] * 12
+    groups = [list(halves), list(thirds), everyone, [None, *everyone[1:]]]
+
+    def audited(names: list[str]) -> AuditResult:
+        places = [int(name[1:]) for name in names]
+        privacy = {"epsilon": epsilon, "delta": 1e-5, "accountant": "gaussian-dp"}
+        plan = plan_of(
+            *({"name": name} for name in names), privacy=privacy, limits={"remaining_uncertainty": 0.5}
+        )
+        parts = [partition(place, name, statistic=Statistic.SUM) for place, name in enumerate(names)]
+        return assemble(find(plan, membership_of(parts, [groups[place] for place in places])))
+
+    names = ["r0", "r1", "r2", "r3"]
+    result = audited(names)
+    assert result.verdict.below_limit > 0
+    wholes = [one.release for one in result.what_to_change if f'publish "{one.release}":' in one.text]
+    for name in names:
+        kept = audited([one for one in names if one != name])
+        assert name not in wholes or kept.verdict.below_limit == 0
+    assert audited(["r0", "r2", "r3"]).verdict.below_limit == (epsilon == 50)

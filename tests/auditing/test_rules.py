@@ -127,6 +127,81 @@ def test_a_person_adds_the_sum_of_their_rows() -> None:
     assert left.upper == pytest.approx(0.75)
 
 
+@pytest.mark.parametrize(
+    "aggregate", ["SUM(v)", "SUM(w * v)", "AVG(w * v)", "COUNT(*) FILTER (WHERE v > 10)", "SUM(v * v)"]
+)
+def test_a_group_that_is_left_out_beside_its_total_has_two_people(aggregate: str) -> None:
+    """Whatever is added up: weights and functions of a value cancel like the value."""
+    table = pd.DataFrame(
+        {"who": range(8), "g": list("uuuuuutt"), "w": [1, 2] * 4, "v": np.linspace(9, 11, 8)}
+    )
+    by_group = f"SELECT g, {aggregate} FROM data GROUP BY g HAVING COUNT(*) > 2"
+    plan = {
+        "data": {"source": table, "record": "who", "secret": "v", "bounds": [0, 20]},
+        "rules": {"k": 3},
+        "release": [
+            {"name": "all", "sql": f"SELECT {aggregate} FROM data", "noise_stddev": 50.0},
+            {"name": "by group", "sql": by_group, "noise_stddev": 50.0},
+        ],
+    }
+    found = sl.audit(plan).rules
+    assert found is not None
+    assert [one.text for one in found.broken] == [
+        'k: "all" − "by group: u": 2 people are behind it, fewer than 3'
+    ]
+
+
+@pytest.mark.parametrize("aggregate", ["SUM(w * v)", "AVG(w * v)", "SUM(w * v) / SUM(w)"])
+def test_what_a_firm_adds_is_its_value_times_its_weight(aggregate: str) -> None:
+    """Values that are nearly alike, of which one counts a hundred times."""
+    table = pd.DataFrame({"who": range(6), "v": np.linspace(9, 11, 6), "w": [100, 1, 1, 1, 1, 1]})
+    exact = {"name": "all", "sql": f"SELECT {aggregate} FROM data", "noise": {"law": "none"}}
+    plan = {
+        "data": {"source": table, "record": "who", "secret": "v", "bounds": [0, 20]},
+        "rules": {"dominance": [1, "80%"], "p": "10%"},
+        "release": [exact],
+    }
+    found = sl.audit(plan).rules
+    assert found is not None
+    assert {one.rule for one in found.broken} == {"dominance", "p"}
+    plain = sl.audit({**plan, "release": [{**exact, "sql": "SELECT SUM(v) FROM data"}]}).rules
+    assert plain is not None
+    assert plain.broken == ()
+
+
+@pytest.mark.parametrize(
+    ("aggregate", "message"),
+    [
+        ("SUM((w - 2) * v)", "got a negative weight"),
+        ("SUM(v * v)", "for exact sums of v, got an exact sum of its powers"),
+        ("SUM(LEAST(v, 10))", "for exact sums of v, got an exact sum of its powers, or of what is left"),
+    ],
+)
+def test_shares_of_other_sums_are_refused(aggregate: str, message: str) -> None:
+    table = pd.DataFrame({"who": range(6), "v": np.linspace(9, 11, 6), "w": [100, 1, 1, 1, 1, 1]})
+    plan = {
+        "data": {"source": table, "record": "who", "secret": "v", "bounds": [0, 20]},
+        "rules": {"dominance": [1, "80%"]},
+        "release": [{"name": "all", "sql": f"SELECT {aggregate} FROM data", "noise": {"law": "none"}}],
+    }
+    with pytest.raises(InvalidPlan, match=message):
+        sl.audit(plan)
+
+
+def test_a_count_is_no_sum_of_values() -> None:
+    """Of a hundred and two ones, the hundred is more than 80 %, but an exact count does not add them up."""
+    table = pd.DataFrame({"who": range(3), "v": [1.0, 100.0, 1.0]})
+    sql = "SELECT COUNT(*) FILTER (WHERE v > 0.5) FROM data"
+    plan = {
+        "data": {"source": table, "record": "who", "secret": "v", "bounds": [0, 100]},
+        "rules": {"dominance": [1, "80%"]},
+        "release": [{"name": "all", "sql": sql, "noise": {"law": "none"}}],
+    }
+    found = sl.audit(plan).rules
+    assert found is not None
+    assert found.broken == ()
+
+
 def test_nothing_is_left_of_a_row_that_exact_numbers_give_away() -> None:
     """The difference of two exact sums is one of a's two rows; of the other row nothing is known."""
     table = pd.DataFrame({"who": list("abc") * 2, "g": [1] * 3 + [2] * 3, "x": [3, 5, 2, 4, 1, 8]})

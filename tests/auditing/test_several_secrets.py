@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd  # type: ignore[import-untyped]
 import pytest
 from rich.console import Console
 
@@ -305,3 +306,57 @@ noise_stddev = 1
     path.write_text(text.format("MAX(smoker)"))
     assert main(["check", str(path)]) == 1
     assert "release 'smokers': expected" in capsys.readouterr().err
+
+
+def two_secrets(*, x: float, y: float, where: str = "WHERE person = 1") -> dict[str, Any]:
+    """A number and a yes or no, each of one person unless all are meant, with noise of their own."""
+    table = pd.DataFrame({"person": range(9), "x": np.linspace(0.7, 9.4, 9), "y": [False, True, True] * 3})
+    asked = {"x": ("SUM(x)", x, where), "y": ("COUNT(*) FILTER (WHERE y)", y, "WHERE person = 2")}
+    return {
+        "data": {"source": table, "record": "person", "secret": "x", "bounds": [0, 10]},
+        "secret": [{"column": "y", "kind": "boolean"}],
+        "limits": {"remaining_uncertainty": 0.5, "accept": ["secrets", "few_values", "homogeneous"]},
+        "release": [
+            {"name": name, "sql": f"SELECT {one} FROM data {condition}", "noise_stddev": stddev}
+            for name, (one, stddev, condition) in asked.items()
+        ],
+    }
+
+
+def times(plan: dict[str, Any], factor: float) -> dict[str, Any]:
+    releases = [{**one, "noise_stddev": factor * one["noise_stddev"]} for one in plan["release"]]
+    return {**plan, "release": releases}
+
+
+@pytest.mark.parametrize(
+    "plan",
+    [
+        two_secrets(x=2.0, y=0.39),  # y keeps less, and x needs more
+        two_secrets(x=0.01, y=2.0, where=""),  # x keeps less, whatever its noise, and y has less slack
+    ],
+    ids=["both need noise", "both have slack"],
+)
+def test_the_slack_is_that_of_all_secrets(plan: dict[str, Any]) -> None:
+    result = sl.audit(plan)
+    worst, other = result.secret, result.other_secrets[0]
+    assert result.slack is not None
+    assert result.slack == other.slack, f"{worst} keeps less, and {other.secret} decides"
+    factor = result.slack.noise_factor
+    assert factor is not None
+    assert sl.audit(times(plan, factor)).verdict.passed
+    assert not sl.audit(times(plan, 0.97 * factor)).verdict.passed
+    for change in result.what_to_change:
+        assert change.reaches_limit == (change.kind == "noise"), "the other secret needs more, too"
+        assert change.noise_factor == factor if change.kind == "noise" else change.text.startswith("for y: ")
+
+
+def test_what_reaches_the_limit_of_the_only_secret_that_fails_reaches_it_of_all() -> None:
+    plan = two_secrets(x=2.0, y=2.0)
+    more = {"name": "all", "sql": "SELECT SUM(x) FROM data", "noise_stddev": 50.0}
+    result = sl.audit({**plan, "release": [*plan["release"], more]})
+    assert (result.secret, result.other_secrets[0].verdict.passed) == ("x", True)
+    (drop,) = [one for one in result.what_to_change if one.kind == "drop"]
+    assert drop.reaches_limit
+    assert drop.text.startswith('for x: do not publish "x": then')
+    kept = [one for one in [*plan["release"], more] if one["name"] != drop.release]
+    assert sl.audit({**plan, "release": kept}).verdict.passed

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd  # type: ignore[import-untyped]
 import pytest
 
 import sightline as sl
@@ -271,6 +272,21 @@ def test_a_plan_without_a_free_release_is_refused(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.parametrize(("values", "known"), [("independent", [1, 1]), ("constant", [0, 1])])
+def test_an_attacker_who_knows_everyone_is_refused(values: str, known: list[int]) -> None:
+    """To know one row of a person who has one value is to know the value."""
+    table = pd.DataFrame({"who": ["P", "P"], "x": [3.0, 3.0], "k": known})
+    data = {"source": table, "record": "who", "secret": "x", "bounds": [0, 10]}
+    refused(
+        "expected a plan that publishes something about a secret that the attacker does not know, got none",
+        {
+            "data": {**data, "values": values, "max_rows_per_record": 2},
+            "attacker": {"knows": ["k = 1"]},
+            "release": [{"name": "sum", "sql": "SELECT SUM(x) FROM data", "noise_stddev": 1.0}],
+        },
+    )
+
+
 @pytest.mark.slow
 def test_moments_and_thresholds_are_refused(tmp_path: Path) -> None:
     moment = ({"name": "square", "sql": "SELECT AVG(hours * hours) FROM data"},)
@@ -434,7 +450,7 @@ def test_a_plan_of_many_numbers_tries_one_choice_of_bounds(
 ) -> None:
     plan = plan_for(write_table(tmp_path), MEANS, noise=1.0, data=NUMBER)
     small = sl.design(plan, limit=0.5)
-    monkeypatch.setattr("sightline.designing.choice._MANY_ROWS", 5)
+    monkeypatch.setattr("sightline.designing.choice.MOST_FACTORISED", 5)
     large = sl.design(plan, limit=0.5)
     assert large.passed
     assert large.gap is None or large.gap < 1e-6  # none if the audit passes with less by other bounds

@@ -9,8 +9,9 @@ import numpy as np
 
 from sightline.labeled.bounds.coin import CoinPrior
 from sightline.labeled.bounds.priors import TwoPointPrior
+from sightline.labeled.unit_block import ONE
 from sightline.labeled.unit_design import Design, RowNoise, UnitPrior
-from sightline.labeled.units import ONE, Units
+from sightline.labeled.units import Units
 
 
 def _log_likelihoods(answers: np.ndarray, seen: np.ndarray, laplace: np.ndarray) -> np.ndarray:

@@ -13,8 +13,9 @@ import numpy as np
 from scipy import special
 
 from sightline.labeled.bounds.priors import UniformPrior
+from sightline.labeled.unit_block import ONE
 from sightline.labeled.unit_design import Design, RowNoise, UnitPrior
-from sightline.labeled.units import ONE, Units
+from sightline.labeled.units import Units
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sightline.labeled import panels, row_decisions, row_solver, units
+from sightline.labeled import panels, row_decisions, row_solver, unit_block, units
 from sightline.labeled.assessment import assess
 from sightline.labeled.bounds.target import Seen
 from sightline.labeled.row_integers import modular
@@ -112,7 +112,7 @@ def test_a_family_bounds_everyone_in_it(route: str) -> None:
 def panel_block(table: np.ndarray, times: np.ndarray) -> panels.PanelBlock:
     count, numbers = table.shape
     rows = np.where(table > 0, np.arange(numbers), numbers)
-    columns = units.UnitBlock(
+    columns = unit_block.UnitBlock(
         rows=rows[:, None, :].astype(np.int32),
         times=np.ones((count, 1), dtype=np.intp),
         people=np.ones(count, dtype=np.intp),

@@ -10,8 +10,9 @@ import pytest
 from sightline.labeled.assessment import unit_brackets
 from sightline.labeled.bounds.priors import UniformPrior
 from sightline.labeled.row_products import RowProducts
+from sightline.labeled.unit_block import ONE, UnitBlock
 from sightline.labeled.unit_design import Design, RowNoise, UnitPrior
-from sightline.labeled.units import ONE, UnitBlock, Units
+from sightline.labeled.units import Units
 
 NUMBERS = 14
 
@@ -121,3 +122,51 @@ def test_lower_ends_of_persons_do_not_depend_on_whether_upper_ends_are_asked_for
     whole, alone = (design.units.run(replace(brackets, upper=upper)) for upper in (True, False))
     assert np.allclose(np.minimum(alone["lower"], whole["upper"]), whole["lower"], rtol=1e-12, atol=0)
     assert np.ptp(whole["lower"]) > 0
+
+
+@pytest.mark.parametrize("categories", [1, 2])
+@pytest.mark.parametrize("several", [False, True])
+@pytest.mark.parametrize("alone", [False, True])
+def test_leverages_are_looked_up_only_where_one_may_be_one(
+    alone: bool, several: bool, categories: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A large table has none; a person who is alone in a group is found among all."""
+    generator, numbers, kinds, k = np.random.default_rng(3), 8 * categories, 900, categories
+    persons = 1 + several
+    places = generator.integers(0, 4, (kinds * persons, 1, 2))
+    if alone:
+        places[:persons], places[persons:, :, 0] = 0, np.maximum(places[persons:, :, 0], 1)
+    # A number for every category of a group.
+    rows = (places + np.array([0, 4])) * k + np.arange(k)[None, :, None]
+    units = Units(
+        rows=rows.reshape(-1, 2).astype(np.int32),
+        numbers=numbers,
+        starts=np.arange(kinds + 1) * persons * k,
+        times=np.ones(kinds * persons * k, dtype=np.intp),
+        people=np.where(np.arange(kinds) == 0, 1, 40) if alone else np.full(kinds, 40),
+        each=k,
+    )
+    prior = UnitPrior(target=UniformPrior(low=0.0, high=1.0), categories=k)
+    ones = np.ones(numbers)
+    design = Design(
+        units=units,
+        noise=RowNoise.of(ones, ones, 0 * ones, ones),
+        prior=prior,
+        release=np.arange(numbers),
+        place=np.arange(kinds),
+    )
+    (block_of_all,) = units.blocks()
+    brackets = unit_brackets(design)
+    found = brackets.of_block(block_of_all)["near"]
+    # Fractions of a person's own rows, from dense columns: the trace of BᵀM⁻B over all people of a kind.
+    columns = units.table().toarray().reshape(kinds, persons, k, numbers)
+    M = np.einsum("n,npcr,cd,npds->rs", units.people, columns, prior.kernel, columns)
+    own = np.einsum("npcr,rs,npds,cd->n", columns, np.linalg.pinv(M), columns, prior.kernel)
+    assert np.array_equal(found, units.people * own > 1 - 1e-6)
+    assert found.any() == alone
+
+    looked_up = []
+    monkeypatch.setattr(UnitBlock, "forms", lambda *_: looked_up.append(1) or np.zeros((kinds, k, k)))
+    if not alone:
+        brackets._near(block_of_all, persons, k)
+        assert not looked_up

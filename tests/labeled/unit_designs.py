@@ -6,8 +6,9 @@ import numpy as np
 
 from sightline.arrays import FloatArray, IndexArray
 from sightline.labeled.bounds.target import TargetPrior
+from sightline.labeled.unit_block import ONE
 from sightline.labeled.unit_design import Design, RowNoise, UnitPrior
-from sightline.labeled.units import ONE, Units
+from sightline.labeled.units import Units
 from sightline.noise.laws import CorrelatedNoise, GaussianNoise, LaplaceNoise
 
 Law = GaussianNoise | LaplaceNoise | CorrelatedNoise

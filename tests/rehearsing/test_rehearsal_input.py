@@ -105,6 +105,10 @@ class TestBadInput:
         with pytest.raises(InvalidPlan, match="a published number that depends on the secret"):
             rehearse(plan)
 
+    def test_an_attacker_who_knows_everyone(self, tmp_path: Path) -> None:
+        with pytest.raises(InvalidPlan, match="a secret that the attacker does not know"):
+            rehearse(rehearsal_plans.number_plan(tmp_path, attacker={"knows": ["1 = 1"]}))
+
     def test_values_that_are_known_to_within_a_number(self, tmp_path: Path) -> None:
         with pytest.raises(InvalidPlan, match="got values_within"):
             rehearse(rehearsal_plans.number_plan(tmp_path, attacker={"values_within": 5.0}))
@@ -136,7 +140,7 @@ class TestBadInput:
         monkeypatch.setattr(publication, "AT_A_TIME", 3)
         with pytest.raises(TooMuchWork, match="at most 3 published numbers"):
             rehearse(plan)
-        monkeypatch.setattr(run, "_MOST_ROWS", 3)
+        monkeypatch.setattr(run, "MOST_SQUARE", 3)
         with pytest.raises(TooMuchWork, match="rehearse some of the releases"):
             rehearse(plan)
 

@@ -320,7 +320,7 @@ def test_ranks_are_places_in_the_order_of_words() -> None:
 
 
 def test_too_many_sets_of_conditions_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sightline.tables.cells._MOST_PATTERNS", 1)
+    monkeypatch.setattr("sightline.tables.cells.MOST_KEPT", 1)
     case = Case(0)
     with pytest.raises(TooMuchWork, match="sets of conditions"):
         case.store(10).run(CellSizes(layouts=case.layouts), "")

@@ -12,10 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from sightline.arrays import FloatArray, IndexArray
+from sightline.arrays import MOST_SQUARE, FloatArray, IndexArray
 from sightline.auditing.lowering import BoolArray, Lowered, lower, sums_over_persons
 from sightline.auditing.nonlinear import (
-    MOST_ROWS,
     NonlinearFindings,
     asking,
     coin_kept,
@@ -282,7 +281,8 @@ def find(
     )
     pricing = price(plan, membership)
     nonlinear: tuple[NonlinearFindings, ...] = ()
-    if values is not None and has_moments(membership) and membership.rows <= MOST_ROWS:
+    # Real-valued rows are factorised as they are: cells × rows of the table, dense.
+    if values is not None and has_moments(membership) and membership.rows <= MOST_SQUARE:
         nonlinear = nonlinear_findings(plan, membership, pricing, values())
     return Findings(
         plan=plan,

@@ -8,7 +8,7 @@ audit has the last word.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -90,6 +90,24 @@ def slack_under(verdict: Verdict, slack: NoiseSlack | None) -> NoiseSlack | None
     if verdict.status is VerdictStatus.FAILED:
         return None
     return slack.model_copy(update={"text": f"If what was not verified holds: {slack.text}"})
+
+
+def slack_of_all(verdict: Verdict, slacks: Sequence[NoiseSlack | None]) -> NoiseSlack | None:
+    """The slack of several secrets under the worst verdict: the noise that all of them need.
+
+    None if nothing is known of one, and the others hold: less noise was not looked at for it.
+    """
+    known = [one for one in slacks if one is not None]
+    holds = all(one.holds for one in known)
+    if not known or (holds and len(known) < len(slacks)):
+        return None
+    factors = [one.noise_factor for one in known if one.noise_factor is not None]
+    if len(factors) < len(known):  # no factor is enough for one of them
+        return next(one for one in known if one.noise_factor is None)
+    epsilons = [one.epsilon for one in known if one.epsilon is not None]
+    factor, epsilon = max(factors), min(epsilons) if len(epsilons) == len(slacks) else None
+    text = _words(factor, epsilon) if holds else _need(factor, epsilon)
+    return slack_under(verdict, NoiseSlack(holds=holds, noise_factor=factor, epsilon=epsilon, text=text))
 
 
 def _none_is_enough(text: str) -> NoiseSlack:

@@ -54,9 +54,6 @@ from sightline.values import frozen
 if TYPE_CHECKING:
     from sightline.labeled.design import Exposures
 
-# Real-valued rows are factorised as they are: cells × rows of the table, dense.
-MOST_ROWS = 5_000
-
 
 @frozen
 class NonlinearFindings:

@@ -206,7 +206,7 @@ class Limits(Section):
         default=0.0,
         json_schema_extra=without_default,
         description="How closely a number may be known at best, in its own unit: 500 for ± 500. It hardly "
-        "depends on the bounds. Of a record with several rows, it is for each row, and for their total.",
+        "depends on the bounds. Of several rows it is for each, and √n times it for the sum of n of them.",
     )
     accept: Annotated[tuple[Annotated[AssumptionName, Field(strict=False)], ...], Field(strict=False)] = (
         Field(

@@ -36,8 +36,7 @@ from sightline.numerics.residuals import positive_inverse
 from sightline.values import frozen
 
 _MOST_STEPS = 5_000  # of a recipe; for longer ones an unbiased recipe of few numbers is written
-# Of recipes with more steps than a reader follows, those are listed that carry so much of the variance.
-_ALL_LISTED, _CARRIED = 200, 0.999
+_CARRIED = 0.999  # of the variance, by the numbers that are listed of many
 
 
 @frozen(slots=False)
@@ -159,7 +158,7 @@ class RecipeWriter:
 
     def _carrying(self, order: IndexArray, published: FloatArray) -> IndexArray:
         """Of many numbers, heaviest first, those that carry nearly all of the noise."""
-        if order.size <= _ALL_LISTED:
+        if order.size <= MOST_LISTED:
             return order
         noise = self.findings.pricing.published_stddev[self.found.linear.cells[order]]
         shares = (published[order] * noise) ** 2
@@ -197,6 +196,7 @@ class RecipeWriter:
             publishable_cell=publishable if publishable != name else None,
             weight=weight,
             times=release.times,
+            before=" ".join(partition.computed.arithmetic),
         )
 
     def text(
@@ -213,7 +213,10 @@ class RecipeWriter:
             withheld = self.findings.key_columns[self.findings.membership.cells[cell].partition]
             name = cell_name(self.findings.membership, cell, withheld=frozenset() if owner else withheld)
             copies = f" (mean of {step.times})" if step.times > 1 else ""
-            words.append(f'{sign}{" " if words else ""}{weight_text(abs(step.weight))} × "{name}"{copies}')
+            before = f" (before {step.before})" if step.before else ""
+            words.append(
+                f'{sign}{" " if words else ""}{weight_text(abs(step.weight))} × "{name}"{before}{copies}'
+            )
         if (more := max(numbers, len(steps)) - NAMED) > 0:
             words.append(f"and {more} more")
         if abs(constant) > ROUNDING:

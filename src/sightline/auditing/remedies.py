@@ -17,11 +17,12 @@ from typing import NamedTuple
 import numpy as np
 
 from sightline.arrays import FloatArray, IndexArray
-from sightline.auditing.findings import Findings, LinearFindings, find, findings_with
+from sightline.auditing.findings import Findings, LinearFindings, find
 from sightline.auditing.lowering import BoolArray, cell_name
 from sightline.auditing.plan import Plan
 from sightline.auditing.result import Change, ChangeKind, NoiseSlack
 from sightline.auditing.session import Session, opened
+from sightline.auditing.stated_noise import without_numbers
 from sightline.auditing.unit_findings import MOST_FACTORISED
 from sightline.errors import SightlineError
 from sightline.format import count
@@ -39,7 +40,7 @@ def more_noise(findings: Findings, slack: NoiseSlack | None) -> Change | None:
         return None
     if found and not (found.below_limit or findings.not_shown):
         return None
-    return _more_noise(slack, findings.plan.limits.text)
+    return with_factor(slack, findings.plan.limits.text)
 
 
 def reaching(
@@ -121,20 +122,28 @@ def _features(found: LinearFindings, table: FloatArray) -> FloatArray:
 
 
 def _left_out(findings: Findings, found: LinearFindings, rows: IndexArray) -> Iterator[Change]:
-    """Not to publish some numbers of a release, if everyone is shown to keep the limit then."""
-    linear = found.linear
-    after = findings_with(findings, linear.take(np.delete(np.arange(linear.row_count), rows)))
-    if after.not_shown_records:
-        return
+    """Not to publish some numbers of a release, if everyone is shown to keep the limit then.
+
+    What is audited is the plan without them: releases that share a budget have less noise if there are fewer.
+    """
+    linear, membership = found.linear, findings.membership
     query, cell = linear.query_of_row[rows[0]], int(linear.cells[rows[0]])
+    owner = np.array([membership.partitions[one.partition].query for one in membership.cells])
     release, whole = findings.plan.releases[query].name, np.count_nonzero(linear.query_of_row == query)
+    gone = np.flatnonzero(owner == query) if rows.size == whole else linear.cells[rows]
+    try:
+        after = find(*without_numbers(findings.plan, membership, gone))
+    except SightlineError:  # noise by label of an aggregate that has no number left
+        return
+    if after.not_shown:
+        return
     effect = f"then 0 records are below the limit instead of {found.not_shown_records:,}"
-    keys = findings.key_columns[findings.membership.cells[cell].partition]
+    keys = findings.key_columns[membership.cells[cell].partition]
     text, publishable = (
         f'do not publish "{release if rows.size == whole else name}": {effect}'
         for name in (
-            cell_name(findings.membership, cell),
-            cell_name(findings.membership, cell, withheld=keys),
+            cell_name(membership, cell),
+            cell_name(membership, cell, withheld=keys),
         )
     )
     yield Change(
@@ -143,7 +152,7 @@ def _left_out(findings: Findings, found: LinearFindings, rows: IndexArray) -> It
         reaches_limit=True,
         text=text,
         effect=effect,
-        cost=f"{rows.size:,} of {count(len(findings.membership.cells), 'number')} fewer",
+        cost=f"{gone.size:,} of {count(len(membership.cells), 'number')} fewer",
         publishable_text=publishable if publishable != text else None,
     )
 
@@ -163,7 +172,8 @@ def _is_out(findings: Findings) -> BoolArray:
     return np.array([release.published for release in findings.plan.releases], dtype=np.bool_)
 
 
-def _more_noise(slack: NoiseSlack, limit: str) -> Change:
+def with_factor(slack: NoiseSlack, limit: str) -> Change:
+    """All noise times the factor that is needed, if one is enough."""
     factor = slack.noise_factor
     if factor is None:
         text = slack.text[0].lower() + slack.text[1:].rstrip(".")
@@ -183,7 +193,7 @@ def _more_noise(slack: NoiseSlack, limit: str) -> Change:
     )
 
 
-_MOST_GROUPINGS, _FEWEST_BANDS = 4, 2
+_MOST_GROUPINGS = 4
 
 
 class _Coarser(NamedTuple):
@@ -263,7 +273,7 @@ def _ways(session: Session, column: str) -> Iterator[tuple[str, str]]:
         found = session.engine.fetch(query)
         values, span = int(found["n"][0]), float(found["span"][0] or 0.0)
         round_steps = (one * 10**power for power in count_up() for one in (1, 2, 5))
-        for step in takewhile(lambda one: span / one >= _FEWEST_BANDS, round_steps):
+        for step in takewhile(lambda one: span > one, round_steps):
             if span / step + 1 < values:
                 yield f"FLOOR({quoted} / {step}) * {step}", f"{column} in steps of {step:,}"
     for other in session.plan.data.public or ():
@@ -274,7 +284,7 @@ def _ways(session: Session, column: str) -> Iterator[tuple[str, str]]:
                 f"COUNT(DISTINCT CAST({quoted} AS TEXT) || '/' || CAST({both} AS TEXT)) AS pairs FROM data"
             )
             sizes = {key: int(value[0]) for key, value in session.engine.fetch(query).items()}
-            if _FEWEST_BANDS <= sizes["coarse"] < sizes["fine"] == sizes["pairs"]:
+            if 1 < sizes["coarse"] < sizes["fine"] == sizes["pairs"]:
                 yield both, f"{other}, which {column} decides"
 
 

@@ -386,14 +386,26 @@ class AuditResult(Displayed, ResultPart):
             "plan": (self.publishable_plan or "") if self.owner_only else self.plan,
             "publishable_plan": None,
         }
-        changed = {
-            "what_to_change": lambda: _without_keys(self.what_to_change),
-            "reaching": lambda: _without_keys(self.reaching),
-            "releases": lambda: tuple(one.model_copy(update={"accuracy": None}) for one in self.releases),
-        }
-        copied = self.model_copy(update=shown)
+
+        def releases() -> tuple[ReleaseReport, ...]:
+            return tuple(one.model_copy(update={"accuracy": None}) for one in self.releases)
+
+        return self.changed(shown, _without_keys, {"releases": releases})
+
+    def changed(
+        self,
+        update: Mapping[str, Any],
+        changes: Callable[[tuple[Change, ...]], tuple[Change, ...]],
+        sections: Mapping[str, Section] | None = None,
+    ) -> Self:
+        """The result with other values, other sections, and a function of what to change."""
+        copied = self.model_copy(update=update)
         later = {name: one for name, one in self._pending.items() if name not in copied.__dict__}
-        return copied._with_pending({**later, **changed})
+        listed = {
+            "what_to_change": lambda: changes(self.what_to_change),
+            "reaching": lambda: changes(self.reaching),
+        }
+        return copied._with_pending({**later, **listed, **(sections or {})})
 
     def to_json(self, *, indent: int | None = 2) -> str:
         """The JSON form; an infinite number is the string "Infinity". :meth:`from_json` reads it back."""

@@ -138,6 +138,7 @@ class Step(ResultPart):
     publishable_cell: str | None = None  # without the keys of persons, where that differs
     weight: float
     times: int  # copies, whose mean is meant
+    before: str = ""  # what the release computes with it, as SQL: the weight is for the number before that
 
 
 class Recipe(ResultPart):

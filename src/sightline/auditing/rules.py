@@ -9,7 +9,7 @@ elimination does, a group or a person that the numbers tell apart, is added from
 - *p %*: of an exact sum, what is left without the two largest is less than p % of the largest: who is the
   second knows the first to within p %.
 
-What a person adds to a sum is the sum of their rows in it.
+What a person adds to a sum is the sum of their rows in it, each times its weight. A count is no such sum.
 
 Published numbers and their differences, x − y and x − y − z, and who is behind them.
 
@@ -35,9 +35,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from sightline.arrays import AT_A_TIME, FloatArray, IndexArray
+from sightline.arrays import AT_A_TIME, MOST_SQUARE, FloatArray, IndexArray
 from sightline.auditing.findings import Findings, LinearFindings, findings_with
-from sightline.auditing.lowering import LINEAR, cell_name
+from sightline.auditing.lowering import cell_name
 from sightline.auditing.plan_sections import Rules
 from sightline.auditing.recipes import RecipeWriter
 from sightline.auditing.result_parts import MOST_LISTED, BrokenRule, RulesReport
@@ -45,9 +45,8 @@ from sightline.auditing.unit_findings import MOST_FACTORISED
 from sightline.errors import require_plan
 from sightline.format import count, percent
 from sightline.progress import reported
-from sightline.tables.membership import Membership
+from sightline.tables.membership import YES_OR_NO, Feature, Membership
 from sightline.tables.overlaps import (
-    MOST_COMPARED,
     Contributions,
     PeopleBehind,
     PeopleInMemory,
@@ -242,8 +241,9 @@ def _of_values(
     findings: Findings, contributions: Callable[[], Contributions], behind: PeopleBehind
 ) -> tuple[list[BrokenRule], int, bool]:
     """Exact sums that break a rule on values, how many numbers were compared, and whether by elimination."""
-    data, rules, exact = findings.plan.data, findings.plan.rules, findings.pricing.exact
-    membership = findings.membership
+    data, rules, membership = findings.plan.data, findings.plan.rules, findings.membership
+    features = [membership.partitions[cell.partition].feature for cell in membership.cells]
+    exact = findings.pricing.exact & np.array([one not in YES_OR_NO for one in features], dtype=np.bool_)
     if not exact.any():
         return [], 3, True
     require_plan(
@@ -252,16 +252,29 @@ def _of_values(
         got=f"{data.secret_kind.value}s from {data.domain[0]:g}",
         fix="a share of a sum is none where numbers cancel",
     )
+    require_plan(
+        all(features[cell] is Feature.VALUE for cell in np.flatnonzero(exact)),
+        f"dominance and p for exact sums of {data.secret}",
+        got="an exact sum of its powers, or of what is left of it between two levels",
+        fix="compute that in sql of [data], as a secret of its own",
+    )
     found, numbers = sums(behind, exact)
+    require_plan(
+        all(bool(np.all(own.weights >= 0)) for own in found),
+        "dominance and p for sums with weights from 0 on",
+        got="a negative weight",
+        fix="a share of a sum is none where numbers cancel",
+    )
     largest = _Largest.of(contributions(), len(membership.counts), max(rules.dominance[0], 2))
     broken = [
         one for own in found for one in _broken(own, rules, largest, _difference(findings, own.cells)[0])
     ]
-    seen = {own.signatures.tobytes() for own in found}
+    seen = {own.signatures.tobytes() for own in found if np.ptp(own.weights) == 0}
     parts, known = _eliminated(findings, exact)
     for part in parts:
         for group in _told_apart(findings, part, np.inf) if not part.linear.by_kind else ():
-            own = Sum(cells=(), signatures=group.records, people=group.people)
+            alike = np.ones(group.records.size)  # what tells rows apart tells them by their weights, too
+            own = Sum(cells=(), signatures=group.records, weights=alike, people=group.people)
             if own.signatures.tobytes() not in seen:
                 broken += _broken(own, rules, largest, group.names(findings)[0])
     return broken, numbers, known
@@ -269,8 +282,8 @@ def _of_values(
 
 def _broken(own: Sum, rules: Rules, largest: _Largest, name: str) -> Iterator[BrokenRule]:
     """The rules on values that the sum over some signatures breaks."""
-    total = float(largest.total[own.signatures].sum())
-    values = np.sort(np.asarray(largest.each[:, own.signatures].sum(axis=1)).ravel())[::-1]
+    total = float(largest.total[own.signatures] @ own.weights)
+    values = np.sort(np.asarray(largest.each[:, own.signatures] @ own.weights).ravel())[::-1]
     (n, share), p = rules.dominance, rules.p
     if total <= 0:
         return
@@ -289,12 +302,12 @@ BoolArray = NDArray[np.bool_]
 
 
 def comparable(membership: Membership, chosen: BoolArray) -> Iterator[IndexArray]:
-    """Of the chosen cells those whose numbers can be subtracted: of one feature, each row with weight one."""
+    """Of the chosen cells those whose numbers can be subtracted: of one feature, with the same weights."""
 
     def feature(p: int) -> str:
         part = membership.partitions[p]
-        alone = f"{p}" if part.weighted or part.feature not in LINEAR else ""
-        return repr((part.feature.value, part.parameter, part.above, alone))
+        weights = part.weight or (f"{p}" if part.weighted else "")  # of a ledger, which keeps no SQL of them
+        return repr((part.feature.value, part.parameter, part.closed, part.above, weights))
 
     starts = membership.starts
     for _, parts in groupby(sorted(range(len(membership.partitions)), key=feature), key=feature):
@@ -318,7 +331,7 @@ class FewPeople:
 
 def with_few_people(membership: Membership, behind: PeopleBehind, most: int) -> FewPeople:
     """Every number, and every difference of two or three that overlap, with fewer than ``most`` people."""
-    found = FewPeople(cells=[], people=[], numbers=3 if len(membership.cells) <= MOST_COMPARED else 1)
+    found = FewPeople(cells=[], people=[], numbers=3 if len(membership.cells) <= MOST_SQUARE else 1)
     sizes, marks = behind.sizes, behind.marks
     for cells in comparable(membership, np.ones(len(membership.cells), dtype=np.bool_)):
         asked = [cells[:, None]]
@@ -375,19 +388,20 @@ def _few_threes(weight: FloatArray, most: float, nothing: float) -> tuple[IndexA
 
 @frozen
 class Sum:
-    """A combination that is the sum over some signatures, or minus it."""
+    """A combination that is the sum over some signatures, each times its weight, or minus it."""
 
     cells: tuple[int, ...]
     signatures: IndexArray
+    weights: FloatArray
     people: int
 
 
 def sums(behind: PeopleBehind, chosen: BoolArray) -> tuple[list[Sum], int]:
     """Every number and difference of the chosen cells that is a sum; how many were compared at a time."""
     found: dict[bytes, Sum] = {}
-    numbers, listed = 3 if len(chosen) <= MOST_COMPARED else 1, PeopleInMemory(membership=behind.membership)
+    numbers, listed = 3 if len(chosen) <= MOST_SQUARE else 1, PeopleInMemory(membership=behind.membership)
     for cells in comparable(behind.membership, chosen):
-        asked = [cells[:, None]]
+        asked, weights = [cells[:, None]], _weights_in(behind.membership, cells)
         if numbers > 1:
             weight = behind.together[np.ix_(cells, cells)]
             threes, compared = _threes_of_sums(weight, behind.least / 2)
@@ -401,10 +415,22 @@ def sums(behind: PeopleBehind, chosen: BoolArray) -> tuple[list[Sum], int]:
                     if np.unique(coefficients.data[own]).size == 1:
                         signatures = np.sort(coefficients.indices[own])
                         each = Sum(
-                            cells=tuple(cells_of_sum), signatures=signatures, people=int(people[place])
+                            cells=tuple(cells_of_sum),
+                            signatures=signatures,
+                            weights=weights[signatures],
+                            people=int(people[place]),
                         )
-                        found.setdefault(signatures.tobytes(), each)
+                        found.setdefault(signatures.tobytes() + each.weights.tobytes(), each)
     return list(found.values()), numbers
+
+
+def _weights_in(membership: Membership, cells: IndexArray) -> FloatArray:
+    """The weight of every signature in numbers that have the same weights."""
+    found = np.ones(len(membership.counts))
+    for p in {membership.cells[cell].partition for cell in cells.tolist()} & membership.weights.keys():
+        inside = membership.positions(p) >= 0
+        found[inside] = membership.weights_in(p)[inside]
+    return found
 
 
 def _inside(weight: FloatArray, nothing: float) -> BoolArray:

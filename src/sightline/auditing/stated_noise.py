@@ -12,7 +12,7 @@ from functools import partial
 
 import numpy as np
 
-from sightline.arrays import EXACT, FloatArray
+from sightline.arrays import EXACT, FloatArray, IndexArray
 from sightline.auditing.plan import Plan, Release
 from sightline.auditing.release_noise import ReleaseNoise, Running, names_of, noise_on, popped
 from sightline.errors import InvalidPlan, require_plan
@@ -22,7 +22,7 @@ from sightline.noise.strategies import Strategy
 from sightline.privacy.accountant import Budget, NoiseLaw
 from sightline.privacy.registry import ACCOUNTANTS, accountant_named
 from sightline.tables.membership import YES_OR_NO, Feature, Membership, Statistic
-from sightline.tables.published import Steps, published
+from sightline.tables.published import Steps, published, without_queries
 from sightline.tables.subject import SecretKind
 
 Laws = tuple[PublishedLaw, ...]
@@ -331,6 +331,25 @@ def as_published(plan: Plan, membership: Membership) -> Membership:
         got="one twice" if not twice else f"the group {', '.join(membership.cells[twice[0]].key)!r} twice",
     )
     return published(membership, withheld=withheld) if withheld else membership
+
+
+def without_numbers(plan: Plan, membership: Membership, gone: IndexArray) -> tuple[Plan, Membership]:
+    """The plan that withholds some cells, and its membership; releases without another number are dropped."""
+    if not gone.size:
+        return plan, membership
+    marks: dict[int, list[tuple[tuple[str, ...], str]]] = {}
+    for c in gone.tolist():
+        part = membership.partitions[membership.cells[c].partition]
+        marks.setdefault(part.query, []).append((membership.cells[c].key, part.label))
+    found = published(membership, withheld=gone.tolist())
+    before = {part.query for part in membership.partitions}
+    dropped = before - {part.query for part in found.partitions}
+    releases = []
+    for query, release in enumerate(plan.releases):
+        if query not in dropped:
+            releases.append(release.without(marks[query]) if query in marks else release)
+    changed = plan.model_copy(update={"releases": tuple(releases)})
+    return changed, without_queries(found, dropped)
 
 
 def _cells_of(membership: Membership, query: int) -> set[int]:

@@ -32,13 +32,12 @@ from sightline.labeled.unit_design import RowForm, RowNoise, UnitPrior
 from sightline.labeled.units import Arrays as UnitArrays
 from sightline.labeled.units import UnitReduction, Units
 from sightline.progress import report
+from sightline.tables.cells import MOST_KEPT as MOST_KEPT
 from sightline.tables.cells import PackedCodes, first_in_order
 from sightline.tables.engines.protocol import Arrays, SignatureBatch, SignatureStore
 from sightline.tables.membership import Membership, PersonTable
 from sightline.tables.streamed import BatchTables, StreamedTable
 from sightline.values import frozen
-
-MOST_KEPT = 10_000  # signatures that are kept for how little remains of them
 
 
 def find_streamed(plan: Plan, table: StreamedTable, *, most: int = MOST_KEPT) -> Findings:

@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from sightline.arrays import FloatArray, IndexArray, counted_by, distinct_lines
-from sightline.labeled.units import ONE, Units
+from sightline.labeled.unit_block import ONE
+from sightline.labeled.units import Units
 from sightline.tables.membership import Membership, PersonTable
 from sightline.values import frozen
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sightline.arrays import FloatArray, IndexArray
+from sightline.arrays import MOST_SQUARE, FloatArray, IndexArray
 from sightline.auditing.lowering import BoolArray, Lowered
 from sightline.auditing.pricing import Pricing, at_least_by_noise
 from sightline.auditing.result_parts import SMALL_GROUP, Uncertainty
@@ -18,13 +18,12 @@ from sightline.labeled.lines import with_alike
 from sightline.labeled.unit_brackets import UnitBrackets
 from sightline.values import frozen
 
-# Rows, and units × rows, of a design that may be assessed again for each release and each accountant.
-_MOST_ROWS, _MOST_ENTRIES = 400, 3e7
+_MOST_ROWS = 400  # of a design that may be assessed again for each release and each accountant
 # Rows of a design that is factorised again, for recipes, advice and other noise, or compared in threes: it
 # takes seconds.
 MOST_FACTORISED = 1_000
 # Taking each release away costs an elimination of the rows.
-_MOST_COMPARED, _AFFORDABLE = 4_000, 2e12
+_AFFORDABLE = 2e12
 
 
 @frozen
@@ -206,7 +205,7 @@ class LinearFindings:
     def has_at_most(self, rows: int) -> bool:
         """Whether the design has at most so many rows, and units in memory that are not too many for them."""
         own = self.linear.row_count
-        return own <= rows and len(self.people) * own <= _MOST_ENTRIES and not self.others.streamed
+        return own <= rows and len(self.people) * own <= MOST_SQUARE**2 and not self.others.streamed
 
     @property
     def work(self) -> float:
@@ -218,7 +217,7 @@ class LinearFindings:
     def comparable(self) -> bool:
         """Whether it can be asked of each release who is identifiable without it."""
         rows, releases = self.linear.row_count, self.linear.queries.size
-        affordable = rows <= _MOST_COMPARED and releases * float(rows) ** 3 <= _AFFORDABLE
+        affordable = rows <= MOST_SQUARE and releases * float(rows) ** 3 <= _AFFORDABLE
         return affordable and not self.others.streamed
 
     def most_exposed(self, columns: IndexArray, count: int) -> IndexArray:

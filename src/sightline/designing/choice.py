@@ -27,7 +27,8 @@ from itertools import combinations
 import numpy as np
 from scipy.sparse import csc_array, hstack
 
-from sightline.arrays import FloatArray, IndexArray
+from sightline.arrays import AT_A_TIME, ROUNDING, FloatArray, IndexArray
+from sightline.auditing.unit_findings import MOST_FACTORISED
 from sightline.designing.following import FollowingRisks, Hiders
 from sightline.designing.levels import (
     HiddenLevel,
@@ -42,7 +43,8 @@ from sightline.designing.levels import (
 from sightline.designing.newton import NO_GUESS, Optimum, least_noise
 from sightline.designing.problem import (
     MOST_ROUNDS,
-    SAME,
+    NOTICEABLE,
+    TOLERANCE,
     HiddenRisks,
     KnownRisks,
     NoiseProblem,
@@ -54,12 +56,11 @@ from sightline.designing.problem import (
 )
 from sightline.designing.task import DesignTask
 from sightline.errors import InvalidPlan, require
-from sightline.labeled.units import BoolArray
+from sightline.labeled.unit_block import BoolArray
 
 # By how much of its level a direction must be broken: the audit's factor closes the rest. Tuned on designs
 # for persons with several rows, which constraints for less make dearer by up to 0.05 %.
 _BROKEN = 2e-5
-_MOST_PAIRS = 2_000_000  # of categories, over the exposed records
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -182,8 +183,8 @@ def _pairs(task: DesignTask, below: IndexArray) -> tuple[IndexArray, csc_array]:
     names = sorted({str(membership.partitions[p].parameter) for p in owner})
     category = np.array([names.index(str(membership.partitions[p].parameter)) for p in owner])
     require(
-        below.size * len(names) * (len(names) - 1) // 2 <= _MOST_PAIRS,
-        f"at most {_MOST_PAIRS:,} pairs of categories over the exposed records",
+        below.size * len(names) * (len(names) - 1) // 2 <= AT_A_TIME,
+        f"at most {AT_A_TIME:,} pairs of categories over the exposed records",
         got="more",
         fix="design fewer releases at once",
         error=InvalidPlan,
@@ -200,15 +201,12 @@ def _pairs(task: DesignTask, below: IndexArray) -> tuple[IndexArray, csc_array]:
 
 
 _ROUGH = 1e-2  # the certified gap of a quick answer, and of an optimum that only suggests a choice
-_FEW_ROWS = 200  # up to which, or up to as many variables, more choices are tried
-_MANY_ROWS = 1_000  # from which on one choice is tried besides the bound for known others
-NOTICEABLE = 1e-4  # by how much of the loss another choice must be better
+_FEW_VARIABLES = 200  # up to which more choices are tried
 # How often the precisions of hidden records are taken between two noises: as often as this work allows.
 _LEAST_MIXED, _MOST_MIXED, _WORK = 3, 40, 2e8
 _SHARE = 0.3  # of the way from one to the other, in logarithms
-_CLOSE_ENOUGH, _ROUGHLY = 1e-7, 3e-3  # when that ends, and the tolerance that it begins with
+_ROUGHLY = 3e-3  # the tolerance that it begins with
 _BEYOND = 1.2  # precisions that were too small are raised by more than they lack
-_TOLERANCE, _LARGE_TOLERANCE = 5e-8, 5e-7  # certified gaps to end with, for few rows and for many
 
 
 class BoundName(StrEnum):
@@ -250,15 +248,15 @@ def best_noise(task: DesignTask, targets: Targets, starts: Sequence[FloatArray])
     """
     nobody, hiders = np.zeros(len(targets), dtype=np.bool_), _hiders(task, targets)
     known = _Choice(targets=targets, hidden=nobody, hiders=hiders)
-    few = task.rows <= _FEW_ROWS or (task.rows <= _MANY_ROWS and task.ceilings.size <= _FEW_ROWS)
+    few = task.rows <= MOST_FACTORISED and task.ceilings.size <= _FEW_VARIABLES
     if not targets.can_hide:
         return known.solved(task)
     # Of many rows the optimum for known others is rough at first: it suggests a choice.
-    first = if_enough(lambda: known.solved(task, tolerance=_TOLERANCE if few else _ROUGH))
+    first = if_enough(lambda: known.solved(task, tolerance=TOLERANCE if few else _ROUGH))
     solved = list(first)
     places = [one.variances for one in solved] + [row_variances(task, one) for one in starts]
     everyone = replace(known, hidden=~nobody)
-    tried = [(everyone, places[0])] if few or (hiders is None and task.rows <= _MANY_ROWS) else []
+    tried = [(everyone, places[0])] if few or (hiders is None and task.rows <= MOST_FACTORISED) else []
     if few or not tried:
         tried += [(_roomiest(task, known, place), place) for place in (places if few else places[:1])]
     distinct: dict[bytes, tuple[_Choice, FloatArray]] = {}
@@ -270,7 +268,7 @@ def best_noise(task: DesignTask, targets: Targets, starts: Sequence[FloatArray])
     if not solved:
         raise NotEnough("expected bounds with which some noise keeps the limits, got none")
     best = min(solved, key=lambda one: one.optimum.upper)
-    for _ in range(MOST_ROUNDS if task.rows <= _MANY_ROWS else 0):
+    for _ in range(MOST_ROUNDS if task.rows <= MOST_FACTORISED else 0):
         choice = _roomiest(task, replace(known, targets=best.targets), best.variances)
         if np.array_equal(choice.hidden, best.hidden):
             break
@@ -310,9 +308,8 @@ class _Choice:
         own. The first precisions are between those of two noises; then they are only raised, until they are
         enough. ``start`` is noise, in variances of the rows, whose precisions are tried first.
         """
-        last = _TOLERANCE if task.rows <= _MANY_ROWS else _LARGE_TOLERANCE
         if not self.hidden.any() or self.hiders is not None:
-            return self.solved(task, tolerance=last, guess=start)
+            return self.solved(task, guess=start)
         assumed = precisions_at(task.linear, task.of_numbers(start))
         choice, raising, tolerance, found = self, False, _ROUGHLY, None
         mixed = int(np.clip(_WORK / task.rows**3, _LEAST_MIXED, _MOST_MIXED))
@@ -328,17 +325,17 @@ class _Choice:
             true = precisions_at(task.linear, task.of_numbers(found.variances))
             ratio = true / assumed
             change = float(np.max(np.abs(np.log(ratio))))
-            enough = float(np.max(ratio)) <= 1 + SAME
+            enough = float(np.max(ratio)) <= 1 + ROUNDING
             if raising and enough:
                 break
-            raising = raising or attempt + 2 >= mixed or change < _CLOSE_ENOUGH
-            tolerance = last if raising else float(np.clip(0.03 * change, 1e-9, _ROUGHLY))
+            raising = raising or attempt + 2 >= mixed or change < TOLERANCE
+            tolerance = TOLERANCE if raising else float(np.clip(0.03 * change, ROUNDING, _ROUGHLY))
             assumed = assumed * np.maximum(ratio, 1.0) ** _BEYOND if raising else assumed * ratio**_SHARE
         assert found is not None  # precisions are tried at least three times
         return found
 
     def solved(
-        self, task: DesignTask, *, tolerance: float = _TOLERANCE, guess: FloatArray = NO_GUESS
+        self, task: DesignTask, *, tolerance: float = TOLERANCE, guess: FloatArray = NO_GUESS
     ) -> Chosen:
         choice, problem = self, self.problem(task)
         optimum = least_noise(problem, tolerance=tolerance, guess=guess)

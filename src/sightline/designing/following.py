@@ -39,11 +39,9 @@ from sightline.designing.problem import (
 # All records take part in the sum of the slopes. In the slope of one constraint those do that are in a number
 # which its recipe gives more than the first of these weights that leaves this much work.
 _NOTABLE, _SLOPE_WORK = (0.0, 1e-3, 1e-2, 1e-1, 1.0), 4e7
-_MOST_CURVED = 800  # hiders in the curvature, and at most half as many as rows
-_NOTHING = 1e-12  # a share of sums of slopes that a constraint need not have
-_TINY = float(np.finfo(np.float64).tiny)
-_FEW_HIDERS = 200  # all of so few do
-_LEFT_OUT = 1e-3  # the share of all hiding that follows the noise that need not take part
+_TINY = float(np.finfo(np.float64).tiny / np.finfo(np.float64).eps)  # sums of its inverse are numbers, too
+_FEW_HIDERS = 200  # all of so few are in the curvature, and else at most half as many as rows
+_LEFT_OUT = 1e-3  # the share of all hiding that follows the noise that need not be in the curvature
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -190,7 +188,7 @@ class FollowingAt:
 
     def tangents(self, chosen: IndexArray, recipes: Recipes, prices: FloatArray) -> FollowingTangents:
         H, others = np.asarray(recipes), self.others
-        priced = heavy(H, prices, np.maximum(H**2 @ prices, _TINY), _NOTHING)
+        priced = heavy(H, prices, np.maximum(H**2 @ prices, _TINY))
         scaled = H[:, priced] * np.sqrt(prices[priced])
         outer = scaled @ scaled.T  # of a matrix and its own transpose BLAS computes one half
         all_seen = self.risks.hiders.forms(outer)
@@ -233,8 +231,8 @@ class FollowingTangents:
         hiders, s, y, N = at.risks.hiders, others.variances, others.y, at.inverse
         change = others.change
         found = self.outer * N
-        part = np.asarray(hiders.squares_by_signature @ (1 / (s**2 * np.maximum(self.total, _TINY))))
-        kept = _largest(change * self.all_seen * part, int(np.clip(s.size // 2, _FEW_HIDERS, _MOST_CURVED)))
+        part = np.asarray(hiders.squares_by_signature @ (1 / np.maximum(s**2 * self.total, _TINY)))
+        kept = _largest(change * self.all_seen * part, max(s.size // 2, _FEW_HIDERS))
         A = hiders.by_signature[kept]
         V = csr_array(diags_array(s**-2.0) @ hiders.squares[:, kept] @ diags_array(change[kept]))
         AX, AN = A @ self.outer, A @ N

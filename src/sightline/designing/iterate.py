@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 import numpy as np
 from scipy.sparse import csc_array
 
-from sightline.arrays import FloatArray, IndexArray
+from sightline.arrays import MOST_SQUARE, FloatArray, IndexArray
+from sightline.auditing.noise_slack import MOST_FACTOR
 from sightline.designing.problem import (
     FIXED,
-    MOST_FACTOR,
     NoiseProblem,
     NotEnough,
     Recipes,
@@ -131,8 +131,8 @@ def split(values: FloatArray, working: list[IndexArray]) -> list[FloatArray]:
 
 
 # Constraints of one kind are taken without a choice up to this number, or so many for each row, which cost no
-# more than the factorisations do. And up to these entries of recipes.
-_ALL, _EACH_ROW, _ENTRIES = 1_000, 2, 3e7
+# more than the factorisations do.
+_ALL, _EACH_ROW = 1_000, 2
 _RAISED, _FARTHEST = 1e-4, 4.0  # a guess that is above its floor, and how far from it a start may be
 
 
@@ -229,7 +229,7 @@ def worst_of_each_row(one: Risks, slack: FloatArray, eligible: IndexArray) -> In
 def most_constraints(problem: NoiseProblem) -> int:
     """How many constraints of one kind take part without a choice."""
     rows = problem.floors.size
-    return min(max(_ALL, _EACH_ROW * rows), int(_ENTRIES / rows))
+    return min(max(_ALL, _EACH_ROW * rows), MOST_SQUARE**2 // rows)
 
 
 def first_constraints(problem: NoiseProblem) -> list[IndexArray]:

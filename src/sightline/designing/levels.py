@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csc_array, diags_array
 
-from sightline.arrays import FloatArray, IndexArray, parts
+from sightline.arrays import EXACT, FloatArray, IndexArray, parts
 from sightline.auditing.lowering import Lowered
 from sightline.auditing.secret_prior import SecretPrior
 from sightline.designing.following import Hiders
@@ -27,7 +27,6 @@ from sightline.labeled.bounds.target import Seen, TargetPrior
 from sightline.privacy.accountant import NoiseLaw
 from sightline.privacy.gaussian_dp import smallest_epsilon
 
-_MOST = 1e15  # information times the squared width that stands for no noise; its inverse, for nothing to see
 _KNOWN: FloatArray = np.array([])  # no precisions: all other records are known
 
 
@@ -119,7 +118,7 @@ def feature_level(linear: Lowered, limit: float, precision: FloatArray) -> Hidde
     """
     prior, tau = linear.prior.of_column, 1 / float(np.max(precision))
     risk = limit * prior.variance
-    needed = risk * tau / (tau - risk) if tau > risk else _MOST * prior.width**2  # no noise keeps it
+    needed = risk * tau / (tau - risk) if tau > risk else EXACT * prior.width**2  # no noise keeps it
     products = _products(linear, rows_alike(linear) * tau)
     return HiddenLevel(products=products, tau=np.array([tau]), needed=np.array([needed]))
 
@@ -177,12 +176,14 @@ def _most_information(
 ) -> FloatArray:
     """The largest informations that keep the limit, by halving; least ones for none, infinite for all.
 
+    ``EXACT`` over the squared width stands for no noise, and its inverse for nothing to see.
+
     With ``precision`` those of an attacker who knows no other record; one who knows all others sees all.
     """
     unit = 1 / prior.width**2
 
     def kept(information: FloatArray) -> FloatArray:
-        everyone = np.full(information.size, _MOST * unit) if precision.size else information
+        everyone = np.full(information.size, EXACT * unit) if precision.size else information
         return prior.lower(
             Seen(
                 information=everyone,
@@ -193,15 +194,15 @@ def _most_information(
             )
         )
 
-    low, high = np.full(len(alike), unit / _MOST), np.full(len(alike), _MOST * unit)
+    low, high = np.full(len(alike), unit / EXACT), np.full(len(alike), EXACT * unit)
     if not len(alike):
         return low
     never, always = kept(low) < limit, kept(high) >= limit
-    for _ in range(60):  # a factor of 1e30 between the ends falls below the last place of a double
+    for _ in range(60):  # a factor of 2^106 between the ends falls below the last place of a double
         middle = np.sqrt(low * high)
         enough = kept(middle) >= limit
         low, high = np.where(enough, middle, low), np.where(enough, high, middle)
-    return np.where(always, np.inf, np.where(never, unit / _MOST, low))
+    return np.where(always, np.inf, np.where(never, unit / EXACT, low))
 
 
 def never_binds_below(prior: SecretPrior, limit: float, delta: float) -> float:
@@ -215,7 +216,7 @@ def never_binds_below(prior: SecretPrior, limit: float, delta: float) -> float:
         return prior.kept(information=mu_squared / width**2, law=NoiseLaw.GAUSSIAN) >= limit
 
     low, high = 0.0, 1.0
-    while safe(high) and high < _MOST:
+    while safe(high) and high < EXACT:
         low, high = high, 2 * high
     while high - low > 1e-9 * high:
         middle = (low + high) / 2

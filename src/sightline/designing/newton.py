@@ -35,7 +35,7 @@ from sightline.designing.iterate import (
     strictly_feasible,
     worst_of_each_row,
 )
-from sightline.designing.problem import MOST_ROUNDS, Cuts, NoiseProblem
+from sightline.designing.problem import MOST_ROUNDS, TOLERANCE, Cuts, NoiseProblem
 from sightline.progress import report
 
 _STEP = 0.99  # how far towards the nearest bound a step goes
@@ -218,7 +218,9 @@ class Optimum:
 NO_GUESS = np.zeros(0)
 
 
-def least_noise(problem: NoiseProblem, *, tolerance: float = 1e-7, guess: FloatArray = NO_GUESS) -> Optimum:
+def least_noise(
+    problem: NoiseProblem, *, tolerance: float = TOLERANCE, guess: FloatArray = NO_GUESS
+) -> Optimum:
     """The least noise that keeps the limits; ``NotEnough`` if none within the ceilings keeps them.
 
     A ``guess``, in variances of the rows, may be near the optimum.

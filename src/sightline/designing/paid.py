@@ -17,14 +17,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.sparse import csc_array
 
-from sightline.arrays import FloatArray, IndexArray
+from sightline.arrays import ROUNDING, FloatArray, IndexArray
 from sightline.auditing.nonlinear import is_nonlinear
 from sightline.auditing.plan import Plan
 from sightline.auditing.pricing import Pricing
 from sightline.auditing.record_costs import CellCosts
-from sightline.designing.problem import FIXED, ROUNDING, KnownRisks
+from sightline.designing.problem import FIXED, KnownRisks
 from sightline.errors import InvalidPlan, require
-from sightline.labeled.units import BoolArray
+from sightline.labeled.unit_block import BoolArray
 from sightline.privacy.accountant import NoiseLaw
 from sightline.privacy.registry import accountant_named, costs
 from sightline.tables.membership import Membership
@@ -171,18 +171,23 @@ def check_plan(plan: Plan, membership: Membership) -> None:
         fix="design the other releases without them, and audit all of them together",
         error=InvalidPlan,
     )
-    require(
-        bool(membership.cells) and bool(np.any(membership.counts > membership.known)),
-        "a plan that publishes something about a secret that the attacker does not know",
-        got="none",
-        error=InvalidPlan,
-    )
+    require_told(bool(membership.cells))
     twins = [plan.releases[query].name for query in _releases_with_twins(membership)]
     require(
         not twins,
         "numbers that their key and label tell apart",
         got=f"two alike in release {', '.join(map(repr, twins[:1]))}",
         fix="make them two releases",
+        error=InvalidPlan,
+    )
+
+
+def require_told(told: bool) -> None:
+    """Refuse a plan of which there is nothing to design."""
+    require(
+        told,
+        "a plan that publishes something about a secret that the attacker does not know",
+        got="none",
         error=InvalidPlan,
     )
 

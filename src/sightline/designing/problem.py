@@ -35,12 +35,9 @@ import numpy as np
 from scipy.linalg.lapack import dpotrf, dpotri
 from scipy.sparse import csc_array, csr_array, diags_array
 
-from sightline.arrays import FloatArray, IndexArray, parts
+from sightline.arrays import ROUNDING, FloatArray, IndexArray, parts
+from sightline.auditing.noise_slack import MOST_FACTOR
 from sightline.errors import InvalidNoise, InvalidPlan
-
-# Columns with more entries than this are multiplied as a whole; shorter ones gather products of entries.
-_FEW_ENTRIES = 24
-_NEGLIGIBLE = 1e-8  # a share of the curvature of every variable that a constraint need not have
 
 Recipes: TypeAlias = FloatArray | csc_array
 
@@ -263,18 +260,18 @@ class RowLimitsAt:
         return LinearTangents(each=squared(recipes), prices=prices)
 
 
-def heavy(columns: FloatArray, weights: FloatArray, diagonal: FloatArray, share: float) -> IndexArray:
-    """The columns c whose product w c cᵀ has more than a share of some entry of a diagonal."""
+def heavy(columns: FloatArray, weights: FloatArray, diagonal: FloatArray) -> IndexArray:
+    """The columns c whose product w c cᵀ has more than rounding of some entry of a diagonal."""
     with np.errstate(over="ignore"):
         largest = np.max(columns**2 / diagonal[:, None], axis=0, initial=0.0)
-        found: IndexArray = np.flatnonzero(weights * largest > share)
+        found: IndexArray = np.flatnonzero(weights * largest > ROUNDING)
     return found
 
 
 def add_products(total: FloatArray, columns: FloatArray, weights: FloatArray) -> IndexArray:
     """Add Σ w c cᵀ to a matrix, and say of which columns: not of those that hardly change its diagonal."""
     diagonal = np.maximum(np.diagonal(total), np.finfo(np.float64).tiny)
-    kept = heavy(columns, np.abs(weights), diagonal, _NEGLIGIBLE)
+    kept = heavy(columns, np.abs(weights), diagonal)
     for sign in (1.0, -1.0):
         own = kept[sign * weights[kept] > 0]
         if own.size:
@@ -296,12 +293,14 @@ def shares(columns: csc_array, recipes: Recipes) -> FloatArray:
 
 
 def quadratic_forms(columns: csc_array, matrix: FloatArray) -> FloatArray:
-    """aᵀ M a for every column: gathered from the few entries of a column, if they are few."""
+    """aᵀ M a for every column: gathered from pairs of its entries, if these are fewer than the rows."""
     sizes = np.diff(columns.indptr)
-    most = int(sizes.max(initial=0))
-    if most > _FEW_ENTRIES:
-        return np.asarray(columns.multiply((columns.T @ matrix).T).sum(axis=0)).ravel()
-    found = np.zeros(columns.shape[1])
+    most, found = int(sizes.max(initial=0)), np.zeros(columns.shape[1])
+    if most * most > len(matrix):
+        for some in parts(len(found), each=len(matrix)):
+            part = columns[:, some]
+            found[some] = np.asarray(part.multiply((part.T @ matrix).T).sum(axis=0)).ravel()
+        return found
     # Entries past a column's end point anywhere, with weight zero.
     place = columns.indptr[:-1, None] + np.arange(most)
     inside = np.arange(most) < sizes[:, None]
@@ -348,12 +347,9 @@ def squared(recipes: Recipes) -> Recipes:
 
 
 FIXED = -1
-# Of sums of costs and prices: what they may not exceed is not exceeded, and losses that differ by less are
-# the same.
-ROUNDING = 1e-12
-MOST_FACTOR = 1e12  # on variances, beyond which more noise changes nothing
-SAME = 1e-9  # relatively: noise has nine digits
 MOST_ROUNDS = 120
+TOLERANCE = 5e-7  # the certified gap with which a search ends, and how near noise comes to what it needs
+NOTICEABLE = 1e-4  # a share of a loss or of noise from which on less is worth another search, or a word
 _Found = TypeVar("_Found")
 
 
@@ -471,13 +467,13 @@ def common_factor(problem: NoiseProblem, at_one: FloatArray) -> float:
             if one.sign < 0 or not one.needed.size:
                 continue
             now = one.at(s)
-            short = one.needed * (1 + SAME / 2) - now.phi
+            short = one.needed * (1 + ROUNDING / 2) - now.phi
             broken = np.flatnonzero(short > 0)
             if broken.size:
                 slope = np.asarray(squared(now.recipes(broken)).T @ moving)
                 with np.errstate(divide="ignore"):
                     step = max(step, float(np.max(short[broken] / slope)))
-        if step <= SAME / 2 * t:
-            return t * (1 + (SAME if step > 0 else 0.0))
+        if step <= ROUNDING / 2 * t:
+            return t * (1 + (ROUNDING if step > 0 else 0.0))
         t += step
     raise NotEnough("expected a factor on all noise that keeps the limits, got none")

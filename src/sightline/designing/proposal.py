@@ -20,12 +20,12 @@ from functools import partial
 
 import numpy as np
 
-from sightline.arrays import FloatArray
+from sightline.arrays import ROUNDING, FloatArray
 from sightline.auditing.findings import Findings, LinearFindings
-from sightline.auditing.noise_slack import Search, least_factor, log_odds
+from sightline.auditing.noise_slack import MOST_FACTOR, Search, least_factor, log_odds
 from sightline.auditing.result import Change, ChangeKind
-from sightline.designing.choice import NOTICEABLE, Chosen, best_noise, common_guess, quick_noise, targets_of
-from sightline.designing.problem import MOST_FACTOR, ROUNDING, SAME, NotEnough, if_enough
+from sightline.designing.choice import Chosen, best_noise, common_guess, quick_noise, targets_of
+from sightline.designing.problem import NOTICEABLE, TOLERANCE, NotEnough, if_enough
 from sightline.designing.task import DesignTask, Grain, Loss, lowest, rounded_up, task_of
 from sightline.errors import InvalidNoise, InvalidPlan
 from sightline.format import number
@@ -34,9 +34,7 @@ from sightline.progress import report
 _ROUGHLY_CLOSE = (
     1e-5  # factors are found up to this by estimates that take long; by others, to all digits of noise
 )
-_ROOM = 1e-7  # how much more variance is audited where an audit takes long: so that it passes
 _OVERSHOOT = 4.0  # what remains rises more slowly than the noise
-_SHARE = 1e-3  # of the way up to the ceilings, up to which noise is found by audits alone
 ONLY_ROUNDING = 1e-6  # added noise, as a share of what it is added to
 _RAISED_ALONE = 2.0
 
@@ -67,7 +65,7 @@ def certified(task: DesignTask, factors: FloatArray) -> Certified:
         return task.stddevs(np.clip(np.where(mine, factors * factor, factors), 1.0, most))
 
     factor = _by_estimates(task, noise, least=1 / MOST_FACTOR if np.any(raised & ~paid) else 1.0)
-    return _audited(task, noise, factor if task.findings.repeatable else factor * (1 + _ROOM))
+    return _audited(task, noise, factor if task.findings.repeatable else factor * (1 + TOLERANCE))
 
 
 def certified_common(task: DesignTask, guess: float) -> Certified:
@@ -81,7 +79,7 @@ def certified_common(task: DesignTask, guess: float) -> Certified:
     def noise(factor: float) -> FloatArray:
         return task.times_common(guess * factor)
 
-    factor = _by_estimates(task, noise, least=1 / guess, noticeable=SAME) if guess > 1 else 1.0
+    factor = _by_estimates(task, noise, least=1 / guess, noticeable=ROUNDING) if guess > 1 else 1.0
     if task.findings.repeatable or not task.estimated:
         return _audited(task, noise, factor)
     return Certified(stddevs=noise(factor), audits=0)
@@ -110,7 +108,7 @@ def proportional(task: DesignTask) -> tuple[FloatArray, ...]:
 
 def audited_or_more(task: DesignTask, stddevs: FloatArray) -> Certified:
     """Noise that the audit passes, from noise that passes by the estimates."""
-    for extra in (0.0, SAME, 1e-6):
+    for extra in (0.0, ROUNDING, 1e-6):
         more = np.where(task.free, np.minimum(stddevs * (1 + extra), task.most), stddevs)
         findings = task.audited(more)
         if lowest(findings) >= task.limit:
@@ -160,7 +158,7 @@ def by_the_audit_alone(task: DesignTask) -> Certified:
         return Certified(stddevs=stddevs, audits=1, findings=findings)
 
     best, low, high = audited(1.0), 0.0, 1.0
-    while high - low > _SHARE:
+    while high - low > NOTICEABLE:
         middle = 0.5 * (low + high)
         found = if_enough(partial(audited, middle))
         best, low, high = (found[0], low, middle) if found else (best, middle, high)
@@ -170,7 +168,7 @@ def by_the_audit_alone(task: DesignTask) -> Certified:
 def _audited(task: DesignTask, noise: Callable[[float], FloatArray], factor: float) -> Certified:
     """The least noise of a family from a factor on with which the audit passes."""
     limit, audits = task.limit, 0
-    least = SAME if task.findings.repeatable else _ROOM
+    least = ROUNDING if task.findings.repeatable else TOLERANCE
     while factor <= MOST_FACTOR:
         audits += 1
         findings = task.audited(noise(factor))
@@ -196,7 +194,7 @@ def _by_estimates(
     def kept(factor: float) -> float:
         return task.estimate(noise(factor**2))
 
-    now, close = kept(1.0), SAME if task.findings.repeatable else _ROUGHLY_CLOSE
+    now, close = kept(1.0), ROUNDING if task.findings.repeatable else _ROUGHLY_CLOSE
     room = log_odds(now) - log_odds(task.limit) if now != task.limit else 0.0
     if room >= 0 and (room < noticeable or least >= 1):
         return 1.0

@@ -6,7 +6,8 @@ import math
 from collections.abc import Iterator
 from typing import Annotated
 
-from sightline.auditing.result_parts import Many, ResultPart
+from sightline.auditing.result_parts import TOP, Many, ResultPart
+from sightline.designing.problem import NOTICEABLE
 from sightline.format import count, number, percent
 
 
@@ -115,9 +116,6 @@ class DesignResult(ResultPart):
         return tuple(one for one in self.noise if one.withheld_in_effect and not one.published)
 
 
-_MOST_LINES = 12
-_NOTHING = 1e-3
-
 LOSSES = {
     "variance": "the weighted sum of variances",
     "relative": "the weighted sum of variances over today's",
@@ -184,10 +182,10 @@ def _suppressed(result: DesignResult) -> Iterator[str]:
     fewest = "no fewer are enough" if gone.at_least == size else f"at least {gone.at_least} are needed"
     yield f"{count(size, 'number')} must be withheld, because no noise below the ceilings is enough; {fewest}"
     yield from (
-        f"  {_quoted(one.release, one.cell)}, {count(one.rows, 'row')}" for one in gone.withheld[:_MOST_LINES]
+        f"  {_quoted(one.release, one.cell)}, {count(one.rows, 'row')}" for one in gone.withheld[:TOP]
     )
-    if size > _MOST_LINES:
-        yield f"  and {size - _MOST_LINES:,} more; the plan has all of them"
+    if size > TOP:
+        yield f"  and {size - TOP:,} more; the plan has all of them"
     yield ""
 
 
@@ -195,7 +193,7 @@ def _budget(budget: DesignedBudget) -> str:
     spent = (
         f"epsilon = {number(budget.epsilon_spent)} of {number(budget.epsilon)} at delta = {budget.delta:g}"
     )
-    price = f"; {percent(budget.price)} of the noise is for the budget" if budget.price > _NOTHING else ""
+    price = f"; {percent(budget.price)} of the noise is for the budget" if budget.price > NOTICEABLE else ""
     return f"The budget under {budget.accountant}: {spent}{price}."
 
 
@@ -203,10 +201,10 @@ def _noise(result: DesignResult) -> Iterator[str]:
     raised = sorted(result.raised, key=lambda one: -one.stddev / one.stddev_before)
     yield f"{count(len(raised), 'number')} of {len(result.noise):,} get more noise (standard deviation)"
     yield from (
-        f"  {_name(one)}: {number(one.stddev_before)} -> {number(one.stddev)}" for one in raised[:_MOST_LINES]
+        f"  {_name(one)}: {number(one.stddev_before)} -> {number(one.stddev)}" for one in raised[:TOP]
     )
-    if len(raised) > _MOST_LINES:
-        yield f"  and {len(raised) - _MOST_LINES:,} more; the plan has all of them"
+    if len(raised) > TOP:
+        yield f"  and {len(raised) - TOP:,} more; the plan has all of them"
     if gone := result.withheld_in_effect:
         named = ", ".join(map(_name, gone[:3])) + f" and {len(gone) - 3:,} more" * (len(gone) > 3)
         yield f"  Withheld in effect, because the noise exceeds the number's whole range: {named}"

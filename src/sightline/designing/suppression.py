@@ -30,15 +30,13 @@ from scipy.sparse import csc_array, csr_array
 
 from sightline.arrays import FloatArray, IndexArray
 from sightline.auditing.findings import LinearFindings, linear_findings
-from sightline.auditing.plan import Plan
 from sightline.auditing.pricing import price
+from sightline.auditing.stated_noise import without_numbers
 from sightline.designing.levels import lower_ends
 from sightline.designing.result import Suppressed, WithheldNumber
 from sightline.designing.task import DesignTask, Grain, plan_with_noise, task_of
-from sightline.labeled.units import BoolArray
+from sightline.labeled.unit_block import BoolArray
 from sightline.progress import report
-from sightline.tables.membership import Membership
-from sightline.tables.published import published, without_queries
 
 # Conflicts among the units that are kept: none if they pass. An empty conflict: nothing passes.
 FindConflicts = Callable[[IndexArray], list[IndexArray]]
@@ -212,25 +210,6 @@ class Ceilings:
             sizes = np.array([self.task.membership.cells[c].rows for c in kept])
             return kept[np.argsort(sizes, kind="stable")]
         return kept[np.argsort(-self.quick(kept)[1][kept], kind="stable")]
-
-
-def without_numbers(plan: Plan, membership: Membership, gone: IndexArray) -> tuple[Plan, Membership]:
-    """The plan that withholds some cells, and its membership; releases without another number are dropped."""
-    if not gone.size:
-        return plan, membership
-    marks: dict[int, list[tuple[tuple[str, ...], str]]] = {}
-    for c in gone.tolist():
-        part = membership.partitions[membership.cells[c].partition]
-        marks.setdefault(part.query, []).append((membership.cells[c].key, part.label))
-    found = published(membership, withheld=gone.tolist())
-    before = {part.query for part in membership.partitions}
-    dropped = before - {part.query for part in found.partitions}
-    releases = []
-    for query, release in enumerate(plan.releases):
-        if query not in dropped:
-            releases.append(release.without(marks[query]) if query in marks else release)
-    changed = plan.model_copy(update={"releases": tuple(releases)})
-    return changed, without_queries(found, dropped)
 
 
 def smallest_suppression(task: DesignTask) -> list[HittingSet]:

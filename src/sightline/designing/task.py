@@ -10,7 +10,7 @@ from functools import cached_property
 import numpy as np
 from scipy.sparse import csc_array
 
-from sightline.arrays import FloatArray, IndexArray
+from sightline.arrays import DIGITS, FloatArray, IndexArray
 from sightline.auditing.findings import LinearFindings, linear_findings
 from sightline.auditing.lowering import Lowered, linear_partitions
 from sightline.auditing.plan import Plan
@@ -19,15 +19,20 @@ from sightline.auditing.pricing import price
 from sightline.auditing.release_noise import ReleaseNoise, number_name
 from sightline.auditing.table_units import signature_columns
 from sightline.designing.levels import lower_ends, rows_alike
-from sightline.designing.paid import PaidReleases, check_bounds, check_ceilings, check_plan, paid_releases
+from sightline.designing.paid import (
+    PaidReleases,
+    check_bounds,
+    check_ceilings,
+    check_plan,
+    paid_releases,
+    require_told,
+)
 from sightline.designing.problem import FIXED, KnownRisks, NoiseProblem, Risks, RowLimits
 from sightline.errors import InvalidNoise, InvalidPlan, require
-from sightline.labeled.units import BoolArray
+from sightline.labeled.unit_block import BoolArray
 from sightline.noise.published import PublishedLaw
 from sightline.progress import report
 from sightline.tables.membership import Membership
-
-_DIGITS = 9  # of a proposed standard deviation, rounded up
 
 
 class Grain(StrEnum):
@@ -319,6 +324,7 @@ def task_of(plan: Plan, membership: Membership, *, limit: float, grain: Grain, l
     starting = plan_with_noise(plan, membership, floor)
     report("finding who is exposed", 0.0)
     findings = _assessed(starting, membership)
+    require_told(bool(findings))
     linear = findings.linear
     factors = linear.factors
     times = np.array([release.times for release in releases], dtype=np.float64)
@@ -380,7 +386,7 @@ def _assessed(plan: Plan, membership: Membership) -> LinearFindings:
     return linear_findings(plan, membership, price(plan, membership))
 
 
-def rounded_up(value: float, digits: int = _DIGITS) -> float:
+def rounded_up(value: float, digits: int = DIGITS) -> float:
     """A value to some digits, rounded up.
 
     >>> rounded_up(3.14159265358979), rounded_up(2.0), rounded_up(9.91, 2)

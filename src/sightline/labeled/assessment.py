@@ -36,9 +36,10 @@ from sightline.labeled.row_products import SPARSE_FROM, InformationRange, Produc
 from sightline.labeled.row_solver import DenseSolver, coarse_units
 from sightline.labeled.small_worlds import with_small_worlds
 from sightline.labeled.sparse_row_solver import RowPairs, SparseSolver, chosen_route
+from sightline.labeled.unit_block import BoolArray
 from sightline.labeled.unit_brackets import Hiding, RowSolver, UnitBrackets
 from sightline.labeled.unit_design import Design
-from sightline.labeled.units import BoolArray, Units
+from sightline.labeled.units import Units
 from sightline.progress import report, reported
 
 _BALL_ROWS, _BALL_UNITS = 400, 2_000  # balls: of designs with so many rows, for so many units

@@ -15,7 +15,8 @@ import numpy as np
 from sightline.arrays import AT_A_TIME, EXACT, FloatArray, IndexArray, parts
 from sightline.errors import require
 from sightline.labeled.row_steps import RowSteps
-from sightline.labeled.units import ONE, Arrays, UnitBlock, UnitReduction, Units, UnitStore
+from sightline.labeled.unit_block import ONE, UnitBlock
+from sightline.labeled.units import Arrays, UnitReduction, Units, UnitStore
 from sightline.numerics.device import HOST, Device
 from sightline.progress import report
 from sightline.values import frozen

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from sightline.arrays import FloatArray, IndexArray, frozen_floats, parts
 from sightline.errors import InvalidNoise, InvalidRelease, require
 from sightline.labeled.member_rows import MemberRows, RowsLike
-from sightline.labeled.units import BoolArray
+from sightline.labeled.unit_block import BoolArray
 from sightline.noise.laws import BOUNDED_LAWS, Noise, as_noise, require_noise
 from sightline.noise.pricing import price
 from sightline.numerics.device import Device

@@ -21,8 +21,8 @@ from sightline.labeled.bounds.target import Seen, TargetPrior
 from sightline.labeled.description import Known, LinearReleases, unknown_records
 from sightline.labeled.row_integers import MOST_DECIDED
 from sightline.labeled.row_solver import DenseSolver
+from sightline.labeled.unit_block import BoolArray
 from sightline.labeled.unit_design import Design, RowNoise, UnitPrior
-from sightline.labeled.units import BoolArray
 from sightline.noise.laws import CorrelatedNoise
 from sightline.noise.strategies import FactoredNoise, whitener_of
 from sightline.numerics.rank import Decision, Evidence, Rank, gap_rank, missing, present

@@ -20,9 +20,10 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from sightline.arrays import FloatArray, IndexArray, distinct_lines
+from sightline.arrays import FloatArray, IndexArray, distinct_lines, parts
+from sightline.labeled.unit_block import BoolArray
 from sightline.labeled.unit_design import Design, RowNoise
-from sightline.labeled.units import BoolArray, Units
+from sightline.labeled.units import Units
 from sightline.values import frozen
 
 _MOST_COLUMNS, _MOST_ENTRIES = 4_000_000, 50_000_000  # of designs in which equal slices are looked for
@@ -173,7 +174,11 @@ def _taken_out(units: Units) -> Iterator[BoolArray]:
     A number about a few homes has fewer columns than a shorter one about all of them, but as many rows of
     each home: days, and the hours of a month, are told apart by their rows alone.
     """
-    columns = np.bincount(units.rows.ravel(), minlength=units.numbers + 1)[:-1]
+    # Part by part: counted at once, all rows would be copied as longer numbers.
+    columns = np.zeros(units.numbers + 1, dtype=np.intp)
+    for own in parts(len(units.rows), each=units.rows.shape[1]):
+        columns += np.bincount(units.rows[own].ravel(), minlength=units.numbers + 1)
+    columns = columns[:-1]
     yield np.asarray(columns == 0)
     yield from _about_many(columns)
     if 2 * len(units) < len(units.times):

@@ -19,7 +19,7 @@ import numpy as np
 from sightline.arrays import FloatArray, IndexArray
 from sightline.labeled.assessment import SlicedExposure, UnitExposure
 from sightline.labeled.row_products import RowProducts
-from sightline.labeled.units import UnitBlock
+from sightline.labeled.unit_block import UnitBlock
 from sightline.numerics.residuals import gamma
 from sightline.values import frozen
 

@@ -39,8 +39,9 @@ from sightline.labeled.bounds.priors import UniformPrior
 from sightline.labeled.bounds.scalar_risk import MARGIN
 from sightline.labeled.bounds.target import ROUNDING
 from sightline.labeled.bounds.van_trees import MOST_MOVED, chord_bounds
+from sightline.labeled.unit_block import BoolArray
 from sightline.labeled.unit_design import Design, RowNoise
-from sightline.labeled.units import BoolArray, Units, UnitStore
+from sightline.labeled.units import Units, UnitStore
 from sightline.numerics.residuals import gamma
 from sightline.values import frozen
 

@@ -18,7 +18,8 @@ from scipy import sparse
 from sightline.arrays import EXACT, FloatArray, IndexArray, frozen_index, is_array, parts, to_numpy
 from sightline.errors import InvalidRelease, require
 from sightline.labeled.dense_units import TableUnits
-from sightline.labeled.units import ONE, BoolArray, Units, UnitStore
+from sightline.labeled.unit_block import ONE, BoolArray
+from sightline.labeled.units import Units, UnitStore
 from sightline.numerics.device import HOST, Device
 from sightline.values import frozen
 

@@ -40,8 +40,9 @@ from sightline.labeled.bounds.scalar_risk import MARGIN, two_point_table
 from sightline.labeled.bounds.target import ROUNDING
 from sightline.labeled.lines import MOST_COMPARED, MOST_ENTRIES
 from sightline.labeled.rectangles import MOST_RECTANGLES, groups_without, mixed_keys, rectangles
+from sightline.labeled.unit_block import BoolArray, WholeArray
 from sightline.labeled.unit_design import Design, RowNoise
-from sightline.labeled.units import BoolArray, Units, WholeArray
+from sightline.labeled.units import Units
 from sightline.numerics.residuals import gamma
 from sightline.progress import reported
 from sightline.values import frozen

@@ -13,7 +13,7 @@ import numpy as np
 from scipy import sparse
 
 from sightline.arrays import FloatArray, IndexArray, distinct_lines
-from sightline.labeled.units import WholeArray
+from sightline.labeled.unit_block import WholeArray
 
 # Rectangles that are looked for of one kind of row. In designs with so many pairs of kinds × pairs of slots
 # none is missed, which takes up to 0.3 s; in larger ones those that are met first count.

@@ -14,7 +14,8 @@ from scipy import sparse
 
 from sightline.arrays import FloatArray, IndexArray
 from sightline.labeled.row_integers import RowIntegers, modular
-from sightline.labeled.units import MANY_ROWS, BoolArray, UnitBlock, WholeArray
+from sightline.labeled.unit_block import BoolArray, UnitBlock, WholeArray
+from sightline.labeled.units import MANY_ROWS
 from sightline.numerics import integers as exact
 from sightline.numerics.residuals import gamma
 from sightline.progress import reported

@@ -24,8 +24,9 @@ from scipy import sparse
 
 from sightline.arrays import FloatArray, IndexArray
 from sightline.labeled.row_products import ProductSums
+from sightline.labeled.unit_block import BoolArray, UnitBlock, WholeArray
 from sightline.labeled.unit_design import RowForm, UnitPrior
-from sightline.labeled.units import BoolArray, UnitBlock, UnitStore, WholeArray
+from sightline.labeled.units import UnitStore
 from sightline.numerics import integers as exact
 from sightline.progress import report
 from sightline.values import frozen

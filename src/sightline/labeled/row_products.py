@@ -13,13 +13,15 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 
-from sightline.arrays import EXACT, FloatArray, IndexArray
+from sightline.arrays import EXACT, FloatArray, IndexArray, all_one
 from sightline.labeled.dense_units import TableBlock, TableUnits
 from sightline.labeled.panels import PanelBlock
+from sightline.labeled.unit_block import UnitBlock, UnitColumns, WholeArray
 from sightline.labeled.unit_design import RowNoise, UnitPrior
-from sightline.labeled.units import Arrays, UnitBlock, UnitColumns, UnitStore, WholeArray
+from sightline.labeled.units import Arrays, UnitStore
 from sightline.numerics.residuals import gamma
 from sightline.values import frozen
 
@@ -210,17 +212,17 @@ class _Lines:
     def _pairs(self, counts: FloatArray, slots: Sequence[_Slot]) -> FloatArray:
         """Pair by pair of the slots of a line, counted into the part of the table that their rows span."""
         table = np.zeros((self.numbers + 1, self.numbers + 1))
+        weights = np.ones(self.rows.shape[1]) if all_one(self.weights) else self.weights.T
         for p, first in enumerate(slots):
-            once = counts * self.weights[:, p]
-            own = np.bincount(first.rows, once * self.weights[:, p], first.span)
+            once = counts * weights[p]
+            own = np.bincount(first.rows, once * weights[p], first.span)
             places = np.arange(first.start, first.start + first.span - 1)
             table[places, places] += own[:-1]
             for q, second in enumerate(slots[:p]):
-                keys = first.rows * second.span + second.rows
-                counted = np.bincount(keys, once * self.weights[:, q], first.span * second.span)
-                pairs = counted.reshape(first.span, second.span)[:-1, :-1]
-                table[first.part, second.part] += pairs
-                table[second.part, first.part] += pairs.T
+                both = (once if weights.ndim == 1 else once * weights[q], (first.rows, second.rows))
+                counted = sparse.coo_array(both, shape=(first.span, second.span)).toarray()[:-1, :-1]
+                table[first.part, second.part] += counted
+                table[second.part, first.part] += counted.T
         return np.asarray(table[:-1, :-1])
 
 
@@ -228,7 +230,7 @@ class _Lines:
 class _Slot:
     """The rows in one slot of all lines, from the first of them on; the last number is for none."""
 
-    rows: IndexArray
+    rows: NDArray[np.int32]
     start: int
     span: int
 
@@ -237,7 +239,7 @@ class _Slot:
         used = rows < numbers
         start, stop = int(rows.min(initial=numbers)), int(rows[used].max(initial=-1)) + 1
         span = max(stop - start, 0)
-        local = np.where(used, rows.astype(np.intp) - start, span)
+        local = np.where(used, rows.astype(np.int32) - start, span).astype(np.int32, copy=False)
         return cls(rows=local, start=start, span=span + 1)
 
     @property

@@ -38,14 +38,15 @@ from sightline.labeled.row_decisions import (
 )
 from sightline.labeled.row_integers import PROOF, IndependentRows, RowIntegers, eliminated, guessed
 from sightline.labeled.row_products import ProductSums
+from sightline.labeled.unit_block import BoolArray, WholeArray
 from sightline.labeled.unit_design import BITS, BallForm, RowForm, RowNoise, UnitPrior, dot
-from sightline.labeled.units import MANY_ROWS, BoolArray, UnitStore, WholeArray
+from sightline.labeled.units import MANY_ROWS, UnitStore
 from sightline.numerics.residuals import gamma
 from sightline.values import frozen
 
-# Beyond this error numbers are computed again in balls. Of small designs more digits are asked for: an
-# inverse of so many rows in balls takes 0.01 s.
-_COARSE = 1e-6
+# Beyond this error, which would show in the digits that are printed, numbers are computed again in balls. Of
+# small designs more digits are asked for: an inverse of so many rows in balls takes 0.01 s.
+_COARSE = 1e-4
 _FINE, _FINE_ROWS, _FINE_UNITS = 1e-10, 64, 200
 _BALL_ROWS = 400  # rows up to which weights are solved for over the rationals: 2 s
 _SHARED = 1e-7  # the error of forms up to which common eigenvectors lose no digits that are printed

@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from sightline.arrays import FloatArray, IndexArray
-from sightline.labeled.units import UnitBlock
+from sightline.labeled.unit_block import UnitBlock
 from sightline.values import frozen
 
 _LOOKED_AT = 4_096  # columns by which parents are chosen: of a thousand rows, 0.1 s

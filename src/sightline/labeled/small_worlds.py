@@ -39,8 +39,9 @@ from sightline.arrays import FloatArray, IndexArray, distinct_lines
 from sightline.labeled.bounds.coin import CoinPrior, risk_between
 from sightline.labeled.bounds.scalar_risk import MARGIN, two_point_table
 from sightline.labeled.pairs import FEW_ROWS, RowKinds
+from sightline.labeled.unit_block import BoolArray
 from sightline.labeled.unit_design import Design, RowNoise
-from sightline.labeled.units import BoolArray, Units
+from sightline.labeled.units import Units
 from sightline.numerics.residuals import gamma
 from sightline.values import frozen
 

@@ -35,8 +35,9 @@ from sightline.labeled.sparse_attacks import (
     components_of,
     packed_solutions,
 )
+from sightline.labeled.unit_block import BoolArray, UnitBlock, UnitColumns
 from sightline.labeled.unit_design import RowForm, RowNoise, UnitPrior
-from sightline.labeled.units import BoolArray, UnitBlock, UnitColumns, UnitStore
+from sightline.labeled.units import UnitStore
 from sightline.numerics.integers import proved, rounded
 from sightline.numerics.sparse_cholesky import SelectedInverse, SparseCholesky, factorise, selected_inverse
 from sightline.numerics.sparse_symbolic import SymbolicFactor, analyse

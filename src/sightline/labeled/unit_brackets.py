@@ -19,12 +19,13 @@ from sightline.arrays import FloatArray
 from sightline.labeled.bounds.coin import CoinPrior
 from sightline.labeled.bounds.target import Seen, TargetPrior
 from sightline.labeled.panels import PanelBlock
-from sightline.labeled.row_decisions import NEAR_ONE
+from sightline.labeled.row_decisions import NEAR_ONE, TRUSTED
 from sightline.labeled.row_products import RowProducts
 from sightline.labeled.row_solver import DenseSolver
 from sightline.labeled.sparse_row_solver import SparseSolver
-from sightline.labeled.unit_design import RowNoise, UnitPrior
-from sightline.labeled.units import Arrays, BoolArray, UnitBlock, UnitColumns
+from sightline.labeled.unit_block import BoolArray, UnitBlock, UnitColumns
+from sightline.labeled.unit_design import RowForm, RowNoise, UnitPrior
+from sightline.labeled.units import Arrays
 from sightline.numerics.residuals import TINY, eigenvalues_at_most, gamma
 from sightline.values import frozen
 
@@ -105,15 +106,25 @@ class UnitBrackets:
         loose = [one.error / np.maximum(one.covariance[:, 0, 0], TINY) for one in hidden]
         found["loose"] = sum(loose, np.zeros(len(block)))
         if self.upper:
-            # A trace: rows of one person add up.
-            leverage, off = self.solver.leverage.read(block if r == 1 else block.rows_apart(k))
-            each = np.einsum("nij,ij->n", leverage, prior.kernel) + 2 * k * off
-            seen = each.reshape(len(block), r).sum(axis=1)
-            found |= {
-                "near": ~(block.people * seen < NEAR_ONE) & touched[:, 0],
-                "information": sharpest,
-            }
+            found |= {"near": self._near(block, r, k) & touched[:, 0], "information": sharpest}
         return found
+
+    def _near(self, block: Any, r: int, k: int) -> BoolArray:
+        r"""Units whose leverage may be 1: a trace over their rows, which add up.
+
+        :math:`Y_{ij}^2 \le Y_{ii} Y_{jj}`, and no eigenvalue of the kernel is above k. So k times the sizes
+        bound every trace; an inverse that is trusted adds an error of less than as much again. In a large
+        table this refutes all of a block, and no pairs of rows are looked up.
+        """
+        prior, form = self.solver.prior, self.solver.leverage
+        own = block if r == 1 else block.rows_apart(k)
+        if isinstance(form, RowForm) and form.error < TRUSTED:
+            most = 2 * k * own.sizes(form.root).reshape(len(block), r).sum(axis=1)
+            if np.all(block.people * most < NEAR_ONE):
+                return np.zeros(len(block), dtype=np.bool_)
+        leverage, off = form.read(own)
+        each = np.einsum("nij,ij->n", leverage, prior.kernel) + 2 * k * off
+        return np.asarray(~(block.people * each.reshape(len(block), r).sum(axis=1) < NEAR_ONE))
 
     def _of_panel(self, block: PanelBlock) -> Arrays:
         """Persons with many rows: everything is asked of the largest eigenvalue of a form."""
@@ -177,7 +188,8 @@ class UnitBrackets:
         return found
 
     def merged(self, parts: Sequence[Arrays]) -> Arrays:
-        order = np.argsort(np.concatenate([part["kinds"] for part in parts]))
+        kinds = np.concatenate([part["kinds"] for part in parts])
+        order = slice(None) if np.all(kinds[1:] > kinds[:-1]) else np.argsort(kinds)
         return {name: np.concatenate([part[name] for part in parts])[order] for name in parts[0]}
 
     @property

@@ -16,7 +16,8 @@ from sightline.labeled.bounds.priors import TwoPointPrior
 from sightline.labeled.bounds.target import TargetPrior
 from sightline.labeled.dense_units import TableBlock
 from sightline.labeled.panels import PanelBlock
-from sightline.labeled.units import BoolArray, UnitBlock, UnitColumns, UnitStore
+from sightline.labeled.unit_block import BoolArray, UnitBlock, UnitColumns
+from sightline.labeled.units import UnitStore
 from sightline.numerics.residuals import absolute_product, gamma, inverse_error_and_spread, positive_inverse
 from sightline.values import frozen
 

@@ -19,7 +19,7 @@ from scipy.linalg import cho_factor, cho_solve
 from scipy.sparse import coo_array, diags_array
 from scipy.sparse.linalg import lsqr
 
-from sightline.arrays import FloatArray, IndexArray
+from sightline.arrays import MOST_SQUARE, ROUNDING, FloatArray, IndexArray
 from sightline.auditing.findings import Keys
 from sightline.auditing.lowering import LINEAR
 from sightline.auditing.plan import Plan, Release
@@ -140,9 +140,9 @@ def _placed(
 
 KNOWN = "known"
 _FITS = 1e-6  # of a true sum: what rounding in it and in the solution may be
-# Tuned on 60 to 120 months of 20,000 people: the ridge keeps the products of dependent numbers positive, and
-# what it leaves is a ten-thousandth each time.
-_MOST_DENSE, _RIDGE, _REFINED = 4_000, 1e-10, 3
+# Tuned on 60 to 120 months of 20,000 people: a ridge of ``ROUNDING`` keeps the products of dependent numbers
+# positive, and what it leaves is a thousandth each time.
+_REFINED = 3
 
 
 @frozen(slots=False)
@@ -337,9 +337,9 @@ def _fitting(matrix: Any, goal: FloatArray, start: FloatArray, people: FloatArra
         fitted = fitted + root * lsqr(scaled, goal - matrix @ fitted, atol=1e-12, btol=1e-12)[0]
         if not _off(matrix, goal, fitted).any():
             return np.asarray(fitted)
-    if len(goal) <= _MOST_DENSE:
+    if len(goal) <= MOST_SQUARE:
         products = (scaled @ scaled.T).toarray()
-        products[np.diag_indices(len(goal))] += _RIDGE * max(1.0, float(np.diagonal(products).max()))
+        products[np.diag_indices(len(goal))] += ROUNDING * max(1.0, float(np.diagonal(products).max()))
         factor = cho_factor(products, overwrite_a=True, check_finite=False)
         for _ in range(_REFINED):
             fitted = fitted + people * (

@@ -12,10 +12,9 @@ from statistics import NormalDist
 from scipy.stats import binom, chi2
 
 from sightline.display import Displayed
+from sightline.tables.occurring import FALSE_ALARMS
 
 CONFIDENCE = 0.95  # of every interval
-# How often at least one check of a rehearsal fails although everything is right: once in a thousand.
-FALSE_ALARMS = 1e-3
 _ENOUGH = 1_000  # repetitions whose mean squared error is about normal
 
 

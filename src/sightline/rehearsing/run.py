@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sightline.arrays import FloatArray, IndexArray
+from sightline.arrays import MOST_SQUARE, FloatArray, IndexArray
 from sightline.attacks.estimates import any_law_factor, gaussian_factor, unimodal_factor
 from sightline.auditing.exposed import feature_name
 from sightline.auditing.findings import Findings, LinearFindings, find
@@ -45,7 +45,6 @@ from sightline.rehearsing.result import CONFIDENCE, AttackKind, Coverage, Guess,
 from sightline.tables.records import secrets_of
 from sightline.tables.subject import SecretKind
 
-_MOST_ROWS = 4_000  # published numbers whose covariance is factorised
 _MOST_ALIKE = 5_000  # rows with one signature, among which those of a person are looked for
 _MOST_DRAWS = 200_000_000  # values drawn from the prior, over all repetitions
 _MOST_REPETITIONS = 1_000_000
@@ -171,10 +170,17 @@ def _check(findings: Findings) -> None:
         got='values = "constant"',
         fix="rehearse a table with one row a record",
     )
-    rows = rehearsed(findings).linear.row_count
-    if rows > _MOST_ROWS:
+    found = rehearsed(findings)
+    refuse(
+        not found,
+        "a secret that the attacker does not know",
+        got="none",
+        fix="leave out some of [attacker] knows",
+    )
+    rows = found.linear.row_count
+    if rows > MOST_SQUARE:
         raise TooMuchWork(
-            f"expected at most {_MOST_ROWS:,} published numbers to rehearse, "
+            f"expected at most {MOST_SQUARE:,} published numbers to rehearse, "
             f"got {rows:,}; rehearse some of the releases"
         )
 

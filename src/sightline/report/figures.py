@@ -88,9 +88,11 @@ def _title_of_bars(result: AuditResult, *, guess: bool) -> str:
     return f"{'total ' * total}{short(result.secret, 40)}{', around the guess' * total}"
 
 
-# A line beyond this place has its name to its left. The first of two lines uses _LEFT, so names do not meet.
-_LEFT, _RIGHT = 0.3, 0.7
-_LETTER = 0.029  # the share of a narrow page's axis that a digit takes
+# A line that is so near the right end has its name to its left. The first of two lines has it to its left if
+# it is no nearer the left end, so that names do not meet.
+_BESIDE = 0.3
+# The width of a figure, and of a character, in pixels on a telephone.
+_NARROW, _CHARACTER = 210, 6
 
 
 def draw_distribution(result: AuditResult) -> Any:
@@ -112,7 +114,7 @@ def draw_distribution(result: AuditResult) -> Any:
     free = 0.0  # from where on the next number has room on a narrow page
     for bar in bars:
         text = f"{bar['records']:,d}"
-        middle, half = (bar["low"] + bar["high"]) / 2, _LETTER * len(text) / 2
+        middle, half = (bar["low"] + bar["high"]) / 2, _CHARACTER / _NARROW * len(text) / 2
         bar["text"] = text if middle - half >= free else ""
         free = middle + half if bar["text"] else free
     powers = [10**power for power in range(len(str(max(counts))))]
@@ -149,15 +151,15 @@ def draw_distribution(result: AuditResult) -> Any:
     ]
     layers = [shown.properties(name="distribution").add_params(zoom("x")), *numbers]
     if result.guaranteed_by_noise is not None:
-        before = _LEFT if noise < limit else _RIGHT
+        before = _BESIDE if noise < limit else 1 - _BESIDE
         layers += labelled_line(noise, "noise alone", axis="x", dashed=True, before=before)
-    layers += _limit_line(result, axis="x", before=_LEFT if limit < noise else _RIGHT)
+    layers += _limit_line(result, axis="x", before=_BESIDE if limit < noise else 1 - _BESIDE)
     return alt.layer(*layers).properties(
         width=WIDTH, height=HEIGHT, description=describe_distribution(result)
     )
 
 
-def _limit_line(result: AuditResult, *, axis: Literal["x", "y"], before: float = _RIGHT) -> list[Any]:
+def _limit_line(result: AuditResult, *, axis: Literal["x", "y"], before: float = 1 - _BESIDE) -> list[Any]:
     """A line at the limit, if there is one."""
     limit = result.verdict.limit
     if limit is None:
@@ -195,10 +197,6 @@ def describe_distribution(result: AuditResult) -> str:
             "even against an attacker who knows all other records; a privacy budget counts only this."
         )
     return " ".join(sentences)
-
-
-# The width of a figure, and of a character, in pixels on a telephone.
-_NARROW, _CHARACTER = 210, 6
 
 
 def draw_timeline(result: AuditResult) -> Any:

@@ -6,6 +6,7 @@ import errno
 import itertools
 import os
 import secrets
+import stat
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
@@ -18,7 +19,9 @@ _NO_HARD_LINKS = (
     errno.ENOTSUP,
     errno.EOPNOTSUPP,
 )  # as some file systems of memory sticks report
-OWNER_MODE, _BY_UMASK = 0o600, 0o666  # who may read a new file
+# Who may read and write a new file: its owner, or whoever the umask lets.
+OWNER_MODE = stat.S_IRUSR | stat.S_IWUSR
+_BY_UMASK = OWNER_MODE | stat.S_IRGRP | stat.S_IWGRP | stat.S_IROTH | stat.S_IWOTH
 begun: list[Path] = []  # the files of this command: what Ctrl-C leaves of each is whole, or as it was
 
 

@@ -38,7 +38,6 @@ from sightline.report.wording import (
 
 MOST_LINES = 25  # of a screen: so many fit a terminal with the command above them
 _LONGEST_NAME = 24  # letters of who is exposed
-_MOST_ODD, _MOST_PUBLIC = 2, 6
 _WIDTH = 50  # characters of a picture in the terminal; no line is cut or broken to be shorter
 
 # What to do about an assumption that was not verified; others are said with how to accept them alone.
@@ -289,7 +288,7 @@ def open_lines(result: AuditResult, where: str = ": --full") -> list[str]:
 def odd_lines(result: AuditResult) -> list[str]:
     """What a plan that passes declares and looks unlike its table."""
     passed = result.verdict.status is VerdictStatus.PASSED
-    return [one_line(line) for line in (result.looks_odd or ())[:_MOST_ODD] if passed]
+    return [one_line(line) for line in (result.looks_odd or ())[:FEW] if passed]
 
 
 def public_line(result: AuditResult) -> str:
@@ -297,8 +296,8 @@ def public_line(result: AuditResult) -> str:
     names = result.taken_as_public
     if not names or result.verdict.status is not VerdictStatus.PASSED:
         return ""
-    more = f" and {len(names) - _MOST_PUBLIC:,} more" if len(names) > _MOST_PUBLIC else ""
-    listed = ", ".join(short(one_line(name), 24) for name in names[:_MOST_PUBLIC])
+    more = f" and {len(names) - NAMED:,} more" if len(names) > NAMED else ""
+    listed = ", ".join(short(one_line(name), _LONGEST_NAME) for name in names[:NAMED])
     return f"Taken as public, since [data] public does not say: {listed}{more}."
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from sightline.auditing.result import AuditResult, VerdictStatus
-from sightline.auditing.result_parts import TOP, Setting, SettingKind
+from sightline.auditing.result_parts import MOST_LISTED, TOP, Setting, SettingKind
 from sightline.errors import MissingExtra
 from sightline.format import count, number, parameter, percent
 from sightline.report import style
@@ -21,6 +21,7 @@ from sightline.report.figures import FIGURES, ReportFigure
 from sightline.report.files import write_new
 from sightline.report.first_screen import alike_in_all, first_lists
 from sightline.report.wording import (
+    LONGEST_TEXT,
     accuracy_words,
     before_after,
     budget_words,
@@ -44,9 +45,9 @@ from sightline.report.wording import (
 )
 
 _ASSETS = Path(__file__).parent / "assets"
-_LONGEST_NAME, _MOST_RULES = 80, 20  # of the first screen on a page, where a line may be long
-# With these limits the largest page that was tried has just under two megabytes; it says what it leaves out.
-_MOST_RELEASES, _MOST_OF_THE_PLAN, _MOST_OF_A_RECIPE, _MOST_OF_A_TITLE = 200, 100_000, 600, 400
+_LONGEST_NAME = 80  # of the first screen on a page, where a line may be long
+# With this limit the largest page that was tried has just under two megabytes; it says what it leaves out.
+_MOST_OF_THE_PLAN = 100_000
 
 
 def _figure(figure: ReportFigure, result: AuditResult) -> dict[str, Any]:
@@ -62,7 +63,7 @@ def _figure(figure: ReportFigure, result: AuditResult) -> dict[str, Any]:
 
 def _whole(text: str) -> str:
     """A text that is shown in full where the pointer rests on it, unless it is very long."""
-    return text if len(text) <= _MOST_OF_A_TITLE else f"{text[:_MOST_OF_A_TITLE]}…"
+    return text if len(text) <= LONGEST_TEXT else f"{text[:LONGEST_TEXT]}…"
 
 
 def _data(charts: dict[str, Any]) -> str:
@@ -148,7 +149,7 @@ def report_html(result: AuditResult, *, publishable: bool = False, date: str | N
             headline=headline(shown),
             status=verdict_words(shown),
             limit_line=limit_line(shown),
-            first=first_lists(shown, rules=_MOST_RULES, longest=_LONGEST_NAME, more=""),
+            first=first_lists(shown, rules=TOP, longest=_LONGEST_NAME, more=""),
             what_if=what_if_tables(shown),
             css=css,
             figures=drawn,
@@ -156,9 +157,9 @@ def report_html(result: AuditResult, *, publishable: bool = False, date: str | N
             data=_data({name: figure["chart"] for name, figure in drawn.items()}),
             bundle=style.bundle(),
             script=script,
-            most_releases=_MOST_RELEASES,
+            most_releases=MOST_LISTED,
             most_of_plan=_MOST_OF_THE_PLAN,
-            most_of_recipe=_MOST_OF_A_RECIPE,
+            most_of_recipe=LONGEST_TEXT,
             policy=_policy(scripts=(style.bundle(), script), styles=(css,)),
         )
     )

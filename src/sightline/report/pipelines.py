@@ -22,6 +22,7 @@ from sightline.report.streams import console, print_json
 from sightline.report.terminal import print_result
 from sightline.report.wording import (
     LINE_WIDTH,
+    LONGEST_TEXT,
     how,
     limit_line,
     secret_line,
@@ -34,8 +35,6 @@ from sightline.values import frozen
 
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
-
-_LONGEST_TEXT = 1_000  # characters of a text
 
 
 class PipelineFormat(StrEnum):
@@ -151,7 +150,7 @@ def _of_exposed(result: AuditResult, place: int, exposed: Exposed) -> list[Repor
 
 
 def _cut(text: str) -> str:
-    return short(text, _LONGEST_TEXT)
+    return short(text, LONGEST_TEXT)
 
 
 _NOT_SHOWN = "Nobody who is listed is exposed through it, but no limit is shown to hold."

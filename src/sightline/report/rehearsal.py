@@ -9,9 +9,10 @@ from rich.table import Table
 from rich.text import Text
 
 from sightline.format import count, number, percent
-from sightline.rehearsing.result import CONFIDENCE, FALSE_ALARMS, AttackKind, Coverage, Guess, Rehearsal
+from sightline.rehearsing.result import CONFIDENCE, AttackKind, Coverage, Guess, Rehearsal
 from sightline.report.style import EXPOSED, INK, NEUTRAL, WIDTH, altair, rows
 from sightline.report.wording import isolated, short
+from sightline.tables.occurring import FALSE_ALARMS
 
 OWNER_ONLY = "FOR THE OWNER OF THE TABLE ONLY: this shows true values and guesses at them."
 

@@ -179,7 +179,7 @@ def static_chart(chart_svg: str, *, identifier: str, description: str) -> str:
     return f'<div id="{escape(identifier)}"><img alt="{escape(description)}" src="{source}"></div>'
 
 
-NEUTRAL, EXPOSED = PALETTE[0], PALETTE[1]  # EXPOSED: the colour of what is exposed or below the limit
+NEUTRAL, EXPOSED, *_ = PALETTE  # EXPOSED: the colour of what is exposed or below the limit
 WIDTH, HEIGHT = 560, 240
 
 

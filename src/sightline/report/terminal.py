@@ -313,7 +313,8 @@ def _step_words(step: Step) -> str:
     verb = "add" if step.weight > 0 else "subtract"
     name = f'"{step.release}"' + (f", group {step.cell}" if step.cell else "")
     copies = f", the mean of its {step.times} copies" if step.times > 1 else ""
-    return f"{verb} {number(abs(step.weight), 6)} × {name}{copies}"
+    before = f", before {step.before}" if step.before else ""
+    return f"{verb} {number(abs(step.weight), 6)} × {name}{before}{copies}"
 
 
 def _remarks(result: AuditResult) -> list[str]:

@@ -89,6 +89,7 @@ def wrapped(text: str, width: int, lines: int = 2) -> list[str]:
 
 
 LINE_WIDTH = 100  # characters of a line in a comment or a notebook
+LONGEST_TEXT = 1_000  # characters of a text that is shown in full beside others
 NO_RECIPE = "cannot be singled out; may be below the limit"
 
 

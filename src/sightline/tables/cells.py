@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sightline.arrays import IndexArray, parts
+from sightline.arrays import AT_A_TIME, IndexArray, parts
 from sightline.errors import TooMuchWork
 from sightline.tables.engines.protocol import Arrays, SignatureBatch
 from sightline.tables.membership import CellTable
@@ -23,10 +23,8 @@ from sightline.values import frozen
 PackedCodes = NDArray[np.int64]
 Codes = NDArray[np.int64]
 Numbers = NDArray[Any]  # whole numbers, or bytes in the same order where none has room for all codes
-MOST_CONDITIONS, _MOST_PATTERNS = 62, 10_000
+MOST_KEPT = 10_000  # signatures of a table that is streamed, or sets of conditions that rows meet together
 WORD_BITS = 62  # of the signed 64-bit integers that every engine has: so many bits of codes fit one
-_IN_CACHE = 32  # of so many parts one fits the cache of a core: 0.5 MB, 1.5 times as fast as all at once
-_FEW, _PER_ROW, _MANY = 1 << 16, 4, 1 << 22  # codes that are looked up in an array; more are in a sorted list
 
 
 @frozen(eq=True)
@@ -54,9 +52,8 @@ class Layout:
 
     @classmethod
     def of(cls, keys: Sequence[CodePlace], *, conditional: bool, rows: int) -> Layout:
-        """The layout of some keys of a table with some rows."""
-        size = math.prod(place.size for place in keys)
-        direct = size <= max(_FEW, min(_PER_ROW * rows, _MANY))
+        """The layout of some keys of a table with some rows: an array is no longer than these, or short."""
+        direct = math.prod(place.size for place in keys) <= max(AT_A_TIME, rows)
         return cls(keys=tuple(keys), conditional=conditional, direct=direct)
 
     @property
@@ -138,7 +135,7 @@ class SignatureCells:
         )
         for index, numbers in enumerate(self.layouts):
             lines, lookup = np.flatnonzero(layout_of == index), numbers.lookup(kind)
-            for block in parts(words.shape[1], each=_IN_CACHE):
+            for block in parts(words.shape[1], each=32):  # half a megabyte of codes stays in the cache
                 table[lines, block] = numbers.cells(words[:, block], lookup)
         table.setflags(write=False)
         return table
@@ -193,9 +190,9 @@ class CellSizes:
         pattern, counts, known = _joined(first, second, "pattern", "counts", "known_of")
         words = np.concatenate([first["words"], second["words"]], axis=1)
         merged = _first_of_each(pattern, words, counts, known)
-        if merged["pattern"].size > _MOST_PATTERNS:
+        if merged["pattern"].size > MOST_KEPT:
             raise TooMuchWork(
-                f"expected at most {_MOST_PATTERNS:,} sets of conditions that rows meet together, got more; "
+                f"expected at most {MOST_KEPT:,} sets of conditions that rows meet together, got more; "
                 "such a table is not streamed: allow more with max_memory, or publish fewer conditions"
             )
         return found | merged

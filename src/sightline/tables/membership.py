@@ -69,12 +69,12 @@ Parameter = float | str | tuple[str, ...] | Band | None
 class Computed:
     """What a release computes with an aggregate before it publishes it.
 
-    Noise by number that a plan states is on the aggregate times ``factor``: on the published number, but for
-    what else is computed with it.
+    Noise by number that a plan states is on the aggregate times ``factor``; all else is computed after it.
     """
 
     noise_on: str = ""  # the aggregate, as SQL
     steps: tuple[str, ...] = ()  # what is computed with it, in order; none if it is published as it is
+    arithmetic: tuple[str, ...] = ()  # of these, what an attacker undoes before a recipe: + - * /
     factor: float = 1.0  # the size of the constants that it is multiplied by
     per_row: bool = False  # whether it is divided by COUNT(*), which counts each row of the aggregate
     enlarges: bool = False  # whether something else may make the published number larger

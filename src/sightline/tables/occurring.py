@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from decimal import Decimal
-from math import inf, isfinite, lgamma, log
+from math import ceil, inf, isfinite, lgamma, log
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,8 +30,7 @@ from sightline.values import frozen
 
 FEW_VALUES = 20  # distinct values of a number that an attacker can round to
 _NEARLY_ALL = 0.9  # of the rows
-_MOST_COUNTED = 5_000_000  # rows of which every value is counted
-_MANY_ROWS, _LOOKED_AT = 100_000, 5  # of so many rows, one in five is looked at first
+MOST_COUNTED = 5_000_000  # rows of which every value is counted
 _BINS = 200  # between the least and the greatest value, in which clusters are looked for
 _APART = 3  # empty bins between two clusters
 _BY_CHANCE = 4  # rows that lie on a lattice by chance; in clusters there are as many on average in each bin
@@ -90,7 +89,7 @@ def _repeating(engine: Engine, rows: Rows, subject: Subject, present: int) -> st
         if _LIKE_A_KEY.search(column.name.casefold())
         and column.name.casefold() not in (subject.record.casefold(), subject.secret.casefold())
     ]
-    if not names or present > _MANY_ROWS:
+    if not names or present > MOST_COUNTED:
         return ""
     texts = ", ".join(f"COUNT(DISTINCT {quoted(name)}) AS n{place}" for place, name in enumerate(names))
     answer = engine.fetch(f"SELECT {texts} FROM {rows.source()}")
@@ -131,10 +130,10 @@ def few_values(engine: Engine, rows: Rows, subject: Subject, *, present: int) ->
     """
     if isfinite(subject.known_within):
         return _within(engine, rows, subject.known_within)
-    if _MANY_ROWS < present <= _MOST_COUNTED and _has_many(engine, rows, present=present):
+    if present <= MOST_COUNTED and _has_many(engine, rows, present=present):
         return 0
     limit = f"LIMIT {FEW_VALUES + 1}"
-    if present <= _MOST_COUNTED:
+    if present <= MOST_COUNTED:
         counted = f"SELECT {rows.secret} AS v, COUNT(*) AS c FROM {rows.source()} GROUP BY {rows.secret}"
         listed = f"SELECT v, c FROM ({counted}) AS counted ORDER BY c DESC, v {limit}"
     else:
@@ -161,11 +160,12 @@ def few_values(engine: Engine, rows: Rows, subject: Subject, *, present: int) ->
 def _has_many(engine: Engine, rows: Rows, *, present: int) -> bool:
     """Whether some of the rows show that a few values do not fill nearly all of them.
 
-    If they did, the other rows would be too few for so many different values.
+    If they did, the other rows would be too few for so many different values. Twice as many are looked at.
     """
-    some = f"SELECT {rows.secret} AS v FROM {rows.source()} LIMIT {present // _LOOKED_AT}"
+    others = (1 - _NEARLY_ALL) * present + FEW_VALUES
+    some = f"SELECT {rows.secret} AS v FROM {rows.source()} LIMIT {ceil(2 * others)}"
     answer = engine.fetch(f"SELECT COUNT(DISTINCT v) AS n FROM ({some}) AS looked_at")
-    return int(answer["n"][0]) > (1 - _NEARLY_ALL) * present + FEW_VALUES
+    return int(answer["n"][0]) > others
 
 
 def _within(engine: Engine, rows: Rows, within: float) -> int:
@@ -181,7 +181,7 @@ def _within(engine: Engine, rows: Rows, within: float) -> int:
 _MOST_ROWS = 20_000  # that are looked at: drawn by a hash of the key, so that each audit sees the same
 _MOST_VALUES = 400_000  # that are fetched
 _NEARLY_ONE = 0.98  # rank correlation; heights and weights, prices and sales stay below it
-_FALSE_ALARMS = 1e-3  # of tables in which no column depends on the secret, the share with an alarm, at most
+FALSE_ALARMS = 1e-3  # of tables in which no column depends on the secret, the share with an alarm, at most
 _FALSE_COPIES = 1e-2  # the same for exact copies: most that are seen in small tables are copies
 
 
@@ -239,7 +239,7 @@ class _Pattern:
     @property
     def alarm(self) -> float:
         """The chance below which it is an alarm; three patterns that are not exact are looked for."""
-        return _FALSE_COPIES if self.exact else _FALSE_ALARMS / 3
+        return _FALSE_COPIES if self.exact else FALSE_ALARMS / 3
 
 
 def _patterns(
@@ -260,7 +260,7 @@ def _patterns(
         correlation = rank_correlation(secret.astype(np.float64), column.astype(np.float64))
         chance = 0.0
         two_orders_agree = log(2) - lgamma(len(secret) + 1)
-        if abs(correlation) >= _NEARLY_ONE and two_orders_agree < log(_FALSE_ALARMS / 3):
+        if abs(correlation) >= _NEARLY_ONE and two_orders_agree < log(FALSE_ALARMS / 3):
             chance = -inf
         elif abs(correlation) == 1:
             chance = min(0.0, log(2) + copies(codes, classes, record, in_order=True))

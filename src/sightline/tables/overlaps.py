@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from sightline.arrays import FloatArray, IndexArray, parts
+from sightline.arrays import DIGITS, MOST_SQUARE, FloatArray, IndexArray, parts
 from sightline.tables.collect import CountedTable
 from sightline.tables.engines.protocol import Arrays, Engine, SignatureStore
 from sightline.tables.membership import Membership
@@ -28,8 +28,6 @@ from sightline.values import frozen
 
 Marks = NDArray[np.uint64]
 Pass = Callable[[OfTable], Arrays]  # the sum of what is asked of tables that have all rows together
-MOST_COMPARED = 4_000  # cells: a table of all pairs of them takes 128 MB
-_DIGITS = 9  # of a sum of shares: the order in which people are added up must not change which is largest
 
 
 def people_in_cells(membership: Membership) -> IndexArray:
@@ -152,7 +150,8 @@ class PeopleBehind:
         if not self.membership.by_person:
             return self._passed["together"].astype(np.float64)
         found = self.over_persons(lambda table: {"together": PeopleInMemory(membership=table).together})
-        return np.asarray(np.round(found["together"], _DIGITS), dtype=np.float64)
+        # The order in which people are added up must not change which is largest.
+        return np.asarray(np.round(found["together"], DIGITS), dtype=np.float64)
 
     @property
     def least(self) -> float:
@@ -231,7 +230,7 @@ def _overlaps(membership: Membership) -> Arrays:
     cells = membership.signatures.T
     inside = incidence(cells, np.diff(membership.starts))
     marks = np.asarray(inside.astype(np.uint64).T @ marks_of(cells))
-    if marks.size > MOST_COMPARED:
+    if marks.size > MOST_SQUARE:
         return {"marks": marks}
     counted = inside.multiply(membership.counts[:, None]).astype(np.int64)
     return {"together": (sparse.csr_array(counted).T @ inside).toarray(), "marks": marks}

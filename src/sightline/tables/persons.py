@@ -15,6 +15,7 @@ from sightline.errors import InvalidPlan
 from sightline.tables.collect import CountedTable
 from sightline.tables.engines.protocol import DATA, ColumnKind, Engine
 from sightline.tables.membership import Membership, PersonTable
+from sightline.tables.occurring import MOST_COUNTED
 from sightline.tables.rows import Rows
 from sightline.tables.sql.fragments import quoted
 from sightline.tables.sql.grammar import refuse
@@ -22,8 +23,7 @@ from sightline.tables.subject import SecretKind
 
 # Pairs of a kind of person and a signature: they are sorted in memory.
 _MOST_PAIRS = 100_000_000
-# Rows up to which it is counted who has two at one time; more than this share of times twice is no mistake.
-_MOST_TIMED, _FEW_AGAIN = 5_000_000, 0.05
+_FEW_AGAIN = 0.05  # of the times of persons: more that have two rows are no mistake
 # Sums of marks tell persons apart. Products of two numbers below the primes fit 64 bits, and two words of 62
 # bits that are equal modulo both primes are equal. Four marks agree by chance with a probability below 1e-17,
 # and then the rows would not add up, but for another chance like that.
@@ -114,7 +114,7 @@ def person_lines(counted: CountedTable) -> str:
 def _repeated(engine: Engine, rows: Rows, number: int) -> tuple[str, int]:
     """A column of times that nearly every row of a person has another one of, and how often one has not."""
     times = [column.name for column in engine.columns() if column.kind is ColumnKind.TIME]
-    for name in times if number <= _MOST_TIMED else ():
+    for name in times if number <= MOST_COUNTED else ():
         by = f"{rows.record}, {quoted(DATA)}.{quoted(name)}"
         each = f"SELECT COUNT(*) AS n FROM {rows.source()} GROUP BY {by}"
         again = "COUNT(CASE WHEN n > 1 THEN 1 END)"

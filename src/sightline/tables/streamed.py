@@ -14,7 +14,7 @@ import numpy as np
 
 from sightline.arrays import FloatArray, IndexArray
 from sightline.errors import InvalidPlan, require
-from sightline.tables.cells import MOST_CONDITIONS, PackedCodes, SignatureCells
+from sightline.tables.cells import WORD_BITS, PackedCodes, SignatureCells
 from sightline.tables.collect import CountedTable, signature_query
 from sightline.tables.engines.protocol import (
     PERSONS,
@@ -182,10 +182,10 @@ def why_not_streamed(counted: CountedTable) -> str | None:
         ),
         "rows have weights": any(part.weighted for part in counted.partitions),
         "nothing that is published has groups or conditions": not counted.encoding.words,
-        f"more than {MOST_CONDITIONS} conditions are published": sum(
+        f"more than {WORD_BITS} conditions are published": sum(
             layout.conditional for layout in counted.sizes.layouts
         )
-        > MOST_CONDITIONS,
+        > WORD_BITS,
     }
     return next((reason for reason, holds in reasons.items() if holds), None)
 

@@ -27,7 +27,7 @@ from sightline.errors import InvalidPlan, SightlineError, TooMuchWork, require
 from sightline.progress import LOOK, report
 from sightline.tables.engines.protocol import BATCH, Arrays, Reduction, batches_of, folded, of_batches
 
-_AGAIN, _ATTEMPTS = 0.5, 20  # seconds between two attempts to end it, and how many there are
+_ATTEMPTS = 50  # to end a job that is not wanted any more
 Answer = TypeVar("Answer")
 
 # What Spark's error says, and what helps. Nothing of the error's own text is shown: it may quote a value.
@@ -134,7 +134,7 @@ class SparkJobs:
                 if thread.is_alive():
                     with contextlib.suppress(Exception):  # the job may just have ended
                         self.interrupt()
-                    thread.join(_AGAIN)
+                    thread.join(LOOK)
             raise
         for error in errors:
             refuse(error)

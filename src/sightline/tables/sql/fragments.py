@@ -22,7 +22,9 @@ from sightline.tables.membership import Band, Parameter
 from sightline.tables.sql.grammar import refuse, text_of
 from sightline.tables.subject import SecretKind, Subject
 
-PER_QUERY = 200  # releases or signatures that one query of ours asks about, each with conditions of its own
+# Releases or signatures that one query of ours asks about, each with conditions of its own. And SELECTs of
+# one release, with every use of a WITH counted.
+PER_QUERY = 200
 OWN = "SIGHTLINE_OWN"  # a plan cannot contain it: its functions come from a list
 
 

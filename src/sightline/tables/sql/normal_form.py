@@ -9,11 +9,11 @@ from sqlglot.errors import SqlglotError
 from sqlglot.optimizer.qualify import qualify
 
 from sightline.tables.engines.protocol import DATA, SOURCE, Column, ColumnKind
+from sightline.tables.sql.fragments import PER_QUERY
 from sightline.tables.sql.grammar import clause_of, clauses_of, is_plain, refuse, shown, sources_of
 from sightline.tables.sql.scope import find_column
 from sightline.tables.subject import Schema
 
-MOST_SELECTS = 200  # of one query, with every use of a WITH counted
 UNPIVOT = "UNPIVOT INCLUDE NULLS (value FOR name IN (a, b))"
 _TYPES = {
     ColumnKind.NUMBER: "DOUBLE",
@@ -207,8 +207,8 @@ def _values_of(part: exp.CTE) -> list[exp.Expr]:
 
 def check_size(tree: exp.Expr) -> None:
     """Refuse a query that grows without end: a WITH that is used twice in each of many doubles every time."""
-    if sum(1 for _ in tree.find_all(exp.Select)) > MOST_SELECTS:
-        refuse(f"at most {MOST_SELECTS} SELECTs in a release", got="more", fix="split the release")
+    if sum(1 for _ in tree.find_all(exp.Select)) > PER_QUERY:
+        refuse(f"at most {PER_QUERY} SELECTs in a release", got="more", fix="split the release")
 
 
 def _as_union(table: exp.Table, schema: Schema) -> exp.Subquery:

@@ -210,6 +210,7 @@ class _Steps:
         times = _factor(node, constant_of(others[0]))
         return replace(
             made,
+            arithmetic=(*found.arithmetic, step),
             factor=found.factor * times,
             per_row=found.per_row or self._per_row(node, others[0]),
             rounded_to=found.rounded_to * times,
