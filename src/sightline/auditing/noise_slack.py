@@ -22,7 +22,7 @@ from sightline.auditing.result import NoiseSlack, Verdict, VerdictStatus
 from sightline.auditing.unit_findings import MOST_FACTORISED
 from sightline.format import number
 from sightline.labeled.assessment import lower_of_some
-from sightline.labeled.lines import MOST_KINDS, MOST_ROWS
+from sightline.labeled.lines import FEW_ROWS, MOST_KINDS
 from sightline.noise.published import LEAST_DISCRETE_STDDEV
 from sightline.privacy.accountant import Budget
 from sightline.privacy.registry import accountant_named
@@ -298,7 +298,7 @@ def lowest(findings: Findings, factor: float) -> float:
     kept = [1.0]
     for one in (findings, *findings.questions):
         # Lines through rows, which need the upper ends, are for units of few rows.
-        persons = one.linear.linear.rows_of_unit.min(initial=np.iinfo(np.intp).max) > MOST_ROWS
+        persons = one.linear.linear.rows_of_unit.min(initial=np.iinfo(np.intp).max) > FEW_ROWS
         kept.append(linear_findings(one.plan, one.membership, pricing, upper=not persons).least.lower)
     return min(kept)
 

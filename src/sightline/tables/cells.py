@@ -129,10 +129,8 @@ class SignatureCells:
     def table(self, words: PackedCodes) -> CellTable:
         """The cell of each signature in each partition (partitions × signatures); -1 for none."""
         kind = np.int16 if self.widths.max(initial=0) < np.iinfo(np.int16).max else np.int32
-        table, layout_of = (
-            np.empty((len(self.layout_of), words.shape[1]), dtype=kind),
-            np.array(self.layout_of),
-        )
+        table = np.empty((len(self.layout_of), words.shape[1]), dtype=kind)
+        layout_of = np.array(self.layout_of)
         for index, numbers in enumerate(self.layouts):
             lines, lookup = np.flatnonzero(layout_of == index), numbers.lookup(kind)
             for block in parts(words.shape[1], each=32):  # half a megabyte of codes stays in the cache
