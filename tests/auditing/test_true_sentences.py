@@ -318,3 +318,19 @@ def test_groups_of_rows_are_those_that_the_result_counts(tmp_path: Path) -> None
     found = audited(tmp_path, rows=rows, data=data)
     assert found.identifiable_groups == 2
     assert "2 groups of several rows can, by the sum." in found.verdict.text
+
+
+def test_coarser_groups_may_be_more_numbers_where_having_left_lines_out(tmp_path: Path) -> None:
+    ages = [20, 20, *range(30, 40, 2), *range(40, 50, 2), *range(51, 61, 2)]
+    rows = "".join(f"p{i},{age},{7 * i % 95 + 1}\n" for i, age in enumerate(ages))
+    release = {"name": "a", "sql": "SELECT g, SUM(x) FROM data GROUP BY g HAVING COUNT(*) >= 2"}
+    found = audited(tmp_path, release, rows=rows, limits={"known_to": 24.0})
+    (change,) = [one for one in found.what_to_change if one.kind == "coarser"]
+    assert found.cells == 1  # the two of one age
+    assert change.text.endswith("GROUP BY FLOOR(g / 20) * 20: then everyone keeps at least ± 24")
+    assert change.cost == "2 numbers in place of 1, of coarser groups"
+    coarser = {**release, "sql": release["sql"].replace("g,", "FLOOR(g / 20) * 20,")}
+    coarser["sql"] = coarser["sql"].replace("BY g", "BY FLOOR(g / 20) * 20")
+    again = audited(tmp_path, coarser, rows=rows, limits={"known_to": 24.0})
+    assert again.cells == 2
+    assert again.verdict.below_limit == 0
