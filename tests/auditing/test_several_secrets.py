@@ -360,3 +360,56 @@ def test_what_reaches_the_limit_of_the_only_secret_that_fails_reaches_it_of_all(
     assert drop.text.startswith('for x: do not publish "x": then')
     kept = [one for one in [*plan["release"], more] if one["name"] != drop.release]
     assert sl.audit({**plan, "release": kept}).verdict.passed
+
+
+BOTH = "SELECT g, SUM(x) AS sx, COUNT(*) FILTER (WHERE y) AS sy FROM data GROUP BY g"
+BY_CELL = [["u", "sx", 2.0], ["t", "sx", 3.0], ["u", "sy", 1.0], ["t", "sy", 1.5]]
+
+
+@pytest.mark.parametrize(
+    ("of_both", "of_x", "of_y"),
+    [
+        (
+            {"noise": [{"label": "sx", "stddev": 2.0}, {"label": "sy by g", "law": "laplace", "scale": 1.0}]},
+            {"noise": {"stddev": 2.0}},
+            {"noise": {"law": "laplace", "scale": 1.0}},
+        ),
+        (
+            {"noise": {"by_cell": BY_CELL}},
+            {"noise": {"by_cell": [["u", 2.0], ["t", 3.0]]}},
+            {"noise": {"by_cell": [["u", 1.0], ["t", 1.5]]}},
+        ),
+        (
+            {"noise": {"stddev": 2.0}, "withhold": [["u", "sy"]]},
+            {"noise": {"stddev": 2.0}},
+            {"noise": {"stddev": 2.0}, "withhold": [["u"]]},
+        ),
+    ],
+    ids=["labels", "by cell", "withheld"],
+)
+def test_what_is_said_of_one_aggregate_is_about_its_secret(
+    of_both: dict[str, Any], of_x: dict[str, Any], of_y: dict[str, Any]
+) -> None:
+    """A release with aggregates of two secrets, beside a plan for each."""
+    plan = two_secrets(x=1.0, y=1.0)
+    plan["data"]["source"] = plan["data"]["source"].assign(g=list("uuuuutttt"))
+    release = {"name": "both", "sql": BOTH}
+    result = sl.audit({**plan, "release": [{**release, **of_both}]})
+    got = {one.secret: one.least_remaining_uncertainty for one in (result, *result.other_secrets)}
+    for secret, own, other in (("x", of_x, "y"), ("y", of_y, "x")):
+        item = BOTH.split(", ")[1 if secret == "x" else 2].partition(" FROM")[0]
+        sql = f"SELECT g, {item} FROM data GROUP BY g"
+        kind = {"bounds": [0, 10]} if secret == "x" else {"kind": "boolean"}
+        table = plan["data"]["source"].drop(columns=other)
+        alone = {"data": {"source": table, "record": "person", "secret": secret, **kind}}
+        alone |= {"release": [{**release, "sql": sql, **own}], "limits": plan["limits"]}
+        assert sl.audit(alone).least_remaining_uncertainty == got[secret]
+
+
+def test_an_aggregate_without_noise_beside_one_of_another_secret_is_refused() -> None:
+    plan = two_secrets(x=1.0, y=1.0)
+    plan["data"]["source"] = plan["data"]["source"].assign(g=list("uuuuutttt"))
+    release = {"name": "both", "sql": BOTH, "noise": [{"label": "sy", "stddev": 1.0}]}
+    budget = {"epsilon": 1.0, "delta": 1e-6}
+    with pytest.raises(InvalidPlan, match="noise for every aggregate, got none for 'sx'"):
+        sl.audit({**plan, "privacy": budget, "release": [release]})

@@ -20,7 +20,7 @@ from sightline.auditing.result import AllSecrets, AuditResult, Change, ChangeKin
 from sightline.errors import InvalidPlan
 from sightline.format import number, parameter
 from sightline.tables.engines.address import dialect_of
-from sightline.tables.sql.edited_releases import part_about, uses
+from sightline.tables.sql.edited_releases import labels_of, part_about, uses
 
 _STANDING = (VerdictStatus.FAILED, VerdictStatus.NOT_SHOWN, VerdictStatus.PASSED, None)  # the worst first
 
@@ -62,16 +62,17 @@ def _plan_about(plan: Plan, secret: OtherSecret, others: Sequence[OtherSecret]) 
 
 
 def _part(plan: Plan, release: Release, secret: OtherSecret, others: Sequence[OtherSecret]) -> list[Release]:
+    dialect = dialect_of(plan.data.source)
     try:
         sql = part_about(
-            release.sql,
-            secret=[secret.column],
-            others=[other.column for other in others],
-            dialect=dialect_of(plan.data.source),
+            release.sql, secret=[secret.column], others=[other.column for other in others], dialect=dialect
         )
     except InvalidPlan as error:
         raise InvalidPlan(f"release {release.name!r}: {error}") from None
-    return [release.model_copy(update={"sql": sql})] if sql else []
+    if not sql:
+        return []
+    gone = labels_of(release.sql, dialect) - labels_of(sql, dialect) if sql != release.sql else set()
+    return [release.about(sql, gone)]
 
 
 def together(results: Sequence[AuditResult]) -> AuditResult:
