@@ -206,6 +206,7 @@ _FEW_VARIABLES = 200  # up to which more choices are tried
 _LEAST_MIXED, _MOST_MIXED, _WORK = 3, 40, 2e8
 _SHARE = 0.3  # of the way from one to the other, in logarithms
 _ROUGHLY = 3e-3  # the tolerance that it begins with
+_LARGE_TOLERANCE = 5e-7  # the certified gap of many rows: the last digit would take a sixth of the time
 _BEYOND = 1.2  # precisions that were too small are raised by more than they lack
 
 
@@ -308,8 +309,9 @@ class _Choice:
         own. The first precisions are between those of two noises; then they are only raised, until they are
         enough. ``start`` is noise, in variances of the rows, whose precisions are tried first.
         """
+        last = TOLERANCE if task.rows <= MOST_FACTORISED else _LARGE_TOLERANCE
         if not self.hidden.any() or self.hiders is not None:
-            return self.solved(task, guess=start)
+            return self.solved(task, tolerance=last, guess=start)
         assumed = precisions_at(task.linear, task.of_numbers(start))
         choice, raising, tolerance, found = self, False, _ROUGHLY, None
         mixed = int(np.clip(_WORK / task.rows**3, _LEAST_MIXED, _MOST_MIXED))
@@ -329,7 +331,7 @@ class _Choice:
             if raising and enough:
                 break
             raising = raising or attempt + 2 >= mixed or change < TOLERANCE
-            tolerance = TOLERANCE if raising else float(np.clip(0.03 * change, ROUNDING, _ROUGHLY))
+            tolerance = last if raising else float(np.clip(0.03 * change, ROUNDING, _ROUGHLY))
             assumed = assumed * np.maximum(ratio, 1.0) ** _BEYOND if raising else assumed * ratio**_SHARE
         assert found is not None  # precisions are tried at least three times
         return found

@@ -348,7 +348,7 @@ def squared(recipes: Recipes) -> Recipes:
 
 FIXED = -1
 MOST_ROUNDS = 120
-TOLERANCE = 5e-7  # the certified gap with which a search ends, and how near noise comes to what it needs
+TOLERANCE = 5e-8  # the certified gap with which a search ends, and how near noise comes to what it needs
 NOTICEABLE = 1e-4  # a share of a loss or of noise from which on less is worth another search, or a word
 _Found = TypeVar("_Found")
 
