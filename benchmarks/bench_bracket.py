@@ -328,7 +328,9 @@ def of_law(designs: int) -> None:
                 design = drawn_for_law(secret, law, generator)
                 numbers = design.units.numbers
                 left_out = generator.permutation(numbers)[:6] if numbers > 1 else ()
-                with mock.patch.object(small_worlds, "_MOST_KINDS", 20_000 if "listed" in secret else 0):
+                with mock.patch.object(
+                    small_worlds, "MOST_LISTED", small_worlds.MOST_LISTED if "listed" in secret else 0
+                ):
                     every = assess(design).lower.ravel()
                     for factor in (1.1, 1.5, 3.0):
                         ends = assess(design.with_noise(design.noise.scaled(factor))).lower

@@ -206,8 +206,8 @@ FAULTS: tuple[Fault, ...] = (
         (
             Spelling(
                 "labeled/bounds/van_trees.py",
-                "closed = (1 - np.tanh(half) / half) / safe * (1 - MARGIN)",
-                "closed = (1 - np.tanh(half) / (2 * half)) / safe * (1 - MARGIN)",
+                "closed = (1 - np.tanh(half) / half) / safe * (1 - ROUNDING)",
+                "closed = (1 - np.tanh(half) / (2 * half)) / safe * (1 - ROUNDING)",
             ),
         ),
         ("tests/labeled/bounds",),

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import numpy as np
 
-from sightline.arrays import FloatArray
+from sightline.arrays import ROUNDING, FloatArray
 from sightline.labeled.bounds import scalar_risk
-from sightline.labeled.bounds.scalar_risk import LAPLACE_GRID, MARGIN, Grid
+from sightline.labeled.bounds.scalar_risk import LAPLACE_GRID, Grid
 
 _REACH = 9.0  # of an integral over Gaussian noise, in standard deviations
 _STEP = 0.5  # between answers, in standard deviations: the error falls as exp(−2π · 2.8 / step)
@@ -23,7 +23,7 @@ def deficits(risk: Callable[[FloatArray], FloatArray], grid: Grid) -> FloatArray
     """The deficits at the nodes of a grid, of a risk that is lowered by the margin."""
     nodes = grid.nodes()
     # The running maximum changes nothing but rounding.
-    return np.maximum.accumulate(1 / (risk(nodes) * (1 - MARGIN)) - nodes)
+    return np.maximum.accumulate(1 / (risk(nodes) * (1 - ROUNDING)) - nodes)
 
 
 def uniform_risk(information: FloatArray) -> FloatArray:
@@ -83,7 +83,7 @@ def cosine_laplace_risk(information: FloatArray) -> FloatArray:
 def falling_values(risk: Callable[[FloatArray], FloatArray]) -> FloatArray:
     """A risk at the nodes of the grid, lowered by the margin."""
     # The running minimum changes nothing but rounding.
-    return np.minimum.accumulate(risk(LAPLACE_GRID.nodes()) * (1 - MARGIN))
+    return np.minimum.accumulate(risk(LAPLACE_GRID.nodes()) * (1 - ROUNDING))
 
 
 def _laplace_density_risk(density: Callable[[FloatArray], FloatArray], information: FloatArray) -> FloatArray:

@@ -125,6 +125,31 @@ def test_the_table_of_accountants_has_it(tmp_path: Path) -> None:
     assert by_rows.would_need["per-record"] == pytest.approx(by_rows.would_need["gaussian-dp"], rel=1e-12)
 
 
+def test_releases_of_one_number_cost_those_in_them(tmp_path: Path) -> None:
+    """Some with equal noise, some with other noise, and one without: it costs nobody else anything."""
+    rows = tuple((str(number), f"t{number % 7}", f"j{number % 3}", 1.0) for number in range(42))
+    noise = {"town < 't3'": 5.0, "job = 'j1'": 5.0, "town = 't2'": 7.0, "job > 'j0'": 5.0, "town = 't6'": 0.0}
+    plan = plan_of(tmp_path, rows, 1)
+    plan["release"] = [
+        {"name": where, "sql": f"SELECT SUM(hours) FROM data WHERE {where}"}
+        | ({"noise_stddev": stddev} if stddev else {"noise": {"law": "none"}})
+        for where, stddev in noise.items()
+    ]
+    del plan["privacy"]
+    plan, base = read_plan(plan)
+    with opened(plan, base) as session:
+        membership = session.membership()
+    costs = price(plan, membership).moves.by_record(membership)
+    paid = np.array([((HIGH - LOW) / stddev) ** 2 if stddev else math.inf for stddev in noise.values()])
+    inside = membership.signatures >= 0
+    assert inside.any(axis=0).all()
+    assert np.unique(inside, axis=0).shape == inside.shape
+    expected = [sum(cost for cost, there in zip(paid, own, strict=True) if there) for own in inside]
+    assert costs == pytest.approx(expected, rel=1e-12)
+    assert np.isfinite(costs).any()
+    assert np.isinf(costs).any()
+
+
 def test_a_histogram_costs_the_two_categories_with_the_least_noise(tmp_path: Path) -> None:
     path = tmp_path / "rows.csv"
     path.write_text("id,party\n" + "0,red\n1,blue\n2,blue\n3,red\n")

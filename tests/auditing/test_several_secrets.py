@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd  # type: ignore[import-untyped]
 import pytest
 from rich.console import Console
 
@@ -305,3 +306,110 @@ noise_stddev = 1
     path.write_text(text.format("MAX(smoker)"))
     assert main(["check", str(path)]) == 1
     assert "release 'smokers': expected" in capsys.readouterr().err
+
+
+def two_secrets(*, x: float, y: float, where: str = "WHERE person = 1") -> dict[str, Any]:
+    """A number and a yes or no, each of one person unless all are meant, with noise of their own."""
+    table = pd.DataFrame({"person": range(9), "x": np.linspace(0.7, 9.4, 9), "y": [False, True, True] * 3})
+    asked = {"x": ("SUM(x)", x, where), "y": ("COUNT(*) FILTER (WHERE y)", y, "WHERE person = 2")}
+    return {
+        "data": {"source": table, "record": "person", "secret": "x", "bounds": [0, 10]},
+        "secret": [{"column": "y", "kind": "boolean"}],
+        "limits": {"remaining_uncertainty": 0.5, "accept": ["secrets", "few_values", "homogeneous"]},
+        "release": [
+            {"name": name, "sql": f"SELECT {one} FROM data {condition}", "noise_stddev": stddev}
+            for name, (one, stddev, condition) in asked.items()
+        ],
+    }
+
+
+def times(plan: dict[str, Any], factor: float) -> dict[str, Any]:
+    releases = [{**one, "noise_stddev": factor * one["noise_stddev"]} for one in plan["release"]]
+    return {**plan, "release": releases}
+
+
+@pytest.mark.parametrize(
+    "plan",
+    [
+        two_secrets(x=2.0, y=0.39),  # y keeps less, and x needs more
+        two_secrets(x=0.01, y=2.0, where=""),  # x keeps less, whatever its noise, and y has less slack
+    ],
+    ids=["both need noise", "both have slack"],
+)
+def test_the_slack_is_that_of_all_secrets(plan: dict[str, Any]) -> None:
+    result = sl.audit(plan)
+    worst, other = result.secret, result.other_secrets[0]
+    assert result.slack is not None
+    assert result.slack == other.slack, f"{worst} keeps less, and {other.secret} decides"
+    factor = result.slack.noise_factor
+    assert factor is not None
+    assert sl.audit(times(plan, factor)).verdict.passed
+    assert not sl.audit(times(plan, 0.97 * factor)).verdict.passed
+    for change in result.what_to_change:
+        assert change.reaches_limit == (change.kind == "noise"), "the other secret needs more, too"
+        assert change.noise_factor == factor if change.kind == "noise" else change.text.startswith("for y: ")
+
+
+def test_what_reaches_the_limit_of_the_only_secret_that_fails_reaches_it_of_all() -> None:
+    plan = two_secrets(x=2.0, y=2.0)
+    more = {"name": "all", "sql": "SELECT SUM(x) FROM data", "noise_stddev": 50.0}
+    result = sl.audit({**plan, "release": [*plan["release"], more]})
+    assert (result.secret, result.other_secrets[0].verdict.passed) == ("x", True)
+    (drop,) = [one for one in result.what_to_change if one.kind == "drop"]
+    assert drop.reaches_limit
+    assert drop.text.startswith('for x: do not publish "x": then')
+    kept = [one for one in [*plan["release"], more] if one["name"] != drop.release]
+    assert sl.audit({**plan, "release": kept}).verdict.passed
+
+
+BOTH = "SELECT g, SUM(x) AS sx, COUNT(*) FILTER (WHERE y) AS sy FROM data GROUP BY g"
+BY_CELL = [["u", "sx", 2.0], ["t", "sx", 3.0], ["u", "sy", 1.0], ["t", "sy", 1.5]]
+
+
+@pytest.mark.parametrize(
+    ("of_both", "of_x", "of_y"),
+    [
+        (
+            {"noise": [{"label": "sx", "stddev": 2.0}, {"label": "sy by g", "law": "laplace", "scale": 1.0}]},
+            {"noise": {"stddev": 2.0}},
+            {"noise": {"law": "laplace", "scale": 1.0}},
+        ),
+        (
+            {"noise": {"by_cell": BY_CELL}},
+            {"noise": {"by_cell": [["u", 2.0], ["t", 3.0]]}},
+            {"noise": {"by_cell": [["u", 1.0], ["t", 1.5]]}},
+        ),
+        (
+            {"noise": {"stddev": 2.0}, "withhold": [["u", "sy"]]},
+            {"noise": {"stddev": 2.0}},
+            {"noise": {"stddev": 2.0}, "withhold": [["u"]]},
+        ),
+    ],
+    ids=["labels", "by cell", "withheld"],
+)
+def test_what_is_said_of_one_aggregate_is_about_its_secret(
+    of_both: dict[str, Any], of_x: dict[str, Any], of_y: dict[str, Any]
+) -> None:
+    """A release with aggregates of two secrets, beside a plan for each."""
+    plan = two_secrets(x=1.0, y=1.0)
+    plan["data"]["source"] = plan["data"]["source"].assign(g=list("uuuuutttt"))
+    release = {"name": "both", "sql": BOTH}
+    result = sl.audit({**plan, "release": [{**release, **of_both}]})
+    got = {one.secret: one.least_remaining_uncertainty for one in (result, *result.other_secrets)}
+    for secret, own, other in (("x", of_x, "y"), ("y", of_y, "x")):
+        item = BOTH.split(", ")[1 if secret == "x" else 2].partition(" FROM")[0]
+        sql = f"SELECT g, {item} FROM data GROUP BY g"
+        kind = {"bounds": [0, 10]} if secret == "x" else {"kind": "boolean"}
+        table = plan["data"]["source"].drop(columns=other)
+        alone = {"data": {"source": table, "record": "person", "secret": secret, **kind}}
+        alone |= {"release": [{**release, "sql": sql, **own}], "limits": plan["limits"]}
+        assert sl.audit(alone).least_remaining_uncertainty == got[secret]
+
+
+def test_an_aggregate_without_noise_beside_one_of_another_secret_is_refused() -> None:
+    plan = two_secrets(x=1.0, y=1.0)
+    plan["data"]["source"] = plan["data"]["source"].assign(g=list("uuuuutttt"))
+    release = {"name": "both", "sql": BOTH, "noise": [{"label": "sy", "stddev": 1.0}]}
+    budget = {"epsilon": 1.0, "delta": 1e-6}
+    with pytest.raises(InvalidPlan, match="noise for every aggregate, got none for 'sx'"):
+        sl.audit({**plan, "privacy": budget, "release": [release]})

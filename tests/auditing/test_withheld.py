@@ -7,6 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pandas as pd  # type: ignore[import-untyped]
 import pytest
 
 import sightline as sl
@@ -132,3 +134,28 @@ def test_records_of_a_withheld_cell_are_found_by_their_keys(tmp_path: Path) -> N
     lines = [line.split(",") for line in (tmp_path / "people.csv").read_text().splitlines()[1:]]
     listed = {name for one in found.exposed for name in (one.record or "").split(", ")}
     assert listed == {line[0] for line in lines if line[1] != "t2"}
+
+
+@pytest.mark.parametrize(
+    ("sql", "noise", "withhold"),
+    [
+        (
+            "SELECT SUM(x) AS total, AVG(x) AS mean FROM data",
+            [{"label": "total", "stddev": 1.0}, {"label": "mean", "stddev": 0.1}],
+            [["mean"]],
+        ),
+        ("SELECT g, SUM(x) AS total FROM data GROUP BY g", {"stddev": 1.0}, [["v", "total"]]),
+    ],
+    ids=["all numbers of a label", "the only label"],
+)
+def test_a_number_is_withheld_by_its_label(sql: str, noise: Any, withhold: list[list[str]]) -> None:
+    table = pd.DataFrame({"who": range(6), "g": list("uuuuuv"), "x": np.linspace(0.4, 9.7, 6)})
+    data = {"source": table, "record": "who", "secret": "x", "bounds": [0, 10]}
+    release = {"name": "both", "sql": sql, "noise": noise}
+    every = sl.audit({"data": data, "release": [release]})
+    fewer = sl.audit({"data": data, "release": [{**release, "withhold": withhold}]})
+    assert fewer.cells == every.cells - 1
+    before, after = every.least_remaining_uncertainty, fewer.least_remaining_uncertainty
+    assert before is not None
+    assert after is not None
+    assert after.lower > before.lower

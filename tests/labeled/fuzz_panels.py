@@ -19,7 +19,7 @@ _MODULES = (units, row_solver, row_decisions)
 _SETTINGS = (
     *((module, "MANY_ROWS") for module in _MODULES),
     (assessment, "SPARSE_FROM"),
-    (panels, "_SMALL"),
+    (panels, "PANEL"),
     (panels, "_BEST"),
 )
 _SMALL = {"MANY_ROWS": 1, "SPARSE_FROM": 0}  # what is for large designs is done with small ones

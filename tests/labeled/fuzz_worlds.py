@@ -7,11 +7,13 @@ few rows; with the bounds of small components and without them, as large designs
 from __future__ import annotations
 
 from collections import Counter
+from unittest import mock
 
 import numpy as np
 
 from sightline.labeled import small_worlds
 from sightline.labeled.assessment import assess
+from sightline.labeled.dense_units import MOST_LISTED
 from tests.labeled.enumerated_worlds import few
 from tests.numbered_cases import check_cases
 
@@ -33,9 +35,7 @@ def one_design(generator: np.random.Generator, trial: int, count: Counter[str]) 
     noise, several = float(10 ** generator.uniform(-1.5, 0.6)), trial % 4 == 3
     one = few(generator, rows=rows, values=values, noise=noise, law=law, exact=trial % 3 != 1)
     one.scales[:] *= 10 ** generator.uniform(-0.3, 0.3, one.scales.size)
-    kept = small_worlds._MOST_KINDS
-    small_worlds._MOST_KINDS = kept if generator.random() < 0.5 else 0
-    try:
+    with mock.patch.object(small_worlds, "MOST_LISTED", MOST_LISTED if generator.random() < 0.5 else 0):
         if several:
             owner = np.sort(generator.integers(0, max(1, rows // 2), rows))
             owner = np.unique(owner, return_inverse=True)[1]
@@ -51,8 +51,6 @@ def one_design(generator: np.random.Generator, trial: int, count: Counter[str]) 
             found = assess(design)
             truth, error = one.simulated(_DRAWS, generator)
             margin = 6 * error + 48 / _DRAWS
-    finally:
-        small_worlds._MOST_KINDS = kept
     asked = slice(1, None) if values == 2 else slice(None)
     truth, margin, unknown = truth[:, asked], margin[:, asked], place >= 0
     low, high = found.lower[place[unknown]], found.upper_of_best[place[unknown]]

@@ -253,7 +253,7 @@ def test_listed_rows_read_as_a_table_give_the_same(known: int, monkeypatch: pyte
             design = design.knowing(np.arange(len(design.units)) < known)
         listed = assess(design)
         with monkeypatch.context() as other:
-            other.setattr(dense_units, "_FEWEST", 0)
+            other.setattr(dense_units, "MOST_LOOKED_AT", 0)
             read = assess(replace(design, made={}))
         assert isinstance(read.solver.units, TableUnits)
         np.testing.assert_array_equal(read.identifiable, listed.identifiable)

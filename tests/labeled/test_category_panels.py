@@ -56,7 +56,7 @@ def findings(
 def test_they_are_seen_as_by_matrices(
     law: str, sql: tuple[str, ...], small: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(panels, "_SMALL", small)
+    monkeypatch.setattr(panels, "PANEL", small)
     found_any = 0
     for seed in range(3):
         whole, panel = (findings(seed, sql, law, many, monkeypatch).exposure for many in (10**6, 1))

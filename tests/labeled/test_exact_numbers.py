@@ -97,8 +97,8 @@ def test_ladders(size: int, weight: int) -> None:
 @pytest.mark.parametrize("certified", [True, False], ids=["as it is", "double precision alone"])
 def test_the_stated_error_is_a_bound(certified: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     if not certified:
-        monkeypatch.setattr("sightline.labeled.row_solver._BALL_ROWS", 0)
-        monkeypatch.setattr("sightline.labeled.assessment._BALL_ROWS", 0)
+        monkeypatch.setattr("sightline.labeled.row_solver.BALL_ROWS", 0)
+        monkeypatch.setattr("sightline.labeled.assessment.BALL_ROWS", 0)
     generator = np.random.default_rng(404)
     stated = []
     for trial in (cases := trials(250)):
@@ -143,8 +143,8 @@ def test_correlated_noise_close_to_singular() -> None:
 
 @pytest.mark.slow
 def test_what_is_too_large_for_balls_is_admitted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sightline.labeled.row_solver._BALL_ROWS", 10)
-    monkeypatch.setattr("sightline.labeled.assessment._BALL_ROWS", 10)
+    monkeypatch.setattr("sightline.labeled.row_solver.BALL_ROWS", 10)
+    monkeypatch.setattr("sightline.labeled.assessment.BALL_ROWS", 10)
     rows = exact.ladder(40, 1000)
     found = MembershipDesign(rows, noise=np.ones(40), readout="sum").exposures(domain=(0, 1))
     assert found.identifiable.all()

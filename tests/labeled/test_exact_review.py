@@ -69,7 +69,7 @@ class TestWeights:
                 assert more.rmse[target] == pytest.approx(float(mse) ** 0.5, rel=more.relative_error)
 
     def test_too_many_columns_are_undecided_and_not_yes(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("sightline.labeled.row_integers.MOST_DECIDED", 3)
+        monkeypatch.setattr("sightline.labeled.row_integers.MOST_LOOKED_AT", 3)
         rows = np.array([[2**40, 1], [1, 2**40]])
         found = MembershipDesign(rows, noise=np.ones(2), readout="sum").exposures(domain=(0, 1))
         assert found.undecided.all()

@@ -372,7 +372,7 @@ class TestIllConditioned:
     @pytest.mark.slow
     def test_the_error_is_never_understated(self, monkeypatch: pytest.MonkeyPatch) -> None:
         for module in ("row_solver", "assessment"):  # double precision alone
-            monkeypatch.setattr(f"sightline.labeled.{module}._BALL_ROWS", 0)
+            monkeypatch.setattr(f"sightline.labeled.{module}.BALL_ROWS", 0)
         generator = np.random.default_rng(31)
         checked, largest = 0, 0.0
         for _ in (cases := trials(300)):

@@ -232,7 +232,7 @@ def test_more_noise_or_a_number_fewer_never_lowers_a_lower_end(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A law of all bounds of large designs; where all worlds are listed, ends are drawn and matched."""
-    monkeypatch.setattr(small_worlds, "_MOST_KINDS", 0)
+    monkeypatch.setattr(small_worlds, "MOST_LISTED", 0)
     generator = np.random.default_rng(seed)
     one = few(generator, rows=int(generator.integers(4, (30, 8)[seed % 2])), values=2 + seed % 2, noise=1.0)
     design = one.design()
@@ -299,7 +299,7 @@ def test_persons_keep_what_pairs_of_their_rows_and_others_leave(
     values: int, law: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Without listed worlds; against the least eigenvalue of the posterior covariance of a person's rows."""
-    monkeypatch.setattr(small_worlds, "_MOST_KINDS", 0)
+    monkeypatch.setattr(small_worlds, "MOST_LISTED", 0)
     generator, draws, gains = np.random.default_rng([5, values]), 1_500, []
     for _ in range(12):
         owner = np.repeat(np.arange(4), generator.integers(1, 4, 4))[: 9 if values == 2 else 6]

@@ -17,8 +17,8 @@ from tests.numbered_cases import trials
 
 ROUTES = {
     "decomposed": {},
-    "a proof each": {"_SMALL": 0, "_BEST": 100},
-    "one proof": {"_SMALL": 0, "_BEST": 0},
+    "a proof each": {"PANEL": 0, "_BEST": 100},
+    "one proof": {"PANEL": 0, "_BEST": 0},
 }
 
 

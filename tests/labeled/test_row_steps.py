@@ -112,7 +112,7 @@ def test_a_design_of_nested_rows_is_assessed_the_same(seed: int, monkeypatch: py
     stddevs = 10 ** generator.uniform(-1, 1, 40) if seed else np.full(40, 0.3)
     design = design_of(table, stddevs, prior_on((0.0, 1.0), "uniform"))
     listed = assess(design)
-    monkeypatch.setattr(dense_units, "_FEWEST", 0)
+    monkeypatch.setattr(dense_units, "MOST_LOOKED_AT", 0)
     read = assess(replace(design, made={}))
     assert isinstance(read.solver.units, TableUnits)
     assert read.solver.units.steps is not None

@@ -124,23 +124,21 @@ def solve_positive(
     return d
 
 
-_GRID, _LONGEST = 140, 23  # about how many grid points are evaluated, and how many on an axis
+_GRID = 140  # about how many grid points are evaluated
 # Points and regions of the dense grid. A compact step is flat outside its support, and each placement of the
 # values on slopes and flat parts can be a separate local minimum.
-_DENSE, _DENSE_COMPACT, _LONGEST_DENSE = (5_000, 16), (40_000, 128), 200
+_DENSE, _DENSE_COMPACT = (5_000, 16), (40_000, 128)
 # Equal values are moved apart by this share of the box: a tie is a saddle point of the objective.
 _APART = 1e-3
 
 
-def grid_points(
-    unknowns: int, *, box: Box, exchangeable: bool, most: int = _GRID, longest: int = _LONGEST
-) -> FloatArray:
-    """At most about ``most`` points that cover the box, bounds included; an axis has at most ``longest``.
+def grid_points(unknowns: int, *, box: Box, exchangeable: bool, most: int = _GRID) -> FloatArray:
+    """At most about ``most`` points that cover the box, bounds included.
 
     Only sorted points, if the order of the unknowns does not matter.
     """
     low, high = box
-    sizes = range(3, longest + 1)
+    sizes = range(3, most + 1)
 
     def count(size: int) -> int:
         return math.comb(size + unknowns - 1, unknowns) if exchangeable else size**unknowns
@@ -182,18 +180,18 @@ def regions(points: FloatArray, count: int) -> IndexArray:
 
 def screened(model: Model, whitened: FloatArray, *, box: Box, count: int) -> Iterator[FloatArray]:
     """For every trial's answers the best grid point of each of ``count`` regions."""
-    return _best_of_regions(model, whitened, box, (_GRID, count, _LONGEST)) if count else iter(())
+    return _best_of_regions(model, whitened, box, (_GRID, count)) if count else iter(())
 
 
 def wide(model: Model, whitened: FloatArray, *, box: Box) -> Iterator[FloatArray]:
     """For every trial's answers the best point of each region of the dense grid."""
     compact = any(isinstance(row.curve, SmoothStep) and row.curve.kernel == "compact" for row in model.rows)
-    size = (*(_DENSE_COMPACT if compact else _DENSE), _LONGEST_DENSE)
+    size = _DENSE_COMPACT if compact else _DENSE
     return (apart(start, box=box) for start in _best_of_regions(model, whitened, box, size))
 
 
 def _best_of_regions(
-    model: Model, whitened: FloatArray, box: Box, size: tuple[int, int, int]
+    model: Model, whitened: FloatArray, box: Box, size: tuple[int, int]
 ) -> Iterator[FloatArray]:
     points, ends = _grid_by_region(model.unknowns, box, model.exchangeable, size)
     answers = model.whiten(model.expected(points))
@@ -206,11 +204,11 @@ def _best_of_regions(
 
 @lru_cache(maxsize=8)
 def _grid_by_region(
-    unknowns: int, box: Box, exchangeable: bool, size: tuple[int, int, int]
+    unknowns: int, box: Box, exchangeable: bool, size: tuple[int, int]
 ) -> tuple[FloatArray, tuple[int, ...]]:
     """Points in the order of their regions, one a column, and where each region ends."""
-    most, count, longest = size
-    points = grid_points(unknowns, box=box, exchangeable=exchangeable, most=most, longest=longest)
+    most, count = size
+    points = grid_points(unknowns, box=box, exchangeable=exchangeable, most=most)
     label = regions(points, count)
     order = np.argsort(label, kind="stable")
     ends = np.searchsorted(label[order], np.arange(int(label.max()) + 2))

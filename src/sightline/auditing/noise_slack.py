@@ -8,7 +8,7 @@ audit has the last word.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -22,7 +22,7 @@ from sightline.auditing.result import NoiseSlack, Verdict, VerdictStatus
 from sightline.auditing.unit_findings import MOST_FACTORISED
 from sightline.format import number
 from sightline.labeled.assessment import lower_of_some
-from sightline.labeled.lines import MOST_KINDS, MOST_ROWS
+from sightline.labeled.lines import FEW_ROWS, MOST_KINDS
 from sightline.noise.published import LEAST_DISCRETE_STDDEV
 from sightline.privacy.accountant import Budget
 from sightline.privacy.registry import accountant_named
@@ -92,6 +92,24 @@ def slack_under(verdict: Verdict, slack: NoiseSlack | None) -> NoiseSlack | None
     return slack.model_copy(update={"text": f"If what was not verified holds: {slack.text}"})
 
 
+def slack_of_all(verdict: Verdict, slacks: Sequence[NoiseSlack | None]) -> NoiseSlack | None:
+    """The slack of several secrets under the worst verdict: the noise that all of them need.
+
+    None if nothing is known of one, and the others hold: less noise was not looked at for it.
+    """
+    known = [one for one in slacks if one is not None]
+    holds = all(one.holds for one in known)
+    if not known or (holds and len(known) < len(slacks)):
+        return None
+    factors = [one.noise_factor for one in known if one.noise_factor is not None]
+    if len(factors) < len(known):  # no factor is enough for one of them
+        return next(one for one in known if one.noise_factor is None)
+    epsilons = [one.epsilon for one in known if one.epsilon is not None]
+    factor, epsilon = max(factors), min(epsilons) if len(epsilons) == len(slacks) else None
+    text = _words(factor, epsilon) if holds else _need(factor, epsilon)
+    return slack_under(verdict, NoiseSlack(holds=holds, noise_factor=factor, epsilon=epsilon, text=text))
+
+
 def _none_is_enough(text: str) -> NoiseSlack:
     return NoiseSlack(holds=False, noise_factor=None, epsilon=None, text=text)
 
@@ -113,10 +131,12 @@ def _audited_epsilon(findings: Findings, factor: float, limit: float) -> float |
 def _words(factor: float, epsilon: float | None) -> str:
     if factor >= 1:
         return _NO_SLACK
-    up_to = "It holds" if epsilon is None else f"It holds up to epsilon = {number(epsilon, 3)}"
+    # With less noise the true values may show what it hides today: groups that are alike, or few values.
+    up_to = "On average over what values may be, it holds"
+    if epsilon is not None:
+        up_to += f" up to epsilon = {number(epsilon, 3)}"
     if factor <= LEAST_FACTOR:
-        groups = "on average over what values may be, the groups protect everyone"
-        return f"{up_to}, even with a hundred-thousandth of the noise: {groups}. {_AGAIN}"
+        return f"{up_to}, even with a hundred-thousandth of the noise: the groups protect everyone. {_AGAIN}"
     smaller = number(rounded(1 / factor, up=False), 3)  # so that the slack holds as it is printed
     return f"{up_to}; the noise could be {smaller} times smaller. {_AGAIN}" if smaller != "1" else _NO_SLACK
 
@@ -280,7 +300,7 @@ def lowest(findings: Findings, factor: float) -> float:
     kept = [1.0]
     for one in (findings, *findings.questions):
         # Lines through rows, which need the upper ends, are for units of few rows.
-        persons = one.linear.linear.rows_of_unit.min(initial=np.iinfo(np.intp).max) > MOST_ROWS
+        persons = one.linear.linear.rows_of_unit.min(initial=np.iinfo(np.intp).max) > FEW_ROWS
         kept.append(linear_findings(one.plan, one.membership, pricing, upper=not persons).least.lower)
     return min(kept)
 

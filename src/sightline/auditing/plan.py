@@ -7,7 +7,7 @@ A plan is a TOML file. It is checked in full before anything else happens. Its m
 
 import math
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Annotated, Self
 
 from pydantic import Field, model_validator
@@ -44,11 +44,13 @@ from sightline.auditing.release_noise import (
     ReleaseNoises,
     Running,
     RunningSums,
+    is_about,
     number_name,
     require_labels,
 )
 from sightline.errors import require_plan
 from sightline.labeled.bounds.priors import number_prior
+from sightline.noise.published import PublishedLaw
 from sightline.privacy.registry import ACCOUNTANTS
 from sightline.tables.subject import SecretKind
 
@@ -197,6 +199,14 @@ class Release(Section):
             got="one without the other",
             fix="independent noise on every running sum is mechanism = 'independent'",
         )
+
+    def about(self, sql: str, gone: Collection[str]) -> Self:
+        """The release with the part of its SQL that is left without some aggregates, by their labels."""
+        noise = tuple(one.not_on(gone) for one in self.noise if not is_about((one.label,), gone))
+        stated = tuple(one for one in noise if one.sized or one.law is PublishedLaw.NONE)
+        withheld = tuple(name for name in self.withhold if not is_about(name, gone))
+        # What is left in the SQL without noise of its own is refused, and shares no budget.
+        return self.model_copy(update={"sql": sql, "noise": stated or self.noise, "withhold": withheld})
 
     def without(self, numbers: Iterable[tuple[tuple[str, ...], str]]) -> Self:
         """The release with some more numbers withheld, each given by its key and label."""

@@ -25,8 +25,9 @@ from pydantic import (
     model_validator,
 )
 
+from sightline.arrays import MOST_COMPARED
 from sightline.errors import require_plan
-from sightline.labeled.bounds.by_pairs import LEAST_SPREAD, MOST_BINS, Bin, PopulationPrior
+from sightline.labeled.bounds.by_pairs import LEAST_SPREAD, Bin, PopulationPrior
 from sightline.tables.engines.address import LARGEST_FILE, csv_lines, named_file
 from sightline.tables.engines.local_tables import InMemoryTable, in_memory
 
@@ -215,8 +216,8 @@ def read_population(stated: Population, base: Path, bounds: tuple[float, float])
         )
     kept = tuple((low, high, weight) for low, high, weight, _ in bins if weight > 0)
     require_plan(
-        1 < len(kept) <= MOST_BINS,
-        f"{where}: 2 to {MOST_BINS:,} bins of a weight above 0",
+        1 < len(kept) <= MOST_COMPARED,
+        f"{where}: 2 to {MOST_COMPARED:,} bins of a weight above 0",
         got=f"{len(kept):,}",
     )
     read = stated._replace(bins=kept)

@@ -45,6 +45,7 @@ class CellCosts:
     def by_record(self, membership: Membership) -> FloatArray:
         """The total of every kind of person; of every signature where nobody has several rows."""
         total = np.zeros(len(membership.people))
+        equal: dict[float, list[int]] = {}  # partitions of one cell, by what it costs those in it
         for bundle in self.bundles:
             each = self._of_bundle(membership.starts, bundle)
             strategy = self.strategies.get(bundle[0])
@@ -53,12 +54,20 @@ class CellCosts:
                 own = squares / self.row_norms[bundle[0]] ** 2 * float(each.max(initial=0.0))
             elif not membership.by_person:  # all rows of a signature have one cell, or none: the last entry
                 share = max(1, membership.contributions) / self.row_norms[bundle[0]]
+                if each.size == 1:  # most of a thousand such releases cost the same: count them
+                    equal.setdefault(float(self.times[bundle[0]] * share**2 * each[0]), []).append(bundle[0])
+                    continue
                 own = np.append(share**2 * each, 0.0)[membership.signatures[:, bundle[0]]]
             else:
                 cells = membership.rows_in_cells(bundle[0])
                 paid = (cells.rows / self.row_norms[bundle[0]]) ** 2 * each[cells.cell]
                 own = np.bincount(cells.record, paid, total.size)
             total += self.times[bundle[0]] * own
+        for cost, partitions in equal.items():
+            number = np.zeros(total.size, dtype=np.int32)
+            for partition in partitions:
+                number += membership.signatures[:, partition] >= 0
+            total[number > 0] += cost * number[number > 0]  # an exact number costs others nothing, not NaN
         return total
 
     def largest(self, membership: Membership) -> float:

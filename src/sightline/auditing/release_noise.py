@@ -11,7 +11,7 @@ in, whose noise tells that of the next. The steps are whole numbers or days.
 
 import datetime
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -402,6 +402,11 @@ class ReleaseNoise(Section):
         by_cell = tuple((name, stddev * factor) for name, stddev in self.by_cell)
         return self.model_copy(update={**scaled, "by_cell": by_cell})
 
+    def not_on(self, labels: Collection[str]) -> Self:
+        """Without the noise by cell of some aggregates."""
+        left = (row for row in self.by_cell if not is_about(row[0], labels))
+        return self.model_copy(update={"by_cell": tuple(left)})
+
     def without(self, numbers: Iterable[tuple[Name, str]]) -> Self:
         """Without the noise by cell of some numbers, each given by its key and label."""
         left = dict(self.by_cell)
@@ -418,6 +423,15 @@ def names_of(label: str, *, grouped: bool) -> tuple[str, ...]:
     """
     short = label.rpartition(" by ")[0] if grouped else ""
     return (label, short) if short else (label,)
+
+
+def is_about(name: Name, labels: Collection[str]) -> bool:
+    """Whether the name of a number ends with one of some labels.
+
+    >>> is_about(("north", "total by region"), {"total"}), is_about(("north",), {"total"})
+    (True, False)
+    """
+    return any(label in labels for label in names_of(name[-1], grouped=True))
 
 
 def number_name(key: Name, label: str) -> Name:

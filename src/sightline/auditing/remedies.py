@@ -40,7 +40,7 @@ def more_noise(findings: Findings, slack: NoiseSlack | None) -> Change | None:
         return None
     if found and not (found.below_limit or findings.not_shown):
         return None
-    return _more_noise(slack, findings.plan.limits.text)
+    return with_factor(slack, findings.plan.limits.text)
 
 
 def reaching(
@@ -172,7 +172,8 @@ def _is_out(findings: Findings) -> BoolArray:
     return np.array([release.published for release in findings.plan.releases], dtype=np.bool_)
 
 
-def _more_noise(slack: NoiseSlack, limit: str) -> Change:
+def with_factor(slack: NoiseSlack, limit: str) -> Change:
+    """All noise times the factor that is needed, if one is enough."""
     factor = slack.noise_factor
     if factor is None:
         text = slack.text[0].lower() + slack.text[1:].rstrip(".")
@@ -217,8 +218,11 @@ def coarser_groups(session: Session, findings: Findings) -> tuple[Change, ...]:
         except SightlineError:  # noise by number, or another field that names the groups as they were
             continue
         if after.not_shown == 0:
-            fewer = len(findings.membership.cells) - len(after.membership.cells)
-            effect = f"then everyone keeps at least {100 * found.limit:.4g} %"
+            before, now = len(findings.membership.cells), len(after.membership.cells)
+            cost = f"{before - now:,} of {count(before, 'number')} fewer"
+            if now >= before:  # lines that HAVING leaves out may be published
+                cost = f"{count(now, 'number')} in place of {before:,}, of coarser groups"
+            effect = f"then everyone keeps at least {plan.limits.text}"
             return (
                 Change(
                     kind=ChangeKind.COARSER,
@@ -226,7 +230,7 @@ def coarser_groups(session: Session, findings: Findings) -> tuple[Change, ...]:
                     reaches_limit=True,
                     text=f"{coarser.text}: {effect}",
                     effect=effect,
-                    cost=f"{fewer:,} of {count(len(findings.membership.cells), 'number')} fewer",
+                    cost=cost,
                 ),
             )
     return ()

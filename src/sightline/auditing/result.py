@@ -26,7 +26,7 @@ from sightline.auditing.result_parts import TotalView as TotalView
 from sightline.auditing.result_parts import Uncertainty as Uncertainty
 from sightline.display import Displayed
 from sightline.errors import InvalidInput, require
-from sightline.format import json_text, number
+from sightline.format import json_text, number, percent_stated
 
 SCHEMA_VERSION = 2
 NOT_ALL = "Not everything was computed"  # how more_to_change begins where sections were left out
@@ -133,6 +133,13 @@ class Verdict(ResultPart):
     judged: int = 0  # records whose secret the attacker does not know: the verdict is about them
     guaranteed: bool = False  # by the noise alone, whatever the attacker knows
     text: str
+
+    @property
+    def limit_text(self) -> str:
+        """The limit in few words, in the unit in which the plan states it; "none" without one."""
+        if self.limit is None:
+            return "none"
+        return percent_stated(self.limit) if self.known_to is None else f"± {number(self.known_to, 6)}"
 
 
 class Unverified(ResultPart):
@@ -386,14 +393,26 @@ class AuditResult(Displayed, ResultPart):
             "plan": (self.publishable_plan or "") if self.owner_only else self.plan,
             "publishable_plan": None,
         }
-        changed = {
-            "what_to_change": lambda: _without_keys(self.what_to_change),
-            "reaching": lambda: _without_keys(self.reaching),
-            "releases": lambda: tuple(one.model_copy(update={"accuracy": None}) for one in self.releases),
-        }
-        copied = self.model_copy(update=shown)
+
+        def releases() -> tuple[ReleaseReport, ...]:
+            return tuple(one.model_copy(update={"accuracy": None}) for one in self.releases)
+
+        return self.changed(shown, _without_keys, {"releases": releases})
+
+    def changed(
+        self,
+        update: Mapping[str, Any],
+        changes: Callable[[tuple[Change, ...]], tuple[Change, ...]],
+        sections: Mapping[str, Section] | None = None,
+    ) -> Self:
+        """The result with other values, other sections, and a function of what to change."""
+        copied = self.model_copy(update=update)
         later = {name: one for name, one in self._pending.items() if name not in copied.__dict__}
-        return copied._with_pending({**later, **changed})
+        listed = {
+            "what_to_change": lambda: changes(self.what_to_change),
+            "reaching": lambda: changes(self.reaching),
+        }
+        return copied._with_pending({**later, **listed, **(sections or {})})
 
     def to_json(self, *, indent: int | None = 2) -> str:
         """The JSON form; an infinite number is the string "Infinity". :meth:`from_json` reads it back."""

@@ -9,16 +9,18 @@ passes through one mechanism for each.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
-from sightline.auditing.plan import Plan, Release
+from sightline.auditing.noise_slack import slack_of_all
+from sightline.auditing.plan import Limits, Plan, Release
 from sightline.auditing.plan_sections import OtherSecret
 from sightline.auditing.reading import checked_plan
-from sightline.auditing.result import AllSecrets, AuditResult, VerdictStatus
+from sightline.auditing.remedies import with_factor
+from sightline.auditing.result import AllSecrets, AuditResult, Change, ChangeKind, NoiseSlack, VerdictStatus
 from sightline.errors import InvalidPlan
 from sightline.format import number, parameter
 from sightline.tables.engines.address import dialect_of
-from sightline.tables.sql.edited_releases import part_about, uses
+from sightline.tables.sql.edited_releases import labels_of, part_about, uses
 
 _STANDING = (VerdictStatus.FAILED, VerdictStatus.NOT_SHOWN, VerdictStatus.PASSED, None)  # the worst first
 
@@ -60,16 +62,17 @@ def _plan_about(plan: Plan, secret: OtherSecret, others: Sequence[OtherSecret]) 
 
 
 def _part(plan: Plan, release: Release, secret: OtherSecret, others: Sequence[OtherSecret]) -> list[Release]:
+    dialect = dialect_of(plan.data.source)
     try:
         sql = part_about(
-            release.sql,
-            secret=[secret.column],
-            others=[other.column for other in others],
-            dialect=dialect_of(plan.data.source),
+            release.sql, secret=[secret.column], others=[other.column for other in others], dialect=dialect
         )
     except InvalidPlan as error:
         raise InvalidPlan(f"release {release.name!r}: {error}") from None
-    return [release.model_copy(update={"sql": sql})] if sql else []
+    if not sql:
+        return []
+    gone = labels_of(release.sql, dialect) - labels_of(sql, dialect) if sql != release.sql else set()
+    return [release.about(sql, gone)]
 
 
 def together(results: Sequence[AuditResult]) -> AuditResult:
@@ -95,13 +98,36 @@ def together(results: Sequence[AuditResult]) -> AuditResult:
         for name in ("verdict", "publishable_verdict")
         if (one := getattr(worst, name)) is not None
     }
-    return worst.model_copy(
-        update={
-            **verdicts,
-            "other_secrets": tuple(one for one in results if one is not worst),
-            "all_secrets": AllSecrets(epsilon=epsilon, delta=delta, text=text),
-        }
-    )
+    slack = slack_of_all(worst.verdict, [one.slack for one in results])
+    others = tuple(one for one in results if one is not worst)
+    update = {
+        **verdicts,
+        "slack": slack,
+        "other_secrets": others,
+        "all_secrets": AllSecrets(epsilon=epsilon, delta=delta, text=text),
+    }
+    return worst.changed(update, lambda changes: tuple(_of_all(changes, worst, others, slack)))
+
+
+def _of_all(
+    changes: Sequence[Change], worst: AuditResult, others: Sequence[AuditResult], slack: NoiseSlack | None
+) -> Iterator[Change]:
+    """What to change about the worst secret, as far as it is known of the others that they keep the limit.
+
+    All noise is multiplied by what all secrets need. Anything else reaches the limit if the others keep it
+    already; what leaves a release out does so only if no other secret has less noise then.
+    """
+    alone = all(one.verdict.status is not VerdictStatus.FAILED for one in others)
+    sharing = any(one.budget.sharing for one in others)
+    for change in changes:
+        if change.kind is not ChangeKind.NOISE:
+            reaches = change.reaches_limit and alone and not (sharing and change.kind is ChangeKind.DROP)
+            named = {"text": f"for {worst.secret}: {change.text}", "reaches_limit": reaches}
+            if change.publishable_text is not None:
+                named["publishable_text"] = f"for {worst.secret}: {change.publishable_text}"
+            yield change.model_copy(update=named)
+        elif slack is not None:
+            yield with_factor(slack, Limits(remaining_uncertainty=worst.verdict.limit or 0.0).text)
 
 
 def _standing(result: AuditResult) -> tuple[int, int, float]:

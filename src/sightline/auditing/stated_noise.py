@@ -66,8 +66,9 @@ def check_laws(plan: Plan, membership: Membership, laws: Laws, bundles: Bundles)
     for query, release in enumerate(plan.releases):
         own = [part for part in membership.partitions if part.query == query]
         public = {label for part in own for label in part.beside}  # their noise hides no secret
+        withheld = {name[-1] for name in release.withhold}
         idle = [noise.label for noise in release.noise if query in read and id(noise) not in used_noise]
-        idle = [label for label in idle if label not in public]
+        idle = [label for label in idle if label not in public | withheld]
         labels = sorted({part.called or part.label for part in own} | public)
         require_plan(
             not idle,
@@ -366,10 +367,12 @@ def cells_named(membership: Membership, query: int, name: tuple[str, ...], where
     groups, labeled = [], []
     for c in sorted(_cells_of(membership, query)):
         cell = membership.cells[c]
-        label = membership.partitions[cell.partition].label
+        part = membership.partitions[cell.partition]
         if cell.key == name:
             groups.append(c)
-        elif cell.key == name[:-1] and name[-1] in names_of(label, grouped=bool(cell.key)):
+        elif cell.key == name[:-1] and name[-1] in names_of(
+            part.called or part.label, grouped=bool(cell.key)
+        ):
             labeled.append(c)
     found = groups or labeled
     parts = [membership.cells[c].partition for c in found]

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.linalg import cho_factor, cho_solve, lstsq, solve_triangular
 
-from sightline.arrays import FloatArray, IndexArray
+from sightline.arrays import COARSE, FloatArray, IndexArray
 from sightline.errors import require
 from sightline.geometry.frame import Frame, FunctionalFrame, IntegerRows, WhitenedRows, dense, kinds
 from sightline.geometry.profile import Combination, Profile, Question, profile
@@ -108,10 +108,6 @@ def _contrast_and_gain(
     spread = np.eye(len(target)) + reach.T @ reach
     gain: FloatArray = contrast.T @ cho_solve(cho_factor(spread), contrast)
     return contrast, gain, error + 2 * roundoff
-
-
-# Above this bound on the relative error, ball arithmetic replaces double precision.
-_POOR = 1e-6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -246,7 +242,7 @@ class Exposure:
         rows, integers = self.geometry.rows_of(query)
         step = self._update(rows, integers, stddevs)
         # Another profile does not help where this one is as poor and too large for ball arithmetic.
-        if step.relative_error < max(_POOR, 4 * self.relative_error) < 1:
+        if step.relative_error < max(COARSE, 4 * self.relative_error) < 1:
             return replace(
                 step,
                 information=self.information + step.gain,
@@ -438,7 +434,7 @@ class Exposure:
         """The result in ball arithmetic, if double precision may have lost too many digits."""
         combinations = self.profile.combinations
         exact = [[Fraction(entry) for entry in row] for row in combinations if isinstance(row[0], Fraction)]
-        if self._rounding < _POOR or len(exact) < max(len(combinations), 1):
+        if self._rounding < COARSE or len(exact) < max(len(combinations), 1):
             return None
         frame = self.frame
         functional, nuisance = exact, frame.representatives

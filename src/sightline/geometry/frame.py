@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from sightline.arrays import EXACT, FloatArray, IndexArray, coordinates, frozen_floats
+from sightline.arrays import AT_A_TIME, DENSE, EXACT, FloatArray, IndexArray, coordinates, frozen_floats
 from sightline.errors import require
 from sightline.noise.laws import Noise, Rows, require_noise
 from sightline.numerics import integers as exact
@@ -307,10 +307,6 @@ class WhitenedRows:
         return f"x{record}" if self.dimension == 1 else f"x{record}[{coordinate}]"
 
 
-# Rows with fewer entries than this, or with a larger share of non-zero ones, are stored as plain arrays.
-_SMALL, _DENSE = 1_000_000, 0.1
-
-
 def place(query: Query, *, records: int, at: FloatArray | None) -> sparse.csr_array:
     """The Jacobian rows of a release over the coordinates of all records."""
     return _rows([(cell, cell.jacobian(at)) for cell in query.cells], records)
@@ -328,7 +324,7 @@ def stack(blocks: Sequence[sparse.csr_array]) -> Any:
     """Rows of several releases, as a plain array unless they are large and sparse."""
     stacked = sparse.vstack(blocks, format="csr")
     lines, columns = stacked.shape
-    if lines * columns <= _SMALL or stacked.nnz > _DENSE * lines * columns:
+    if lines * columns <= AT_A_TIME or stacked.nnz > DENSE * lines * columns:
         return stacked.toarray()
     return stacked
 

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import qr
 
-from sightline.arrays import FloatArray, IndexArray
+from sightline.arrays import AT_A_TIME, FloatArray, IndexArray
 from sightline.geometry.frame import Frame, WhitenedRows, dense
 from sightline.geometry.projection import Projection, project
 from sightline.numerics import integers as exact
@@ -40,8 +40,6 @@ Combination = tuple[Fraction | float, ...]
 
 # The most entries of the rational matrix that gives exact coefficients.
 _MOST_EXACT = 10_000
-# Entries of a table of doubles that is eliminated as exact numbers.
-_MOST_DOUBLES = 1_000_000
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -160,7 +158,7 @@ def _profile_real(question: Question) -> Profile:
     revealed = int(np.sum(values > ceiling))
     unclear = not rank.decided or bool(np.any((values > floor) & (values <= ceiling)))
     columns = np.concatenate([question.frame.representatives, question.frame.support])
-    if not unclear and lines * columns.size <= _MOST_DOUBLES:
+    if not unclear and lines * columns.size <= AT_A_TIME:
         exactly = question.frame.revealed(dense(question.rows.jacobian[:, columns]))
         # No yes against the doubles. A no against them only where the difference is rounding.
         beyond_rounding = bool(np.any((values > missing(size)) & (values <= floor)))

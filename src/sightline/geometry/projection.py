@@ -19,7 +19,7 @@ With the inverse :math:`S` of the noise's covariance, or of its squared scales,
     I_{\mathrm{eff}} = J_\theta^\top S M, \qquad M = J_\theta - J_\eta V, \qquad
     J_\eta^\top S J_\eta V = J_\eta^\top S J_\theta
 
-(``eq:Ieff_def``). The input doubles are treated as exact numbers, and the working precision is doubled until
+(``eq:Ieff_def``). The input doubles are treated as exact numbers, and the working precision is raised until
 the result is sharp. Revealed combinations :math:`C\theta` have the covariance
 :math:`K^{-1}` with :math:`I_{\mathrm{eff}} = C^\top K C`.
 """
@@ -37,8 +37,8 @@ import numpy as np
 from flint import arb_mat, ctx, fmpq, fmpq_mat
 from scipy.linalg import get_lapack_funcs, qr, solve_triangular
 
-from sightline.arrays import FloatArray, IndexArray
-from sightline.numerics.balls import FIRST_BITS, ball
+from sightline.arrays import ROUNDING, FloatArray, IndexArray
+from sightline.numerics.balls import BALL_ROWS, BITS, ball
 from sightline.numerics.rank import inverse_norm
 from sightline.numerics.residuals import UNIT, misfit, product_error
 
@@ -66,8 +66,6 @@ def apply_reflectors(
 
 # Above this ratio of row sizes the unpivoted factorisation may lose the small rows.
 _STIFF = 1e3
-# Refine if the estimated relative error is larger than this.
-_WORTH_REFINING = 1e-10
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -238,7 +236,7 @@ def _refined(projection: Projection, target: FloatArray, nuisance: FloatArray) -
     lengths = np.sqrt(np.einsum("ij,ij->i", nuisance, nuisance))[:, None]
     sizes = np.abs(target) + lengths * np.linalg.norm(V, axis=0)
     first = replace(projection, estimate=_condition_number(projection, sizes) * UNIT)
-    if first.estimate < _WORTH_REFINING:
+    if first.estimate < ROUNDING:
         return first
     left = misfit(target, nuisance, V)
     rotated = apply_reflectors(
@@ -270,9 +268,7 @@ def _condition_number(projection: Projection, sizes: FloatArray) -> float:
 # Error of an entry, relative to the square roots of its two diagonal entries: rounding to doubles.
 ENCLOSED_ERROR = 2.0**-49
 _SHARP_BITS = 56
-_LAST_BITS = 4096
-# The most columns for ball arithmetic and for exact rational arithmetic, whose time grows with their cube.
-_MOST_BALLS, _MOST_RATIONALS = 200, 40
+_MOST_RATIONALS = 40  # columns for exact rational arithmetic, whose time grows with their cube
 
 
 Fractions: TypeAlias = Sequence[Sequence[Fraction]]
@@ -297,10 +293,9 @@ def enclose(
     ``combinations`` are the same over the target's coordinates, whose information is returned. ``noise`` are
     the scales of independent noise, or a regular covariance matrix. ``None`` if too large or never sharp.
     """
-    if rows.shape[1] > _MOST_BALLS:
+    if rows.shape[1] > BALL_ROWS:
         return None
-    bits = FIRST_BITS
-    while bits <= _LAST_BITS:
+    for bits in BITS:
         with ctx.workprec(bits):
             B = arb_mat(rows.tolist())
             C, along = (
@@ -321,7 +316,6 @@ def enclose(
                     covariance=_doubles(covariance),
                     recipes=_doubles(recipes),
                 )
-        bits *= 2
     return None
 
 

@@ -23,16 +23,16 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from sightline.arrays import EXACT, FloatArray, IndexArray
+from sightline.arrays import EXACT, ROUNDING, FloatArray, IndexArray
 from sightline.errors import InvalidInput
 from sightline.format import shown_seconds
 from sightline.labeled.bounds.coin import logistic_upper
 from sightline.labeled.dense_units import TableUnits, tabled
 from sightline.labeled.equal_slices import EqualSlices, equal_slices
-from sightline.labeled.lines import among_alike, swap_bounds, with_alike, with_lines
-from sightline.labeled.pairs import FEW_ROWS, with_pairs
+from sightline.labeled.lines import FEW_ROWS, MOST_KINDS, among_alike, swap_bounds, with_alike, with_lines
+from sightline.labeled.pairs import with_pairs
 from sightline.labeled.row_decisions import AskedUnits, Decided
-from sightline.labeled.row_products import SPARSE_FROM, InformationRange, ProductSums, RowProducts
+from sightline.labeled.row_products import DENSE_TO, SPARSE_FROM, InformationRange, ProductSums, RowProducts
 from sightline.labeled.row_solver import DenseSolver, coarse_units
 from sightline.labeled.small_worlds import with_small_worlds
 from sightline.labeled.sparse_row_solver import RowPairs, SparseSolver, chosen_route
@@ -40,17 +40,13 @@ from sightline.labeled.unit_block import BoolArray
 from sightline.labeled.unit_brackets import Hiding, RowSolver, UnitBrackets
 from sightline.labeled.unit_design import Design
 from sightline.labeled.units import Units
+from sightline.numerics.balls import BALL_ROWS
 from sightline.progress import report, reported
 
-_BALL_ROWS, _BALL_UNITS = 400, 2_000  # balls: of designs with so many rows, for so many units
-_MOST_BITS, _FEWEST_BITS = 40, 12  # of whole weights; with fewer, one precision for all rows is as sharp
-# Precisions this close give lower ends that differ by less than their rounding. Of dense tables with so
-# many entries, weights of their own cost twice the time of everything else: they are left out where they
-# would hardly differ.
-_EVEN, _NEARLY_EVEN, _LARGE_TABLE = 1 + 1e-7, 1.02, 1 << 18
+# Of dense tables with so many entries, weights of their own cost twice the time of everything else: they are
+# left out where precisions differ by no more than this factor.
+_LARGE_TABLE, _NEARLY_EVEN = 1 << 18, 1.02
 ATTACKS = ("linear", "rounded", "posterior")  # whose risk an upper end is
-# Rows of a design that is eliminated where proofs of sparse rows leave something open.
-_MOST_ELIMINATED = 6_000
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -170,7 +166,7 @@ class UnitExposure:
     def _solvers(self) -> list[RowSolver]:
         """The solver; and a dense one for what a sparse one leaves undecided, unless that is too much."""
         solver, design = self.solver, self.design
-        if isinstance(solver, DenseSolver) or solver.numbers > _MOST_ELIMINATED:
+        if isinstance(solver, DenseSolver) or solver.numbers > DENSE_TO:
             return [solver]
         sums = replace(solver.sums, matrix=solver.sums.matrix.toarray())
         dense = DenseSolver(units=design.units, sums=sums, noise=design.noise, prior=design.prior)
@@ -354,7 +350,7 @@ def exposure_of(design: Design, brackets: UnitBrackets, *, alone: bool = True) -
     kinds = len(passed["lower"])
     if brackets.upper:
         coarse = coarse_units(np.maximum(passed["error"].max(axis=1), passed["loose"]), solver.numbers)
-        small = 0 < coarse.size <= _BALL_UNITS and solver.numbers <= _BALL_ROWS
+        small = 0 < coarse.size <= MOST_KINDS and solver.numbers <= BALL_ROWS
         for again_in_balls in brackets.in_balls if small else ():
             units = design.units.choose(coarse)
             one_column = np.flatnonzero(np.diff(units.starts) == 1)
@@ -442,18 +438,15 @@ def unit_brackets(design: Design, hidden: bool = True) -> UnitBrackets:
     )
     evenly = UnitBrackets(solver=even.solver, hidings=(even,))
     large = len(design.units) * design.units.numbers > _LARGE_TABLE and isinstance(design.units, TableUnits)
-    if most <= least * (_NEARLY_EVEN if large else _EVEN):
+    if most <= least * (_NEARLY_EVEN if large else 1 + ROUNDING):
         return evenly
     # Whole numbers of which sums of products are exact, in any order of the units.
-    bits = min(_MOST_BITS, math.floor(math.log2(EXACT / sums.people / max(sums.peak, 1.0) ** 2)))
-    if bits < _FEWEST_BITS or not sums.whole:
+    bits = math.floor(math.log2(EXACT / sums.people / max(sums.peak, 1.0) ** 2))
+    if bits <= 0 or not sums.whole:
         return evenly
     weights = replace(first, unit=2.0**bits * float(least))
     best = Hiding(solver=replace(solver, weighted=(weights.of(design.units), weights.unit)), weights=weights)
     return UnitBrackets(solver=best.solver, hidings=(best, even))
-
-
-_LARGEST = 0.3  # rounding lowers no linear share above that
 
 
 def rounded_guesses(design: Design, linear: Any, upper: FloatArray, error: FloatArray) -> FloatArray:
@@ -467,7 +460,9 @@ def rounded_guesses(design: Design, linear: Any, upper: FloatArray, error: Float
     gaussian, share = not noise.laplace.any(), upper * (1 + np.minimum(error, 1e9))
     if isinstance(units, Units):
         share[~units.single] = 1.0
-        several = np.flatnonzero(~units.single & np.any(upper < _LARGEST, axis=1))
+        # What is left of a single row is no less: where rounding lowers that of all rows nothing, nor of one.
+        lowered = logistic_upper(upper, gaussian=gaussian, values=max(k, 2)) < upper
+        several = np.flatnonzero(~units.single & np.any(lowered, axis=1))
         read = linear is not None and several.size > 0
         for block in units.choose(several).blocks(FEW_ROWS * k) if read else ():
             share[several[block.kinds]] = _of_single_rows(design, linear, block)

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from sightline.arrays import AT_A_TIME, EXACT, FloatArray, IndexArray
+from sightline.arrays import AT_A_TIME, EXACT, MOST_LOOKED_AT, FloatArray, IndexArray, parts
 from sightline.errors import require
 from sightline.labeled.row_steps import RowSteps
 from sightline.labeled.unit_block import ONE, UnitBlock
@@ -21,9 +21,9 @@ from sightline.numerics.device import HOST, Device
 from sightline.progress import report
 from sightline.values import frozen
 
+MOST_LISTED = 1 << 16  # kinds that searches list one by one, and right sides that are solved for: some 0.1 s
 _LARGE_BLOCK = 1 << 27  # entries of a block on an accelerator: a gigabyte
-# Entries of a table that listed rows are worth: below, a pass takes a fraction of a second, above, gigabytes.
-_FEWEST, _MOST = 1 << 24, 1 << 30
+_MOST = 1 << 30  # entries of a table that listed rows are worth: above, gigabytes
 
 
 @frozen(slots=False)
@@ -84,6 +84,9 @@ class TableBlock:
         return self._weighted(roots[:-1], 1) ** 2
 
     def _weighted(self, of_rows: FloatArray, power: int) -> FloatArray:
+        if self.steps is not None:  # nothing else needs doubles of 0s and 1s: few at a time stay in the cache
+            some = parts(len(self), each=4 * len(self.stored))
+            return np.concatenate([of_rows @ self.stored[:, own].astype(np.float64) for own in some])
         entries = self.entries
         if not self.binary:  # of which every power is itself
             entries = (
@@ -148,13 +151,18 @@ def tabled(units: UnitStore) -> UnitStore:
     if not isinstance(units, Units) or units.weighted or not units.distinct or units.each > 1:
         return units
     columns, width = units.rows.shape
-    dense = width**2 > 8 * units.numbers and _FEWEST < columns * units.numbers <= _MOST
+    dense = width**2 > 8 * units.numbers and MOST_LOOKED_AT < columns * units.numbers <= _MOST
     if not dense or not units.single.all():
         return units
     table = np.zeros((units.numbers + 1, columns), dtype=np.uint8)
     every = np.arange(columns)
     for rows in units.rows.T:  # one slot of all columns at a time: all at once takes eight times the table
-        table[rows, every] = 1
+        least = rows.min()
+        inside = rows == least
+        if np.all(inside | (rows == units.numbers)):  # a slot of one row, or none: ten times as fast
+            table[least] |= inside
+        else:
+            table[rows, every] = 1
     return TableUnits(table=table[:-1], people=units.people, whole=True, binary=True, peak=1.0)
 
 
@@ -185,7 +193,7 @@ class TableUnits:
     @cached_property
     def steps(self) -> RowSteps | None:
         """The columns of a large table of 0s and 1s by their steps, if they have few."""
-        large = self.binary and self.device.host and self.table.size > _FEWEST
+        large = self.binary and self.device.host and self.table.size > MOST_LOOKED_AT
         return RowSteps.of(self.table) if large else None
 
     @cached_property
@@ -217,12 +225,12 @@ class TableUnits:
 
     def run(self, reduction: UnitReduction) -> Arrays:
         """One pass."""
-        parts, done = [], 0
+        found, done = [], 0
         for block in self.blocks():
             report("reading the records", done / len(self))
-            parts.append(reduction.of_block(block))
+            found.append(reduction.of_block(block))
             done += len(block)
-        return reduction.merged(parts)
+        return reduction.merged(found)
 
     def choose(self, kinds: IndexArray) -> Units:
         """Some of the kinds with their rows listed, for a closer look."""
@@ -236,7 +244,7 @@ class TableUnits:
 
     def take(self, rows: IndexArray) -> Units | TableUnits:
         """The same records with some of the rows: columns may then be equal."""
-        if len(self) <= 1 << 16:
+        if len(self) <= MOST_LISTED:
             return self.choose(np.arange(len(self))).take(rows)
         return replace(self, table=self.table[rows])
 

@@ -8,18 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy
 
-from sightline.arrays import FloatArray, IndexArray
+from sightline.arrays import AT_A_TIME, MOST_LOOKED_AT, FloatArray, IndexArray
 from sightline.errors import InvalidInput, InvalidNoise, require
 from sightline.labeled.assessment import UnitExposure, assess
 from sightline.labeled.bounds.priors import prior_on
 from sightline.labeled.bounds.target import Seen, TargetPrior
 from sightline.labeled.description import Known, LinearReleases, unknown_records
-from sightline.labeled.row_integers import MOST_DECIDED
 from sightline.labeled.row_solver import DenseSolver
 from sightline.labeled.unit_block import BoolArray
 from sightline.labeled.unit_design import Design, RowNoise, UnitPrior
@@ -28,9 +27,8 @@ from sightline.noise.strategies import FactoredNoise, whitener_of
 from sightline.numerics.rank import Decision, Evidence, Rank, gap_rank, missing, present
 from sightline.numerics.residuals import gamma
 from sightline.progress import Progress, reporting
+from sightline.releases.query import LARGEST
 from sightline.values import frozen
-
-_MOST_SIGNAL = 1e140  # of a row over its noise: squares of more fit no double
 
 
 @frozen
@@ -293,8 +291,8 @@ def _require_noise_to_count(releases: LinearReleases) -> None:
     with np.errstate(divide="ignore"):
         signal = float(np.max(lengths * np.abs(releases.scale) / np.sqrt(releases.law.variances)))
     require(
-        signal < _MOST_SIGNAL,
-        f"numbers of at most {_MOST_SIGNAL:g} times their noise",
+        signal < LARGEST,
+        f"numbers of at most {LARGEST:g} times their noise",
         got=f"{signal:g}",
         fix="so little noise is none",
         error=InvalidNoise,
@@ -362,6 +360,7 @@ class _KnownOthers:
     """
 
     noise: RowNoise
+    at_a_time: ClassVar[int] = AT_A_TIME
 
     def of_block(self, block: Any) -> dict[str, Any]:
         noise = self.noise
@@ -392,7 +391,7 @@ def _by_gap(lowered: LoweredRecords, found: UnitExposure) -> tuple[Rank, BoolArr
     """
     exact, people = found.identifiable[:, 0], lowered.people
     rows = lowered.answers.size
-    if rows * people.size > MOST_DECIDED:
+    if rows * people.size > MOST_LOOKED_AT:
         nothing = np.zeros(people.size, dtype=np.bool_)
         return Rank(rank=found.rank, evidence=Evidence.NONE), nothing, ~nothing
     table = lowered.releases.incidence.columns(lowered.first)[lowered.answers] * np.sqrt(people)

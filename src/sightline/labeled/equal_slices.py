@@ -20,13 +20,13 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from sightline.arrays import FloatArray, IndexArray, distinct_lines, parts
+from sightline.arrays import MOST_LOOKED_AT, FloatArray, IndexArray, distinct_lines, parts
 from sightline.labeled.unit_block import BoolArray
 from sightline.labeled.unit_design import Design, RowNoise
 from sightline.labeled.units import Units
 from sightline.values import frozen
 
-_MOST_COLUMNS, _MOST_ENTRIES = 4_000_000, 50_000_000  # of designs in which equal slices are looked for
+_MOST_ENTRIES = 50_000_000  # of slices that are compared
 _MOST_GAPS = 3
 _COLUMNS_A_NUMBER = 8  # that are asked first: random numbers are joined by a few columns each
 
@@ -73,7 +73,7 @@ def equal_slices(design: Design) -> list[EqualSlices]:
     units, noise = design.units, design.noise
     if not isinstance(units, Units) or units.each > 1 or noise.shared:
         return []
-    if len(units.times) > _MOST_COLUMNS:
+    if len(units.times) > MOST_LOOKED_AT:
         return []
     law = _laws(noise)
     known: list[tuple[Units, bytes, list[EqualSlices]]] = design.made.setdefault("slices", [])

@@ -17,19 +17,15 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sightline.arrays import FloatArray, IndexArray, frozen_floats
+from sightline.arrays import ROUNDING, FloatArray, IndexArray, frozen_floats
 from sightline.errors import InvalidBudget, InvalidInput, require
 from sightline.labeled.description import LinearReleases
 from sightline.labeled.design import MembershipDesign
+from sightline.labeled.row_products import DENSE_TO
 from sightline.noise.laws import Noise
 from sightline.privacy.accountant import Accountant, Budget
 from sightline.releases.query import positive_number, whole_number
 from sightline.values import frozen
-
-# Entries of G that differ by less than this, relative to the largest, are equal up to rounding.
-_EQUAL = 1e-10
-# Signatures whose inner products are compared one by one.
-_MOST = 4000
 
 
 def one_contrast_information(
@@ -123,8 +119,8 @@ def symmetry(design: LinearReleases, *, target: int) -> Symmetry:
     )
     _, first, counts = np.unique(signatures[others], return_index=True, return_counts=True)
     require(
-        first.size <= _MOST,
-        f"at most {_MOST} signatures to compare",
+        first.size <= DENSE_TO,
+        f"at most {DENSE_TO} signatures to compare",
         got=first.size,
         fix="test a smaller design",
     )
@@ -144,8 +140,8 @@ def _of_gram(whitened: FloatArray, counts: IndexArray) -> Symmetry:
     departure = max(spans) / largest
     a, c, d = float(G[0, 0]), float(np.mean(couplings)), float(np.mean(diagonals))
     e = float(np.mean(off)) if off.size else 0.0
-    holds = departure <= _EQUAL
-    definite = (m == 2 or d - e > _EQUAL * largest) and d + (m - 2) * e > _EQUAL * largest
+    holds = departure <= ROUNDING
+    definite = (m == 2 or d - e > ROUNDING * largest) and d + (m - 2) * e > ROUNDING * largest
     information = (
         one_contrast_information(target=a, coupling=c, diagonal=d, off_diagonal=e, size=m)
         if holds and definite

@@ -34,10 +34,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from sightline.arrays import FloatArray, IndexArray, distinct_lines
+from sightline.arrays import MOST_COMPARED, ROUNDING, FloatArray, IndexArray, distinct_lines
 from sightline.labeled.bounds.priors import UniformPrior
-from sightline.labeled.bounds.scalar_risk import MARGIN
-from sightline.labeled.bounds.target import ROUNDING
 from sightline.labeled.bounds.van_trees import MOST_MOVED, chord_bounds
 from sightline.labeled.unit_block import BoolArray
 from sightline.labeled.unit_design import Design, RowNoise
@@ -46,9 +44,12 @@ from sightline.numerics.residuals import gamma
 from sightline.values import frozen
 
 MOST_KINDS = 2_000  # of which columns are fetched
-# Columns, and rows × columns, of designs in which every two columns are compared: 0.1 s.
-MOST_COMPARED, MOST_ENTRIES = 1_000, 1_000_000
+# Brackets narrower than that are left alone, and no other is made narrower: so an end that more noise leaves
+# alone is no lower than one that was improved before.
+WIDE = 1.001
+MOST_ENTRIES = 1_000_000  # rows × columns of designs in which every two columns are compared: 0.1 s
 _MOST_CHOICES = 8  # sets K that are tried for a column
+FEW_ROWS = 8  # of a person: of more, bounds and attacks row by row say little
 
 
 @frozen(slots=False)
@@ -151,19 +152,16 @@ def _uniform_bounds(numbers: FloatArray, information: FloatArray, *, gaussian: b
     moves, counts = 1 / numbers[few, None], numbers[few, None]
     bounds = np.zeros(numbers.size)
     bounds[few] = chord_bounds(moves, counts, information[few] * (1 + ROUNDING) + 1e-300, gaussian=gaussian)
-    return np.where(np.isfinite(bounds), 12 * bounds * (1 - MARGIN), 0.0)
+    return np.where(np.isfinite(bounds), 12 * bounds * (1 - ROUNDING), 0.0)
 
 
-# Designs of up to so many columns, and so many entries. Of each, the units with the widest brackets. Tuned so
-# that an audit of 18 records spends less than a quarter of its time here.
-_MOST_SEARCHED, _MOST_SEARCHED_ENTRIES, _MOST_CHOSEN = 40, 20_000, 32
-MOST_ROWS = 6  # of a unit
-_WIDE = 1.05  # brackets narrower than that are left alone
+# Designs of up to so many columns, and so many entries. Of each, as many units with the widest brackets.
+# Tuned so that an audit of 18 records spends less than a quarter of its time here.
+_MOST_SEARCHED, _MOST_SEARCHED_ENTRIES = 40, 20_000
 # Penalties for a domain of width 1. A small one finds the shortest change that hardly changes a release.
 _PENALTIES = np.array([0.1, 1.0, 5.0])
 _STEPS, _NOTHING = 12, 0.02
 _FARTHEST = 4.0  # moves of others, over the largest of a unit's several rows; of a single row 1
-_SHARPEST = 1e7  # columns over the noise
 _ROUNDS = 60  # of the game
 
 
@@ -174,7 +172,7 @@ def with_lines(design: Design, lower: FloatArray, upper: FloatArray) -> FloatArr
         return lower
     units = design.units.choose(np.arange(number))
     sizes = np.add.reduceat(units.times, units.starts[:-1])
-    if sizes.min() > MOST_ROWS:
+    if sizes.min() > FEW_ROWS:
         return lower
     columns = DistinctColumns.of(units)
     rows, groups = columns.entries.shape
@@ -185,11 +183,11 @@ def with_lines(design: Design, lower: FloatArray, upper: FloatArray) -> FloatArr
     np.add.at(own, (np.repeat(np.arange(number), np.diff(units.starts)), columns.group), units.times)
     first, block = distinct_lines(own)
     low, high = lower[first, 0] / design.noise.share, upper[first, 0]
-    wide = np.flatnonzero((high > _WIDE * low) & (sizes[first] <= MOST_ROWS))
-    chosen = wide[np.argsort(low[wide] / high[wide], kind="stable")][:_MOST_CHOSEN]
+    wide = np.flatnonzero((high > WIDE * low) & (sizes[first] <= FEW_ROWS))
+    chosen = wide[np.argsort(low[wide] / high[wide], kind="stable")][:_MOST_SEARCHED]
     whitened = design.noise.white(columns.entries) * prior.width
-    # With hardly any noise least squares find nothing.
-    if not chosen.size or not float(np.max(np.abs(whitened))) < _SHARPEST:
+    # With so little noise that squares lose all digits least squares find nothing.
+    if not chosen.size or not float(np.max(np.abs(whitened))) ** 2 * np.finfo(np.float64).eps < 1:
         return lower
     gram = whitened.T @ whitened
     search = _Search(columns=columns, noise=design.noise, width=prior.width, gram=gram)

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
-from sightline.arrays import EXACT, FloatArray, IndexArray, frozen_index, is_array, parts, to_numpy
+from sightline.arrays import DENSE, EXACT, FloatArray, IndexArray, frozen_index, is_array, parts, to_numpy
 from sightline.errors import InvalidRelease, require
 from sightline.labeled.dense_units import TableUnits
 from sightline.labeled.unit_block import ONE, BoolArray
@@ -24,9 +24,6 @@ from sightline.numerics.device import HOST, Device
 from sightline.values import frozen
 
 RowsLike: TypeAlias = "ArrayLike | sparse.sparray | sparse.spmatrix | Iterable[Iterable[int]]"
-# A sparse table goes to dense columns where records are in more than this share of the rows on the average:
-# from there on products of matrices beat looking up pairs of rows. Tuned on 300 rows.
-_DENSE = 1 / 12
 
 
 @frozen
@@ -155,7 +152,7 @@ class MemberRows:
 
     def units(self, first: IndexArray, people: IndexArray) -> UnitStore:
         """A kind for the column of each of some records, so many of each."""
-        few = sparse.issparse(self.stored) and self.stored.nnz <= _DENSE * self.row_count * self.records
+        few = sparse.issparse(self.stored) and self.stored.nnz <= DENSE * self.row_count * self.records
         if not few and self.row_count * first.size <= 1 << 31:
             stored = self.stored.toarray() if sparse.issparse(self.stored) else self.stored
             everyone = first.size == self.records

@@ -34,11 +34,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sightline.arrays import FloatArray, IndexArray, distinct_lines
+from sightline.arrays import MOST_COMPARED, MOST_LOOKED_AT, ROUNDING, FloatArray, IndexArray, distinct_lines
 from sightline.labeled.bounds.coin import CoinPrior
-from sightline.labeled.bounds.scalar_risk import MARGIN, two_point_table
-from sightline.labeled.bounds.target import ROUNDING
-from sightline.labeled.lines import MOST_COMPARED, MOST_ENTRIES
+from sightline.labeled.bounds.scalar_risk import two_point_table
+from sightline.labeled.dense_units import MOST_LISTED
+from sightline.labeled.lines import FEW_ROWS, MOST_ENTRIES, WIDE
 from sightline.labeled.rectangles import MOST_RECTANGLES, groups_without, mixed_keys, rectangles
 from sightline.labeled.unit_block import BoolArray, WholeArray
 from sightline.labeled.unit_design import Design, RowNoise
@@ -47,29 +47,21 @@ from sightline.numerics.residuals import gamma
 from sightline.progress import reported
 from sightline.values import frozen
 
-# Brackets narrower than that are left alone, and no other is made narrower: so an end that more noise leaves
-# alone is no lower than one that was improved before.
-_WIDE = 1.01
-# In larger ones so many kinds are sorted, for each set of slots again: 4 million take a second. Pairs of
-# slots are chosen by comparing so many kinds with so many.
-_MOST_SORTED, _SAMPLED = 4e6, (200, 2_000)
 _LEAST_RISK = 0.01  # rows of another kind that leave less are not looked for there
 _MOST_CROSSED = 100_000  # kinds × pairs of slots of designs in which rectangles are looked for
-_MOST_TABLE = 1 << 16  # kinds that are listed for this if they are columns of a dense table
-FEW_ROWS = 8  # of a person: of more, bounds and attacks row by row say little
 
 
 def with_pairs(design: Design, lower: FloatArray, upper: FloatArray) -> FloatArray:
     """Lower ends of units with one row or a few, improved where brackets are wide."""
     prior, units = design.prior, design.units
-    if not len(units) or not np.any(upper > _WIDE * lower):
+    if not len(units) or not np.any(upper > WIDE * lower):
         return lower
     if not isinstance(units, Units):
-        if len(units) > _MOST_TABLE:
+        if len(units) > MOST_LISTED:
             return lower
         units = units.choose(np.arange(len(units)))
     rows = RowKinds.of(units)
-    wide = np.any(upper > _WIDE * lower, axis=1)
+    wide = np.any(upper > WIDE * lower, axis=1)
     single = wide & units.single
     targets = np.flatnonzero(np.bincount(rows.kind[single], minlength=rows.counts.size))
     several = _SeveralRows.of(units, rows, wide & ~units.single)
@@ -94,7 +86,7 @@ def with_pairs(design: Design, lower: FloatArray, upper: FloatArray) -> FloatArr
         if len(several):
             of_rows[:, values] += coins.of_persons(several)[:, None] / max(k - 1, 1)
     found = np.where(units.single[:, None], best[rows.kind], several.least(of_rows, len(units)))
-    return np.maximum(lower, np.minimum(found * design.noise.share, upper / _WIDE))
+    return np.maximum(lower, np.minimum(found * design.noise.share, upper / WIDE))
 
 
 @frozen(slots=False)
@@ -224,7 +216,7 @@ class _Coins:
                 hidden[some, 1] = rectangles(self._keys, self.rows.counts, targets[some])
                 best = _best(np.ones((some.size, 2)), hidden[some], chances[some])
                 found[some] = np.maximum(found[some], best)
-        return found * (1 - MARGIN - ROUNDING)
+        return found * (1 - 2 * ROUNDING)
 
     def of_persons(self, several: _SeveralRows) -> FloatArray:
         """The same of rows of persons with several, by pairs that move no other row of the person."""
@@ -232,7 +224,7 @@ class _Coins:
         if not self._small:
             return alone
         found = self._compared(several.kind, alone, several.own(self.rows.counts.size))
-        return np.maximum(alone, found * (1 - MARGIN - ROUNDING))
+        return np.maximum(alone, found * (1 - 2 * ROUNDING))
 
     def alone(self, targets: IndexArray) -> FloatArray:
         """The share that remains of a category if all others are known."""
@@ -350,7 +342,7 @@ class _Coins:
         agreeing: dict[frozenset[int], FloatArray] = {frozenset(): counts[targets]}
         risks, numbers = [np.ones(targets.size)], [counts[targets] - 1]
         mixed = mixed_keys(keys)
-        many = len(self.groups) * len(keys) > 2 * _MOST_SORTED
+        many = len(self.groups) * len(keys) > 2 * MOST_LOOKED_AT
         if many or not np.array_equal(self.groups.get(None, ()), keys):
             self.groups.clear()
             self.groups[None] = keys
@@ -379,11 +371,11 @@ class _Coins:
         keys = self._keys
         kinds, width = keys.shape
         single = [frozenset((slot,)) for slot in range(width)]
-        left = int(_MOST_SORTED / kinds) - width
+        left = MOST_LOOKED_AT // kinds - width
         if left < 0:
             return single[: left + width]
         generator = np.random.default_rng(2)
-        some, others = (keys[generator.integers(0, kinds, number)] for number in _SAMPLED)
+        some, others = (keys[generator.integers(0, kinds, MOST_COMPARED)] for _ in range(2))
         differs = (some[:, None] != others).reshape(-1, width)
         differs = differs[differs.sum(axis=1) == 2]
         pairs, met = np.unique(differs, axis=0, return_counts=True)

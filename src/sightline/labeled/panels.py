@@ -35,7 +35,7 @@ import scipy
 from scipy import sparse
 
 from sightline.arrays import AT_A_TIME, FloatArray, IndexArray
-from sightline.numerics.residuals import UNIT, eigenvalues_at_most, gamma
+from sightline.numerics.residuals import PANEL, UNIT, eigenvalues_at_most, gamma
 from sightline.values import frozen
 
 # S x of every matrix, one a column; a product with all of them at once.
@@ -110,14 +110,11 @@ def _lengths(vectors: FloatArray) -> FloatArray:
     return np.where(lengths > 0, lengths, 1.0)
 
 
-# Matrices up to this size are decomposed one by one: a thousand take some seconds. Of larger ones, so many
+# Matrices of up to one panel are decomposed one by one: a thousand take some seconds. Of larger ones, so many
 # persons of a family get proofs of their own: each takes 0.03 s for 1,200 numbers.
-_SMALL, _BEST = 160, 2
+_BEST = 2
 _ALIKE = 2.0  # columns of a family over those of its person with the fewest
-_STEPS, _MORE_STEPS = (
-    16,
-    40,
-)  # of Krylov spaces: of persons that start near their family's vector, and of that
+_STEPS, _MORE_STEPS = 16, 40  # of Krylov spaces: of persons that start near their family's vector, and of it
 
 
 @frozen(slots=False)
@@ -280,7 +277,7 @@ class _Cores:
         them is ``enough``.
         """
         size, kinds = len(self), len(weights)
-        if size <= _SMALL or kinds == 1:
+        if size <= PANEL or kinds == 1:
             return self._each(weights)
         every = self.one(weights.max(axis=0).astype(np.float64))
         start = np.random.default_rng(0).standard_normal((size, 1))
@@ -307,12 +304,12 @@ class _Cores:
 
     def _each(self, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Of small matrices, or of one: decompositions side by side."""
-        step = max(1, AT_A_TIME // len(self) ** 2) if len(self) <= _SMALL else 1
+        step = max(1, AT_A_TIME // len(self) ** 2) if len(self) <= PANEL else 1
         low, high = np.zeros((2, len(weights)))
         for first in range(0, len(weights), step):
             own = slice(first, first + step)
             cores = np.stack([self.one(line) for line in weights[own].astype(np.float64)])
-            if len(self) <= _SMALL:
+            if len(self) <= PANEL:
                 vectors = np.linalg.eigh(cores)[1][:, :, -1]
                 low[own] = np.einsum("ni,nij,nj->n", vectors, cores, vectors) / np.sum(vectors**2, axis=1)
                 high[own] = eigenvalues_at_most(cores)

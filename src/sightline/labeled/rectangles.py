@@ -12,12 +12,10 @@ import itertools
 import numpy as np
 from scipy import sparse
 
-from sightline.arrays import FloatArray, IndexArray, distinct_lines
+from sightline.arrays import MOST_LOOKED_AT, FloatArray, IndexArray, distinct_lines
 from sightline.labeled.unit_block import WholeArray
 
-# Rectangles that are looked for of one kind of row. In designs with so many pairs of kinds × pairs of slots
-# none is missed, which takes up to 0.3 s; in larger ones those that are met first count.
-MOST_RECTANGLES, _MOST_FLOWS = 12, 2_000_000
+MOST_RECTANGLES = 12  # that are looked for of one kind of row
 
 
 def rectangles(keys: WholeArray, counts: FloatArray, targets: IndexArray) -> FloatArray:
@@ -28,7 +26,8 @@ def rectangles(keys: WholeArray, counts: FloatArray, targets: IndexArray) -> Flo
     every = groups_without(keys, mixed, frozenset()).max()
     free = [slot for slot in range(width) if groups_without(keys, mixed, frozenset((slot,))).max() < every]
     pairs = itertools.combinations(free, 2)
-    if kinds**2 * width**2 <= 2 * _MOST_FLOWS:
+    # Of few pairs of kinds × pairs of slots none is missed; in larger designs those that are met first count.
+    if (kinds * width) ** 2 <= MOST_LOOKED_AT:
         flows = [_disjoint_rectangles(keys, counts, targets, pair) for pair in pairs]
         return np.asarray(np.max([found, *flows], axis=0))
     whole = mixed.sum(axis=0)

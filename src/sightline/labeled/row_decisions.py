@@ -119,10 +119,6 @@ class AnswerWeights:
     on_all: dict[int, FloatArray] = field(default_factory=dict)  # columns with weights on all rows, in balls
 
 
-TRUSTED = 0.1  # the error of an inverse with which weights are bounded, and whose trace is a bound
-NEAR_ONE = 1 - 1e-9  # a leverage that may be 1; what is below it by more than its error is refuted
-
-
 def decided(
     asked: AskedUnits,
     integers: RowIntegers | None,

@@ -13,6 +13,7 @@ prime that nobody can choose.
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Callable
 from dataclasses import field
 from typing import Any
@@ -22,16 +23,16 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from sightline.arrays import FloatArray, IndexArray
+from sightline.arrays import MOST_LOOKED_AT, ROUNDING, FloatArray, IndexArray
 from sightline.labeled.row_products import ProductSums
 from sightline.labeled.unit_block import BoolArray, UnitBlock, WholeArray
 from sightline.labeled.unit_design import RowForm, UnitPrior
 from sightline.labeled.units import UnitStore
 from sightline.numerics import integers as exact
+from sightline.numerics.residuals import PANEL
 from sightline.progress import report
 from sightline.values import frozen
 
-MOST_DECIDED = 4_000_000  # entries of a dense table over which a decision is computed
 _FEW_COLUMNS = 8  # an eighth of an inverse is half of its work
 
 
@@ -48,7 +49,7 @@ class RowIntegers:
         """``None`` where sums are not exact and there are too many columns."""
         if sums.exact:
             return cls(table=sums.matrix.astype(np.int64), shifts=np.zeros(len(sums.matrix), dtype=np.intp))
-        if sums.columns * units.numbers > MOST_DECIDED:
+        if sums.columns * units.numbers > MOST_LOOKED_AT:
             return None
         blocks = list(units.choose(np.arange(len(units))).blocks())
         weights = [(block.rows.ravel(), block.weights.ravel().astype(np.float64)) for block in blocks]
@@ -162,8 +163,6 @@ def _trailing_zeros(mantissa: FloatArray) -> WholeArray:
 
 
 PROOF = 1e-3  # the error of an inverse that proves its rows independent: below 1 would do
-# Fractions that residues are read as; all their denominators divide the common multiple of 1, …, 12.
-_LARGEST_DENOMINATOR, _LARGEST_NUMERATOR, _COMMON_MULTIPLE = 12, 1 << 24, 27_720
 
 
 @frozen(slots=False)
@@ -208,10 +207,6 @@ def guessed(
     return IndependentRows(rows=kept, others=full, inverse=inverse)
 
 
-# Tuned on designs of 100 to 2,400 rows: what the first guess takes wrongly is found when it is proved.
-_GUESSED, _PANEL = 1e-8, 64
-
-
 def first_independent(products: FloatArray) -> BoolArray:
     """Of rows with some products, those that do not depend on the ones before them: a guess, by rounding.
 
@@ -220,16 +215,16 @@ def first_independent(products: FloatArray) -> BoolArray:
     """
     size, kept = len(products), np.zeros(len(products), dtype=np.bool_)
     factor = _factor(products)
-    if factor is not None and np.all(np.diagonal(factor) ** 2 > _GUESSED * np.diagonal(products)):
+    if factor is not None and np.all(np.diagonal(factor) ** 2 > ROUNDING * np.diagonal(products)):
         return ~kept  # mostly all are
     factor, rank = np.zeros((size, size)), 0
-    for start in range(0, size, _PANEL):
-        end = min(size, start + _PANEL)
+    for start in range(0, size, PANEL):
+        end = min(size, start + PANEL)
         panel = products[start:, start:end] - factor[start:, :rank] @ factor[start:end, :rank].T
         square = panel[: end - start]
         own: list[int] = []  # its independent rows
         lower = np.zeros_like(square)  # the factor of this square
-        least = _GUESSED * np.diagonal(products)[start:end]
+        least = ROUNDING * np.diagonal(products)[start:end]
         if (whole := _factor(square)) is not None and np.all(np.diagonal(whole) ** 2 > least):
             own, lower = list(range(end - start)), whole
         for place in range(end - start) if not own else ():
@@ -264,12 +259,12 @@ def eliminated(sums: ProductSums, integers: RowIntegers, order: IndexArray) -> t
     if not others.size:
         return kept, full
     lines = [[int(reduced[line, column]) for line in range(kept.size)] for column in columns.tolist()]
-    T, proved = _fractions(np.array(lines, dtype=np.int64).reshape(others.size, kept.size), prime)
+    T, proved, common = _fractions(np.array(lines, dtype=np.int64).reshape(others.size, kept.size), prime)
     size = np.abs(T) @ np.abs(M[np.ix_(kept, kept)]) + np.abs(M[np.ix_(others, kept)])
     square = np.abs(M[others, others]) + np.sum(np.abs(T) * np.abs(M[np.ix_(others, kept)]), axis=1)
     # Whole numbers that are zero modulo the prime and smaller than it are zero: T is proved.
     # Less than any prime that is drawn, with room for the rounding of what is compared.
-    proved &= sums.exact & (np.maximum(size.max(axis=1), square) * _COMMON_MULTIPLE < 2.0**60)
+    proved &= sums.exact & (np.maximum(size.max(axis=1), square) * common < 2.0**60)
     if not proved.all():
         solved = integers.whole(kept, kept).solve(integers.whole(kept, others[~proved])).tolist()
         factors = integers.factors
@@ -279,13 +274,16 @@ def eliminated(sums: ProductSums, integers: RowIntegers, order: IndexArray) -> t
     return kept, full
 
 
-def _fractions(table: WholeArray, prime: int) -> tuple[FloatArray, BoolArray]:
-    """Residues as fractions of small whole numbers, and the lines in which all of them are."""
-    values = np.full(table.shape, np.nan)
-    for denominator in range(1, _LARGEST_DENOMINATOR + 1):
+def _fractions(table: WholeArray, prime: int) -> tuple[FloatArray, BoolArray, int]:
+    """Residues as fractions of whole numbers below the root of the prime, the lines in which all of them are,
+    and a common multiple of the denominators.
+    """
+    values, common = np.full(table.shape, np.nan), 1
+    for denominator in range(1, exact.LARGEST_DENOMINATOR + 1):
         times = exact.times(table, np.full_like(table, denominator), prime=prime)
         signed = np.where(times > prime // 2, times - prime, times)
-        near = np.isnan(values) & (np.abs(signed) < _LARGEST_NUMERATOR)
+        near = np.isnan(values) & (np.abs(signed) < math.isqrt(prime))
         values[near] = signed[near] / denominator
+        common = math.lcm(common, denominator) if near.any() else common
     read = ~np.isnan(values).any(axis=1)
-    return np.where(np.isnan(values), 0.0, values), np.asarray(read)
+    return np.where(np.isnan(values), 0.0, values), np.asarray(read), common

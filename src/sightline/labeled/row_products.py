@@ -10,13 +10,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from sightline.arrays import EXACT, FloatArray, IndexArray, all_one
+from sightline.arrays import AT_A_TIME, DENSE, EXACT, FloatArray, IndexArray, all_one
 from sightline.labeled.dense_units import TableBlock, TableUnits
 from sightline.labeled.panels import PanelBlock
 from sightline.labeled.unit_block import UnitBlock, UnitColumns, WholeArray
@@ -25,11 +25,7 @@ from sightline.labeled.units import Arrays, UnitStore
 from sightline.numerics.residuals import gamma
 from sightline.values import frozen
 
-# Rows up to which a dense table of products is tried, and the share of it that must be filled.
-_DENSE_TO, _FILLED = 6_000, 0.1
-# Lines with at least this share of all rows are multiplied as dense ones, whose steps take a sixtieth of the
-# time of sparse ones and are as many times more: tuned on a ledger with 120 of 2,400 rows a line.
-_FULL_LINE = 1 / 8
+DENSE_TO = 6_000  # rows up to which a dense table of products is tried, or eliminated
 SPARSE_FROM = 2_000  # rows from which products of few pairs stay sparse: tuned on hierarchies of 20,000 rows
 
 
@@ -84,6 +80,8 @@ class RowProducts:
     unit: float = math.nan
     even: bool = False  # one precision for all rows, the unit: every weight is 1
     dense: bool = True
+    # Each block makes a table of all pairs, which takes as long as counting 40,000 lines of 12 rows into it.
+    at_a_time: ClassVar[int] = 4 * AT_A_TIME
 
     @property
     def weighted(self) -> bool:
@@ -133,7 +131,7 @@ class RowProducts:
         """One pass over all units; a second one where a dense table of products is nearly empty."""
         sums = ProductSums(**units.run(self), kernel=self.prior.categories)
         full = not self.dense or self.weighted or units.numbers < SPARSE_FROM or self.noise.shared
-        if full or np.count_nonzero(sums.matrix) > _FILLED * sums.matrix.size:
+        if full or np.count_nonzero(sums.matrix) > DENSE * sums.matrix.size:
             return sums
         return replace(self, dense=False).of(units)
 
@@ -143,7 +141,7 @@ class RowProducts:
         share some.
         """
         numbers = units.numbers
-        filled = numbers <= _DENSE_TO and len(units) > 8 * numbers
+        filled = numbers <= DENSE_TO and len(units) > 8 * numbers
         table = isinstance(units, TableUnits) or noise.shared
         return cls(prior=prior, noise=noise, dense=numbers < SPARSE_FROM or filled or table)
 
@@ -159,6 +157,7 @@ class InformationRange:
     """A pass: the least and the most information about one row of a person."""
 
     noise: RowNoise
+    at_a_time: ClassVar[int] = AT_A_TIME
 
     def of_block(self, block: UnitColumns | PanelBlock) -> Arrays:
         own = self.noise.about_columns(block)
@@ -199,7 +198,7 @@ class _Lines:
         values = self.weights.ravel().astype(np.float64)
         ends = np.arange(len(self.rows) + 1) * width
         table = sparse.csr_array((values, self.rows.ravel(), ends), shape=(len(self.rows), size))
-        if dense and width > _FULL_LINE * size:
+        if dense and width > DENSE * size:
             lines = table.toarray()
             if bool(np.all(counts == 1)):  # BLAS squares a matrix faster than it multiplies two
                 return (lines.T @ lines)[:-1, :-1]

@@ -25,11 +25,9 @@ import numpy as np
 import scipy
 from scipy import sparse
 
-from sightline.arrays import FloatArray, IndexArray
+from sightline.arrays import ROUNDING, FloatArray, IndexArray
 from sightline.labeled.dense_units import TableUnits
 from sightline.labeled.row_decisions import (
-    NEAR_ONE,
-    TRUSTED,
     AnswerWeights,
     AskedUnits,
     Decided,
@@ -39,19 +37,17 @@ from sightline.labeled.row_decisions import (
 from sightline.labeled.row_integers import PROOF, IndependentRows, RowIntegers, eliminated, guessed
 from sightline.labeled.row_products import ProductSums
 from sightline.labeled.unit_block import BoolArray, WholeArray
-from sightline.labeled.unit_design import BITS, BallForm, RowForm, RowNoise, UnitPrior, dot
+from sightline.labeled.unit_design import BallForm, RowForm, RowNoise, UnitPrior, dot
 from sightline.labeled.units import MANY_ROWS, UnitStore
+from sightline.numerics.balls import BALL_ROWS, BITS
 from sightline.numerics.residuals import gamma
 from sightline.values import frozen
 
 # Beyond this error, which would show in the digits that are printed, numbers are computed again in balls. Of
-# small designs more digits are asked for: an inverse of so many rows in balls takes 0.01 s.
-_COARSE = 1e-4
-_FINE, _FINE_ROWS, _FINE_UNITS = 1e-10, 64, 200
-_BALL_ROWS = 400  # rows up to which weights are solved for over the rationals: 2 s
-_SHARED = 1e-7  # the error of forms up to which common eigenvectors lose no digits that are printed
+# small designs all digits are asked for: an inverse of so many rows in balls takes 0.01 s.
+_PRINTED = 1e-4
+_FINE_ROWS, _FINE_UNITS = 64, 200
 _FEW = 16  # rows for each dependent one, from which a change of so low a rank takes less than an inverse
-_SAME_NOISE = 1e-9  # relatively: noise this near is equal when rows are put in order; it decides no bound
 
 
 @frozen(slots=False)
@@ -95,7 +91,7 @@ class DenseSolver:
         """
         information = self.noise.information
         order = np.argsort(-information, kind="stable")
-        steps = np.diff(information[order], prepend=np.inf) < -_SAME_NOISE * information[order]
+        steps = np.diff(information[order], prepend=np.inf) < -ROUNDING * information[order]
         return np.asarray(order[np.lexsort((order, np.cumsum(steps)))])
 
     def _independent(self) -> IndependentRows:
@@ -168,7 +164,7 @@ class DenseSolver:
             form = RowForm.inverse(  # BLAS squares a matrix in half the time, and symmetric to the last bit
                 R * r + M * s, kept, self.numbers, error=error, entries=rounding, given=root @ root.T
             )
-            if not form.error <= (PROOF if name == "leverage" else _SHARED):
+            if not form.error <= (PROOF if name == "leverage" else ROUNDING):
                 return None
             forms[name] = replace(form, projection=projection, weights=weights)
         return forms
@@ -291,7 +287,7 @@ class DenseSolver:
 
     def _refuted(self, asked: AskedUnits, units: IndexArray) -> BoolArray:
         """Units of one column that are not identifiable: see :func:`seen_at_most`."""
-        if not (self.sums.exact and self.leverage.error < TRUSTED):
+        if not (self.sums.exact and self.leverage.error < PROOF):
             return np.zeros(units.size, dtype=np.bool_)
         kept, X = self.independent.rows, self._inverse_products
         M, b = self._products, asked.images.tocsr()[kept][:, units].toarray()
@@ -299,7 +295,7 @@ class DenseSolver:
         y += X @ (b - M @ y)
         most = float(np.linalg.norm(X)) / (1 - 2 * self.leverage.error)
         return np.asarray(
-            seen_at_most(M, b, y, most) < NEAR_ONE * asked.kernel[0, 0] * asked.counts[units, 0]
+            seen_at_most(M, b, y, most) < (1 - ROUNDING) * asked.kernel[0, 0] * asked.counts[units, 0]
         )
 
     @cached_property
@@ -351,10 +347,10 @@ class DenseSolver:
         weights, bound = (f.T @ solved.T).T, 2 * self._reach @ (abs(f).T @ off.T).T
         rmse = np.sqrt(np.maximum(np.einsum("im,im->m", weights, R @ weights), 0.0))
         bound = np.where(rmse > 0, bound / np.where(rmse > 0, rmse, 1.0), np.inf) + error
-        if not self.leverage.error <= TRUSTED:  # the factor 2 above covers no more
+        if not self.leverage.error <= PROOF:  # the factor 2 above covers no more
             bound = np.full_like(bound, np.inf)
         coarse, on_all = coarse_units(bound, kept.size), {}
-        if coarse.size and kept.size <= _BALL_ROWS and self.integers is not None:
+        if coarse.size and kept.size <= BALL_ROWS and self.integers is not None:
             whole = asked.whole_images(self.integers)[:, used]
             weights[:, coarse], rmse[coarse], full = self._weights_in_balls(
                 self.integers, whole, functionals.tocsr()[used].toarray()[:, coarse]
@@ -494,5 +490,6 @@ class DenseSolver:
 
 def coarse_units(errors: FloatArray, rows: int) -> IndexArray:
     """Those whose errors are too large, in a design of so many rows."""
-    fine = np.flatnonzero(~(errors <= _FINE))
-    return fine if rows <= _FINE_ROWS and fine.size <= _FINE_UNITS else np.flatnonzero(~(errors <= _COARSE))
+    fine = np.flatnonzero(~(errors <= ROUNDING))
+    small = rows <= _FINE_ROWS and fine.size <= _FINE_UNITS
+    return fine if small else np.flatnonzero(~(errors <= _PRINTED))

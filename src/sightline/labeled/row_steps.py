@@ -54,21 +54,19 @@ class RowSteps:
         """``None`` where columns have so many steps that products of the table itself cost less."""
         numbers, columns = table.shape
         some = np.linspace(0, columns - 1, min(columns, _LOOKED_AT)).astype(np.intp)
-        seen = np.asarray(table[:, some], dtype=np.int8)
-        order, parent = _tree(seen)
-        if not _few(np.count_nonzero(_steps(seen, parent), axis=0), numbers):
+        order, parent = _tree(table[:, some])
+        if not _few(_steps(table[:, some], parent)[1], numbers):
             return None
-        steps = _steps(table, parent)
-        row, column = np.nonzero(steps != 0)
+        row, column = _steps(table, parent)
+        if not _few(column, numbers):
+            return None
         each = np.bincount(column, minlength=columns)
-        if not _few(each, numbers):
-            return None
         by_column = np.argsort(column, kind="stable")
         row, column = row[by_column], column[by_column]
         slot = np.arange(column.size) - np.repeat(np.cumsum(each) - each, each)
         shape = columns, max(1, int(each.max(initial=0)))
         rows, signs = np.full(shape, numbers, dtype=np.int32), np.zeros(shape, dtype=np.int8)
-        rows[column, slot], signs[column, slot] = row, steps[row, column]
+        rows[column, slot], signs[column, slot] = row, np.where(table[row, column], 1, -1)
         found = cls(order=order, parent=parent, rows=rows, signs=signs)
         below = found.below(np.append(np.ones(numbers), 0.0))[rows]
         entries = (below * signs).sum(axis=1)
@@ -124,21 +122,23 @@ class RowSteps:
         return self._above(np.ascontiguousarray(self._above(products).T))
 
 
-def _few(steps: IndexArray, numbers: int) -> bool:
-    """Whether pairs of steps are looked up in less time than a product of a dense column takes."""
-    return int(steps.max(initial=0)) ** 2 <= numbers
+def _few(columns: IndexArray, numbers: int) -> bool:
+    """Whether pairs of steps, in these columns, are looked up in less time than dense products take."""
+    return int(np.bincount(columns).max(initial=0)) ** 2 <= numbers
 
 
-def _steps(table: NDArray[Any], parent: IndexArray) -> NDArray[np.int8]:
-    """Every row less its parent."""
-    steps = np.array(table, dtype=np.int8)
-    inside = np.flatnonzero(parent < len(parent))
-    for row in inside.tolist():
-        steps[row] -= np.asarray(table[parent[row]], dtype=np.int8)
-    return steps
+def _steps(table: NDArray[Any], parent: IndexArray) -> tuple[IndexArray, IndexArray]:
+    """Where a row differs from its parent: the rows, and the columns."""
+    numbers, columns = table.shape
+    empty = np.zeros(columns, dtype=table.dtype)
+    at = [
+        np.flatnonzero(own != (table[above] if above < numbers else empty))
+        for own, above in zip(table, parent.tolist(), strict=True)
+    ]
+    return np.repeat(np.arange(numbers), list(map(len, at))), np.concatenate(at)
 
 
-def _tree(table: NDArray[np.int8]) -> tuple[IndexArray, IndexArray]:
+def _tree(table: NDArray[Any]) -> tuple[IndexArray, IndexArray]:
     """An order of the rows and the parent of each: the tree with the fewest steps over all columns.
 
     Rows without a parent are steps from an empty one.

@@ -35,44 +35,41 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from sightline.arrays import FloatArray, IndexArray, distinct_lines
-from sightline.labeled.bounds.coin import CoinPrior, risk_between
-from sightline.labeled.bounds.scalar_risk import MARGIN, two_point_table
-from sightline.labeled.pairs import FEW_ROWS, RowKinds
+from sightline.arrays import ROUNDING, FloatArray, IndexArray, distinct_lines
+from sightline.labeled.bounds.coin import LEAST_MASS, CoinPrior, risk_between
+from sightline.labeled.bounds.scalar_risk import two_point_table
+from sightline.labeled.dense_units import MOST_LISTED
+from sightline.labeled.lines import FEW_ROWS, WIDE
+from sightline.labeled.pairs import RowKinds
 from sightline.labeled.unit_block import BoolArray
 from sightline.labeled.unit_design import Design, RowNoise
 from sightline.labeled.units import Units
 from sightline.numerics.residuals import gamma
+from sightline.releases.query import LARGEST
 from sightline.values import frozen
 
 Block = tuple[int, ...]  # the kind of every row of a unit
 Places = list[int]  # rows of a component
 Ends = tuple[FloatArray, FloatArray]  # from below and from above, of every value that is asked
 WRONG = 1e-10  # the chance that a simulated margin is too small, for all of a design
-_MOST_KINDS = 20_000  # of rows in a design whose components are looked for
-# Worlds of components that are matched, rows and states of those whose answers are drawn.
-_MOST_WORLDS, _MOST_MEMBERS, _MOST_STATES = 1 << 14, 64, 1 << 16
+# Rows of components, and worlds of those that are matched, or states of those whose answers are drawn.
+_MOST_MEMBERS, _MOST_STATES = 64, 1 << 16
 # Pairs of worlds that are compared in a design, and different answers × draws: each takes about 0.1 s.
 _MOST_PAIRED, _MOST_DRAWN = 2e7, 8.2e6
-_MOST_DRAWS, _FEWEST_DRAWS = 20_000, 500
-# A square of 1,000 units of noise loses 1e-10 in a product; 1e100 units apart is as far as any.
-_MOST_UNITS, _FAR = 1e3, 1e100
+_MOST_DRAWS = 20_000
 _MOST_MOVED = (0, 3, 2)  # other rows in which two worlds differ, for one, two, and more values a row
-_MOST_DIRECTIONS = 400  # the nearest ones of a row and value
-_LEAST_RISK = 1e-6  # pairs that keep less are not worth while
-_WIDE = 1.001
 
 
 def with_small_worlds(design: Design, lower: FloatArray, upper: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Both ends of units, improved where all their rows are in components with few worlds."""
     units = design.units
-    if not 0 < len(units) <= _MOST_KINDS or design.noise.shared:
+    if not 0 < len(units) <= MOST_LISTED or design.noise.shared:
         return lower, upper
     if not isinstance(units, Units):
         units = units.choose(np.arange(len(units)))
     listed = _Listed.of(RowKinds.of(units), design)
     small = np.logical_and.reduceat(listed.small[listed.rows.of_row], units.starts[:-1] // units.each)
-    wide = np.flatnonzero(np.any(upper > _WIDE * lower, axis=1) & small)
+    wide = np.flatnonzero(np.any(upper > WIDE * lower, axis=1) & small)
     blocks = {unit: block for unit in wide.tolist() if (block := listed.block(units, unit))}
     if not blocks:
         return lower, upper
@@ -123,7 +120,7 @@ class _Listed:
         logs, number = _log_factorials(_MOST_MEMBERS + k), np.minimum(counts, _MOST_MEMBERS).astype(np.intp)
         ways = logs[number + k - 1] - logs[k - 1] - logs[number]
         states = np.bincount(self.component, ways)
-        few = people * math.log(k) <= math.log(_MOST_WORLDS) + 1e-9
+        few = people * math.log(k) <= math.log(_MOST_STATES) + 1e-9
         few |= (people <= _MOST_MEMBERS) & (states <= math.log(_MOST_STATES) + 1e-9)
         return np.asarray(few[self.component] | ~self.seen)
 
@@ -259,17 +256,17 @@ class _Worlds:
     def matched(self, targets: list[Places], work: float) -> list[FloatArray]:
         """The larger of the first two bounds, for every value of some rows; of a yes or no for one."""
         k = self.table.shape[1]
-        directions = min(_MOST_DIRECTIONS, int(work / (sum(map(len, targets)) * k * self.worlds)))
+        directions = int(work / (sum(map(len, targets)) * k * self.worlds))
         found = []
         asked = range(k if k > 2 else 1)
-        if self.worlds > _MOST_WORLDS:
+        if self.worlds > _MOST_STATES:
             return [np.zeros(len(asked)) for _ in targets]
         for rows in targets:
             best = self._exactly(rows)[: len(asked)]
             if directions:
                 each = np.array([[self._matching(row, a, directions, rows) for a in asked] for row in rows])
                 best = np.maximum(best, 1 / np.sum(1 / np.maximum(each, 1e-300), axis=0))
-            found.append(best * (1 - MARGIN - 1e-9))
+            found.append(best * (1 - 2 * ROUNDING))
         return found
 
     @cached_property
@@ -347,7 +344,7 @@ class _Worlds:
             risks = np.maximum(risks, risk_between(apart_by, self.noise.laplace == 1, 1 / k) * (1 - 1e-9))
         risks = np.where(np.isfinite(information[near]), risks, 0.0)
         order = np.argsort(-risks, kind="stable")
-        order = order[risks[order] > _LEAST_RISK]
+        order = order[risks[order] > LEAST_MASS]
         return [moves[place] for place in near[order].tolist()], risks[order]
 
     @cached_property
@@ -371,11 +368,11 @@ class _Worlds:
         laws = np.all(self.noise.laplace <= 1) and self.noise.share == 1
         exactly = self.table[:, :, self.noise.exact]
         laws = laws and bool(np.all(exactly == np.rint(exactly)))  # equal sums are equal numbers
-        if draws < _FEWEST_DRAWS or not laws:
-            return [(np.zeros(asked), np.ones(asked))] * len(targets)
         # One margin for every entry of the covariance of every value of some rows, from both sides; and one
-        # for the least feature from below.
+        # for the least feature from below. Of few draws it is larger than what is asked for.
         level = math.log(6 * asked * sum(len(rows) ** 2 for rows in targets) / wrong)
+        if 3 * (draws - 1) <= 7 * level or not laws:
+            return [(np.zeros(asked), np.ones(asked))] * len(targets)
         number = np.bincount(kind)
         held = [counts[own][:, :asked] / number[own] for own in kind]  # states × values
         means = {own: met(held[own]) for rows in targets for own in rows}
@@ -414,9 +411,10 @@ class _Worlds:
         exact = np.unique(every[:, self.noise.exact], axis=0, return_inverse=True)[1].ravel()
         noisy = ~self.noise.exact
         seen = every[:, noisy] / scales[noisy]
-        # |a - g|² is a·g less squares, by one product; of numbers beyond that many units of their noise the
-        # squares would cancel to nothing, and of Laplace answers there are none: these one by one.
-        single = laplace[noisy] | (np.abs(seen).max(axis=0, initial=0.0) > _MOST_UNITS)
+        # |a - g|² is a·g less squares, by one product. Where these lose the digits that count, and of Laplace
+        # answers, which have none: one by one.
+        lost = np.abs(seen).max(axis=0, initial=0.0) ** 2 * np.finfo(np.float64).eps
+        single = laplace[noisy] | (lost > ROUNDING)
         others = seen[:, ~single]
         size = np.sum(others**2, axis=1) / 2 - chance
         together = max(1, (1 << 20) // max(1, len(seen) * (1 + int(single.sum()))))
@@ -432,7 +430,7 @@ class _Worlds:
             fit = (others[truth] + noise[:, ~single]) @ others.T - size
             for column in np.flatnonzero(single):
                 apart = np.abs(seen[truth, column, None] - seen[:, column] + noise[:, column, None])
-                fit -= apart if laplace[noisy][column] else np.minimum(apart, _FAR) ** 2 / 2
+                fit -= apart if laplace[noisy][column] else np.minimum(apart, LARGEST) ** 2 / 2
             fit = np.where(exact[truth][:, None] == exact, fit, -np.inf)
             fit -= fit.max(axis=1, keepdims=True)
             np.exp(fit, out=fit)

@@ -24,6 +24,8 @@ import numpy as np
 from scipy import sparse
 
 from sightline.arrays import AT_A_TIME, FloatArray, IndexArray
+from sightline.labeled.dense_units import MOST_LISTED
+from sightline.numerics.integers import CLOSE
 from sightline.numerics.residuals import UNIT
 from sightline.numerics.sparse_cholesky import SelectedInverse, SparseCholesky, factorise, selected_inverse
 from sightline.numerics.sparse_symbolic import analyse
@@ -32,10 +34,6 @@ from sightline.values import frozen
 # So many recipes are computed one by one, with errors from the answers; of more, the variances alone are read
 # off the selected inverse, unless a recipe meets more than so many combinations.
 FEW_RECIPES, _MOST_MET = 256, 60
-# Columns of dense blocks that are solved for at most; right sides that would need more are left out.
-_MOST_COLUMNS = 20_000
-# Weights below this are zero: recipes have denominators of at most 24.
-_NOTHING = 1e-6
 
 
 @frozen
@@ -202,7 +200,7 @@ def _pairs_met(met: Any) -> Iterator[tuple[IndexArray, IndexArray, tuple[IndexAr
 
 def batches(count: int, rows: int) -> Iterator[slice]:
     """Slices of as many right sides as are solved for at a time."""
-    step = max(1, min(256, 4 * AT_A_TIME // max(1, rows)))
+    step = max(1, min(FEW_RECIPES, 4 * AT_A_TIME // max(1, rows)))
     for start in range(0, count, step):
         yield slice(start, min(start + step, count))
 
@@ -240,13 +238,13 @@ def packed_solutions(
     used = component[right.indices] >= 0
     row, target, value = right.indices[used], target[used], right.data[used].astype(np.float64)
     reached = _Reached.of(component[row], target, count)
-    for part in batches(min(reached.blocks, _MOST_COLUMNS), size):
+    for part in batches(min(reached.blocks, MOST_LISTED), size):
         chosen = (reached.block >= part.start) & (reached.block < part.stop)
         within = chosen[target]
         block = np.zeros((size, part.stop - part.start))
         np.add.at(block, (row[within], reached.block[target[within]] - part.start), value[within])
         solved = factor.solve(block)
-        line, place = np.nonzero(np.abs(solved) > _NOTHING)
+        line, place = np.nonzero(np.abs(solved) > CLOSE)
         owner = reached.owner(component[line], place + part.start)
         solutions = sparse.csc_array((solved[line, place], (line, owner)), shape=(size, count))
         yield np.flatnonzero(chosen), solutions[:, chosen]

@@ -16,17 +16,16 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from sightline.arrays import FloatArray, IndexArray
+from sightline.arrays import ROUNDING, FloatArray, IndexArray
 from sightline.errors import TooMuchWork
 from sightline.labeled.bounds.coin import CoinPrior
 from sightline.labeled.row_decisions import (
-    NEAR_ONE,
-    TRUSTED,
     AnswerWeights,
     AskedUnits,
     Decided,
     seen_at_most,
 )
+from sightline.labeled.row_integers import PROOF
 from sightline.labeled.row_products import ProductSums, RowProducts
 from sightline.labeled.sparse_attacks import (
     FEW_RECIPES,
@@ -236,7 +235,7 @@ class SparseSolver:
     def _refuted(self, asked: AskedUnits, units: IndexArray) -> BoolArray:
         """Units of one column that are not identifiable: see :func:`seen_at_most`."""
         factor, inverse, _ = self._factor
-        if not (self.sums.exact and inverse.relative_error < TRUSTED):
+        if not (self.sums.exact and inverse.relative_error < PROOF):
             return np.zeros(units.size, dtype=np.bool_)
         kept, images = factor.kept, sparse.csc_array(asked.images)[:, units]
         weights = np.zeros(images.shape)
@@ -247,7 +246,7 @@ class SparseSolver:
         largest = float(inverse.values[same].sum()) / (1 - 2 * inverse.relative_error)
         M = sparse.csr_array(self.sums.matrix)[kept][:, kept]
         seen = seen_at_most(M, images.toarray()[kept], weights[kept], largest)
-        return np.asarray(seen < NEAR_ONE * asked.kernel[0, 0] * asked.counts[units, 0])
+        return np.asarray(seen < (1 - ROUNDING) * asked.kernel[0, 0] * asked.counts[units, 0])
 
     def weights(self, asked: AskedUnits, functionals: Any) -> AnswerWeights:
         """The errors of the best weights that give functionals, with a bound; the weights are exact, not
@@ -314,10 +313,10 @@ class SparseSolver:
         return self._recipes(self._factor[0], images.astype(np.int64), np.rint(variance))
 
 
-# Seconds, measured on one core: of a supernode, an operation, an entry of the products; of a dense
-# operation. Sparse assessments factorise four matrices, dense ones need memory for six.
-_PER_NODE, _PER_OPERATION, _PER_ENTRY, _PER_DENSE = 4e-4, 2e-10, 2.5e-6, 2e-10
-_FACTORS, _DENSE_MATRICES = 4, 6
+# Seconds, measured on one core: of a supernode and an operation, in the four factors of an assessment; of an
+# entry of the products; of a dense operation. Dense assessments need memory for six matrices.
+_PER_NODE, _PER_OPERATION, _PER_ENTRY, _PER_DENSE = 1.6e-3, 2.4e-9, 2.5e-6, 2e-10
+_DENSE_MATRICES = 6
 
 
 @frozen(eq=True)
@@ -370,12 +369,12 @@ def chosen_route(sums: ProductSums) -> tuple[RouteCost, RowPairs | None]:
     if pairs is None:
         return dense, None
     symbolic, entries = pairs.symbolic, int(sums.pairs.nnz)
-    one = _PER_NODE * len(symbolic.linked) + _PER_OPERATION * 3 * symbolic.operations
+    factors = _PER_NODE * len(symbolic.linked) + _PER_OPERATION * symbolic.operations
     cost = RouteCost(
         reason=f"a sparse factor has {symbolic.factor_entries:,} entries",
         rows=rows,
         bytes=int(symbolic.peak_bytes + 150 * entries),
-        seconds=_FACTORS * one + _PER_ENTRY * entries,
+        seconds=factors + _PER_ENTRY * entries,
     )
     return (cost, pairs) if cost.seconds <= dense.seconds or not fits else (dense, None)
 

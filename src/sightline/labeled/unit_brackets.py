@@ -11,15 +11,15 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
-from sightline.arrays import FloatArray
+from sightline.arrays import AT_A_TIME, COARSE, ROUNDING, FloatArray
 from sightline.labeled.bounds.coin import CoinPrior
 from sightline.labeled.bounds.target import Seen, TargetPrior
 from sightline.labeled.panels import PanelBlock
-from sightline.labeled.row_decisions import NEAR_ONE, TRUSTED
+from sightline.labeled.row_integers import PROOF
 from sightline.labeled.row_products import RowProducts
 from sightline.labeled.row_solver import DenseSolver
 from sightline.labeled.sparse_row_solver import SparseSolver
@@ -30,8 +30,6 @@ from sightline.numerics.residuals import TINY, eigenvalues_at_most, gamma
 from sightline.values import frozen
 
 RowSolver = DenseSolver | SparseSolver
-
-_ROUGH = 1 << 20  # a weight below this is rounded by more than one in a million
 
 
 @frozen(slots=False)
@@ -57,7 +55,7 @@ class Hiding:
         levels = self.weights.levels(block)
         variance = levels / self.weights.unit
         left, off = form.left(block, np.einsum("nr,rs->nrs", variance, np.eye(r)))
-        rough = np.asarray((levels < _ROUGH).any(axis=1))
+        rough = np.asarray((levels * COARSE < 1).any(axis=1))
         return _Hidden(covariance=left, error=off, variance=variance, rough=rough)
 
     def least(self, block: PanelBlock) -> FloatArray:
@@ -78,6 +76,7 @@ class UnitBrackets:
     # None without a density; else the solver's, and one precision for all rows if weights are rounded much.
     hidings: tuple[Hiding, ...] = ()
     upper: bool = True  # whether upper ends are asked for
+    at_a_time: ClassVar[int] = AT_A_TIME
 
     def of_block(self, block: Any) -> Arrays:
         if isinstance(block, PanelBlock):
@@ -118,13 +117,13 @@ class UnitBrackets:
         """
         prior, form = self.solver.prior, self.solver.leverage
         own = block if r == 1 else block.rows_apart(k)
-        if isinstance(form, RowForm) and form.error < TRUSTED:
+        if isinstance(form, RowForm) and form.error < PROOF:
             most = 2 * k * own.sizes(form.root).reshape(len(block), r).sum(axis=1)
-            if np.all(block.people * most < NEAR_ONE):
+            if np.all(block.people * most < 1 - ROUNDING):
                 return np.zeros(len(block), dtype=np.bool_)
         leverage, off = form.read(own)
         each = np.einsum("nij,ij->n", leverage, prior.kernel) + 2 * k * off
-        return np.asarray(~(block.people * each.reshape(len(block), r).sum(axis=1) < NEAR_ONE))
+        return np.asarray(~(block.people * each.reshape(len(block), r).sum(axis=1) < 1 - ROUNDING))
 
     def _of_panel(self, block: PanelBlock) -> Arrays:
         """Persons with many rows: everything is asked of the largest eigenvalue of a form."""
@@ -146,7 +145,7 @@ class UnitBrackets:
         found |= {"upper": upper[:, None], "error": error[:, None]}
         if self.upper:
             seen = block.at_most(solver.leverage, enough=0.9 / float(block.people.max()))
-            found |= {"near": ~(block.people * seen < NEAR_ONE) & touched, "information": information}
+            found |= {"near": ~(block.people * seen < 1 - ROUNDING) & touched, "information": information}
         return found
 
     def _of_categories(self, block: PanelBlock) -> Arrays:
@@ -183,7 +182,7 @@ class UnitBrackets:
         if self.upper:
             enough = 0.9 * k / float(block.people.max())
             seen = block.mixed(K).at_most(solver.leverage, enough=enough) / k
-            found |= {"near": ~(block.people * seen < NEAR_ONE) & touched[:, 0]}
+            found |= {"near": ~(block.people * seen < 1 - ROUNDING) & touched[:, 0]}
             found |= {"information": information.max(axis=1)}
         return found
 

@@ -18,10 +18,9 @@ from sightline.labeled.dense_units import TableBlock
 from sightline.labeled.panels import PanelBlock
 from sightline.labeled.unit_block import BoolArray, UnitBlock, UnitColumns
 from sightline.labeled.units import UnitStore
+from sightline.numerics.balls import BITS
 from sightline.numerics.residuals import absolute_product, gamma, inverse_error_and_spread, positive_inverse
 from sightline.values import frozen
-
-BITS = (256, 1024, 4096, 16384)  # working precisions of balls, one after the other
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

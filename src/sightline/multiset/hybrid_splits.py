@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sightline.arrays import FloatArray, IndexArray, frozen_floats
+from sightline.arrays import ROUNDING, FloatArray, IndexArray, frozen_floats
 from sightline.errors import require
 from sightline.geometry.transcript import Transcript
 from sightline.labeled.bounds.scalar_risk import two_point_risk
@@ -29,9 +29,9 @@ from sightline.privacy.accountant import Accountant
 from sightline.releases.linear import SubsetMean
 
 WINDOW = 1 / 8  # of the prior of the lower bound, as a share of the values' bound
-# Nodes of the integrals over an offset. They are doubled until the means change by less than this share; the
+# Nodes of the integrals over an offset. They are doubled until the means change by no more than rounding; the
 # last change is added to the information, so that the bound errs downwards.
-_FEWEST_NODES, _MOST_NODES, _CONVERGED = 10, 320, 1e-9
+_FEWEST_NODES, _MOST_NODES = 10, 320
 _GAP_NODES = 32  # of the integral over a difference of two offsets
 _GAP_ERROR = 1e-6  # more than its error, as a share of the risk without answers; it is deducted
 
@@ -218,7 +218,7 @@ def _mean_information(places: FloatArray, family: Family, features: int, width: 
         rough_first, rough = first, second
         first, second = _row_means(places, family, features, width, nodes)
         error = np.abs(second - rough) + places.size * np.abs(first**2 - rough_first**2)
-        if nodes >= _MOST_NODES or np.all(error <= _CONVERGED * np.max(second, axis=0)):
+        if nodes >= _MOST_NODES or np.all(error <= ROUNDING * np.max(second, axis=0)):
             break
     mean = first.T @ first
     np.fill_diagonal(mean, np.sum(second + error, axis=0))

@@ -36,7 +36,7 @@ import numpy as np
 import scipy
 from numpy.typing import ArrayLike
 
-from sightline.arrays import FloatArray, IndexArray, frozen_floats
+from sightline.arrays import ROUNDING, FloatArray, IndexArray, frozen_floats
 from sightline.errors import InvalidNoise, require
 from sightline.noise.covariance import Factor
 from sightline.noise.laws import CorrelatedNoise
@@ -46,8 +46,6 @@ from sightline.values import frozen
 
 # Of a tree, sums add up nodes, or are the best fit to all nodes.
 MECHANISMS = ("independent", "noisy-steps", "tree", "tree-least-squares", "toeplitz-sqrt")
-# The least squared singular value of columns of length 1: below it rounding hides whether there is any.
-_LOW_RANK = 1e-9
 
 
 def strategy_of(mechanism: str, steps: int) -> FloatArray:
@@ -114,7 +112,8 @@ class Strategy:
         spans = bool(np.all(lengths > 0)) and len(table) >= table.shape[1] > 0
         if spans:
             scaled = table / lengths
-            spans = positive_inverse(scaled.T @ scaled - _LOW_RANK * np.eye(table.shape[1])) is not None
+            # Of squared singular values below this rounding hides whether there are any.
+            spans = positive_inverse(scaled.T @ scaled - ROUNDING * np.eye(table.shape[1])) is not None
         require(
             spans,
             "a strategy that spans the steps: as many independent columns as there are steps",

@@ -15,12 +15,13 @@ import numpy as np
 from flint import arb, arb_mat, ctx, fmpq
 
 from sightline.arrays import FloatArray
-from sightline.errors import require
+from sightline.errors import InvalidInput
 
 # In bits. A double has 53, so a ball this sharp decides nearly every rounding to a double.
 _ACCURACY = 96
 
-FIRST_BITS, LAST_BITS = 128, 16384  # the working precision of matrices: first try, last try
+BALL_ROWS = 400  # rows of a matrix that is inverted in balls or over the rationals, at most: 2 s
+BITS = (256, 1024, 4096, 16384)  # working precisions of matrices, one after the other
 
 
 def ball(value: Fraction | float | int) -> arb:
@@ -64,14 +65,13 @@ def rounded_down(value: arb) -> float:
 
 
 def evaluate_matrix(formula: Callable[[], arb_mat]) -> FloatArray:
-    """A matrix of balls as doubles, with the precision doubled until 53 bits of every entry are correct.
+    """A matrix of balls as doubles, with more and more precision until 53 bits of every entry are correct.
 
     ``formula`` raises ``ZeroDivisionError`` if the precision cannot rule out that a matrix is singular. An
     entry that is exactly zero never gets 53 correct bits: at the last precision entries are returned as they
     are.
     """
-    bits = FIRST_BITS
-    while True:
+    for bits in BITS:
         with ctx.workprec(bits):
             try:
                 matrix = formula()
@@ -79,10 +79,9 @@ def evaluate_matrix(formula: Callable[[], arb_mat]) -> FloatArray:
                 matrix = None
             if matrix is not None:
                 entries = matrix.entries()
-                if bits >= LAST_BITS or all(entry.rel_accuracy_bits() >= 53 for entry in entries):
+                if bits == BITS[-1] or all(entry.rel_accuracy_bits() >= 53 for entry in entries):
                     return np.array([float(entry) for entry in entries]).reshape(matrix.nrows(), -1)
-        require(bits < LAST_BITS, "a matrix that can be inverted", got=f"one that is singular to {bits} bits")
-        bits *= 2
+    raise InvalidInput(f"expected a matrix that can be inverted, got one that is singular to {bits} bits")
 
 
 def exact_trace_of_inverse(entries: list[list[fmpq]]) -> float:

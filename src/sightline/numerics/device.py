@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from sightline.arrays import namespace, to_numpy
+from sightline.arrays import AT_A_TIME, namespace, to_numpy
 from sightline.errors import InvalidInput, MissingExtra, TooMuchWork, require
 from sightline.values import frozen
 
@@ -157,9 +157,9 @@ def _out_of_memory(error: Exception) -> bool:
     return "OutOfMemory" in type(error).__name__ or "RESOURCE_EXHAUSTED" in str(error)
 
 
-# Entries of matrices that are small: a product of two of the larger ones takes a twentieth of a second.
-# OpenBLAS itself takes one thread for the smaller ones (≤ 44 rows), and to find the libraries takes 8 ms.
-_FEW_ENTRIES, _FEWEST_ENTRIES = 4_000_000, 2_000
+# OpenBLAS itself takes one thread for matrices of fewer entries (≤ 44 rows), and to find the libraries takes
+# 8 ms.
+_FEWEST_ENTRIES = 2_000
 
 
 _LOCK = Lock()
@@ -203,5 +203,5 @@ def one_blas_thread() -> Iterator[None]:
 
 def blas_threads_for(*, rows: int, columns: int) -> AbstractContextManager[None]:
     """Within it, BLAS uses one thread if the matrices of a design of this size are small."""
-    small = _FEWEST_ENTRIES < rows * (rows + columns) <= _FEW_ENTRIES
+    small = _FEWEST_ENTRIES < rows * (rows + columns) <= AT_A_TIME
     return one_blas_thread() if small else nullcontext()

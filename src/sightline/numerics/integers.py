@@ -150,8 +150,7 @@ def _first_lines(matrix: flint.nmod_mat, lines: int) -> flint.nmod_mat:
 
 
 # Weights of recipes are looked for as multiples of 1, 1/2, …; this close to one counts as one.
-_LARGEST_DENOMINATOR, _CLOSE = 24, 1e-4
-_LARGEST_WEIGHT = 2.0**31 / _LARGEST_DENOMINATOR
+LARGEST_DENOMINATOR, CLOSE = 24, 1e-4
 
 
 def rounded(guesses: Any) -> tuple[Any, IndexArray]:
@@ -168,13 +167,14 @@ def rounded(guesses: Any) -> tuple[Any, IndexArray]:
     column, values = np.repeat(np.arange(count), np.diff(columns.indptr)), columns.data
     denominators = np.zeros(count, dtype=np.intp)
     numerators = np.zeros(values.size)
-    usable = np.isfinite(values) & (np.abs(values) < _LARGEST_WEIGHT)
+    # Numerators of 32 bits, of which products are whole numbers of 64.
+    usable = np.isfinite(values) & (np.abs(values) < np.iinfo(np.int32).max / LARGEST_DENOMINATOR)
     closed = _of_columns(column, ~usable, count)
     left = np.flatnonzero(~closed[column])  # entries of columns without a denominator
-    for denominator in range(1, _LARGEST_DENOMINATOR + 1):
+    for denominator in range(1, LARGEST_DENOMINATOR + 1):
         multiples = denominator * values[left]
         nearest = np.rint(multiples)
-        far = _of_columns(column[left], np.abs(multiples - nearest) >= _CLOSE, count)
+        far = _of_columns(column[left], np.abs(multiples - nearest) >= CLOSE, count)
         near = ~far & ~closed & (denominators == 0)
         denominators[near] = denominator
         done = near[column[left]]

@@ -205,7 +205,7 @@ def _upper_half(a: FloatArray) -> FloatArray:
 
 
 # Rows or columns of a triangle that are multiplied at a time; a block of so many is factorised directly.
-_PANEL = 128
+PANEL = 160
 
 
 def positive_inverse(matrix: FloatArray) -> FloatArray | None:
@@ -228,7 +228,7 @@ def positive_inverse(matrix: FloatArray) -> FloatArray | None:
 def _whiten(matrix: FloatArray) -> None:
     """Replace M by W."""
     size = len(matrix)
-    if size <= _PANEL:
+    if size <= PANEL:
         matrix[:] = np.linalg.inv(np.linalg.cholesky(matrix))
         return
     half = size // 2
@@ -275,4 +275,4 @@ def _products_of_columns(lower: FloatArray) -> FloatArray:
 
 def _panels(size: int) -> list[slice]:
     """Rows or columns of a triangle that are multiplied together: few, so that few zeros are."""
-    return [slice(start, min(start + _PANEL, size)) for start in range(0, size, _PANEL)]
+    return [slice(start, min(start + PANEL, size)) for start in range(0, size, PANEL)]

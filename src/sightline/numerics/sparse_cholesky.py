@@ -42,7 +42,7 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from sightline.arrays import FloatArray, IndexArray
+from sightline.arrays import ROUNDING, FloatArray, IndexArray
 from sightline.numerics.device import one_blas_thread
 from sightline.numerics.residuals import UNIT
 from sightline.numerics.sparse_symbolic import SymbolicFactor
@@ -50,9 +50,6 @@ from sightline.values import frozen
 
 # Roundings of an entry before the factorisation: scaling, and the sums that it came from.
 _OWN_ROUNDINGS = 8
-# A pivot of a matrix with unit diagonal below this belongs to a row that depends on earlier ones, as far as
-# floating point can tell. Whether it does is proved elsewhere.
-VANISHING = 1e-9
 # Dependent rows that a supernode's factorisation is begun again for; with more it goes column by column.
 _MOST_RESTARTS = 6
 
@@ -111,11 +108,13 @@ class SparseCholesky:
 
 @one_blas_thread()
 def factorise(
-    symbolic: SymbolicFactor, values: FloatArray, *, vanishing: float = VANISHING, entry_error: float = 0.0
+    symbolic: SymbolicFactor, values: FloatArray, *, vanishing: float = ROUNDING, entry_error: float = 0.0
 ) -> SparseCholesky:
     """The factor of the matrix with these entries; ``values`` are in the order given to the analysis.
 
-    ``entry_error`` bounds the error of every entry of the scaled matrix beyond a few relative roundings.
+    ``entry_error`` bounds the error of every entry of the scaled matrix beyond a few relative roundings. A
+    pivot of the matrix with unit diagonal that is at most ``vanishing`` belongs to a row that depends on
+    earlier ones, as far as floating point can tell. Whether it does is proved elsewhere.
     """
     size = symbolic.size
     diagonal = np.zeros(size)

@@ -30,13 +30,11 @@ from flint import arb, ctx
 
 from sightline.arrays import FloatArray
 from sightline.errors import InvalidBudget, require
-from sightline.numerics.balls import ball, evaluate
+from sightline.numerics.balls import BITS, ball, evaluate
 from sightline.privacy.accountant import OUTWARD, Accountant, Budget
 from sightline.privacy.concentrated import epsilon_of_rho, rho_of_budget
 
-_PRECISION = 256  # bits for Newton's steps; the curve itself uses as many as it needs
 _LARGEST = 1e9  # of epsilon, so about of mu^2/2: far above it the error function has no sharp ball
-_DIGITS_LEFT = 1e-6  # of a difference over its subtrahend: below it a double has too few digits
 _STEPS = 500  # the slowest known search (delta = 1 - 1e-16) takes about 40
 
 
@@ -68,7 +66,7 @@ def largest_mu_squared(epsilon: Fraction | float, delta: Fraction | float) -> fl
         fix="raise epsilon or publish fewer releases",
         error=InvalidBudget,
     )
-    with ctx.workprec(_PRECISION):
+    with ctx.workprec(BITS[0]):  # for Newton's steps; the curve itself uses as many as it needs
         target, eps = ball(delta), ball(epsilon)
         for _ in range(_STEPS):
             value, mu = gaussian_delta(mu_squared, epsilon), ball(mu_squared).sqrt()
@@ -90,7 +88,7 @@ def smallest_epsilon(mu_squared: Fraction | float, delta: Fraction | float) -> f
     >>> round(smallest_epsilon(20 / 10**2, 1e-6), 10)
     1.9945269007
     """
-    with ctx.workprec(_PRECISION):
+    with ctx.workprec(BITS[0]):
         target = ball(delta)
         if gaussian_delta(mu_squared, 0) <= target:
             return 0.0  # the two neighbours' transcripts differ by less than delta in total variation
@@ -120,7 +118,7 @@ def _nearly_smallest_epsilon(mu_squared: float, delta: float, start: float) -> f
         a, b = mu / 2 - epsilon / mu, mu / 2 + epsilon / mu
         tail = math.exp(-a * a / 2) * _mills_ratio(b)  # e^epsilon Φ(−b), since epsilon − b²/2 = −a²/2
         value = math.erfc(-a / math.sqrt(2)) / 2 - tail
-        if not (tail > 0 and value > _DIGITS_LEFT * tail):
+        if not (tail > 0 and value > math.sqrt(sys.float_info.epsilon) * tail):
             return None
         step = math.log(value / delta) * value / tail
         epsilon += step

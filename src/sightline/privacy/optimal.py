@@ -28,13 +28,13 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sightline.arrays import FloatArray
+from sightline.arrays import ROUNDING, FloatArray
 from sightline.privacy.accountant import Accountant, Budget, NoiseLaw
 from sightline.privacy.gaussian_dp import smallest_epsilon
 from sightline.values import frozen
 
-# All terms are positive; these cover their roundings, and those of the normal distribution.
-_RELATIVE, _ABSOLUTE = 1e-9, 1e-14
+# All terms are positive: with ``ROUNDING`` this covers their roundings, and those of the normal distribution.
+_ABSOLUTE = 1e-14
 _LONGEST = 2**16  # steps of the grid to either side; where they do not suffice, losses are rounded up more
 _WASTE = 2e-4  # of the sum of squared losses, at most, that a grid may add
 _LAPLACE_WASTE = 1e-3  # of the noise, that the intervals of a Laplace loss may add: ε/(6 m²) for m of them
@@ -52,7 +52,7 @@ class Losses:
         """An upper bound on δ(ε), beside Gaussian noise of signal-to-noise ratio μ."""
         with np.errstate(over="ignore"):
             curve = _gaussian_curve(epsilon - self.values, mu)
-        return float(self.chances @ curve) * (1 + _RELATIVE) + (_ABSOLUTE if mu else 0.0)
+        return float(self.chances @ curve) * (1 + ROUNDING) + (_ABSOLUTE if mu else 0.0)
 
 
 def _gaussian_curve(at: FloatArray, mu: float) -> FloatArray:

@@ -105,7 +105,7 @@ class OneCell:
 
 
 # The square of a sensitivity times κ is a noise variance: it must be a normal double for every κ.
-_SMALLEST, _LARGEST = 1e-130, 1e130
+LARGEST = 1e130
 
 
 def positive_number(value: object, *, name: str, fix: str = "") -> float:
@@ -120,8 +120,8 @@ def positive_number(value: object, *, name: str, fix: str = "") -> float:
     """
     number = real_number(value, name=name)
     require(
-        _SMALLEST <= number <= _LARGEST,
-        f"{name} between {_SMALLEST:g} and {_LARGEST:g}",
+        1 / LARGEST <= number <= LARGEST,
+        f"{name} between {1 / LARGEST:g} and {LARGEST:g}",
         got=number,
         fix=fix,
         error=InvalidRelease,

@@ -60,10 +60,12 @@ def _print_sections(result: AuditResult, screen: Console) -> None:
     )
     screen.print(
         f"{count(result.records, 'record')} in {count(result.signatures, 'signature')}; "
-        f"{count(result.cells, 'published number')}, {result.rank:,} of them linearly independent"
+        f"{count(result.cells, 'published number')}, {result.rank:,} of them linearly independent "
+        f"in {one_line(result.secret)}",
+        markup=False,
     )
     for note in _remarks(result):
-        screen.print(note)
+        screen.print(note, markup=False)
     for text in (result.verdict.text, *([result.sharpest.text] if result.sharpest else [])):
         screen.print(Text(text))
     if result.slack is not None:

@@ -129,15 +129,12 @@ class SignatureCells:
     def table(self, words: PackedCodes) -> CellTable:
         """The cell of each signature in each partition (partitions × signatures); -1 for none."""
         kind = np.int16 if self.widths.max(initial=0) < np.iinfo(np.int16).max else np.int32
-        lookups = [numbers.lookup(kind) for numbers in self.layouts]
         table = np.empty((len(self.layout_of), words.shape[1]), dtype=kind)
-        for block in parts(words.shape[1], each=len(lookups)):
-            own = [
-                numbers.cells(words[:, block], lookup)
-                for numbers, lookup in zip(self.layouts, lookups, strict=True)
-            ]
-            for line, index in zip(table, self.layout_of, strict=True):
-                line[block] = own[index]
+        layout_of = np.array(self.layout_of)
+        for index, numbers in enumerate(self.layouts):
+            lines, lookup = np.flatnonzero(layout_of == index), numbers.lookup(kind)
+            for block in parts(words.shape[1], each=32):  # half a megabyte of codes stays in the cache
+                table[lines, block] = numbers.cells(words[:, block], lookup)
         table.setflags(write=False)
         return table
 
@@ -169,11 +166,12 @@ class CellSizes:
     def sizes(self, words: PackedCodes, counts: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
         """How many rows the numbers of every layout have."""
         found: dict[str, NDArray[Any]] = {}
+        weights = counts.astype(np.float64)  # bincount would make doubles of them each time
         for number, layout in enumerate(self.layouts):
             if layout.direct:
                 total = np.zeros(layout.size)
                 for block in parts(counts.size):
-                    total += np.bincount(layout.numbers(words[:, block]), counts[block], layout.size)
+                    total += np.bincount(layout.numbers(words[:, block]), weights[block], layout.size)
                 found[f"rows{number}"] = total.astype(np.int64)
             else:
                 found |= _summed(number, layout.numbers(words), counts)

@@ -91,6 +91,13 @@ class CodedKey:
             number = f"COALESCE({value}, 0)" + (" + 1" if self.condition else "")
         return f"CASE WHEN {self.condition} THEN {number} ELSE 0 END" if self.condition else number
 
+    def term(self, alias: str) -> str:
+        """The code at its place in the word, as SQL."""
+        unit = 1 << self.shift
+        if not self.key:  # no cast and no product of a thousand conditions: two thirds of the time
+            return f"CASE WHEN {self.condition} THEN CAST({unit} AS BIGINT) ELSE 0 END"
+        return f"CAST({self.code(alias)} AS BIGINT) * {unit}"
+
 
 @frozen(eq=True)
 class Encoding:
@@ -121,8 +128,7 @@ class Encoding:
         """The words as SQL over ``coded_source``."""
         terms: dict[int, list[str]] = {}
         for position, coded in enumerate(self.coded_keys):
-            term = f"CAST({coded.code(f'd{position}')} AS BIGINT) * {1 << coded.shift}"
-            terms.setdefault(coded.word, []).append(term)
+            terms.setdefault(coded.word, []).append(coded.term(f"d{position}"))
         return tuple(" + ".join(terms[word]) for word in sorted(terms))
 
     def coded_source(self, keys: Iterable[int]) -> str:

@@ -44,10 +44,9 @@ from itertools import pairwise
 
 import numpy as np
 
-from sightline.arrays import EXACT, FloatArray
+from sightline.arrays import EXACT, ROUNDING, FloatArray
 from sightline.errors import require
 from sightline.labeled.bounds.priors import UniformPrior
-from sightline.labeled.bounds.scalar_risk import MARGIN
 from sightline.labeled.bounds.target import BoundedPrior, NoDensity, Seen, linear_upper
 
 Distances = tuple[list[float], list[float]]
@@ -77,7 +76,7 @@ class ByPairs(NoDensity, BoundedPrior, ABC):
         found = np.zeros(np.shape(seen.information))
         for weight, square in zip(*self.distances(), strict=True):
             found += weight * np.exp(-seen.information * (square / 4))
-        return found * (1 - MARGIN)
+        return found * (1 - ROUNDING)
 
     def lower(self, seen: Seen) -> FloatArray:
         G, n = seen.information, np.asarray(seen.alike, dtype=np.float64)
@@ -89,10 +88,10 @@ class ByPairs(NoDensity, BoundedPrior, ABC):
         return linear_upper(seen, self.variance)
 
 
-MOST_BINS = 1_000  # all pairs of them are listed
 LEAST_SPREAD = 1e-6  # a standard deviation over the width of the bounds
-_GATHERED = 256  # parts that bins are cut into together, squares and distances that pairs are gathered in
-_WIDTHS = 32  # of bins that are told; those that count least are left out, which is safe
+# Parts that bins are cut into together, squares and distances that pairs are gathered in, and widths of bins
+# that are told: those that count least are left out, which is safe.
+_GATHERED = 256
 
 Bin = tuple[float, float, float]
 """The least and the greatest value, and a weight."""
@@ -158,7 +157,7 @@ class PopulationPrior(ByPairs):
         inside = np.zeros(np.shape(seen.information))
         for width, weight in self._widths():
             inside += weight * UniformPrior(0.0, width).lower(told)
-        return np.maximum(found, inside * (1 - MARGIN))
+        return np.maximum(found, inside * (1 - ROUNDING))
 
     def lower_of_rows(self, information: FloatArray, *, unsigned: FloatArray) -> FloatArray:
         """Nothing: the bound on neighbours is for even chances. What the noise guarantees is left."""
@@ -170,7 +169,7 @@ class PopulationPrior(ByPairs):
         for chance, (low, high, _) in zip(self._chances.tolist(), self.bins, strict=True):
             if high - low > LEAST_SPREAD * self.width:
                 shares[high - low] = shares.get(high - low, 0.0) + chance * (high - low) ** 2 / 12
-        chosen = sorted(shares.items(), key=lambda pair: -pair[1])[:_WIDTHS]
+        chosen = sorted(shares.items(), key=lambda pair: -pair[1])[:_GATHERED]
         return [(width, share / self.variance) for width, share in chosen]
 
     def lower_by_nats(self, nats: FloatArray) -> FloatArray:
@@ -190,7 +189,7 @@ class PopulationPrior(ByPairs):
             entropy = float(chances[order] @ np.log(np.where(single, room, widths) / chances[order]))
         added = float(chances[order] @ np.where(single, room, 0.0) ** 2) / 12
         shannon = (np.exp(2 * entropy - 2 * nats) / (2 * math.pi * math.e) - added) / self.variance
-        return np.asarray(np.maximum(np.maximum(shannon, 1 - 2 * self.proxy * nats) * (1 - MARGIN), 0.0))
+        return np.asarray(np.maximum(np.maximum(shannon, 1 - 2 * self.proxy * nats) * (1 - ROUNDING), 0.0))
 
     def sample(self, shape: tuple[int, ...], *, generator: np.random.Generator) -> FloatArray:
         """Independent draws."""
@@ -281,7 +280,7 @@ class WholePrior(ByPairs):
         """
         m = self.width + 1
         left = m**2 / (2 * math.pi * math.e) * np.exp(-2 * nats) - 1 / 12
-        return np.asarray(np.maximum(left / self.variance * (1 - MARGIN), 0.0))
+        return np.asarray(np.maximum(left / self.variance * (1 - ROUNDING), 0.0))
 
 
 @lru_cache(maxsize=16)

@@ -24,13 +24,14 @@ import numpy as np
 
 from sightline.arrays import FloatArray
 from sightline.errors import require
+from sightline.labeled.bounds.scalar_risk import REACH
 from sightline.labeled.bounds.target import BoolArray, NoDensity, Seen, linear_upper
 
 # The logarithm of the risk is concave in the logarithm of the information, so interpolation between nodes is
 # a lower bound. Below the first node a chord from zero information is used, beyond the last one zero.
 _LEAST, _MOST, _NODES = 1e-9, 5e3, 6_000
-_REACH, _FINEST = 40.0, 0.25  # of the integral in standard deviations, and steps of it
-_LEAST_MASS = 1e-6  # that two laws have in common, where it is not worth while
+_FINEST = 0.25  # steps of the integral in standard deviations
+LEAST_MASS = 1e-6  # that two laws have in common: pairs of worlds that keep less are not worth while
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,7 +115,7 @@ def coin_risk(information: float, *, share: float = 0.5) -> float:
     """
     g = math.sqrt(information)
     step = _FINEST / max(1.0, g / 2)
-    u = np.arange(-_REACH / 2, _REACH / 2 + step, step)
+    u = np.arange(-2 * REACH, 2 * REACH + step, step)
     tilt = math.log(share / (1 - share))
     # p φ(t) σ(−λ − g t − g²/2) with t = u − g/2: symmetric up to λ, and never the product of 0 and ∞.
     half = (tilt + g * u) / 2
@@ -165,13 +166,13 @@ def risk_between(units: FloatArray, laplace: BoolArray, share: float) -> FloatAr
     shift, place = np.unique(shift, axis=0, return_inverse=True)
     s, one = shift.real, shift.imag > 0
     mass = np.exp(np.where(one, np.log1p(s / 2) - s / 2, -(s**2) / 8).sum(axis=1))
-    used, odds = np.flatnonzero(mass > _LEAST_MASS), math.log(share / (1 - share))
+    used, odds = np.flatnonzero(mass > LEAST_MASS), math.log(share / (1 - share))
     found = np.zeros(len(s))
     if used.size:
         s, one = s[used], one[used]
-        wide = np.where(one, s, 0.0).sum(axis=1) + 9 * np.sqrt(np.where(one, 0.0, s**2).sum(axis=1))
+        wide = np.where(one, s, 0.0).sum(axis=1) + REACH * np.sqrt(np.where(one, 0.0, s**2).sum(axis=1))
         step = 2 * math.pi / (2 * float(wide.max()) + 2 * abs(odds) + 120)
-        t = np.arange(1, int(9 / step) + 1) * step
+        t = np.arange(1, int(REACH / step) + 1) * step
         total = np.ones((used.size, t.size))
         for column, flag in zip(s.T[:, :, None], one.T[:, :, None], strict=True):
             within = np.cos(t * column) + np.sin(t * column) / (2 * t)

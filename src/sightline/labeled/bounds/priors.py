@@ -56,10 +56,9 @@ from typing import ClassVar, Protocol
 
 import numpy as np
 
-from sightline.arrays import FloatArray
+from sightline.arrays import ROUNDING, FloatArray
 from sightline.errors import require
 from sightline.labeled.bounds.scalar_risk import (
-    MARGIN,
     FallingTable,
     RiskTable,
     cosine_laplace_table,
@@ -112,9 +111,9 @@ class PriorAffinity:
             near = self.affinity(h) * _affinity(h, information, laplace, count)
             far = self.affinity(2 * h) * _affinity(2 * h, information, laplace, count)
             # The difference is at least the prior's own, c(h) − o(2h), and cancels no more than that.
-            apart = 2 * (self.stays(h) - far * (1 - MARGIN))
+            apart = 2 * (self.stays(h) - far * (1 - ROUNDING))
             found = np.maximum(found, np.square(h * near) / apart)
-        return found * (1 - 1e2 * MARGIN)
+        return found * (1 - 1e2 * ROUNDING)
 
 
 def _affinity(h: FloatArray, information: FloatArray, laplace: FloatArray, count: FloatArray) -> FloatArray:
@@ -351,12 +350,12 @@ class TwoPointPrior(NoDensity, BoundedPrior):
         table = two_point_table()
         alone = 4 * table.lower(G)
         if (single := seen.one_laplace).any():
-            exact = 4 * two_point_laplace_risk(G) * (1 - MARGIN)
+            exact = 4 * two_point_laplace_risk(G) * (1 - ROUNDING)
             alone = np.where(single, np.maximum(alone, exact), alone)
         group = 1 - 1 / n + np.where(seen.gaussian, 4 * table.lower(n * G), 0.0) / n
         found = np.maximum(alone, group)
         angle = np.minimum(np.sqrt(seen.hidden_information) * self.width / 2, math.pi / 2)
-        hidden = np.where(angle < math.pi / 2, np.square(np.cos(angle)) * (1 - MARGIN), 0.0)
+        hidden = np.where(angle < math.pi / 2, np.square(np.cos(angle)) * (1 - ROUNDING), 0.0)
         found = np.maximum(found, hidden)
         return np.where(G == 0, 1.0, np.minimum(found, self.upper(seen)))
 

@@ -45,9 +45,8 @@ from sightline.arrays import FloatArray, IndexArray
 from sightline.values import frozen
 
 # The sums below agree with a finer quadrature to 1e-10 at every node, and with ball arithmetic where that is
-# affordable. Each node is lowered by this share.
-MARGIN = 1e-9
-_REACH = 9.0  # of an integral over Gaussian noise, in standard deviations
+# affordable. Each node of a table is lowered by ``arrays.ROUNDING``.
+REACH = 9.0  # of an integral over Gaussian noise, in standard deviations
 
 
 @frozen
@@ -116,7 +115,7 @@ def two_point_risk(information: FloatArray) -> FloatArray:
     found = np.empty(root.size)
     for i, g in enumerate(root):
         step = 0.25 / max(1.0, g / 2)
-        t = np.arange(-_REACH, _REACH + step, step)
+        t = np.arange(-REACH, REACH + step, step)
         half = np.abs(g * t) / 2
         # sech z = 2 e^{−z} / (1 + e^{−2z}), which does not overflow.
         heights = np.exp(-(t**2) / 2 - half) * 2 / (1 + np.exp(-2 * half))

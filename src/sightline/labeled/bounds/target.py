@@ -14,13 +14,11 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from sightline.arrays import FloatArray
+from sightline.arrays import ROUNDING, FloatArray
 from sightline.errors import require
 from sightline.values import frozen
 
 BoolArray = NDArray[np.bool_]
-# More than rounding adds to a number close to one, to an information, or to sums over sets.
-ROUNDING = 1e-9
 
 
 @frozen

@@ -34,8 +34,8 @@ from typing import Self
 
 import numpy as np
 
-from sightline.arrays import FloatArray
-from sightline.labeled.bounds.scalar_risk import MARGIN, uniform_table
+from sightline.arrays import ROUNDING, FloatArray
+from sightline.labeled.bounds.scalar_risk import uniform_table
 from sightline.values import frozen
 
 UNIFORM_VARIANCE = 1 / 12
@@ -47,9 +47,7 @@ COSINE_INFORMATION = 4 * math.pi**2
 _LITTLE_UNIFORM, _SLOPE_UNIFORM = 1e-3, 1.2
 # Below this information the closed forms of the cos² density cancel, and a series with so many terms serves.
 _LITTLE_COSINE, _TERMS = 4.0, 18
-_COSINE_ROUNDING = 1e-12  # of a precision: rounding of its closed form is below 1000 units of the last place
 _NEAR_SQUARE = 0.05  # |k²| below which k coth(k/2) is a short series
-_LITTLE_SLOPE = 0.03  # below this information two terms of the slope's series are as good as its closed form
 
 
 def uniform_bound(information: FloatArray) -> FloatArray:
@@ -65,7 +63,7 @@ def uniform_bound(information: FloatArray) -> FloatArray:
     little = information < _LITTLE_UNIFORM
     safe = np.where(little, 1.0, information)
     half = np.sqrt(safe) / 2
-    closed = (1 - np.tanh(half) / half) / safe * (1 - MARGIN)
+    closed = (1 - np.tanh(half) / half) / safe * (1 - ROUNDING)
     return np.where(little, 1 / (1 / UNIFORM_VARIANCE + _SLOPE_UNIFORM * information), closed)
 
 
@@ -79,7 +77,7 @@ def uniform_precision(information: FloatArray) -> FloatArray:
     safe = np.where(little, 1.0, information)
     half = np.sqrt(safe) / 2
     share = np.tanh(half) / half
-    closed = safe * share / (1 - share) * (1 + MARGIN)
+    closed = safe * share / (1 - share) * (1 + ROUNDING)
     return np.where(little, 1 / UNIFORM_VARIANCE + (_SLOPE_UNIFORM - 1) * information, closed)
 
 
@@ -91,7 +89,8 @@ def uniform_precision_slope(information: FloatArray) -> FloatArray:
     >>> uniform_precision_slope(np.array([0.0, 1e8])).round(6).tolist()
     [0.2, 0.0001]
     """
-    little = information < _LITTLE_SLOPE
+    # Two terms of the series serve below; just above the closed form has lost all but seven digits.
+    little = information < _LITTLE_UNIFORM
     r = np.where(little, 1.0, np.sqrt(information) / 2)
     sinh = np.sinh(np.minimum(r, 300.0))  # its square does not overflow there, and r²/sinh² is nothing
     closed = (r / np.tanh(r) + (r / sinh) ** 2 - 2) / (32 * r**4)
@@ -100,12 +99,12 @@ def uniform_precision_slope(information: FloatArray) -> FloatArray:
 
 def uniform_precision_excess(information: FloatArray) -> FloatArray:
     """How far :func:`uniform_precision` may be above the exact D, over it: it is rounded up."""
-    return np.full_like(information, 2 * MARGIN)
+    return np.full_like(information, 2 * ROUNDING)
 
 
 def cosine_precision_excess(information: FloatArray) -> FloatArray:
     """How far :func:`cosine_precision` may be above the exact D, over it: it is rounded up."""
-    return np.full_like(information, 4 * _COSINE_ROUNDING)
+    return np.full_like(information, 4 * ROUNDING)
 
 
 def cosine_precision(information: FloatArray) -> FloatArray:
@@ -125,7 +124,7 @@ def cosine_precision(information: FloatArray) -> FloatArray:
     share = 1 - 4 * ratio / large
     closed = COSINE_INFORMATION * share / (1 - COSINE_INFORMATION / large * share)
     found = np.where(little, 1 / _series(small)[0] - small, closed)
-    return np.minimum(found * (1 + _COSINE_ROUNDING), COSINE_INFORMATION)
+    return np.minimum(found * (1 + ROUNDING), COSINE_INFORMATION)
 
 
 def cosine_precision_slope(information: FloatArray) -> FloatArray:
@@ -155,7 +154,7 @@ def cosine_bound(information: FloatArray) -> FloatArray:
     >>> (cosine_bound(np.array([0.0, 10.0, 1e4])) / COSINE_VARIANCE).round(4).tolist()
     [1.0, 0.7489, 0.003]
     """
-    return (1 - _COSINE_ROUNDING) / (information + cosine_precision(information))
+    return (1 - ROUNDING) / (information + cosine_precision(information))
 
 
 def _ratio(information: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -263,10 +262,10 @@ class _CellDensity:
 
     def bounds(self, information: FloatArray, *, gaussian: bool) -> FloatArray:
         used = self.masses > 0
-        mean = self.squares / np.where(used, self.masses, 1.0) * (1 + MARGIN)
+        mean = self.squares / np.where(used, self.masses, 1.0) * (1 + ROUNDING)
         ends = np.append(_EDGES[1:], 1.0) ** 2 * information[:, None]
         below = mean * information[:, None] + _deficit(ends, gaussian)
-        return np.asarray(np.sum(np.where(used, self.masses / below, 0.0), axis=1) * (1 - MARGIN))
+        return np.asarray(np.sum(np.where(used, self.masses / below, 0.0), axis=1) * (1 - ROUNDING))
 
 
 def _deficit(information: FloatArray, gaussian: bool) -> FloatArray:

@@ -10,6 +10,7 @@ from sightline.tables.engines.protocol import DATA, ColumnKind
 from sightline.tables.membership import Band, Feature, Parameter, Statistic
 from sightline.tables.sql.aggregates import Measure, is_within
 from sightline.tables.sql.fragments import answers_yes, clipped_to, outside, valid_secret
+from sightline.tables.sql.grammar import text_of
 from sightline.tables.sql.grouping import Grouping, Having
 from sightline.tables.sql.scope import Source, bound_column, find_column
 from sightline.tables.sql.secret_conditions import Secret, SecretBand, SecretTest, read_bands
@@ -75,7 +76,7 @@ class CheckTexts:
         dialect = self.secret.scope.dialect
         select = self.parts.select
         return " ".join(
-            part.sql(dialect) for part in (select.args["from_"], *(select.args.get("joins") or ()))
+            text_of(part, dialect) for part in (select.args["from_"], *(select.args.get("joins") or ()))
         )
 
     @cached_property
@@ -221,8 +222,7 @@ class CheckTexts:
 
     def text(self, node: exp.Expr) -> str:
         """An expression as the engine reads it, in brackets."""
-        return f"({node.sql(self.secret.scope.dialect, comments=False)})"
+        return f"({text_of(node, self.secret.scope.dialect)})"
 
     def bound_text(self, node: exp.Expr) -> str:
-        own = self.secret.scope.as_written(node)  # a copy, which sqlglot may change
-        return f"({own.sql(self.secret.scope.dialect, comments=False, copy=False)})"
+        return self.text(self.secret.scope.as_written(node))

@@ -13,6 +13,7 @@ from sqlglot.tokenizer_core import TokenType
 from sightline.errors import InvalidPlan
 from sightline.tables.sql.grammar import clause_of, clauses_of, is_inside, parse_query, refuse
 from sightline.tables.sql.grouping import write_keys
+from sightline.tables.sql.unfold import label_of
 
 _PLAIN_CLAUSES = {"expressions", "from_", "where", "group", "having"}
 
@@ -49,6 +50,16 @@ def part_about(sql: str, *, secret: Collection[str], others: Collection[str], di
     if not kept or _names(text, dialect) & strange:
         _refuse(met)
     return text
+
+
+def labels_of(sql: str, dialect: str) -> set[str]:
+    """What the items of a SELECT list are called.
+
+    >>> sorted(labels_of("SELECT area, AVG(income) AS mean, COUNT(*) FROM data GROUP BY area", "duckdb"))
+    ['COUNT(*)', 'area', 'mean']
+    """
+    select = parse_query(sql, dialect)
+    return {label_of(one) for one in select.expressions} if isinstance(select, exp.Select) else set()
 
 
 def uses(sql: str, names: Collection[str], *, dialect: str) -> bool:

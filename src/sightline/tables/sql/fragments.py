@@ -19,7 +19,7 @@ from sqlglot.errors import SqlglotError
 
 from sightline.tables.engines.protocol import Column, ColumnKind
 from sightline.tables.membership import Band, Parameter
-from sightline.tables.sql.grammar import refuse
+from sightline.tables.sql.grammar import refuse, text_of
 from sightline.tables.subject import SecretKind, Subject
 
 # Releases or signatures that one query of ours asks about, each with conditions of its own. And SELECTs of
@@ -38,8 +38,8 @@ def embedded(node: exp.Expr, dialect: str) -> str:
     "SIGHTLINE_OWN('age / 10')"
     """
     if isinstance(node, exp.Column):
-        return node.sql("duckdb", copy=False)
-    text = node.sql(dialect, comments=False)
+        return text_of(node, "duckdb")
+    text = text_of(node, dialect)
     return f"({text})" if dialect == "duckdb" else f"{OWN}({literal(text)})"
 
 

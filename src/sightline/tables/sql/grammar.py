@@ -9,7 +9,7 @@ import logging
 import math
 import re
 from collections.abc import Callable, Collection
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import pairwise
 from typing import NoReturn
 
@@ -84,9 +84,24 @@ def refuse(expected: str, *, got: object, fix: str = "") -> NoReturn:
     raise InvalidPlan(" ".join(message.split()))
 
 
+@cache
+def _dialect(name: str) -> sqlglot.Dialect:
+    return sqlglot.Dialect.get_or_raise(name)
+
+
+def text_of(node: exp.Expr, dialect: str) -> str:
+    """A part of a query as SQL, without comments."""
+    return node.sql(_dialect(dialect), comments=False)  # by name, a dialect would be made twice each time
+
+
 def shown(node: exp.Expr) -> str:
     """Return a part of the plan's SQL as a message shows it: one line of at most 80 characters."""
-    text = " ".join(node.sql("duckdb", comments=False).split())
+    return shown_text(text_of(node, "duckdb"))
+
+
+def shown_text(sql: str) -> str:
+    """The same of a part that is written already."""
+    text = " ".join(sql.split())
     text = _SUBQUERY_DATA.sub("data", _QUALIFIED.sub("", text))
     return text if len(text) <= 80 else text[:77] + "..."
 
@@ -191,7 +206,7 @@ def _written_name(call: exp.Expr, dialect: str) -> str:
     """The name of a function as the engine reads it; empty for what is no plain call."""
     if isinstance(call, exp.AggFunc):
         return ""
-    name, bracket, _ = call.sql(dialect).partition("(")
+    name, bracket, _ = text_of(call, dialect).partition("(")
     return name.lower() if bracket and name.isidentifier() else ""
 
 
@@ -261,7 +276,7 @@ def refuse_statement(first: str) -> NoReturn:
 def _statements(sql: str, dialect: str, tokens: list[Token]) -> list[exp.Expr | None]:
     if tokens[0].token_type not in _FIRST_TOKENS:
         refuse_statement(tokens[0].text)
-    parser = sqlglot.Dialect.get_or_raise(dialect).parser(error_level=sqlglot.ErrorLevel.RAISE)
+    parser = _dialect(dialect).parser(error_level=sqlglot.ErrorLevel.RAISE)
     return parser.parse(tokens, sql)  # sqlglot.parse would make the tokens again
 
 
@@ -283,7 +298,7 @@ def _parsed(sql: str, dialect: str, parser: _Parser) -> list[exp.Expr]:
     if "\x00" in sql or (not sql.isprintable() and any(0xD800 <= ord(symbol) <= 0xDFFF for symbol in sql)):
         refuse("SQL as text", got="a NUL or a lone surrogate in it")
     try:
-        tokens = sqlglot.tokenize(sql, read=dialect)
+        tokens = _dialect(dialect).tokenize(sql)
         _refuse_template([token.token_type for token in tokens])
         if not any(token.token_type is not TokenType.SEMICOLON for token in tokens):
             refuse(
@@ -296,10 +311,15 @@ def _parsed(sql: str, dialect: str, parser: _Parser) -> list[exp.Expr]:
         trees = [one for one in parsed if isinstance(one, exp.Expr) and not isinstance(one, exp.Semicolon)]
         for tree in trees:
             _check_depth(tree)
-            _use_standard_names(tree, dialect)
-            _check_formats(tree, tokens, dialect)
-            _check_names(tree, tokens, dialect)
-            tree.sql(dialect)  # fails if sqlglot does not know a part of the tree
+            nodes = list(tree.walk())
+            for node in nodes:
+                # Places in the text, which take longer to copy than the tree, and what comments tell sqlglot:
+                # a mark of ours, which says how a node was made, must not come from a comment.
+                node._meta = None
+            _use_standard_names(nodes, dialect)
+            _check_formats(nodes, tokens, dialect)
+            _check_names(nodes, tokens, dialect)
+            text_of(tree, dialect)  # fails if sqlglot does not know a part of the tree
             if dialect == "spark" and "TRY_CAST" not in sql.upper():
                 for cast in list(tree.find_all(exp.TryCast)):  # sqlglot reads Spark's plain CAST so
                     cast.replace(exp.Cast(**cast.args))
@@ -325,9 +345,9 @@ def _refuse_template(kinds: list[TokenType]) -> None:
         )
 
 
-def _use_standard_names(tree: exp.Expr, dialect: str) -> None:
+def _use_standard_names(nodes: list[exp.Expr], dialect: str) -> None:
     """Replace functions that sqlglot does not know by others that mean the same on the engine."""
-    for call in list(tree.find_all(exp.Anonymous)):
+    for call in [node for node in nodes if isinstance(node, exp.Anonymous)]:
         arguments = call.expressions
         match call.name.casefold():
             case "mean" if len(arguments) == 1 and dialect != "postgres":
@@ -336,17 +356,17 @@ def _use_standard_names(tree: exp.Expr, dialect: str) -> None:
                 call.replace(exp.Extract(this=exp.Var(this=arguments[0].name), expression=arguments[1]))
             case "isodow" if len(arguments) == 1:
                 call.replace(exp.DayOfWeekIso(this=arguments[0]))
-    for bins in tree.find_all(exp.WidthBucket) if dialect == "duckdb" else ():
+    for bins in [node for node in nodes if isinstance(node, exp.WidthBucket) and dialect == "duckdb"]:
         refuse("a function that DuckDB has", got=shown(bins), fix="bins of 10 are FLOOR(x / 10) * 10")
 
 
-def _check_formats(tree: exp.Expr, tokens: list[Token], dialect: str) -> None:
+def _check_formats(nodes: list[exp.Expr], tokens: list[Token], dialect: str) -> None:
     """Refuse a format of times that sqlglot would write differently: Spark's YYYY is not its yyyy."""
     written = {token.text for token in tokens if token.token_type is TokenType.STRING}
-    for node in tree.find_all(exp.TimeToStr):
+    for node in [one for one in nodes if isinstance(one, exp.TimeToStr)]:
         texts = [
             one.text
-            for one in sqlglot.tokenize(node.sql(dialect), read=dialect)
+            for one in sqlglot.tokenize(text_of(node, dialect), read=dialect)
             if one.token_type is TokenType.STRING
         ]
         if not set(texts) <= written:
@@ -357,10 +377,10 @@ def _check_formats(tree: exp.Expr, tokens: list[Token], dialect: str) -> None:
             )
 
 
-def _check_names(tree: exp.Expr, tokens: list[Token], dialect: str) -> None:
+def _check_names(nodes: list[exp.Expr], tokens: list[Token], dialect: str) -> None:
     """Refuse a function that sqlglot would write by another name, unless it is one of those listed here."""
     written = {token.text.lower() for token in tokens}
-    for call in tree.find_all(exp.Func):
+    for call in [node for node in nodes if isinstance(node, exp.Func)]:
         name = "" if type(call) in SCALARS else _written_name(call, dialect)
         if name and name not in written and type(call) not in _OF_PUBLIC:
             refuse(

@@ -18,7 +18,7 @@ from sqlglot import exp
 
 from sightline.tables.engines.protocol import DATA
 from sightline.tables.sql.fragments import embedded
-from sightline.tables.sql.grammar import clause_of, clauses_of, has, is_inside, refuse, shown
+from sightline.tables.sql.grammar import clause_of, clauses_of, has, is_inside, refuse, shown, text_of
 from sightline.tables.sql.scope import Scope, bound_column
 from sightline.values import frozen
 
@@ -78,7 +78,7 @@ def read_grouping(select: exp.Select, *, scope: Scope) -> Grouping:
         keys=tuple(bound for bound, _ in keys.values()),
         written=tuple(written for _, written in keys.values()),
         places=tuple(tuple(dict.fromkeys(sum(chosen, ()))) for chosen in product(*options)),
-        group=exp.Group(expressions=elements).sql(scope.dialect) if elements else "",
+        group=text_of(exp.Group(expressions=elements), scope.dialect) if elements else "",
     )
 
 
@@ -178,7 +178,7 @@ def dereferenced(node: exp.Expr, select: exp.Select, scope: Scope) -> exp.Expr:
 
 def key_text(bound: exp.Expr) -> str:
     """The text by which a bound expression is recognised as a key."""
-    return bound.sql("duckdb", comments=False)
+    return text_of(bound, "duckdb")
 
 
 def check_made_of_keys(bound: exp.Expr, item: exp.Expr, keys: Collection[str]) -> None:

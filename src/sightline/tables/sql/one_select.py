@@ -365,8 +365,11 @@ def _refuse(select: exp.Select, schema: Schema) -> NoReturn:
 
 
 def rewritten(select: exp.Select) -> list[exp.Select]:
-    """A SELECT in its simplest form, and the SELECTs whose one number its items are computed with."""
-    whole = select.copy()
+    """A SELECT in its simplest form, and the SELECTs whose one number its items are computed with.
+
+    It is taken out of its UNION ALL and changed in place.
+    """
+    whole = select.pop()
     parts = (*whole.expressions, clause_of(whole, "group"))  # keys are compared with items by their text
     for case in [node for part in parts for node in part.find_all(exp.Case) if node.this]:
         for branch in case.args["ifs"]:
@@ -381,7 +384,7 @@ def rewritten(select: exp.Select) -> list[exp.Select]:
 
 def is_another_number(node: exp.Expr) -> bool:
     """Whether a part of an item stands for the one number of another SELECT."""
-    return bool(node.meta.get(_CONSTANT))
+    return bool(node.meta_get(_CONSTANT))
 
 
 def _single_numbers(select: exp.Select) -> list[exp.Select]:

@@ -24,6 +24,8 @@ from sightline.tables.sql.grammar import (
     parse_query,
     refuse,
     shown,
+    shown_text,
+    text_of,
 )
 from sightline.tables.sql.grouping import (
     WindowColumn,
@@ -94,7 +96,7 @@ def read_release(sql: str, *, name: str, subject: Subject, schema: Schema) -> Re
         )
     try:
         query = with_groups(with_data(parse_query(sql, schema.dialect), schema), schema)
-        text = query.sql(schema.dialect, comments=False)
+        text = text_of(query, schema.dialect)
         plain, merged = unfolded(query, schema=schema)
         simple = [one for select in plain for one in rewritten(select)]
         selects = [_read_select(select, subject=subject, schema=schema) for select in simple]
@@ -471,9 +473,8 @@ def _key_names(
     keys: Sequence[exp.Expr], aliases: Mapping[str, str] = MappingProxyType({})
 ) -> tuple[str, ...]:
     """What people call some expressions: a column's name, the alias of an item, or the text."""
+    texts = ["" if isinstance(key, exp.Column) else key_text(key) for key in keys]
     return tuple(
-        key.name
-        if isinstance(key, exp.Column)
-        else aliases.get(key_text(key)) or shown(key).replace('"data".', "")
-        for key in keys
+        aliases.get(text) or shown_text(text) if text else key.name
+        for key, text in zip(keys, texts, strict=True)
     )

@@ -25,6 +25,7 @@ from sightline.tables.sql.grammar import (
     is_plain,
     refuse,
     shown,
+    text_of,
 )
 from sightline.tables.subject import Schema
 from sightline.values import frozen
@@ -87,11 +88,12 @@ class Scope:
 
         Of public columns the engine may compute anything deterministic; of the secret only what is listed.
         """
-        root = exp.Paren(this=expression.copy())  # a parent, so that a lone column can be replaced too
-        scopes = {id(select): self._of_subquery(select) for select in list(root.find_all(exp.Select))}
-        for column in list(root.find_all(exp.Column)):
+        if isinstance(expression, exp.Column):
+            return self._resolved(expression)
+        bound = expression.copy()
+        scopes = {id(select): self._of_subquery(select) for select in list(bound.find_all(exp.Select))}
+        for column in list(bound.find_all(exp.Column)):
             column.replace(scopes.get(id(column.find_ancestor(exp.Select)), self)._resolved(column))
-        bound: exp.Expr = root.this
         self._check(bound)
         return bound
 
@@ -107,7 +109,7 @@ class Scope:
                 fix=suggestion(name, list(tables), what="tables"),
             )
         called = _query_name(table)
-        digest = hashlib.sha256(select.sql(self.dialect).encode()).hexdigest()[:50]
+        digest = hashlib.sha256(text_of(select, self.dialect).encode()).hexdigest()[:50]
         own = exp.to_identifier(f"{DATA if name == DATA else 'lookup'} {digest}", quoted=True)
         columns = tuple(one for one in tables[name] if name != DATA or one.name != self.secret)
         table.set("alias", exp.TableAlias(this=own.copy()))
@@ -135,13 +137,14 @@ class Scope:
 
     def as_written(self, bound: exp.Expr) -> exp.Expr:
         """Return a bound expression with the query's own names for the columns."""
-        root = exp.Paren(this=bound.copy())
-        for column in list(root.find_all(exp.Column)):
-            called = [one.called for one in self.relations if one.alias == column.table]
-            if called:  # else it is of a subquery, whose names are its own
-                column.replace(_column(column.name, called[0]))
-        renamed: exp.Expr = root.this
-        return renamed
+        called = {one.alias: one.called for one in self.relations}
+        if isinstance(bound, exp.Column):
+            return _column(bound.name, called[bound.table])
+        written = bound.copy()
+        for column in list(written.find_all(exp.Column)):
+            if column.table in called:  # else it is of a subquery, whose names are its own
+                column.replace(_column(column.name, called[column.table]))
+        return written
 
     def kind(self, column: exp.Column) -> ColumnKind:
         """The kind of a bound column."""
@@ -348,7 +351,7 @@ def _join(node: exp.Join, scope: Scope, *, tables: Mapping[str, Sequence[Column]
     # of SHA-256 make collisions infeasible, and the alias is shorter than the 63 bytes that Postgres allows.
     query_name = _query_name(node.this)
     draft = scope.joined(query_name, "lookup", tables[table])
-    parts = [table, *(part.sql(scope.dialect) for part in _equalities(node, draft))]
+    parts = [table, *(text_of(part, scope.dialect) for part in _equalities(node, draft))]
     alias = "lookup_" + hashlib.sha256("\x00".join(parts).encode()).hexdigest()[:50]
     scope = scope.joined(query_name, alias, tables[table])
     conditions = _equalities(node, scope)
@@ -400,7 +403,7 @@ def _equalities(node: exp.Join, scope: Scope) -> list[exp.EQ]:
                 got=f"the secret in {shown(part)}",
                 fix="the match would depend on the secret",
             )
-    return sorted(equations, key=lambda part: part.sql(scope.dialect))
+    return sorted(equations, key=lambda part: text_of(part, scope.dialect))
 
 
 def _table(node: exp.Expr) -> tuple[str, str]:

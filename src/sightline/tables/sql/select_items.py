@@ -224,9 +224,10 @@ class _Steps:
         return replace(made, rounded_to=made.rounded_to if whole else max(made.rounded_to, step))
 
     def _per_row(self, node: exp.Expr, other: exp.Expr) -> bool:
-        """Whether a number is divided by COUNT(*): by at least as many rows as the aggregate has."""
-        calls = [one.aggregate for one in self._divisors(node, other)]
-        return any(isinstance(call, exp.Count) and isinstance(call.this, exp.Star) for call in calls)
+        """Whether a number is divided by COUNT(*), or by how many rows have a secret: by at least as many as
+        the aggregate has.
+        """
+        return any(one.counts_rows and not one.filters for one in self._divisors(node, other))
 
     def _enlarges(self, node: exp.Expr, other: exp.Expr) -> bool:
         """Whether a multiplication or division by something else than a constant may make it larger."""
@@ -301,11 +302,10 @@ def read_public_aggregate(item: exp.Expr, *, scope: Scope, keys: Collection[str]
     One count is left to the reader of measures: in a query grouped by the secret it is a histogram.
     """
     plain = item.unalias()
-    root = exp.Paren(this=plain.copy())
-    calls = aggregates_in(root)
+    calls = aggregates_in(plain)
     own = [call.this if isinstance(call, exp.Filter) else call for call in calls]
     inside = (exp.AggFunc, exp.Filter)
-    keyed = [column for column in root.find_all(exp.Column) if not is_inside(column, *inside)]
+    keyed = [column for column in plain.find_all(exp.Column) if not is_inside(column, *inside)]
     single_count = len(calls) == 1 and isinstance(own[0], _COUNTS) and not keyed
     ordered = [call for call in own if isinstance(call, exp.AggFunc) and type(call) not in _AGGREGATES]
     if ordered and not _speaks_of_secret(plain, scope):
@@ -316,7 +316,8 @@ def read_public_aggregate(item: exp.Expr, *, scope: Scope, keys: Collection[str]
         )
     if single_count or not all(type(call) in _AGGREGATES for call in own) or _speaks_of_secret(plain, scope):
         return []
-    for call in calls:
+    root = exp.Paren(this=plain.copy())
+    for call in aggregates_in(root):
         check_arguments(call, scope)
         call.replace(exp.Literal.number(1))
     for call in list(root.find_all(exp.Round, exp.Cast)):

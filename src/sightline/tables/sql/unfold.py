@@ -25,6 +25,7 @@ from sightline.tables.sql.grammar import (
     refuse_statement,
     shown,
     sources_of,
+    text_of,
 )
 from sightline.tables.sql.normal_form import inlined, tables_of, types_of
 from sightline.tables.sql.one_select import in_one_select
@@ -65,7 +66,7 @@ def unfolded(query: exp.Query, *, schema: Schema) -> tuple[list[exp.Select], tup
 def label_of(item: exp.Expr) -> str:
     """What people call an item of the SELECT list: its alias, or its text as it was written."""
     node = item.unalias()
-    return str(node.meta.get(_LABEL) or item.alias or shown(node))
+    return str(node.meta_get(_LABEL) or item.alias or shown(node))
 
 
 def _merged(select: exp.Select, schema: Schema) -> exp.Select:
@@ -149,7 +150,7 @@ def _unordered(query: exp.Query, dialect: str) -> str:
     for part in whole.find_all(exp.Select, exp.SetOperation):
         part.set("order", None)
         part.set("limit", None)
-    return whole.sql(dialect, comments=False)
+    return text_of(whole, dialect)
 
 
 def _selects(query: exp.Expr) -> list[exp.Select]:
