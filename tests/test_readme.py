@@ -38,7 +38,7 @@ def test_its_commands_run_on_its_plan(
     for command in ("audit", "rehearse", "design", "init", "demo"):
         assert f"sightline {command}" in README
     audited = said("audit", "plan.toml", *LIMIT)
-    for words in ("PASSED", "before", "after", "You can publish", "The limit holds"):
+    for words in ("PASSED", "before", "after", "You can publish", "the limit holds"):
         assert words in audited
     assert "Releases, in order of publication" in said("audit", "plan.toml", *LIMIT, "--full")
     Path("last.json").write_text(said("audit", "plan.toml", *LIMIT, "--json"), encoding="utf-8")

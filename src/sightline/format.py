@@ -140,11 +140,20 @@ def percent(share: float) -> str:
     return f"{100 * share:.0f} %" if share >= 0.1 or share == 0 else f"{100 * share:.2g} %"
 
 
+def percent_stated(share: float) -> str:
+    """Write a share that somebody stated, such as a limit: it reads as it was given, up to four digits.
+
+    >>> percent_stated(0.5), percent_stated(0.125), percent_stated(0.55), percent_stated(1 / 3)
+    ('50 %', '12.5 %', '55 %', '33.33 %')
+    """
+    return f"{number(100 * share)} %"
+
+
 def percent_at_least(share: float) -> str:
     """Write a lower bound in percent, rounded down.
 
-    >>> percent_at_least(0.1299), percent_at_least(0.00778), percent_at_least(0.0)
-    ('12 %', '0.77 %', '0 %')
+    >>> percent_at_least(0.1299), percent_at_least(0.00778), percent_at_least(0.29), percent_at_least(0.0)
+    ('12 %', '0.77 %', '29 %', '0 %')
     """
     return _rounded_percent(share, math.floor)
 
@@ -152,18 +161,28 @@ def percent_at_least(share: float) -> str:
 def percent_at_most(share: float) -> str:
     """Write an upper bound in percent, rounded up.
 
-    >>> percent_at_most(0.1201), percent_at_most(0.00771), percent_at_most(1.0), percent_at_most(0.0)
-    ('13 %', '0.78 %', '100 %', '0 %')
+    >>> percent_at_most(0.1201), percent_at_most(0.00771), percent_at_most(0.55), percent_at_most(0.0)
+    ('13 %', '0.78 %', '55 %', '0 %')
     """
     return _rounded_percent(share, math.ceil)
 
 
 def _rounded_percent(share: float, rounded: Callable[[float], int]) -> str:
-    whole = 100 * share
+    whole = _in_percent(share)
     if whole >= 10 or whole <= 0:
         return f"{rounded(whole)} %"
     unit = 10.0 ** (math.floor(math.log10(whole)) - 1)
-    return f"{rounded(whole / unit) * unit:.2g} %"
+    return f"{rounded(_whole(whole / unit)) * unit:.2g} %"
+
+
+def _in_percent(share: float) -> float:
+    """A share in percent: 55 for 0.55, where the product is a little more."""
+    return _whole(100 * share)
+
+
+def _whole(value: float) -> float:
+    """The nearest whole number if a multiplication or two alone made the difference, else the value."""
+    return float(round(value)) if math.isclose(value, round(value), rel_tol=1e-15) else value
 
 
 def percent_bracket(lower: float, upper: float) -> str:
@@ -173,10 +192,12 @@ def percent_bracket(lower: float, upper: float) -> str:
     ('53–57 %', '< 0.01 %')
     >>> percent_bracket(0.00123, 0.034), percent_bracket(1.0, 1.0)
     ('0.12–4 %', '100 %')
+    >>> percent_bracket(0.07, 0.07)
+    '7 %'
     """
-    low, high = 100 * lower, 100 * upper
-    low = math.floor(low) if low >= 1 else math.floor(100 * low) / 100
-    high = math.ceil(high) if high > 1 else math.ceil(100 * high) / 100
+    low, high = _in_percent(lower), _in_percent(upper)
+    low = math.floor(low) if low >= 1 else math.floor(_in_percent(low)) / 100
+    high = math.ceil(high) if high > 1 else math.ceil(_in_percent(high)) / 100
     if 0 < high <= 0.01:
         return "< 0.01 %"
     return f"{low:g}–{high:g} %" if low < high else f"{high:g} %"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from sightline.format import percent_stated
 from sightline.report.streams import print_json, print_lines
 
 if TYPE_CHECKING:
@@ -150,7 +151,7 @@ def log(folder: Path, key: Path | None) -> None:
             "release": entry.release.name if entry.release else "",
             "cancel": f"of entry {entry.cancels}",
             "epoch": entry.epoch,
-            "limit": f"{entry.limit:.0%}",
+            "limit": percent_stated(entry.limit),
         }.get(entry.kind, f"values: {entry.values}")
         parts = [
             entry.at,

@@ -108,6 +108,9 @@ class Crossing:
             low, high = BOUNDS
             return low + (high - low) * (places + 1) / 2, weights / weights.sum()
         values = np.array(BOUNDS) if self.kind == "number" else np.arange(len(self.levels), dtype=float)
+        if self.kind == "boolean" and "prior" in self.plan["attacker"]:
+            yes = self.plan["attacker"]["prior"]["yes"]
+            return values, np.array([1 - yes, yes])
         return values, np.full(len(values), 1 / len(values))
 
     @property
@@ -227,6 +230,9 @@ def _with_noise(draw: Random, crossing: Crossing, law: str) -> Crossing:
     attacker: dict[str, Any] = {"knows": ["k = 1"]} if any(crossing.known) else {}
     if crossing.kind == "number":
         attacker["prior"] = draw.choice(PRIORS)
+    one_value = crossing.plan["data"].get("values") != "independent"
+    if crossing.kind == "boolean" and one_value and draw.random() < 0.4:
+        attacker["prior"] = {"yes": draw.choice([0.02, 0.1, 0.3, 0.45, 0.8, 0.97])}
     plan: dict[str, Any] = {
         "data": crossing.plan["data"],
         "attacker": attacker,

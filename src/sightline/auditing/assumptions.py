@@ -377,15 +377,16 @@ def _uneven_rows(people: PersonTable) -> list[str]:
     lines, total, most = [], sum(people.by_rows.values()), max(people.by_rows, default=0)
     if len(people.by_rows) > 1:
         fewer = total - people.by_rows[most]
+        have = "has" if fewer == 1 else "have"
         lines.append(
-            f"Records have {min(people.by_rows):,} to {most:,} rows: {fewer:,} of {total:,} have fewer "
+            f"Records have {min(people.by_rows):,} to {most:,} rows: {fewer:,} of {total:,} {have} fewer "
             "than the most. A row that is missing is known to be missing."
         )
     column, times = people.repeated
     if times:
         lines.append(
-            f"{times:,} times a record has several rows with one {column!r}: an hour that the clocks "
-            "repeat, or a reading that came twice. Each counts as a row with a value of its own."
+            f"{counted(times, 'time')} a record has several rows with one {column!r}: an hour that the "
+            "clocks repeat, or a reading that came twice. Each counts as a row with a value of its own."
         )
     return lines
 

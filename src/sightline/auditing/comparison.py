@@ -11,13 +11,14 @@ import tomllib
 from collections.abc import Iterator
 from typing import Any
 
-from sightline.auditing.result import AuditResult, ReleaseReport, SinceLast
+from sightline.auditing.result import AuditResult, Exposed, ReleaseReport, SinceLast
 from sightline.auditing.result_parts import TOP, Uncertainty
 from sightline.errors import require
-from sightline.format import count, number, number_bracket, percent
+from sightline.format import count, number, number_bracket
 from sightline.privacy.registry import accountant_of_cost
 
 _EXACT = "gaussian-dp"  # the accountant whose cost is compared, if both results have it
+_AND = ", "  # between the keys of a group
 
 
 def with_comparison(result: AuditResult, last: AuditResult) -> AuditResult:
@@ -70,24 +71,37 @@ def _other_table(result: AuditResult, last: AuditResult) -> bool:
 
 
 def _named_changes(result: AuditResult, last: AuditResult) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The keys of those who newly fall below the limit, and of those who no longer do, as far as listed."""
-    now, before = (_keys_below(one) for one in (result, last))
-    complete = {id(one): len(one.exposed) == one.exposed_in_all for one in (result, last)}
-    newly = sorted(now - before) if complete[id(last)] else []
-    no_longer = sorted(before - now) if complete[id(result)] else []
-    return tuple(newly), tuple(no_longer)
+    """The keys of those who newly fall below the limit, and of those who no longer do, as far as listed.
+
+    Of a result that does not list all of them, or without their keys, nothing is known of the others.
+    """
+    now, before = (_below(one) for one in (result, last))
+    newly = _only_in(now, before) if _names_all(last, before) else ()
+    no_longer = _only_in(before, now) if _names_all(result, now) else ()
+    return newly, no_longer
 
 
-def _keys_below(result: AuditResult) -> set[str]:
+def _below(result: AuditResult) -> list[Exposed]:
+    """Those who are listed below the limit."""
     limit = result.verdict.limit or 0.0  # which everybody keeps
-    return {
-        one.record
+    return [
+        one
         for one in result.exposed
-        if one.record
-        and one.remaining_uncertainty
+        if one.remaining_uncertainty
         and one.remaining_uncertainty.lower < limit
         and not (one.about and result.verdict.known_to)
-    }
+    ]
+
+
+def _names_all(result: AuditResult, below: list[Exposed]) -> bool:
+    return len(result.exposed) == result.exposed_in_all and all(one.record for one in below)
+
+
+def _only_in(these: list[Exposed], those: list[Exposed]) -> tuple[str, ...]:
+    """The keys of those who are in the first list alone: a group may be told apart otherwise in the other."""
+    others = {key for one in those for key in (one.record or "").split(_AND)}
+    left = (_AND.join(key for key in (one.record or "").split(_AND) if key not in others) for one in these)
+    return tuple(sorted({keys for keys in left if keys}))
 
 
 def _lines(now: AuditResult, before: AuditResult, *, other_table: bool) -> Iterator[str]:
@@ -95,12 +109,13 @@ def _lines(now: AuditResult, before: AuditResult, *, other_table: bool) -> Itera
     if other_table:
         yield "the table is another: its file has other bytes"
     if now.verdict.limit != before.verdict.limit:
-        yield f"the limit: {_limit(before)} before, {_limit(now)} now"
+        yield f"the limit: {before.verdict.limit_text} before, {now.verdict.limit_text} now"
     if now.verdict.status is not before.verdict.status:
         yield f"the verdict: {_status(before)} before, {_status(now)} now"
     if now.records != before.records:
         yield f"records: {before.records:,} before, {now.records:,} now"
-    if now.verdict.limit and now.verdict.below_limit != before.verdict.below_limit:
+    limits = now.verdict.limit and before.verdict.limit
+    if limits and now.verdict.below_limit != before.verdict.below_limit:
         more = now.verdict.below_limit - before.verdict.below_limit
         way = f"{abs(more):,} {'more' if more > 0 else 'fewer'}"
         yield f"below the limit: {count(now.verdict.below_limit, 'record')}, {way} than before"
@@ -193,14 +208,11 @@ def _sizes(release: ReleaseReport) -> tuple[float, float]:
 
 def _cost(now: AuditResult, before: AuditResult) -> Iterator[str]:
     """What the noise costs under one accountant, if both results have it at the same delta."""
-    this, that = (one.budget.spent.get(_EXACT, math.nan) for one in (now, before))  # which differs from none
-    if now.budget.delta != before.budget.delta or not _differ(this, that):
+    spent = [one.budget.spent[_EXACT] for one in (now, before) if _EXACT in one.budget.spent]
+    if now.budget.delta != before.budget.delta or len(spent) < 2 or not _differ(*spent):
         return
-    yield (f"epsilon of all noise under {accountant_of_cost(_EXACT)}: {number(this)}, before {number(that)}")
-
-
-def _limit(result: AuditResult) -> str:
-    return percent(result.verdict.limit) if result.verdict.limit else "none"
+    this, that = map(number, spent)
+    yield f"epsilon of all noise under {accountant_of_cost(_EXACT)}: {this}, before {that}"
 
 
 def _status(result: AuditResult) -> str:

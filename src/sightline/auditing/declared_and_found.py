@@ -90,8 +90,9 @@ def looks_odd(findings: Findings) -> tuple[str, ...]:
     if (population := findings.prior.population) is not None and found.counts.size:
         covered = [population.covers(*ends) for ends in zip(found.low, found.high, strict=True)]
         if strange := int(found.counts[~np.array(covered)].sum()):
+            hold = counted(strange, "row holds a value", "rows hold values")
             lines.append(
-                f"{counted(strange, 'row')} hold values that {population.name} gives no weight. What remains "
+                f"{hold} that {population.name} gives no weight. What remains "
                 "is an average over that population: is it that of these records?"
             )
     return tuple(lines)

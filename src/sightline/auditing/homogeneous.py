@@ -34,6 +34,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,14 +49,15 @@ from sightline.auditing.known_sums import (
     coarsest,
     known_sums,
     nearest_in_box,
+    partitions_in_turn,
     separate_sums,
-    sums_in_turn,
 )
 from sightline.auditing.lowering import cell_name, linear_partitions
 from sightline.auditing.plan_sections import USUAL_LIMIT
 from sightline.auditing.result import HomogeneousCell
 from sightline.auditing.result_parts import MOST_LISTED, TOP
 from sightline.format import count, number
+from sightline.progress import on_cores
 from sightline.tables.membership import Feature, Partition, Statistic
 from sightline.tables.subject import SecretKind
 from sightline.values import frozen
@@ -84,7 +86,8 @@ def homogeneous_cells(findings: Findings, totals: Totals) -> tuple[HomogeneousCe
     for one in (findings, *findings.questions):
         if one.linear:
             own = totals(one.question)
-            alone = [cell for sums in sums_in_turn(one, own) for cell in _told_alone(one, sums)]
+            in_turn = on_cores(partial(_told_by_each, one, own), partitions_in_turn(one.membership))
+            alone = [cell for cells in in_turn for cell in cells]
             found += alone
             if len(alone) <= MOST_LISTED:  # the list is full, and combinations take a quarter of an audit
                 for coarse in known_sums(one, own, coarsest(one.membership)):
@@ -160,6 +163,11 @@ def _left_by_each(findings: Findings, sums: KnownSums) -> FloatArray:
     return np.asarray(np.min([_alone(findings, sums, ends) for ends in ends_of(findings)], axis=0))
 
 
+def _told_by_each(findings: Findings, totals: FloatArray, partitions: list[int]) -> list[HomogeneousCell]:
+    """Every number of some partitions that tells by itself."""
+    return [cell for sums in known_sums(findings, totals, partitions) for cell in _told_alone(findings, sums)]
+
+
 def _told_alone(findings: Findings, sums: KnownSums) -> list[HomogeneousCell]:
     """Every number that tells by itself."""
     alone = _left_by_each(findings, sums)
@@ -200,10 +208,10 @@ def _distances(sums: KnownSums, ends: Ends, weights: FloatArray) -> FloatArray:
 
 def _alone(findings: Findings, sums: KnownSums, ends: Ends) -> FloatArray:
     """What each number by itself leaves of its rows' variance on average."""
-    W, A = sums.weights, abs(sums.weights)
+    W, A = sums.weights, sums.absolute
     near = sums.totals - ends.low * sums.counts
     several = _categories_of(findings, sums)  # that a number counts together: each of its rows is once in it
-    number = A @ sums.counts / several
+    number = sums.rows / several
     # Rows with a negative weight are reflected: |w| (b − a − d) is |w| (b − a)/2 + w (d − (b − a)/2).
     one_side = ends.width / 2 * number * several + W @ (near - ends.width / 2 * sums.counts)
     one_side = np.maximum(one_side, 0.0)

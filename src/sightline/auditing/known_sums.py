@@ -16,7 +16,7 @@ the least can only miss a group, and never invent one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
@@ -49,6 +49,16 @@ class KnownSums:
 
     def __len__(self) -> int:
         return int(self.cells.size)
+
+    @cached_property
+    def absolute(self) -> Any:
+        """The absolute values of the weights."""
+        return abs(self.weights) if (self.weights.data < 0).any() else self.weights
+
+    @cached_property
+    def rows(self) -> FloatArray:
+        """The rows of each sum, each as often as its weight says."""
+        return np.asarray(self.absolute @ self.counts)
 
     @cached_property
     def whitened(self) -> Any:
@@ -100,7 +110,7 @@ def known_sums(findings: Findings, totals: FloatArray, parts: Sequence[int]) -> 
         columns.append((own[:, None] * columns_of + np.array(counted, dtype=np.intp)).ravel())
         weighted = p in membership.weights
         own_weights = membership.weights[p][inside[own]] if weighted else np.ones(own.size)
-        entries.append(np.repeat(own_weights if part.above else -own_weights, len(counted)))
+        entries.append(_repeated(own_weights if part.above else -own_weights, len(counted)))
     if not columns:
         return []
     # Noise counts on the sum of a mean's rows, and on the mean of copies.
@@ -127,10 +137,10 @@ def known_sums(findings: Findings, totals: FloatArray, parts: Sequence[int]) -> 
     sums = KnownSums(
         cells=cells,
         weights=sparse.csr_array((table.data, table.indices, ends), shape=(cells.size, shape[1])),
-        counts=np.repeat(unknown[inside], columns_of),
-        shares=np.full(shape[1], share),
-        totals=totals[inside].ravel(),
-        signature=np.repeat(inside, columns_of),
+        counts=_repeated(unknown[some], columns_of),
+        shares=np.broadcast_to(share, shape[1]),
+        totals=totals[some].ravel(),
+        signature=_repeated(inside, columns_of),
         deviation=deviation[cells],
         copies=pricing.times[owner][cells].astype(np.intp),
         correlation=correlation,
@@ -138,11 +148,15 @@ def known_sums(findings: Findings, totals: FloatArray, parts: Sequence[int]) -> 
     return [sums]
 
 
-def sums_in_turn(findings: Findings, totals: FloatArray) -> Iterator[KnownSums]:
-    """All linear numbers, those of a few partitions at a time."""
-    parts, step = linear_partitions(findings.membership), _together(findings.membership)
-    for start in range(0, len(parts), step):
-        yield from known_sums(findings, totals, parts[start : start + step])
+def _repeated(values: NDArray[Any], times: int) -> NDArray[Any]:
+    """Each value so many times; a large table of numbers, which have one column, is not copied."""
+    return values if times == 1 else np.repeat(values, times)
+
+
+def partitions_in_turn(membership: Membership) -> list[list[int]]:
+    """All linear partitions, a few at a time."""
+    parts, step = linear_partitions(membership), _together(membership)
+    return [parts[start : start + step] for start in range(0, len(parts), step)]
 
 
 def coarsest(membership: Membership) -> list[int]:

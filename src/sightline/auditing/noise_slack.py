@@ -131,10 +131,12 @@ def _audited_epsilon(findings: Findings, factor: float, limit: float) -> float |
 def _words(factor: float, epsilon: float | None) -> str:
     if factor >= 1:
         return _NO_SLACK
-    up_to = "It holds" if epsilon is None else f"It holds up to epsilon = {number(epsilon, 3)}"
+    # With less noise the true values may show what it hides today: groups that are alike, or few values.
+    up_to = "On average over what values may be, it holds"
+    if epsilon is not None:
+        up_to += f" up to epsilon = {number(epsilon, 3)}"
     if factor <= LEAST_FACTOR:
-        groups = "on average over what values may be, the groups protect everyone"
-        return f"{up_to}, even with a hundred-thousandth of the noise: {groups}. {_AGAIN}"
+        return f"{up_to}, even with a hundred-thousandth of the noise: the groups protect everyone. {_AGAIN}"
     smaller = number(rounded(1 / factor, up=False), 3)  # so that the slack holds as it is printed
     return f"{up_to}; the noise could be {smaller} times smaller. {_AGAIN}" if smaller != "1" else _NO_SLACK
 

@@ -28,7 +28,7 @@ from sightline.auditing.plan_fields import (
     without_default,
 )
 from sightline.errors import InvalidPlan, require_plan
-from sightline.format import number
+from sightline.format import number, percent_stated
 from sightline.labeled.bounds.priors import NUMBER_PRIORS
 from sightline.privacy.accountant import Budget
 from sightline.privacy.registry import ACCOUNTANTS
@@ -228,7 +228,7 @@ class Limits(Section):
         '50 % and of ± 500'
         """
         words = {
-            f"{number(100 * self.remaining_uncertainty)} %": self.remaining_uncertainty,
+            percent_stated(self.remaining_uncertainty): self.remaining_uncertainty,
             f"± {number(self.known_to, 6)}": self.known_to,
         }
         return " and of ".join(text for text, stated in words.items() if stated)
@@ -277,8 +277,8 @@ class Rules(Section):
         n, share = self.dominance
         words = {
             f"k = {self.k}": self.k > 1,
-            f"dominance ({n}, {100 * share:.4g} %)": share < 1,
-            f"p = {100 * self.p:.4g} %": self.p > 0,
+            f"dominance ({n}, {percent_stated(share)})": share < 1,
+            f"p = {percent_stated(self.p)}": self.p > 0,
         }
         return ", ".join(text for text, stated in words.items() if stated)
 

@@ -18,7 +18,7 @@ from sightline.auditing.pricing import feature_range
 from sightline.auditing.result import ReleaseReport, Stage
 from sightline.auditing.result_parts import TOP, NoiseOfRange, ReleaseAccuracy
 from sightline.progress import report
-from sightline.tables.membership import Feature, Partition, Statistic
+from sightline.tables.membership import YES_OR_NO, Feature, Partition, Statistic
 
 
 def release_reports(
@@ -46,6 +46,8 @@ def release_reports(
             note = "depends on no secret: costs nothing and reveals nothing"
         elif mine.size == 0:
             note = "no row meets its condition"
+        elif query not in linear and all(part.feature in YES_OR_NO for part in parts):
+            note = "a yes or no about the secret: audited as a secret of its own"
         elif query not in linear:
             note = "not linear in the secret: seen locally, at the operating point"
         elif compared:

@@ -218,8 +218,11 @@ def coarser_groups(session: Session, findings: Findings) -> tuple[Change, ...]:
         except SightlineError:  # noise by number, or another field that names the groups as they were
             continue
         if after.not_shown == 0:
-            fewer = len(findings.membership.cells) - len(after.membership.cells)
-            effect = f"then everyone keeps at least {100 * found.limit:.4g} %"
+            before, now = len(findings.membership.cells), len(after.membership.cells)
+            cost = f"{before - now:,} of {count(before, 'number')} fewer"
+            if now >= before:  # lines that HAVING leaves out may be published
+                cost = f"{count(now, 'number')} in place of {before:,}, of coarser groups"
+            effect = f"then everyone keeps at least {plan.limits.text}"
             return (
                 Change(
                     kind=ChangeKind.COARSER,
@@ -227,7 +230,7 @@ def coarser_groups(session: Session, findings: Findings) -> tuple[Change, ...]:
                     reaches_limit=True,
                     text=f"{coarser.text}: {effect}",
                     effect=effect,
-                    cost=f"{fewer:,} of {count(len(findings.membership.cells), 'number')} fewer",
+                    cost=cost,
                 ),
             )
     return ()

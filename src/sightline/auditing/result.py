@@ -26,7 +26,7 @@ from sightline.auditing.result_parts import TotalView as TotalView
 from sightline.auditing.result_parts import Uncertainty as Uncertainty
 from sightline.display import Displayed
 from sightline.errors import InvalidInput, require
-from sightline.format import json_text, number
+from sightline.format import json_text, number, percent_stated
 
 SCHEMA_VERSION = 2
 NOT_ALL = "Not everything was computed"  # how more_to_change begins where sections were left out
@@ -133,6 +133,13 @@ class Verdict(ResultPart):
     judged: int = 0  # records whose secret the attacker does not know: the verdict is about them
     guaranteed: bool = False  # by the noise alone, whatever the attacker knows
     text: str
+
+    @property
+    def limit_text(self) -> str:
+        """The limit in few words, in the unit in which the plan states it; "none" without one."""
+        if self.limit is None:
+            return "none"
+        return percent_stated(self.limit) if self.known_to is None else f"± {number(self.known_to, 6)}"
 
 
 class Unverified(ResultPart):

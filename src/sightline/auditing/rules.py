@@ -43,7 +43,7 @@ from sightline.auditing.recipes import RecipeWriter
 from sightline.auditing.result_parts import MOST_LISTED, BrokenRule, RulesReport
 from sightline.auditing.unit_findings import MOST_FACTORISED
 from sightline.errors import require_plan
-from sightline.format import count, percent
+from sightline.format import count, percent_stated
 from sightline.progress import reported
 from sightline.tables.membership import YES_OR_NO, Feature, Membership
 from sightline.tables.overlaps import (
@@ -289,9 +289,9 @@ def _broken(own: Sum, rules: Rules, largest: _Largest, name: str) -> Iterator[Br
         return
     if float(values[:n].sum()) > share * total:
         who = "the largest is" if n == 1 else f"the {n} largest are"
-        yield _of_sum("dominance", own, f"{name}: {who} more than {percent(share)} of it")
+        yield _of_sum("dominance", own, f"{name}: {who} more than {percent_stated(share)} of it")
     if max(0.0, total - float(values[:2].sum())) < p * float(values[0]):
-        yield _of_sum("p", own, f"{name}: the second largest knows the largest to within {percent(p)}")
+        yield _of_sum("p", own, f"{name}: the second largest knows the largest to within {percent_stated(p)}")
 
 
 def _of_sum(rule: str, own: Sum, text: str) -> BrokenRule:

@@ -16,7 +16,7 @@ from sightline.auditing.plan_fields import Population
 from sightline.auditing.plan_sections import Limits, YesShare
 from sightline.auditing.stated_noise import sums_are_whole
 from sightline.format import number as readable
-from sightline.format import percent
+from sightline.format import percent_stated
 from sightline.labeled.bounds.by_pairs import WholePrior
 from sightline.labeled.bounds.coin import CoinPrior
 from sightline.labeled.bounds.priors import TwoPointPrior, number_prior
@@ -108,7 +108,9 @@ class SecretPrior:
                 low, high = (readable(bound, 6) for bound in self.bounds)
                 return f"values {self.number.spread} from {low} to {high}"
             case SecretKind.BOOLEAN:
-                chances = "even chances" if self.yes == 0.5 else f"a chance of {percent(self.yes)} of yes"
+                chances = (
+                    "even chances" if self.yes == 0.5 else f"a chance of {percent_stated(self.yes)} of yes"
+                )
                 return f"values that are yes or no with {chances}"
             case SecretKind.CATEGORY:
                 return "categories with even chances"

@@ -39,7 +39,8 @@ def verdict(
     if membership.rows == 0:
         sentences.append("The table has no row with a secret: nothing can be exposed.")
     elif not found and not nonlinear:
-        sentences.append("Nothing that is published depends on the secret.")
+        known = "a secret that the attacker does not know" if membership.known_rows else "the secret"
+        sentences.append(f"Nothing that is published depends on {known}.")
     if found:
         sentences += _linear(findings, section, found, publishable=publishable)
     if findings.own_shows:
@@ -60,7 +61,8 @@ def verdict(
     told = rules.publishable() if publishable else rules
     if told.in_all:
         status = VerdictStatus.FAILED
-        sentences.append(f"{counted(told.in_all, 'combination')} of numbers break a rule of [rules].")
+        breaks = counted(told.in_all, "combination of numbers breaks", "combinations of numbers break")
+        sentences.append(f"{breaks} a rule of [rules].")
     elif rules.in_all and status is not VerdictStatus.FAILED:
         status = VerdictStatus.NOT_SHOWN
     return Verdict(
@@ -120,7 +122,8 @@ def _limit_sentences(
             sentences.append(f"That everyone keeps the limit of {percent} is not shown: {reasons}.")
             named = [one for one in open_ones if one.name is not AssumptionName.LOCAL]
             if named:
-                names = ", ".join(f'"{one.name.value}"' for one in named)
+                every = dict.fromkeys(one.name.value for one in [*accepted, *named])  # what is written stays
+                names = ", ".join(f'"{name}"' for name in every)
                 sentences.append(f"Correct this, or write accept = [{names}] in [limits].")
     if accepted:
         sentences.append(f"The plan accepts: {_listed(accepted)}.")
@@ -141,8 +144,8 @@ def _attacked_sentence(attacked: int, below: int) -> str:
     if not attacked:
         whom, whose = ("it", "it keeps it") if below == 1 else ("one of them", "they keep it")
         return f"No attack is known that leaves {whom} less: it is not shown that {whose}."
-    others = below - attacked
-    return f"Some attack leaves {attacked:,} of them less; that the other {others:,} keep it is not shown."
+    others = "the other one keeps" if below - attacked == 1 else f"the other {below - attacked:,} keep"
+    return f"Some attack leaves {attacked:,} of them less; that {others} it is not shown."
 
 
 def _listed(assumptions: list[Unverified]) -> str:
@@ -188,7 +191,8 @@ def _linear(
     data, membership = findings.plan.data, findings.membership
     sentences, count, of = [], section.identifiable_records, membership.records
     if count:
-        shown = (one for one in section.exposed if not (publishable and one.local))
+        # What is seen of a question about the secret is not in the secret's unit.
+        shown = (one for one in section.exposed if not (one.about or (publishable and one.local)))
         alone = (one for one in shown if one.identifiable and one.size == 1)
         sentences.append(f"{counted(count, 'record')} of {of:,} can be told apart from everything else.")
         for sharpest in sorted(alone, key=_error)[:1]:
@@ -203,9 +207,9 @@ def _linear(
             )
     else:
         sentences.append(f"No single record of {of:,} can be told apart from all others.")
-    groups = found.identifiable_groups
+    groups = findings.identifiable_groups
     if groups:
-        several = "rows" if membership.contributions > 1 else "records"
+        several = "rows" if found.linear.rows_of_unit.max(initial=1) > 1 else "records"
         sentences.append(f"{groups:,} group{'s' if groups > 1 else ''} of several {several} can, by the sum.")
     return sentences
 

@@ -8,7 +8,7 @@ from typing import Annotated
 
 from sightline.auditing.result_parts import TOP, Many, ResultPart
 from sightline.designing.problem import NOTICEABLE
-from sightline.format import count, number, percent
+from sightline.format import count, number, number_ends, percent, percent_stated
 
 
 class DesignedNoise(ResultPart):
@@ -124,12 +124,13 @@ LOSSES = {
 
 def lines(result: DesignResult) -> Iterator[str]:
     """The result, line by line."""
-    share = percent(result.limit)
+    share = percent_stated(result.limit)
     if result.secret:
         yield f"The releases about {result.secret}, by themselves:"
     yield from _suppressed(result)
     if not result.binds and result.budget is None:
-        yield f"The plan keeps the limit of {share} as it is: no noise is added."
+        keeps = "The plan keeps" if result.suppressed is None else "Without what is withheld the plan keeps"
+        yield f"{keeps} the limit of {share} as it is: no noise is added."
     elif not result.binds:
         yield f"The budget alone keeps the limit of {share}: noise only moves between releases within it."
         yield from _comparison(result)
@@ -143,9 +144,10 @@ def lines(result: DesignResult) -> Iterator[str]:
         yield ""
         yield _budget(result.budget)
     yield ""
+    below, _ = number_ends(result.never_binds_below_epsilon, result.never_binds_below_epsilon)
     yield (
-        f"A limit of {share} cannot bind below epsilon = {result.never_binds_below_epsilon:.3g} at delta = "
-        f"{result.delta:g} (exact Gaussian accounting): there the budget alone keeps it."
+        f"A limit of {share} cannot bind below epsilon = {below} at delta = {result.delta:g} (exact Gaussian "
+        "accounting): there the budget alone keeps it."
     )
     yield ""
     word = "passes" if result.passed else "does NOT pass"
@@ -159,7 +161,7 @@ def _comparison(result: DesignResult) -> Iterator[str]:
     yield f"What is made small: {LOSSES[result.loss]}, over the numbers that are not published yet"
     breaks = ", which breaks the limit" if result.binds else ""
     yield f"  before                  {number(result.loss_before)}{breaks}"
-    common, factor = result.loss_with_common_factor, number(result.common_factor)
+    common, factor = result.loss_with_common_factor, _at_least(result.common_factor)
     estimated = "" if result.common_factor_audited else " (an estimate that was not audited)"
     yield f"  with a common factor    {number(common)}, all noise times {factor}{estimated}"
     share = percent(result.loss_designed / common)
@@ -199,15 +201,21 @@ def _budget(budget: DesignedBudget) -> str:
 
 def _noise(result: DesignResult) -> Iterator[str]:
     raised = sorted(result.raised, key=lambda one: -one.stddev / one.stddev_before)
-    yield f"{count(len(raised), 'number')} of {len(result.noise):,} get more noise (standard deviation)"
+    gets = "gets" if len(raised) == 1 else "get"
+    yield f"{count(len(raised), 'number')} of {len(result.noise):,} {gets} more noise (standard deviation)"
     yield from (
-        f"  {_name(one)}: {number(one.stddev_before)} -> {number(one.stddev)}" for one in raised[:TOP]
+        f"  {_name(one)}: {number(one.stddev_before)} -> {_at_least(one.stddev)}" for one in raised[:TOP]
     )
     if len(raised) > TOP:
         yield f"  and {len(raised) - TOP:,} more; the plan has all of them"
     if gone := result.withheld_in_effect:
         named = ", ".join(map(_name, gone[:3])) + f" and {len(gone) - 3:,} more" * (len(gone) > 3)
         yield f"  Withheld in effect, because the noise exceeds the number's whole range: {named}"
+
+
+def _at_least(noise: float) -> str:
+    """Noise to four digits that is enough as it is printed."""
+    return number_ends(noise, noise, 4)[1]
 
 
 def _name(one: DesignedNoise) -> str:

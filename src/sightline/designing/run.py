@@ -26,8 +26,8 @@ from sightline.designing.result import DesignedBudget, DesignedNoise, DesignResu
 from sightline.designing.suppression import replaced_task, smallest_suppression, suppressed_numbers
 from sightline.designing.task import DesignTask, Grain, Loss, task_of
 from sightline.errors import InvalidPlan, require
-from sightline.numerics.device import blas_threads_for
-from sightline.progress import Progress, report, reporting
+from sightline.format import percent_at_least, percent_stated
+from sightline.progress import Progress, blas_threads_for, report, reporting
 
 
 def design(  # many parameters: the options of one command
@@ -190,8 +190,8 @@ def _infeasible(task: DesignTask, keys: Keys | None) -> InvalidPlan:
     findings = find(task.proposal(task.stddevs(most)), task.membership)
     attack, kept = sharpest_attack(findings, keys=keys)
     return InvalidPlan(
-        f"expected a limit that some noise keeps, got {100 * task.limit:.4g} %: with the most noise that the "
-        f"plan allows, {who(attack)} may keep {100 * kept:.3g} %, by {attack.recipe}; "
+        f"expected a limit that some noise keeps, got {percent_stated(task.limit)}: with the most noise that "
+        f"the plan allows, {who(attack)} may keep {percent_at_least(kept)}, by {attack.recipe}; "
         "raise noise_within, lower the limit, or leave out one of these numbers"
     )
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy
 
-from sightline.arrays import MOST_LOOKED_AT, FloatArray, IndexArray
+from sightline.arrays import AT_A_TIME, MOST_LOOKED_AT, FloatArray, IndexArray
 from sightline.errors import InvalidInput, InvalidNoise, require
 from sightline.labeled.assessment import UnitExposure, assess
 from sightline.labeled.bounds.priors import prior_on
@@ -360,6 +360,7 @@ class _KnownOthers:
     """
 
     noise: RowNoise
+    at_a_time: ClassVar[int] = AT_A_TIME
 
     def of_block(self, block: Any) -> dict[str, Any]:
         noise = self.noise

@@ -10,13 +10,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from sightline.arrays import DENSE, EXACT, FloatArray, IndexArray, all_one
+from sightline.arrays import AT_A_TIME, DENSE, EXACT, MOST_SQUARE, FloatArray, IndexArray, all_one
 from sightline.labeled.dense_units import TableBlock, TableUnits
 from sightline.labeled.panels import PanelBlock
 from sightline.labeled.unit_block import UnitBlock, UnitColumns, WholeArray
@@ -25,7 +25,6 @@ from sightline.labeled.units import Arrays, UnitStore
 from sightline.numerics.residuals import gamma
 from sightline.values import frozen
 
-DENSE_TO = 6_000  # rows up to which a dense table of products is tried, or eliminated
 SPARSE_FROM = 2_000  # rows from which products of few pairs stay sparse: tuned on hierarchies of 20,000 rows
 
 
@@ -80,6 +79,8 @@ class RowProducts:
     unit: float = math.nan
     even: bool = False  # one precision for all rows, the unit: every weight is 1
     dense: bool = True
+    # Each block makes a table of all pairs, which takes as long as counting 40,000 lines of 12 rows into it.
+    at_a_time: ClassVar[int] = 4 * AT_A_TIME
 
     @property
     def weighted(self) -> bool:
@@ -139,7 +140,7 @@ class RowProducts:
         share some.
         """
         numbers = units.numbers
-        filled = numbers <= DENSE_TO and len(units) > 8 * numbers
+        filled = numbers <= MOST_SQUARE and len(units) > 8 * numbers
         table = isinstance(units, TableUnits) or noise.shared
         return cls(prior=prior, noise=noise, dense=numbers < SPARSE_FROM or filled or table)
 
@@ -155,6 +156,7 @@ class InformationRange:
     """A pass: the least and the most information about one row of a person."""
 
     noise: RowNoise
+    at_a_time: ClassVar[int] = AT_A_TIME
 
     def of_block(self, block: UnitColumns | PanelBlock) -> Arrays:
         own = self.noise.about_columns(block)

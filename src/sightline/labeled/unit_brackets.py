@@ -11,11 +11,11 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
-from sightline.arrays import COARSE, ROUNDING, FloatArray
+from sightline.arrays import AT_A_TIME, COARSE, ROUNDING, FloatArray
 from sightline.labeled.bounds.coin import CoinPrior
 from sightline.labeled.bounds.target import Seen, TargetPrior
 from sightline.labeled.panels import PanelBlock
@@ -76,6 +76,7 @@ class UnitBrackets:
     # None without a density; else the solver's, and one precision for all rows if weights are rounded much.
     hidings: tuple[Hiding, ...] = ()
     upper: bool = True  # whether upper ends are asked for
+    at_a_time: ClassVar[int] = AT_A_TIME
 
     def of_block(self, block: Any) -> Arrays:
         if isinstance(block, PanelBlock):

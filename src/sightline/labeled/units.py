@@ -21,7 +21,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from scipy import sparse
@@ -29,7 +29,7 @@ from scipy import sparse
 from sightline.arrays import AT_A_TIME, FloatArray, IndexArray, all_one
 from sightline.labeled.panels import PanelBlock, families
 from sightline.labeled.unit_block import ONE, BoolArray, UnitBlock, WholeArray, columns_as_lines
-from sightline.progress import report
+from sightline.progress import on_cores, report
 from sightline.values import frozen
 
 Arrays = dict[str, Any]  # what a pass returns, by name
@@ -38,6 +38,8 @@ MANY_ROWS = 48  # columns from which a person's sharpest feature is one eigenval
 
 class UnitReduction(Protocol):
     """What a pass computes. The order of the blocks does not matter."""
+
+    at_a_time: ClassVar[int]  # entries of the columns of a block, about
 
     def of_block(self, block: Any) -> Arrays:
         """What one block contributes."""
@@ -181,7 +183,7 @@ class Units:
             found[own] = (with_none[self.rows[own]] * self.weights[own]).sum(axis=1)
         return found
 
-    def blocks(self, most_columns: float = math.inf) -> Iterator[UnitBlock]:
+    def blocks(self, most_columns: float = math.inf, *, at_a_time: int = AT_A_TIME) -> Iterator[UnitBlock]:
         """All kinds, or those with few columns: of one row, then of several, as many columns each."""
         sizes, width, alike = np.diff(self.starts), self.rows.shape[1], self.alike
         several = (sizes > self.each) | (self.times[self.starts[:-1]] > 1)
@@ -190,7 +192,7 @@ class Units:
             size, kinds = shape // 2, np.flatnonzero(shapes == shape)
             dense = size * width**2 > 8 * self.numbers
             each = self.numbers + 1 if dense else max(width, size)
-            step = max(1, AT_A_TIME // max(1, size * each))
+            step = max(1, at_a_time // max(1, size * each))
             for first in range(0, kinds.size, step):
                 chosen = kinds[first : first + step]
                 # Slices of kinds that lie together are no copies.
@@ -258,18 +260,24 @@ class Units:
                     kinds=own,
                 )
 
-    def every_block(self) -> Iterator[UnitBlock | PanelBlock]:
+    def every_block(self, at_a_time: int = AT_A_TIME) -> Iterator[UnitBlock | PanelBlock]:
         """All kinds, each in the block that a pass reads it in."""
-        return itertools.chain(self.blocks(most_columns=MANY_ROWS), self.panels())
+        return itertools.chain(self.blocks(MANY_ROWS, at_a_time=at_a_time), self.panels())
 
     def run(self, reduction: UnitReduction) -> Arrays:
-        """One pass."""
-        parts, done = [], 0
-        for block in self.every_block():
+        """One pass: on all cores where many columns are looked up. Products of matrices use all anyway."""
+        most = int(np.diff(self.starts).max(initial=0))
+        dense = most > MANY_ROWS or most * self.rows.shape[1] ** 2 > 8 * self.numbers
+        alone = dense or self.rows.size <= AT_A_TIME
+        blocks = self._reported(self.every_block(reduction.at_a_time))
+        return reduction.merged(on_cores(reduction.of_block, blocks, alone=alone))
+
+    def _reported(self, blocks: Iterator[UnitBlock | PanelBlock]) -> Iterator[UnitBlock | PanelBlock]:
+        done = 0
+        for block in blocks:
             report("reading the units", done / len(self))
-            parts.append(reduction.of_block(block))
+            yield block
             done += len(block)
-        return reduction.merged(parts)
 
     def take(self, rows: IndexArray) -> Units:
         """The same persons with some of the rows."""

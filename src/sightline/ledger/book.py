@@ -24,6 +24,7 @@ from sightline.auditing.reading import plan_file_text, with_limit
 from sightline.auditing.result_parts import FEW
 from sightline.auditing.session import opened
 from sightline.errors import DamagedLedger, InvalidInput, InvalidPlan, require
+from sightline.format import percent_stated
 from sightline.ledger.decision import Decision, decide
 from sightline.ledger.entries import Entry
 from sightline.ledger.entries import Membership as StoredMembership
@@ -80,7 +81,7 @@ class _State:
         told = {"release": "added despite its check", "limit": "another limit", "cancel": "cancelled"}
         return tuple(
             f"entry {one.number}, {one.at[:10]}: {told[one.kind]}"
-            + (f" ({one.limit:.0%})" if one.kind == "limit" else "")
+            + (f" ({percent_stated(one.limit)})" if one.kind == "limit" else "")
             + f": {one.despite}"
             for one in self.chain.entries
             if one.despite

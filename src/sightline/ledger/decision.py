@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 
@@ -10,18 +10,18 @@ import numpy as np
 
 from sightline.arrays import IndexArray
 from sightline.auditing.assemble import assemble
-from sightline.auditing.assumptions import COVERED_BY_NOISE
+from sightline.auditing.assumptions import COVERED_BY_NOISE, unverified
 from sightline.auditing.budget import budget_report
 from sightline.auditing.exposed import describe
 from sightline.auditing.findings import Findings, LinearFindings, find
+from sightline.auditing.homogeneous import Totals, homogeneous_cells
 from sightline.auditing.noise_slack import least_factor
 from sightline.auditing.plan import AssumptionName
 from sightline.auditing.pricing import price
 from sightline.auditing.result import AuditResult, Exposed, Uncertainty, Unverified
-from sightline.format import count, number, percent_at_most
+from sightline.format import count, number
 from sightline.ledger.history import History
-from sightline.numerics.device import one_blas_thread
-from sightline.progress import report
+from sightline.progress import one_blas_thread, report
 from sightline.report.first_screen import odd_lines, public_line
 from sightline.report.wording import said
 from sightline.tables.published import without_queries
@@ -54,6 +54,7 @@ class Decision:
     findings: Findings
     first: int  # the place of the release's first section in the plan
     despite: tuple[str, ...]  # what was added although it did not pass, and why
+    passes: Callable[[Findings], bool]  # whether a check would pass, with all that a pass needs verified
 
     @property
     def passed(self) -> bool | None:
@@ -71,19 +72,26 @@ class Decision:
         if not self.after.below:
             return 1.0
         return least_factor(
-            lambda factor: self._with(factor=factor).least.lower,
+            lambda factor: self.with_noise(factor).least.lower,
             self.findings.limit,
             now=self.findings.least.lower,
         )
 
     @cached_property
     def more_like_it(self) -> int:
-        """How many more copies of it everyone would keep the limit with, of up to a thousand."""
+        """How many more copies of it would pass together, of up to a thousand.
+
+        Who keeps the limit is not all: the mean of many copies may show that a group is all alike.
+        """
         low, high = 0, MOST_MORE + 1
         while high - low > 1:
             middle = min(max(1, 2 * low), (low + high) // 2) if low else 1
-            low, high = (middle, high) if not self._with(copies=1 + middle).not_shown else (low, middle)
+            low, high = (middle, high) if self.passes(self._with(copies=1 + middle)) else (low, middle)
         return low
+
+    def with_noise(self, factor: float) -> Findings:
+        """What all releases show with this one's noise times a factor."""
+        return self._with(factor=factor)
 
     def _with(self, *, factor: float = 1.0, copies: int = 1) -> Findings:
         """What all releases show with other noise on this one, or with more copies of it."""
@@ -109,12 +117,8 @@ def decide(past: History, *, number: int, despite: tuple[str, ...], top: int) ->
         findings = find(plan, membership)
         totals, asked = cache(past.totals), {one.question for one in findings.questions} | {None}
         unfit = sum(totals(one)[1] for one in asked) if past.values_found else 0
-        result = assemble(
-            findings,
-            top=top,
-            totals=(lambda question: totals(question)[0]) if past.values_found else None,
-            also=_not_found(past, findings, unfit),
-        )
+        sums: Totals | None = (lambda question: totals(question)[0]) if past.values_found else None
+        result = assemble(findings, top=top, totals=sums, also=_not_found(past, findings, unfit))
         report("comparing with what was published before", 0.5)
         pairs = [(one, one.up_to(first - 1)) for one in (findings, *findings.questions)]
         listed: list[list[Exposed]] = [[], [], []]
@@ -125,6 +129,12 @@ def decide(past: History, *, number: int, despite: tuple[str, ...], top: int) ->
                     chosen = found.most_exposed(columns, top)
                     listed[place] += describe(one, found, chosen, past.keys)
         result.verdict  # noqa: B018  on few threads
+
+    def passes(changed: Findings) -> bool:
+        alike = homogeneous_cells(changed, sums) if sums else ()
+        needed = (*unverified(changed, alike), *_not_found(past, changed, unfit))
+        return not changed.not_shown and all(one.accepted for one in needed)
+
     return Decision(
         name=past.releases[-1].name,
         result=result,
@@ -136,6 +146,7 @@ def decide(past: History, *, number: int, despite: tuple[str, ...], top: int) ->
         findings=findings,
         first=first,
         despite=despite,
+        passes=passes,
     )
 
 
@@ -217,7 +228,7 @@ def lines(decision: Decision, *, full: bool) -> list[str]:
     """
     before, after, verdict = decision.before, decision.after, decision.result.verdict
     status = "no limit is set" if verdict.status is None else verdict.status.value.upper()
-    limit = said(", limit ", verdict.limit and percent_at_most(verdict.limit))
+    limit = "" if verdict.limit is None else f", limit {verdict.limit_text}"
     return [
         f"{decision.name}: {status}{limit}.",
         f"Identifiable: {before.identifiable} before, {after.identifiable} with it. "
@@ -266,8 +277,14 @@ def _searches(decision: Decision, *, full: bool) -> list[str]:
         least = "At least " if more >= MOST_MORE else ""
         return [f"{least}{count(more, 'more release')} like it {'fits' if more == 1 else 'fit'}."]
     if decision.before.below:
-        return ["What was published before does not keep the limit: no noise on this release changes that."]
+        before = "What was published before is not shown to keep the limit"
+        return [f"{before}: no noise on this release changes that."]
     factor = decision.noise_factor
     if factor is None:
         return ["No noise on this release alone is enough."]
-    return [f"With {number(factor)} times its noise everyone keeps the limit."] if factor > 1 else []
+    if factor <= 1:
+        return []
+    kept = "everyone keeps the limit"
+    if not decision.passes(decision.with_noise(factor)):
+        kept = "nobody is found below the limit; what was not verified has to be settled, too"
+    return [f"With {number(factor)} times its noise {kept}."]

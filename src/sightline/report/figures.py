@@ -9,8 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
 
-from sightline.auditing.result import AuditResult, Uncertainty
-from sightline.format import count, number, parameter, percent, percent_at_least
+from sightline.auditing.result import AuditResult, Uncertainty, VerdictStatus
+from sightline.format import count, number, parameter, percent, percent_at_least, percent_stated
 from sightline.report import style
 from sightline.report.files import check_new, make_folder, write_new
 from sightline.report.style import EXPOSED, HEIGHT, INK, NEUTRAL, WIDTH, altair, labelled_line, rows, zoom
@@ -164,7 +164,7 @@ def _limit_line(result: AuditResult, *, axis: Literal["x", "y"], before: float =
     limit = result.verdict.limit
     if limit is None:
         return []
-    name = f"limit {percent(limit)}"
+    name = f"limit {percent_stated(limit)}"
     return labelled_line(limit, name, axis=axis, dashed=False, colour=EXPOSED, before=before)
 
 
@@ -177,7 +177,7 @@ def describe_distribution(result: AuditResult) -> str:
             f"The most exposed record keeps at least {percent_at_least(least.lower)} of its uncertainty."
         )
     if verdict.limit is not None:
-        limit = percent(verdict.limit)
+        limit = percent_stated(verdict.limit)
         below = sum(
             count
             for low, count in zip(result.distribution.edges, result.distribution.records, strict=False)
@@ -187,6 +187,8 @@ def describe_distribution(result: AuditResult) -> str:
             sentences.append(
                 f"{count(verdict.below_limit, 'record')} may keep less than the limit of {limit}."
             )
+        elif verdict.status is VerdictStatus.NOT_SHOWN and least is not None and least.lower < verdict.limit:
+            sentences.append(f"It is not shown that every record keeps the limit of {limit}.")
         else:
             sentences.append(f"No record's lower bound is below the limit of {limit}.")
         if below != verdict.below_limit:

@@ -338,7 +338,9 @@ def slack_line(result: AuditResult) -> str:
     """How much less noise would do, if the plan passes; else nothing."""
     if result.slack is None or result.verdict.status is not VerdictStatus.PASSED:
         return ""
-    return f"{result.slack.text.partition('. ')[0]}.".replace("It holds", "The limit holds", 1)
+    text, more, _ = result.slack.text.partition(". ")
+    again = " Audit again before you use less." if more else ""
+    return f"{text.rstrip('.')}.{again}".replace("it holds", "the limit holds", 1)
 
 
 def _name(place: int, exposed: Exposed) -> str:

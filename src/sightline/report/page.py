@@ -31,6 +31,7 @@ from sightline.report.wording import (
     noise_range,
     one_line,
     relative_error_words,
+    rules_of,
     secret_line,
     short,
     short_recipes,
@@ -182,7 +183,11 @@ def what_if_tables(result: AuditResult) -> list[tuple[str, list[tuple[str, ...]]
     noise = [one for one in settings if one.kind in (SettingKind.EPSILON, SettingKind.FACTOR)]
     changes = [one for one in settings if one not in noise]
     own = next((one for one in settings if one.own), None)
-    tables = ("Other amounts of noise", noise), ("One change, with the plan's own noise", changes)
+    untried = "; the rules were not tried" if rules_of(result).in_all else ""
+    tables = (
+        (f"Other amounts of noise{untried}", noise),
+        (f"One change, with the plan's own budget or noise{untried}", changes),
+    )
     return [(title, [_setting_cells(result, one, own) for one in lines]) for title, lines in tables if lines]
 
 

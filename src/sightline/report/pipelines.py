@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from sightline.auditing.result import AuditResult, Exposed
 from sightline.errors import InvalidInput, SightlineError
-from sightline.format import parameter
+from sightline.format import percent_stated
 from sightline.report.files import check_new, write_new
 from sightline.report.streams import console, print_json
 from sightline.report.terminal import print_result
@@ -142,7 +142,7 @@ def _of_exposed(result: AuditResult, place: int, exposed: Exposed) -> list[Repor
     judged = exposed.about is None or result.verdict.known_to is None  # a yes or no has no unit
     if not judged or limit is None or left is None or not left.lower < limit:
         return []
-    keeps = f"{left} of the variance ({left.of_stddev} of ±) remains, the limit is {parameter(100 * limit)} %"
+    keeps = f"{left} of the variance ({left.of_stddev} of ±) remains, the limit is {percent_stated(limit)}"
     text = f"Exposed: {who(place, exposed)}, {keeps}. {how(exposed, result.unit)}"
     steps = () if exposed.attack is None else (step.release for step in exposed.attack.steps)
     used = exposed.releases or tuple(dict.fromkeys(steps))

@@ -60,10 +60,12 @@ def _print_sections(result: AuditResult, screen: Console) -> None:
     )
     screen.print(
         f"{count(result.records, 'record')} in {count(result.signatures, 'signature')}; "
-        f"{count(result.cells, 'published number')}, {result.rank:,} of them linearly independent"
+        f"{count(result.cells, 'published number')}, {result.rank:,} of them linearly independent "
+        f"in {one_line(result.secret)}",
+        markup=False,
     )
     for note in _remarks(result):
-        screen.print(note)
+        screen.print(note, markup=False)
     for text in (result.verdict.text, *([result.sharpest.text] if result.sharpest else [])):
         screen.print(Text(text))
     if result.slack is not None:
@@ -91,10 +93,11 @@ def _print_sections(result: AuditResult, screen: Console) -> None:
 
 
 def _print_changes(result: AuditResult, screen: Console) -> None:
-    """Print every change that was looked for, with its audited effect and its cost."""
-    if result.what_to_change or result.more_to_change:
+    """Print every change that reaches the limit, with its audited effect and its cost."""
+    reaching = [change for change in result.what_to_change if change.reaches_limit]
+    if reaching or result.more_to_change:
         screen.print("\n[bold]Every change that reaches the limit[/]")
-    for place, change in enumerate(result.what_to_change, start=1):
+    for place, change in enumerate(reaching, start=1):
         cost = f" (cost: {change.cost})" if change.cost else ""
         screen.print(f"  {place}. ", change.text, cost, sep="", markup=False, soft_wrap=True)
     if result.more_to_change:

@@ -29,6 +29,7 @@ from sightline.format import (
     percent,
     percent_at_least,
     percent_at_most,
+    percent_stated,
 )
 from sightline.privacy.registry import accountant_of_cost
 
@@ -369,8 +370,9 @@ def _line(result: AuditResult) -> str:
     if verdict.limit is None:
         told = f"{result.identifiable_records:,} of {everyone} can be told apart from everything else"
         return f"{told}. No limit was set: --limit 50% judges it."
-    variance = f"variance ({percent(math.sqrt(verdict.limit))} of the ±)"
-    share = f"{_limit(verdict.limit)} of the {variance if result.kind == 'number' else 'uncertainty'}"
+    of_stddev = 100 * math.sqrt(verdict.limit)
+    variance = f"variance ({number_ends(of_stddev, of_stddev)[0]} % of the ±)"
+    share = f"{percent_stated(verdict.limit)} of the {variance if result.kind == 'number' else 'uncertainty'}"
     asked = said(", or of whether ", result.least_about)
     if verdict.known_to is not None:
         share, asked = f"± {number(verdict.known_to, 6)}", ""  # a yes or no has no unit
@@ -378,14 +380,17 @@ def _line(result: AuditResult) -> str:
     match verdict.status:
         case VerdictStatus.PASSED if not result.cells:
             return f"You can publish this. No number in it is made of {one_line(result.secret)}."
+        case VerdictStatus.PASSED if not verdict.judged and result.known_rows:
+            return f"You can publish this. {one_line(result.secret)} of {everyone} is known beforehand."
         case VerdictStatus.PASSED if verdict.guaranteed:
             return (
-                f"You can publish this. The noise alone guarantees that all {everyone} keep at least "
+                f"You can publish this. The noise alone guarantees that {_all_keep(everyone)} at least "
                 f"{share}, even from someone who knows everyone else."
             )
         case VerdictStatus.PASSED:
             average = f", on average over {result.prior}" if result.prior else ""
-            return f"You can publish this. All {everyone} keep at least {share}{average}."
+            keep = _all_keep(everyone)
+            return f"You can publish this. {keep[0].upper()}{keep[1:]} at least {share}{average}."
         case VerdictStatus.FAILED:
             return (
                 f"Do not publish this yet. {verdict.below_limit:,} of {everyone} may keep less than {share}."
@@ -395,6 +400,16 @@ def _line(result: AuditResult) -> str:
             why = f"{count(lacks, 'thing was', 'things were')} not verified"
             why = why if lacks else "the reason is for the owner only"
             return f"Not yet. Nobody is found below {share}, but a pass is a proof, and {why}."
+
+
+def _all_keep(everyone: str) -> str:
+    """All of so many records, with the verb.
+
+    >>> _all_keep("1 home whose kwh is not known beforehand"), _all_keep("11 homes")
+    ('the only home whose kwh is not known beforehand keeps', 'all 11 homes keep')
+    """
+    one = everyone.removeprefix("1 ")
+    return f"all {everyone} keep" if one == everyone else f"the only {one} keeps"
 
 
 # Columns that are named after those whose keys they hold, and their plurals.
@@ -428,10 +443,6 @@ def records_with_key(how_many: int, result: AuditResult) -> str:
     """The same; records are said to be those of their column."""
     told = records(how_many, result)
     return f"{told} ({one_line(result.record)})" if "record" in told and result.record != "record" else told
-
-
-def _limit(share: float) -> str:
-    return f"{100 * share:.4g} %"
 
 
 Span = tuple[float, float]

@@ -120,7 +120,7 @@ def test_gaps_and_hours_that_occur_twice_are_a_line_each(tmp_path: Path) -> None
     written(tmp_path, "customer,hour,x", rows)
     result = sl.audit(plan(tmp_path, ("SELECT SUM(x) FROM data", 9.0), max_rows_per_record=25))
     lines = " ".join(result.assumptions)
-    assert "Records have 23 to 25 rows: 1 of 6 have fewer than the most." in lines
+    assert "Records have 23 to 25 rows: 1 of 6 has fewer than the most." in lines
     assert "6 times a record has several rows with one 'hour': an hour" in lines
 
 
