@@ -28,7 +28,7 @@ DIGITS = round(-math.log10(ROUNDING))  # that a sum of doubles has
 # Numbers that one step of a loop holds: 16 MB of doubles. Tuned on tables of 1,000 rows, where half and twice
 # take longer.
 AT_A_TIME = 1 << 21
-MOST_SQUARE = 5_000  # lines of a dense square table: 200 MB of doubles; others have no more entries than it
+MOST_SQUARE = 6_000  # lines of a dense square table: 288 MB of doubles; others have no more entries than it
 # The share of entries that are not zero from which a table is read as a dense one, whose steps take less time
 # than sparse ones and are as many times more: tuned on 300 rows, and on 120 of 2,400 rows a line.
 DENSE = 0.1

@@ -24,8 +24,7 @@ from sightline.auditing.several_secrets import plans_by_secret, together
 from sightline.auditing.verdict import NO_RULES
 from sightline.auditing.work import WorkLimits
 from sightline.errors import Interrupted, InvalidInput, InvalidPlan, TooMuchWork, require
-from sightline.numerics.device import blas_threads_for
-from sightline.progress import Progress, report, reporting, silent
+from sightline.progress import Progress, blas_threads_for, report, reporting, silent
 from sightline.tables.engines.address import LARGEST_FILE, file_bytes
 from sightline.tables.engines.local_tables import digest_later
 from sightline.tables.membership import Membership

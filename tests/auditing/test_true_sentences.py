@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,9 @@ from sightline.ledger.book import Ledger
 from sightline.ledger.decision import lines
 from sightline.report.figures import describe_distribution
 from sightline.report.first_screen import slack_line
-from sightline.report.page import what_if_tables
+from sightline.report.page import report_html, what_if_tables
+from sightline.report.streams import console
+from sightline.report.terminal import print_result
 from sightline.report.wording import limit_line
 
 BY_GROUP = {"name": "by g", "sql": "SELECT g, SUM(x) FROM data GROUP BY g"}
@@ -263,3 +266,71 @@ def test_a_plan_that_withholds_numbers_does_not_keep_the_limit_as_it_is(tmp_path
     assert found.suppressed is not None
     assert "Without what is withheld the plan keeps the limit of 50 % as it is" in text
     assert "\nThe plan keeps" not in text
+
+
+def test_of_people_whom_the_attacker_knows_nothing_is_said_to_remain(tmp_path: Path) -> None:
+    found = audited(tmp_path, attacker={"knows": ["g <> 'z'"]})
+    assert found.verdict.judged == 0
+    assert found.verdict.text.startswith(
+        "Nothing that is published depends on a secret that the attacker does not know."
+    )
+    assert limit_line(found) == "You can publish this. x of 6 records is known beforehand."
+
+
+def test_advice_that_reaches_no_limit_is_not_among_the_changes_that_do(tmp_path: Path) -> None:
+    found = audited(tmp_path, {**BY_GROUP, "noise": {"law": "none"}})
+    (advice,) = found.what_to_change
+    assert not advice.reaches_limit
+    printed = StringIO()
+    print_result(found, console(file=printed, width=100), full=True)
+    assert "Every change that reaches the limit" not in printed.getvalue()
+    assert "<li><bdi>some numbers are published exactly" not in report_html(found)
+
+
+def test_a_group_is_counted_once_whatever_the_categories(tmp_path: Path) -> None:
+    rows = "".join(f"p{i},{g},{x}\n" for i, (g, x) in enumerate(zip("aabbbc", "pqrpqr", strict=True)))
+    counts = ", ".join(f"COUNT(*) FILTER (WHERE x = '{one}') AS {one}" for one in "pq")
+    data = {
+        "source": str(tmp_path / "t.csv"),
+        "record": "id",
+        "secret": "x",
+        "categories": ["p", "q", "r"],
+        "public": ["g"],
+    }
+    release = {"name": "by g", "sql": f"SELECT g, {counts} FROM data GROUP BY g"}
+    found = audited(tmp_path, release, rows=rows, epsilon=5.0, data=data)
+    assert found.identifiable_records == 1
+    assert found.identifiable_groups == 2  # a of two people and b of three
+    assert "2 groups of several records can, by the sum." in found.verdict.text
+
+
+def test_groups_of_rows_are_those_that_the_result_counts(tmp_path: Path) -> None:
+    """Two people, each with a row in both groups, and a third one with a row of their own."""
+    rows = "p0,a,3\np0,b,50\np1,a,20\np1,b,80\np2,c,61\n"
+    data = {
+        "source": str(tmp_path / "t.csv"),
+        "record": "id",
+        "secret": "x",
+        "bounds": [0, 100],
+        "public": ["g"],
+        "max_rows_per_record": 2,
+    }
+    found = audited(tmp_path, rows=rows, data=data)
+    assert found.identifiable_groups == 2
+    assert "2 groups of several rows can, by the sum." in found.verdict.text
+
+
+def test_coarser_groups_may_be_more_numbers_where_having_left_lines_out(tmp_path: Path) -> None:
+    ages = [20, 20, *range(30, 40, 2), *range(40, 50, 2), *range(51, 61, 2)]
+    rows = "".join(f"p{i},{age},{7 * i % 95 + 1}\n" for i, age in enumerate(ages))
+    release = {"name": "a", "sql": "SELECT g, SUM(x) FROM data GROUP BY g HAVING COUNT(*) >= 2"}
+    found = audited(tmp_path, release, rows=rows, limits={"known_to": 24.0})
+    (change,) = [one for one in found.what_to_change if one.kind == "coarser"]
+    assert found.cells == 1  # the two of one age
+    assert change.text.endswith("GROUP BY FLOOR(g / 20) * 20: then everyone keeps at least ± 24")
+    assert change.cost == "2 numbers in place of 1, of coarser groups"
+    coarser = {**release, "sql": release["sql"].replace("g,", "FLOOR(g / 20) * 20,")}
+    coarser["sql"] = coarser["sql"].replace("BY g", "BY FLOOR(g / 20) * 20")
+    again = audited(tmp_path, coarser, rows=rows, limits={"known_to": 24.0})
+    assert again.cells == 2
+    assert again.verdict.below_limit == 0

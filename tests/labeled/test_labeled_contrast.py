@@ -98,7 +98,7 @@ class TestSymmetry:
             symmetry(MembershipDesign([[0]], records=3, noise=[1.0]), target=0)
 
     def test_too_many_signatures(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("sightline.labeled.inout.DENSE_TO", 2)
+        monkeypatch.setattr("sightline.labeled.inout.MOST_SQUARE", 2)
         with pytest.raises(InvalidInput, match="at most 2 signatures"):
             symmetry(MembershipDesign(np.eye(4, dtype=int), noise=[1.0] * 4), target=0)
 

@@ -39,7 +39,7 @@ def test_a_hierarchy_is_assessed_as_by_dense_matrices(seed: int, monkeypatch: py
     with monkeypatch.context() as patch:
         patch.setattr(row_products, "SPARSE_FROM", 0)
         patch.setattr(sparse_row_solver, "_PER_DENSE", 1.0)
-        patch.setattr(row_products, "DENSE_TO", 0)
+        patch.setattr(row_products, "MOST_SQUARE", 0)
         lowered = LoweredRecords.of(design, prior, np.ones(150, dtype=bool)).design
         found = assess(replace(lowered, made={}))
     assert isinstance(found.solver, SparseSolver)
@@ -85,7 +85,7 @@ def test_sparse_rows_whose_noise_becomes_correlated_are_assessed_densely(
         LoweredRecords.of(design, prior, everyone).design.with_noise(RowNoise.correlated(shared))
     )
     monkeypatch.setattr(row_products, "SPARSE_FROM", 0)
-    monkeypatch.setattr(row_products, "DENSE_TO", 0)
+    monkeypatch.setattr(row_products, "MOST_SQUARE", 0)
     monkeypatch.setattr(sparse_row_solver, "_PER_DENSE", 1.0)
     lowered = LoweredRecords.of(design, prior, everyone).design
     assert isinstance(assess(lowered).solver, SparseSolver)

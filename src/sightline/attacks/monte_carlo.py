@@ -34,8 +34,7 @@ from sightline.display import Displayed
 from sightline.errors import require
 from sightline.geometry.transcript import Transcript
 from sightline.labeled.bounds.priors import UniformPrior
-from sightline.numerics.device import one_blas_thread
-from sightline.progress import Progress, report, reporting
+from sightline.progress import Progress, one_blas_thread, report, reporting
 
 CHUNK = 1000  # trials that share a stream; another size gives other numbers for the same seed
 Stratum = TypeVar("Stratum", bound=Hashable)

@@ -34,7 +34,7 @@ from sightline.auditing.result import (
 )
 from sightline.auditing.result_parts import MOST_LISTED, TOP
 from sightline.auditing.verdict import NO_RULES, sharpest_view, verdict
-from sightline.numerics.device import blas_threads_for
+from sightline.progress import blas_threads_for
 
 # Noise that costs less than a common factor on all of it, and that factor; the room of designs has them.
 DesignNoise = Callable[[Findings, Change | None], tuple[Change, ...]]

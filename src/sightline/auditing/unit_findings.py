@@ -171,8 +171,8 @@ class LinearFindings:
 
     @property
     def identifiable_groups(self) -> int:
-        """How many groups of several records have an identifiable sum."""
-        return int(np.count_nonzero(self.visible & (self.counts > 1)))
+        """How many groups of several records have an identifiable sum: of any category, once."""
+        return int(np.count_nonzero(self.per_unit(self.visible & (self.counts > 1)).any(axis=1)))
 
     @property
     def sharpest_rmse(self) -> float | None:

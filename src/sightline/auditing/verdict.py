@@ -39,7 +39,8 @@ def verdict(
     if membership.rows == 0:
         sentences.append("The table has no row with a secret: nothing can be exposed.")
     elif not found and not nonlinear:
-        sentences.append("Nothing that is published depends on the secret.")
+        known = "a secret that the attacker does not know" if membership.known_rows else "the secret"
+        sentences.append(f"Nothing that is published depends on {known}.")
     if found:
         sentences += _linear(findings, section, found, publishable=publishable)
     if findings.own_shows:
@@ -206,9 +207,9 @@ def _linear(
             )
     else:
         sentences.append(f"No single record of {of:,} can be told apart from all others.")
-    groups = found.identifiable_groups
+    groups = findings.identifiable_groups
     if groups:
-        several = "rows" if membership.contributions > 1 else "records"
+        several = "rows" if found.linear.rows_of_unit.max(initial=1) > 1 else "records"
         sentences.append(f"{groups:,} group{'s' if groups > 1 else ''} of several {several} can, by the sum.")
     return sentences
 

@@ -121,7 +121,8 @@ def why_no_what_if(findings: Findings) -> str:
     plan, sharing = findings.plan, findings.pricing.releases
     parts = [one.linear for one in (findings, *findings.questions)]
     if not any(parts) and not findings.has_nonlinear:
-        return "nothing that is published depends on the secret"
+        known = "a secret that the attacker does not know" if findings.membership.known_rows else "the secret"
+        return f"nothing that is published depends on {known}"
     if not all(part.has_at_most(MOST_FACTORISED) for part in parts):
         return f"it has more than {MOST_FACTORISED:,} numbers, or too many people for so many of them"
     if findings.has_nonlinear and findings.membership.rows > MOST_FACTORISED:

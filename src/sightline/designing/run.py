@@ -27,8 +27,7 @@ from sightline.designing.suppression import replaced_task, smallest_suppression,
 from sightline.designing.task import DesignTask, Grain, Loss, task_of
 from sightline.errors import InvalidPlan, require
 from sightline.format import percent_at_least, percent_stated
-from sightline.numerics.device import blas_threads_for
-from sightline.progress import Progress, report, reporting
+from sightline.progress import Progress, blas_threads_for, report, reporting
 
 
 def design(  # many parameters: the options of one command

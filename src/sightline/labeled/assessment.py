@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from sightline.arrays import EXACT, ROUNDING, FloatArray, IndexArray
+from sightline.arrays import EXACT, MOST_SQUARE, ROUNDING, FloatArray, IndexArray
 from sightline.errors import InvalidInput
 from sightline.format import shown_seconds
 from sightline.labeled.bounds.coin import logistic_upper
@@ -32,7 +32,7 @@ from sightline.labeled.equal_slices import EqualSlices, equal_slices
 from sightline.labeled.lines import FEW_ROWS, MOST_KINDS, among_alike, swap_bounds, with_alike, with_lines
 from sightline.labeled.pairs import with_pairs
 from sightline.labeled.row_decisions import AskedUnits, Decided
-from sightline.labeled.row_products import DENSE_TO, SPARSE_FROM, InformationRange, ProductSums, RowProducts
+from sightline.labeled.row_products import SPARSE_FROM, InformationRange, ProductSums, RowProducts
 from sightline.labeled.row_solver import DenseSolver, coarse_units
 from sightline.labeled.small_worlds import with_small_worlds
 from sightline.labeled.sparse_row_solver import RowPairs, SparseSolver, chosen_route
@@ -166,7 +166,7 @@ class UnitExposure:
     def _solvers(self) -> list[RowSolver]:
         """The solver; and a dense one for what a sparse one leaves undecided, unless that is too much."""
         solver, design = self.solver, self.design
-        if isinstance(solver, DenseSolver) or solver.numbers > DENSE_TO:
+        if isinstance(solver, DenseSolver) or solver.numbers > MOST_SQUARE:
             return [solver]
         sums = replace(solver.sums, matrix=solver.sums.matrix.toarray())
         dense = DenseSolver(units=design.units, sums=sums, noise=design.noise, prior=design.prior)

@@ -20,13 +20,12 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from sightline.arrays import MOST_LOOKED_AT, FloatArray, IndexArray, distinct_lines, parts
+from sightline.arrays import MOST_LOOKED_AT, MOST_SQUARE, FloatArray, IndexArray, distinct_lines, parts
 from sightline.labeled.unit_block import BoolArray
 from sightline.labeled.unit_design import Design, RowNoise
 from sightline.labeled.units import Units
 from sightline.values import frozen
 
-_MOST_ENTRIES = 50_000_000  # of slices that are compared
 _MOST_GAPS = 3
 _COLUMNS_A_NUMBER = 8  # that are asked first: random numbers are joined by a few columns each
 
@@ -118,7 +117,7 @@ def slices_of(units: Units, law: IndexArray, inside: BoolArray) -> list[EqualSli
     both = distinct_lines(np.stack([owner[kind], content], axis=1))[1]
     order = np.lexsort((content, kind, owner[kind]))
     columns = _Listed.of(of_column[order], order, count)
-    if max(columns.width, rows.width) * count > _MOST_ENTRIES:
+    if max(columns.width, rows.width) * count > MOST_SQUARE**2:
         return []
     first, equal = distinct_lines(np.concatenate([columns.table(both), rows.table(law)], axis=1))
     slices = _Slices(slice_of=slice_of, own_slice=own_slice, first=first[equal])

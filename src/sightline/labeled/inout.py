@@ -17,11 +17,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sightline.arrays import ROUNDING, FloatArray, IndexArray, frozen_floats
+from sightline.arrays import MOST_SQUARE, ROUNDING, FloatArray, IndexArray, frozen_floats
 from sightline.errors import InvalidBudget, InvalidInput, require
 from sightline.labeled.description import LinearReleases
 from sightline.labeled.design import MembershipDesign
-from sightline.labeled.row_products import DENSE_TO
 from sightline.noise.laws import Noise
 from sightline.privacy.accountant import Accountant, Budget
 from sightline.releases.query import positive_number, whole_number
@@ -119,8 +118,8 @@ def symmetry(design: LinearReleases, *, target: int) -> Symmetry:
     )
     _, first, counts = np.unique(signatures[others], return_index=True, return_counts=True)
     require(
-        first.size <= DENSE_TO,
-        f"at most {DENSE_TO} signatures to compare",
+        first.size <= MOST_SQUARE,
+        f"at most {MOST_SQUARE} signatures to compare",
         got=first.size,
         fix="test a smaller design",
     )

@@ -161,7 +161,6 @@ _MOST_SEARCHED, _MOST_SEARCHED_ENTRIES = 40, 20_000
 # Penalties for a domain of width 1. A small one finds the shortest change that hardly changes a release.
 _PENALTIES = np.array([0.1, 1.0, 5.0])
 _STEPS, _NOTHING = 12, 0.02
-_FARTHEST = 4.0  # moves of others, over the largest of a unit's several rows; of a single row 1
 _ROUNDS = 60  # of the game
 
 
@@ -303,9 +302,8 @@ class _Search:
         self, columns: IndexArray, own: FloatArray, others: FloatArray, penalties: FloatArray
     ) -> _Lines:
         """For each move of a unit's rows some of others: one for every penalty, for all or for each."""
-        r, size = own.shape[1], others.shape[1]
+        size = others.shape[1]
         own = own / np.abs(own).max(axis=1, keepdims=True)
-        most = 1.0 if r == 1 else _FARTHEST
         moved = _Lines(columns=columns, own=own, others=others, moves=np.zeros(others.shape)).sums()
         # Columns without others are held still by a weight that is larger than all information.
         alone = others == 0
@@ -318,7 +316,7 @@ class _Search:
             weights = tried / (np.abs(d) + _NOTHING) + held
             matrix = np.tile(self.gram, (*tried.shape[:2], 1, 1))
             matrix[..., np.arange(size), np.arange(size)] += weights / counts
-            d = np.clip(np.linalg.solve(matrix, target)[..., 0] / counts, -most, most)
+            d = np.clip(np.linalg.solve(matrix, target)[..., 0] / counts, -1.0, 1.0)
         d = np.where(alone[:, None, :], 0.0, d)
         again = np.repeat(np.arange(len(own)), tried.shape[1])
         return _Lines(columns=columns[again], own=own[again], others=others[again], moves=d.reshape(-1, size))

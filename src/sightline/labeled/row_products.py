@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from sightline.arrays import AT_A_TIME, DENSE, EXACT, FloatArray, IndexArray, all_one
+from sightline.arrays import AT_A_TIME, DENSE, EXACT, MOST_SQUARE, FloatArray, IndexArray, all_one
 from sightline.labeled.dense_units import TableBlock, TableUnits
 from sightline.labeled.panels import PanelBlock
 from sightline.labeled.unit_block import UnitBlock, UnitColumns, WholeArray
@@ -25,7 +25,6 @@ from sightline.labeled.units import Arrays, UnitStore
 from sightline.numerics.residuals import gamma
 from sightline.values import frozen
 
-DENSE_TO = 6_000  # rows up to which a dense table of products is tried, or eliminated
 SPARSE_FROM = 2_000  # rows from which products of few pairs stay sparse: tuned on hierarchies of 20,000 rows
 
 
@@ -141,7 +140,7 @@ class RowProducts:
         share some.
         """
         numbers = units.numbers
-        filled = numbers <= DENSE_TO and len(units) > 8 * numbers
+        filled = numbers <= MOST_SQUARE and len(units) > 8 * numbers
         table = isinstance(units, TableUnits) or noise.shared
         return cls(prior=prior, noise=noise, dense=numbers < SPARSE_FROM or filled or table)
 

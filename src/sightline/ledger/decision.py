@@ -21,8 +21,7 @@ from sightline.auditing.pricing import price
 from sightline.auditing.result import AuditResult, Exposed, Uncertainty, Unverified
 from sightline.format import count, number
 from sightline.ledger.history import History
-from sightline.numerics.device import one_blas_thread
-from sightline.progress import report
+from sightline.progress import one_blas_thread, report
 from sightline.report.first_screen import odd_lines, public_line
 from sightline.report.wording import said
 from sightline.tables.published import without_queries

@@ -31,8 +31,8 @@ from sightline.releases.linear import SubsetMean
 WINDOW = 1 / 8  # of the prior of the lower bound, as a share of the values' bound
 # Nodes of the integrals over an offset. They are doubled until the means change by no more than rounding; the
 # last change is added to the information, so that the bound errs downwards.
-_FEWEST_NODES, _MOST_NODES = 10, 320
-_GAP_NODES = 32  # of the integral over a difference of two offsets
+_MOST_NODES = 320
+_GAP_NODES = 32  # of the integral over a difference of two offsets, and the fewest over an offset
 _GAP_ERROR = 1e-6  # more than its error, as a share of the risk without answers; it is deducted
 
 
@@ -211,7 +211,7 @@ def _mean_information(places: FloatArray, family: Family, features: int, width: 
     """
     if not features:
         return np.zeros(2 * places.shape)
-    nodes = _FEWEST_NODES
+    nodes = _GAP_NODES
     first, second = _row_means(places, family, features, width, nodes)
     while True:
         nodes *= 2

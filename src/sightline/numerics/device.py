@@ -3,25 +3,19 @@
 A device is named as in PyTorch, ``"cuda"`` or ``"cuda:1"``, and the first of PyTorch, CuPy and JAX that is
 installed carries it. A library may be named too: ``"jax:cpu"``. Error bounds assume products in double
 precision, so a device is asked for one exact product before it is used.
-
-Many small matrices in a row need BLAS on one thread (:func:`one_blas_thread`). A sparse factor is thousands
-of products of small matrices, and so is an audit of a small plan. On several threads each waits for the
-slowest thread. An audit of 1,000 rows × 200 cells took 0.6 s on one thread, 7 s on two threads of busy cores.
 """
 
 from __future__ import annotations
 
 import importlib.util
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from functools import cache
+from contextlib import contextmanager
 from importlib import import_module
-from threading import Lock
 from typing import Any
 
 import numpy as np
 
-from sightline.arrays import AT_A_TIME, namespace, to_numpy
+from sightline.arrays import namespace, to_numpy
 from sightline.errors import InvalidInput, MissingExtra, TooMuchWork, require
 from sightline.values import frozen
 
@@ -155,53 +149,3 @@ def _installed(name: str) -> str:
 def _out_of_memory(error: Exception) -> bool:
     """Whether an array library says that memory ran out; each has an exception of its own for it."""
     return "OutOfMemory" in type(error).__name__ or "RESOURCE_EXHAUSTED" in str(error)
-
-
-# OpenBLAS itself takes one thread for matrices of fewer entries (≤ 44 rows), and to find the libraries takes
-# 8 ms.
-_FEWEST_ENTRIES = 2_000
-
-
-_LOCK = Lock()
-
-
-class _Limit:
-    """The number of threads is one for the whole process: the first user lowers it, the last restores it."""
-
-    def __init__(self) -> None:
-        from threadpoolctl import ThreadpoolController
-
-        self._controller = ThreadpoolController()
-        self._users = 0
-        self._limiter: Any = None
-
-    def enter(self) -> None:
-        if self._users == 0:
-            self._limiter = self._controller.limit(limits=1, user_api="blas")
-        self._users += 1
-
-    def leave(self) -> None:
-        self._users -= 1
-        if self._users == 0:
-            self._limiter.restore_original_limits()
-
-
-_limit = cache(_Limit)
-
-
-@contextmanager
-def one_blas_thread() -> Iterator[None]:
-    """Within it, BLAS and LAPACK use one thread."""
-    with _LOCK:
-        _limit().enter()
-    try:
-        yield
-    finally:
-        with _LOCK:
-            _limit().leave()
-
-
-def blas_threads_for(*, rows: int, columns: int) -> AbstractContextManager[None]:
-    """Within it, BLAS uses one thread if the matrices of a design of this size are small."""
-    small = _FEWEST_ENTRIES < rows * (rows + columns) <= AT_A_TIME
-    return one_blas_thread() if small else nullcontext()

@@ -43,9 +43,9 @@ import scipy
 from numpy.typing import NDArray
 
 from sightline.arrays import ROUNDING, FloatArray, IndexArray
-from sightline.numerics.device import one_blas_thread
 from sightline.numerics.residuals import UNIT
 from sightline.numerics.sparse_symbolic import SymbolicFactor
+from sightline.progress import one_blas_thread
 from sightline.values import frozen
 
 # Roundings of an entry before the factorisation: scaling, and the sums that it came from.

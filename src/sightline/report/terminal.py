@@ -93,10 +93,11 @@ def _print_sections(result: AuditResult, screen: Console) -> None:
 
 
 def _print_changes(result: AuditResult, screen: Console) -> None:
-    """Print every change that was looked for, with its audited effect and its cost."""
-    if result.what_to_change or result.more_to_change:
+    """Print every change that reaches the limit, with its audited effect and its cost."""
+    reaching = [change for change in result.what_to_change if change.reaches_limit]
+    if reaching or result.more_to_change:
         screen.print("\n[bold]Every change that reaches the limit[/]")
-    for place, change in enumerate(result.what_to_change, start=1):
+    for place, change in enumerate(reaching, start=1):
         cost = f" (cost: {change.cost})" if change.cost else ""
         screen.print(f"  {place}. ", change.text, cost, sep="", markup=False, soft_wrap=True)
     if result.more_to_change:

@@ -380,6 +380,8 @@ def _line(result: AuditResult) -> str:
     match verdict.status:
         case VerdictStatus.PASSED if not result.cells:
             return f"You can publish this. No number in it is made of {one_line(result.secret)}."
+        case VerdictStatus.PASSED if not verdict.judged and result.known_rows:
+            return f"You can publish this. {one_line(result.secret)} of {everyone} is known beforehand."
         case VerdictStatus.PASSED if verdict.guaranteed:
             return (
                 f"You can publish this. The noise alone guarantees that {_all_keep(everyone)} at least "

@@ -76,7 +76,7 @@ class Computed:
     steps: tuple[str, ...] = ()  # what is computed with it, in order; none if it is published as it is
     arithmetic: tuple[str, ...] = ()  # of these, what an attacker undoes before a recipe: + - * /
     factor: float = 1.0  # the size of the constants that it is multiplied by
-    per_row: bool = False  # whether it is divided by COUNT(*), which counts each row of the aggregate
+    per_row: bool = False  # whether it is divided by a COUNT of at least each row of the aggregate
     enlarges: bool = False  # whether something else may make the published number larger
     ranked: bool = False  # whether the lines of the answer are sorted by it
     shows: bool = False  # whether it is made NULL, a text or a yes or no, to which no noise can be added

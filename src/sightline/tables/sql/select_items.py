@@ -224,9 +224,10 @@ class _Steps:
         return replace(made, rounded_to=made.rounded_to if whole else max(made.rounded_to, step))
 
     def _per_row(self, node: exp.Expr, other: exp.Expr) -> bool:
-        """Whether a number is divided by COUNT(*): by at least as many rows as the aggregate has."""
-        calls = [one.aggregate for one in self._divisors(node, other)]
-        return any(isinstance(call, exp.Count) and isinstance(call.this, exp.Star) for call in calls)
+        """Whether a number is divided by COUNT(*), or by how many rows have a secret: by at least as many as
+        the aggregate has.
+        """
+        return any(one.counts_rows and not one.filters for one in self._divisors(node, other))
 
     def _enlarges(self, node: exp.Expr, other: exp.Expr) -> bool:
         """Whether a multiplication or division by something else than a constant may make it larger."""

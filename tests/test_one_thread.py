@@ -10,7 +10,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 import sightline as sl
 from sightline.examples.shipped import example_plan
-from sightline.numerics.device import blas_threads_for, one_blas_thread
+from sightline.progress import blas_threads_for, one_blas_thread
 
 
 def threads() -> set[int]:
