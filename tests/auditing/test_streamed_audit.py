@@ -301,7 +301,7 @@ def test_persons_of_whom_too_much_may_be_identifiable_are_refused(
     plan = plan_of(file, "SELECT who, d, SUM(x) FROM data GROUP BY who, d")
     plan["data"] |= {"max_rows_per_record": 60}
     monkeypatch.setattr(work, "_PER_SIGNATURE", 1e18)
-    monkeypatch.setattr(streamed_findings, "MOST_LINES", 4)
+    monkeypatch.setattr(streamed_findings, "AT_A_TIME", 2)
     with pytest.raises(TooMuchWork, match=r"up to 16 kinds of rows of whom something may be .*, got \d+ of"):
         sl.audit(plan)
 

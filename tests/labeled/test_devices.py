@@ -32,7 +32,7 @@ def with_doubles() -> AbstractContextManager[Any]:
 
 @pytest.mark.thorough
 def test_numpy_as_the_library_of_an_accelerator(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dense_units, "_LARGE_BLOCK", 1000)  # several blocks of records
+    monkeypatch.setattr(dense_units, "MOST_SQUARE", 31)  # several blocks of records
     assert worst(Device.named("numpy:cpu"), list(cases(1, 48))) <= 1e-10
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from sightline.arrays import FloatArray, IndexArray
+from sightline.arrays import AT_A_TIME, FloatArray, IndexArray
 from sightline.auditing.budget import costs_without_pure
 from sightline.auditing.findings import Findings, LinearFindings, OtherRecords, nothing_linear
 from sightline.auditing.lowering import Lowered, UnitLowering, lower
@@ -222,7 +222,6 @@ class SolvedForms:
 _OF_RECORDS = ("lower", "upper", "near", "cost", "error", "unknown", "persons", "sizes", "group", "first")
 _OF_LINES = ("counts", "known", "line_known", "line_rows")
 _COUNTED = ("histogram", "below", "rest")
-MOST_LINES = 4_000_000  # signatures of persons that are kept for how little remains: half a gigabyte
 
 
 @frozen
@@ -293,7 +292,7 @@ class ExposureScan:
             chosen[first_in_order(first, np.flatnonzero(own["cost"] == own["cost"].max()))] = True
             # Numbers of those near identifiability are refined later: they take no place of others.
             worst = np.flatnonzero(np.isfinite(lower) & ~own["near"])
-            if worst.size > self.most or sizes[worst].sum() > MOST_LINES:
+            if worst.size > self.most or sizes[worst].sum() > AT_A_TIME:
                 least = worst[lower[worst] == lower[worst].min(initial=np.inf)]
                 least = least[own["upper"][least] == own["upper"][least].min(initial=np.inf)]
                 chosen[first_in_order(first, least)] = True
@@ -301,7 +300,7 @@ class ExposureScan:
                 worst = worst[lower[worst] <= limit]
                 order = np.lexsort((own["group"][worst], *first[::-1, worst], lower[worst]))[: self.most]
                 worst = worst[order]
-                worst = worst[np.cumsum(sizes[worst]) <= MOST_LINES]
+                worst = worst[np.cumsum(sizes[worst]) <= AT_A_TIME]  # lines: a quarter of a gigabyte
             chosen[worst] = True
             # Persons with the same unknown rows are one unit: all of them stay, or none.
             chosen |= np.isin(own["group"], own["group"][chosen & (own["group"] > 0)])
@@ -326,9 +325,9 @@ class ExposureScan:
     def _check(self, own: Arrays, chosen: NDArray[np.bool_]) -> None:
         """Persons of whom something may be identifiable are all looked at: with many rows, not too many."""
         lines = int(own["sizes"][chosen].sum())
-        if lines > 4 * MOST_LINES and int(own["sizes"].max()) > 1:
+        if lines > 8 * AT_A_TIME and int(own["sizes"].max()) > 1:
             raise TooMuchWork(
-                f"expected records with up to {4 * MOST_LINES:,} kinds of rows of whom something may be "
+                f"expected records with up to {8 * AT_A_TIME:,} kinds of rows of whom something may be "
                 f"identifiable, got {lines:,} of a table that is streamed; allow more with max_memory"
             )
 

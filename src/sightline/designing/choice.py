@@ -13,7 +13,7 @@ of a feature, and :math:`\varphi_u = 1/(u^\top B^\top N B u) - \tau` is the limi
 :math:`N = (S + \tau A A^\top)^{-1}` if nobody is. Each
 :math:`\varphi_u` is concave in the variances, so their least value is. It is that of the top eigenvector of
 :math:`B^\top N B`, which is the lowest one of the posterior block. Its eigenvectors that are broken at an
-optimum become constraints, until none is by more than 0.002 %; the audit's factor closes what is left.
+optimum become constraints, until none is by more than 0.001 %; the audit's factor closes what is left.
 """
 
 from __future__ import annotations
@@ -43,6 +43,7 @@ from sightline.designing.levels import (
 from sightline.designing.newton import NO_GUESS, Optimum, least_noise
 from sightline.designing.problem import (
     MOST_ROUNDS,
+    NEARLY,
     NOTICEABLE,
     TOLERANCE,
     HiddenRisks,
@@ -57,10 +58,6 @@ from sightline.designing.problem import (
 from sightline.designing.task import DesignTask
 from sightline.errors import InvalidPlan, require
 from sightline.labeled.unit_block import BoolArray
-
-# By how much of its level a direction must be broken: the audit's factor closes the rest. Tuned on designs
-# for persons with several rows, which constraints for less make dearer by up to 0.05 %.
-_BROKEN = 2e-5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -200,12 +197,12 @@ def _pairs(task: DesignTask, below: IndexArray) -> tuple[IndexArray, csc_array]:
     return np.tile(below, len(pairs))[kept], csc_array(joined[:, np.flatnonzero(kept)])
 
 
-_ROUGH = 1e-2  # the certified gap of a quick answer, and of an optimum that only suggests a choice
+_ROUGH = 3e-3  # the certified gap of a quick answer, and of an optimum that only suggests a choice
 _FEW_VARIABLES = 200  # up to which more choices are tried
 # How often the precisions of hidden records are taken between two noises: as often as this work allows.
 _LEAST_MIXED, _MOST_MIXED, _WORK = 3, 40, 2e8
 _SHARE = 0.3  # of the way from one to the other, in logarithms
-_ROUGHLY = 3e-3  # the tolerance that it begins with
+_LARGE_TOLERANCE = 5e-7  # the certified gap of many rows: the last digit would take a sixth of the time
 _BEYOND = 1.2  # precisions that were too small are raised by more than they lack
 
 
@@ -287,7 +284,7 @@ def _better(one: Chosen, best: Chosen) -> bool:
 
 
 def quick_noise(task: DesignTask, targets: Targets) -> Chosen:
-    """The least noise against an attacker who knows all other records: one convex problem, to a percent."""
+    """The least noise against an attacker who knows all other records: one convex problem, roughly."""
     nobody = np.zeros(len(targets), dtype=np.bool_)
     return _Choice(targets=targets, hidden=nobody).solved(task, tolerance=_ROUGH)
 
@@ -308,10 +305,11 @@ class _Choice:
         own. The first precisions are between those of two noises; then they are only raised, until they are
         enough. ``start`` is noise, in variances of the rows, whose precisions are tried first.
         """
+        last = TOLERANCE if task.rows <= MOST_FACTORISED else _LARGE_TOLERANCE
         if not self.hidden.any() or self.hiders is not None:
-            return self.solved(task, guess=start)
+            return self.solved(task, tolerance=last, guess=start)
         assumed = precisions_at(task.linear, task.of_numbers(start))
-        choice, raising, tolerance, found = self, False, _ROUGHLY, None
+        choice, raising, tolerance, found = self, False, _ROUGH, None
         mixed = int(np.clip(_WORK / task.rows**3, _LEAST_MIXED, _MOST_MIXED))
         for attempt in range(mixed + MOST_ROUNDS):
             choice = replace(choice, levels=_levels(task, choice.targets, assumed))
@@ -329,7 +327,7 @@ class _Choice:
             if raising and enough:
                 break
             raising = raising or attempt + 2 >= mixed or change < TOLERANCE
-            tolerance = TOLERANCE if raising else float(np.clip(0.03 * change, ROUNDING, _ROUGHLY))
+            tolerance = last if raising else float(np.clip(0.03 * change, ROUNDING, _ROUGH))
             assumed = assumed * np.maximum(ratio, 1.0) ** _BEYOND if raising else assumed * ratio**_SHARE
         assert found is not None  # precisions are tried at least three times
         return found
@@ -341,7 +339,7 @@ class _Choice:
         optimum = least_noise(problem, tolerance=tolerance, guess=guess)
         for _ in range(MOST_ROUNDS):
             wider = choice._with_broken_features(
-                task, problem.variances(optimum.x), broken=max(tolerance, _BROKEN)
+                task, problem.variances(optimum.x), broken=max(tolerance, NEARLY)
             )
             if wider is choice:
                 break

@@ -40,7 +40,9 @@ from sightline.designing.problem import (
 # which its recipe gives more than the first of these weights that leaves this much work.
 _NOTABLE, _SLOPE_WORK = (0.0, 1e-3, 1e-2, 1e-1, 1.0), 4e7
 _TINY = float(np.finfo(np.float64).tiny / np.finfo(np.float64).eps)  # sums of its inverse are numbers, too
-_FEW_HIDERS = 200  # all of so few are in the curvature, and else at most half as many as rows
+# Hiders in the curvature: all of so few, else at most half as many as rows, and no more than these: with more
+# of them a design of 2,831 numbers took a tenth longer.
+_FEW_HIDERS, _MOST_CURVED = 200, 800
 _LEFT_OUT = 1e-3  # the share of all hiding that follows the noise that need not be in the curvature
 
 
@@ -232,7 +234,7 @@ class FollowingTangents:
         change = others.change
         found = self.outer * N
         part = np.asarray(hiders.squares_by_signature @ (1 / np.maximum(s**2 * self.total, _TINY)))
-        kept = _largest(change * self.all_seen * part, max(s.size // 2, _FEW_HIDERS))
+        kept = _largest(change * self.all_seen * part, int(np.clip(s.size // 2, _FEW_HIDERS, _MOST_CURVED)))
         A = hiders.by_signature[kept]
         V = csr_array(diags_array(s**-2.0) @ hiders.squares[:, kept] @ diags_array(change[kept]))
         AX, AN = A @ self.outer, A @ N

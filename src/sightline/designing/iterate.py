@@ -11,6 +11,7 @@ from sightline.arrays import MOST_SQUARE, FloatArray, IndexArray
 from sightline.auditing.noise_slack import MOST_FACTOR
 from sightline.designing.problem import (
     FIXED,
+    NOTICEABLE,
     NoiseProblem,
     NotEnough,
     Recipes,
@@ -133,7 +134,7 @@ def split(values: FloatArray, working: list[IndexArray]) -> list[FloatArray]:
 # Constraints of one kind are taken without a choice up to this number, or so many for each row, which cost no
 # more than the factorisations do.
 _ALL, _EACH_ROW = 1_000, 2
-_RAISED, _FARTHEST = 1e-4, 4.0  # a guess that is above its floor, and how far from it a start may be
+_FARTHEST = 4.0  # how far from a guess a start may be
 
 
 def _enough(one: Risks) -> FloatArray:
@@ -152,8 +153,8 @@ def near_guess(problem: NoiseProblem, guess: FloatArray) -> tuple[FloatArray, In
     free = np.flatnonzero(problem.variable != FIXED)
     wanted, factor = np.ones(problem.weights.size), 1.05
     np.maximum.at(wanted, problem.variable[free], guess[free] / problem.floors[free])
-    active = np.flatnonzero(wanted > 1 + _RAISED)
-    most = 1.0 + (problem.ceilings - 1.0) * (1 - _RAISED)
+    active = np.flatnonzero(wanted > 1 + NOTICEABLE)
+    most = 1.0 + (problem.ceilings - 1.0) * (1 - NOTICEABLE)
     while factor < _FARTHEST:
         x = np.ones(wanted.size)
         x[active] = np.minimum(1.0 + np.maximum((wanted[active] - 1.0) * factor, 0.03), most[active])

@@ -196,7 +196,7 @@ def _longest(values: FloatArray, changes: FloatArray) -> float:
 # are lost at a gap of 2e-5.
 _UNBALANCED = 0.8
 _FAR, _CENTRING = 0.6, 0.3  # a prediction that goes this far is trusted; else a step aims at this much
-_NEAR, _LITTLE = 0.3, 1e-3  # room of a constraint, over its level, with which it joins; the least it is given
+_NEAR = 0.3  # room of a constraint, over its level, with which it joins; the least it is given
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -328,7 +328,7 @@ def _admit_constraints(at: Iterate) -> None:
             new = worst_of_each_row(one, slack / size, new[slack[new] < 0])
         if not new.size:
             continue
-        room = np.maximum(np.abs(slack[new]), _LITTLE * size[new])
+        room = np.maximum(np.abs(slack[new]), _NEAR * size[new])
         at.working[kind] = np.concatenate([at.working[kind], new])
         at.g[kind] = np.concatenate([at.g[kind], room])
         at.lam[kind] = np.concatenate([at.lam[kind], centre / room])

@@ -6,8 +6,8 @@ trusted. A search for noise of which none within the ceilings is enough ends wit
 The advice of an audit that comes from a design: a combination of noises that was audited again and passes.
 
 The audit's own advice, a factor on all noise, protects everyone at the price of every number. A quick design
-raises only the numbers that need it. It is one convex problem, and no better than a percent of what its bound
-allows; `sightline design` takes more time and finds the same or less.
+raises only the numbers that need it. It is one convex problem, solved roughly; `sightline design` takes more
+time and finds the same or less.
 """
 
 from __future__ import annotations
@@ -25,15 +25,12 @@ from sightline.auditing.findings import Findings, LinearFindings
 from sightline.auditing.noise_slack import MOST_FACTOR, Search, least_factor, log_odds
 from sightline.auditing.result import Change, ChangeKind
 from sightline.designing.choice import Chosen, best_noise, common_guess, quick_noise, targets_of
-from sightline.designing.problem import NOTICEABLE, TOLERANCE, NotEnough, if_enough
+from sightline.designing.problem import NEARLY, NOTICEABLE, TOLERANCE, NotEnough, if_enough
 from sightline.designing.task import DesignTask, Grain, Loss, lowest, rounded_up, task_of
 from sightline.errors import InvalidNoise, InvalidPlan
 from sightline.format import number
 from sightline.progress import report
 
-_ROUGHLY_CLOSE = (
-    1e-5  # factors are found up to this by estimates that take long; by others, to all digits of noise
-)
 _OVERSHOOT = 4.0  # what remains rises more slowly than the noise
 ONLY_ROUNDING = 1e-6  # added noise, as a share of what it is added to
 _RAISED_ALONE = 2.0
@@ -194,7 +191,7 @@ def _by_estimates(
     def kept(factor: float) -> float:
         return task.estimate(noise(factor**2))
 
-    now, close = kept(1.0), ROUNDING if task.findings.repeatable else _ROUGHLY_CLOSE
+    now, close = kept(1.0), ROUNDING if task.findings.repeatable else NEARLY
     room = log_odds(now) - log_odds(task.limit) if now != task.limit else 0.0
     if room >= 0 and (room < noticeable or least >= 1):
         return 1.0

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from sightline.arrays import AT_A_TIME, EXACT, MOST_LOOKED_AT, FloatArray, IndexArray, parts
+from sightline.arrays import AT_A_TIME, EXACT, MOST_LOOKED_AT, MOST_SQUARE, FloatArray, IndexArray, parts
 from sightline.errors import require
 from sightline.labeled.row_steps import RowSteps
 from sightline.labeled.unit_block import ONE, UnitBlock
@@ -22,7 +22,6 @@ from sightline.progress import report
 from sightline.values import frozen
 
 MOST_LISTED = 1 << 16  # kinds that searches list one by one, and right sides that are solved for: some 0.1 s
-_LARGE_BLOCK = 1 << 27  # entries of a block on an accelerator: a gigabyte
 _MOST = 1 << 30  # entries of a table that listed rows are worth: above, gigabytes
 
 
@@ -203,7 +202,7 @@ class TableUnits:
 
     def blocks(self) -> Iterator[TableBlock]:
         """Some columns at a time, in double precision."""
-        step = max(1, (AT_A_TIME if self.device.host else _LARGE_BLOCK) // max(1, self.numbers))
+        step = max(1, (AT_A_TIME if self.device.host else MOST_SQUARE**2) // max(1, self.numbers))
         alike, steps = self.alike, self.steps
         step = step if steps is None else 4 * step  # sums over the tree cost as much of a small block
         for start in range(0, len(self), step):

@@ -46,7 +46,7 @@ from sightline.tables.subject import UNBOUNDED, SecretKind
 
 Hashes: TypeAlias = NDArray[np.uint64]  # people × two halves
 _CHECKED = b"a ledger of sightline"
-_LEAST_KEY, _LARGEST_KEY = 16, 64  # bytes; the largest that the hash takes
+_LEAST_KEY = 16  # bytes; the most are what the hash takes
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +66,8 @@ class PeopleKey:
             reason = (error.strerror or "it cannot be read").lower()
             raise InvalidInput(f"expected the ledger's key, got {str(path)!r}: {reason}") from None
         require(
-            _LEAST_KEY <= len(key) <= _LARGEST_KEY,
-            f"a key of {_LEAST_KEY} to {_LARGEST_KEY} bytes",
+            _LEAST_KEY <= len(key) <= hashlib.blake2b.MAX_KEY_SIZE,
+            f"a key of {_LEAST_KEY} to {hashlib.blake2b.MAX_KEY_SIZE} bytes",
             got=f"{len(key)}",
         )
         return cls(key)
