@@ -110,7 +110,7 @@ def test_slack_says_that_it_is_an_average(tmp_path: Path) -> None:
     assert less.verdict.status == "not shown"
     told = slack_line(found)
     assert told.startswith("On average over what values may be, the limit holds")
-    assert told.endswith("Audit again before you use less.")
+    assert told.endswith("Audit again first.")
 
 
 def test_the_figure_does_not_say_that_all_keep_what_is_not_shown(tmp_path: Path) -> None:

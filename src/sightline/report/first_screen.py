@@ -340,7 +340,7 @@ def slack_line(result: AuditResult) -> str:
     if result.slack is None or result.verdict.status is not VerdictStatus.PASSED:
         return ""
     text, more, _ = result.slack.text.partition(". ")
-    again = " Audit again before you use less." if more else ""
+    again = " Audit again first." if more else ""
     return f"{text.rstrip('.')}.{again}".replace("it holds", "the limit holds", 1)
 
 
