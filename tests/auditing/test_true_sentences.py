@@ -19,7 +19,7 @@ from sightline.format import percent_at_least, percent_at_most
 from sightline.ledger.book import Ledger
 from sightline.ledger.decision import lines
 from sightline.report.figures import describe_distribution
-from sightline.report.first_screen import slack_line
+from sightline.report.first_screen import about_line, slack_line
 from sightline.report.page import report_html, what_if_tables
 from sightline.report.streams import console
 from sightline.report.terminal import print_result
@@ -334,3 +334,26 @@ def test_coarser_groups_may_be_more_numbers_where_having_left_lines_out(tmp_path
     again = audited(tmp_path, coarser, rows=rows, limits={"known_to": 24.0})
     assert again.cells == 2
     assert again.verdict.below_limit == 0
+
+
+def test_what_is_out_already_is_neither_left_out_nor_given_other_noise(tmp_path: Path) -> None:
+    out = {**BY_GROUP, "noise_stddev": 10.0, "published": True}
+    found = audited(tmp_path, out, {**ALL, "noise_stddev": 10.0}, options={"what_if": True}, privacy={})
+    assert found.what_if is not None
+    settings = found.what_if.settings
+    assert [one.name for one in settings if one.kind == "leave out"] == ["all"]
+    noise = [one for one in settings if one.kind == "factor"]
+    assert len(noise) > 3
+    for one in noise:
+        stddevs = sorted([10.0, 10.0 * float(one.name)])
+        assert [one.least_noise_stddev, one.most_noise_stddev] == pytest.approx(stddevs)
+
+
+def test_the_numbers_of_several_secrets_are_those_that_the_cost_is_of(tmp_path: Path) -> None:
+    counts = {"name": "x too", "sql": "SELECT SUM(g) FROM data"}
+    rows = "".join(f"p{i},{i},{x}\n" for i, x in enumerate(VALUES))
+    data = {"source": str(tmp_path / "t.csv"), "record": "id", "secret": "x", "bounds": [0, 100]}
+    secret = [{"column": "g", "bounds": [0, 10]}]
+    found = audited(tmp_path, ALL, counts, rows=rows, data=data, secret=secret)
+    assert [one.cells for one in (found, *found.other_secrets)] == [1, 1]
+    assert "6 records (id), 2 numbers; the noise costs epsilon = 60 at" in about_line(found)

@@ -70,7 +70,9 @@ def _updated(section: Any, **fields: object) -> object:
 
 
 def _scaled(release: Release, factor: float) -> Release:
-    """The release with its own noise times a factor."""
+    """The release with its own noise times a factor; what is out already keeps its noise."""
+    if release.published:
+        return release
     noise, stddev = tuple(one.times(factor) for one in release.noise), release.noise_stddev * factor
     return release.model_copy(update={"noise": noise, "noise_stddev": stddev})
 
@@ -137,14 +139,14 @@ def why_no_what_if(findings: Findings) -> str:
 
 def _changes(plan: Plan) -> list[PlanChange]:
     """Every release that can be left out, every condition, and every other prior of a number."""
-    releases = [PlanChange(SettingKind.LEAVE_OUT, one.name) for one in plan.releases]
+    releases = [PlanChange(SettingKind.LEAVE_OUT, one.name) for one in plan.releases if not one.published]
     known = [PlanChange(SettingKind.DOES_NOT_KNOW, text) for text in plan.attacker.conditions]
     priors = [
         PlanChange(SettingKind.PRIOR, name)
         for name in NUMBER_PRIORS
         if name != plan.attacker.prior and plan.data.secret_kind is SecretKind.NUMBER
     ]
-    return [*(releases if len(releases) > 1 else ()), *known, *priors]
+    return [*(releases if len(plan.releases) > 1 else ()), *known, *priors]
 
 
 def _noises(findings: Findings, also: tuple[float, ...]) -> tuple[list[PlanChange], int]:

@@ -193,9 +193,10 @@ def about_line(result: AuditResult) -> str:
     at = f" at delta = {parameter(delta)}"
     cost = "" if spent is None else f"; the noise costs epsilon = {number(spent, 3)}{at}"
     known = f", {count(result.known_rows, 'row')} known to the attacker" * (result.known_rows > 0)
+    numbers = sum(one.cells for one in (result, *result.other_secrets))
     return (
         f"{short(file_name(result.source), 40)}: {records_with_key(result.records, result)}{known}, "
-        f"{count(result.cells, 'number')}{cost}"
+        f"{count(numbers, 'number')}{cost}"
     )
 
 
