@@ -41,7 +41,7 @@ from sightline.designing.problem import (
 _NOTABLE, _SLOPE_WORK = (0.0, 1e-3, 1e-2, 1e-1, 1.0), 4e7
 _TINY = float(np.finfo(np.float64).tiny / np.finfo(np.float64).eps)  # sums of its inverse are numbers, too
 # Hiders in the curvature: all of so few, else at most half as many as rows, and no more than these: with more
-# of them a design of 2,831 numbers took a tenth longer.
+# of them a step of a design with 2,831 numbers takes 4 % longer.
 _FEW_HIDERS, _MOST_CURVED = 200, 800
 _LEFT_OUT = 1e-3  # the share of all hiding that follows the noise that need not be in the curvature
 
