@@ -32,7 +32,8 @@ MOST_SQUARE = 6_000  # lines of a dense square table: 288 MB of doubles; others 
 # The share of entries that are not zero from which a table is read as a dense one, whose steps take less time
 # than sparse ones and are as many times more: tuned on 300 rows, and on 120 of 2,400 rows a line.
 DENSE = 0.1
-COARSE = 1e-6  # beyond this relative error numbers are computed again in balls
+COARSE = 1e-6  # a relative error that is coarse: beyond it numbers are computed again, or do not fit
+NOTICEABLE = 1e-4  # a share that shows: as an error in what is printed, as noise or loss worth a search
 MOST_COMPARED = 1_000  # things of which every two are compared: 0.1 s
 MOST_LOOKED_AT = 1 << 22  # entries that a search lists, sorts or counts through: about a second
 

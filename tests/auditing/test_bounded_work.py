@@ -156,7 +156,7 @@ def test_what_a_plan_of_many_numbers_leaves_out_is_said(
 ) -> None:
     plan = large_plan(tmp_path)
     result = sl.audit(plan)
-    monkeypatch.setattr("sightline.auditing.recipes._MOST_STEPS", 2)
+    monkeypatch.setattr("sightline.auditing.recipes.MOST_SQUARE", 2)
     monkeypatch.setattr("sightline.labeled.assessment.equal_slices", lambda design: [])  # tracts are equal
     short = sl.audit(plan).exposed[0]
     best = result.exposed[0]

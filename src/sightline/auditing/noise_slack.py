@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sightline.arrays import IndexArray
+from sightline.arrays import COARSE, IndexArray
 from sightline.auditing.findings import Findings, LinearFindings, linear_findings
 from sightline.auditing.lowering import lower
 from sightline.auditing.pricing import kept_of_anything, price
@@ -34,7 +34,6 @@ _NO_SLACK = "There is no slack: with less noise the limit is not shown to hold."
 MOST_FACTOR, LEAST_FACTOR = 1e12, 1e-5
 _LARGEST_EPSILON = 1e6  # beyond this a budget says nothing
 _FEW = 256  # kinds that a search looks at, and as many of those that are told most
-_ROUNDING = 1e-6  # of information, where it is not rounded up
 
 
 def noise_slack(findings: Findings) -> NoiseSlack | None:
@@ -315,7 +314,7 @@ def _most_information(found: LinearFindings) -> float:
     linear, seen = found.linear, found.exposure.information
     # Of categories it is told of one column: of any feature at most so many times as much, and of two sides.
     most = seen if linear.columns_of_unit == 1 else 2 * seen * linear.rows_of_unit
-    return float(most.max()) * (1 + _ROUNDING)
+    return float(most.max()) * (1 + COARSE)
 
 
 def _enough(findings: Findings, found: LinearFindings, limit: float) -> float | None:

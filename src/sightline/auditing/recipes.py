@@ -23,7 +23,7 @@ from functools import cached_property
 
 import numpy as np
 
-from sightline.arrays import ROUNDING, FloatArray, IndexArray
+from sightline.arrays import MOST_SQUARE, ROUNDING, FloatArray, IndexArray
 from sightline.auditing.findings import Findings, LinearFindings
 from sightline.auditing.lowering import cell_name, linear_partitions
 from sightline.auditing.result import LinearAttack, Recipe, SeenTogether, Step, TotalView
@@ -35,7 +35,6 @@ from sightline.format import without_rounding
 from sightline.numerics.residuals import positive_inverse
 from sightline.values import frozen
 
-_MOST_STEPS = 5_000  # of a recipe; for longer ones an unbiased recipe of few numbers is written
 _CARRIED = 0.999  # of the variance, by the numbers that are listed of many
 
 
@@ -56,7 +55,7 @@ class RecipeWriter:
             return None
         weights = self.weights(column)
         used = int(np.count_nonzero(np.abs(weights) > ROUNDING * np.max(np.abs(weights))))
-        if used <= _MOST_STEPS:
+        if used <= MOST_SQUARE:
             return self.written(column, weights)
         few = self.found.exposure.recipe(*divmod(column, self.found.linear.columns_of_unit), few=True)
         short = self.written(column, few)

@@ -20,7 +20,7 @@ from typing import TypeVar
 
 from sightline.errors import TooMuchWork, require
 from sightline.format import shown_memory
-from sightline.labeled.sparse_row_solver import RouteCost
+from sightline.labeled.sparse_row_solver import DENSE_MATRICES, RouteCost
 from sightline.progress import LOOK, Progress
 from sightline.values import frozen
 
@@ -29,7 +29,6 @@ Answer = TypeVar("Answer")
 # Bytes where all are in memory: of a signature its own numbers, and its cell in each partition; of a
 # signature of a kind of person, measured on panels of 40 million.
 _PER_SIGNATURE, _PER_PARTITION, _PER_LINE = 400, 8, 130
-_MATRICES = 10  # dense matrices over the cells in memory at once: 9 were measured at 2,187 cells
 _PER_SECOND = 1e10  # operations of one factorisation; a laptop's core does about as many
 _ENGINE_SHARE = 0.6  # of the memory that an audit may use
 _LINUX_MEMORY = Path("/proc/meminfo")
@@ -155,7 +154,7 @@ class WorkLimits:
         """
         what = f"matrices of {cells:,} × {cells:,} cells"
         try:
-            self._check_memory(_MATRICES * 8 * cells**2, what, "publish fewer or coarser groups")
+            self._check_memory(DENSE_MATRICES * 8 * cells**2, what, "publish fewer or coarser groups")
             self._check_seconds(float(cells) ** 3 / _PER_SECOND, what)
         except TooMuchWork:
             cost = sparse()

@@ -27,7 +27,7 @@ from itertools import combinations
 import numpy as np
 from scipy.sparse import csc_array, hstack
 
-from sightline.arrays import AT_A_TIME, ROUNDING, FloatArray, IndexArray
+from sightline.arrays import AT_A_TIME, NOTICEABLE, ROUNDING, FloatArray, IndexArray
 from sightline.auditing.unit_findings import MOST_FACTORISED
 from sightline.designing.following import FollowingRisks, Hiders
 from sightline.designing.levels import (
@@ -44,7 +44,6 @@ from sightline.designing.newton import NO_GUESS, Optimum, least_noise
 from sightline.designing.problem import (
     MOST_ROUNDS,
     NEARLY,
-    NOTICEABLE,
     TOLERANCE,
     HiddenRisks,
     KnownRisks,

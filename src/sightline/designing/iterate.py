@@ -7,11 +7,10 @@ from dataclasses import dataclass, field
 import numpy as np
 from scipy.sparse import csc_array
 
-from sightline.arrays import MOST_SQUARE, FloatArray, IndexArray
+from sightline.arrays import MOST_SQUARE, NOTICEABLE, FloatArray, IndexArray
 from sightline.auditing.noise_slack import MOST_FACTOR
 from sightline.designing.problem import (
     FIXED,
-    NOTICEABLE,
     NoiseProblem,
     NotEnough,
     Recipes,

@@ -352,7 +352,6 @@ TOLERANCE = 5e-8  # the certified gap with which a search ends, and how near noi
 # How nearly a direction is kept, and a factor is found where that takes long: the audit closes the rest.
 # Tuned on designs for persons with several rows, which constraints for less make dearer by up to 0.05 %.
 NEARLY = 1e-5
-NOTICEABLE = 1e-4  # a share of a loss or of noise from which on less is worth another search, or a word
 _Found = TypeVar("_Found")
 
 

@@ -20,19 +20,18 @@ from functools import partial
 
 import numpy as np
 
-from sightline.arrays import ROUNDING, FloatArray
+from sightline.arrays import COARSE, NOTICEABLE, ROUNDING, FloatArray
 from sightline.auditing.findings import Findings, LinearFindings
 from sightline.auditing.noise_slack import MOST_FACTOR, Search, least_factor, log_odds
 from sightline.auditing.result import Change, ChangeKind
 from sightline.designing.choice import Chosen, best_noise, common_guess, quick_noise, targets_of
-from sightline.designing.problem import NEARLY, NOTICEABLE, TOLERANCE, NotEnough, if_enough
+from sightline.designing.problem import NEARLY, TOLERANCE, NotEnough, if_enough
 from sightline.designing.task import DesignTask, Grain, Loss, lowest, rounded_up, task_of
 from sightline.errors import InvalidNoise, InvalidPlan
 from sightline.format import number
 from sightline.progress import report
 
 _OVERSHOOT = 4.0  # what remains rises more slowly than the noise
-ONLY_ROUNDING = 1e-6  # added noise, as a share of what it is added to
 _RAISED_ALONE = 2.0
 
 
@@ -52,7 +51,7 @@ def certified(task: DesignTask, factors: FloatArray) -> Certified:
     tolerance left open. A factor below 1 is tried where the audit has a better bound than the one that was
     chosen.
     """
-    factors = np.where(factors < 1 + ONLY_ROUNDING, 1.0, factors)  # the method ends a little above the floors
+    factors = np.where(factors < 1 + COARSE, 1.0, factors)  # the method ends a little above the floors
     raised, most, paid = factors > 1, task.most_factors, task.paid.cells
 
     def noise(factor: float) -> FloatArray:

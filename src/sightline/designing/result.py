@@ -6,8 +6,8 @@ import math
 from collections.abc import Iterator
 from typing import Annotated
 
+from sightline.arrays import NOTICEABLE
 from sightline.auditing.result_parts import TOP, Many, ResultPart
-from sightline.designing.problem import NOTICEABLE
 from sightline.format import count, number, number_ends, percent, percent_stated
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from sightline.arrays import FloatArray, IndexArray
+from sightline.arrays import COARSE, FloatArray, IndexArray
 from sightline.auditing.assemble import judged
 from sightline.auditing.exposed import keys_of
 from sightline.auditing.findings import Findings, Keys, find
@@ -21,7 +21,7 @@ from sightline.auditing.several_secrets import plans_by_secret
 from sightline.designing.choice import Chosen
 from sightline.designing.levels import never_binds_below
 from sightline.designing.problem import NotEnough
-from sightline.designing.proposal import ONLY_ROUNDING, in_digits, solve
+from sightline.designing.proposal import in_digits, solve
 from sightline.designing.result import DesignedBudget, DesignedNoise, DesignResult, PricedAttack, who
 from sightline.designing.suppression import replaced_task, smallest_suppression, suppressed_numbers
 from sightline.designing.task import DesignTask, Grain, Loss, task_of
@@ -225,13 +225,13 @@ def priced_attacks(findings: Findings, chosen: Chosen, *, top: int, keys: Keys |
     budget = (
         sum(float(part.sum()) for part, one in zip(parts, problem.risks, strict=True) if one.sign > 0) - total
     )
-    if total <= ONLY_ROUNDING * max(total, budget) or total <= 0:
+    if total <= COARSE * max(total, budget) or total <= 0:
         return PricedAttacks(attacks=(), in_all=0, budget=1.0 if budget > 0 else 0.0)
     parts, total = parts[:attacks], total + budget
     kind = np.concatenate([np.full(part.size, place) for place, part in enumerate(parts)])
     number = np.concatenate([np.arange(part.size) for part in parts])
     share = np.concatenate(parts) / total
-    paid = np.flatnonzero(share > ONLY_ROUNDING)
+    paid = np.flatnonzero(share > COARSE)
     share = share / (share[paid].sum() + budget / total)
     order = paid[np.lexsort((paid, -share[paid]))]
     writer = RecipeWriter(findings=findings, found=findings.linear)

@@ -25,7 +25,7 @@ import numpy as np
 import scipy
 from scipy import sparse
 
-from sightline.arrays import COARSE, ROUNDING, FloatArray, IndexArray
+from sightline.arrays import COARSE, NOTICEABLE, ROUNDING, FloatArray, IndexArray
 from sightline.labeled.dense_units import TableUnits
 from sightline.labeled.row_decisions import (
     AnswerWeights,
@@ -43,9 +43,8 @@ from sightline.numerics.balls import BALL_ROWS, BITS
 from sightline.numerics.residuals import gamma
 from sightline.values import frozen
 
-# Beyond this error, which would show in the digits that are printed, numbers are computed again in balls. Of
-# small designs all digits are asked for: an inverse of so many rows in balls takes 0.01 s.
-_PRINTED = 1e-4
+# Numbers are computed again in balls where an error is noticeable. Of small designs all digits are asked for:
+# an inverse of so many rows in balls takes 0.01 s.
 _FINE_ROWS, _FINE_UNITS = 64, 200
 _FEW = 16  # rows for each dependent one, from which a change of so low a rank takes less than an inverse
 
@@ -493,4 +492,4 @@ def coarse_units(errors: FloatArray, rows: int) -> IndexArray:
     """Those whose errors are too large, in a design of so many rows."""
     fine = np.flatnonzero(~(errors <= ROUNDING))
     small = rows <= _FINE_ROWS and fine.size <= _FINE_UNITS
-    return fine if small else np.flatnonzero(~(errors <= _PRINTED))
+    return fine if small else np.flatnonzero(~(errors <= NOTICEABLE))

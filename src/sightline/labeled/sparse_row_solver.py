@@ -314,9 +314,9 @@ class SparseSolver:
 
 
 # Seconds, measured on one core: of a supernode and an operation, in the four factors of an assessment; of an
-# entry of the products; of a dense operation. Dense assessments need memory for six matrices.
+# entry of the products; of a dense operation.
 _PER_NODE, _PER_OPERATION, _PER_ENTRY, _PER_DENSE = 1.6e-3, 2.4e-9, 2.5e-6, 2e-10
-_DENSE_MATRICES = 6
+DENSE_MATRICES = 10  # over the numbers, in memory at once: 9 were measured at 2,187 numbers
 
 
 @frozen(eq=True)
@@ -359,7 +359,7 @@ def chosen_route(sums: ProductSums) -> tuple[RouteCost, RowPairs | None]:
     dense = RouteCost(
         reason="a dense factor is faster",
         rows=rows,
-        bytes=8 * _DENSE_MATRICES * rows**2,
+        bytes=8 * DENSE_MATRICES * rows**2,
         seconds=_PER_DENSE * float(rows) ** 3,
     )
     if isinstance(sums.matrix, np.ndarray):

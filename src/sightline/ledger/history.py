@@ -19,7 +19,7 @@ from scipy.linalg import cho_factor, cho_solve
 from scipy.sparse import coo_array, diags_array
 from scipy.sparse.linalg import lsqr
 
-from sightline.arrays import MOST_SQUARE, ROUNDING, FloatArray, IndexArray
+from sightline.arrays import COARSE, MOST_SQUARE, ROUNDING, FloatArray, IndexArray
 from sightline.auditing.findings import Keys
 from sightline.auditing.lowering import LINEAR
 from sightline.auditing.plan import Plan, Release
@@ -139,7 +139,6 @@ def _placed(
 
 
 KNOWN = "known"
-_FITS = 1e-6  # of a true sum: what rounding in it and in the solution may be
 # Tuned on 60 to 120 months of 20,000 people: a ridge of ``ROUNDING`` keeps the products of dependent numbers
 # positive, and what it leaves is a thousandth each time.
 _REFINED = 3
@@ -321,7 +320,7 @@ class History:
 
 
 def _off(matrix: Any, goal: FloatArray, solution: FloatArray) -> NDArray[np.bool_]:
-    return np.asarray(np.abs(matrix @ solution - goal) > _FITS * (1 + np.abs(goal)))
+    return np.asarray(np.abs(matrix @ solution - goal) > COARSE * (1 + np.abs(goal)))
 
 
 def _fitting(matrix: Any, goal: FloatArray, start: FloatArray, people: FloatArray) -> FloatArray:

@@ -45,7 +45,6 @@ from sightline.rehearsing.result import CONFIDENCE, AttackKind, Coverage, Guess,
 from sightline.tables.records import secrets_of
 from sightline.tables.subject import SecretKind
 
-_MOST_ALIKE = 5_000  # rows with one signature, among which those of a person are looked for
 _MOST_DRAWS = 200_000_000  # values drawn from the prior, over all repetitions
 _MOST_REPETITIONS = 1_000_000
 
@@ -335,7 +334,7 @@ class _Attacked:
         keys = self.session.keys(self.findings.membership).of_kinds(kinds)
         people = sorted(key for own in keys.values() for key in own)
         signatures = [found.linear.signatures_of(int(one)).tolist() for one in target.units]
-        if not people or found.counts[target.units].max() > _MOST_ALIKE:
+        if not people or found.counts[target.units].max() > MOST_SQUARE:
             return
         secrets = secrets_of(
             self.session.engine,

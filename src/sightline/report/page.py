@@ -21,6 +21,7 @@ from sightline.report.figures import FIGURES, ReportFigure
 from sightline.report.files import write_new
 from sightline.report.first_screen import alike_in_all, first_lists
 from sightline.report.wording import (
+    LINE_WIDTH,
     LONGEST_TEXT,
     accuracy_words,
     before_after,
@@ -46,7 +47,6 @@ from sightline.report.wording import (
 )
 
 _ASSETS = Path(__file__).parent / "assets"
-_LONGEST_NAME = 80  # of the first screen on a page, where a line may be long
 # With this limit the largest page that was tried has just under two megabytes; it says what it leaves out.
 _MOST_OF_THE_PLAN = 100_000
 
@@ -150,7 +150,7 @@ def report_html(result: AuditResult, *, publishable: bool = False, date: str | N
             headline=headline(shown),
             status=verdict_words(shown),
             limit_line=limit_line(shown),
-            first=first_lists(shown, rules=TOP, longest=_LONGEST_NAME, more=""),
+            first=first_lists(shown, rules=TOP, longest=LINE_WIDTH, more=""),
             what_if=what_if_tables(shown),
             css=css,
             figures=drawn,
