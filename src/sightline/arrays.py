@@ -20,6 +20,8 @@ IndexArray = NDArray[np.intp]
 Members = Iterable[int] | ArrayLike
 
 
+# The square of a sensitivity times κ is a noise variance: it must be a normal double for every κ.
+LARGEST = 1e130
 EXACT = 2.0**53  # doubles hold every whole number up to this, and sums of whole numbers below it
 # The share by which bounds and comparisons give way: more than another order of adding up changes, and ten
 # times what the sums of the certified tables are off.

@@ -23,8 +23,6 @@ from itertools import islice
 from threading import Lock
 from typing import Any, TypeAlias, TypeVar
 
-from sightline.arrays import AT_A_TIME
-
 LOOK = 0.2  # seconds between two looks at what is under way
 Progress: TypeAlias = Callable[[str, float], None]
 Item = TypeVar("Item")
@@ -167,5 +165,7 @@ def one_blas_thread() -> Iterator[None]:
 
 def blas_threads_for(*, rows: int, columns: int) -> AbstractContextManager[None]:
     """Within it, BLAS uses one thread if the matrices of a design of this size are small."""
+    from sightline.arrays import AT_A_TIME  # help loads no NumPy
+
     small = _FEWEST_ENTRIES < rows * (rows + columns) <= AT_A_TIME
     return one_blas_thread() if small else nullcontext()

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sightline as sl
+from sightline.arrays import MOST_SQUARE
 from sightline.auditing.assemble import assemble
 from sightline.auditing.findings import Keys, find
 from sightline.auditing.plan import Plan
@@ -369,7 +370,9 @@ def test_a_sharp_local_view_does_not_pass_and_puts_nobody_below() -> None:
 def test_what_the_local_view_cannot_do_is_refused() -> None:
     plan = plan_of({"name": "squares"}, data={**NUMBERS, "bounds": [0, 1]})
     parts = [partition(0, feature=Feature.POWER, parameter=2)]
-    many = find(plan, membership_of(parts, [[""] * 6000]), values=lambda: pytest.fail("too many rows"))
+    many = find(
+        plan, membership_of(parts, [[""] * (MOST_SQUARE + 1)]), values=lambda: pytest.fail("too many rows")
+    )
     assert many.nonlinear == ()
     assert "was not computed" in assemble(many).verdict.text
     few = RowValues(signature=np.zeros(3, dtype=np.int64), secret=np.linspace(0, 1, 3))

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 import scipy
 
-from sightline.arrays import AT_A_TIME, MOST_LOOKED_AT, FloatArray, IndexArray
+from sightline.arrays import AT_A_TIME, LARGEST, MOST_LOOKED_AT, FloatArray, IndexArray
 from sightline.errors import InvalidInput, InvalidNoise, require
 from sightline.labeled.assessment import UnitExposure, assess
 from sightline.labeled.bounds.priors import prior_on
@@ -27,7 +27,6 @@ from sightline.noise.strategies import FactoredNoise, whitener_of
 from sightline.numerics.rank import Decision, Evidence, Rank, gap_rank, missing, present
 from sightline.numerics.residuals import gamma
 from sightline.progress import Progress, reporting
-from sightline.releases.query import LARGEST
 from sightline.values import frozen
 
 

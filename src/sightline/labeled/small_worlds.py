@@ -35,7 +35,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from sightline.arrays import ROUNDING, FloatArray, IndexArray, distinct_lines
+from sightline.arrays import LARGEST, ROUNDING, FloatArray, IndexArray, distinct_lines
 from sightline.labeled.bounds.coin import LEAST_MASS, CoinPrior, risk_between
 from sightline.labeled.bounds.scalar_risk import two_point_table
 from sightline.labeled.dense_units import MOST_LISTED
@@ -45,7 +45,6 @@ from sightline.labeled.unit_block import BoolArray
 from sightline.labeled.unit_design import Design, RowNoise
 from sightline.labeled.units import Units
 from sightline.numerics.residuals import gamma
-from sightline.releases.query import LARGEST
 from sightline.values import frozen
 
 Block = tuple[int, ...]  # the kind of every row of a unit

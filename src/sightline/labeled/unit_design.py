@@ -119,7 +119,9 @@ class RowForm:
         """
         seen, error = self.read(block)
         largest = np.abs(C).sum(axis=-1).max(axis=-1)
-        return C - C @ seen @ C, error * largest**2 + gamma(4 * C.shape[-1]) * largest
+        # Of no covariance nothing is off, whatever the form's error.
+        off = np.multiply(error, largest**2, where=largest > 0, out=np.zeros(len(block)))
+        return C - C @ seen @ C, off + gamma(4 * C.shape[-1]) * largest
 
 
 @frozen(slots=False)

@@ -15,7 +15,7 @@ from typing import Literal, Protocol, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sightline.arrays import FloatArray, IndexArray
+from sightline.arrays import LARGEST, FloatArray, IndexArray
 from sightline.errors import InvalidInput, InvalidRelease, require
 
 Convention = Literal["tight", "uniform"]
@@ -102,10 +102,6 @@ class OneCell:
     def integer_rows(self) -> NDArray[np.int64] | None:
         """``None``: the rows depend on the records."""
         return None
-
-
-# The square of a sensitivity times κ is a noise variance: it must be a normal double for every κ.
-LARGEST = 1e130
 
 
 def positive_number(value: object, *, name: str, fix: str = "") -> float:

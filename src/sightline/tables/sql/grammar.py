@@ -29,6 +29,8 @@ DEEPEST_QUERY = 150  # nested expressions; DuckDB's own limit is 1,000
 _QUALIFIED, _SUBQUERY_DATA = re.compile(r'"data(?: [0-9a-f]+)?"\.'), re.compile(r'"data [0-9a-f]+"')
 _MOST_PARSED = 1_000  # queries whose trees are kept: each step of an audit parses its releases again
 
+_PLACES = ("start", "end")  # of a name, as sqlglot calls them
+
 # ROUND and casts of fractions to whole numbers are left out: engines round them differently.
 SCALARS: tuple[type[exp.Expr], ...] = (
     exp.Column, exp.Identifier, exp.Literal, exp.Boolean, exp.Null, exp.Paren, exp.Tuple,
@@ -313,9 +315,11 @@ def _parsed(sql: str, dialect: str, parser: _Parser) -> list[exp.Expr]:
             _check_depth(tree)
             nodes = list(tree.walk())
             for node in nodes:
-                # Places in the text, which take longer to copy than the tree, and what comments tell sqlglot:
-                # a mark of ours, which says how a node was made, must not come from a comment.
-                node._meta = None
+                # Places in the text, which take longer to copy than the tree, but for those of tables; and
+                # what comments tell sqlglot: a mark of ours, which says how a node was made, must not come
+                # from a comment.
+                places = (node._meta or {}) if isinstance(node.parent, exp.Table) else {}
+                node._meta = {name: places[name] for name in _PLACES if type(places.get(name)) is int} or None
             _use_standard_names(nodes, dialect)
             _check_formats(nodes, tokens, dialect)
             _check_names(nodes, tokens, dialect)
