@@ -15,13 +15,15 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar, copy_context
 from functools import cache
 from itertools import islice
 from threading import Lock
-from typing import Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
 
 LOOK = 0.2  # seconds between two looks at what is under way
 Progress: TypeAlias = Callable[[str, float], None]
@@ -100,6 +102,8 @@ def on_cores(function: Callable[[Item], Found], items: Iterable[Item], *, alone:
     cores = 1 if alone else available_cores()
     if cores == 1:
         return found + [function(item) for item in each]
+    from concurrent.futures import ThreadPoolExecutor  # small audits start without it
+
     waiting: deque[Future[Found]] = deque()
     with ThreadPoolExecutor(cores) as pool:
         try:
