@@ -102,6 +102,15 @@ def test_each_secret_is_judged_as_in_a_plan_of_its_own(survey: str) -> None:
     assert [one.verdict.status for one in result.other_secrets] == [VerdictStatus.PASSED] * 2
 
 
+def test_what_all_cost_at_most_is_rounded_up(survey: str) -> None:
+    plan = plan_of(survey)
+    plan["release"] = plan["release"][:2]
+    plan["privacy"] = {**plan["privacy"], "epsilon": 1.23444}
+    stated = sl.audit(plan).all_secrets
+    assert stated is not None
+    assert "at most epsilon = 3.704 at delta" in stated.text, "three times 1.23444 is 3.70332"
+
+
 @pytest.mark.slow
 def test_the_sum_of_the_budgets_is_stated_wherever_the_result_is_shown(
     survey: str, capsys: pytest.CaptureFixture[str]

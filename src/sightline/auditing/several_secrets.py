@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
+from sightline.arrays import ROUNDING
 from sightline.auditing.noise_slack import slack_of_all
 from sightline.auditing.plan import Limits, Plan, Release
 from sightline.auditing.plan_sections import OtherSecret
@@ -18,7 +19,7 @@ from sightline.auditing.reading import checked_plan
 from sightline.auditing.remedies import with_factor
 from sightline.auditing.result import AllSecrets, AuditResult, Change, ChangeKind, NoiseSlack, VerdictStatus
 from sightline.errors import InvalidPlan
-from sightline.format import number, parameter
+from sightline.format import number_ends, parameter
 from sightline.tables.engines.address import dialect_of
 from sightline.tables.sql.edited_releases import labels_of, part_about, uses
 
@@ -82,7 +83,8 @@ def together(results: Sequence[AuditResult]) -> AuditResult:
     worst = min(results, key=_standing)
     epsilon = math.fsum(map(_epsilon, results))
     delta = math.fsum(one.budget.delta for one in results)
-    cost = f"epsilon = {number(epsilon)}" if math.isfinite(epsilon) else "an infinite epsilon"
+    shown = number_ends(0.0, epsilon * (1 - ROUNDING), digits=4)[1]  # up, but for what finding it may add
+    cost = f"epsilon = {shown}" if math.isfinite(epsilon) else "an infinite epsilon"
     own = worst.budget.epsilon
     each = "" if not own else f" The plan's epsilon of {parameter(own)} is that of each secret by itself."
     text = (
