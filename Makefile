@@ -41,7 +41,7 @@ FUZZ_SECONDS ?= 600
 fuzz: $(VENV)/.dev ## Hunt for failures with random seeds, for FUZZ_SECONDS (600); prints how to repeat each
 	$(BIN)/python -m tools.fuzz --seconds $(FUZZ_SECONDS) $(if $(FUZZ_SEED),--seed $(FUZZ_SEED))
 
-rooms: ## Print how large the house is and may be, which rooms and modules import which, and the cycles
+rooms: ## Print how large the house is, which rooms and modules import which, and the cycles
 	@$(PYTHON) tools/rooms.py
 
 check: ## Everything that must hold before a change lands: lint, types, all tests with more examples, docs

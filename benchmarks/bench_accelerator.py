@@ -22,8 +22,8 @@ from typing import Any
 
 import numpy as np
 
+from sightline.bounds.membership_design import MembershipDesign
 from sightline.errors import InvalidInput
-from sightline.labeled.design import MembershipDesign
 from sightline.numerics.device import Device
 
 NOISE = 0.05

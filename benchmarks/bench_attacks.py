@@ -14,7 +14,7 @@ from projected_adam import ProjectedAdam
 from scipy.optimize import minimize
 
 import sightline as sl
-from sightline.attacks.model import model_of
+from sightline.theory.attacks.model import model_of
 
 TRIALS, LOOPED = 5_000, 60
 BOX = (-1.0, 1.0)

@@ -25,17 +25,17 @@ from unittest import mock
 import numpy as np
 
 import sightline as sl
+from sightline.bounds import assessment, small_worlds
+from sightline.bounds.assessment import assess
+from sightline.bounds.membership_design import Exposures
+from sightline.bounds.priors import TwoPointPrior, number_prior
 from sightline.examples.shipped import example_plan
-from sightline.labeled import assessment, small_worlds
-from sightline.labeled.assessment import assess
-from sightline.labeled.bounds.priors import TwoPointPrior, number_prior
-from sightline.labeled.bounds.target import Seen
-from sightline.labeled.description import Known
-from sightline.labeled.design import Exposures
-from sightline.labeled.unit_design import Design, RowNoise, UnitPrior
-from sightline.labeled.units import Units
-from tests.labeled.enumerated_worlds import Few, few
-from tests.labeled.person_risks import Persons, persons
+from sightline.units.description import Known
+from sightline.units.design import Design, RowNoise, UnitPrior
+from sightline.units.target import Seen
+from sightline.units.units import Units
+from tests.bounds.enumerated_worlds import Few, few
+from tests.bounds.person_risks import Persons, persons
 
 PRIORS = ("uniform", "cos2", "two-point")
 

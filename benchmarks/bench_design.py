@@ -19,10 +19,10 @@ import duckdb
 import numpy as np
 
 import sightline as sl
+from sightline.advising.proposal import proportional
+from sightline.advising.task import Grain, Loss, task_of
 from sightline.auditing.reading import read_plan
 from sightline.auditing.session import opened
-from sightline.designing.proposal import proportional
-from sightline.designing.task import Grain, Loss, task_of
 from sightline.examples.shipped import example_plan
 
 LIMIT = 0.5

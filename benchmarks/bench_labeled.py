@@ -16,7 +16,7 @@ import numpy as np
 from scipy import sparse
 from scipy.linalg.blas import dtrsm
 
-from sightline.labeled.design import MembershipDesign
+from sightline.bounds.membership_design import MembershipDesign
 
 ROUNDS = 3
 SHORT_ROUNDS = 20  # of runs below a tenth of a second, where a busy machine shows most

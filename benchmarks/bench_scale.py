@@ -29,12 +29,12 @@ import pyarrow as arrow
 import pyarrow.parquet as parquet
 from numpy.typing import NDArray
 
-from sightline.labeled.assessment import assess
-from sightline.labeled.bounds.priors import prior_on
-from sightline.labeled.sparse_row_solver import sparse_cost
-from sightline.labeled.unit_design import Design, RowNoise, UnitPrior
-from sightline.labeled.units import Units
+from sightline.bounds.assessment import assess
+from sightline.bounds.priors import prior_on
 from sightline.progress import reporting
+from sightline.units.design import Design, RowNoise, UnitPrior
+from sightline.units.sparse_row_solver import sparse_cost
+from sightline.units.units import Units
 
 # Persons and blocks for about so many cells.
 PERSONS_PER_CELL, CELLS_PER_BLOCK, HIERARCHY_CELLS_PER_BLOCK = 29, 8.7, 16.43

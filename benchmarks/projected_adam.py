@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sightline.attacks import mle as search
-from sightline.attacks.estimates import AttackStatus, Estimates, box_of, checked_answers, checked_box
-from sightline.attacks.model import model_of
 from sightline.errors import require
+from sightline.theory.attacks import mle as search
+from sightline.theory.attacks.estimates import AttackStatus, Estimates, box_of, checked_answers, checked_box
+from sightline.theory.attacks.model import model_of
 
 if TYPE_CHECKING:
-    from sightline.geometry.transcript import Transcript
+    from sightline.theory.geometry.transcript import Transcript
 
 _FADE_FIRST, _FADE_SECOND, _EPSILON = 0.9, 0.999, 1e-8  # Adam's usual settings; the paper names no others
 

@@ -134,7 +134,8 @@ class PublicNames(SphinxDirective):
             if inspect.ismodule(room):
                 about = (inspect.getdoc(room) or "").splitlines()
                 lines += [f"## sl.{name}", "", "````{eval-rst}", *about, "````", ""]
-                lines += entries(room.__name__, homes(room.__name__))
+                named = homes(room.__name__)
+                lines += entries(room.__name__, [one for one, home in named.items() if home != room.__name__])
         content = StringList(lines, source=self.get_source_info()[0])
         return self.parse_text_to_nodes(content, allow_section_headings=True)
 

@@ -11,13 +11,13 @@ from pathlib import Path
 
 import numpy as np
 
-from sightline.geometry.exposure import Exposure
-from sightline.geometry.transcript import Transcript
 from sightline.privacy.accountant import Accountant, Budget
 from sightline.privacy.composition import BasicComposition
 from sightline.privacy.concentrated import ZeroConcentrated
 from sightline.privacy.gaussian_dp import GaussianDP
-from sightline.releases.linear import SubsetMean
+from sightline.theory.geometry.exposure import Exposure
+from sightline.theory.geometry.transcript import Transcript
+from sightline.theory.releases.linear import SubsetMean
 
 PICTURE = Path(__file__).parent / "_static" / "picture.svg"
 INK, FAINT, TARGET = "#1b2733", "#9aa7b4", "#c2410c"

@@ -262,10 +262,10 @@ def test_help_loads_no_numerics(command: str) -> None:
 
 @pytest.mark.slow
 def test_a_small_audit_loads_no_dense_library() -> None:
-    code = "from sightline.jobs import audit; from sightline.examples.shipped import example_plan"
+    code = "from sightline.jobs.audit import audit; from sightline.examples.shipped import example_plan"
     loaded = modules_after(f"{code}; audit(example_plan('microgrid'))")
     assert loaded & {"scipy.linalg", "scipy.optimize", "scipy.special", "scipy.stats"} == set()
-    assert loaded & {"sightline.releases.features", "sightline.releases.query"} == set()
+    assert loaded & {"sightline.theory.releases.features", "sightline.theory.releases.query"} == set()
     assert "scipy.sparse" in loaded  # the list above is read from the right place
 
 

@@ -79,7 +79,7 @@ sys.meta_path.insert(0, Finder())
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("module", ["click", "sightline.format", "numpy", "sightline.auditing.records"])
+@pytest.mark.parametrize("module", ["click", "sightline.format", "numpy", "sightline.records.release_record"])
 def test_an_interrupt_while_modules_are_loaded_ends_quietly(module: str) -> None:
     code = CTRL_C.format(module=module) + START
     run = subprocess.run([sys.executable, "-c", code, "check", "--schema"], capture_output=True, text=True)
@@ -141,7 +141,7 @@ def test_an_interrupt_after_the_verdict_keeps_it_and_says_so(
 ) -> None:
     plan, page = str(example_plan("microgrid")), tmp_path / "page.html"
     whole = sl.audit(plan)
-    monkeypatch.setattr("sightline.auditing.assemble.noise_slack", interrupted_after_the_verdict)
+    monkeypatch.setattr("sightline.jobs.assemble.noise_slack", interrupted_after_the_verdict)
     assert main(["audit", plan, "--html", str(page)]) == 130
     printed = capsys.readouterr()
     assert "Do not publish this yet." in printed.out
@@ -168,7 +168,7 @@ def test_an_interrupt_leaves_no_secret_without_a_verdict(monkeypatch: pytest.Mon
         "limits": {"remaining_uncertainty": 0.5},
     }
     whole = sl.audit(plan)
-    monkeypatch.setattr("sightline.auditing.assemble.noise_slack", interrupted_after_the_verdict)
+    monkeypatch.setattr("sightline.jobs.assemble.noise_slack", interrupted_after_the_verdict)
     with pytest.raises(Interrupted) as stopped:
         sl.audit(plan)
     known = stopped.value.result

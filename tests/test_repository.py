@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from importlib import import_module
 from importlib.metadata import version
 from importlib.util import find_spec
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -29,6 +30,7 @@ from tools.rooms import (
     cycles,
     import_graph,
     imported,
+    into_the_theory,
     module_name,
     rightward,
     room_of,
@@ -87,6 +89,12 @@ def test_every_room_has_its_place(graph: Graph) -> None:
 
 def test_imports_point_to_the_left(graph: Graph) -> None:
     assert list(rightward(graph)) == []
+
+
+def test_the_audit_never_imports_the_theory(graph: Graph) -> None:
+    assert into_the_theory(graph) == []
+    planted = {**graph, "sightline.units.design": frozenset({"sightline.theory.labeled.inout"})}
+    assert into_the_theory(planted) == [("sightline.units.design", "sightline.theory.labeled.inout")]
 
 
 def test_no_modules_import_each_other(graph: Graph) -> None:
@@ -196,22 +204,34 @@ def rooms_with_folders() -> set[str]:
 
 @pytest.mark.parametrize("path", MODULES, ids=name_of)
 def test_a_file_holds_one_idea(path: Path) -> None:
-    assert len(path.read_text(encoding="utf-8").splitlines()) <= 500
+    """One docstring, at the top: a second text opens a second module, unless it describes a name above it."""
+    body = ast.parse(path.read_text(encoding="utf-8")).body
+    texts = [
+        node.lineno
+        for before, node in pairwise(body)
+        if isinstance(node, ast.Expr)
+        and isinstance(node.value, ast.Constant)
+        and not isinstance(before, ast.Assign | ast.AnnAssign)
+    ]
+    assert texts == []
     assert path.stem not in {"utils", "common", "helpers"}
 
 
 # ------------------------------------------------------------------ public names
 
 
-PUBLISHERS = [
-    "sightline",
-    *(f"sightline.{name}" for name, home in homes("sightline").items() if home == "sightline"),
-]
+def rooms_of(package: str) -> list[str]:
+    """The rooms that a package publishes, as ``from PACKAGE import ROOM as ROOM`` in its stub."""
+    return [f"{package}.{name}" for name, home in homes(package).items() if home == package]
+
+
+WINGS = ["sightline", "sightline.theory"]
+PUBLISHERS = ["sightline", *rooms_of("sightline"), *rooms_of("sightline.theory")]
 PUBLIC_NAMES = [
     (package, name, home)
     for package in PUBLISHERS
     for name, home in homes(package).items()
-    if home != package  # a room
+    if home not in WINGS  # a room
 ]
 
 
@@ -258,7 +278,7 @@ def test_rooms_with_a_stub_are_at_the_root() -> None:
 
 
 def test_a_module_of_any_room_can_be_imported_under_another_name() -> None:
-    import sightline.jobs as run
+    import sightline.jobs.audit as run
 
     assert sightline.audit is run.audit
 

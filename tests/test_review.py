@@ -6,10 +6,10 @@ import math
 
 import pytest
 
-from tests.geometry import fuzz_geometry
-from tests.labeled import fuzz_designs
-from tests.labeled.bounds import fuzz_brackets
+from tests.bounds import fuzz_brackets
 from tests.privacy import fuzz_accountants
+from tests.theory.geometry import fuzz_geometry
+from tests.units import fuzz_designs
 
 SEED = 20_261
 

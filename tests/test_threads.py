@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 from sightline import progress
-from sightline.labeled import units as units_module
-from sightline.labeled.bounds.priors import UniformPrior
-from sightline.labeled.row_products import RowProducts
-from sightline.labeled.unit_design import RowNoise, UnitPrior
-from sightline.labeled.units import Units
+from sightline.bounds.priors import UniformPrior
 from sightline.progress import on_cores, report, reporting
+from sightline.units import units as units_module
+from sightline.units.design import RowNoise, UnitPrior
+from sightline.units.row_products import RowProducts
+from sightline.units.units import Units
 
 
 @pytest.fixture(autouse=True, params=[1, 2, 5])

@@ -189,28 +189,24 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         "a swapped prior: uniform numbers are taken as cos²",
-        (
-            Spelling(
-                "labeled/bounds/priors.py", '{"uniform": UniformPrior,', '{"uniform": CosineSquaredPrior,'
-            ),
-        ),
-        ("tests/auditing/test_secret_prior.py", "tests/labeled/bounds", "tests/golden"),
+        (Spelling("bounds/priors.py", '{"uniform": UniformPrior,', '{"uniform": CosineSquaredPrior,'),),
+        ("tests/auditing/test_secret_prior.py", "tests/bounds", "tests/golden"),
     ),
     Fault(
         "a lower end too high: the coin's risk with half of the information",
-        (Spelling("labeled/bounds/coin.py", "g = math.sqrt(information)", "g = math.sqrt(information / 2)"),),
-        ("tests/labeled/bounds", "tests/labeled/test_labeled_coin.py"),
+        (Spelling("bounds/coin.py", "g = math.sqrt(information)", "g = math.sqrt(information / 2)"),),
+        ("tests/bounds", "tests/bounds/test_labeled_coin.py"),
     ),
     Fault(
         "a lower end too high: the van Trees bound of a uniform number",
         (
             Spelling(
-                "labeled/bounds/van_trees.py",
+                "bounds/van_trees.py",
                 "closed = (1 - np.tanh(half) / half) / safe * (1 - ROUNDING)",
                 "closed = (1 - np.tanh(half) / (2 * half)) / safe * (1 - ROUNDING)",
             ),
         ),
-        ("tests/labeled/bounds",),
+        ("tests/bounds",),
     ),
     Fault(
         "a record too many: one record below the limit is not counted",
@@ -261,7 +257,7 @@ FAULTS: tuple[Fault, ...] = (
         (
             "tests/auditing/test_rules.py",
             "tests/auditing/continual",
-            "tests/designing",
+            "tests/advising",
         ),
     ),
     Fault(
@@ -300,7 +296,7 @@ FAULTS: tuple[Fault, ...] = (
                 "[(name in categories) for categories in counted]",
             ),
             Spelling(
-                "labeled/unit_design.py",
+                "units/design.py",
                 "self.categories * np.eye(self.categories) - 1",
                 "self.categories * np.eye(self.categories)",
             ),
@@ -332,12 +328,12 @@ FAULTS: tuple[Fault, ...] = (
                 "quantities[Quantity.LINEAR] * (1 - 0.01)",
             ),
             Spelling(
-                "labeled/unit_brackets.py",
+                "bounds/unit_brackets.py",
                 "np.clip(least + np.minimum(error, 1.0), TINY, 1.0)",
                 "np.clip(least * (1 - 0.01), TINY, 1.0)",
             ),
         ),
-        ("tests/labeled/test_labeled_bracket.py", "tests/labeled/test_assessment.py", "tests/golden"),
+        ("tests/bounds/test_labeled_bracket.py", "tests/bounds/test_assessment.py", "tests/golden"),
     ),
     Fault(
         "a lost copy in the design: its noise is not that of the mean of the copies",
@@ -381,12 +377,12 @@ FAULTS: tuple[Fault, ...] = (
                 "np.concatenate([np.ones_like(others), distinct.known[some]])",
             ),
             Spelling(
-                "labeled/row_products.py",
+                "units/row_products.py",
                 "counts = (block.people[:, None] * block.times)",
                 "counts = (np.ones_like(block.people)[:, None] * block.times)",
             ),
         ),
-        ("tests/labeled/test_assessment.py", "tests/auditing/test_findings.py", "tests/golden"),
+        ("tests/bounds/test_assessment.py", "tests/auditing/test_findings.py", "tests/golden"),
     ),
 )
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 
 from sightline.arrays import ROUNDING, FloatArray
-from sightline.labeled.bounds import scalar_risk
-from sightline.labeled.bounds.scalar_risk import LAPLACE_GRID, Grid
+from sightline.bounds import scalar_risk
+from sightline.bounds.scalar_risk import LAPLACE_GRID, Grid
 
 _REACH = 9.0  # of an integral over Gaussian noise, in standard deviations
 _STEP = 0.5  # between answers, in standard deviations: the error falls as exp(−2π · 2.8 / step)

@@ -1,7 +1,8 @@
-"""How far a reader goes with one audit: files entered, functions called, designs assessed.
+"""How far a reader goes with one audit: files, functions, designs assessed, calls to the right.
 
-The shipped micro-grid is audited and printed as `sightline audit` does it. A function counts once, however
-often it is called; what runs while a module is imported does not count. `--files` lists the files.
+Shipped examples are audited and printed as `sightline audit` does it. A function counts once, however often
+it is called; what runs while a module is imported does not count. A call to the right is one from a room
+into a room that it may not import: a callback. `--files` lists the files.
 """
 
 from __future__ import annotations
@@ -16,45 +17,72 @@ from rich.console import Console
 
 import sightline
 from sightline.examples.shipped import example_plan
-from sightline.jobs import audit
+from sightline.jobs.audit import audit
 from sightline.report.terminal import print_result
+
+if __package__:
+    from tools.rooms import module_name, position
+else:
+    from rooms import module_name, position  # type: ignore[import-not-found, no-redef]
 
 SOURCE = str(Path(sightline.__file__).parent)
 ASSESSING = "assess"  # the function that says what is seen through one design
+EXAMPLES = ("microgrid", "stays")
 
 
-def walk() -> Counter[CodeType]:
-    """How often each function of the package is called; generator expressions belong to their functions."""
+def walk(example: str) -> tuple[Counter[CodeType], set[tuple[CodeType, CodeType]]]:
+    """How often each function of the package is called in one audit, and who calls whom.
+
+    Generator expressions belong to their functions.
+    """
     calls: Counter[CodeType] = Counter()
+    callers: list[CodeType] = []
+    edges: set[tuple[CodeType, CodeType]] = set()
 
     def count(frame: FrameType, event: str, _: object) -> None:
         code = frame.f_code
-        if event == "call" and code.co_filename.startswith(SOURCE) and not code.co_name.startswith("<"):
+        if not code.co_filename.startswith(SOURCE) or code.co_name.startswith("<"):
+            return
+        if event == "call":
             calls[code] += 1
+            if callers:
+                edges.add((callers[-1], code))
+            callers.append(code)
+        elif event == "return" and code in callers:
+            while callers.pop() is not code:  # what an error has left
+                pass
 
-    plan, screen = example_plan("microgrid"), Console(file=io.StringIO())
+    plan, screen = example_plan(example), Console(file=io.StringIO())
     sys.setprofile(count)
     try:
         print_result(audit(plan, names=True), screen)
     finally:
         sys.setprofile(None)
-    return calls
+    return calls, edges
+
+
+def to_the_right(edges: set[tuple[CodeType, CodeType]]) -> set[tuple[CodeType, CodeType]]:
+    """The calls into a room that the caller's may not import."""
+    places = {code: position(module_name(Path(code.co_filename))) for edge in edges for code in edge}
+    return {(caller, called) for caller, called in edges if places[caller] < places[called]}
 
 
 def main() -> None:
-    """Print the three numbers, each with the one that is wanted."""
-    calls = walk()
-    by_file = Counter(code.co_filename.removeprefix(f"{SOURCE}/") for code in calls)
-    assessed = sum(times for code, times in calls.items() if code.co_name == ASSESSING)
-    for name, found, wanted in (
-        ("files that the demo enters", len(by_file), 90),
-        ("functions that the demo calls", len(calls), 500),
-        ("designs that the demo assesses", assessed, 4),
-    ):
-        print(f"{name:<52}{found:>8,}   at most {wanted:,}")
-    if "--files" in sys.argv:
-        for file, functions in sorted(by_file.items()):
-            print(f"{functions:>5}  {file}")
+    """Print the numbers of each example."""
+    for example in EXAMPLES:
+        calls, edges = walk(example)
+        by_file = Counter(code.co_filename.removeprefix(f"{SOURCE}/") for code in calls)
+        assessed = sum(times for code, times in calls.items() if code.co_name == ASSESSING)
+        for name, number in (
+            (f"{example}: files entered", len(by_file)),
+            (f"{example}: functions called", len(calls)),
+            (f"{example}: calls to the right", len(to_the_right(edges))),
+            (f"{example}: designs assessed", assessed),
+        ):
+            print(f"{name:<52}{number:>8,}")
+        if "--files" in sys.argv:
+            for file, functions in sorted(by_file.items()):
+                print(f"{functions:>5}  {file}")
 
 
 if __name__ == "__main__":

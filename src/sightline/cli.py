@@ -188,8 +188,8 @@ def audit(  # many parameters: one for each option
     against: Path | None,
 ) -> int:
     """Audit a plan, or the queries in some files: who is exposed, how sharply, and what to change."""
-    from sightline import jobs
     from sightline.auditing.reading import files_read
+    from sightline.jobs import audit as jobs
     from sightline.report.files import check_apart, check_new
     from sightline.report.pipelines import AuditOutputs
     from sightline.report.streams import Ticker
@@ -263,7 +263,7 @@ def audit(  # many parameters: one for each option
 @force_option
 def figures(plan: str, out: Path, limit: str | None, names: bool, publishable: bool, force: bool) -> int:
     """Write every figure of a plan's report as SVG and PDF, for print."""
-    from sightline import jobs
+    from sightline.jobs import audit as jobs
     from sightline.report.figures import export_figures
     from sightline.report.streams import Ticker
 
@@ -284,7 +284,7 @@ def figures(plan: str, out: Path, limit: str | None, names: bool, publishable: b
 @click.option("--full", is_flag=True, help="Explain every part of the record, not only the sharpest.")
 def explain(plan: str, key: str | None, as_json: bool, record: str | None, full: bool) -> None:
     """Explain why one record is exposed, step by step. For the table's owner only."""
-    from sightline import jobs
+    from sightline.jobs import audit as jobs
     from sightline.report.streams import Ticker
 
     if (record := record or key) is None:
@@ -368,8 +368,8 @@ def init(  # many parameters: one for each option
 @force_option
 def demo(as_json: bool, html: Path | None, what_if: bool, force: bool) -> None:
     """Audit the shipped example: a micro-grid's dashboard, under a budget and with noise chosen by hand."""
-    from sightline import jobs
     from sightline.examples.shipped import example_plan
+    from sightline.jobs import audit as jobs
     from sightline.report.files import check_new
 
     pages = [html] if html else []
@@ -457,7 +457,7 @@ def run() -> NoReturn:
             _load_on_use("numpy", ("f2py", "testing"))
             # Pydantic looks for plugins in every package that is installed: 5 ms for a hundred of them.
             os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
-            from sightline import jobs  # noqa: F401
+            from sightline.jobs import audit as jobs  # noqa: F401
     except KeyboardInterrupt:
         print("Interrupted: nothing was written.", file=sys.stderr)
         raise SystemExit(_Status.INTERRUPTED) from None

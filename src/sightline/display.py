@@ -1,12 +1,12 @@
-"""Show results in a notebook: the report draws them, and their modules do not import it.
+"""Show results in a notebook: each wing draws its own results, which do not import what draws them.
 
-The report registers itself as an entry point of the group ``sightline.display``. If it or one of its
-dependencies is not installed, a notebook shows the plain ``repr``.
+What draws is an entry point of the group ``sightline.display``: ``report`` for the audit, ``theory`` for the
+paper. If it or one of its dependencies is not installed, a notebook shows the plain ``repr``.
 """
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 from sightline.errors import MissingExtra
 
@@ -26,21 +26,23 @@ class Displayed:
 
     __slots__ = ()
 
+    drawn_by: ClassVar[str] = "report"  # the entry point
+
     def plot(self) -> Any:
         """Return the result as an Altair chart to show, change or save; needs ``sightline[report]``."""
-        return _display().plot(self)
+        return _display(self.drawn_by).plot(self)
 
     def _repr_html_(self) -> str | None:
         try:
-            return _display().html(self)
+            return _display(self.drawn_by).html(self)
         except MissingExtra:
             return None  # the notebook falls back on repr
 
 
-def _display() -> Display:
+def _display(name: str) -> Display:
     from importlib.metadata import entry_points
 
-    displays = tuple(entry_points(group="sightline.display"))
+    displays = tuple(entry_points(group="sightline.display", name=name))
     if not displays:
         raise MissingExtra(
             'figures need Sightline installed with its report; pip install "sightline[report]"'

@@ -13,7 +13,7 @@ from sightline.report.streams import print_json, print_lines
 
 if TYPE_CHECKING:
     from sightline.ledger.book import Ledger
-    from sightline.ledger.decision import Decision
+    from sightline.ledger.decision import ReleaseDecision
 
 _folder = click.argument("folder", type=click.Path(path_type=Path))
 _release = click.argument("release", type=click.Path(path_type=Path))
@@ -141,6 +141,25 @@ def limit(folder: Path, share: str, reason: str, key: Path | None) -> None:
     print(f"Added as entry {_opened(folder, key).set_limit(share, reason=reason)}.")
 
 
+@ledger.command(epilog="Example:  sightline ledger clock releases --reason 'the server was set to 2099'")
+@_folder
+@click.option("--reason", required=True, metavar="REASON", help="Every later answer lists it.")
+@_key
+def clock(folder: Path, reason: str, key: Path | None) -> None:
+    """Go on after an entry whose time lies ahead: the clock was wrong. All entries stay."""
+    print(f"Added as entry {_opened(folder, key).correct_clock(reason=reason)}.")
+
+
+@ledger.command(epilog="Example:  sightline ledger merge releases copy-of-releases")
+@_folder
+@click.argument("other", type=click.Path(path_type=Path))
+@_key
+def merge(folder: Path, other: Path, key: Path | None) -> None:
+    """Add what another copy of the ledger has published since the two parted."""
+    numbers = _opened(folder, key).merge(other)
+    print(f"Added as {', '.join(map(str, numbers))}." if numbers else "Nothing to add.")
+
+
 @ledger.command(epilog="Example:  sightline ledger log releases")
 @_folder
 @_key
@@ -152,6 +171,7 @@ def log(folder: Path, key: Path | None) -> None:
             "cancel": f"of entry {entry.cancels}",
             "epoch": entry.epoch,
             "limit": percent_stated(entry.limit),
+            "clock": "corrected",
         }.get(entry.kind, f"values: {entry.values}")
         parts = [
             entry.at,
@@ -190,7 +210,7 @@ def _opened(folder: Path, key: Path | None) -> Ledger:
     return Ledger.open(folder, key=key)
 
 
-def _print(decision: Decision, told: list[str], *, as_json: bool) -> None:
+def _print(decision: ReleaseDecision, told: list[str], *, as_json: bool) -> None:
     if as_json:
         print_json(decision.result.complete().model_dump(mode="json"))
     else:

@@ -44,6 +44,7 @@ about_a_table = (
 about_a_secret = (
     click.option("--bounds", type=(float, float), metavar="LOW HIGH", help="What a number can be."),
     click.option("--categories", metavar="A,B,…", help="What a category can be."),
+    click.option("--public", metavar="A,B,…", help="The columns that everybody may know of everyone."),
     click.option("--max-rows", type=int, default=1, help="The most rows that one record has. [default: 1]"),
     click.option("--epsilon", type=float, metavar="E", help="A budget for all releases."),
     click.option("--delta", type=float, metavar="D", help="Its delta. [default: 1e-6]"),
@@ -64,9 +65,9 @@ def given_plan(*options: Callable[..., Any]) -> Callable[..., Any]:
                 {name: value for name in each if (value := parameters.pop(name)) is not None}
                 for each in (names, ("epsilon", "delta", "noise"))
             )
-            listed = mine.pop("categories", "")
-            categories = tuple(one.strip() for one in listed.split(",") if one.strip())
-            return command(given=GivenPlan(**mine, categories=categories, amounts=amounts), **parameters)
+            for name in ("categories", "public"):
+                mine[name] = tuple(one.strip() for one in mine.get(name, "").split(",") if one.strip())
+            return command(given=GivenPlan(**mine, amounts=amounts), **parameters)
 
         for option in reversed(options):
             packed = option(packed)
@@ -94,8 +95,8 @@ def plan_given(paths: Sequence[str], given: GivenPlan) -> dict[str, Any] | str:
         )
     if given.table or given.data:
         raise InvalidInput(
-            "expected --table, --record, --secret, --bounds, --categories and --max-rows with files of SQL, "
-            "got a plan, which says them itself"
+            "expected --table, --record, --secret, --bounds, --categories, --public and --max-rows with "
+            "files of SQL, got a plan, which says them itself"
         )
     if not given.amounts:
         return paths[0]
@@ -127,10 +128,10 @@ def design(  # many parameters: one for each option
     force: bool,
 ) -> int:
     """Find the least noise with which everyone keeps the limit. For the table's owner only."""
+    from sightline.advising.design_result import lines
     from sightline.auditing.plan_edit import edited_plan
     from sightline.auditing.reading import files_read
-    from sightline.designing import run
-    from sightline.designing.result import lines
+    from sightline.jobs import design as run
     from sightline.report.files import check_apart, check_new, write_new
     from sightline.report.streams import Ticker
 
@@ -226,8 +227,8 @@ def rehearse(  # many parameters: one for each option
 @json_option
 def paper(labels: tuple[str, ...], out: Path, fast: bool, seed: int, as_json: bool) -> None:
     """Make the paper's figures, tables and claims again, and compare them with its numbers."""
-    from sightline.paper.run import regenerate
     from sightline.report.streams import Ticker
+    from sightline.theory.paper.run import regenerate
 
     with Ticker() as progress:
         made = regenerate(labels, out=out, fast=fast, seed=seed, progress=progress)
@@ -260,7 +261,8 @@ def check(plans: tuple[str, ...], schema: bool, record_schema: bool, registry: b
 
     Of release records the fields are checked, and that their SQL is a query.
     """
-    from sightline.auditing import reading, records
+    from sightline.auditing import reading
+    from sightline.records import release_record as records
 
     if schema or record_schema:
         print_json(reading.plan_schema() if schema else records.record_schema())
@@ -271,7 +273,7 @@ def check(plans: tuple[str, ...], schema: bool, record_schema: bool, registry: b
         require(len(plans) == 1, "--registry with one release record", got=f"{len(plans)} files")
         print(harmless_json(records.registry_text(records.read_record(plans[0]))))
         return 0
-    from sightline import jobs
+    from sightline.jobs import audit as jobs
 
     errors: list[str | None] = []
     for plan in plans:
@@ -302,7 +304,11 @@ def check(plans: tuple[str, ...], schema: bool, record_schema: bool, registry: b
 @click.argument("library", type=click.Choice(LIBRARIES))
 def exporter(library: str) -> None:
     """Print a file to put beside a program that publishes with a library: it writes release records."""
-    text = resources.files("sightline").joinpath("exporters", f"{library}.py").read_text(encoding="utf-8")
+    text = (
+        resources.files("sightline")
+        .joinpath("records", "exporters", f"{library}.py")
+        .read_text(encoding="utf-8")
+    )
     print(text, end="")
 
 
@@ -310,7 +316,7 @@ def plan_from_records(pattern: str, given: GivenPlan, *, out: Path, force: bool,
     """Write the plan of the release records that match a pattern, and say how each field is known."""
     from glob import glob
 
-    from sightline.auditing.plan_from_records import records_plan
+    from sightline.records.plan_from_records import records_plan
     from sightline.report.files import check_apart, write_new
 
     files = sorted(glob(pattern))  # noqa: PTH207 - a pattern may start from the root

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from io import StringIO
 
-from sightline import jobs
 from sightline.auditing.reading import PlanLike
 from sightline.auditing.result import AuditResult
 from sightline.errors import InvalidInput
+from sightline.jobs import audit as jobs
 from sightline.report.first_screen import print_first_screen
 from sightline.report.streams import console
 from sightline.report.wording import LINE_WIDTH

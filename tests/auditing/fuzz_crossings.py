@@ -20,12 +20,12 @@ from random import Random
 import numpy as np
 
 import sightline as sl
-from sightline.auditing.assemble import assemble, without_the_rest
 from sightline.auditing.findings import FetchKeys, Keys, find
 from sightline.auditing.reading import read_plan
 from sightline.auditing.result import Exposed, VerdictStatus
 from sightline.auditing.session import opened
 from sightline.errors import SightlineError
+from sightline.jobs.assemble import assemble, without_the_rest
 from tests.auditing.crossing_truth import Share, Truth
 from tests.auditing.crossings import Crossing, Engine, NotAdditive, drawn, effects, with_other_noise
 from tests.numbered_cases import check_cases

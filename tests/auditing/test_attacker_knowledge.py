@@ -15,7 +15,7 @@ from scipy.stats import norm
 import sightline as sl
 from sightline.auditing.secret_prior import SecretPrior
 from sightline.errors import InvalidPlan
-from sightline.jobs import check
+from sightline.jobs.audit import check
 from sightline.tables.subject import SecretKind
 
 TOWNS = {"name": "towns", "sql": "SELECT town, SUM(hours) FROM data GROUP BY town"}

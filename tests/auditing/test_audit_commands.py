@@ -308,7 +308,7 @@ def test_several_rows_a_record(tmp_path: Path) -> None:
         tmp_path,
         "SELECT home, hour, AVG(watts) FROM data WHERE home = 'A' GROUP BY home, hour",
         table=table,
-        data="bounds = [0, 10]\nmax_rows_per_record = 2",
+        data='bounds = [0, 10]\nmax_rows_per_record = 2\nvalues = "independent"',
     )
     result = sl.audit(path, names=True)
     assert result.rows == 4

@@ -15,14 +15,15 @@ import psutil
 import pytest
 
 import sightline as sl
-from sightline.auditing import assemble, work
+from sightline.auditing import work
 from sightline.auditing.work import WorkLimits, memory_of
 from sightline.cli import main
 from sightline.errors import InvalidInput, TooMuchWork
 from sightline.examples.shipped import example_plan
-from sightline.labeled.sparse_row_solver import RouteCost
+from sightline.jobs import assemble
 from sightline.privacy.registry import account
 from sightline.tables.engines.open import open_source
+from sightline.units.sparse_row_solver import RouteCost
 
 MICROGRID = str(example_plan("microgrid"))
 
@@ -157,7 +158,7 @@ def test_what_a_plan_of_many_numbers_leaves_out_is_said(
     plan = large_plan(tmp_path)
     result = sl.audit(plan)
     monkeypatch.setattr("sightline.auditing.recipes.MOST_SQUARE", 2)
-    monkeypatch.setattr("sightline.labeled.assessment.equal_slices", lambda design: [])  # tracts are equal
+    monkeypatch.setattr("sightline.bounds.assessment.equal_slices", lambda design: [])  # tracts are equal
     short = sl.audit(plan).exposed[0]
     best = result.exposed[0]
     assert best.recipe is not None
@@ -181,7 +182,9 @@ def test_persons_with_several_rows_are_not_refused_where_dense_matrices_do_not_f
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Sixty persons have a row that is alone in its block; nothing else of two rows is singled out."""
-    found = sl.audit(large_plan(tmp_path, rows_per_person=2), max_memory="200MB")  # ten dense ones: 605 MB
+    plan = large_plan(tmp_path, rows_per_person=2)
+    plan.write_text(plan.read_text().replace("max_rows_per", 'values = "independent"\nmax_rows_per'))
+    found = sl.audit(plan, max_memory="200MB")  # ten dense ones: 605 MB
     assert found.records == (2_400 * 3 - 60 * 2) // 2
     assert found.identifiable_records == 60
     assert not any("records with several rows" in line for line in found.assumptions)
@@ -330,7 +333,7 @@ class TestTimeIsOver:
     @pytest.mark.sampled(2)
     @pytest.mark.parametrize(
         "stage",
-        ["jobs.table_of", "jobs.find", "auditing.assemble.exposed_section", "auditing.assemble.verdict"],
+        ["jobs.audit.table_of", "jobs.audit.find", "jobs.assemble.exposed_section", "jobs.assemble.verdict"],
     )
     def test_whatever_it_is_doing(
         self, stage: str, endless: Callable[..., None], monkeypatch: pytest.MonkeyPatch

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 import sightline as sl
-from sightline.auditing.comparison import compared, with_comparison
 from sightline.auditing.result import Exposed
 from sightline.cli import main
 from sightline.errors import InvalidInput
 from sightline.examples.shipped import example_plan
-from sightline.jobs import read_result
+from sightline.jobs.audit import read_result
+from sightline.jobs.comparison import compared, with_comparison
 from sightline.report.page import report_html
 
 
@@ -155,7 +155,7 @@ def test_what_is_no_result_is_one_line(
 def test_a_file_that_is_missing_or_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(InvalidInput, match="no such file"):
         read_result(tmp_path / "none.json")
-    monkeypatch.setattr("sightline.jobs.LARGEST_FILE", 10)
+    monkeypatch.setattr("sightline.jobs.audit.LARGEST_FILE", 10)
     (tmp_path / "large.json").write_text("{" * 11)
     with pytest.raises(InvalidInput, match="the result of an audit of at most 10 bytes, got more"):
         read_result(tmp_path / "large.json")

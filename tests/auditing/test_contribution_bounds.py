@@ -13,7 +13,7 @@ import sightline as sl
 from sightline.auditing.plan import Plan
 from sightline.auditing.reading import plan_text
 from sightline.errors import InvalidPlan
-from sightline.jobs import check
+from sightline.jobs.audit import check
 
 Row = tuple[str, str, int, float]  # person, town, day, hours
 # Person p has p + 1 rows on different days; towns go round; the last person is alone in the town "far".

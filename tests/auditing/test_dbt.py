@@ -16,7 +16,7 @@ from sightline.auditing.plan import Plan
 from sightline.auditing.reading import plan_of_text
 from sightline.cli import main
 from sightline.errors import InvalidPlan
-from sightline.jobs import check
+from sightline.jobs.audit import check
 from sightline.tables.sql.grammar import parse_query
 
 Captured = pytest.CaptureFixture[str]

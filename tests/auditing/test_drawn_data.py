@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from sightline.auditing import releases, unit_findings
-from sightline.auditing.assemble import assemble
 from sightline.auditing.findings import Findings, find
 from sightline.auditing.plan import Plan
 from sightline.auditing.pricing import price
 from sightline.auditing.reading import plan_text
 from sightline.auditing.result import AuditResult, LocalReport, Verdict
+from sightline.jobs.assemble import assemble
 from tests.auditing.hand_made import membership_of, partition, plan_of
 
 EVERYONE = ["all"] * 6

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import itertools
 import math
-import runpy
 from pathlib import Path
 from random import Random
 
@@ -178,13 +177,6 @@ def test_the_readings_of_a_year_are_drawn_again() -> None:
     drawn.sort(key=lambda row: (row["hour"], row["home"]))
     assert shipped == drawn
     assert 20 * 8_000 < len(drawn) < 20 * 8_760  # one home joined later, and meters fail
-
-
-@pytest.mark.thorough
-def test_the_picture_of_panels_shows_the_numbers_of_the_example() -> None:
-    drawing = runpy.run_path(str(ROOT / "docs" / "panels_picture.py"))
-    drawn = drawing["drawn"](sl.audit(example_plan("readings")))
-    assert drawing["PICTURE"].read_text(encoding="utf-8") == drawn, "run python docs/panels_picture.py"
 
 
 @pytest.mark.parametrize("name", TABLES)

@@ -13,14 +13,14 @@ from hypothesis import strategies as st
 
 import sightline as sl
 from sightline.arrays import MOST_SQUARE
-from sightline.auditing.assemble import assemble
 from sightline.auditing.findings import Keys, find
 from sightline.auditing.plan import Plan
 from sightline.auditing.pricing import price
 from sightline.auditing.result import EDGES, AuditResult, VerdictStatus
+from sightline.bounds.assessment import assess
+from sightline.bounds.coin import coin_risk
 from sightline.errors import InvalidInput, InvalidPlan
-from sightline.labeled.assessment import assess
-from sightline.labeled.bounds.coin import coin_risk
+from sightline.jobs.assemble import assemble
 from sightline.tables.membership import Feature, Membership, RowValues, Statistic
 from tests.auditing.hand_made import membership_of, partition, plan_of
 
@@ -205,7 +205,9 @@ def test_without_a_release_nobody_is_said_to_keep_less() -> None:
     generator, fell = np.random.default_rng(4), 0
     for trial in range(8):
         kind: dict[str, object] = (
-            {"kind": "boolean"} if trial % 2 else {"bounds": [0, 10], "max_rows_per_record": 8}
+            {"kind": "boolean"}
+            if trial % 2
+            else {"bounds": [0, 10], "max_rows_per_record": 8, "values": "independent"}
         )
         groups = [[str(one) for one in generator.integers(0, 3, 8)] for _ in range(3)]
         owners = None if trial % 2 else [str(one) for one in np.sort(generator.integers(0, 5, 8))]
@@ -304,7 +306,8 @@ def test_every_category_is_assessed_with_indicators_that_sum_to_one(
         kept.append(max(alone, shared))
     least = result.least_remaining_uncertainty
     assert least is not None
-    assert least.lower == pytest.approx(min(kept), abs=1e-5)
+    # All others known, or alike: others hide more than that (tests/bounds/test_genies.py has the truth).
+    assert min(kept) - 1e-5 <= least.lower <= least.upper
 
 
 def signature_of(membership: Membership, lines: list[list[str | None]], row: int) -> int:
@@ -427,7 +430,8 @@ def test_more_cells_than_fit_a_square_table_are_assessed() -> None:
 
 @pytest.mark.slow
 def test_records_with_several_rows_are_counted_once() -> None:
-    plan = plan_of({"name": "a"}, data={**NUMBERS, "bounds": [0, 1], "max_rows_per_record": 2})
+    rows = {"max_rows_per_record": 2, "values": "independent"}
+    plan = plan_of({"name": "a"}, data={**NUMBERS, "bounds": [0, 1], **rows})
     owners = ["ann", "ann", "bob", "cy"]
     membership = membership_of([partition()], [["x", "y", "z", "z"]], contributions=2, owners=owners)
     found = find(plan, membership)

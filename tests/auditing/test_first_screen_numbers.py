@@ -12,14 +12,14 @@ import pytest
 from scipy.stats import norm
 
 import sightline as sl
-from sightline.auditing import noise_slack as search
-from sightline.auditing.assemble import assemble
+from sightline.advising import noise_slack as search
+from sightline.advising.noise_slack import lowest, noise_slack, slack_under
 from sightline.auditing.exposed import signature_names
 from sightline.auditing.findings import find
-from sightline.auditing.noise_slack import lowest, noise_slack, slack_under
 from sightline.auditing.result import NoiseSlack, Verdict, VerdictStatus
 from sightline.auditing.verdict import sharpest_view
 from sightline.examples.shipped import example_plan
+from sightline.jobs.assemble import assemble
 from sightline.tables.membership import Statistic
 from tests.auditing.hand_made import membership_of, partition, plan_of
 

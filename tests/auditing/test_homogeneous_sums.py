@@ -186,3 +186,40 @@ def test_categories_and_complements(tmp_path: Path) -> None:
         limit=0.85,
     )
     assert [one.name.value for one in negated.unverified] == ["homogeneous"]
+
+
+@pytest.mark.parametrize(("yes", "flagged"), [(6, False), (9, False), (1, True), (0, True)])
+def test_groups_are_compared_with_the_share_of_yes_that_the_plan_states(
+    tmp_path: Path, yes: int, flagged: bool
+) -> None:
+    """Groups of 100 of whom 6 % answer yes, as expected, tell nothing of anyone; 36 % was said to be left.
+
+    The posterior of a count, over all counts: tosses with the stated odds, or every count equally likely.
+    """
+    rows, noise, share = 100, 0.5, 0.06
+    counts = np.arange(rows + 1)
+    left = []
+    for tosses in (
+        1.0,
+        np.array([math.comb(rows, int(k)) * share**k * (1 - share) ** (rows - k) for k in counts]),
+    ):
+        weights = tosses * norm.pdf(counts, yes, noise)
+        mean = float(weights @ counts / weights.sum()) / rows
+        left.append(mean * (1 - mean) / (share * (1 - share)))
+    assert (min(left) < 0.5) == flagged
+    secrets = ["true" if place < 40 * yes else "false" for place in range(40 * rows)]
+    release = ("SELECT g, COUNT(*) FILTER (WHERE x) FROM data GROUP BY g", noise)
+    lines = [f"{i},{i % 40},{x}" for i, x in enumerate(secrets)]
+    (tmp_path / "t.csv").write_text("id,g,x\n" + "\n".join(lines) + "\n")
+    result = sl.audit(
+        {
+            "data": {"source": f"{tmp_path}/t.csv", "record": "id", "secret": "x", "kind": "boolean"},
+            "attacker": {"prior": {"yes": share}},
+            "release": [{"name": "counts", "sql": release[0], "noise_stddev": noise}],
+            "limits": {"remaining_uncertainty": 0.5},
+        }
+    )
+    by_group = [one for one in result.homogeneous or () if one.rows == rows]
+    assert bool(by_group) == flagged
+    for one in by_group:
+        assert one.remaining <= min(left) + 1e-9

@@ -7,11 +7,11 @@ import math
 import numpy as np
 import pytest
 
-from sightline.auditing.assemble import assemble
 from sightline.auditing.findings import find
 from sightline.auditing.result import AuditResult, VerdictStatus
 from sightline.auditing.secret_prior import SecretPrior
 from sightline.auditing.verdict import _attacked_sentence
+from sightline.jobs.assemble import assemble
 from sightline.noise.published import PublishedLaw, information_at_most
 from sightline.tables.membership import Feature, RowValues, Statistic
 from sightline.tables.subject import SecretKind

@@ -14,7 +14,7 @@ from scipy import sparse
 from scipy.stats import norm
 
 import sightline as sl
-from sightline.auditing import noise_slack
+from sightline.advising import noise_slack
 from sightline.auditing.known_sums import nearest_in_box
 from sightline.auditing.result import VerdictStatus
 

@@ -152,15 +152,42 @@ def test_of_several_rows_a_sum_is_asked_for_the_root_of_their_number_times_as_mu
     rows = {"max_rows_per_record": 4, "values": "independent"}
     plan = {
         "data": {"source": table, "record": "who", "secret": "x", "bounds": [0, 20], **rows},
-        "limits": {"known_to": 2.0, "accept": ["homogeneous", "few_values"]},
+        "limits": {"known_to": 2.0, "accept": ["homogeneous", "few_values", "rows_apart"]},
         "release": [
             {"name": "sums", "sql": "SELECT who, SUM(x) FROM data GROUP BY who", "noise_stddev": noise}
         ],
     }
     result = sl.audit(plan)
     assert result.verdict.below_limit == below
-    total = result.exposed[0].total
-    assert total is not None
+    left = result.exposed[0].remaining_uncertainty
     before = 4 * 20**2 / 12  # the variance of the sum
-    assert total.after_upper == pytest.approx((before * noise**2 / (before + noise**2)) ** 0.5)
-    assert (total.after_lower < 2.0 * 4**0.5) == (below > 0)
+    assert left is not None
+    assert left.upper == pytest.approx(noise**2 / (before + noise**2))
+    assert (before * left.lower < (2.0 * 4**0.5) ** 2) == (below > 0)
+
+
+def test_of_rows_that_share_a_level_a_sum_is_asked_for_their_number_times_as_much() -> None:
+    """The mean of four rows is known to a quarter of what their sum is: a limit of ± 1 asks for ± 4 of it."""
+    values = np.random.default_rng(3).uniform(4, 16, 12).round(2)
+    table = pyarrow.table({"who": sorted("abc" * 4), "x": values})
+    for noise, status in ((3.6, "failed"), (5.0, "passed")):
+        plan = {
+            "data": {
+                "source": table,
+                "record": "who",
+                "secret": "x",
+                "bounds": [0, 20],
+                "max_rows_per_record": 4,
+            },
+            "limits": {"known_to": 1.0, "accept": ["homogeneous", "few_values"]},
+            "release": [
+                {"name": "sums", "sql": "SELECT who, SUM(x) FROM data GROUP BY who", "noise_stddev": noise}
+            ],
+        }
+        result = sl.audit(plan)
+        total = result.exposed[0].total
+        assert total is not None
+        before = 4**2 * 20**2 / 12  # the variance of the sum: of four times a level
+        assert total.after_upper == pytest.approx((before * noise**2 / (before + noise**2)) ** 0.5)
+        assert result.verdict.status == status
+        assert (total.after_lower < 4.0) == (status == "failed")

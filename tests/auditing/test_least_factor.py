@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import sightline as sl
-from sightline.auditing import noise_slack
+from sightline.advising import noise_slack
+from sightline.advising.noise_slack import least_factor
 from sightline.auditing.findings import Findings
-from sightline.auditing.noise_slack import least_factor
 
 
 def test_the_search_ends_above_the_least_factor_after_few_tries() -> None:
@@ -148,7 +148,8 @@ def test_the_kinds_that_keep_least_find_the_factor_that_all_kinds_find(
     monkeypatch.setattr(noise_slack, "MOST_KINDS", 500)
     monkeypatch.setattr(noise_slack, "lowest", counted)
     few = sl.audit(plan).slack
-    assert len(tried) == 1  # all kinds were asked once
+    beliefs = 1 if rows == 1 else 2
+    assert len(tried) == beliefs  # all kinds were asked once under each belief
     monkeypatch.setattr(noise_slack._Few, "of", lambda findings: None)
     assert few == sl.audit(plan).slack
-    assert len(tried) > 2
+    assert len(tried) > 2 * beliefs

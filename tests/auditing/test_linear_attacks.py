@@ -119,7 +119,14 @@ def test_the_total_of_a_person_with_several_rows() -> None:
     plan = plan_of(
         {"name": "r0", "noise_stddev": 0.5},
         {"name": "r1", "noise_stddev": 0.5},
-        data={"source": "t.csv", "record": "id", "secret": "x", "bounds": [0, 10], "max_rows_per_record": 2},
+        data={
+            "source": "t.csv",
+            "record": "id",
+            "secret": "x",
+            "bounds": [0, 10],
+            "max_rows_per_record": 2,
+            "values": "independent",
+        },
         limits={"remaining_uncertainty": 0.9},
     )
     findings = find(plan, membership_of(parts, GROUPS[:2], contributions=2, owners=owners))

@@ -15,8 +15,8 @@ from sightline.auditing.findings import Findings, find
 from sightline.auditing.homogeneous import homogeneous_cells
 from sightline.auditing.nonlinear import coin_kept, cut_points, question_text
 from sightline.auditing.result import VerdictStatus
+from sightline.bounds.coin import coin_risk
 from sightline.errors import InvalidPlan
-from sightline.labeled.bounds.coin import coin_risk
 from sightline.tables.membership import Band, Feature, Membership, Partition, Statistic
 from tests.auditing.hand_made import membership_of, partition, plan_of
 

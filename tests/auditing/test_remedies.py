@@ -10,13 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import brentq
 
-from sightline.auditing import noise_slack as search
-from sightline.auditing import remedies
-from sightline.auditing.assemble import assemble
+from sightline.advising import noise_slack as search
+from sightline.advising import remedies
+from sightline.advising.noise_slack import epsilon_for, least_factor, lowest, noise_factor
 from sightline.auditing.findings import Findings, find, findings_with
-from sightline.auditing.noise_slack import epsilon_for, least_factor, lowest, noise_factor
 from sightline.auditing.pricing import price
 from sightline.auditing.result import AuditResult, Change
+from sightline.jobs.assemble import assemble
 from sightline.privacy.accountant import Budget
 from sightline.privacy.registry import accountants
 from sightline.tables.membership import Feature, Statistic

@@ -6,10 +6,10 @@ import json
 
 import pytest
 
-from sightline.auditing.assemble import assemble
 from sightline.auditing.findings import find
 from sightline.auditing.result import SCHEMA_VERSION, AuditResult, Uncertainty
 from sightline.errors import InvalidInput
+from sightline.jobs.assemble import assemble
 from tests.auditing.hand_made import membership_of, partition, plan_of
 
 

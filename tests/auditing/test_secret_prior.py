@@ -7,10 +7,10 @@ import itertools
 import numpy as np
 import pytest
 
-from sightline.auditing.assemble import assemble
 from sightline.auditing.findings import Findings, find
 from sightline.auditing.secret_prior import SecretPrior
-from sightline.labeled.bounds.coin import coin_risk
+from sightline.bounds.coin import coin_risk
+from sightline.jobs.assemble import assemble
 from sightline.privacy.accountant import NoiseLaw
 from sightline.tables.membership import Feature, Statistic
 from sightline.tables.subject import SecretKind
@@ -236,8 +236,11 @@ def test_nobody_keeps_less_than_the_noise_guarantees_and_a_histogram_leaves_that
     assert least.lower <= np.min(risks + 5 * errors)
     assert least.upper >= np.min(risks - 5 * errors)
     assert result.guaranteed_by_noise <= least.lower
-    # Without the risk over all worlds of the record, which is more than a count of one category leaves:
-    monkeypatch.setattr("sightline.labeled.assessment.with_small_worlds", lambda _, *ends: ends)
+    # Without the risk over all worlds of the record, which is more than a count of one category leaves, and
+    # without what others hide.
+    monkeypatch.setattr("sightline.bounds.assessment.with_small_worlds", lambda _, *ends: ends)
+    monkeypatch.setattr("sightline.bounds.assessment.with_genies", lambda _, lower, upper: lower)
+    monkeypatch.setattr("sightline.auditing.findings.with_walk", lambda _, lower, upper, limit: lower)
     least = assemble(find(plan, membership)).least_remaining_uncertainty
     assert least is not None
     if accountant == "zcdp":

@@ -10,7 +10,7 @@ import polars
 import pytest
 
 import sightline as sl
-from sightline.labeled.design import MembershipDesign
+from sightline.bounds.membership_design import MembershipDesign
 from sightline.noise.laws import GaussianNoise, LaplaceNoise, MixedNoise
 
 

@@ -10,7 +10,7 @@ import pytest
 import sightline as sl
 from sightline.auditing.plan import AssumptionName
 from sightline.errors import InvalidPlan
-from sightline.jobs import check
+from sightline.jobs.audit import check
 
 SIZES = {"a": 9, "b": 5, "c": 2, "d": 1}
 TOWNS = "SELECT town, SUM(hours) FROM data GROUP BY town"

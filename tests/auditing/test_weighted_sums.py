@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import sightline as sl
-from sightline.auditing.assemble import assemble
 from sightline.auditing.findings import Findings, find
 from sightline.auditing.homogeneous import homogeneous_cells
+from sightline.jobs.assemble import assemble
 from sightline.tables.membership import Feature, Membership, Statistic
 from tests.auditing.hand_made import membership_of, partition, plan_of
 

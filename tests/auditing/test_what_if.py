@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import sightline as sl
-from sightline.auditing import what_if
+from sightline.advising import what_if
 from sightline.auditing.result_parts import Exposed, Setting, SettingKind
 from sightline.auditing.unit_findings import LinearFindings
 from sightline.format import parameter

@@ -17,8 +17,8 @@ from sightline.auditing.pricing import price
 from sightline.auditing.reading import plan_text, publishable_plan_text
 from sightline.auditing.stated_noise import as_published
 from sightline.errors import InvalidPlan
+from tests.advising.tables import CATEGORY, NUMBER, plan_for, write_table
 from tests.auditing.hand_made import membership_of, partition, plan_of
-from tests.designing.tables import CATEGORY, NUMBER, plan_for, write_table
 
 BY_TOWN = "SELECT town, AVG(hours) FROM data GROUP BY town"
 # Numbers of the result that the form of the plan may not change.

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 import sightline as sl
-from sightline.labeled import CoinPrior
+from sightline.theory.labeled import CoinPrior
 from tests.golden.drawn_plans import DrawnPlan
 
 PRIORS = ("uniform", "cos2", "two-point", "coin")

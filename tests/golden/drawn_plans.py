@@ -9,7 +9,17 @@ from typing import Any, Literal
 import pyarrow
 
 CATEGORIES = ("a", "b", "c", "d", "e")
-ACCEPTED = ["clipped", "dropped", "empty", "groups", "homogeneous", "few_values", "local", "values", "drawn"]
+ACCEPTED = [
+    "clipped",
+    "dropped",
+    "empty",
+    "groups",
+    "homogeneous",
+    "few_values",
+    "local",
+    "values",
+    "drawn",
+]
 MOST_ROWS = 14
 
 
@@ -87,7 +97,11 @@ class DrawnPlan:
     def complete(self) -> dict[str, Any]:
         """The plan with its table, for :func:`sightline.audit`."""
         data = {"source": pyarrow.table(self.columns), **self.plan["data"]}
-        return {**self.plan, "data": data, "release": list(map(_with_having, self.plan["release"]))}
+        limits = self.plan.get("limits", {})
+        if "accept" in limits:  # a name that plans did not have when the results were stored
+            limits = {**limits, "accept": [*limits["accept"], "rows_apart"]}
+        release = list(map(_with_having, self.plan["release"]))
+        return {**self.plan, "data": data, "limits": limits, "release": release}
 
 
 _SMALL = "COUNT(*) < 2"

@@ -36,10 +36,13 @@ EVERYONE = 0.999  # a limit with which everybody is listed
 
 
 def example(case: str) -> Summary:
-    """A shipped example, with the accountant and the sensitivities that were the defaults before."""
+    """A shipped example, with the accountant, sensitivities and belief that were the defaults before."""
     folder = Path(str(files("sightline"))) / "examples" / case
     plan = tomllib.loads((folder / "plan.toml").read_text(encoding="utf-8"))
     plan["data"]["source"] = str(folder / plan["data"]["source"])
+    if plan["data"].get("max_rows_per_record", 1) > 1:
+        plan["data"]["values"] = "independent"
+        plan["limits"]["accept"] = [*plan["limits"].get("accept", ()), "rows_apart"]
     plan["privacy"] = {"accountant": "zcdp", "sensitivity": "memberships", **plan.get("privacy", {})}
     return audit_summary(sl.audit(plan, names=True))
 

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
-import sightline.auditing.assemble
+import sightline.jobs.assemble
 import sightline.ledger.decision  # noqa: F401  before the processes are forked
 from sightline.ledger.book import Ledger
 from tests.ledger.test_ledger import MEANS, TOTAL, started

@@ -32,6 +32,10 @@ def test_a_chain_that_was_cut_is_noticed_by_who_kept_its_end(tmp_path: Path) -> 
     ledger.add(TOTAL, despite="a test")
     kept = ledger.verify()
     (tmp_path / "ledger" / "000001.json").unlink()
+    with pytest.raises(DamagedLedger, match="the files of 1 entry and no others"):
+        ledger.verify()
+    for file in (tmp_path / "ledger").glob("000001-*"):
+        file.unlink()
     ledger.verify()
     with pytest.raises(DamagedLedger, match="rewritten"):
         ledger.verify(head=kept)

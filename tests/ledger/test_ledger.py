@@ -12,7 +12,7 @@ import pytest
 import sightline as sl
 from sightline.cli import main
 from sightline.errors import DamagedLedger, InvalidInput, SightlineError
-from sightline.jobs import compare
+from sightline.jobs.audit import compare
 from sightline.ledger.book import Ledger
 from sightline.ledger.decision import lines
 
@@ -80,7 +80,7 @@ def test_a_difference_of_two_months_is_refused_and_named(tmp_path: Path) -> None
     month(tmp_path, list("abcd"), list("NNNS"), [100.0, 900.0, 4000.0, 7000.0])
     decision, second = ledger.add(sharp)
     assert second is None
-    assert decision.newly_identifiable[0].record == "#4"  # it is gone: only its number is known
+    assert decision.newly_identifiable[0].record == "somebody not in this table (ledger number 4)"
     assert "total (1)" in decision.newly_identifiable[0].recipe.text  # type: ignore[union-attr]
     assert decision.before.identifiable == 0
     assert decision.noise_factor is not None
@@ -93,13 +93,14 @@ def test_a_difference_of_two_months_is_refused_and_named(tmp_path: Path) -> None
 
 
 def test_a_value_for_each_epoch_is_seen_once(tmp_path: Path) -> None:
-    """Twenty-four months of one value sharpen it; of a value each, they do not."""
+    """Months of one value sharpen it; of values that have nothing in common, they do not."""
     one = started(tmp_path)
     for _ in range(3):
         same, _ = one.add(TOTAL, despite="a test")
     folder = tmp_path / "by epoch"
     folder.mkdir()
-    several = started(folder, values="by-epoch")
+    apart = HEAD.replace("bounds", 'values = "independent"\nbounds')
+    several = started(folder, values="by-epoch", head=apart)
     for name in ("2024", "2025", "2026"):
         several.start_epoch(name)
         own, _ = several.add(TOTAL, epoch=name, despite="a test")

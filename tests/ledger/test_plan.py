@@ -11,12 +11,12 @@ from scipy.sparse import csr_array
 
 import sightline as sl
 from sightline.cli import main
-from sightline.ledger.decision import Decision
+from sightline.ledger.decision import ReleaseDecision
 from sightline.ledger.storage import least_change
 from tests.ledger.test_ledger import MEANS, TOTAL, month, started
 
 
-def two_epochs(folder: Path) -> tuple[Path, Decision]:
+def two_epochs(folder: Path) -> tuple[Path, ReleaseDecision]:
     """The plan of four releases in two epochs, in which homes move, leave and join; the last decision."""
     ledger = started(folder, values="by-epoch")
     ledger.start_epoch("2024")
@@ -48,7 +48,12 @@ def test_every_command_reads_the_plan_of_moves_and_two_epochs(
     assert not [*result.what_to_change, *result.reaching]
     page = tmp_path / "page.html"
     said: dict[str, Any] = {}
-    options = {"audit": ["--html", str(page)], "explain": ["--record", "#5"], "rehearse": [], "design": []}
+    options = {
+        "audit": ["--html", str(page)],
+        "explain": ["--record", "somebody not in this table (ledger number 5)"],
+        "rehearse": [],
+        "design": [],
+    }
     for command, more in options.items():
         code = main([command, str(plan), *more])
         said[command] = (code, *capsys.readouterr())

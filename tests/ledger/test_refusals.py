@@ -18,11 +18,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sightline.auditing.records import About, ReleaseRecord
 from sightline.cli import main
 from sightline.errors import InvalidInput
 from sightline.ledger.book import Ledger
 from sightline.ledger.folder import LedgerFolder, release_of
+from sightline.records.release_record import About, ReleaseRecord
 from tests.ledger.test_ledger import TOTAL, month, started, written
 
 TOTAL_TOML = '[[release]]\nname = "total"\nsql = "SELECT SUM(watts) FROM data"\nnoise_stddev = 1e6\n'
@@ -73,7 +73,7 @@ def a_gap(folder: Path) -> None:
 def newer(folder: Path) -> None:
     """Entry 2 as a version to come might write it."""
     path = folder / "ledger" / "000002.json"
-    content = json.loads(path.read_bytes()) | {"version": "sightline.ledger/3", "more": 1}
+    content = json.loads(path.read_bytes()) | {"version": "sightline.ledger/4", "more": 1}
     content.pop("digest")
     inner = json.dumps(content, ensure_ascii=False, indent=1).encode() + b"\n"
     content["digest"] = hashlib.sha256(inner).hexdigest()
@@ -82,7 +82,7 @@ def newer(folder: Path) -> None:
 
 def newer_by_accident(folder: Path) -> None:
     path = folder / "ledger" / "000002.json"
-    path.write_bytes(path.read_bytes().replace(b"sightline.ledger/2", b"sightline.ledger/3"))
+    path.write_bytes(path.read_bytes().replace(b"sightline.ledger/3", b"sightline.ledger/4"))
 
 
 def without_parquet(folder: Path) -> None:
@@ -126,7 +126,7 @@ CASES: dict[str, tuple[Callable[[Path], None], list[str], int, str]] = {
     "a name used for something else": (another_query, [], 1, "another name"),
     "an unknown epoch": (lambda _: None, ["--epoch", "2027"], 1, "no epoch"),
     "a gap in the numbers": (a_gap, [], 3, "expected entry 1"),
-    "an entry of a newer version": (newer, [], 1, "ledger/3; use the version that wrote it"),
+    "an entry of a newer version": (newer, [], 1, "ledger/4; use the version that wrote it"),
     "a flipped version": (newer_by_accident, [], 3, "as it was written"),
     "a missing Parquet file": (without_parquet, [], 3, "parquet"),
     "missing people": (without_people, [], 3, "people.parquet"),
@@ -176,7 +176,7 @@ def test_a_clock_that_runs_backwards_is_refused(
     for verb in (["add", str(folder), str(tmp_path / "release.toml")], ["cancel", str(folder), "1"]):
         more = ["--never-seen", "a test"] if verb[0] == "cancel" else []
         assert main(["ledger", *verb, *more, *key]) == 1
-        assert re.search(r"set the clock\s*$", capsys.readouterr().err)
+        assert re.search(r"set the clock; if that", capsys.readouterr().err)
     assert snapshot(folder) == before
     assert [one.number for one in Ledger.open(folder, key=tmp_path / "key").log()] == [0, 1, 2]
 
@@ -223,7 +223,8 @@ def test_what_cannot_be_written_is_refused_cleanly(case: str) -> None:
         found = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
         folder.chmod(0o700)
         assert found.returncode == 0, found.stderr
-        assert [line.endswith("nothing was added") for line in found.stderr.splitlines()] == [True, True]
+        errors = [line for line in found.stderr.splitlines() if "expected" in line]  # and progress, if slow
+        assert [line.endswith("nothing was added") for line in errors] == [True, True]
         assert snapshot(folder) == before
 
 

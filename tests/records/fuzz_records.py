@@ -18,11 +18,11 @@ from typing import Any
 
 import numpy as np
 
-from sightline.auditing.plan_from_records import records_plan
 from sightline.auditing.query_files import GivenPlan
 from sightline.auditing.reading import plan_file_text, plan_of_text
-from sightline.auditing.records import plan_of, record_of_text, records_of, registry_entry
 from sightline.errors import InvalidPlan
+from sightline.records.plan_from_records import records_plan
+from sightline.records.release_record import plan_of, record_of_text, records_of, registry_entry
 from tests.numbered_cases import check_cases
 
 RECORD: dict[str, Any] = {

@@ -18,8 +18,8 @@ import numpy as np
 import pyarrow
 
 import sightline as sl
-from sightline.auditing.records import plan_of, record_of
 from sightline.errors import SightlineError
+from sightline.records.release_record import plan_of, record_of
 from tests.auditing.crossings import ACCEPTED
 from tests.numbered_cases import check_cases
 

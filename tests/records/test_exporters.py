@@ -20,17 +20,17 @@ import pytest
 from dp_accounting import pld, rdp
 
 import sightline as sl
-from sightline.auditing.plan_from_records import records_plan
 from sightline.auditing.query_files import GivenPlan
-from sightline.auditing.records import ReleaseRecord, plan_of, read_record, record_of
 from sightline.cli import main
 from sightline.errors import InvalidPlan
+from sightline.records.plan_from_records import records_plan
+from sightline.records.release_record import ReleaseRecord, plan_of, read_record, record_of
 from sightline.study_commands import LIBRARIES
 from tests.records.environments import ENVIRONMENTS, FOLDER, Environment
 
 ROOT = Path(__file__).parents[2]
 FIXTURES = Path(__file__).parent / "fixtures"
-EXPORTERS = ROOT / "src" / "sightline" / "exporters"
+EXPORTERS = ROOT / "src" / "sightline" / "records" / "exporters"
 HOMES = "home,feeder,watts\n" + "".join(f"h{i},{'abcd'[i % 4]},{i * 977 % 9001}\n" for i in range(40))
 
 

@@ -16,7 +16,9 @@ import yaml
 from sightline.auditing.plan import Plan
 from sightline.auditing.query_files import GivenPlan
 from sightline.auditing.reading import plan_file_text, plan_of_text
-from sightline.auditing.records import (
+from sightline.cli import main
+from sightline.errors import InvalidPlan
+from sightline.records.release_record import (
     About,
     plan_of,
     read_record,
@@ -27,8 +29,6 @@ from sightline.auditing.records import (
     registry_entry,
     registry_text,
 )
-from sightline.cli import main
-from sightline.errors import InvalidPlan
 from tests.numbered_cases import trials
 from tests.records import fuzz_records, fuzz_whole_records
 from tests.records.fuzz_records import RECORD
@@ -366,7 +366,7 @@ class TestCommands:
                 for name, one in content["release"].items()
                 if name not in ("withhold", "hidden_by_noise")
             }
-            content["data"] |= {"max_rows_per_record": 2, "values": "independent"}
+            content["data"] |= {"max_rows_per_record": 2}
             (folder / "by_feeder.json").write_text(json.dumps(content))
             options = ["--from-records", "by*.json", "--out", "plan.toml", "--force"]
             assert main(["init", "homes.csv", *options]) == 0

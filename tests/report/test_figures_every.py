@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 import sightline as sl
-from sightline.attacks.blue import Blue
 from sightline.cli import main
 from sightline.display import Displayed
 from sightline.errors import InvalidInput, MissingExtra
@@ -18,6 +17,7 @@ from sightline.examples.shipped import example_plan
 from sightline.format import percent, percent_at_least
 from sightline.report import notebook, style
 from sightline.report.figures import FIGURES, draw_distribution, draw_timeline
+from sightline.theory.attacks.blue import Blue
 from tests.report.report_cases import RESULTS, budgeted, microgrid, nothing
 
 MOST_MARKS = 500  # 60 stages in a few layers
@@ -150,7 +150,7 @@ class TestNotebook:
     def test_without_the_extra_the_plain_form_remains(
         self, name: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        def missing() -> None:
+        def missing(_: str) -> None:
             raise MissingExtra("no")
 
         monkeypatch.setattr("sightline.display._display", missing)

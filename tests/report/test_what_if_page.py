@@ -9,7 +9,7 @@ from html import unescape
 import pytest
 
 import sightline as sl
-from sightline.auditing import what_if as engine
+from sightline.advising import what_if as engine
 from sightline.auditing.result import AllSecrets
 from sightline.auditing.result_parts import SettingKind
 from sightline.format import count, number, percent

@@ -212,12 +212,12 @@ def test_the_audit_says_so_and_the_plan_may_accept_it(source: Path) -> None:
         return sl.audit(plan)
 
     sql = "SELECT SUM(income), SUM(tax) FROM data"
-    tells = result(sql)
+    tells = result(sql, public=["tax"])
     assert tells.verdict.status is VerdictStatus.NOT_SHOWN
     assert [one.name.value for one in tells.unverified] == ["derived"]
     assert "tax: rank correlation 1.000 with the secret" in tells.verdict.text
     assert tells.publishable().verdict.passed is False
-    assert result(sql, "derived").verdict.status is VerdictStatus.PASSED
+    assert result(sql, "derived", public=["tax"]).verdict.status is VerdictStatus.PASSED
     plain = "SELECT region, SUM(income) FROM data GROUP BY region"
     assert result(plain, public=["Region"]).verdict.status is VerdictStatus.PASSED
     with pytest.raises(InvalidPlan, match='columns that \\[data\\] public lists, got "tax"'):

@@ -117,14 +117,18 @@ def test_repeated_rows_are_no_independent_values(tmp_path: Path) -> None:
         "release": [release],
         "limits": {"remaining_uncertainty": 0.5},
     }
-    result = sl.audit(plan)
     # The sum of ten rows of one value is ten times it: 1/(1 + 100 v/s²) remains, and not 1/(1 + 10 v/s²).
-    variance = 100 / 12
-    assert 1 / (1 + 100 * variance / 12.9**2) < 0.2
+    information = 10 * (100 / 12) / 12.9**2
+    result = sl.audit(plan)
+    assert result.verdict.status is VerdictStatus.FAILED
     assert result.least_remaining_uncertainty is not None
-    assert result.least_remaining_uncertainty.upper == pytest.approx(
-        1 / (1 + 10 * variance / 12.9**2), rel=1e-6
-    )
+    assert result.least_remaining_uncertainty.upper == pytest.approx(1 / (1 + 10 * information), rel=1e-6)
+    # Whoever takes the rows as independent is told that 39 people have one value in all of them.
+    apart = {**data, "max_rows_per_record": 10, "values": "independent"}
+    accepted = {"remaining_uncertainty": 0.5, "accept": ["rows_apart"]}
+    result = sl.audit({**plan, "data": apart, "limits": accepted})
+    assert result.least_remaining_uncertainty is not None
+    assert result.least_remaining_uncertainty.upper == pytest.approx(1 / (1 + information), rel=1e-6)
     assert result.verdict.status is VerdictStatus.NOT_SHOWN
     assert names(result) == [("values", 39)]
     with pytest.raises(InvalidPlan, match="different ones for 1 of 40 records"):

@@ -13,7 +13,7 @@ import pytest
 
 import sightline as sl
 from sightline.errors import InvalidPlan
-from sightline.jobs import check
+from sightline.jobs.audit import check
 from sightline.tables.collect import collect
 from sightline.tables.engines.open import open_source
 from sightline.tables.sql.reader import read_release

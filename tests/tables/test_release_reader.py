@@ -262,7 +262,6 @@ REFUSED = {
     # aggregates
     "SELECT MAX(load) FROM data": "MAX is not a sum",
     "SELECT MEDIAN(load) FROM data": "not a sum",
-    "SELECT STDDEV(load) FROM data": "AVG(POWER(secret, 2))",
     "SELECT AVG(load) OVER () FROM data": "no window function",
     "SELECT AVG(DISTINCT load) FROM data": "leave out DISTINCT",
     "SELECT COUNT(DISTINCT load) FROM data": "of public columns",
@@ -305,7 +304,7 @@ REFUSED_OTHERS = [
     ("ill", "SELECT AVG(POWER(ill, 2)) FROM data", "a whole power"),
     ("ill", "SELECT COUNT(*) FROM data WHERE ill = 'yes'", "the boolean secret itself"),
     ("ill", "SELECT COUNT(*) FROM data WHERE ill OR solar", "the boolean secret itself"),
-    ("ill", "SELECT COUNT(*) FROM data GROUP BY NOT ill", "GROUP BY the secret itself"),
+    ("ill", "SELECT COUNT(*) FROM data GROUP BY NOT ill", "GROUP BY the secret, or a function of it alone"),
     (
         "ill",
         "SELECT ill, COUNT(*) FROM data WHERE ill GROUP BY ill",
@@ -319,7 +318,11 @@ REFUSED_OTHERS = [
     ("ill", "SELECT ill, AVG(ill::INT) FROM data GROUP BY ill", "COUNT(*) in a query grouped by the secret"),
     ("blood", "SELECT AVG(blood) FROM data", "a count of categories"),
     ("blood", "SELECT COUNT(*) FROM data WHERE blood LIKE 'A%'", "categories in quotes"),
-    ("blood", "SELECT UPPER(blood), COUNT(*) FROM data GROUP BY 1", "GROUP BY the secret itself"),
+    (
+        "blood",
+        "SELECT UPPER(blood), COUNT(*) FROM data GROUP BY 1",
+        "GROUP BY the secret, or a function of it alone",
+    ),
 ]
 
 

@@ -21,12 +21,10 @@ from sightline.auditing.streamed_findings import (
     StreamedUnits,
     UnitPass,
 )
+from sightline.bounds.assessment import exposure_of, unit_brackets
+from sightline.bounds.priors import prior_on
+from sightline.bounds.unit_brackets import UnitBrackets
 from sightline.errors import InvalidInput, InvalidPlan, TooMuchWork
-from sightline.labeled.assessment import exposure_of, unit_brackets
-from sightline.labeled.bounds.priors import prior_on
-from sightline.labeled.row_products import RowProducts
-from sightline.labeled.unit_brackets import UnitBrackets
-from sightline.labeled.unit_design import Design, RowNoise, UnitPrior
 from sightline.progress import reporting
 from sightline.tables.cells import CellNumbers, CellSizes, CodePlace, Layout, SignatureCells
 from sightline.tables.engines import duckdb_engine
@@ -34,6 +32,8 @@ from sightline.tables.engines.duckdb_engine import DuckDBEngine
 from sightline.tables.engines.protocol import Arrays, Reduction, SignatureBatch, run_batches
 from sightline.tables.membership import Cell, Feature, Membership, Partition, Statistic
 from sightline.tables.streamed import BatchTables, Ranks, loaded
+from sightline.units.design import Design, RowNoise, UnitPrior
+from sightline.units.row_products import RowProducts
 
 EDGES = np.linspace(0, 1, 21)
 

@@ -6,8 +6,10 @@ plan accepts it by name in ``[limits] accept``.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
+from sightline.auditing.beliefs import LEVEL, ONE_VALUE
 from sightline.auditing.budget import guaranteed_by_noise
 from sightline.auditing.declared_and_found import (
     few_values,
@@ -55,8 +57,8 @@ _HIDDEN = (
     "whatever their secrets are, and if none of them was ever published"
 )
 _NOT_COMPARED = (
-    "cannot be compared with what the attacker knows of each value: a group whose values are nearly all at "
-    "one end of that is not found"
+    "cannot be compared with what the attacker knows of each value or level: a group whose values are nearly "
+    "all at one end of that is not found"
 )
 _JUDGED_ALONE = "may tell something about this one, and something is published about it: each is judged alone"
 _DRAWN_KNOWN = (
@@ -68,6 +70,12 @@ _DRAWN_KNOWN = (
 _UNEQUAL = (
     "because it adds up the rows of a record, whose number is public: a sum of few rows is spread less than "
     "the bounds, and hides others less; publish the rows themselves, or bound them to as many for everyone"
+)
+
+
+_NOTHING_IN_COMMON = (
+    "that are taken to have nothing in common, so that knowing all others tells nothing of one; leave out "
+    'values = "independent" to audit rows that share a level, too'
 )
 
 
@@ -83,6 +91,7 @@ COVERED_BY_NOISE = frozenset(
         AssumptionName.HOMOGENEOUS,
         AssumptionName.FEW_VALUES,
         AssumptionName.VALUES,
+        AssumptionName.ROWS_APART,
         AssumptionName.UNEQUAL,
         AssumptionName.DRAWN,
     }
@@ -104,12 +113,13 @@ def unverified(findings: Findings, homogeneous: tuple[HomogeneousCell, ...]) -> 
     Where the noise alone keeps the limit, only what noise cannot cover is asked.
     """
     membership, data = findings.membership, findings.plan.data
-    undecided = sum(one.linear.undecided for one in (findings, *findings.questions))
+    undecided = _worst(findings, lambda one: sum(each.linear.undecided for each in (one, *one.questions)))
     undecided += sum(local.report().undecided for local in findings.nonlinear)
     domain = "bounds" if data.secret_kind is SecretKind.NUMBER else "categories"
     most = max((cell.rows for cell in homogeneous), default=0)
     name, people = AssumptionName, membership.persons
-    alike = people.alike if data.values != "constant" else 0
+    apart = findings.plan.data.values == "independent" and membership.by_person
+    alike = people.alike if apart else 0
     advice = (
         'say values = "constant" in [data] if they always do' if people.constant else "are rows repeated?"
     )
@@ -198,20 +208,23 @@ def unverified(findings: Findings, homogeneous: tuple[HomogeneousCell, ...]) -> 
         ),
         _Case(
             name=name.HOMOGENEOUS,
-            count=len(membership.cells) if findings.plan.attacker.values_within is not None else 0,
+            # Groups are compared with the bounds, not with what is known of a value or of a level.
+            count=len(membership.cells)
+            if findings.plan.attacker.values_within is not None or data.level
+            else 0,
             one=f"number {_NOT_COMPARED}",
             many=f"numbers {_NOT_COMPARED}",
             owner_only=False,
         ),
         _Case(
             name=name.FEW_VALUES,
-            count=unused_categories(findings),
+            count=_worst(findings, unused_categories),
             one=f"declared category occurs in no row; {_NEVER}",
             many=f"declared categories occur in no row; {_NEVER}",
         ),
         _Case(
             name=name.FEW_VALUES,
-            count=few_values(findings),
+            count=_worst(findings, few_values),
             one=f"value is {few}",
             many=f'values are {few}; prior = "two-point" in [attacker] allows for that',
         ),
@@ -222,8 +235,15 @@ def unverified(findings: Findings, homogeneous: tuple[HomogeneousCell, ...]) -> 
             many=f"records have several rows and each has the same value in all of them; {advice}",
         ),
         _Case(
+            name=name.ROWS_APART,
+            count=people.several if apart else 0,
+            one=f"record has several rows {_NOTHING_IN_COMMON}",
+            many=f"records have several rows {_NOTHING_IN_COMMON}",
+            owner_only=False,
+        ),
+        _Case(
             name=name.UNEQUAL,
-            count=unequal_sums(findings),
+            count=_worst(findings, unequal_sums),
             one=f"record may keep less than the limit, {_UNEQUAL}",
             many=f"records may keep less than the limit, {_UNEQUAL}",
         ),
@@ -243,7 +263,7 @@ def unverified(findings: Findings, homogeneous: tuple[HomogeneousCell, ...]) -> 
         ),
         _Case(
             name=name.DRAWN,
-            count=_drawn(findings),
+            count=_worst(findings, _drawn),
             one=_DRAWN_KNOWN,
             many=_DRAWN_KNOWN,
             owner_only=False,
@@ -264,6 +284,11 @@ def unverified(findings: Findings, homogeneous: tuple[HomogeneousCell, ...]) -> 
     )
 
 
+def _worst(findings: Findings, asked: Callable[[Findings], int]) -> int:
+    """The most that is asked for under one of the beliefs that the plan leaves open."""
+    return max(map(asked, findings.every_belief))
+
+
 def _drawn(findings: Findings) -> int:
     """Per cent of the records that the attacker knows by a draw, if a pass rests on which ones these are.
 
@@ -278,8 +303,13 @@ def _drawn(findings: Findings) -> int:
 
 
 def _values(plan: Plan) -> str:
-    if plan.data.values == "constant":
+    if plan.belief == ONE_VALUE:
         return "all of its rows hold one value: the record's"
+    if plan.belief == LEVEL:
+        return (
+            "its rows share a level; how each differs from it is known to the attacker. That is the worse of "
+            "two beliefs, each for everybody: the other is that the rows have nothing in common"
+        )
     category = ", category by category" if plan.data.secret_kind is SecretKind.CATEGORY else ""
     return (
         "its rows hold independent values; it is as exposed as the sharpest linear feature of its rows: "
@@ -445,8 +475,10 @@ def assumptions(findings: Findings) -> tuple[str, ...]:
             "There are few values, so attackers can round; the lower end allows for that. It counts on "
             "records that hide each other: where the attacker knows the others, state them in [attacker] "
             "knows. Where few records share numbers, both ends may come from simulated answers over all "
-            "their values; the chance that one is wrong is below 1e-10. Other upper ends are those of the "
-            "best linear attack, or of its guess rounded softly, by a proved bound."
+            "their values, and where the limit is between both ends, the lower one from a walk through "
+            "simulated worlds; the chance that one is wrong is below 1e-10 in each assessment: there is one "
+            "for every question, belief and change that is tried. Other upper ends are those of the best "
+            "linear attack, or of its guess rounded softly, by a proved bound."
         )
     lines += _about_noise(pricing)
     if any(release.times > 1 for release in plan.releases):

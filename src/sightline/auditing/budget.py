@@ -168,7 +168,10 @@ def alternatives(findings: Findings) -> tuple[Alternative, ...]:
     found = []
     for number, (name, rule) in enumerate(rules.items()):
         if key[name] not in assessed:
-            assessed[key[name]] = _with_accountant(findings, name)
+            assessed[key[name]] = min(
+                (_with_accountant(one, name) for one in findings.every_belief),
+                key=lambda one: (not one, one.least.lower),
+            )
         one = assessed[key[name]]
         found.append(
             Alternative(

@@ -7,12 +7,13 @@ import sys
 
 import numpy as np
 
+from sightline.arrays import FloatArray
 from sightline.auditing.findings import Findings, linear_findings
 from sightline.auditing.result_parts import NAMED
+from sightline.bounds.by_pairs import WholePrior
+from sightline.bounds.priors import TwoPointPrior
 from sightline.format import count as counted
 from sightline.format import number, percent
-from sightline.labeled.bounds.by_pairs import WholePrior
-from sightline.labeled.bounds.priors import TwoPointPrior
 from sightline.noise.published import PublishedLaw
 from sightline.tables.subject import SecretKind
 
@@ -27,6 +28,8 @@ def few_values(findings: Findings) -> int:
     found, prior = findings.membership.occurring, findings.prior
     if prior.kind is not SecretKind.NUMBER or isinstance(prior.number, TwoPointPrior):
         return 0  # two points are the worst
+    if prior.population is not None and all(low == high for low, high, _ in prior.population.bins):
+        return 0  # the plan states the values that occur, and what remains is an average over them
     moved, limit = min(findings.most_moved, sys.float_info.max), findings.limit
     few, step = found.few, found.step or 0.0  # older ledgers have none
     expected = isinstance(prior.number, WholePrior) and step == 1  # behind discrete noise values are whole
@@ -98,8 +101,9 @@ def looks_odd(findings: Findings) -> tuple[str, ...]:
     return tuple(lines)
 
 
-# Rounding before the noise matters beyond this share of what a record moves a number, and of the noise.
-_FINE_BESIDE_SENSITIVITY, _FINE_BESIDE_NOISE = 1e-3, 0.1
+# Rounding before the noise matters beyond this share of what a record moves a number, and this sum of squares
+# of steps over the noise: a tenth of the noise.
+_FINE_BESIDE_SENSITIVITY, MOST_ROUNDING = 1e-3, 0.1**2
 
 
 def needing_noise_first(findings: Findings) -> set[int]:
@@ -124,15 +128,29 @@ def _rounded_coarsely(findings: Findings) -> set[int]:
     of the noise: they then take less than 0.3 % of what remains
     (:func:`~sightline.auditing.pricing.kept_of_anything`).
     """
+    moved = _moved_by_rounding(findings)
+    if float(findings.pricing.times @ moved) <= MOST_ROUNDING:
+        return set()
+    return {findings.membership.partitions[p].query for p in np.flatnonzero(moved)}
+
+
+def rounding_beside_noise(findings: Findings) -> float:
+    """The squares of the coarse steps that all numbers are rounded to, over their noise, added up.
+
+    Up to :data:`MOST_ROUNDING` rounding need not come after the noise. Releases of one table add up.
+    """
+    return float(findings.pricing.times @ _moved_by_rounding(findings))
+
+
+def _moved_by_rounding(findings: Findings) -> FloatArray:
+    """For each partition the largest square of a coarse step over the noise; 0 where steps are fine."""
     membership, pricing = findings.membership, findings.pricing
     steps = np.array([one.computed.rounded_to for one in membership.partitions])
     step = steps[pricing.owner] / membership.published_factors
     coarse = (step > _FINE_BESIDE_SENSITIVITY * pricing.sensitivity) & ~pricing.exact
     moved = np.zeros(len(steps))
     np.maximum.at(moved, pricing.owner[coarse], (step[coarse] / pricing.scale[coarse]) ** 2)
-    if float(pricing.times @ moved) <= _FINE_BESIDE_NOISE**2:
-        return set()
-    return {membership.partitions[p].query for p in np.flatnonzero(moved)}
+    return moved
 
 
 def how_computed(findings: Findings) -> list[str]:

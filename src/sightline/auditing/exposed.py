@@ -17,7 +17,7 @@ from typing import Any, Literal
 import numpy as np
 from scipy import sparse
 
-from sightline.arrays import ROUNDING, FloatArray, IndexArray
+from sightline.arrays import NOTICEABLE, ROUNDING, FloatArray, IndexArray
 from sightline.auditing.findings import NO_KEYS, Findings, Keys, LinearFindings
 from sightline.auditing.lowering import cell_name
 from sightline.auditing.recipes import Folded, LinearAttacks, RecipeWriter
@@ -32,8 +32,8 @@ from sightline.auditing.result_parts import (
     Recipe,
     Uncertainty,
 )
+from sightline.bounds.feature_brackets import PersonRows
 from sightline.format import count
-from sightline.labeled.feature_brackets import PersonRows
 from sightline.progress import reported
 from sightline.values import frozen
 
@@ -130,11 +130,10 @@ def describe(
     labels = signature_names(findings, found.linear.first_signatures(columns))
     return tuple(
         _entry(findings, found, column, writer, named, folded[column]).model_copy(
-            update={"label": label}
-            if alone
-            else {
-                "total": attacks.total(column),
-                "named": named_features(findings, found, column) if place < FIRST else (),
+            update={
+                "label": label if alone and found.scale_of_total(column) == 1 else "",
+                "total": found.total(column),
+                "named": named_features(findings, found, column) if not alone and place < FIRST else (),
             }
         )
         for place, (column, label, alone) in enumerate(
@@ -157,19 +156,24 @@ def _entry(
     """The entry of a column; of a person with several rows that of their sharpest feature, in words."""
     linear, (unit, category) = found.linear, divmod(column, found.linear.columns_of_unit)
     owners, rows = named.get(column, ()), int(linear.rows_of_unit[unit])
-    size, name, recipe = int(found.counts[column]), None, None
+    size, recipe = int(found.counts[column]), None
+    name: Literal["row", "total", "combination"] | None = None
     rmse, width = float(found.exposure.rmse.ravel()[column]), size * linear.prior.range
+    shortest = None
     if rows == 1:
-        first, recipe = int(linear.signatures_of(column)[0]), writer.best(column)
+        rows = found.scale_of_total(column)  # of rows that share a level, what is shown is their total
+        first, recipe = int(linear.signatures_of(column)[0]), writer.best(column, rows)
+        shortest = writer.shortest(column, rows) if recipe else None
+        rmse, width, name = rmse * rows, width * rows, "total" if rows > 1 and recipe else None
     else:
         first = int(linear.first_signatures(np.array([column]))[0])
         times = linear.units.times[linear.units.starts[unit] : linear.units.starts[unit + 1]]
         if found.visible[column]:
             feature = _least_weights(found.exposure.feature(unit, category), linear.columns_of_unit)
-            scale, name = 1 / float(np.max(np.abs(feature))), feature_name(feature, times)
+            scale, name = 1 / _largest_weight(feature), feature_name(feature, times)
             recipe = writer.written(column, writer.weights(column) * scale, feature * scale)
-            rmse = float(found.exposure.rmse[unit, 0]) * scale
-            width = scale * float(np.abs(feature) @ times) * linear.prior.range
+            rmse = float(found.exposure.rmse[unit, 0]) * abs(scale)
+            width = float(np.abs(feature * scale) @ times) * linear.prior.range
     seen: dict[str, Any] = {"identifiable": False, "rmse": None, "rmse_percent_of_range": None}
     if recipe:
         seen = {
@@ -177,21 +181,39 @@ def _entry(
             "rmse": rmse,
             "rmse_percent_of_range": 100 * rmse / width,
             "releases": tuple(dict.fromkeys(step.release for step in recipe.steps)),
-            "shortest": writer.shortest(column) if rows == 1 else None,
+            "shortest": shortest,
         }
     return Exposed(
         record=", ".join(owners) or None,
         signature=findings.membership.signature_number(first),
         size=size,
-        category=linear.category(column) if rows == 1 else None,
+        category=linear.category(column) if linear.rows_of_unit[unit] == 1 else None,
         remaining_uncertainty=found.bracket(column),
         upper_by=found.upper_by(column),
         recipe=recipe,
         feature=name,
         rows=rows,
         attack=next((one.named(named) for one in folded), None),
+        knows_changes=bool(recipe) and _knows_changes(findings, found, column, writer),
         **seen,
     )
+
+
+def _knows_changes(findings: Findings, found: LinearFindings, column: int, writer: RecipeWriter) -> bool:
+    """Whether the recipe for a level that is shown counts rows of others against each other.
+
+    Then it needs an attacker who knows how these differ: how everyone else changed in between.
+    """
+    rows = findings.row_by_row.linear.linear
+    if found.linear.prior.level is None or rows.lowering.constant or findings.streamed:
+        return False
+    weights = np.zeros(found.linear.row_count)
+    weights[list(writer.shortest_rows(column))] = (1.0, -1.0)[: len(writer.shortest_rows(column))]
+    shares = np.abs(np.asarray(rows.table.T @ (weights if weights.any() else writer.weights(column))))
+    unit = int(rows.unit_of_record[found.linear.records_of(column)[0]])
+    own = shares[rows.units.starts[unit] : rows.units.starts[unit + 1]].max(initial=0.0)
+    shares[rows.units.starts[unit] : rows.units.starts[unit + 1]] = 0.0
+    return bool(shares.max(initial=0.0) > ROUNDING * own)
 
 
 def _least_weights(feature: FloatArray, categories: int) -> FloatArray:
@@ -200,6 +222,16 @@ def _least_weights(feature: FloatArray, categories: int) -> FloatArray:
         return feature
     table = feature.reshape(-1, categories)
     return np.asarray(table - np.median(table, axis=1, keepdims=True)).ravel()
+
+
+def _largest_weight(feature: FloatArray) -> float:
+    """The weight of a feature that is farthest from 0, with its sign.
+
+    An eigenvector has either sign, as the machine's LAPACK has it: a recipe in units of this weight has one.
+    Of weights that differ by rounding the first counts.
+    """
+    size = np.abs(feature)
+    return float(feature[np.argmax(size > (1 - NOTICEABLE) * size.max())])
 
 
 def feature_name(feature: FloatArray, times: IndexArray) -> Literal["row", "total", "combination"]:

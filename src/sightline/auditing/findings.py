@@ -5,7 +5,7 @@ Every section of the result is a function of one :class:`Findings`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import field, replace
 from functools import cached_property, partial
 from typing import Any
@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from sightline.arrays import MOST_SQUARE, FloatArray, IndexArray
+from sightline.auditing.beliefs import BELIEFS, Belief
 from sightline.auditing.lowering import BoolArray, Lowered, lower, sums_over_persons
 from sightline.auditing.nonlinear import (
     NonlinearFindings,
@@ -35,8 +36,9 @@ from sightline.auditing.secret_prior import SecretPrior
 from sightline.auditing.table_units import key_columns
 from sightline.auditing.unit_findings import LinearFindings as LinearFindings
 from sightline.auditing.unit_findings import OtherRecords as OtherRecords
+from sightline.bounds.assessment import UnitExposure, assess
+from sightline.bounds.walking import with_walk
 from sightline.errors import require
-from sightline.labeled.assessment import UnitExposure, assess
 from sightline.tables.membership import Membership, Partition, PersonTable, RowValues
 from sightline.tables.subject import SecretKind
 from sightline.values import frozen
@@ -68,6 +70,8 @@ class Findings:
     questions: tuple[Findings, ...] = ()  # yes-or-no questions about the secret, each audited as a secret
     question: Partition | None = None  # the question that these findings are about, if they are
     asked: str = ""  # the same as SQL would ask it
+    others: tuple[Findings, ...] = ()  # the same plan under the other beliefs, none of which leaves less
+    moved_at_most: float | None = None  # ``most_moved``, if a pass over all records of a store found it
     made: dict[str, Any] = field(default_factory=dict, repr=False)  # findings with some of the rows
 
     @cached_property
@@ -101,6 +105,8 @@ class Findings:
     @cached_property
     def most_moved(self) -> float:
         """How far any unknown record can move all numbers, in squared units of the noise."""
+        if self.moved_at_most is not None:
+            return self.moved_at_most
         if self.streamed and not self.membership.by_person:  # someone may be in every release
             return self.pricing.moved_at_most
         return float(self.membership.largest(partial(_most_moved, self.pricing)))
@@ -134,8 +140,23 @@ class Findings:
 
     @property
     def one_value(self) -> bool:
-        """Whether all rows of a record hold one value."""
-        return self.plan.data.values == "constant"
+        """Whether a record has one value to know: that of all its rows, or the level that they share."""
+        return self.plan.belief.one_column
+
+    @property
+    def belief(self) -> Belief:
+        """What the rows of a record are taken to have in common."""
+        return self.plan.belief
+
+    @cached_property
+    def every_belief(self) -> tuple[Findings, ...]:
+        """The findings under each belief that the plan leaves open, the worst first."""
+        return (replace(self, others=(), made={}) if self.others else self, *self.others)
+
+    @property
+    def row_by_row(self) -> Findings:
+        """The findings in which a record has a column for each row, if there are such; else these."""
+        return next((one for one in self.every_belief if not one.one_value), self)
 
     @cached_property
     def rows_apart(self) -> LinearFindings:
@@ -158,8 +179,9 @@ class Findings:
     @property
     def identifiable_groups(self) -> int:
         """How many groups of several records, or of rows of several, have an identifiable sum."""
-        several = self.linear.linear.rows_of_unit.max(initial=1) > 1
-        return (self.rows_apart if several else self.linear).identifiable_groups
+        rows = self.row_by_row
+        several = rows.linear.linear.rows_of_unit.max(initial=1) > 1
+        return (rows.rows_apart if several else rows.linear).identifiable_groups
 
     def up_to(self, release: int) -> LinearFindings:
         """What is seen once the releases up to this one are published."""
@@ -204,7 +226,8 @@ class Findings:
     @property
     def below_limit(self) -> int:
         """How many records linear releases may leave less than the limit: of the secret or of a question."""
-        return max([self.linear.below_limit, *(one.below_limit for one in self.questions)])
+        others = (*self.questions, *self.others)
+        return max([self.linear.below_limit, *(one.below_limit for one in others)])
 
     @property
     def not_shown(self) -> int:
@@ -213,7 +236,7 @@ class Findings:
         if not self.linear and self.limit:
             unknown = self.membership.unknown_people[self._unknown]
             own = int(unknown[self._kept_without_linear < self.limit].sum())
-        return max([own, *(one.not_shown for one in self.questions)])
+        return max([own, *(one.not_shown for one in (*self.questions, *self.others))])
 
     @property
     def own_least(self) -> Uncertainty:
@@ -230,6 +253,10 @@ class Findings:
     @property
     def judged(self) -> int:
         """How many records have a secret that the attacker does not know."""
+        return max(self._judged, *(one.judged for one in self.others)) if self.others else self._judged
+
+    @property
+    def _judged(self) -> int:
         if not self.membership.by_person:
             return self.membership.rows - self.membership.known_rows
         if self.linear.others.streamed:
@@ -271,43 +298,76 @@ def find(
 ) -> Findings:
     """Price a plan, lower it and assess its design.
 
-    ``values`` fetches the secrets, for releases not linear in them. ``linear`` has the findings of the linear
-    part, if this plan was assessed before.
+    Of several beliefs that the plan leaves open the worst counts. ``values`` fetches the secrets, for
+    releases not linear in them. ``linear`` has the findings of the linear part, if there are such already.
     """
     require(
         membership.contributions <= 1 or membership.by_person,
         "whose rows they are, where records have several",
         got="none",
     )
-    pricing = price(plan, membership)
+    pricing, plans = price(plan, membership), plans_by_belief(plan, membership)
     nonlinear: tuple[NonlinearFindings, ...] = ()
     # Real-valued rows are factorised as they are: cells × rows of the table, dense.
     if values is not None and has_moments(membership) and membership.rows <= MOST_SQUARE:
-        nonlinear = nonlinear_findings(plan, membership, pricing, values())
-    return Findings(
-        plan=plan,
-        membership=membership,
-        pricing=pricing,
-        linear=linear_findings(plan, membership, pricing) if linear is None else linear,
-        nonlinear=nonlinear,
-        questions=tuple(_about(plan, membership, pricing, one) for one in questions_of(membership)),
+        nonlinear = nonlinear_findings(plans[0], membership, pricing, values())
+    reused = linear if len(plans) == 1 else None
+    return worst_belief(
+        Findings(
+            plan=one,
+            membership=membership,
+            pricing=pricing,
+            linear=linear_findings(one, membership, pricing, walked=True) if reused is None else reused,
+            nonlinear=nonlinear,
+            questions=tuple(_about(one, membership, pricing, asked) for asked in questions_of(membership)),
+        )
+        for one in plans
     )
+
+
+def worst_linear(plan: Plan, membership: Membership, pricing: Pricing) -> LinearFindings:
+    """What the linear part exposes under the belief that leaves least of what the limit asks for."""
+    found = [linear_findings(one, membership, pricing) for one in plans_by_belief(plan, membership)]
+    return min(found, key=lambda one: (not one, one.least.lower / (one.limit or 1.0)))
+
+
+def plans_by_belief(plan: Plan, membership: Membership) -> tuple[Plan, ...]:
+    """The plan under each belief that it leaves open; of records with one row all beliefs are the same."""
+    beliefs = BELIEFS[plan.data.values]
+    return tuple(plan.believing(one) for one in (beliefs if membership.by_person else beliefs[:1]))
+
+
+def worst_belief(findings: Iterable[Findings]) -> Findings:
+    """The findings under the belief that leaves least of what the limit asks for, with the others' beside."""
+
+    def standing(one: Findings) -> tuple[bool, float, float, bool]:
+        limit = one.limit or 1.0  # of two that leave as little, a level is the simpler thing to say
+        return not one.shows, one.least.lower / limit, one.least.upper / limit, not one.one_value
+
+    worst, *others = sorted(findings, key=standing)
+    return replace(worst, others=tuple(others)) if others else worst
 
 
 def _about(plan: Plan, membership: Membership, pricing: Pricing, question: Partition) -> Findings:
     """The findings about one yes-or-no question that the plan publishes."""
     about, seen = asking(plan, membership, question)
-    found = linear_findings(about, seen, pricing)
+    found = linear_findings(about, seen, pricing, walked=True)
     text = question_text(question, plan.data.secret)
     return Findings(plan=about, membership=seen, pricing=pricing, linear=found, question=question, asked=text)
 
 
 def linear_findings(
-    plan: Plan, membership: Membership, pricing: Pricing, *, upper: bool = True
+    plan: Plan, membership: Membership, pricing: Pricing, *, upper: bool = True, walked: bool = False
 ) -> LinearFindings:
-    """What the linear part of a plan exposes at some prices. Upper ends if asked for."""
+    """What the linear part of a plan exposes at some prices. Upper ends, and lower ends by walks where the
+    limit is in a bracket, if asked for.
+    """
     lowered = lower(plan, membership, pricing)
     exposure = _assessed(lowered, pricing, upper=upper)
+    if walked and not is_nonlinear(membership):
+        limit = lowered.prior.limit(plan.limits)
+        ends = with_walk(lowered.design, exposure.lower, exposure.upper_of_best, limit)
+        exposure = replace(exposure, lower=ends)
     return LinearFindings(
         linear=lowered,
         exposure=exposure,

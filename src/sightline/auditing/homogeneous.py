@@ -82,8 +82,8 @@ def homogeneous_cells(findings: Findings, totals: Totals) -> tuple[HomogeneousCe
     """
     if findings.guaranteed:  # then what a group has in common is not asked
         return ()
-    found = []
-    for one in (findings, *findings.questions):
+    found, rows = [], findings.row_by_row  # a group of rows at an end is one of levels at that end
+    for one in (rows, *rows.questions):
         if one.linear:
             own = totals(one.question)
             in_turn = on_cores(partial(_told_by_each, one, own), partitions_in_turn(one.membership))
@@ -98,6 +98,7 @@ def homogeneous_cells(findings: Findings, totals: Totals) -> tuple[HomogeneousCe
 
 def streamed_cells(findings: Findings, totals: StreamedTotals) -> tuple[HomogeneousCell, ...]:
     """The same for a streamed table: its numbers one by one, and those of the coarsest releases together."""
+    findings = findings.row_by_row
     if not findings.linear or findings.guaranteed:
         return ()
     found = _told_alone(findings, separate_sums(findings, findings.linear, totals))
@@ -273,7 +274,7 @@ def _best(sums: KnownSums, ends: Ends, limit: float, told: NDArray[np.bool_]) ->
         mean = expected_distance(np.array([apart]), np.array([sums.noise(combination)]))[0] / rows
         remaining = float(ends.remaining(np.array([mean]))[0])
         if ends.yes_or_no:
-            remaining = min(remaining, _posterior_together(sums, weights, apart, sums.noise(combination)))
+            remaining = min(remaining, *_posteriors_together(sums, weights, apart, sums.noise(combination)))
         if not remaining < best[1] * (1 - 1e-6):
             break
         best = (combination, remaining)
@@ -283,14 +284,23 @@ def _best(sums: KnownSums, ends: Ends, limit: float, told: NDArray[np.bool_]) ->
     return best
 
 
-def _posterior_together(sums: KnownSums, weights: FloatArray, apart: float, noise: float) -> float:
-    """What the posterior leaves if a combination counts the rows of a small group, a no reflected or not."""
+def _posteriors_together(
+    sums: KnownSums, weights: FloatArray, apart: float, noise: float
+) -> tuple[float, float]:
+    """What the posterior leaves if a combination counts the rows of a small group, a no reflected or not.
+
+    A row counts with the chance of a yes, or of a no where it is reflected: both are tried for all of them.
+    """
     size = np.abs(weights[weights != 0])
     rows = float(sums.counts[weights != 0].sum())
     if np.ptp(size) > 1e-6 * size.max() or not 2 <= rows <= _SMALL:
-        return np.inf
+        return np.inf, np.inf
     number, total, deviation = (np.array([one]) for one in (rows, apart / size.max(), noise / size.max()))
-    return float(_posterior(number, total, deviation, np.array([0.5]), np.zeros(1))[0])
+    first, second = (
+        float(_posterior(number, total, deviation, np.array([share]), np.zeros(1))[0])
+        for share in (sums.shares[0], 1 - sums.shares[0])
+    )
+    return first, second
 
 
 def _posterior(

@@ -131,7 +131,7 @@ def known_sums(findings: Findings, totals: FloatArray, parts: Sequence[int]) -> 
     correlation = None
     if sharing.any():
         correlation = pricing.covariance[np.ix_(cells, cells)] / np.outer(stddev[cells], stddev[cells])
-    share = findings.prior.share if categories else 0.5
+    share = findings.prior.share  # of a number it is not used
     # The other numbers have no entries: without them the table is the same one.
     ends = np.append(table.indptr[cells], table.indptr[-1])
     sums = KnownSums(
@@ -199,7 +199,7 @@ def separate_sums(findings: Findings, found: LinearFindings, fetch: StreamedTota
         cells=np.concatenate([cells, np.full(visible.size, int(found.linear.cells[0]))]),
         weights=sparse.csr_array(sparse.eye_array(size)),
         counts=np.concatenate([rows[cells], found.counts[visible]]).astype(np.float64),
-        shares=np.full(size, 0.5),
+        shares=np.full(size, findings.prior.share),
         totals=np.concatenate([totals[cells], of_groups]),
         signature=np.arange(size),
         deviation=np.concatenate([deviation, found.group_rmse(visible)]),

@@ -1,6 +1,6 @@
 """Lowering: a plan, its membership and its prices become one design. After it there are no kinds of secrets.
 
-A row is a published number, a unit is a kind of person (:mod:`sightline.labeled.units`). All rows are sums: a
+A row is a published number, a unit is a kind of person (:mod:`sightline.units.units`). All rows are sums: a
 mean of n rows with noise s is a sum with noise n s. A boolean secret is a value of 0 or 1. A category of k
 has k columns a row, and a number that counts more than half of them is the size of its cell less a sum of
 the others.
@@ -21,10 +21,10 @@ from sightline.auditing.plan import Plan
 from sightline.auditing.pricing import Pricing
 from sightline.auditing.secret_prior import SecretPrior
 from sightline.auditing.table_units import person_kinds, publishable_key, signature_columns, units_of_table
-from sightline.labeled.bounds.by_pairs import WholePrior
-from sightline.labeled.unit_design import Design, RowNoise, UnitPrior
-from sightline.labeled.units import Units
+from sightline.bounds.by_pairs import WholePrior
 from sightline.tables.membership import Feature, Membership, Partition, PersonTable, Statistic
+from sightline.units.design import Design, RowNoise, UnitPrior
+from sightline.units.units import Units
 from sightline.values import frozen
 
 LINEAR = frozenset({Feature.VALUE, Feature.INDICATOR})
@@ -148,6 +148,14 @@ class Lowered:
         """The category that a column is the indicator of; none if the secret is not a category."""
         return self.categories[column % self.columns_of_unit] if self.categories else None
 
+    def rows_in_total(self, column: int) -> int:
+        """How many unknown rows a record of a column's unit has, whether they are columns or one column."""
+        own, people = int(self.rows_of_unit[column // self.columns_of_unit]), self.membership.persons
+        if not self.by_kind or not self.lowering.constant:
+            return own
+        kind = self.records_of(column)[0]
+        return int(people.rows[people.starts[kind] : people.starts[kind + 1]].sum())
+
     def records_of(self, column: int) -> IndexArray:
         """The membership's signatures, or kinds of persons, that a column stands for."""
         return np.flatnonzero(self.unit_of_record == column // self.columns_of_unit)
@@ -220,7 +228,7 @@ class UnitLowering:
 
     order: tuple[int, ...]  # the partitions that are linear in the secret
     counted: BoolArray  # columns of a row × these partitions: which of them each counts
-    constant: bool  # whether all rows of a person hold one value
+    constant: bool  # whether a person is one column, the sum of its rows' columns
 
     def units(self, membership: Membership) -> tuple[Units, IndexArray]:
         """The units; and for every signature, or kind of person, its unit, -1 if it is known."""
@@ -246,9 +254,7 @@ def lower(plan: Plan, membership: Membership, pricing: Pricing) -> Lowered:
         1.0,
     )
     factors = size * units_of_weights * np.where(flipped, -1.0, 1.0)
-    lowering = UnitLowering(
-        order=tuple(order), counted=counted.columns, constant=plan.data.values == "constant"
-    )
+    lowering = UnitLowering(order=tuple(order), counted=counted.columns, constant=plan.belief.one_column)
     key = ("units", *order, counted.columns.tobytes(), lowering.constant)
     made: dict[str, Any] = {}  # what is made of the units once, whatever the noise
     units, place, made = membership.made_once(key, lambda: (*lowering.units(membership), made))

@@ -21,7 +21,7 @@ sensitivity :math:`\Delta_c` between the two, so the answers of the two sides ar
 .. math:: S = \sum_c T_c\, \Delta_c^2 / \sigma_c^2
 
 apart in squared units of the noise, and of a coin seen at that distance :math:`f(S)/v` remains
-(:mod:`sightline.labeled.bounds.coin`; theory page on priors). Whoever knows less does no better. Of a
+(:mod:`sightline.bounds.coin`; theory page on priors). Whoever knows less does no better. Of a
 person with several rows, S is at least the largest eigenvalue of the information about the rows' coins.
 Laplace answers of scale b never tell more of a coin than Gaussian ones with their information
 :math:`\Delta^2/b^2`.
@@ -42,17 +42,17 @@ from sightline.auditing.plan import Plan
 from sightline.auditing.pricing import SMALLEST_SIZE, Pricing, noise_on_rows
 from sightline.auditing.result import Exposed, LocalReport
 from sightline.auditing.secret_prior import SecretPrior
+from sightline.bounds.priors import TwoPointPrior
 from sightline.errors import require_plan
 from sightline.format import number as readable
-from sightline.labeled.bounds.priors import TwoPointPrior
-from sightline.labeled.bounds.target import NumberPrior, Seen
 from sightline.noise.published import PublishedLaw, information_at_most
 from sightline.privacy.accountant import NoiseLaw
 from sightline.tables.membership import YES_OR_NO, Band, Feature, Membership, Partition, RowValues, Statistic
+from sightline.units.target import NumberPrior, Seen
 from sightline.values import frozen
 
 if TYPE_CHECKING:
-    from sightline.labeled.design import Exposures
+    from sightline.bounds.membership_design import Exposures
 
 
 @frozen
@@ -206,8 +206,8 @@ def nonlinear_findings(
     mean = np.array([membership.partitions[p].statistic is Statistic.MEAN for p in owner])
     count = np.array([membership.cells[c].rows for c in seen], dtype=np.float64)
     scale = pricing.scale[seen] * np.where(mean, count, 1.0) / np.sqrt(pricing.times[owner])
-    from sightline.labeled.description import Readout  # few plans need them
-    from sightline.labeled.design import MembershipDesign
+    from sightline.bounds.membership_design import MembershipDesign
+    from sightline.units.description import Readout  # few plans need them
 
     design = MembershipDesign(table[seen], noise=noise_on_rows(pricing, seen, scale), readout=Readout.SUM)
     prior = SecretPrior.of(plan, membership)
@@ -235,7 +235,7 @@ def slopes(partition: Partition, values: FloatArray) -> FloatArray:
         case Feature.VALUE | Feature.INDICATOR:
             return np.full(values.size, sign)
         case Feature.POWER:
-            from sightline.releases.features import power_slope  # few plans publish powers
+            from sightline.numerics.powers import power_slope  # few plans publish powers
 
             assert isinstance(partition.parameter, int | float)
             return sign * power_slope(values, partition.parameter)
@@ -265,13 +265,9 @@ def cut_points(membership: Membership, up_to: float) -> int:
     for part in membership.partitions:
         if part.feature not in YES_OR_NO or part.query > up_to:
             continue
-        if isinstance(part.parameter, Band):
-            band = part.parameter
+        for band in part.bands:
             cuts |= {(band.low, band.low_closed), (band.high, not band.high_closed)}
-        else:
-            assert isinstance(part.parameter, int | float)
-            cuts.add((float(part.parameter), part.closed))
-    return len(cuts)
+    return len([level for level, _ in cuts if np.isfinite(level)])
 
 
 def asking(plan: Plan, membership: Membership, question: Partition) -> tuple[Plan, Membership]:
@@ -299,14 +295,20 @@ def question_text(question: Partition, secret: str) -> str:
     >>> question_text(part, "load")
     '3 <= load < 5.5'
     """
-    if isinstance(question.parameter, tuple):
-        return f"{secret} in ({', '.join(question.parameter)})"
-    if isinstance(question.parameter, Band):
-        band = question.parameter
-        first, second = "<=" if band.low_closed else "<", "<=" if band.high_closed else "<"
-        return f"{readable(band.low, 6)} {first} {secret} {second} {readable(band.high, 6)}"
-    assert isinstance(question.parameter, int | float)
-    return f"{secret} {'>=' if question.closed else '>'} {readable(float(question.parameter), 6)}"
+    if question.feature is Feature.INDICATOR:
+        return f"{secret} in ({', '.join(question.categories)})"
+    return " or ".join(_band_text(band, secret) for band in question.bands)
+
+
+def _band_text(band: Band, secret: str) -> str:
+    low, high = (readable(end, 6) for end in (band.low, band.high))
+    if not np.isfinite(band.high):
+        return f"{secret} {'>=' if band.low_closed else '>'} {low}"
+    if not np.isfinite(band.low):
+        return f"{secret} {'<=' if band.high_closed else '<'} {high}"
+    if band.low == band.high:
+        return f"{secret} = {low}"
+    return f"{low} {'<=' if band.low_closed else '<'} {secret} {'<=' if band.high_closed else '<'} {high}"
 
 
 def distances(membership: Membership, pricing: Pricing, *, up_to: float = np.inf) -> FloatArray:

@@ -10,8 +10,9 @@ from collections import Counter
 from collections.abc import Collection, Iterable
 from typing import Annotated, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, PrivateAttr, model_validator
 
+from sightline.auditing.beliefs import BELIEFS, Belief
 from sightline.auditing.plan_fields import LARGEST as LARGEST
 from sightline.auditing.plan_fields import LARGEST_LIMIT as LARGEST_LIMIT
 from sightline.auditing.plan_fields import SMALLEST as SMALLEST
@@ -31,6 +32,7 @@ from sightline.auditing.plan_sections import Attacker as Attacker
 from sightline.auditing.plan_sections import (
     Bounds,
     Categories,
+    Level,
     OtherSecret,
     StatedKind,
     YesShare,
@@ -48,8 +50,8 @@ from sightline.auditing.release_noise import (
     number_name,
     require_labels,
 )
+from sightline.bounds.priors import number_prior
 from sightline.errors import require_plan
-from sightline.labeled.bounds.priors import number_prior
 from sightline.noise.published import PublishedLaw
 from sightline.privacy.registry import ACCOUNTANTS
 from sightline.tables.subject import SecretKind
@@ -80,7 +82,8 @@ class Data(Section):
     public: Annotated[tuple[Text, ...], Field(strict=False)] | None = Field(
         default=None,
         description="The columns that everybody may know of everyone. A release that groups, chooses or adds "
-        "up rows by another one is refused.",
+        "up rows by another one is refused. Unless it is given, columns that group and choose rows are taken "
+        "as public, and one that is added up or averaged is refused.",
     )
     tables: dict[str, str] = Field(
         default_factory=dict, description="Public tables to join: the name in the SQL, and a file or table."
@@ -90,10 +93,13 @@ class Data(Section):
         description="The most rows that one record has: its contribution limit. The data are checked.",
     )
     values: RowValuesKind = Field(
-        default=None,
-        description="For records with several rows: whether all rows of a record hold one value, or the rows "
-        "hold values of their own.",
+        default="any",
+        description="For records with several rows: whether all rows of a record hold one value (constant), "
+        "or the rows have nothing in common (independent), which a pass has to accept as 'rows_apart'. By "
+        "default (any) both are audited, rows that have nothing in common and rows that share one level, "
+        "and the worse counts.",
     )
+    level: Level = UNSTATED
 
     @property
     def secret_kind(self) -> SecretKind:
@@ -113,7 +119,18 @@ class Data(Section):
             "a record column other than the secret",
             got=f"{self.secret!r} for both",
         )
+        low, high = self.level or self.domain
+        require_plan(
+            not self.level or (self.several_beliefs and self.domain[0] <= low < high <= self.domain[1]),
+            "level = [low, high] within the bounds of a number, for records with several rows of any values",
+            got=f"[{low:g}, {high:g}]",
+        )
         return self
+
+    @property
+    def several_beliefs(self) -> bool:
+        """Whether rows of a record may, or may not, have something in common."""
+        return len(BELIEFS[self.values]) > 1 and self.max_rows_per_record > 1
 
 
 class Release(Section):
@@ -271,6 +288,23 @@ class Plan(Section):
         "other plans publish something about: no release uses it here, and a pass has to accept 'secrets'.",
     )
 
+    _belief: Belief | None = PrivateAttr(default=None)
+
+    def believing(self, belief: Belief) -> Self:
+        """The same plan under one belief of those that it leaves open: what is lowered to a design."""
+        plan = self.model_copy()
+        plan._belief = belief
+        return plan
+
+    @property
+    def belief(self) -> Belief:
+        """The belief that the plan is audited under."""
+        if self._belief is not None:
+            return self._belief
+        beliefs = BELIEFS[self.data.values]
+        assert len(beliefs) == 1 or self.data.max_rows_per_record == 1, "a plan under one belief"
+        return beliefs[0]
+
     @property
     def other_secrets(self) -> tuple[str, ...]:
         """Columns that are secret, and that this plan publishes nothing about."""
@@ -314,6 +348,12 @@ class Plan(Section):
             "[attacker] prior: the file of a population, or values_within",
             got="both",
             fix="values_within says what is known of each value, which a population does not",
+        )
+        require_plan(
+            not self.data.level
+            or (self.data.secret_kind is SecretKind.NUMBER and within is None and not population),
+            "[data] level for a number whose prior is named",
+            got="what the attacker knows of each value, a population, or no number",
         )
         one_value = self.data.max_rows_per_record == 1 or self.data.values == "constant"
         stated = isinstance(self.attacker.prior, YesShare)

@@ -26,8 +26,8 @@ from pydantic import (
 )
 
 from sightline.arrays import MOST_COMPARED
+from sightline.bounds.by_pairs import LEAST_SPREAD, Bin, PopulationPrior
 from sightline.errors import require_plan
-from sightline.labeled.bounds.by_pairs import LEAST_SPREAD, Bin, PopulationPrior
 from sightline.tables.engines.address import LARGEST_FILE, csv_lines, named_file
 from sightline.tables.engines.local_tables import InMemoryTable, in_memory
 
@@ -76,17 +76,17 @@ def _row_values(value: Any) -> Any:
     """How the values of one record's rows hang together."""
     require_plan(
         value != "drifting",
-        'values = "constant" or "independent"',
+        'values = "any", "constant" or "independent"',
         got='"drifting"',
         fix="what an attacker leaves of rows that change slowly is not proved here. It takes a stated bound "
         "on the change from one row to the next, and features that compare rows would still keep nothing "
-        'against an attacker who is told every change. "constant" is for that one, of one value a record; '
-        '"independent" is for one who does not use that neighbours are alike',
+        'against an attacker who is told every change. "any" audits both ends: one level for all rows of a '
+        "record, with every change known, and rows that have nothing in common",
     )
     return value
 
 
-RowValuesKind = Annotated[Literal["constant", "independent"] | None, BeforeValidator(_row_values)]
+RowValuesKind = Annotated[Literal["any", "constant", "independent"], BeforeValidator(_row_values)]
 
 
 def _source(value: object) -> str | InMemoryTable:

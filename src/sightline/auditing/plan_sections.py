@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Self, TypeAlias
 
 from pydantic import (
+    BeforeValidator,
     Field,
     PlainSerializer,
     PlainValidator,
@@ -27,9 +28,9 @@ from sightline.auditing.plan_fields import (
     Text,
     without_default,
 )
+from sightline.bounds.priors import NUMBER_PRIORS
 from sightline.errors import InvalidPlan, require_plan
 from sightline.format import number, percent_stated
-from sightline.labeled.bounds.priors import NUMBER_PRIORS
 from sightline.privacy.accountant import Budget
 from sightline.privacy.registry import ACCOUNTANTS
 
@@ -186,11 +187,13 @@ class AssumptionName(StrEnum):
     HOMOGENEOUS = "homogeneous"
     FEW_VALUES = "few_values"
     VALUES = "values"
+    ROWS_APART = "rows_apart"
     UNEQUAL = "unequal"
     NOISE_FIRST = "noise_first"
     DRAWN = "drawn"
     SECRETS = "secrets"
     HIDDEN_BY_NOISE = "hidden_by_noise"
+    TURNOVER = "turnover"
 
 
 class Limits(Section):
@@ -206,7 +209,8 @@ class Limits(Section):
         default=0.0,
         json_schema_extra=without_default,
         description="How closely a number may be known at best, in its own unit: 500 for ± 500. It hardly "
-        "depends on the bounds. Of several rows it is for each, and √n times it for the sum of n of them.",
+        "depends on the bounds. Of several rows it is for each; for the sum of n of them it is √n times that "
+        "if they have nothing in common, and n times that if they share a level.",
     )
     accept: Annotated[tuple[Annotated[AssumptionName, Field(strict=False)], ...], Field(strict=False)] = (
         Field(
@@ -291,14 +295,33 @@ Bounds = Annotated[
         description="The smallest and largest value of a number. Values outside are clipped, and counted.",
     ),
 ]
+Level = Annotated[
+    tuple[Number, Number],
+    Field(
+        strict=False,
+        json_schema_extra=without_default,
+        description="Where the mean of a record's rows may lie, as far as the attacker knows: anywhere "
+        "within the bounds unless given. The data are checked.",
+    ),
+]
+
+
+def _codes_as_texts(values: object) -> object:
+    """Categories that are coded by whole numbers, as texts."""
+    if not isinstance(values, list | tuple):
+        return values
+    return [str(one) if type(one) is int else one for one in values]
+
+
 Categories = Annotated[
     tuple[str, ...],
     Field(
         strict=False,
-        min_length=2,
+        min_length=2,  # before the validator, so that the JSON Schema counts items
         json_schema_extra=without_default,
         description="All values of a categorical secret.",
     ),
+    BeforeValidator(_codes_as_texts),
 ]
 Kind = Literal["number", "boolean", "category"]
 StatedKind = Annotated[

@@ -436,7 +436,7 @@ def feature_range(partition: Partition, bounds: tuple[float, float]) -> float:
         case Feature.INDICATOR:
             return 1.0
         case Feature.POWER:
-            from sightline.releases.features import power_range  # few plans publish powers
+            from sightline.numerics.powers import power_range  # few plans publish powers
 
             with np.errstate(over="ignore", invalid="ignore"):  # then the sizes are checked, and refused
                 return float(power_range(_number(partition), low=low, high=high))

@@ -109,6 +109,7 @@ class GivenPlan:
     secret: str = ""
     bounds: tuple[float, ...] = ()
     categories: tuple[str, ...] = ()
+    public: tuple[str, ...] = ()
     max_rows: int = 1
     # What is given of epsilon, delta and noise: the standard deviation of Gaussian noise on every number.
     amounts: Mapping[str, float] = field(default_factory=dict)
@@ -128,8 +129,9 @@ class GivenPlan:
             "secret": self.secret,
             "bounds": list(map(float, self.bounds)),
             "categories": list(self.categories),
+            "public": list(self.public),
         }
-        several = {"max_rows_per_record": self.max_rows, "values": "independent"}
+        several = {"max_rows_per_record": self.max_rows}
         return {name: one for name, one in given.items() if one} | (several if self.max_rows > 1 else {})
 
     @property
@@ -168,7 +170,7 @@ class GivenPlan:
         elif self.categories:
             stated["domain"] = f"categories = [{', '.join(map(quoted_text, self.categories))}]"
         if self.max_rows > 1:
-            stated["rows"] = f'max_rows_per_record = {self.max_rows}\nvalues = "independent"'
+            stated["rows"] = f"max_rows_per_record = {self.max_rows}"
         budget = STARTER_BUDGET.format(self.amounts.get("epsilon", 1.0))
         if self.by_hand:
             budget = "# The noise below was chosen by hand; its cost is reported at this delta."

@@ -26,7 +26,7 @@ import numpy as np
 from sightline.arrays import MOST_SQUARE, ROUNDING, FloatArray, IndexArray
 from sightline.auditing.findings import Findings, LinearFindings
 from sightline.auditing.lowering import cell_name, linear_partitions
-from sightline.auditing.result import LinearAttack, Recipe, SeenTogether, Step, TotalView
+from sightline.auditing.result import LinearAttack, Recipe, SeenTogether, Step
 from sightline.auditing.result_parts import MOST_LISTED, NAMED
 from sightline.auditing.table_units import publishable_key, signature_columns
 from sightline.auditing.unit_findings import MOST_FACTORISED
@@ -49,30 +49,33 @@ class RecipeWriter:
         """The best unbiased attack on a column's value or sum, or on the sharpest feature of several rows."""
         return self.found.exposure.recipe(*divmod(column, self.found.linear.columns_of_unit))
 
-    def best(self, column: int) -> Recipe | None:
-        """The best unbiased attack on a column's value, or on the sum of the records that share it."""
+    def best(self, column: int, times: int = 1) -> Recipe | None:
+        """The best unbiased attack on ``times`` a column's value, or on the sum of those who share it."""
         if not self.found.visible[column]:
             return None
-        weights = self.weights(column)
+        weights = self.weights(column) * times
         used = int(np.count_nonzero(np.abs(weights) > ROUNDING * np.max(np.abs(weights))))
         if used <= MOST_SQUARE:
             return self.written(column, weights)
         few = self.found.exposure.recipe(*divmod(column, self.found.linear.columns_of_unit), few=True)
-        short = self.written(column, few)
+        short = self.written(column, few * times)
         end = f" (the recipe with the least error has {used:,} numbers)"
         public = short.publishable_text
         texts = {"text": short.text + end, "publishable_text": None if public is None else public + end}
         return short.model_copy(update=texts)
 
-    def shortest(self, column: int) -> Recipe | None:
-        """One number that is the value, or a difference of two; of several, the one with the least error."""
+    def shortest(self, column: int, times: int = 1) -> Recipe | None:
+        """One number that is the value, or a difference of two; of several, the one with the least error.
+
+        It is written so that it gives so many ``times`` the value.
+        """
         rows = self.shortest_rows(column)
         if not rows:
             return None
         weights = np.zeros(self.found.linear.row_count)
         weights[list(rows)] = (1.0, -1.0)[: len(rows)]
         share = float(weights @ self.found.linear.image(column))
-        return self.written(column, weights / share)
+        return self.written(column, weights * times / share)
 
     def shortest_rows(self, column: int) -> tuple[int, ...]:
         """The row that is a column's value, or the two whose difference it is; none if there are none.
@@ -308,6 +311,8 @@ class LinearAttacks:
         if not 0 < share <= 1 + 1e-6:
             return ()
         small = np.linalg.solve(self._covariance[np.ix_(chosen, chosen)], reach[chosen]) * self._scale
+        in_total = self.found.scale_of_total(column)  # of rows that share a level
+        small, rows = small * in_total, rows * in_total
         full = np.zeros(linear.row_count)
         full[self.rows[chosen]] = small
         published = writer.on_published(full)
@@ -334,29 +339,6 @@ class LinearAttacks:
             publishable_text=public if public != text else None,
         )
         return (Folded(attack=attack, others=columns),)
-
-    def total(self, column: int) -> TotalView | None:
-        """What is known of the total of a person's rows; none if they have one row, or hold no numbers.
-
-        The lower end is that of the sharpest feature of the rows, of which the total is one. The upper end is
-        the risk of the best linear attack on the total.
-        """
-        linear = self.found.linear
-        rows = int(linear.rows_of_unit[column // linear.columns_of_unit])
-        if rows == 1 or linear.columns_of_unit > 1 or self._solver is None:
-            return None
-        reach, before = self._reach(column), float(np.sqrt(rows * self._scale))
-        risk = 1 - self._scale * float(reach @ self._solved(reach)) / rows
-        if self._digits_lost(column, risk):
-            return None
-        given = np.broadcast_to(self.found.exposure.given, self.found.exposure.lower.shape)
-        if given.ravel()[column] and self.found.people[column] == 1:  # by exact numbers
-            risk = 0.0
-        shares = np.clip([self.found.lower[column], risk], 0.0, 1.0)
-        lower, upper = np.sqrt(shares).tolist()
-        return TotalView(
-            rows=rows, before=before, after_lower=min(lower, upper) * before, after_upper=upper * before
-        )
 
     def _digits_lost(self, column: int, risk: float) -> bool:
         """Whether the attack on a value seems to leave less than the lower end, which no attack does."""

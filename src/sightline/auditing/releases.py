@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sightline.arrays import FloatArray, IndexArray
+from sightline.auditing.beliefs import ONE_VALUE
 from sightline.auditing.findings import Findings, LinearFindings
 from sightline.auditing.lowering import LINEAR
 from sightline.auditing.pricing import feature_range
@@ -72,7 +73,7 @@ def release_reports(
 
 def _effects(findings: Findings, found: LinearFindings, query: int) -> dict[str, int | None]:
     """How many records a release exposes; none where that costs too much."""
-    persons = findings.membership.by_person and not findings.one_value
+    persons = findings.membership.by_person and findings.belief != ONE_VALUE
     affordable = found.repeatable if persons else found.comparable and bool(found.visible.any())
     if not affordable:
         return {"newly_exposes": None, "exposes_alone": None}

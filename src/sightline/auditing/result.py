@@ -5,7 +5,7 @@
 import json
 from collections.abc import Callable, Mapping
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Any, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import PrivateAttr, ValidationError
 
@@ -166,6 +166,17 @@ class QuestionReport(ResultPart):
     below_limit: int
 
 
+class BeliefReport(ResultPart):
+    """What is seen if an attacker takes the rows of a record to be apart, or to share a level."""
+
+    name: Literal["apart", "level"]
+    holds: bool | None  # whether nobody may keep less than the limit; none without one
+    below_limit: int
+    least_remaining_uncertainty: Uncertainty | None
+    total: TotalView | None = None  # of the record that keeps least, where rows share a level
+    level: Annotated[tuple[float, float] | None, Many] = None  # where the level may lie
+
+
 class AllSecrets(ResultPart):
     """What a plan about several secrets costs in all, and how the result is to be read."""
 
@@ -275,6 +286,7 @@ class AuditResult(Displayed, ResultPart):
     homogeneous: Annotated[tuple[HomogeneousCell, ...] | None, Many] = ()  # none in a publishable result
     what_if: WhatIf | None = None  # owner-only; none unless it was asked for
     no_what_if: str | None = None  # why there is none, if it was asked for
+    beliefs: Annotated[tuple[BeliefReport, ...], Many] = ()  # worst first; none where there is one
     all_secrets: AllSecrets | None = None  # none if the plan has one secret
     other_secrets: Annotated[
         tuple["AuditResult", ...], Many

@@ -183,11 +183,10 @@ class LinearAttack(ResultPart):
 
 
 class TotalView(ResultPart):
-    r"""What is known of the total of a record's rows, in the secret's own units.
+    r"""What is known of the total of a record's r rows, which share a level, in the secret's own units.
 
-    Before the releases :math:`s\sqrt{r}`, for r rows with independent values of standard deviation s. No
-    attack leaves a smaller share of that than of the sharpest feature; the best linear attack on the total
-    leaves no more than ``after_upper``.
+    How each row differs from the level is known. Before the releases the total is known to :math:`r s`, if
+    the level is known to s.
     """
 
     rows: int
@@ -228,7 +227,8 @@ class Exposed(ResultPart):
     feature: Literal["row", "total", "combination"] | None = None  # of a record's several rows: what is seen
     rows: int = 1  # of one such record
     about: str | None = None  # the yes-or-no question that it is about; none: the secret
-    total: TotalView | None = None  # of several rows that hold numbers
+    total: TotalView | None = None  # of several rows that share a level
+    knows_changes: bool = False  # whether the recipe needs to know how rows of others differ
     named: Annotated[tuple[NamedFeature, ...], Many] = ()  # of the most exposed with several rows: periods
 
     def publishable(self) -> Self:
@@ -255,7 +255,7 @@ class SharpestView(ResultPart):
     after_upper: float  # the best attack has no larger one
     right_before: float | None = None  # of a yes or no, or of one category: how often the best guess is right
     right_after: float | None = None  # and with the releases, at most
-    total: TotalView | None = None  # of several rows that hold numbers
+    total: TotalView | None = None  # of several rows that share a level
     all_others_known: str = ""  # what is left to an attacker who knows them, where numbers share noise
     text: str
 

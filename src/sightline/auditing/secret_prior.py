@@ -11,19 +11,20 @@ from __future__ import annotations
 
 import numpy as np
 
+from sightline.auditing.beliefs import LEVEL
 from sightline.auditing.plan import Plan
 from sightline.auditing.plan_fields import Population
 from sightline.auditing.plan_sections import Limits, YesShare
 from sightline.auditing.stated_noise import sums_are_whole
+from sightline.bounds.by_pairs import WholePrior
+from sightline.bounds.coin import CoinPrior
+from sightline.bounds.priors import TwoPointPrior, number_prior
 from sightline.format import number as readable
 from sightline.format import percent_stated
-from sightline.labeled.bounds.by_pairs import WholePrior
-from sightline.labeled.bounds.coin import CoinPrior
-from sightline.labeled.bounds.priors import TwoPointPrior, number_prior
-from sightline.labeled.bounds.target import NumberPrior, Seen, TargetPrior
 from sightline.privacy.accountant import NoiseLaw
 from sightline.tables.membership import Membership
 from sightline.tables.subject import SecretKind
+from sightline.units.target import NumberPrior, Seen, TargetPrior
 from sightline.values import frozen
 
 
@@ -45,6 +46,7 @@ class SecretPrior:
     yes: float = 0.5  # the chance of a yes, of a yes or no
     whole: bool = False  # whether a number is known to be whole: discrete noise is on its sums
     population: Population | None = None  # that a number is drawn from, in place of a named prior
+    level: tuple[float, float] | None = None  # of a level that all rows of a record share: where it may lie
 
     @classmethod
     def of(cls, plan: Plan, membership: Membership) -> SecretPrior:
@@ -60,6 +62,7 @@ class SecretPrior:
             yes=stated.yes if isinstance(stated, YesShare) else 0.5,
             whole=sums_are_whole(plan, membership),
             population=population,
+            level=_level(plan, membership),
             **named,
         )
 
@@ -93,6 +96,8 @@ class SecretPrior:
             return self.population.prior(self.bounds)
         if self.within is not None:
             return number_prior(self.name, -self.within, self.within)
+        if self.level not in (None, self.bounds):
+            return number_prior(self.name, *self.level)
         if self.whole and self.name == WholePrior(0.0, 1.0).name:
             return WholePrior(*map(float, self.bounds))
         return number_prior(self.name, *self.bounds)
@@ -101,6 +106,9 @@ class SecretPrior:
     def values(self) -> str:
         """What remaining uncertainty is an average over, in words."""
         match self.kind:
+            case SecretKind.NUMBER if self.level is not None and self.within is None:
+                low, high = (readable(bound, 6) for bound in self.level)
+                return f"levels of a record's rows {self.number.spread} from {low} to {high}"
             case SecretKind.NUMBER if self.within is not None:
                 most = readable(self.within, 6)
                 return f"values {self.number.spread} within ± {most} of what the attacker knows"
@@ -141,3 +149,8 @@ class SecretPrior:
     def kept_whatever_is_published(self, nats: float) -> float:
         """The least share of a number's uncertainty that remains, if releases tell so many nats about it."""
         return float(self.number.lower_by_nats(np.array([nats]))[0])
+
+
+def _level(plan: Plan, membership: Membership) -> tuple[float, float] | None:
+    """Where the level that all rows of a record share may lie; none if they are not taken to share one."""
+    return plan.data.level or plan.data.domain if membership.by_person and plan.belief == LEVEL else None

@@ -19,9 +19,8 @@ from sightline.auditing.plan import AssumptionName, Plan
 from sightline.auditing.stated_noise import as_published, steps_of
 from sightline.auditing.table_units import signature_columns
 from sightline.auditing.work import WorkLimits
+from sightline.bounds.coin import CoinPrior
 from sightline.errors import InvalidPlan, SightlineError, TooMuchWork, require_plan
-from sightline.labeled.sparse_row_solver import RouteCost, sparse_cost
-from sightline.labeled.units import Units
 from sightline.progress import report
 from sightline.tables.collect import (
     CountedTable,
@@ -31,12 +30,13 @@ from sightline.tables.collect import (
     membership_of,
     with_release_name,
 )
-from sightline.tables.engines.address import own_names
+from sightline.tables.engines.address import IN_MEMORY_NAMES, own_names
 from sightline.tables.engines.open import open_source
 from sightline.tables.engines.protocol import BATCH, Engine, StoringEngine
 from sightline.tables.membership import YES_OR_NO, Membership, Partition, PersonTable, RowValues
 from sightline.tables.occurring import derived_columns
-from sightline.tables.persons import no_persons, person_table
+from sightline.tables.other_secrets import check_other_secrets
+from sightline.tables.persons import no_persons, person_table, range_of_means
 from sightline.tables.published import with_steps
 from sightline.tables.records import (
     adds_up_alike,
@@ -51,6 +51,7 @@ from sightline.tables.records import (
     signature_totals,
     words_totals,
 )
+from sightline.tables.rounding import with_measured_rounding
 from sightline.tables.rows import check_declared, check_made, check_public, make_data
 from sightline.tables.sql.data_query import DataQuery, read_data_query
 from sightline.tables.sql.reader import ReleaseQuery, read_condition, read_release
@@ -65,6 +66,9 @@ from sightline.tables.streamed import (
 )
 from sightline.tables.subject import UNBOUNDED, Schema, Subject
 from sightline.tables.verify import verify
+from sightline.units.design import UnitPrior
+from sightline.units.sparse_row_solver import RouteCost, sparse_cost
+from sightline.units.units import Units
 from sightline.values import frozen
 
 if TYPE_CHECKING:
@@ -120,6 +124,8 @@ class Session:
         limits.check_cells(cells, lambda: None if membership.streamed else _sparse_cost(membership))
         report("comparing with the engine's own groups", 0.0)
         unaudited = verify(self.engine, self.queries, membership)
+        check_other_secrets(self.engine, self.queries, membership, self.subject)
+        membership = with_measured_rounding(self.engine, self.queries, membership, self.subject)
         adds_up = self.made.adds_up and not adds_up_alike(self.engine)
         derived = derived_columns(self.engine, self.queries, self.subject, rows=membership.rows)
         declared = self.plan.data.public is not None  # then no release uses another
@@ -150,6 +156,14 @@ class Session:
             raise InvalidPlan(
                 '[data] values: expected one value in all rows of a record, as values = "constant" says, '
                 f"got different ones for {people.varying:,} of {people.several:,} records with several rows"
+            )
+        if level := self.plan.data.level:
+            low, high = range_of_means(self.engine, self.counted)
+            require_plan(
+                level[0] <= low and high <= level[1],
+                f"[data] level: means of a record's rows from {level[0]:g} to {level[1]:g}",
+                got="records whose mean lies outside",
+                fix="an attacker cannot know what is not so; state a wider range, or none",
             )
         return people
 
@@ -235,8 +249,19 @@ def _is_unicode(text: str) -> bool:
 
 
 def _check_public_columns(plan: Plan, query: ReleaseQuery) -> None:
-    """Refuse a release that uses a column as public which the plan does not declare so."""
+    """Refuse a release that uses a column as public which the plan does not declare so.
+
+    A column that is added up or averaged is a measurement, as the secret is, and may tell it: it is never
+    taken as public without being declared. Columns that group and choose rows are, and a pass names them.
+    """
     if plan.data.public is None:
+        require_plan(
+            not query.summed,
+            f"release {query.name!r}: sums and means of columns that [data] public lists",
+            got=", ".join(f'"{name}"' for name in query.summed[:3]),
+            fix="list all columns that everybody may know of everyone there (--public on the command line), "
+            "and this one if it is; otherwise it is a secret, too: [[secret]]",
+        )
         return
     declared = {name.casefold() for name in plan.data.public}
     strange = [name for name in query.columns if name.casefold() not in declared]
@@ -309,7 +334,7 @@ def opened(plan: Plan, base: Path, *, limits: WorkLimits | None = None) -> Itera
         made = _made(plan, source)
         make_data(engine, made)
         check_declared(engine, subject)
-        named = own_names(plan.data.source) if isinstance(plan.data.source, str) else frozenset[str]()
+        named = own_names(plan.data.source) if isinstance(plan.data.source, str) else IN_MEMORY_NAMES
         schema = replace(
             source, columns=engine.columns(), source=(source,), made_by=made.normal, own_names=named
         )
@@ -357,7 +382,8 @@ def _sparse_cost(membership: Membership) -> RouteCost | None:
     cells, widths = signature_columns(membership, order).cells, np.diff(membership.starts)[order]
     numbers = int(widths.sum())
     rows = np.where(cells >= 0, cells + np.cumsum(widths) - widths, numbers)
-    return sparse_cost(Units.of_one_row(rows, numbers, np.ones(len(cells), dtype=np.intp)))
+    units = Units.of_one_row(rows, numbers, np.ones(len(cells), dtype=np.intp))
+    return sparse_cost(units, UnitPrior(target=CoinPrior()))
 
 
 def table_of(session: Session) -> Membership | StreamedTable:

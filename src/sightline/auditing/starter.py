@@ -61,7 +61,7 @@ _ONE_ROW = "# max_rows_per_record = 1    # the most rows that one record may hav
 _MORE_ROWS = """\
 # Several rows have the same {record}. SAY how many at most, and remove the # of the next lines.
 # max_rows_per_record = 10    # the data are checked; or keep some rows of each, by sql
-# values = "independent"    # or "constant", if all rows of a record hold one value"""
+# values = "constant"       # if all rows of a record hold one value"""
 
 # The reader fills this in: with a guess, values would be clipped, and the plan might pass.
 _OPEN_DOMAIN = (

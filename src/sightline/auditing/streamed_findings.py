@@ -18,30 +18,44 @@ from scipy import sparse
 
 from sightline.arrays import AT_A_TIME, FloatArray, IndexArray
 from sightline.auditing.budget import costs_without_pure
-from sightline.auditing.findings import Findings, LinearFindings, OtherRecords, nothing_linear
+from sightline.auditing.findings import (
+    Findings,
+    LinearFindings,
+    OtherRecords,
+    nothing_linear,
+    plans_by_belief,
+    worst_belief,
+)
 from sightline.auditing.lowering import Lowered, UnitLowering, lower
 from sightline.auditing.plan import Plan
 from sightline.auditing.pricing import at_least_by_noise, price
 from sightline.auditing.record_costs import CellCosts
 from sightline.auditing.result import EDGES
+from sightline.bounds.assessment import unit_brackets
+from sightline.bounds.lines import with_alike
+from sightline.bounds.unit_brackets import UnitBrackets
 from sightline.errors import TooMuchWork
-from sightline.labeled.assessment import unit_brackets
-from sightline.labeled.lines import with_alike
-from sightline.labeled.unit_brackets import UnitBrackets
-from sightline.labeled.unit_design import RowForm, RowNoise, UnitPrior
-from sightline.labeled.units import Arrays as UnitArrays
-from sightline.labeled.units import UnitReduction, Units
 from sightline.progress import report
 from sightline.tables.cells import MOST_KEPT as MOST_KEPT
 from sightline.tables.cells import PackedCodes, first_in_order
 from sightline.tables.engines.protocol import Arrays, SignatureBatch, SignatureStore
 from sightline.tables.membership import Membership, PersonTable
 from sightline.tables.streamed import BatchTables, StreamedTable
+from sightline.units.design import RowForm, RowNoise, UnitPrior
+from sightline.units.units import Arrays as UnitArrays
+from sightline.units.units import UnitReduction, Units
 from sightline.values import frozen
 
 
 def find_streamed(plan: Plan, table: StreamedTable, *, most: int = MOST_KEPT) -> Findings:
-    """Price a plan and assess its design by passes over all signatures; keep the ``most`` worst of them."""
+    """Price a plan and assess its design by passes over all signatures; keep the ``most`` worst of them.
+
+    Of several beliefs that the plan leaves open the worst counts: each takes passes of its own.
+    """
+    return worst_belief(_found(one, table, most) for one in plans_by_belief(plan, table.membership))
+
+
+def _found(plan: Plan, table: StreamedTable, most: int) -> Findings:
     pricing = price(plan, table.membership)
     if pricing.strategies or pricing.exact.any():
         got = "noise that numbers share" if pricing.strategies else "numbers without noise"
@@ -91,9 +105,7 @@ def find_streamed(plan: Plan, table: StreamedTable, *, most: int = MOST_KEPT) ->
     linear = LinearFindings(
         linear=lowered, exposure=exposure, lower=exposure.lower.ravel(), limit=limit, others=rest
     )
-    findings = replace(findings, membership=kept.membership, linear=linear)
-    findings.__dict__["most_moved"] = moved  # of all records, by a pass
-    return findings
+    return replace(findings, membership=kept.membership, linear=linear, moved_at_most=moved)
 
 
 def _anyone(table: StreamedTable, made: BatchUnits) -> bool:

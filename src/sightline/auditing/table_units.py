@@ -17,13 +17,13 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from sightline.arrays import FloatArray, IndexArray, counted_by, distinct_lines
-from sightline.labeled.unit_block import ONE
-from sightline.labeled.units import Units
+from sightline.tables.encoding import MOST_DIGITS
 from sightline.tables.membership import Membership, PersonTable
+from sightline.units.unit_block import ONE
+from sightline.units.units import Units
 from sightline.values import frozen
 
 BoolArray = NDArray[np.bool_]
-_MOST_DIGITS = 6  # after the point, of weights that are whole numbers in another unit
 
 
 @frozen
@@ -220,7 +220,7 @@ def whole_weights(weights: FloatArray) -> tuple[FloatArray, FloatArray]:
     """
     found, factors = weights.copy(), np.ones(weights.shape[1])
     for place, own in enumerate(weights.T):
-        for power in 10.0 ** np.arange(_MOST_DIGITS + 1):
+        for power in 10.0 ** np.arange(MOST_DIGITS + 1):
             whole = np.rint(own * power)
             if np.array_equal(whole / power, own):
                 found[:, place], factors[place] = whole, power

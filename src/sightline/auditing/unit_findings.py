@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import field, replace
 from functools import cached_property
 from typing import Any
@@ -12,10 +13,11 @@ from numpy.typing import NDArray
 from sightline.arrays import MOST_SQUARE, FloatArray, IndexArray
 from sightline.auditing.lowering import BoolArray, Lowered
 from sightline.auditing.pricing import Pricing, at_least_by_noise
-from sightline.auditing.result_parts import SMALL_GROUP, Uncertainty
-from sightline.labeled.assessment import ATTACKS, UnitExposure, exposure_of
-from sightline.labeled.lines import with_alike
-from sightline.labeled.unit_brackets import UnitBrackets
+from sightline.auditing.result_parts import SMALL_GROUP, TotalView, Uncertainty
+from sightline.bounds.assessment import ATTACKS, UnitExposure, exposure_of
+from sightline.bounds.lines import with_alike
+from sightline.bounds.unit_brackets import UnitBrackets
+from sightline.tables.subject import SecretKind
 from sightline.values import frozen
 
 _MOST_ROWS = 400  # of a design that may be assessed again for each release and each accountant
@@ -239,6 +241,27 @@ class LinearFindings:
     def bracket(self, column: int) -> Uncertainty:
         """The bracket of a column's remaining uncertainty."""
         return Uncertainty(lower=float(self.lower[column]), upper=float(self.upper[column]))
+
+    def scale_of_total(self, column: int) -> int:
+        """How many rows a record has that share a level, which is asked of it: their total is so many levels.
+
+        1 where what is asked is a value or a feature of rows, and not a level.
+        """
+        level = self.linear.prior.level is not None and self.linear.prior.kind is SecretKind.NUMBER
+        return self.linear.rows_in_total(column) if level else 1
+
+    def total(self, column: int) -> TotalView | None:
+        """What is known of the total of a record's rows, where they share a level; else none."""
+        rows = self.scale_of_total(column)
+        if rows == 1:
+            return None
+        before, left = rows * math.sqrt(float(self.linear.prior.of_column.variance)), self.bracket(column)
+        return TotalView(
+            rows=rows,
+            before=before,
+            after_lower=before * left.stddev_lower,
+            after_upper=before * min(left.stddev_upper, 1.0),
+        )
 
     def upper_by(self, column: int) -> str:
         """The attack whose risk the upper end of a column is: the linear one, if it is as good."""

@@ -9,9 +9,8 @@ from sightline.auditing.exposed import ExposedSection
 from sightline.auditing.findings import Findings, LinearFindings
 from sightline.auditing.nonlinear import has_moments
 from sightline.auditing.plan import AssumptionName
-from sightline.auditing.recipes import LinearAttacks
 from sightline.auditing.result import Exposed, LocalReport, Uncertainty, Unverified, Verdict, VerdictStatus
-from sightline.auditing.result_parts import RulesReport, SharpestView, TotalView
+from sightline.auditing.result_parts import RulesReport, SharpestView
 from sightline.format import count as counted
 from sightline.format import number, number_ends, percent, percent_at_least, percent_at_most
 from sightline.tables.subject import SecretKind
@@ -55,7 +54,7 @@ def verdict(
     if limit:
         if publishable:
             unverified = tuple(one.publishable() for one in unverified)
-        status = _status(below, unverified)
+        status = status_of(findings, unverified)
         shown = tuple(one for one in unverified if not (publishable and one.owner_only))
         sentences += _limit_sentences(findings, below, status, shown)
     told = rules.publishable() if publishable else rules
@@ -90,8 +89,9 @@ def _guarantee(findings: Findings) -> list[str]:
     ]
 
 
-def _status(below: int, unverified: tuple[Unverified, ...]) -> VerdictStatus:
-    if below:
+def status_of(findings: Findings, unverified: tuple[Unverified, ...]) -> VerdictStatus:
+    """Whether the limit holds: the one rule of a pass, for an audit and for a ledger."""
+    if findings.below_limit:
         return VerdictStatus.FAILED
     if any(not one.accepted for one in unverified):
         return VerdictStatus.NOT_SHOWN
@@ -133,7 +133,8 @@ def _limit_sentences(
 def _attacked(findings: Findings) -> int:
     """Records of which some attack leaves less than the limit, of the secret or of the worst question."""
     found, limit = findings.linear, findings.limit
-    return max([found.records(found.upper < limit), *map(_attacked, findings.questions)])
+    others = (*findings.questions, *findings.others)
+    return max([found.records(found.upper < limit), *map(_attacked, others)])
 
 
 def _attacked_sentence(attacked: int, below: int) -> str:
@@ -209,7 +210,8 @@ def _linear(
         sentences.append(f"No single record of {of:,} can be told apart from all others.")
     groups = findings.identifiable_groups
     if groups:
-        several = "rows" if found.linear.rows_of_unit.max(initial=1) > 1 else "records"
+        rows = findings.row_by_row.linear.linear.rows_of_unit
+        several = "rows" if rows.max(initial=1) > 1 else "records"
         sentences.append(f"{groups:,} group{'s' if groups > 1 else ''} of several {several} can, by the sum.")
     return sentences
 
@@ -256,7 +258,9 @@ def sharpest_view(findings: Findings) -> SharpestView | None:
         return None
     before = math.sqrt(float(findings.prior.of_column.variance))
     lower, upper = own.stddev_lower * before, own.stddev_upper * before
-    several = findings.membership.by_person and findings.plan.data.values != "constant"
+    several = findings.membership.by_person and not findings.one_value
+    columns = findings.linear.least_columns.tolist() if worst is findings else ()
+    total = next((findings.linear.total(column) for column in columns), None)
     right: tuple[float, ...] = ()
     if worst.prior.kind is not SecretKind.NUMBER:
         variance = float(worst.prior.of_column.variance)
@@ -269,7 +273,7 @@ def sharpest_view(findings: Findings) -> SharpestView | None:
         after_lower=lower,
         after_upper=upper,
         **dict(zip(("right_before", "right_after"), right, strict=False)),
-        total=_total_view(findings) if several and worst is findings else None,
+        total=total,
         all_others_known=all_others_known,
         text=f"{text} {all_others_known}".strip(),
     )
@@ -288,13 +292,6 @@ def _if_all_others_are_known(findings: Findings) -> str:
         f"That attacker knows {known}; to one who knows everyone else, the noise leaves at least "
         f"{percent_at_least(kept)} of the variance."
     )
-
-
-def _total_view(findings: Findings) -> TotalView | None:
-    """What is known of the total of the rows of the record that may keep least."""
-    columns = findings.linear.least_columns
-    attacks = LinearAttacks.of(findings, findings.linear, columns)
-    return next((attacks.total(column) for column in columns.tolist()), None)
 
 
 def _most_often_right(variance: float) -> float:
@@ -318,6 +315,10 @@ def _view_text(
         f"who knows who is in which group (epsilon covers the values, not that) and expects {prior.values}"
     )
     whose = f"{data.secret} of the most exposed {data.record}"
+    what = f"each {data.secret}"
+    if prior.level is not None:
+        what = f"the mean {data.secret} of each {data.record}'s rows"
+        whose = f"the mean {data.secret} of the most exposed {data.record}'s rows"
     if several:
         whose = f"the best seen combination of the rows of one {data.record}, scaled like one row,"
     if right:
@@ -332,6 +333,6 @@ def _view_text(
         )
     lower, upper = number_ends(least.stddev_lower * before, least.stddev_upper * before)
     return (
-        f"An attacker {knows} knows each {data.secret} to ± {number(before, 3)} before the releases. With "
+        f"An attacker {knows} knows {what} to ± {number(before, 3)} before the releases. With "
         f"them no attack knows {whose} better than to ± {lower}; the best one knows it at least to ± {upper}."
     )

@@ -20,8 +20,8 @@ from typing import TypeVar
 
 from sightline.errors import TooMuchWork, require
 from sightline.format import shown_memory
-from sightline.labeled.sparse_row_solver import DENSE_MATRICES, RouteCost
 from sightline.progress import LOOK, Progress
+from sightline.units.sparse_row_solver import DENSE_MATRICES, RouteCost
 from sightline.values import frozen
 
 Answer = TypeVar("Answer")

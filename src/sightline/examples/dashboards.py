@@ -17,7 +17,7 @@ from rich.table import Table
 from sightline.auditing.result import AuditResult
 from sightline.examples.shipped import example_plan
 from sightline.format import number, parameter
-from sightline.jobs import audit
+from sightline.jobs.audit import audit
 from sightline.privacy.accountant import Budget
 from sightline.privacy.registry import accountant_named
 from sightline.report.wording import before_after, noise_range, status_words

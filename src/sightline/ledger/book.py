@@ -9,9 +9,10 @@ from __future__ import annotations
 import getpass
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from functools import cache
+from functools import cache, partial
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -25,9 +26,8 @@ from sightline.auditing.result_parts import FEW
 from sightline.auditing.session import opened
 from sightline.errors import DamagedLedger, InvalidInput, InvalidPlan, require
 from sightline.format import percent_stated
-from sightline.ledger.decision import Decision, decide
-from sightline.ledger.entries import Entry
-from sightline.ledger.entries import Membership as StoredMembership
+from sightline.ledger.decision import ReleaseDecision, decide
+from sightline.ledger.entries import Entry, StoredMembership
 from sightline.ledger.folder import (
     HEAD,
     AnyPath,
@@ -49,6 +49,7 @@ from sightline.ledger.storage import (
     written_groups,
     written_people,
 )
+from sightline.ledger.turnover import turnover, under_number
 from sightline.progress import Progress, reporting
 from sightline.report.files import check_new, write_new
 from sightline.report.wording import said
@@ -78,7 +79,12 @@ class _State:
     @property
     def despite(self) -> tuple[str, ...]:
         """Everything that was added despite its check, or that changed what is asked."""
-        told = {"release": "added despite its check", "limit": "another limit", "cancel": "cancelled"}
+        told = {
+            "release": "added despite its check",
+            "limit": "another limit",
+            "cancel": "cancelled",
+            "clock": "the clock was corrected",
+        }
         return tuple(
             f"entry {one.number}, {one.at[:10]}: {told[one.kind]}"
             + (f" ({percent_stated(one.limit)})" if one.kind == "limit" else "")
@@ -96,7 +102,7 @@ class _Candidate:
     frozen: FrozenRelease
     added: PastRelease
     new: IndexArray  # the places of people whom the ledger does not know yet
-    decision: Decision
+    decision: ReleaseDecision
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +151,7 @@ class Ledger:
         table: AnyPath | None = None,
         top: int = FEW,
         progress: Progress | None = None,
-    ) -> Decision:
+    ) -> ReleaseDecision:
         """What this release would do after all others. Nothing is written.
 
         ``table`` is another file with the columns of the head's, such as this month's; ``top`` people are
@@ -163,7 +169,7 @@ class Ledger:
         despite: str = "",
         top: int = FEW,
         progress: Progress | None = None,
-    ) -> tuple[Decision, int | None]:
+    ) -> tuple[ReleaseDecision, int | None]:
         """Decide again, and append the release if everyone keeps the limit, or ``despite`` a stated reason.
 
         Returns the decision and the number of the new entry; none if nothing was added. Only with a number
@@ -186,7 +192,7 @@ class Ledger:
 
         def cancelled(chain: Chain) -> Entry:
             releases = {one.number for one in chain.entries if one.kind == "release"}
-            counting = releases - {one.cancels for one in chain.entries}
+            counting = releases - _cancelled(chain)
             require(number in counting, "the number of a release that counts", got=number)
             return _entry(chain, kind="cancel", cancels=number, despite=reason)
 
@@ -211,6 +217,62 @@ class Ledger:
         require(share > 0, "a share, such as 40%", got=f"{limit!s:.20}", error=InvalidPlan)
         return self._append(lambda chain: _entry(chain, kind="limit", limit=share, despite=reason))
 
+    def correct_clock(self, *, reason: str) -> int:
+        """Go on from the time that the clock has now, after an entry with a later one. All entries stay."""
+        require(bool(reason.strip()), "a reason", got="nothing")
+        return self._append(lambda chain: _entry(chain, at=_clock(), kind="clock", despite=reason))
+
+    def merge(self, other: AnyPath) -> tuple[int, ...]:
+        """Add what another copy of this ledger has published since the two parted, as published.
+
+        Returns the numbers of the new entries. What was merged before is not added again.
+        """
+        foreign = Ledger(LedgerFolder(Path(other)), self.key)._state(every_file=True)
+        pairs = zip(self.folder.chain().entries, foreign.chain.entries, strict=False)
+        parted = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+        require(parted > 0, "another copy of this ledger", got="another ledger")
+        published = {one.number: one for one in foreign.past}
+        numbers = []
+        for entry in foreign.chain.entries[parted:]:
+            ours, digest = self.folder.chain(), hashlib.sha256(entry.text()).hexdigest()
+            if digest in {one.merged for one in ours.entries}:
+                continue
+            despite = f"entry {entry.number} of another copy, {entry.at[:10]}; {entry.despite}".rstrip("; ")
+            merged: dict[str, Any] = {"kind": entry.kind, "merged": digest, "despite": despite}
+            match entry.kind:
+                case "release" if entry.number in published:
+                    make = partial(self._merged_release, published[entry.number], entry, foreign, merged)
+                case "epoch" if entry.epoch not in _epochs(ours):
+                    make = partial(_entry, **{**merged, "despite": ""}, epoch=entry.epoch)
+                case "limit":
+                    make = partial(_entry, **merged, limit=entry.limit)
+                case "cancel" if entry.cancels < parted and entry.cancels not in _cancelled(ours):
+                    make = partial(_entry, **merged, cancels=entry.cancels)
+                case _:  # of both copies, of a release that nobody saw, or of a clock
+                    continue
+            numbers.append(self._append(make))
+        return tuple(numbers)
+
+    def _merged_release(
+        self, release: PastRelease, entry: Entry, foreign: _State, merged: dict[str, Any], _: Chain
+    ) -> Entry:
+        """The entry of a release that another copy has published; its files are stored."""
+        state = self._state()
+        number = len(state.chain.entries)
+        people = np.unique(release.groups.person)
+        person, new = numbered(state.hashes, foreign.hashes[people])
+        here = np.full(len(foreign.hashes), -1, dtype=np.intp)
+        here[people] = person
+        added = replace(
+            release,
+            number=number,
+            groups=renumbered(release.groups, here),
+            numbers=under_number(release.numbers, number),
+        )
+        keys = [foreign.keys[one] for one in people[new].tolist()] if foreign.keys else None
+        copied = {name: getattr(entry, name) for name in ("release", "table", "answers", "columns", "public")}
+        return self._stored(state, added, foreign.hashes[people[new]], keys, **merged, **copied)
+
     def log(self) -> tuple[Entry, ...]:
         """All entries, in order."""
         return self.folder.chain().entries
@@ -223,6 +285,7 @@ class Ledger:
         for entry in self.log():  # hashes of all files first: then they are read
             for file in entry.files:
                 self.folder.checked(file)
+        self.folder.require_no_strangers()
         state = self._state(every_file=True)
         hashes = [one.before for one in state.chain.entries[1:]] + [state.chain.last]
         if head is not None and head not in hashes:
@@ -262,6 +325,7 @@ class Ledger:
                 return entry.number
 
     def _candidate(self, release: Release, epoch: str, table: AnyPath | None, top: int) -> _Candidate:
+        self.folder.require_no_strangers()
         state = self._state()
         _check_epoch(state.chain, epoch)
         _check_name(state.chain, release)
@@ -279,6 +343,8 @@ class Ledger:
             fix="has the table changed?",
         )
         person, new = numbered(state.hashes, frozen.hashes)
+        moved = turnover(state.hashes, frozen.keys, new, self.key) if before else []
+        found = replace(frozen.found, assumptions=(*frozen.found.assumptions, *moved))
         require(
             not before or new.size < len(person),
             "a table with people whom the ledger knows",
@@ -291,52 +357,69 @@ class Ledger:
             epoch=epoch,
             numbers=frozen.numbers,
             groups=renumbered(frozen.groups, person),
-            found=frozen.found,
+            found=found,
             public=frozen.public,
         )
         label = _label(state, person, frozen.keys)
         made = _history(head, (*state.past, added), label=label)
-        decision = decide(made, number=number, despite=state.despite, top=top)
+        decision = decide(
+            made,
+            number=number,
+            despite=state.despite,
+            top=top,
+            followed=lambda release: _history(head, (*state.past, added, release), label=label),
+        )
         return _Candidate(state=state, frozen=frozen, added=added, new=new, decision=decision)
 
     def _release_entry(self, candidate: _Candidate, despite: str) -> Entry:
         """The entry of a release; its files are stored."""
-        frozen, added, state = candidate.frozen, candidate.added, candidate.state
+        frozen, state, new = candidate.frozen, candidate.state, candidate.new
         _now(state.chain)  # a wrong clock is refused before anything is written
-        alike = [one for one in reversed(state.past) if one.release.sql == added.release.sql]
-        bases = ((one.number, renamed(one.groups, one.numbers, added.numbers)) for one in alike)
-        since, base = next(bases, (-1, None))
-        new = candidate.new
-        keys = None if self.key.key else [frozen.keys[place] for place in new.tolist()]
-        with files() as connection:
-            text, changes, rows = written_groups(connection, self.folder, added.groups, base)
-            people = written_people(connection, self.folder, frozen.hashes[new], keys) if new.size else b""
-        stem, status = f"{added.number:06d}", candidate.decision.result.verdict.status
-        return _entry(
-            state.chain,
-            kind="release",
+        status = candidate.decision.result.verdict.status
+        return self._stored(
+            state,
+            candidate.added,
+            frozen.hashes[new],
+            None if self.key.key else [frozen.keys[place] for place in new.tolist()],
             release=frozen.release,
-            epoch=added.epoch,
             table=frozen.table,
             answers=frozen.found.answers,
             columns=frozen.columns,
             public=frozen.public,
-            numbers=frozen.numbers,
+            verdict=said("", status and status.value),
+            kind="release",
+            despite=despite,
+        )
+
+    def _stored(
+        self, state: _State, added: PastRelease, new: Hashes, keys: list[str] | None, **content: Any
+    ) -> Entry:
+        """The next entry, for a release with some new people; its files are stored."""
+        alike = [one for one in reversed(state.past) if one.release.sql == added.release.sql]
+        bases = ((one.number, renamed(one.groups, one.numbers, added.numbers)) for one in alike)
+        since, base = next(bases, (-1, None))
+        with files() as connection:
+            text, changes, rows = written_groups(connection, self.folder, added.groups, base)
+            people = written_people(connection, self.folder, new, keys) if len(new) else b""
+        stem = f"{added.number:06d}"
+        return _entry(
+            state.chain,
+            epoch=added.epoch,
+            numbers=added.numbers,
             members=StoredMembership(
                 file=self.folder.store(text, f"{stem}.parquet"),
                 people=rows,
                 since=since if changes else -1,
             ),
-            new_people=self.folder.store(people, f"{stem}.people.parquet") if new.size else None,
-            private=self.folder.store(frozen.found.text(), f"{stem}.owner.json"),
-            verdict=said("", status and status.value),
-            despite=despite,
+            new_people=self.folder.store(people, f"{stem}.people.parquet") if len(new) else None,
+            private=self.folder.store(added.found.text(), f"{stem}.owner.json"),
+            **content,
         )
 
     def _state(self, *, every_file: bool = False) -> _State:
         """Read the ledger; with ``every_file`` the owner's files must be there, too."""
         chain = self.folder.chain()
-        cancelled = {one.cancels for one in chain.entries}
+        cancelled = _cancelled(chain)
         hashes, keys = [np.zeros((0, 2), dtype=np.uint64)], list[str]()
         past: dict[int, PastRelease] = {}
         with files() as connection:
@@ -376,21 +459,25 @@ class Ledger:
         return [Found.of_text(self.folder.checked(file).read_bytes()) for file in there]
 
 
-def _entry(chain: Chain, **content: Any) -> Entry:
+def _entry(chain: Chain, at: str = "", **content: Any) -> Entry:
     """The next entry of a chain."""
-    return Entry(number=len(chain.entries), at=_now(chain), by=_user(), before=chain.last, **content)
+    return Entry(number=len(chain.entries), at=at or _now(chain), by=_user(), before=chain.last, **content)
 
 
 def _now(chain: Chain) -> str:
     """The time, which must not be before the last entry's."""
-    now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    now = _clock()
     require(
         not chain.entries or chain.entries[-1].at <= now,
         f"a time after the last entry's, {chain.entries[-1].at if chain.entries else ''}",
         got=now,
-        fix="set the clock",
+        fix="set the clock; if that entry's was wrong, sightline ledger clock FOLDER --reason TEXT",
     )
     return now
+
+
+def _clock() -> str:
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def _user() -> str:
@@ -398,6 +485,10 @@ def _user() -> str:
         return getpass.getuser()
     except (OSError, KeyError):  # a container may have a user without a name
         return "unknown"
+
+
+def _cancelled(chain: Chain) -> set[int]:
+    return {one.cancels for one in chain.entries}
 
 
 def _epochs(chain: Chain) -> list[str]:
@@ -428,7 +519,7 @@ def _check_name(chain: Chain, release: Release) -> None:
 
 
 def _label(state: _State, person: IndexArray, present: Sequence[str]) -> Callable[[int], str]:
-    """What to call a person: their key if it is known, else their number."""
+    """What to call a person: their key if it is known; else in words, which are nobody's key."""
 
     @cache
     def place() -> IndexArray:
@@ -439,7 +530,7 @@ def _label(state: _State, person: IndexArray, present: Sequence[str]) -> Callabl
     def named(one: int) -> str:
         if (own := int(place()[one])) >= 0:
             return present[own]
-        return state.keys[one] if state.keys else f"#{one}"
+        return state.keys[one] if state.keys else f"somebody not in this table (ledger number {one})"
 
     return named
 

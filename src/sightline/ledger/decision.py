@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
+from typing import Any
 
 import numpy as np
 
+from sightline.advising.noise_slack import least_factor
 from sightline.arrays import IndexArray
-from sightline.auditing.assemble import assemble
 from sightline.auditing.assumptions import COVERED_BY_NOISE, unverified
 from sightline.auditing.budget import budget_report
+from sightline.auditing.declared_and_found import MOST_ROUNDING
 from sightline.auditing.exposed import describe
 from sightline.auditing.findings import Findings, LinearFindings, find
 from sightline.auditing.homogeneous import Totals, homogeneous_cells
-from sightline.auditing.noise_slack import least_factor
 from sightline.auditing.plan import AssumptionName
 from sightline.auditing.pricing import price
-from sightline.auditing.result import AuditResult, Exposed, Uncertainty, Unverified
+from sightline.auditing.result import AuditResult, Exposed, Uncertainty, Unverified, VerdictStatus
+from sightline.auditing.result_parts import FEW, NAMED
+from sightline.auditing.verdict import status_of
 from sightline.format import count, number
-from sightline.ledger.history import History
+from sightline.jobs.assemble import assemble
+from sightline.ledger.history import History, PastRelease
+from sightline.ledger.turnover import OneMoves, one_moves
 from sightline.progress import one_blas_thread, report
 from sightline.report.first_screen import odd_lines, public_line
 from sightline.report.wording import said
@@ -41,7 +47,7 @@ class Standing:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Decision:
+class ReleaseDecision:
     """What a release would do, after all others. For the owner of the table only."""
 
     name: str
@@ -55,6 +61,7 @@ class Decision:
     first: int  # the place of the release's first section in the plan
     despite: tuple[str, ...]  # what was added although it did not pass, and why
     passes: Callable[[Findings], bool]  # whether a check would pass, with all that a pass needs verified
+    moves: Callable[[], OneMoves]  # what one person who joins or leaves would add
 
     @property
     def passed(self) -> bool | None:
@@ -105,10 +112,17 @@ class Decision:
         return find(changed, self.findings.membership)
 
 
-def decide(past: History, *, number: int, despite: tuple[str, ...], top: int) -> Decision:
+def decide(
+    past: History,
+    *,
+    number: int,
+    despite: tuple[str, ...],
+    top: int,
+    followed: Callable[[PastRelease], History],
+) -> ReleaseDecision:
     """Assess everything with the release of a number, which is the last, and everything before it.
 
-    ``despite`` has what was added despite a check.
+    ``despite`` has what was added despite a check. ``followed`` is the history with one more release.
     """
     plan, membership = past.plan, past.membership
     first = past.sections_before(number)
@@ -118,7 +132,11 @@ def decide(past: History, *, number: int, despite: tuple[str, ...], top: int) ->
         totals, asked = cache(past.totals), {one.question for one in findings.questions} | {None}
         unfit = sum(totals(one)[1] for one in asked) if past.values_found else 0
         sums: Totals | None = (lambda question: totals(question)[0]) if past.values_found else None
-        result = assemble(findings, top=top, totals=sums, also=_not_found(past, findings, unfit))
+
+        def also(raised: tuple[Unverified, ...], changed: Findings = findings) -> tuple[Unverified, ...]:
+            return (*_not_found(past, changed, unfit), *_carried_over(past, changed, raised))
+
+        result = assemble(findings, top=top, totals=sums, also=also)
         report("comparing with what was published before", 0.5)
         pairs = [(one, one.up_to(first - 1)) for one in (findings, *findings.questions)]
         listed: list[list[Exposed]] = [[], [], []]
@@ -132,10 +150,11 @@ def decide(past: History, *, number: int, despite: tuple[str, ...], top: int) ->
 
     def passes(changed: Findings) -> bool:
         alike = homogeneous_cells(changed, sums) if sums else ()
-        needed = (*unverified(changed, alike), *_not_found(past, changed, unfit))
-        return not changed.not_shown and all(one.accepted for one in needed)
+        raised = unverified(changed, alike)
+        needed = (*raised, *also(raised, changed))
+        return status_of(changed, needed) is VerdictStatus.PASSED
 
-    return Decision(
+    return ReleaseDecision(
         name=past.releases[-1].name,
         result=result,
         before=_standing(findings, [before for _, before in pairs], sections=first),
@@ -147,6 +166,7 @@ def decide(past: History, *, number: int, despite: tuple[str, ...], top: int) ->
         first=first,
         despite=despite,
         passes=passes,
+        moves=cache(lambda: one_moves(past, followed)),
     )
 
 
@@ -183,16 +203,17 @@ def _standing(findings: Findings, seen: Sequence[LinearFindings], *, sections: i
     )
 
 
-# What is found in the values of a table when a release is made.
-_IN_VALUES = (
-    AssumptionName.DROPPED,
-    AssumptionName.CLIPPED,
-    AssumptionName.PUBLISHED_BUT_DROPPED,
-    AssumptionName.GROUPS,
-    AssumptionName.DERIVED,
-    AssumptionName.HOMOGENEOUS,
-    AssumptionName.FEW_VALUES,
-    AssumptionName.UNEQUAL,
+# What plan and memberships decide. Every other assumption is decided when a release is made, by its table and
+# its SQL: where the file of that is lost, it is open.
+_WITHOUT_THE_TABLE = frozenset(
+    {
+        AssumptionName.EMPTY,
+        AssumptionName.UNDECIDED,
+        AssumptionName.LOCAL,
+        AssumptionName.SECRETS,
+        AssumptionName.HIDDEN_BY_NOISE,
+        AssumptionName.TURNOVER,
+    }
 )
 
 
@@ -202,7 +223,7 @@ def _not_found(past: History, findings: Findings, unfit: int) -> tuple[Unverifie
     cases = []
     if missing:
         lost = f"the owner's file of entry {missing[0]} is missing, so that nothing is known of its values"
-        cases += [(name, len(missing), lost) for name in _IN_VALUES]
+        cases += [(name, len(missing), lost) for name in AssumptionName if name not in _WITHOUT_THE_TABLE]
     elif not past.values_found:
         others = "the attacker knows people in some releases and not in others: sums are not compared"
         cases.append((AssumptionName.HOMOGENEOUS, len(past.releases), others))
@@ -217,10 +238,54 @@ def _not_found(past: History, findings: Findings, unfit: int) -> tuple[Unverifie
     )
 
 
+_ROUNDED_TOGETHER = (
+    "releases are rounded, each finely beside its noise and all of them together coarsely: safe only if the "
+    "noise is added before"
+)
+
+
+def _carried_over(
+    past: History, findings: Findings, raised: tuple[Unverified, ...]
+) -> tuple[Unverified, ...]:
+    """What entries had to assume when they were made, and the audit of all of them does not ask again.
+
+    A check may only add to what its entries assume: an assumption without a rule over several of them, such
+    as noise that comes first, stays open as it was.
+    """
+    asked = {one.name for one in raised}
+    entries: dict[AssumptionName, list[tuple[int, dict[str, Any]]]] = {}
+    for release in past.releases:
+        for assumption in release.found.assumptions:
+            entries.setdefault(AssumptionName(assumption["name"]), []).append((release.number, assumption))
+    rounded = [one.number for one in past.releases if one.found.rounding > 0]
+    if math.fsum(one.found.rounding for one in past.releases) > MOST_ROUNDING:
+        steps = {"count": len(rounded), "reason": _ROUNDED_TOGETHER, "owner_only": False}
+        entries.setdefault(AssumptionName.NOISE_FIRST, [(number, steps) for number in rounded])
+    accepted = set(findings.plan.limits.accept) - {AssumptionName.LOCAL}
+    return tuple(
+        Unverified(
+            name=name,
+            count=sum(each["count"] for _, each in assumptions),
+            reason=f"{assumptions[0][1]['reason']} ({_entries([number for number, _ in assumptions])})",
+            accepted=name in accepted,
+            owner_only=any(each["owner_only"] for _, each in assumptions),
+        )
+        for name, assumptions in entries.items()
+        if name not in asked and not (findings.guaranteed and name in COVERED_BY_NOISE)
+    )
+
+
+def _entries(numbers: Sequence[int]) -> str:
+    """Some entries by number, each once, the first few of many."""
+    numbers = sorted(set(numbers))
+    listed = ", ".join(map(str, numbers[:FEW])) + (", …" if len(numbers) > FEW else "")
+    return f"{'entry' if len(numbers) == 1 else 'entries'} {listed}"
+
+
 _NO_ONE = "nobody"
 
 
-def lines(decision: Decision, *, full: bool) -> list[str]:
+def lines(decision: ReleaseDecision, *, full: bool) -> list[str]:
     """The verdict, who is newly seen and by what, the budget, and what would pass.
 
     The searches for noise and for further copies audit everything again and again: only if ``full``, or where
@@ -244,7 +309,17 @@ def lines(decision: Decision, *, full: bool) -> list[str]:
         *_searches(decision, full=full),
         *filter(None, [public_line(decision.result)]),
         *odd_lines(decision.result),
-        *(f"Noted: {one}." for one in decision.despite),
+        *_noted(decision.despite),
+    ]
+
+
+def _noted(despite: tuple[str, ...]) -> list[str]:
+    """What was added despite a check, or changed what is asked: the first few, or how many."""
+    if len(despite) <= NAMED:
+        return [f"Noted: {one}." for one in despite]
+    return [
+        f"Noted: {len(despite)} entries were added despite their check or changed what is asked, the last as "
+        f"{despite[-1]}. sightline ledger log lists them."
     ]
 
 
@@ -268,14 +343,28 @@ def _epsilons(before: Standing, after: Standing) -> str:
     return ", ".join(told) or "none can be stated"
 
 
-def _searches(decision: Decision, *, full: bool) -> list[str]:
+def _if_one_moves(decision: ReleaseDecision) -> list[str]:
+    """What happens if the same is published again and one person has joined or left the smallest group."""
+    moves = decision.moves()
+    people = count(moves.size, "person", "people")
+    verb = "joins" if moves.joins else "leaves"
+    case = f"If one person {verb} the smallest group ({moves.group}, {people}) and it is published again"
+    if moves.keeps:
+        return [f"{case}, everyone still keeps the limit: {moves.least} at least."]
+    factor = moves.noise_factor
+    noise = "no noise is enough" if factor is None else f"it would take {number(factor)} times its noise"
+    return [f"{case}, somebody may keep {moves.least} only: {noise}."]
+
+
+def _searches(decision: ReleaseDecision, *, full: bool) -> list[str]:
     found = decision.findings.linear
     if decision.passed is None or not (full or found.repeatable):
         return []
     if decision.passed:
         more = decision.more_like_it
         least = "At least " if more >= MOST_MORE else ""
-        return [f"{least}{count(more, 'more release')} like it {'fits' if more == 1 else 'fit'}."]
+        fits = f"{least}{count(more, 'more release')} like it {'fits' if more == 1 else 'fit'}"
+        return [f"{fits}, if the same people are in the same groups each time.", *_if_one_moves(decision)]
     if decision.before.below:
         before = "What was published before is not shown to keep the limit"
         return [f"{before}: no noise on this release changes that."]

@@ -18,7 +18,7 @@ from sightline.errors import DamagedLedger, InvalidInput
 
 # The format of the entries and of their files: whoever changes either counts on. Every version has a text of
 # this form with its own digest, so that a newer entry is told from a damaged one.
-VERSION: Literal["sightline.ledger/2"] = "sightline.ledger/2"
+VERSION: Literal["sightline.ledger/3"] = "sightline.ledger/3"
 _Many = Field(strict=False)
 
 
@@ -56,7 +56,7 @@ class FrozenNumbers(_Part):
     weight: str = ""  # the column of the rows' weights; empty if all are 1
 
 
-class Membership(_Part):
+class StoredMembership(_Part):
     """Who was in which number: stored whole, or as what changed since another entry."""
 
     file: StoredFile
@@ -67,9 +67,9 @@ class Membership(_Part):
 class Entry(_Part):
     """One entry. Which of the fields after ``before`` are given depends on its kind."""
 
-    version: Literal["sightline.ledger/2"] = VERSION
+    version: Literal["sightline.ledger/3"] = VERSION
     number: int
-    kind: Literal["start", "release", "cancel", "epoch", "limit"]
+    kind: Literal["start", "release", "cancel", "epoch", "limit", "clock"]
     at: str  # UTC, as 2026-03-01T09:30:00Z
     by: str
     before: str  # SHA-256 of the file of the entry before
@@ -86,10 +86,11 @@ class Entry(_Part):
     columns: Annotated[tuple[str, ...], _Many] = ()  # the kinds of the record's and the secret's column
     public: Annotated[tuple[str, ...], _Many] = ()  # columns taken as public that the head does not declare
     numbers: Annotated[tuple[FrozenNumbers, ...], _Many] = ()
-    members: Membership | None = None
+    members: StoredMembership | None = None
     new_people: StoredFile | None = None  # the names of people whom no entry before has
     private: StoredFile | None = None  # owner-only: true sums, and what was found in the values
     verdict: str = ""
+    merged: str = ""  # SHA-256 of the entry of another copy that it repeats
     # cancel, limit
     cancels: int = -1
     limit: float = 0.0

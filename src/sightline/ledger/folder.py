@@ -1,8 +1,10 @@
 """The folder of a ledger, and the files that a ledger is given: a head, and releases one by one.
 
 A file is written under another name, flushed to the disk, and linked to its own name: it is there as a whole
-or not at all. The files of an entry are named after their content and are there before the entry is. Two
-writers want the same number: the link of one fails, and that one reads the ledger and decides again.
+or not at all. The files of an entry are named after their content. They wait under a name that begins with
+``.pending-`` until the entry is there, and get their own names then: so a file with a number that no entry
+names was brought by somebody else, and an entry may be lost. Two writers want the same number: the link of
+one fails, and that one removes its waiting files, reads the ledger and decides again.
 """
 
 from __future__ import annotations
@@ -20,16 +22,19 @@ from typing import Any, TypeAlias
 
 from sightline.auditing.plan import Plan, Release
 from sightline.auditing.reading import checked_plan, parsed_toml
-from sightline.auditing.records import read_record
 from sightline.errors import DamagedLedger, InvalidInput, InvalidPlan, require
+from sightline.format import count
 from sightline.ledger.entries import Entry, StoredFile
+from sightline.records.release_record import read_record
 from sightline.report.files import OWNER_MODE, begun, write_flushed
 from sightline.tables.engines.address import file_bytes
 from sightline.values import frozen
 
 HEAD = "head.toml"
 _ENTRY = re.compile(r"(\d{6})\.json")
-_DRAFT = ".draft-"
+_DRAFT, _PENDING = ".draft-", ".pending-"
+# A copy that a file synchroniser makes of an entry, its files or the head: "000002 (conflicted copy).json".
+_OF_A_LEDGER = re.compile(r"\d{6}|head\b.*\.toml", re.IGNORECASE)
 
 
 @frozen(eq=True)
@@ -76,18 +81,61 @@ class LedgerFolder:
             raise DamagedLedger(f"expected {HEAD} as it was at the start, got changed bytes")
         return Chain(entries=tuple(entries), last=last)
 
+    def require_no_strangers(self) -> None:
+        """Refuse a folder with files of entries that are not in its chain: an entry may have been lost.
+
+        Two copies of a ledger may both have taken a number. A file synchroniser keeps one of the two entries,
+        and the other under another name, or its files alone.
+        """
+        while True:
+            chain = self.chain()
+            named = {HEAD} | {f"{entry.number:06d}.json" for entry in chain.entries}
+            named |= {file.name for entry in chain.entries for file in entry.files}
+            present = [path.name for path in self.path.iterdir()]
+            if self.chain().last == chain.last:  # else somebody has added an entry meanwhile
+                break
+        strangers = sorted(
+            name
+            for name in present
+            if name not in named and not name.startswith((_DRAFT, _PENDING)) and _OF_A_LEDGER.search(name)
+        )
+        if strangers:
+            listed = ", ".join(repr(name[:80]) for name in strangers[:3]) + (", …" if strangers[3:] else "")
+            entries = count(len(chain.entries), "entry", "entries")
+            raise DamagedLedger(
+                f"expected the files of {entries} and no others, got {listed}: "
+                "did another copy of this ledger take the same number? Move these files away, and bring that "
+                "copy's entries here with sightline ledger merge"
+            )
+
     def checked(self, file: StoredFile) -> Path:
         """The path of an entry's file, after a comparison with its hash."""
-        if hashlib.sha256(self.read(file.name)).hexdigest() != file.sha256:
+        self._settle(file)
+        path = self.path / file.name
+        if not path.exists() and (waiting := self.path / f"{_PENDING}{file.name}").exists():
+            path = waiting  # of a folder that cannot be written to
+        if hashlib.sha256(self.read(path.name)).hexdigest() != file.sha256:
             raise DamagedLedger(f"expected {file.name} as it was written, got changed bytes")
-        return self.path / file.name
+        return path
+
+    def _settle(self, file: StoredFile) -> None:
+        """Give a waiting file its own name: its entry is there."""
+        if not (self.path / file.name).exists():
+            with suppress(OSError):  # somebody else was faster, or nothing can be written
+                (self.path / f"{_PENDING}{file.name}").replace(self.path / file.name)
 
     def store(self, text: bytes, name: str) -> StoredFile:
-        """Store a file that an entry will name; ``name`` gets a part of its hash."""
+        """Store a file that an entry will name, to wait for it; ``name`` gets a part of its hash."""
         digest = hashlib.sha256(text).hexdigest()
         stem, _, ending = name.partition(".")
         file = StoredFile(name=f"{stem}-{digest[:16]}.{ending}", sha256=digest)
-        self._write(file.name, text, may_exist=True)
+        waiting = f"{_PENDING}{file.name}"
+        self._write(waiting, text, may_exist=True)
+        for name in (waiting, file.name):  # left over by somebody else
+            if (self.path / name).exists() and self.read(name) != text:
+                raise DamagedLedger(
+                    f"expected no file {name}, or the same one, got other bytes; move it away"
+                )
         return file
 
     def append(self, entry: Entry) -> bool:
@@ -96,11 +144,23 @@ class LedgerFolder:
         try:
             self._write(path.name, text, may_exist=False)
         except FileExistsError:
+            self._tidy()
             return False
         finally:  # also after Ctrl-C
             if path.exists() and path.read_bytes() == text:
                 begun.append(path)
+                for file in entry.files:
+                    self._settle(file)
+        self._tidy()
         return True
+
+    def _tidy(self) -> None:
+        """Remove waiting files whose number an entry has that does not name them: their writer was second."""
+        for path in self.path.glob(f"{_PENDING}*"):
+            entry = self.path / f"{path.name.removeprefix(_PENDING)[:6]}.json"
+            with suppress(OSError):
+                if path.name.removeprefix(_PENDING).encode() not in entry.read_bytes():
+                    path.unlink(missing_ok=True)
 
     def start(self, head: bytes, entry: Entry) -> None:
         """Make the folder with its head and its first entry. What a killed start has left is used."""
@@ -151,9 +211,12 @@ class LedgerFolder:
             os.close(handle)
 
     def read(self, name: str) -> bytes:
-        """The bytes of a file."""
+        """The bytes of a file, which must be one: a pipe would be waited for."""
+        path = self.path / name
         try:
-            return (self.path / name).read_bytes()
+            if path.exists() and not path.is_file():
+                raise DamagedLedger(f"expected the file {name}, got something that is no file")
+            return path.read_bytes()
         except OSError as error:
             raise DamagedLedger(f"expected the file {name}, got: {_reason(error)}") from None
 

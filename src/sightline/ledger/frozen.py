@@ -13,6 +13,7 @@ import json
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, fields
+from functools import partial
 from itertools import compress
 from os import PathLike
 from pathlib import Path
@@ -22,6 +23,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sightline.arrays import FloatArray, IndexArray
+from sightline.auditing.assumptions import unverified
+from sightline.auditing.declared_and_found import rounding_beside_noise
+from sightline.auditing.findings import find
+from sightline.auditing.homogeneous import homogeneous_cells
 from sightline.auditing.plan import Plan, Release
 from sightline.auditing.pricing import Pricing, price
 from sightline.auditing.session import opened
@@ -40,7 +45,7 @@ from sightline.tables.membership import (
     Statistic,
 )
 from sightline.tables.records import RowRecords, row_records
-from sightline.tables.sql.fragments import clipped_to, literal, quoted
+from sightline.tables.sql.fragments import answers_yes, clipped_to, literal, quoted
 from sightline.tables.sql.scope import find_column
 from sightline.tables.subject import UNBOUNDED, SecretKind
 
@@ -119,9 +124,10 @@ def aggregate_of(part: Partition, *, label: str, law: str, sizes: Sequence[float
     levels: tuple[float | None, ...] = ()
     closed: tuple[bool, ...] = ()
     own = part.parameter
-    if isinstance(own, Band):
-        levels = tuple(end if math.isfinite(end) else None for end in (own.low, own.high))
-        closed = (own.low_closed, own.high_closed)
+    if isinstance(own, Band) or part.feature is Feature.BAND:
+        ends = [end for band in part.bands for end in (band.low, band.high)]
+        levels = tuple(end if math.isfinite(end) else None for end in ends)
+        closed = tuple(end for band in part.bands for end in (band.low_closed, band.high_closed))
     elif isinstance(own, int | float):
         levels, closed = (float(own),), (part.closed,)
     return Aggregate(
@@ -158,21 +164,22 @@ def _parameter(aggregate: Aggregate) -> Parameter:
         return aggregate.categories if len(aggregate.categories) > 1 else aggregate.categories[0]
     if len(aggregate.levels) < 2:
         return aggregate.levels[0] if aggregate.levels else None
-    low, high = _ends(aggregate)
-    return Band(
-        low=low,
-        high=high,
-        low_closed=aggregate.closed[0],
-        high_closed=aggregate.closed[1],
-    )
+    bands = _bands(aggregate)
+    return bands if len(bands) > 1 else bands[0]
 
 
-def _ends(aggregate: Aggregate) -> tuple[float, float]:
-    """The ends of a band; a file has no infinite numbers."""
-    low, high = (
-        end if level is None else level for level, end in zip(aggregate.levels, UNBOUNDED, strict=True)
+def _bands(aggregate: Aggregate) -> tuple[Band, ...]:
+    """The bands of an aggregate, two levels each; a file has no infinite numbers."""
+    pairs = list(zip(aggregate.levels, aggregate.closed, strict=True))
+    return tuple(
+        Band(
+            low=UNBOUNDED[0] if low is None else low,
+            high=UNBOUNDED[1] if high is None else high,
+            low_closed=low_closed,
+            high_closed=high_closed,
+        )
+        for (low, low_closed), (high, high_closed) in zip(pairs[::2], pairs[1::2], strict=True)
     )
-    return low, high
 
 
 def sql_of(aggregate: Aggregate, *, secret: str, kind: SecretKind, weight: str) -> str:
@@ -187,7 +194,8 @@ def sql_of(aggregate: Aggregate, *, secret: str, kind: SecretKind, weight: str) 
     if aggregate.feature == "power":
         value = f"POWER({column}, {aggregate.levels[0]!r})"
     elif aggregate.feature == "clipped":
-        value = clipped_to(value, *_ends(aggregate))
+        (band,) = _bands(aggregate)
+        value = clipped_to(value, band.low, band.high)
     return f"{function}({factor} * {value})" if weight else f"{function}({value})"
 
 
@@ -199,13 +207,7 @@ def _condition(aggregate: Aggregate, column: str, kind: SecretKind) -> str:
         case "threshold":
             return f"{column} {'>=' if aggregate.closed[0] else '>'} {aggregate.levels[0]!r}"
         case "band":
-            signs = zip(_ends(aggregate), aggregate.closed, "><", strict=True)
-            ends = [
-                f"{column} {sign}{'=' if closed else ''} {level!r}"
-                for level, closed, sign in signs
-                if math.isfinite(level)
-            ]
-            return " AND ".join(ends)
+            return answers_yes(column, _parameter(aggregate))
         case "value" if kind is SecretKind.BOOLEAN:
             return column
     return ""
@@ -219,10 +221,13 @@ def aggregated(part: Partition, secrets: NDArray[np.generic]) -> FloatArray:
     values = np.asarray(secrets, dtype=np.float64)
     if isinstance(own, Band) and part.feature is Feature.CLIPPED:
         values = np.clip(values, own.low, own.high)
-    elif isinstance(own, Band):
-        low = values >= own.low if own.low_closed else values > own.low
-        high = values <= own.high if own.high_closed else values < own.high
-        values = np.asarray(low & high, dtype=np.float64)
+    elif part.feature is Feature.BAND:
+        inside = np.zeros(values.shape, dtype=np.bool_)
+        for band in part.bands:
+            low = values >= band.low if band.low_closed else values > band.low
+            high = values <= band.high if band.high_closed else values < band.high
+            inside |= low & high
+        values = inside.astype(np.float64)
     elif isinstance(own, int | float):
         above = values >= own if part.closed else values > own
         values = values**own if part.feature is Feature.POWER else above.astype(np.float64)
@@ -233,7 +238,7 @@ _SPREAD = tuple(field.name for field in fields(Occurring))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Groups:
+class FrozenGroups:
     """For some people, by number, the group of each column, and their weight in it. Some may be in no group.
 
     A person with several rows is there several times, at places 0, 1 and so on.
@@ -282,6 +287,10 @@ class Found:
     unaudited: dict[str, int] = field(default_factory=dict)
     adds_up: bool = False  # whether the secret is a sum of rows whose numbers differ
     alike: int = 0  # persons with several rows, all of one value
+    # What a pass of the release by itself needs and its audit could not verify: name, count, reason, whether
+    # it is for the owner only.
+    assumptions: tuple[dict[str, Any], ...] = ()
+    rounding: float = 0.0  # squares of the steps that numbers are rounded to, over the noise
 
     def text(self) -> bytes:
         """As a file."""
@@ -292,7 +301,7 @@ class Found:
         """From a file whose hash was checked."""
         content = json.loads(text)
         sums = tuple(tuple(map(tuple, column)) for column in content.pop("sums"))
-        content |= {name: tuple(content[name]) for name in ("derived", "by_chance")}
+        content |= {name: tuple(content[name]) for name in ("derived", "by_chance", "assumptions")}
         return cls(sums=sums, **content)
 
     @property
@@ -315,7 +324,7 @@ class FrozenRelease:
     numbers: tuple[FrozenNumbers, ...]
     hashes: Hashes  # of the people who are in some group
     keys: list[str]  # and their keys in the table
-    groups: Groups  # ``person`` is the place in ``keys``
+    groups: FrozenGroups  # ``person`` is the place in ``keys``
     found: Found
     table: str  # a digest of the rows
     columns: tuple[str, ...]  # the kinds of the record's and the secret's column
@@ -346,6 +355,9 @@ def freeze(plan: Plan, base: Path, release: Release, *, number: int, key: People
         require(bool(membership.cells), f"{where}: numbers about the secret", got="none", error=InvalidPlan)
         rows = row_records(session.engine, session.counted)
         numbers, columns = _numbers(membership, price(alone, membership), number)
+        findings = find(alone, membership, values=session.values)
+        alike = homogeneous_cells(findings, partial(session.totals, membership=membership))
+        raised = unverified(findings, alike)
         own = [find_column(session.engine.columns(), name) for name in (plan.data.record, plan.data.secret)]
     parts = [column[0] for column in columns]
     codes = membership.signatures[:, parts].astype(np.int32)[rows.signature]
@@ -365,6 +377,8 @@ def freeze(plan: Plan, base: Path, release: Release, *, number: int, key: People
         unaudited=asdict(membership.unaudited[0]),
         adds_up=membership.adds_up,
         alike=membership.persons.alike,
+        assumptions=tuple(one.model_dump(mode="json", exclude={"accepted"}) for one in raised),
+        rounding=rounding_beside_noise(findings),
     )
     inside = np.flatnonzero((codes >= 0).any(axis=1))
     first = np.diff(rows.person[inside], prepend=-1) > 0  # the first row of a person
@@ -382,7 +396,7 @@ def freeze(plan: Plan, base: Path, release: Release, *, number: int, key: People
         numbers=numbers,
         hashes=hashes,
         keys=keys,
-        groups=Groups(
+        groups=FrozenGroups(
             person=person,
             place=np.arange(inside.size) - start[person] if several else np.broadcast_to(0, inside.shape),
             codes=codes[inside],
@@ -466,11 +480,11 @@ def _distinct(names: Sequence[str]) -> list[str]:
     return found
 
 
-def renumbered(groups: Groups, person: IndexArray) -> Groups:
+def renumbered(groups: FrozenGroups, person: IndexArray) -> FrozenGroups:
     """The same with other numbers of the people, in ascending order."""
     own = person[groups.person]
     order = np.argsort(own, kind="stable")
-    arrays = {field.name: getattr(groups, field.name) for field in fields(Groups)}
+    arrays = {field.name: getattr(groups, field.name) for field in fields(FrozenGroups)}
     # One value for all has no step from row to row, and needs no memory.
     ordered = {name: array[order] if array.strides[0] else array for name, array in arrays.items()}
-    return Groups(**{**ordered, "person": own[order]})
+    return FrozenGroups(**{**ordered, "person": own[order]})

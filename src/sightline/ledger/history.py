@@ -26,7 +26,7 @@ from sightline.auditing.plan import Plan, Release
 from sightline.auditing.reading import checked_plan
 from sightline.errors import InvalidPlan, require
 from sightline.ledger.entries import FrozenNumbers
-from sightline.ledger.frozen import Found, Groups, partition_of, sql_of
+from sightline.ledger.frozen import Found, FrozenGroups, partition_of, sql_of
 from sightline.tables.cells import WORD_BITS
 from sightline.tables.membership import (
     Cell,
@@ -51,7 +51,7 @@ class PastRelease:
     release: Release  # as it was written
     epoch: str
     numbers: tuple[FrozenNumbers, ...]
-    groups: Groups
+    groups: FrozenGroups
     found: Found  # empty where the owner's file is lost
     lost: bool = False
     public: tuple[str, ...]  # columns that it took as public and the head does not declare
@@ -364,8 +364,9 @@ def history(
     data["source"] = "ledger.parquet"
     if (most := epochs * int(data.get("max_rows_per_record", 1))) > 1:
         data["max_rows_per_record"] = most
-    if epochs > 1:
-        data["values"] = "independent"
+    if epochs > 1 and data.get("values") != "independent":
+        # The epochs of a person are rows of a person: what they have in common nobody knows.
+        data["values"] = "any"
     attacker = dict(head.get("attacker", {}))
     if attacker.pop("knows", None):
         attacker["knows"] = [KNOWN]

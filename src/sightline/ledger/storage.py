@@ -22,7 +22,7 @@ from sightline.arrays import FloatArray, IndexArray
 from sightline.errors import DamagedLedger
 from sightline.ledger.entries import FrozenNumbers
 from sightline.ledger.folder import LedgerFolder
-from sightline.ledger.frozen import Groups, Hashes
+from sightline.ledger.frozen import FrozenGroups, Hashes
 from sightline.ledger.history import KNOWN, History
 from sightline.tables.sql.fragments import literal, quoted
 from sightline.tables.subject import SecretKind
@@ -46,7 +46,7 @@ def files() -> Iterator[Files]:
 
 
 def written_groups(
-    connection: Files, folder: LedgerFolder, groups: Groups, base: Groups | None
+    connection: Files, folder: LedgerFolder, groups: FrozenGroups, base: FrozenGroups | None
 ) -> tuple[bytes, bool, int]:
     """The bytes of a file, whether it has the changes since ``base`` only, and its rows."""
     changes = _changes(groups, base) if base is not None and groups.plain else groups
@@ -55,7 +55,7 @@ def written_groups(
     return _written(connection, folder, _columns(shown)), fewer, shown.person.size
 
 
-def read_groups(connection: Files, path: Path, base: Groups | None, columns: int) -> Groups:
+def read_groups(connection: Files, path: Path, base: FrozenGroups | None, columns: int) -> FrozenGroups:
     """The groups in a file, with the changes applied to ``base``."""
     answer = _read(connection, path)
     try:
@@ -66,7 +66,7 @@ def read_groups(connection: Files, path: Path, base: Groups | None, columns: int
             ones = np.ones(person.size)
             weights = np.stack([np.asarray(answer.get(f"w{one}", ones)) for one in range(columns)], axis=1)
         nobody = np.broadcast_to(False, person.shape)
-        own = Groups(
+        own = FrozenGroups(
             person=person,
             place=np.asarray(answer.get("place", np.broadcast_to(0, person.shape)), dtype=np.intp),
             codes=codes,
@@ -78,7 +78,9 @@ def read_groups(connection: Files, path: Path, base: Groups | None, columns: int
     return own if base is None else _applied(own, base)
 
 
-def renamed(base: Groups, before: Sequence[FrozenNumbers], after: Sequence[FrozenNumbers]) -> Groups | None:
+def renamed(
+    base: FrozenGroups, before: Sequence[FrozenNumbers], after: Sequence[FrozenNumbers]
+) -> FrozenGroups | None:
     """The groups of another release by the codes of this one; none if the two are not alike."""
     if len(before) != len(after) or not base.plain:
         return None
@@ -93,13 +95,13 @@ def renamed(base: Groups, before: Sequence[FrozenNumbers], after: Sequence[Froze
     return _plain(base.person[inside], codes[inside], base.known[inside])
 
 
-def _plain(person: IndexArray, codes: NDArray[np.int32], known: NDArray[np.bool_]) -> Groups:
+def _plain(person: IndexArray, codes: NDArray[np.int32], known: NDArray[np.bool_]) -> FrozenGroups:
     """The groups of people with one row each, without weights."""
     none, ones = np.broadcast_to(0, person.shape), np.broadcast_to(1.0, codes.shape)
-    return Groups(person=person, place=none, codes=codes, weights=ones, known=known)
+    return FrozenGroups(person=person, place=none, codes=codes, weights=ones, known=known)
 
 
-def _changes(groups: Groups, base: Groups) -> Groups:
+def _changes(groups: FrozenGroups, base: FrozenGroups) -> FrozenGroups:
     """The people whose groups differ, with those they are in now; in no group if they are gone."""
     both = (groups, base)
     (codes, known), (before, knew) = _by_number(both, (groups,)), _by_number(both, (base,))
@@ -107,7 +109,7 @@ def _changes(groups: Groups, base: Groups) -> Groups:
     return _plain(differ, codes[differ], known[differ])
 
 
-def _applied(changes: Groups, base: Groups) -> Groups:
+def _applied(changes: FrozenGroups, base: FrozenGroups) -> FrozenGroups:
     """Everybody after the changes, by number; who is gone is in no group."""
     codes, known = _by_number((base, changes), (base, changes))
     # Pages that are touched for the first time take longer than anything else here: numbers are shared.
@@ -116,7 +118,7 @@ def _applied(changes: Groups, base: Groups) -> Groups:
 
 
 def _by_number(
-    people: Sequence[Groups], said: Sequence[Groups]
+    people: Sequence[FrozenGroups], said: Sequence[FrozenGroups]
 ) -> tuple[NDArray[np.int32], NDArray[np.bool_]]:
     """The groups of all people by number, as the last of ``said`` has them; and who is known."""
     size = max(one.numbers for one in people)
@@ -127,7 +129,7 @@ def _by_number(
     return codes, known
 
 
-def _columns(groups: Groups) -> Columns:
+def _columns(groups: FrozenGroups) -> Columns:
     found: Columns = {"person": groups.person.astype(np.int32)}
     if groups.place.any():
         found["place"] = groups.place.astype(np.int32)

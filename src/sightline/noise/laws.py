@@ -371,7 +371,7 @@ class CorrelatedNoise(Noise):
         return np.split(rows, np.cumsum([len(block) for block in self.blocks])[:-1])
 
 
-# The laws for which both ends of remaining uncertainty are proved (labeled/unit_brackets.py).
+# The laws for which both ends of remaining uncertainty are proved (bounds/unit_brackets.py).
 BOUNDED_LAWS = (GaussianNoise, LaplaceNoise, MixedNoise, CorrelatedNoise)
 
 

@@ -12,17 +12,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sightline.arrays import MOST_SQUARE, FloatArray, IndexArray
-from sightline.attacks.estimates import any_law_factor, gaussian_factor, unimodal_factor
 from sightline.auditing.exposed import feature_name
 from sightline.auditing.findings import Findings, LinearFindings, find
 from sightline.auditing.lowering import LINEAR
 from sightline.auditing.plan import Plan
+from sightline.auditing.plans_by_secret import plans_by_secret
 from sightline.auditing.reading import PlanLike, public_source, read_plan
 from sightline.auditing.result_parts import SMALL_GROUP
 from sightline.auditing.session import Session, opened
-from sightline.auditing.several_secrets import plans_by_secret
 from sightline.errors import InvalidPlan, TooMuchWork, require
 from sightline.noise.published import PublishedLaw
+from sightline.numerics.intervals import any_law_factor, gaussian_factor, unimodal_factor
 from sightline.progress import Progress, report, reporting
 from sightline.rehearsing.attacks import (
     AttackWeights,
@@ -80,7 +80,7 @@ def _rehearsed(checked: Plan, base: Path, seed: int, repetitions: int, top: int)
     """The rehearsal of the releases about one secret."""
     report("opening the table", 0.0)
     with opened(checked, base) as session:
-        findings = find(session.plan, session.membership())
+        findings = find(session.plan, session.membership()).row_by_row
         _check(findings)
         report("asking for the true values", 0.0)
         truth = Truth.of(session, findings)

@@ -19,6 +19,7 @@ from sightline.format import count, number, parameter
 from sightline.report.wording import (
     Span,
     before_after,
+    belief_line,
     known_to,
     limit_line,
     one_line,
@@ -53,6 +54,7 @@ _SETTLED_BY = {
     AssumptionName.HOMOGENEOUS: "Publish coarser groups there, or add noise",
     AssumptionName.FEW_VALUES: 'Write prior = "two-point" in [attacker]',
     AssumptionName.VALUES: 'Write values = "constant" in [data] if it is so by rule',
+    AssumptionName.ROWS_APART: 'Leave out values = "independent"',
     AssumptionName.NOISE_FIRST: "Add the noise first, then multiply or sort",
     AssumptionName.HIDDEN_BY_NOISE: "Look up which count decided",
     AssumptionName.DRAWN: "Name who is known with [attacker] knows",
@@ -73,6 +75,8 @@ def first_screen(result: AuditResult, width: int, *, full: bool = False) -> list
     head[0].stylize(colour, 0, len(status))
     for other in result.other_secrets:
         head += _wrapped(secret_line(other), width)
+    if told := belief_line(result):
+        head += _wrapped(told, width)
     head += _wrapped(about_line(result), width, "dim")
     if result.sharpest is not None:
         line = f"{view_line(result)} {result.sharpest.all_others_known}".strip()
@@ -87,7 +91,7 @@ def first_screen(result: AuditResult, width: int, *, full: bool = False) -> list
         exposed, *others = (_printed(one, width) for one in first_lists(result, rules=rules))
         end = [*(line for one in others for line in one), *last]
         room = max(MOST_LINES - len(head) - len(end), fewest + 2)
-        if result.rules is None or len(head) + len(end) + min(len(exposed), room) <= MOST_LINES:
+        if len(head) + len(end) + min(len(exposed), room) <= MOST_LINES:
             break
     return [*head, *exposed[:room], *end]
 
@@ -241,7 +245,8 @@ def combination(exposed: Exposed) -> str:
     if period := period_alone(exposed):
         return one_line(period)
     for recipe in short_recipes(exposed):
-        return one_line(without_ones(recipe.text))
+        changed = "if it is known how the others changed: " if exposed.knows_changes else ""
+        return one_line(f"{changed}{without_ones(recipe.text)}")
     if exposed.attack is None:
         return "by all numbers together"
     return f"{_beside(exposed.attack)}{_heaviest(exposed.attack)}"

@@ -1,28 +1,21 @@
-"""Show results in a notebook: as a chart, and as a piece of HTML without scripts."""
+"""Show the results of an audit in a notebook: as a chart, and as a piece of HTML without scripts."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from html import escape
 from typing import Any
 
-import numpy as np
-
-from sightline.attacks.monte_carlo import Simulation
 from sightline.auditing.reading import plan_of_text
 from sightline.auditing.result import AuditResult
 from sightline.errors import InvalidInput, SightlineError
-from sightline.format import number
-from sightline.jobs import audit
-from sightline.multiset.curve import ReleaseCurve
+from sightline.jobs.audit import audit
 from sightline.rehearsing.result import Rehearsal
 from sightline.report import style
 from sightline.report.figures import draw_distribution
 from sightline.report.first_screen import first_screen
 from sightline.report.rehearsal import OWNER_ONLY, conclusions, draw_rehearsal
-from sightline.report.style import EXPOSED, FAINT, HEIGHT, INK, NEUTRAL, WIDTH, altair, rows, zoom
-from sightline.report.wording import LINE_WIDTH, isolated
+from sightline.report.wording import LINE_WIDTH
 
 
 def plot(result: object) -> Any:
@@ -35,8 +28,7 @@ def html(result: object) -> str:
     """Write a result as a piece of HTML: a drawing and a text."""
     draw, text = _shown(result)
     empty = isinstance(result, AuditResult) and not any(result.distribution.records)
-    picture = "" if empty else _picture(draw(result))
-    return f"<div>{picture}<pre>{escape(text(result))}</pre></div>"
+    return as_html("" if empty else picture(draw(result)), text(result))
 
 
 def _shown(result: object) -> tuple[Callable[[Any], Any], Callable[[Any], str]]:
@@ -44,10 +36,6 @@ def _shown(result: object) -> tuple[Callable[[Any], Any], Callable[[Any], str]]:
     match result:
         case AuditResult():
             return draw_distribution, _first_lines
-        case ReleaseCurve():
-            return draw_curve, describe_curve
-        case Simulation():
-            return draw_simulation, str
         case Rehearsal():
             return draw_rehearsal, lambda one: "\n".join((OWNER_ONLY, *conclusions(one)))
         case _:
@@ -58,7 +46,13 @@ def _first_lines(result: AuditResult) -> str:
     return "\n".join(line.plain for line in first_screen(result, LINE_WIDTH))
 
 
-def _picture(chart: Any) -> str:
+def as_html(drawing: str, text: str) -> str:
+    """A drawing above its text."""
+    return f"<div>{drawing}<pre>{escape(text)}</pre></div>"
+
+
+def picture(chart: Any) -> str:
+    """A chart as an image, with its description."""
     drawn = style.specification(chart)
     source = style.svg_source(style.svg(drawn))
     return f'<img alt="{escape(drawn.get("description", ""))}" src="{escape(source)}">'
@@ -80,84 +74,3 @@ def audit_cell(line: str, cell: str) -> AuditResult:
 def register(shell: Any) -> None:
     """Add ``%%sightline`` to a running IPython."""
     shell.register_magic_function(audit_cell, magic_kind="cell", magic_name="sightline")
-
-
-def draw_curve(curve: ReleaseCurve) -> Any:
-    """Draw the bound by the number of releases; the smallest, which is best for the attacker, in orange."""
-    alt, finite = altair(), np.isfinite(curve.crb)
-    points = [
-        {"releases": int(count), "crb": float(crb), "place": "smallest" if count == curve.best else "other"}
-        for count, crb in zip(curve.releases[finite], curve.crb[finite], strict=True)
-    ]
-    base = alt.Chart(rows(points)).encode(
-        x=alt.X("releases:Q")
-        .title("releases")
-        .axis(tickMinStep=1, format="d")
-        .scale(zero=False, nice=False, padding=8),
-        y=alt.Y("crb:Q").title("Cramér–Rao bound").scale(type="log").axis(format="~g"),
-    )
-    places = {"other": NEUTRAL, "smallest": EXPOSED}
-    dots = base.mark_point(filled=True, opacity=1).encode(
-        color=alt.Color("place:N").legend(None).scale(domain=list(places), range=list(places.values())),
-        size=alt.Size("place:N").legend(None).scale(domain=list(places), range=[22, 90]),
-        tooltip=["releases:Q", alt.Tooltip("crb:Q", format=".6g")],
-    )
-    line = base.mark_line(color=FAINT, strokeWidth=1.2)
-    return alt.layer(line, dots.properties(name="release_curve").add_params(zoom("x"))).properties(
-        width=WIDTH, height=HEIGHT, description=describe_curve(curve)
-    )
-
-
-def describe_curve(curve: ReleaseCurve) -> str:
-    """The curve in words."""
-    if not curve.best:
-        return "No number of releases in the range makes the values identifiable."
-    lowest = curve.crb[list(curve.releases).index(curve.best)]
-    after = ", at the end of the range: it may still fall" if curve.still_falling else ""
-    return (
-        f"The values are identifiable from {curve.first_identifiable} releases on; the bound is smallest, "
-        f"{number(float(lowest))}, at {curve.best}{after}."
-    )
-
-
-def draw_simulation(result: Simulation) -> Any:
-    """Draw mean squared errors on one axis; leave out those that are not finite."""
-    alt = altair()
-    attack = isolated(result.attack)
-    low, high = result.interval
-    bars: list[dict[str, Any]] = [
-        {"what": attack, "low": low, "at": result.mse, "high": high, "kind": "attack"},
-        {"what": "Cramér–Rao bound", "at": result.crb, "kind": "bound"},
-        {
-            "what": "Bayes bracket",
-            "low": result.bayes_lower,
-            "at": result.bayes_lower,
-            "high": result.bayes_upper,
-            "kind": "bound",
-        },
-        {"what": "ignoring the answers", "at": result.trivial_mse, "kind": "bound"},
-    ]
-    shown = [
-        {**bar, "text": number(bar["at"])}
-        for bar in bars
-        if all(math.isfinite(value) and value > 0 for value in bar.values() if isinstance(value, float))
-    ]
-    base = alt.Chart(rows(shown)).encode(
-        y=alt.Y("what:N").title(None).sort([bar["what"] for bar in shown]).axis(labelLimit=200)
-    )
-    colours = {"attack": EXPOSED, "bound": NEUTRAL}
-    points = base.mark_point(filled=True, opacity=1, size=90).encode(
-        x=alt.X("at:Q").title("mean squared error").scale(type="log", padding=40).axis(format="~g"),
-        color=alt.Color("kind:N").legend(None).scale(domain=list(colours), range=list(colours.values())),
-        tooltip=[
-            "what:N",
-            alt.Tooltip("at:Q", format=".6g"),
-            alt.Tooltip("low:Q", format=".6g"),
-            alt.Tooltip("high:Q", format=".6g"),
-        ],
-    )
-    interval = base.mark_rule(color=INK, strokeWidth=2).encode(x="low:Q", x2="high:Q")
-    text = base.mark_text(dy=-10, color=INK).encode(x="at:Q", text="text:N")
-    return alt.layer(interval, points.properties(name="simulation").add_params(zoom("x")), text).properties(
-        width=WIDTH, height=44 * len(shown), description=str(result)
-    )

@@ -9,7 +9,7 @@ from rich.text import Text
 from sightline.auditing.result import AuditResult, BudgetReport, Exposed, LinearAttack, Recipe, Step
 from sightline.auditing.result_parts import FEW, TOP
 from sightline.format import count, number, parameter
-from sightline.jobs import Explanation
+from sightline.jobs.audit import Explanation
 from sightline.report.first_screen import alike_in_all, print_first_screen
 from sightline.report.wording import (
     accuracy_words,

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from sightline.auditing.result import (
     AuditResult,
+    BeliefReport,
     BudgetReport,
     Exposed,
     LinearAttack,
@@ -220,7 +221,8 @@ def view_line(result: AuditResult) -> str:
     if view is None:
         return ""
     secret, (before, after) = one_line(result.secret), shown.numbers
-    whom = f"of the most exposed {records(1, result).removeprefix('1 ')}"
+    record = records(1, result).removeprefix("1 ")
+    whom = f"of the most exposed {record}"
     if shown.guess:
         asked = f"{secret} {whom}"
         if result.least_about is not None:
@@ -229,12 +231,38 @@ def view_line(result: AuditResult) -> str:
             asked = f"Whether {asked} is one given category"
         return f"{asked} is guessed {after} of the time; before {before}."
     if (total := view.total) is None:
-        return f"{secret} {whom} is known to {after}; before {before}."
-    a_row = after_words(*(end / total.rows for end in (total.before, total.after_lower, total.after_upper)))
+        seen = "" if view.of == "value" else "The best seen combination of rows, scaled like one row: "
+        return f"{seen}{secret} {whom} is known to {after}; before {before}."
     return (
-        f"The total {secret} of the {total.rows:,} rows {whom} is known to {after} ({a_row} a row); before "
-        f"{before}."
+        f"The total {secret} of the {total.rows:,} rows {whom} is known to {after}; before {before}"
+        f"{_where_a_level_may_lie(result, record)}."
     )
+
+
+def _where_a_level_may_lie(result: AuditResult, record: str) -> str:
+    for low, high in (one.level for one in result.beliefs if one.level):
+        return f" (a {record}'s mean row may be anything from {number(low, 6)} to {number(high, 6)})"
+    return ""
+
+
+def belief_line(result: AuditResult) -> str:
+    """Under which belief about the rows of a record the limit fails, as a sentence; else nothing."""
+    if not result.beliefs or all(one.holds is not False for one in result.beliefs):
+        return ""
+    rows = f"the rows of a {records(1, result).removeprefix('1 ')}"
+    words = {"level": f"{rows} are alike", "apart": f"{rows} have nothing in common"}
+    failing = [f"{words[one.name]}{_left_under(one)}" for one in result.beliefs if one.holds is False]
+    holding = [words[one.name].replace(rows, "they") for one in result.beliefs if one.holds]
+    fails = " and if ".join([failing[0], *(one.replace(rows, "they") for one in failing[1:])])
+    return f"Fails if {fails}{'; holds if ' * bool(holding)}{''.join(holding)}."
+
+
+def _left_under(belief: BeliefReport) -> str:
+    """What is left under a belief: of a total as ± of what it was before, or as a share."""
+    if (total := belief.total) is not None:
+        after = after_words(total.before, total.after_lower, total.after_upper)
+        return f" ({after} of {number(total.before, 3)})"
+    return said(" (", belief.least_remaining_uncertainty, " is left)")
 
 
 def accuracy_words(release: ReleaseReport) -> str:
@@ -389,8 +417,11 @@ def _line(result: AuditResult) -> str:
             )
         case VerdictStatus.PASSED:
             average = f", on average over {result.prior}" if result.prior else ""
-            keep = _all_keep(everyone)
-            return f"You can publish this. {keep[0].upper()}{keep[1:]} at least {share}{average}."
+            keep, rows = _all_keep(everyone), ""
+            if result.beliefs:
+                record = records(1, result).removeprefix("1 ")
+                rows = f", whether the rows of a {record} have one level in common or nothing"
+            return f"You can publish this. {keep[0].upper()}{keep[1:]} at least {share}{average}{rows}."
         case VerdictStatus.FAILED:
             return (
                 f"Do not publish this yet. {verdict.below_limit:,} of {everyone} may keep less than {share}."

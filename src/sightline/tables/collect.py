@@ -203,12 +203,20 @@ def _weights(counted: CountedTable, table: CellTable, words: PackedCodes) -> dic
     weights: dict[int, FloatArray] = {}
     for p, key in counted.encoding.weight_of.items():
         weights[p] = line = np.ones(words.shape[1])
-        line[table[p] >= 0] = counted.encoding.coded_keys[key].numbers(words)[table[p] >= 0]
+        coded, there = counted.encoding.coded_keys[key], table[p] >= 0
+        line[there] = coded.numbers(words)[there]
+        name = counted.queries[counted.partitions[p].query].name
         if not np.isfinite(line).all():
             refuse(
-                f'release "{counted.queries[counted.partitions[p].query].name}": finite weights of its rows',
+                f'release "{name}": finite weights of its rows',
                 got="a weight that is infinite or no number",
                 fix="leave out these rows by a condition",
+            )
+        if not coded.differences_kept(words[:, there]):
+            refuse(
+                f'release "{name}": weights whose differences a double keeps',
+                got="whole numbers or decimals of more digits",
+                fix="cast them to DOUBLE in the query, so that it adds up what is audited, or round them",
             )
     return weights
 

@@ -10,8 +10,11 @@ from __future__ import annotations
 
 import datetime
 import decimal
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from fractions import Fraction
+from itertools import pairwise
 
 import numpy as np
 
@@ -25,6 +28,7 @@ from sightline.tables.sql.grammar import refuse
 from sightline.values import frozen
 
 MOST_KEYS = 1 << 20  # distinct values of one grouping key; each is a published cell
+MOST_DIGITS = 6  # after the point, of weights that become whole numbers
 NARROW = 1 << 12  # whole numbers in a range of this length need no dictionary
 
 
@@ -40,6 +44,7 @@ class CodedKey:
     key: str  # empty for a condition by itself
     texts: tuple[str, ...]  # the cells' names, from the first code that is a cell
     least: int | None = None  # of whole numbers in a narrow range
+    doubles: bool = False  # whether the engine has its values in floating point
     word: int = 0
     shift: int = 0
 
@@ -66,6 +71,27 @@ class CodedKey:
         values = np.full(self.size, np.nan)
         values[self.first :] = [np.nan if text == "NULL" else float(text) for text in self.texts]
         return np.asarray(values[self.place.codes(words)])
+
+    def differences_kept(self, words: PackedCodes) -> bool:
+        r"""Whether doubles keep the differences of this key's numbers in packed words.
+
+        Whole numbers over a power of ten up to :data:`MOST_DIGITS` reach a design exactly if they are below
+        2^53. Of others rounding moves a difference by 2^-52 of the largest number, which is a millionth of
+        the difference, or less, if that number is at most 2^32 times it.
+        """
+        codes = np.unique(self.place.codes(words))
+        texts = [self.texts[code - self.first] for code in codes.tolist() if code >= self.first]
+        if self.doubles:
+            return True
+        exact = sorted({Fraction(text) for text in texts if text != "NULL"})
+        if len(exact) < 2 or all(Fraction(float(one)) == one for one in exact):
+            return True
+        largest = max(map(abs, exact))
+        unit = math.lcm(*(one.denominator for one in exact))
+        if 10**MOST_DIGITS % unit == 0:
+            power = next(10**k for k in range(MOST_DIGITS + 1) if 10**k % unit == 0)
+            return bool(largest * power < 2**53)
+        return bool(largest <= 2**32 * min(later - earlier for earlier, later in pairwise(exact)))
 
     @property
     def guarded(self) -> str:
@@ -164,7 +190,8 @@ def encode(engine: Engine, partitions: Sequence[Partition], *, rows: Rows) -> En
             span = ranges[position]
             coded = replace(coded, texts=("NULL", *map(str, span)), least=span.start)
         elif coded.key:
-            coded = replace(coded, texts=("NULL", *_names(engine, coded, rows)))
+            names, doubles = _names(engine, coded, rows)
+            coded = replace(coded, texts=("NULL", *names), doubles=doubles)
         if shift + coded.width > WORD_BITS:
             word, shift = word + 1, 0
         placed.append(replace(coded, word=word, shift=shift))
@@ -204,7 +231,8 @@ def _ranges(engine: Engine, coded_keys: Sequence[CodedKey], rows: Rows) -> dict[
     return ranges
 
 
-def _names(engine: Engine, coded: CodedKey, rows: Rows) -> list[str]:
+def _names(engine: Engine, coded: CodedKey, rows: Rows) -> tuple[list[str], bool]:
+    """The values of a key for people, in their order; and whether they are in floating point."""
     listed = f"SELECT k, c FROM ({coded.dictionary(rows)}) AS listed ORDER BY c LIMIT {MOST_KEYS + 1}"
     values = engine.fetch(listed)["k"]
     if len(values) > MOST_KEYS:
@@ -213,7 +241,7 @@ def _names(engine: Engine, coded: CodedKey, rows: Rows) -> list[str]:
             got=f"more distinct values of {readable(coded.key)}",
             fix="group more coarsely: with one cell per record the release is the table",
         )
-    return [key_text(value) for value in values.tolist()]
+    return [key_text(value) for value in values.tolist()], values.dtype.kind == "f"
 
 
 def key_text(value: object) -> str:
@@ -226,7 +254,9 @@ def key_text(value: object) -> str:
         return "true" if value else "false"
     if isinstance(value, int | float | decimal.Decimal):
         number = float(value)
-        whole = number.is_integer() and abs(number) < 2**53
+        whole = number.is_integer() and abs(number) < 2**53 and number == value
+        if isinstance(value, decimal.Decimal) and decimal.Decimal(repr(number)) != value:
+            return f"{value.normalize():f}"  # more digits than a double has
         return str(int(value)) if whole or isinstance(value, int) else repr(number)
     if isinstance(value, datetime.datetime):
         plain = value.astimezone(datetime.UTC).replace(tzinfo=None) if value.tzinfo else value

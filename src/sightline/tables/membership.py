@@ -45,7 +45,7 @@ class Feature(Enum):
     INDICATOR = "indicator"  # whether a categorical secret has one category, or one of several
     POWER = "power"  # a power of the secret: a moment
     THRESHOLD = "threshold"  # whether the secret lies above a threshold, smoothed
-    BAND = "band"  # whether the secret lies between two levels, smoothed
+    BAND = "band"  # whether the secret lies between two levels, or in one of several bands
     CLIPPED = "clipped"  # the secret, or the nearer of two levels that it lies outside of
 
 
@@ -62,7 +62,7 @@ class Band:
     high_closed: bool = False
 
 
-Parameter = float | str | tuple[str, ...] | Band | None
+Parameter = float | str | tuple[str, ...] | Band | tuple[Band, ...] | None
 
 
 @frozen(eq=True)
@@ -115,7 +115,16 @@ class Partition:
     @property
     def categories(self) -> tuple[str, ...]:
         """The categories that an indicator counts."""
-        return self.parameter if isinstance(self.parameter, tuple) else (str(self.parameter),)
+        parts = self.parameter if isinstance(self.parameter, tuple) else (self.parameter,)
+        return tuple(map(str, parts))
+
+    @property
+    def bands(self) -> tuple[Band, ...]:
+        """The bands of numbers that a yes-or-no question is about; a level is the band above it."""
+        if isinstance(self.parameter, int | float):
+            return (Band(low=float(self.parameter), low_closed=self.closed),)
+        parts = self.parameter if isinstance(self.parameter, tuple) else (self.parameter,)
+        return tuple(part for part in parts if isinstance(part, Band))
 
 
 @frozen(eq=True)

@@ -33,7 +33,7 @@ _NEARLY_ALL = 0.9  # of the rows
 MOST_COUNTED = 5_000_000  # rows of which every value is counted
 _BINS = 200  # between the least and the greatest value, in which clusters are looked for
 _APART = 3  # empty bins between two clusters
-_BY_CHANCE = 4  # rows that lie on a lattice by chance; in clusters there are as many on average in each bin
+_BY_CHANCE = 4  # rows that are all tens or hundreds by chance; in clusters so many on average in each bin
 _STEPS = range(6, -5, -1)  # powers of ten that values may be multiples of
 _LIKE_A_KEY = re.compile(
     r"(^|_)(id|key|nr|no|number|customer|person|patient|user|household|home|member|account|client|subject|"
@@ -74,11 +74,22 @@ def occurring(engine: Engine, rows: Rows, subject: Subject, counts_of_rows: RowC
         low=low,
         high=high,
         counts=counts,
-        step=10.0 ** whole[0] if whole and present > _BY_CHANCE and most > least else 0.0,
+        step=_step(whole, coarse=present > _BY_CHANCE and most > least),
         few=few if few or isfinite(subject.known_within) else _clusters(low, high, counts),
         repeating=repeating,
         whole=not int(answer["fractions"][0]),
     )
+
+
+def _step(powers: list[int], *, coarse: bool) -> float:
+    """The largest power of ten that all values are multiples of; 0 if none is.
+
+    Few values may all be tens by chance, but no chance makes numbers whole, or gives them two digits.
+
+    >>> _step([2, 1, 0], coarse=True), _step([2, 1, 0], coarse=False), _step([-2, -3], coarse=False)
+    (100.0, 1.0, 0.01)
+    """
+    return 10.0 ** (powers[0] if coarse else min(powers[0], 0)) if powers else 0.0
 
 
 def _repeating(engine: Engine, rows: Rows, subject: Subject, present: int) -> str:

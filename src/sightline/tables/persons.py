@@ -186,6 +186,14 @@ def grouped(
     return np.concatenate(kinds), np.cumsum(np.concatenate(lengths)), np.concatenate(persons)
 
 
+def range_of_means(engine: Engine, counted: CountedTable) -> tuple[float, float]:
+    """The least and the greatest mean of one person's rows. Owner-only."""
+    rows = counted.rows
+    each = f"SELECT AVG({rows.secret}) AS mean FROM {rows.source()} GROUP BY {rows.record}"
+    found = engine.fetch(f"SELECT MIN(mean) AS low, MAX(mean) AS high FROM ({each}) AS each_person")
+    return float(found["low"][0]), float(found["high"][0])
+
+
 def _values(engine: Engine, counted: CountedTable) -> tuple[int, int, float, dict[int, int]]:
     r"""Persons with several rows, how many of those hold different values, how many hold one by chance, and
     persons by how many rows they have.

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from enum import Enum
+from typing import Any
 
 from sightline.tables.engines.protocol import Column, Engine
 from sightline.values import frozen
@@ -49,6 +50,7 @@ class Schema:
     tables: Mapping[str, Sequence[Column]] = field(default_factory=dict)  # declared public tables
     dialect: str = "duckdb"  # of the source, as sqlglot calls it
     functions: Callable[[], frozenset[str]] = frozenset  # deterministic ones, as the engine says
+    ask: Callable[[str], Mapping[str, Any]] | None = None  # one SELECT in the engine's dialect; its columns
     own_names: frozenset[str] = frozenset()  # what else the table is called, in lower case
     source: tuple[Schema, ...] = ()  # that of the table under ``data``, where ``[data] sql`` makes it
     made_by: str = ""  # that query in its normal form
@@ -61,4 +63,5 @@ class Schema:
             tables={name: engine.columns(name) for name in tables},
             dialect=engine.dialect,
             functions=engine.functions,
+            ask=engine.fetch_own,
         )

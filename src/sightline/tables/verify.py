@@ -41,7 +41,7 @@ def verify(
     release's name.
     """
     for query in queries:
-        _check_merged(engine, query)
+        check_merged(engine, query)
     cells: dict[tuple[int, int], dict[tuple[int, int], Counter[int]]] = {}  # of each SELECT of a release
     by_partition: dict[int, list[int]] = {}
     for cell in membership.cells:
@@ -81,7 +81,7 @@ def verify(
     return tuple(_together(found.get(number, ())) for number in range(len(queries)))
 
 
-def _check_merged(engine: Engine, query: ReleaseQuery) -> None:
+def check_merged(engine: Engine, query: ReleaseQuery) -> None:
     """Refuse a release whose subqueries were merged into one SELECT that the engine answers differently."""
     if query.merged is None:
         return
@@ -246,7 +246,7 @@ def quickly_verified(
     if engine.dialect != "duckdb":
         return set()
     found: set[Name] = set()
-    for batch in _batches(checks):
+    for batch in batches_of_checks(checks):
         try:
             found |= _confirmed(engine, [(name, checks[name], sizes[name]) for name in batch], least_rows)
         except InvalidPlan:
@@ -254,7 +254,7 @@ def quickly_verified(
     return found
 
 
-def _batches(checks: Mapping[Name, QuickCheck]) -> Iterator[list[Name]]:
+def batches_of_checks(checks: Mapping[Name, QuickCheck]) -> Iterator[list[Name]]:
     """Checks of one source that one query answers."""
     by_source: dict[str, list[Name]] = {}
     for name, check in checks.items():

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import sightline as sl
-from sightline.labeled.description import Readout
 from sightline.noise.strategies import FactoredNoise, strategy_of
+from sightline.units.description import Readout
 from tests.auditing.continual.running_plans import MECHANISMS, decoder_of, members_of, plan_of, table
 
 DAYS = [1, 2, 2, 3, 5, 8, 8, 8, 11, 16]
@@ -149,7 +149,9 @@ class TestOtherFormsOfTheSame:
         """One person with rows on two days, among others: the sharpest feature of a dense computation."""
         days, people, steps = [1, 3, 3, 4, 2], [0, 0, 1, 2, 3], 4
         noise = {"mechanism": "toeplitz-sqrt", "stddev": 1.0}
-        plan = plan_of(table(days, people=people), steps, noise, data={"max_rows_per_record": 2})
+        plan = plan_of(
+            table(days, people=people), steps, noise, data={"max_rows_per_record": 2, "values": "independent"}
+        )
         result = sl.audit(plan, names=True, verdict_only=True)
         C = strategy_of("toeplitz-sqrt", steps)
         prior = np.zeros((steps, steps))

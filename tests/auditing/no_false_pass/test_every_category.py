@@ -7,8 +7,8 @@ import itertools
 import numpy as np
 import pytest
 
-from sightline.auditing.assemble import assemble
 from sightline.auditing.findings import find
+from sightline.jobs.assemble import assemble
 from sightline.tables.membership import Feature, Statistic
 from tests.auditing.hand_made import membership_of, partition, plan_of
 from tests.auditing.no_false_pass.written_plans import DATA, LIMIT, exact_risk

@@ -11,10 +11,10 @@ import pytest
 from scipy.stats import norm
 
 import sightline as sl
-from sightline.auditing.assemble import assemble
 from sightline.auditing.findings import find
 from sightline.auditing.result import VerdictStatus
 from sightline.cli import main
+from sightline.jobs.assemble import assemble
 from sightline.tables.membership import Statistic
 from tests.auditing.hand_made import membership_of, partition, plan_of
 from tests.auditing.no_false_pass.written_plans import DATA, names, written

@@ -9,11 +9,11 @@ import pytest
 from scipy.stats import norm
 
 import sightline as sl
-from sightline.auditing.assemble import assemble
 from sightline.auditing.findings import find
 from sightline.auditing.result import VerdictStatus
+from sightline.bounds.coin import coin_risk
 from sightline.cli import main
-from sightline.labeled.bounds.coin import coin_risk
+from sightline.jobs.assemble import assemble
 from sightline.tables.membership import Feature, RowValues, Statistic
 from tests.auditing.hand_made import membership_of, partition, plan_of
 from tests.auditing.no_false_pass.written_plans import DATA, LIMIT, written

@@ -10,13 +10,13 @@ import polars as pl
 import pytest
 
 import sightline as sl
-from sightline.auditing.assemble import assemble
 from sightline.auditing.findings import find
 from sightline.auditing.plan import AssumptionName
 from sightline.auditing.reading import read_plan, with_limit
 from sightline.auditing.result import VerdictStatus
 from sightline.cli import main
 from sightline.errors import InvalidPlan
+from sightline.jobs.assemble import assemble
 from sightline.tables.membership import Feature, Membership, RowValues, Statistic, UnauditedRows
 from tests.auditing.hand_made import membership_of, partition, plan_of
 from tests.auditing.no_false_pass.written_plans import DATA, LIMIT, names, written

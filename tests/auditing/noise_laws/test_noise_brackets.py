@@ -10,9 +10,9 @@ import pytest
 from scipy.stats import norm
 
 import sightline as sl
-from sightline.auditing.assemble import assemble
 from sightline.auditing.findings import find, findings_with
 from sightline.auditing.result import AuditResult, VerdictStatus
+from sightline.jobs.assemble import assemble
 from sightline.noise.published import (
     LATTICE_SHARE,
     PublishedLaw,

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sightline.auditing.assemble import assemble
 from sightline.auditing.budget import budget_report
 from sightline.auditing.findings import find
 from sightline.auditing.plan import Plan
@@ -17,6 +16,7 @@ from sightline.auditing.pricing import price
 from sightline.auditing.reading import plan_text, publishable_plan_text, read_plan
 from sightline.auditing.result import VerdictStatus
 from sightline.errors import InvalidPlan
+from sightline.jobs.assemble import assemble
 from sightline.tables.membership import Feature
 from tests.auditing.fuzz_noise_laws import DATA, YES_OR_NO
 from tests.auditing.hand_made import membership_of, partition, plan_of

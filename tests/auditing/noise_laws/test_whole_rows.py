@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sightline.labeled.bounds.by_pairs import WholePrior
-from sightline.labeled.bounds.coin import CoinPrior
-from sightline.labeled.bounds.priors import TwoPointPrior
-from sightline.labeled.bounds.target import NoDensity
+from sightline.bounds.by_pairs import WholePrior
+from sightline.bounds.coin import CoinPrior
+from sightline.bounds.priors import TwoPointPrior
+from sightline.units.target import NoDensity
 from tests.auditing.noise_laws.fuzz_whole_rows import Case, Number, fuzz
 
 

@@ -14,12 +14,12 @@ import pytest
 import sightline as sl
 from sightline.auditing.findings import find
 from sightline.auditing.result import AuditResult
+from sightline.bounds.by_pairs import ByPairs, WholePrior, _whole_distances
+from sightline.bounds.priors import UniformPrior
 from sightline.errors import InvalidInput, InvalidPlan
-from sightline.labeled.bounds.by_pairs import ByPairs, WholePrior, _whole_distances
-from sightline.labeled.bounds.priors import UniformPrior
-from sightline.labeled.bounds.target import Seen
 from sightline.noise.published import PublishedLaw, noise_stddev
 from sightline.tables.membership import Occurring
+from sightline.units.target import Seen
 from tests.auditing.fuzz_noise_laws import DATA
 from tests.auditing.hand_made import membership_of, plan_of
 from tests.auditing.noise_laws.priced_plans import total

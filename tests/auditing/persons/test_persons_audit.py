@@ -34,9 +34,10 @@ def plan(folder: Path, *releases: tuple[str, float], **data: object) -> dict[str
             "record": "customer",
             "secret": "x",
             **({"bounds": BOUNDS} if not {"categories", "kind"} & set(data) else {}),
+            **({"values": "independent"} if "max_rows_per_record" in data else {}),
             **data,
         },
-        "limits": {"remaining_uncertainty": 0.5},
+        "limits": {"remaining_uncertainty": 0.5, "accept": ["rows_apart"]},
         "release": [
             {"name": f"r{i}", "sql": sql, "noise_stddev": noise} for i, (sql, noise) in enumerate(releases)
         ],
@@ -244,6 +245,38 @@ def test_random_panels(tmp_path: Path, seed: int) -> None:
     assert result.verdict.judged == result.records - (1 if knows else 0)
     if result.timeline:
         assert result.timeline[-1].identifiable_records == result.identifiable_records
+
+
+@pytest.mark.sampled(2)
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(8))
+def test_random_panels_whose_rows_may_share_a_level(tmp_path: Path, seed: int) -> None:
+    """A level is one column, the sum of a person's; what the best linear attack leaves, by dense algebra."""
+    asked, members, owners, noise = random_plan(tmp_path, seed, values="any")
+    result = sl.audit(asked)
+    names = sorted(set(owners))
+    summed = np.stack([members[:, np.array(owners) == name].sum(axis=1) for name in names], axis=1)
+    whitened = summed / noise[:, None]
+    levels = np.diag(np.linalg.inv(whitened.T @ whitened + np.eye(len(names)) / VARIANCE)) / VARIANCE
+    rows = members / noise[:, None]
+    posterior = np.linalg.inv(rows.T @ rows + np.eye(len(owners)) / VARIANCE) / VARIANCE
+    apart = [
+        np.linalg.eigvalsh(posterior[np.ix_(own, own)])[0]
+        for own in (np.array(owners) == name for name in names)
+    ]
+    seen = {one.name: one for one in result.beliefs}
+    assert set(seen) == {"level", "apart"}
+    for name, shares in (("level", levels), ("apart", np.array(apart))):
+        left = seen[name].least_remaining_uncertainty
+        assert left is not None
+        assert left.lower <= float(min(shares)) + 1e-9
+        assert min(shares) - 1e-9 <= left.upper or left.upper == pytest.approx(min(shares), rel=1e-6)
+        assert seen[name].below_limit >= np.count_nonzero(shares < 0.5)
+    least = result.least_remaining_uncertainty
+    assert least is not None
+    brackets = [one.least_remaining_uncertainty for one in result.beliefs]
+    assert least.lower == min(one.lower for one in brackets if one is not None)
+    assert result.verdict.below_limit == max(one.below_limit for one in result.beliefs)
 
 
 @pytest.mark.slow

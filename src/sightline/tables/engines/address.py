@@ -75,6 +75,9 @@ def split_address(address: str) -> SplitResult:
     return parts
 
 
+IN_MEMORY_NAMES = frozenset({"df"})  # what people call a table of Python's in SQL
+
+
 def own_names(source: str) -> frozenset[str]:
     """What queries may call the table of a source, in lower case: its name, and for a file that with its end.
 

@@ -131,7 +131,7 @@ class DuckDBEngine:
                 f"temp_directory={literal(str(self._spill))}",
                 f"allowed_paths=[{', '.join(map(literal, allowed))}]",
                 *(["disabled_optimizers='in_clause'"] if self._is_small(held) else []),
-                "enable_progress_bar=false",  # it would go to standard output, into the JSON
+                *self._without_progress_bar(),
                 "enable_external_access=false",
                 "lock_configuration=true",
             ):
@@ -145,6 +145,14 @@ class DuckDBEngine:
         except BaseException:
             self.close()
             raise
+
+    def _without_progress_bar(self) -> list[str]:
+        """The setting that turns DuckDB's progress bar off, which would go into the JSON, where it is on.
+
+        In a notebook without ipywidgets it is off, and DuckDB refuses to set it.
+        """
+        on = self._connection.execute("SELECT current_setting('enable_progress_bar')").fetchall()[0][0]
+        return ["enable_progress_bar=false"] if on else []
 
     def _is_small(self, held: list[InMemoryTable]) -> bool:
         """Whether the tables are small, a value of a file taken as 8 bytes.

@@ -110,7 +110,7 @@ class _Reader:
         if isinstance(argument, exp.Distinct):
             counted = [secret.scope.bind(expression) for expression in argument.expressions]
             if self.where or any(map(secret.scope.mentions_secret, counted)):
-                refuse_distinct_secrets(self.node)
+                return self._count_persons(counted)
             return Measure(label=self.label, aggregate=self.node, filters=tuple(self.filters))
         if not argument:
             refuse("COUNT(*) or COUNT of a column", got=shown(self.node))
@@ -134,6 +134,21 @@ class _Reader:
                 fix="which rows it counts would depend on the secret",
             )
         return self.count([_is_present(bound)], ())
+
+    def _count_persons(self, counted: list[exp.Expr]) -> Measure:
+        """COUNT(DISTINCT person) under a condition on the secret: where each has one row, a count of rows."""
+        cases = _single_case(counted[0]) if len(counted) == 1 else []
+        person = cases[0].value if cases and isinstance(cases[0].otherwise, exp.Null) else counted[0]
+        if len(counted) > 1 or not self.secret.is_record(person):
+            refuse_distinct_secrets(self.node)
+        if not self.secret.one_row:
+            refuse(
+                "COUNT(DISTINCT person) under a condition on the secret where each person has one row",
+                got=shown(self.node),
+                fix="say max_rows_per_record = 1 in [data] if that is so, or make one row of each person by "
+                "[data] sql, such as SELECT person, MAX(secret) AS secret … GROUP BY person",
+            )
+        return self.count(*self.secret.split(*(case.condition for case in cases)))
 
     def read_mean_or_sum(self, aggregate: exp.Expr) -> Measure:
         statistic, secret = _STATISTIC[type(aggregate)], self.secret
@@ -231,11 +246,6 @@ def _is_condition(node: exp.Expr) -> bool:
 _LEVELS = "publish counts above a few fixed levels, COUNT(*) FILTER (WHERE secret > 100) and so on"
 # Aggregates of the secret that are no sums over records, and what to publish instead.
 _INSTEAD = (
-    (
-        "VARIANCE VARIANCE_POP VAR_POP VAR_SAMP STDDEV STDDEV_POP STDDEV_SAMP",
-        "publish AVG(secret) and AVG(POWER(secret, 2)) with noise and compute it from those; the usual "
-        "mechanism adds noise to these two sums",
-    ),
     (
         "MEDIAN PERCENTILE_CONT PERCENTILE_DISC QUANTILE APPROX_QUANTILE QUANTILE_CONT QUANTILE_DISC "
         "APPROX_QUANTILES MODE",

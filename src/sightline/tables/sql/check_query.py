@@ -215,7 +215,7 @@ class _CheckWriter:
         """
         scope, categories = self.texts.secret.scope, self.texts.subject.categories
         values = 2 if self.texts.subject.kind is SecretKind.BOOLEAN else len(categories)
-        values = max([values, *(len(bands) for _, bands in self.texts.bands)])
+        values = max((len(bands) for _, bands in self.texts.bands), default=values)
         plain = not self.texts.parts.having.windows  # then who has a secret is counted for every group
         by_value = [
             one

@@ -165,8 +165,10 @@ class CheckTexts:
         if isinstance(node, exp.CountIf):
             conditions.append(self.text(node.this))
         elif isinstance(node, exp.Count):
-            if not isinstance(node.this, exp.Star | exp.Literal):
-                value = f"(CASE WHEN {self.text(node.this)} IS NOT NULL THEN 1 END)"
+            # Persons are counted once where each has one row.
+            counted = node.this.expressions[0] if isinstance(node.this, exp.Distinct) else node.this
+            if not isinstance(counted, exp.Star | exp.Literal):
+                value = f"(CASE WHEN {self.text(counted)} IS NOT NULL THEN 1 END)"
         else:
             value = self.text(node.this)
             bound = self.secret.scope.bind(node.this).unnest()

@@ -85,6 +85,8 @@ def valid_secret(raw: str, subject: Subject, column: Column) -> str:
         return f"(CASE WHEN ABS(CAST({raw} AS DOUBLE)) <= {_LARGEST} THEN CAST({raw} AS DOUBLE) END)"
     if subject.kind is SecretKind.BOOLEAN and column.kind is ColumnKind.NUMBER:
         return f"(CASE WHEN {raw} = 1 THEN TRUE WHEN {raw} = 0 THEN FALSE END)"
+    if subject.kind is SecretKind.CATEGORY and column.kind is ColumnKind.NUMBER:
+        return f"CAST({raw} AS VARCHAR(255))"  # codes of categories, such as 1, 2 and 3
     return raw
 
 
@@ -106,13 +108,21 @@ def clipped_to(text: str, low: float, high: float) -> str:
 
 def answers_yes(secret: str, parameter: Parameter, *, closed: bool = False, dialect: str = "duckdb") -> str:
     """The condition that a secret is above a threshold, in a band, or one of some categories."""
-    if isinstance(parameter, Band):
-        above, below = ">=" if parameter.low_closed else ">", "<=" if parameter.high_closed else "<"
-        return f"{secret} {above} {parameter.low!r} AND {secret} {below} {parameter.high!r}"
     if isinstance(parameter, float | int):
         return f"{secret} {'>=' if closed else '>'} {parameter!r}"
-    names = parameter if isinstance(parameter, tuple) else (str(parameter),)
+    parts = parameter if isinstance(parameter, tuple) else (parameter,)
+    bands = [_within(secret, part) for part in parts if isinstance(part, Band)]
+    if bands:
+        return bands[0] if len(bands) == 1 else f"({' OR '.join(f'({band})' for band in bands)})"
+    names = map(str, parts)
     return f"{secret} IN ({', '.join(exp.Literal.string(name).sql(dialect) for name in names)})"
+
+
+def _within(secret: str, band: Band) -> str:
+    """The condition that a secret lies in a band."""
+    tests = [f"{secret} {'>=' if band.low_closed else '>'} {band.low!r}"] * math.isfinite(band.low)
+    tests += [f"{secret} {'<=' if band.high_closed else '<'} {band.high!r}"] * math.isfinite(band.high)
+    return " AND ".join(tests)
 
 
 def translated(query: str, *, dialect: str, names: Mapping[str, exp.Table | exp.Subquery]) -> str:
@@ -150,7 +160,9 @@ def with_names(query: str, *, dialect: str, names: Mapping[str, exp.Table | exp.
     folded = {name.casefold(): table for name, table in names.items()}
     inside = {part.alias.casefold() for part in tree.find_all(exp.CTE)}
     for table in list(tree.find_all(exp.Table)):
-        if table.name.casefold() in inside:
+        around = table.find_ancestor(exp.CTE)
+        own_name = around is not None and around.alias.casefold() == table.name.casefold()
+        if table.name.casefold() in inside and not own_name:  # in WITH data AS (… data …) it is the table
             continue
         called = (table.args.get("alias") or table).this.copy()
         own = folded[table.name.casefold()].copy()

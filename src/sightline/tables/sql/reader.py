@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
@@ -39,6 +39,7 @@ from sightline.tables.sql.grouping import (
 from sightline.tables.sql.normal_form import with_data
 from sightline.tables.sql.nullness import SECRET_COLUMN, ColumnFacts, Decides, NullRule
 from sightline.tables.sql.one_select import rewritten, with_groups
+from sightline.tables.sql.published_items import PublishedItem
 from sightline.tables.sql.scope import Join, Scope, Source, bound_column, find_column, read_source, where_of
 from sightline.tables.sql.secret_conditions import Secret, SecretBand, SecretTest, Tests, read_bands
 from sightline.tables.sql.select_items import (
@@ -67,6 +68,8 @@ class ReleaseQuery:
     merged: tuple[str, str] | None = None  # the release as written, and without subqueries: equal answers
     public: tuple[tuple[str, str], ...] = ()  # what it takes as public: for people, and as SQL
     columns: tuple[str, ...] = ()  # of ``data`` that it takes as public, without the record key
+    summed: tuple[str, ...] = ()  # of these columns, those that it publishes a sum, a mean or the like of
+    items: tuple[PublishedItem, ...] = ()  # with one aggregate of the secret each
 
 
 def read_release(sql: str, *, name: str, subject: Subject, schema: Schema) -> ReleaseQuery:
@@ -117,6 +120,10 @@ def read_release(sql: str, *, name: str, subject: Subject, schema: Schema) -> Re
             merged=merged,
             public=tuple(dict(pair for one in selects for pair in one.public).items()),
             columns=tuple(dict.fromkeys(name for one in selects for name in one.columns)),
+            summed=tuple(dict.fromkeys(name for one in selects for name in one.summed)),
+            items=tuple(
+                replace(item, select=place) for place, one in enumerate(selects) for item in one.items
+            ),
         )
     except RecursionError:
         refuse(f"SQL nested at most {DEEPEST_QUERY} deep", got="deeper", fix="split the release")
@@ -128,9 +135,12 @@ def _read_select(select: exp.Select, *, subject: Subject, schema: Schema) -> Rel
     source = read_source(select, schema=schema, secret=secret_column.name)
     secret = Secret(
         scope=source.scope,
-        kind=_checked_kind(secret_column, subject.kind),
+        kind=_checked_kind(secret_column, subject),
         categories=subject.categories,
         bounds=subject.bounds,
+        record=find_column(schema.columns, subject.record).name,
+        one_row=subject.most_rows == 1,
+        ask=schema.ask,
     )
     parts, tests = _read(select, source, secret)
     partitions, counts = _partitions(parts, secret, tests, subject.bounds)
@@ -142,8 +152,23 @@ def _read_select(select: exp.Select, *, subject: Subject, schema: Schema) -> Rel
         partitions=tuple(partitions),
         public_counts=tuple(counts),
         checks=(check_query(parts, secret, subject),),
+        items=tuple(_published_items(parts, source.scope.dialect)),
         **_taken_as_public(parts, source.scope, find_column(schema.columns, subject.record).name),
     )
+
+
+def _published_items(parts: SelectParts, dialect: str) -> Iterator[PublishedItem]:
+    """The items that one aggregate of the secret carries the noise of.
+
+    Where a noisy number is made NULL or a text, or several are combined, noise comes first in any case.
+    """
+    for place, measure in enumerate(parts.measures):
+        if measure.computed.shows or not (measure.tests or measure.counts_rows):
+            continue
+        node = measure.aggregate
+        while node.parent is not None and not isinstance(node.parent, exp.Select | exp.Alias):
+            node = node.parent
+        yield PublishedItem(select=0, aggregate=place, node=node, carrier=measure.aggregate, dialect=dialect)
 
 
 def _taken_as_public(parts: SelectParts, scope: Scope, record: str) -> dict[str, Any]:
@@ -176,7 +201,44 @@ def _taken_as_public(parts: SelectParts, scope: Scope, record: str) -> dict[str,
         if not scope.mentions_secret(node) and any(one.name in columns for one in node.find_all(exp.Column))
     ]
     listed = {_key_names([node])[0]: embedded(node, scope.dialect) for node in (*columns.values(), *plain)}
-    return {"public": tuple(listed.items()), "columns": tuple(columns)}
+    return {
+        "public": tuple(listed.items()),
+        "columns": tuple(columns),
+        "summed": tuple(name for name in columns if name in _summed(parts, scope)),
+    }
+
+
+def _summed(parts: SelectParts, scope: Scope) -> set[str]:
+    """The columns that a SELECT adds up, averages or takes an extreme of by themselves.
+
+    What weighs the secret is public in any case: the sum of the weights that a weighted mean divides by tells
+    nothing more.
+    """
+
+    def columns(nodes: Iterable[exp.Expr]) -> set[str]:
+        return {column.name for node in nodes for column in node.find_all(exp.Column)}
+
+    def values(node: exp.Expr) -> list[exp.Expr]:
+        """What is added up: of a CASE its values, since its conditions choose rows."""
+        if not isinstance(node, exp.Case):
+            return [node]
+        return [
+            *(branch.args["true"] for branch in node.args["ifs"]),
+            *filter(None, [node.args.get("default")]),
+        ]
+
+    own = [
+        value
+        for measure in parts.measures
+        if not (measure.tests or measure.counts_rows)
+        for call in measure.aggregate.find_all(exp.AggFunc)
+        if not isinstance(call, exp.Count)
+        for argument in call.iter_expressions()
+        for part in (argument.expressions if isinstance(argument, exp.Distinct) else [argument])
+        if has(part, exp.Column)
+        for value in values(scope.bind(part).unnest())
+    ]
+    return columns(own) - columns(weight for measure in parts.measures for weight in measure.weights)
 
 
 def read_condition(text: str, *, secret: str, schema: Schema) -> str:
@@ -210,12 +272,17 @@ _DECLARED = {  # how a secret is declared, by what its column holds
 }
 
 
-def _checked_kind(column: Column, kind: SecretKind) -> SecretKind:
-    """Return the declared kind if the column can hold it. A number, 0 or 1, may be declared boolean."""
+def _checked_kind(column: Column, subject: Subject) -> SecretKind:
+    """Return the declared kind if the column can hold it.
+
+    A number, 0 or 1, may be declared boolean, and whole numbers may be codes of categories.
+    """
+    kind = subject.kind
+    codes = bool(subject.categories) and all(name.lstrip("-").isdigit() for name in subject.categories)
     allowed = {
         SecretKind.NUMBER: {ColumnKind.NUMBER},
         SecretKind.BOOLEAN: {ColumnKind.BOOLEAN, ColumnKind.NUMBER},
-        SecretKind.CATEGORY: {ColumnKind.TEXT},
+        SecretKind.CATEGORY: {ColumnKind.TEXT, *([ColumnKind.NUMBER] if codes else [])},
     }[kind]
     if column.kind not in allowed:
         refuse(
@@ -232,9 +299,9 @@ def _read(select: exp.Select, source: Source, secret: Secret) -> tuple[SelectPar
     conditions = [scope.bind(part) for part in where]
     public, tests = secret.split(*conditions)
     grouping = read_grouping(select, scope=scope)
-    for keys in grouping.sets if secret.kind is SecretKind.NUMBER else ():
+    for keys in grouping.sets:
         if sum(map(scope.mentions_secret, keys)) > 1:
-            refuse("one key of bands of the secret", got="several", fix="publish each in its own release")
+            refuse("one key of the secret", got="several", fix="publish each in its own release")
     for key in grouping.keys:
         _check_key(key, secret)
     aggregates = [item for item in select.expressions if has_aggregate(item)]
@@ -373,10 +440,10 @@ def _tests(
             got=measure.label,
             fix="which rows it adds up would depend on the secret: group by public columns",
         )
-    if secret.kind is SecretKind.BOOLEAN:
-        return [("", SecretTest(feature=Feature.VALUE, above=above)) for above in (True, False)]
     if bands:
         return [(band.label, band.test) for band in bands]
+    if secret.kind is SecretKind.BOOLEAN:
+        return [("", SecretTest(feature=Feature.VALUE, above=above)) for above in (True, False)]
     return [("", SecretTest(feature=Feature.INDICATOR))]
 
 
@@ -387,11 +454,9 @@ def _on_bounds(test: SecretTest, bounds: tuple[float, float]) -> SecretTest:
 
 
 def _check_key(key: exp.Expr, secret: Secret) -> None:
-    if not secret.scope.mentions_secret(key):
+    if not secret.scope.mentions_secret(key) or read_bands(key, secret):
         return
     if secret.kind is SecretKind.NUMBER:
-        if read_bands(key, secret):
-            return
         refuse(
             "GROUP BY on public columns or on bands of the secret",
             got=f"the secret in GROUP BY {shown(key)}",
@@ -399,7 +464,11 @@ def _check_key(key: exp.Expr, secret: Secret) -> None:
             "BETWEEN … AND …) for each band",
         )
     if not secret.scope.is_secret(key):
-        refuse("GROUP BY the secret itself", got=shown(key), fix="a histogram lists the secret's own values")
+        refuse(
+            "GROUP BY the secret, or a function of it alone",
+            got=shown(key),
+            fix="group by the public columns beside it, not in one expression with it",
+        )
 
 
 def _check_public_item(item: exp.Expr, keys: frozenset[str], scope: Scope) -> None:

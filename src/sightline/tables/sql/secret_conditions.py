@@ -4,16 +4,30 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
-from itertools import product
-from typing import NamedTuple
+from dataclasses import field, replace
+from decimal import Decimal
+from typing import Any, NamedTuple
 
 from sqlglot import exp
 
 from sightline.errors import InvalidPlan
+from sightline.tables.engines.protocol import DATA, ColumnKind
 from sightline.tables.membership import YES_OR_NO, Band, Feature, Parameter
-from sightline.tables.sql.grammar import NUMBERS, WHOLE_NUMBERS, refuse, shown
+from sightline.tables.sql import number_sets
+from sightline.tables.sql.grammar import NUMBERS, WHOLE_NUMBERS, has, refuse, shown, text_of
+from sightline.tables.sql.number_sets import Bands
 from sightline.tables.sql.scope import Scope, conjuncts
+from sightline.tables.sql.tabulated import (
+    Ask,
+    BreakPoints,
+    is_whole,
+    sample_points,
+    sets_between,
+    sets_of_whole_numbers,
+    tabulate,
+    type_of,
+    whole_numbers,
+)
 from sightline.tables.subject import MOST_VALUES, UNBOUNDED, SecretKind
 from sightline.values import frozen
 
@@ -39,6 +53,11 @@ class Secret:
     kind: SecretKind
     categories: tuple[str, ...] = ()  # the declared ones; none: those that occur
     bounds: tuple[float, float] = UNBOUNDED  # the declared ones
+    record: str = ""  # the column of the record key
+    one_row: bool = False  # whether the plan declares that nobody has several rows, which is then counted
+    ask: Ask | None = None  # the engine, if there is one
+    tables: dict[str, dict[Any, SecretTest]] = field(default_factory=dict, repr=False)  # asked before
+    types: list[str] = field(default_factory=list, repr=False)  # of the secret, once it was asked
 
     def split(self, *conditions: exp.Expr) -> tuple[list[exp.Expr], Tests]:
         """Split bound conditions into their public parts and the test of the secret, if there is one."""
@@ -57,20 +76,109 @@ class Secret:
         found = tests[0]
         for test in tests[1:]:
             features = {found.feature, test.feature}
-            joined = self._joined_categories if features == {Feature.INDICATOR} else _joined_bands
-            found = joined(found, test)
+            if features == {Feature.INDICATOR}:
+                found = self._joined_categories(found, test)
+            elif features <= YES_OR_NO:
+                found = test_of_bands(number_sets.intersection(bands_of(found), bands_of(test)))
+            elif found != test:
+                refuse(
+                    "conditions on the secret that make one list of its values",
+                    got="others joined by AND or OR",
+                    fix="publish each in its own release",
+                )
         return found
 
     def test(self, condition: exp.Expr) -> SecretTest:
-        """Read one bound condition on the secret as a feature."""
+        """Read one bound condition on the secret as a feature; the engine tabulates what is not read."""
+        self._check_declared(condition)
+        try:
+            return self._read(condition)
+        except InvalidPlan:
+            met = exp.Case(default=exp.Literal.number(0))
+            met = met.when(condition.copy(), exp.Literal.number(1), copy=False)  # NULL is not met
+            values = self.values_of(met)
+            if set(values) != {0, 1}:
+                raise
+            return values[1]
+
+    def values_of(self, node: exp.Expr) -> dict[Any, SecretTest]:
+        """The values of a bound expression of the secret alone, each with the test that it is this value.
+
+        None if the engine cannot list them.
+        """
+        alone = all(map(self.scope.is_secret, node.find_all(exp.Column)))
+        if self.ask is None or not alone or has(node, exp.Select, exp.AggFunc, exp.Window):
+            return {}
+        text = text_of(node, self.scope.dialect)
+        if text not in self.tables:
+            try:
+                self.tables[text] = self._tabulated(node, self.ask)
+            except InvalidPlan:
+                self.tables[text] = {}
+        return self.tables[text]
+
+    @property
+    def _is_whole(self) -> bool:
+        """Whether the secret has whole numbers alone; without an engine, that is compared row by row."""
+        return self.ask is None or is_whole(self._type_name(self.ask))
+
+    def _type_name(self, ask: Ask) -> str:
+        """The engine's type of the secret."""
+        if not self.types:
+            name = text_of(
+                exp.Column(this=exp.to_identifier(self.scope.secret, quoted=True)), self.scope.dialect
+            )
+            self.types.append(type_of(name, dialect=self.scope.dialect, ask=ask))
+        return self.types[0]
+
+    def _tabulated(self, node: exp.Expr, ask: Ask) -> dict[Any, SecretTest]:
+        column, dialect = next(node.find_all(exp.Column)), self.scope.dialect
+        type_name = self._type_name(ask)
+
+        def values_at(points: Sequence[str]) -> list[Any]:
+            return tabulate(node, points, type_name=type_name, dialect=dialect, ask=ask)
+
+        if self.kind is SecretKind.NUMBER:
+            sets = self._number_sets(node, type_name, values_at)
+            return {value: test_of_bands(bands) for value, bands in sets.items()} if len(sets) > 1 else {}
+        secrets: list[Any] = list(self.categories)
+        texts = [exp.Literal.string(name).sql(dialect) for name in self.categories]
+        if self.kind is SecretKind.BOOLEAN:
+            secrets = [True, False]
+            texts = ["TRUE", "FALSE"] if self.scope.kind(column) is ColumnKind.BOOLEAN else ["1", "0"]
+        found: dict[Any, list[Any]] = {}
+        for one, value in zip(secrets, values_at(texts) if texts else [], strict=True):
+            found.setdefault(value, []).append(one)
+        if len(found) < 2:
+            return {}
+        if self.kind is SecretKind.BOOLEAN:
+            return {value: SecretTest(feature=Feature.VALUE, above=own[0]) for value, own in found.items()}
+        return {value: self._of_categories(tuple(own), above=True) for value, own in found.items()}
+
+    def _number_sets(
+        self, node: exp.Expr, type_name: str, values_at: Callable[[Sequence[str]], list[Any]]
+    ) -> dict[Any, Bands]:
+        """The numbers that have each value of an expression."""
+        numbers = whole_numbers(self.bounds) if is_whole(type_name) else []
+        if numbers:
+            return sets_of_whole_numbers(numbers, values_at(list(map(str, numbers))))
+        lines = BreakPoints(line=lambda part: _line(part, self), constant=constant_of, bounds=self.bounds)
+        breaks = lines.of(node)
+        if not breaks:
+            return {}
+        points = sample_points(breaks, self.bounds)
+        return sets_between(points, values_at(list(map(repr, points))))
+
+    def _read(self, condition: exp.Expr) -> SecretTest:
+        """Read one bound condition on the secret, as far as it is made of comparisons."""
         node = condition.unnest()
         if isinstance(node, exp.Not):
-            return complement(self.test(node.this))
+            return complement(self._read(node.this))
         if isinstance(node, exp.And | exp.Or) and self.kind is not SecretKind.BOOLEAN:
             sides = (node.this, node.expression)
             if not all(map(self.scope.mentions_secret, sides)):
                 refuse(_EXPECTED[self.kind], got=shown(node), fix="join public conditions to it by AND only")
-            tests = [self.test(side) for side in sides]
+            tests = [self._read(side) for side in sides]
             if isinstance(node, exp.And):
                 return self.both(tests)
             return complement(self.both([complement(test) for test in tests]))  # De Morgan
@@ -84,6 +192,11 @@ class Secret:
             fix = "other conditions on the secret are not analysed"
             refuse(_EXPECTED[self.kind], got=shown(node), fix=fix)
         return found[0]
+
+    def is_record(self, node: exp.Expr) -> bool:
+        """Whether a bound expression is the record key."""
+        node = node.unnest()
+        return isinstance(node, exp.Column) and (node.table, node.name) == (DATA, self.record)
 
     def is_value(self, node: exp.Expr) -> bool:
         """Whether a bound expression is the secret, or a cast that does not change it."""
@@ -106,22 +219,29 @@ class Secret:
         return tuple(SecretTest(feature=Feature.VALUE, above=above) for above in found)
 
     def _category(self, node: exp.Expr) -> Tests:
+        names = self._compared_names(node)
+        return (self._of_categories(names, above=not isinstance(node, exp.NEQ)),) if names else ()
+
+    def _compared_names(self, node: exp.Expr) -> tuple[str, ...]:
+        """The texts that a comparison by =, <> or IN compares the secret with; none for anything else."""
         if isinstance(node, exp.In) and self.scope.is_secret(node.this.unnest()):
             constants = [one.unnest() for one in node.expressions]
         else:
             equal = isinstance(node, exp.EQ | exp.NEQ)
             constants = _other_sides(node, self.scope.is_secret) if equal else []
-        if not constants or not all(isinstance(one, exp.Literal) and one.is_string for one in constants):
-            return ()
-        names = tuple(dict.fromkeys(one.name for one in constants))
-        for name in names:
-            if name not in (self.categories or names):
+        texts = all(isinstance(one, exp.Literal) and one.is_string for one in constants)
+        return tuple(dict.fromkeys(one.name for one in constants)) if texts else ()
+
+    def _check_declared(self, condition: exp.Expr) -> None:
+        """Refuse categories that the plan does not declare: they may be misspelt."""
+        compared = condition.find_all(exp.In, exp.EQ, exp.NEQ) if self.categories else ()
+        for name in (name for node in compared for name in self._compared_names(node)):
+            if name not in self.categories:
                 refuse(
                     "a category that the plan declares",
                     got=f"'{name}'",
                     fix="check its spelling, or add it to the categories",
                 )
-        return (self._of_categories(names, above=not isinstance(node, exp.NEQ)),)
 
     def _of_categories(self, names: tuple[str, ...], *, above: bool) -> SecretTest:
         """The test for some categories; where they are all but one, the complement of that one."""
@@ -150,15 +270,21 @@ class Secret:
             low, high = (constant_of(node.args[end]) for end in ("low", "high"))
             bands = [] if math.isnan(low - high) else [(low, high)]
             return tuple(
-                _test_of(Band(low=low, high=high, low_closed=True, high_closed=True)) for low, high in bands
+                test_of_bands((Band(low=low, high=high, low_closed=True, high_closed=True),) * (low <= high))
+                for low, high in bands
             )
         if not isinstance(node, exp.EQ | exp.NEQ | exp.GT | exp.GTE | exp.LT | exp.LTE):
             return ()
         sides = _other_sides(node, self.is_value)
         levels = [level for level in map(constant_of, sides) if not math.isnan(level)]
         if isinstance(node, exp.EQ | exp.NEQ):
-            # Of whole numbers this is the one; that there are no others near it is compared row by row.
-            only = [_test_of(Band(low=at - 0.5, high=at + 0.5)) for at in levels if at.is_integer()]
+            # A whole number is a band of its own, as in GROUP BY; where there are fractions, a point.
+            half, points = (0.5, False) if self._is_whole else (0.0, True)
+            only = [
+                test_of_bands((Band(low=at - half, high=at + half, low_closed=points, high_closed=points),))
+                for at in levels
+                if points or at.is_integer()
+            ]
             return tuple(only if isinstance(node, exp.EQ) else map(complement, only))
         above = isinstance(node, exp.GT | exp.GTE) is self.is_value(node.this)
         closed = isinstance(node, exp.GTE | exp.LTE) is above
@@ -170,69 +296,40 @@ class Secret:
 
 def categories_of(test: SecretTest) -> tuple[str, ...]:
     """The categories of an indicator."""
-    return test.parameter if isinstance(test.parameter, tuple) else (str(test.parameter),)
+    parts = test.parameter if isinstance(test.parameter, tuple) else (test.parameter,)
+    return tuple(map(str, parts))
 
 
-def _bands_of(test: SecretTest) -> list[Band]:
-    """The band of the numbers that meet a test; none if they are two, or it is no test of a number."""
+def bands_of(test: SecretTest) -> Bands:
+    """The numbers that meet a test of a number, as bands."""
     if test.feature is Feature.THRESHOLD:
         assert isinstance(test.parameter, int | float)
-        if test.above:
-            return [Band(low=test.parameter, low_closed=test.closed)]
-        return [Band(high=test.parameter, high_closed=not test.closed)]
-    return [test.parameter] if isinstance(test.parameter, Band) and test.above else []
+        bands: Bands = (Band(low=test.parameter, low_closed=test.closed),)
+    else:
+        parts = test.parameter if isinstance(test.parameter, tuple) else (test.parameter,)
+        bands = tuple(part for part in parts if isinstance(part, Band))
+    return bands if test.above else number_sets.complement(bands)
 
 
-def _joined_bands(one: SecretTest, other: SecretTest) -> SecretTest:
-    found = [_in_both(*pair) for pair in product(_bands_of(one), _bands_of(other))]
-    found += [*_without_band(one, other), *_without_band(other, one)]
-    if not found or not {one.feature, other.feature} <= YES_OR_NO:
+def test_of_bands(bands: Bands) -> SecretTest:
+    """The test that the numbers of some bands meet: of a level, of one band, or of several."""
+    others = number_sets.complement(bands)
+    if not bands or not others:
         refuse(
-            "conditions on the secret that make one band or one list of categories",
-            got="others joined by AND or OR",
-            fix="publish each in its own release",
+            "a condition on the secret that some numbers meet and some do not",
+            got="one that is the same for all",
+            fix="leave it out",
         )
-    return found[0]
-
-
-def _in_both(first: Band, second: Band) -> SecretTest:
-    # The larger of two lower ends holds; of equal ends the open one.
-    low = max((first.low, not first.low_closed), (second.low, not second.low_closed))
-    high = min((first.high, first.high_closed), (second.high, second.high_closed))
-    return _test_of(Band(low=low[0], low_closed=not low[1], high=high[0], high_closed=high[1]))
-
-
-def _without_band(one: SecretTest, other: SecretTest) -> Tests:
-    """A band without the numbers of another, if one band is left."""
-    bands, gone = _bands_of(one), other.parameter
-    if not bands or not isinstance(gone, Band) or other.above:
-        return ()
-    band = bands[0]
-    below = Band(low=band.low, low_closed=band.low_closed, high=gone.low, high_closed=not gone.low_closed)
-    above = Band(low=gone.high, low_closed=not gone.high_closed, high=band.high, high_closed=band.high_closed)
-    if (gone.high, gone.high_closed) < (band.low, not band.low_closed) or (gone.low, not gone.low_closed) > (
-        band.high,
-        band.high_closed,
-    ):
-        return (one,)  # they do not touch
-    left = [part for part in (below, above) if part.low < part.high]
-    return (_test_of(left[0]),) if len(left) == 1 else ()
-
-
-def _test_of(band: Band) -> SecretTest:
-    if not band.low < band.high:
-        refuse(
-            "a band of numbers with a width",
-            got="a single number, or none",
-            fix="count the numbers between two levels",
-        )
-    if band.high == float("inf"):
-        return SecretTest(feature=Feature.THRESHOLD, parameter=band.low, closed=band.low_closed)
-    if band.low == -float("inf"):
+    first, last = bands[0], bands[-1]
+    if len(bands) == 1 and first.high == math.inf:
+        return SecretTest(feature=Feature.THRESHOLD, parameter=first.low, closed=first.low_closed)
+    if len(bands) == 1 and last.low == -math.inf:
         return SecretTest(
-            feature=Feature.THRESHOLD, parameter=band.high, above=False, closed=not band.high_closed
+            feature=Feature.THRESHOLD, parameter=last.high, above=False, closed=not last.high_closed
         )
-    return SecretTest(feature=Feature.BAND, parameter=band)
+    if len(others) == 1:
+        return SecretTest(feature=Feature.BAND, parameter=others[0], above=False)
+    return SecretTest(feature=Feature.BAND, parameter=bands[0] if len(bands) == 1 else bands)
 
 
 def complement(test: SecretTest) -> SecretTest:
@@ -290,7 +387,38 @@ def read_bands(key: exp.Expr, secret: Secret) -> tuple[SecretBand, ...]:
     """
     node = key.unnest()
     if secret.kind is not SecretKind.NUMBER:
+        return () if secret.scope.is_secret(node) else _tabulated_bands(node, secret)
+    try:
+        return _compared_bands(node, secret) or _tabulated_bands(node, secret)
+    except InvalidPlan:
+        bands = _tabulated_bands(node, secret)
+        if not bands:
+            raise
+        return bands
+
+
+def _tabulated_bands(node: exp.Expr, secret: Secret) -> tuple[SecretBand, ...]:
+    """The values of a key that is a function of the secret, as the engine lists them."""
+    values = secret.values_of(node)
+    plain = all(value is None or isinstance(value, str | bool | int | float | Decimal) for value in values)
+    if not plain or len(values) > MOST_VALUES:
         return ()
+    return tuple(SecretBand(name=_constant(value), test=test) for value, test in values.items())
+
+
+def _constant(value: Any) -> exp.Expr:
+    """A value of a key as SQL."""
+    if isinstance(value, bool):
+        return exp.true() if value else exp.false()
+    if isinstance(value, str):
+        return exp.Literal.string(value)
+    if value is None:
+        return exp.Null()
+    return exp.Literal.number(f"{int(value)}" if value == int(value) else str(value))
+
+
+def _compared_bands(node: exp.Expr, secret: Secret) -> tuple[SecretBand, ...]:
+    """The bands of a key that is read: CASE, a comparison, or steps by FLOOR."""
     if isinstance(node, exp.Predicate | exp.Not | exp.And | exp.Or):
         test = secret.test(node)
         return SecretBand(name=exp.true(), test=test), SecretBand(name=exp.false(), test=complement(test))
@@ -298,21 +426,23 @@ def read_bands(key: exp.Expr, secret: Secret) -> tuple[SecretBand, ...]:
         node = _buckets(node)
     if not isinstance(node, exp.Case) or node.this:
         return _steps_of(node, secret)
-    branches = [(_name(one.args["true"], node), secret.test(one.this)) for one in node.args["ifs"]]
-    earlier: list[SecretTest] = []
-    bands: list[SecretBand] = []
-    complete = False  # whether the last branch takes all that the others leave
-    for name, test in branches:
-        band = _one_band([test, *earlier], node, secret)
-        complete = bool(earlier) and band == _one_band(earlier, node, secret)
-        bands.append(SecretBand(name=name, test=band))
-        earlier.append(complement(test))
-    if not complete or node.args.get("default"):
-        rest = _one_band(earlier, node, secret)
-        bands.append(SecretBand(name=_name(node.args.get("default") or exp.Null(), node), test=rest))
-    if len({band.label for band in bands}) < len(bands):
-        refuse("a different name for each band", got=shown(node), fix="name every band, also ELSE")
-    return tuple(bands)
+    named: dict[str, SecretBand] = {}
+    left = number_sets.EVERY_NUMBER  # what the branches before leave
+    branches = [(one.args["true"], secret.test(one.this)) for one in node.args["ifs"]]
+    for value, test in branches:
+        _add_band(named, value, number_sets.intersection(bands_of(test), left), node)
+        left = number_sets.intersection(left, number_sets.complement(bands_of(test)))
+    _add_band(named, node.args.get("default") or exp.Null(), left, node)
+    return tuple(named.values())
+
+
+def _add_band(named: dict[str, SecretBand], value: exp.Expr, bands: Bands, node: exp.Expr) -> None:
+    """Add the numbers of a branch to those of its name."""
+    own = SecretBand(name=_name(value, node), test=SecretTest(feature=Feature.BAND))
+    if bands:
+        before = named.get(own.label)
+        whole = number_sets.union(bands_of(before.test), bands) if before else bands
+        named[own.label] = replace(own, test=test_of_bands(whole))
 
 
 def _buckets(node: exp.WidthBucket) -> exp.Case:
@@ -326,19 +456,6 @@ def _buckets(node: exp.WidthBucket) -> exp.Case:
         below = exp.LT(this=node.this.copy(), expression=exp.convert(edge))
         case = case.when(below, exp.Literal.number(step), copy=False)
     return case
-
-
-def _one_band(tests: list[SecretTest], node: exp.Expr, secret: Secret) -> SecretTest:
-    """The band in which all tests are met."""
-    try:
-        return secret.both(tests)
-    except InvalidPlan:
-        refuse(
-            "a CASE whose branches and ELSE are one band each, without gaps between them",
-            got=shown(node),
-            fix="compare with one end of each band only, such as CASE WHEN x < 18 THEN 'a' WHEN x < 65 THEN "
-            "'b' ELSE 'c' END, or publish COUNT(*) FILTER (WHERE x BETWEEN … AND …) for each band",
-        )
 
 
 def _name(value: exp.Expr, node: exp.Expr) -> exp.Expr:
@@ -414,6 +531,9 @@ def _line(node: exp.Expr, secret: Secret) -> tuple[float, float]:
     node = node.unnest()
     if secret.is_value(node):
         return 1.0, 0.0
+    if isinstance(node, exp.Neg):
+        slope, shift = _line(node.this, secret)
+        return -slope, -shift
     constant = constant_of(node.expression) if isinstance(node, exp.Binary) else math.nan
     if math.isnan(constant):
         return math.nan, math.nan

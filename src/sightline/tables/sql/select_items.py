@@ -2,8 +2,10 @@
 
 What is computed with a noisy number and with public numbers tells no more than the noisy number. So
 ``ROUND(100.0 * SUM(x) / COUNT(*), 1)`` is audited as ``SUM(x)``, with the noise on the sum. The result of the
-audit says so: noise that is added after the multiplication by 100 is another amount of noise. An item that no
-value of the secret can change, such as ``AVG(age)``, is public.
+audit says so: noise that is added after the multiplication by 100 is another amount of noise. What is
+computed with several, such as a ratio, or with one by CASE or SQRT, is audited as the publication of all of
+them, and STDDEV(x) as that of the sums that it is made of: more than the attacker sees. An item that no value
+of the secret can change, such as ``AVG(age)``, is public.
 """
 
 from __future__ import annotations
@@ -38,7 +40,7 @@ def read_item(item: exp.Expr, *, secret: Secret, where: Tests, keys: Collection[
     An item of several aggregates of the secret, or of window functions over aggregates, is computed with
     their noisy answers.
     """
-    node = item.unalias().unnest()
+    node = with_sums(item.unalias().unnest(), secret.scope)
     label = label_of(item)
     readings: dict[int, Measure] = {
         id(one): read_aggregate(one, label=label, secret=secret, where=where) for one in _innermost(node)
@@ -48,6 +50,7 @@ def read_item(item: exp.Expr, *, secret: Secret, where: Tests, keys: Collection[
     if not readings:
         refuse_aggregate(node)
     combined = has(node, exp.Window) or any(map(is_another_number, node.walk()))
+    combined = combined or _is_further(node, [one.aggregate for one in measures])
     if combined or len(measures) > 1:
         _check_combined(node, readings, secret.scope, keys)
         return _combined(node, label, measures)
@@ -70,6 +73,16 @@ def _innermost(node: exp.Expr) -> list[exp.Expr]:
     return found
 
 
+# What makes something else of a noisy number than arithmetic does.
+_AFTER_NOISE = (
+    exp.Case, exp.If, exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.And, exp.Or, exp.Not, exp.Is,
+    exp.Between, exp.Boolean, exp.Sqrt, exp.Ln, exp.Exp, exp.Pow, exp.Sign,
+)  # fmt: skip
+# Aggregates that are made of sums of their arguments, of their squares and of their products.
+_OF_SUMS = (
+    exp.Stddev, exp.StddevPop, exp.StddevSamp, exp.Variance, exp.VariancePop, exp.Corr, exp.CovarPop,
+    exp.CovarSamp, exp.RegrSlope, exp.RegrIntercept, exp.RegrR2,
+)  # fmt: skip
 _WINDOW_PARTS = (
     exp.Window, exp.WindowSpec, exp.Order, exp.Ordered, exp.Sum, exp.Avg, exp.Min, exp.Max, exp.Lag, exp.Lead,
     exp.FirstValue, exp.LastValue, exp.RowNumber, exp.Rank, exp.DenseRank, exp.PercentRank,
@@ -81,7 +94,6 @@ def _check_combined(
     node: exp.Expr, readings: dict[int, Measure], scope: Scope, keys: Collection[str]
 ) -> None:
     """Refuse anything but keys, constants, arithmetic and window functions around aggregates."""
-    of_secret = {place for place, measure in readings.items() if measure.tests}
     waiting = [node]
     while waiting:
         one = waiting.pop()
@@ -90,22 +102,69 @@ def _check_combined(
         of_rows = not isinstance(one, _WINDOW_PARTS) and not has(one, exp.AggFunc, exp.Window)
         if of_rows and has(one, exp.Column):
             check_made_of_keys(scope.bind(one), node, keys)
-        elif not isinstance(one, (*_PUBLIC, *_WINDOW_PARTS)):
+        elif not isinstance(one, (*_PUBLIC, *_WINDOW_PARTS, *_AFTER_NOISE)):
             refuse(
                 "arithmetic and window functions of aggregates and keys",
                 got=shown(one),
                 fix="publish the aggregates and compute with their noisy answers",
             )
         else:
-            inside = one.expression.walk() if isinstance(one, exp.Div) else ()
-            # A window function may be over it: a share of a total is one of noisy numbers.
-            if any(id(part) in of_secret and not is_inside(part, exp.Window) for part in inside):
-                refuse(
-                    "a public number as the divisor",
-                    got=shown(one),
-                    fix="publish both aggregates and divide their noisy answers",
-                )
             waiting += one.iter_expressions()
+
+
+def _is_further(node: exp.Expr, aggregates: list[exp.Expr]) -> bool:
+    """Whether an item is more than arithmetic on one aggregate: CASE, a function, or a division by it."""
+    waiting = [node]
+    while waiting:
+        one = waiting.pop()
+        if any(one is aggregate for aggregate in aggregates):
+            continue
+        inside = list(one.expression.walk()) if isinstance(one, exp.Div) else []
+        if isinstance(one, _AFTER_NOISE) or any(part is own for part in inside for own in aggregates):
+            return bool(aggregates)
+        waiting += [] if isinstance(one, exp.AggFunc | exp.Filter) else one.iter_expressions()
+    return False
+
+
+def with_sums(node: exp.Expr, scope: Scope) -> exp.Expr:
+    """An item with the sums that its variances and correlations of the secret are made of in their place.
+
+    >>> from sqlglot import parse_one
+    >>> from sightline.tables.engines.protocol import Column, ColumnKind
+    >>> from sightline.tables.subject import Schema
+    >>> schema = Schema(columns=[Column("x", ColumnKind.NUMBER)])
+    >>> scope = Scope.of_data(schema, secret="x", called=exp.to_identifier("data"))
+    >>> print(with_sums(parse_one("STDDEV(x) / 2"), scope).sql())
+    (SUM(x) + SUM(POWER(x, 2)) + COUNT(x)) / 2
+    """
+    if not has(node, *_OF_SUMS):
+        return node
+    root = exp.Paren(this=node.copy())
+    for call in aggregates_in(root):
+        inner = call.this if isinstance(call, exp.Filter) else call
+        if not isinstance(inner, _OF_SUMS) or not _speaks_of_secret(call, scope):
+            continue
+        first, second = inner.this, inner.args.get("expression")
+        sums: list[exp.Expr] = [exp.Sum(this=first), exp.Sum(this=_square(first)), exp.Count(this=first)]
+        filters = [call.expression.this] if isinstance(call, exp.Filter) else []
+        if second is not None:  # rows without one of the two do not count
+            sums[2:] = [exp.Sum(this=second), exp.Sum(this=_square(second)), exp.Count(this=exp.Star())]
+            sums.append(exp.Sum(this=exp.Mul(this=first, expression=second)))
+            public = [one for one in (first, second) if not _speaks_of_secret(one, scope)]
+            filters += [exp.Not(this=exp.Is(this=one, expression=exp.Null())) for one in public]
+        if filters:
+            where = exp.Where(this=exp.and_(*filters))
+            sums = [exp.Filter(this=one, expression=where.copy()) for one in sums]
+        total = sums[0].copy()
+        for one in sums[1:]:
+            total = exp.Add(this=total, expression=one.copy())
+        call.replace(exp.Paren(this=total))
+    whole: exp.Expr = root.this
+    return whole
+
+
+def _square(node: exp.Expr) -> exp.Expr:
+    return exp.Pow(this=node.copy(), expression=exp.Literal.number(2))
 
 
 def _combined(node: exp.Expr, label: str, measures: list[Measure]) -> list[Measure]:

@@ -1,0 +1,206 @@
+"""Needless alarms where people are many: lower ends of a yes or no, a category and persons with two rows.
+
+``python -m benchmarks.bench_crowd`` prints three tables. *Alarms*: of drawn plans of 40 to 160 people in the
+cells of three to five tables, with Gaussian noise, how many are below 50 % by the lower end; of these, how
+many leave everyone 50 % by a walk without a margin (needless for sure), and by the best linear attack
+(needless at most). *1,000 people* in 240 counts, at three noises: the least lower end, and with a walk for a
+limit of 95 % of what the best linear attack leaves. *Tiny* designs: lower ends above the risk by listed
+worlds, and alarms that are needless. ``alarms 50``, ``thousand`` and ``tiny 200`` print one of them, for so
+many plans a class.
+"""
+
+from __future__ import annotations
+
+import itertools
+import sys
+import time
+
+import numpy as np
+
+from sightline.bounds.assessment import assess
+from sightline.bounds.coin import CoinPrior
+from sightline.bounds.few_values import FewValues
+from sightline.bounds.priors import TwoPointPrior
+from sightline.bounds.walk import Schedule, least_kept, walk
+from sightline.bounds.walking import _Walks, with_walk
+from sightline.units.design import Design, RowNoise, UnitPrior
+from sightline.units.unit_block import ONE
+from sightline.units.units import Units
+from tests.bounds.enumerated_worlds import few
+
+CLASSES = ("yes or no", "other odds", "categories", "persons")
+LIMIT = 0.5
+
+
+def drawn(kind: str, people: int, noise: float, generator: np.random.Generator) -> Design:
+    """People in the cells of some tables: counts of a yes, or of each category but the first."""
+    rows = 2 * people if kind == "persons" else people
+    k = int(generator.integers(3, 6)) if kind == "categories" else 1
+    tables = []
+    for _ in range(int(generator.integers(3, 6))):
+        groups = int(generator.integers(2, max(3, people // 6)))
+        tables.append(np.unique(generator.integers(0, groups, rows), return_inverse=True)[1].ravel())
+    starts = np.cumsum([0, *(int(table.max()) + 1 for table in tables)])
+    cells = np.stack([table + start for table, start in zip(tables, starts[:-1], strict=True)], axis=1)
+    numbers, each = int(starts[-1]), k
+    if k > 1:  # category c of a cell is number c · cells + cell; the first category is the rest of a cell
+        columns = np.stack([cells + c * numbers for c in range(k)], axis=1).reshape(-1, cells.shape[1])
+        numbers *= k
+    else:
+        columns = cells
+    lines = columns.reshape(rows, -1)
+    order = np.arange(rows)
+    people_of = np.ones(rows, dtype=np.intp)
+    first = np.arange(rows)
+    if kind != "persons":
+        _, first, group = np.unique(lines, axis=0, return_index=True, return_inverse=True)
+        people_of = np.bincount(group.ravel())
+        order = first
+    starts_of = np.arange(order.size + 1) * each
+    if kind == "persons":
+        starts_of, people_of = np.arange(people + 1) * 2, np.ones(people, dtype=np.intp)
+    chosen = columns.reshape(rows, each, -1)[order].reshape(-1, columns.shape[1])
+    share = float(generator.choice([0.1, 0.2, 0.3]))
+    target = {"other odds": CoinPrior(share=share), "categories": CoinPrior(share=1 / max(k, 2))}.get(
+        kind, TwoPointPrior(0.0, 1.0)
+    )
+    scales, none = np.full(numbers, noise), np.zeros(numbers)
+    return Design(
+        units=Units(
+            rows=chosen.astype(np.int32),
+            weights=ONE,
+            numbers=numbers,
+            starts=starts_of,
+            times=np.ones(len(chosen), dtype=np.intp),
+            people=people_of,
+            each=each,
+        ),
+        noise=RowNoise.of(scales, scales, none, none + 1),
+        prior=UnitPrior(target=target, categories=k),
+        release=np.arange(numbers),
+        place=np.arange(len(people_of)),
+    )
+
+
+def by_a_long_walk(design: Design) -> float:
+    """The least share that remains by a walk of 64 sweeps over all rows, without a margin."""
+    units = design.units
+    assert isinstance(units, Units)
+    parts = FewValues.of(design, units)
+    least = 1.0
+    nobody = np.zeros(len(parts.kinds), dtype=np.bool_)
+    walks = _Walks(few=parts, limit=LIMIT, straddling=nobody)
+    for task in walks._tasks(np.arange(len(parts.kinds))):
+        blocks = (*task.rows.singles, *task.rows.neighbours(2))
+        schedule = Schedule(blocks=blocks, sweeps=64, ends=8, worlds=1_000)
+        means = walk(task.rows, schedule, task.targets, (9,))
+        ends = np.cumsum([0, *map(len, task.places)]).tolist()
+        lists = [range(a, b) for a, b in itertools.pairwise(ends)]
+        kept = least_kept(means, task.rows.chances, lists, 0.5, asked=parts.asked)[1]
+        least = min(least, float(kept[:, list(parts.asked)].min()))
+    return least
+
+
+def alarms(plans: int) -> None:
+    print(
+        f"{'class':<12} plans  alarms  needless: for sure, at most (before the walk)   "
+        "CPU s a plan: assess, walk"
+    )
+    for place, kind in enumerate(CLASSES):
+        counts = np.zeros(5, dtype=int)
+        seconds = np.zeros(2)
+        for seed in range(plans):
+            generator = np.random.default_rng([place, seed])
+            people = int(generator.integers(40, 161))
+            noise = float(np.exp(generator.uniform(np.log(0.6), np.log(2.0))))
+            design = drawn(kind, people, noise, generator)
+            start = time.process_time()
+            exposure = assess(design)
+            middle = time.process_time()
+            lower = with_walk(design, exposure.lower, exposure.upper_of_best, LIMIT)
+            seconds += middle - start, time.process_time() - middle
+            above = float(exposure.upper_of_best.min()) >= LIMIT
+            before, after = float(exposure.lower.min()) < LIMIT, float(lower.min()) < LIMIT
+            sure = above and (before or after) and by_a_long_walk(design) >= LIMIT
+            counts += after, after and sure, after and above, before and sure, before and above
+        shares = counts[1:] / plans
+        print(
+            f"{kind:<12} {plans:5}  {counts[0]:6}  {shares[0]:.1%}, {shares[1]:.1%} "
+            f"({shares[2]:.1%}, {shares[3]:.1%})   {seconds[0] / plans:.3f}, {seconds[1] / plans:.3f}",
+            flush=True,
+        )
+
+
+def thousand() -> None:
+    generator = np.random.default_rng(1)
+    cells = generator.zipf(1.35, (4, 1000)) % 60 + 60 * np.arange(4)[:, None]
+    cells = np.unique(cells, return_inverse=True)[1].reshape(4, 1000)
+    distinct, group = np.unique(cells.T, axis=0, return_inverse=True)
+    numbers = int(cells.max()) + 1
+    units = Units.of_one_row(distinct.astype(np.int32), numbers, np.bincount(group.ravel()))
+    print(
+        f"1,000 people in {numbers} counts: least lower end, with a walk, best linear attack; "
+        "CPU s: assess, walk"
+    )
+    for noise in (3.09, 1.08, 0.45):
+        scales = np.full(numbers, noise)
+        design = Design(
+            units=units,
+            noise=RowNoise.of(scales, scales, 0 * scales, 0 * scales + 1),
+            prior=UnitPrior(target=TwoPointPrior(0.0, 1.0)),
+            release=np.arange(numbers),
+            place=group.ravel(),
+        )
+        start = time.process_time()
+        exposure = assess(design)
+        middle = time.process_time()
+        limit = 0.95 * float(exposure.upper_of_best.min())
+        lower = with_walk(design, exposure.lower, exposure.upper_of_best, limit)
+        end = time.process_time()
+        below = [int(units.people[one.min(axis=1) < limit].sum()) for one in (exposure.lower, lower)]
+        ends = exposure.lower.min(), lower.min(), exposure.upper_of_best.min()
+        print(
+            f"noise {noise}: {ends[0]:.3f} {ends[1]:.3f} {ends[2]:.3f}; "
+            f"below {limit:.3f}: {below[0]}, {below[1]}; {middle - start:.2f} {end - middle:.2f}",
+            flush=True,
+        )
+
+
+def tiny(plans: int) -> None:
+    for values, most in ((2, 10), (3, 6)):
+        for law in ("gaussian", "laplace", "mixed"):
+            wrong, needless, alarmed = 0, 0, 0
+            for seed in range(plans):
+                generator = np.random.default_rng([values, seed, len(law)])
+                noise = float(np.exp(generator.uniform(np.log(0.2), np.log(2.0))))
+                rows = int(generator.integers(2, most))
+                one = few(generator, rows=rows, values=values, noise=noise, law=law)
+                risk, error = one.simulated(1_500, generator)
+                design = one.design()
+                exposure = assess(design)
+                lower = with_walk(design, exposure.lower, exposure.upper_of_best, LIMIT)[design.place]
+                truth = risk[:, -lower.shape[1] :]
+                wrong += int(np.sum(lower > truth + 6 * error[:, -lower.shape[1] :] + 48 / 1_500))
+                alarm = float(lower.min()) < LIMIT
+                alarmed += alarm
+                needless += alarm and float(truth.min()) >= LIMIT
+            print(
+                f"{values} values, {law}: {plans} designs, {wrong} wrong, "
+                f"{alarmed} alarms, {needless} needless",
+                flush=True,
+            )
+
+
+def main() -> None:
+    asked = sys.argv[1:]
+    plans = int(asked[1]) if len(asked) > 1 else 25
+    if not asked or asked[0] == "alarms":
+        alarms(plans)
+    if not asked or asked[0] == "thousand":
+        thousand()
+    if not asked or asked[0] == "tiny":
+        tiny(plans)
+
+
+if __name__ == "__main__":
+    main()

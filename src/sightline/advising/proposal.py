@@ -1,0 +1,312 @@
+"""From a task to noise that the audit passes: Newton proposes, the audit certifies.
+
+With a common factor, and with the least loss. The optimiser need not be
+trusted. A search for noise of which none within the ceilings is enough ends with ``NotEnough``.
+
+The advice of an audit that comes from a design: a combination of noises that was audited again and passes.
+
+The audit's own advice, a factor on all noise, protects everyone at the price of every number. A quick design
+raises only the numbers that need it. It is one convex problem, solved roughly; `sightline design` takes more
+time and finds the same or less.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+
+from sightline.advising.choice import Chosen, best_noise, common_guess, quick_noise, targets_of
+from sightline.advising.noise_slack import MOST_FACTOR, Search, least_factor, log_odds
+from sightline.advising.problem import NEARLY, TOLERANCE, NotEnough, if_enough
+from sightline.advising.task import DesignTask, Grain, Loss, lowest, rounded_up, task_of
+from sightline.arrays import COARSE, NOTICEABLE, ROUNDING, FloatArray
+from sightline.auditing.findings import Findings, LinearFindings
+from sightline.auditing.result import Change, ChangeKind
+from sightline.errors import InvalidNoise, InvalidPlan
+from sightline.format import number
+from sightline.progress import report
+
+_OVERSHOOT = 4.0  # what remains rises more slowly than the noise
+_RAISED_ALONE = 2.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Certified:
+    """Standard deviations of all cells with which the audit finds nobody below the limit."""
+
+    stddevs: FloatArray
+    audits: int  # 0 if only estimates say so
+    findings: LinearFindings | None = None  # what the audit finds, if it was kept
+
+
+def certified(task: DesignTask, factors: FloatArray) -> Certified:
+    """The least common factor on the chosen noise with which the audit passes.
+
+    ``factors`` are variances over their floors. A factor above 1 closes what rounding and the solver's
+    tolerance left open. A factor below 1 is tried where the audit has a better bound than the one that was
+    chosen.
+    """
+    factors = np.where(factors < 1 + COARSE, 1.0, factors)  # the method ends a little above the floors
+    raised, most, paid = factors > 1, task.most_factors, task.paid.cells
+
+    def noise(factor: float) -> FloatArray:
+        # The noise of other numbers stays as it is, unless more noise on the raised ones does not help. What
+        # the budget pays for stays within the budget.
+        mine = (raised | (factor > _RAISED_ALONE)) & ~(paid & (factor < 1))
+        return task.stddevs(np.clip(np.where(mine, factors * factor, factors), 1.0, most))
+
+    factor = _by_estimates(task, noise, least=1 / MOST_FACTOR if np.any(raised & ~paid) else 1.0)
+    return _audited(task, noise, factor if task.findings.repeatable else factor * (1 + TOLERANCE))
+
+
+def certified_common(task: DesignTask, guess: float) -> Certified:
+    """The least common factor on all noise with which the audit passes, by the bounds of the estimates.
+
+    The audit has more bounds for a yes or no, and may pass with less noise. ``guess`` is enough against an
+    attacker who knows all other records. For plans that are too large to be audited for a rival, quick
+    estimates decide where there are some.
+    """
+
+    def noise(factor: float) -> FloatArray:
+        return task.times_common(guess * factor)
+
+    factor = _by_estimates(task, noise, least=1 / guess, noticeable=ROUNDING) if guess > 1 else 1.0
+    if task.findings.repeatable or not task.estimated:
+        return _audited(task, noise, factor)
+    return Certified(stddevs=noise(factor), audits=0)
+
+
+def proportional(task: DesignTask) -> tuple[FloatArray, ...]:
+    """Noise in proportion to sensitivity, or the floor where that is more: another rival, by estimates.
+
+    With one factor a release, in proportion to its largest sensitivity over its floor. Nothing if no factor
+    is enough, or if there are no quick estimates.
+    """
+    if not task.estimated or not task.findings.repeatable:
+        return ()
+    free, ratio = task.free, (task.sensitivity / task.floor) ** 2
+    largest = np.zeros(task.ceilings.size)
+    np.maximum.at(largest, task.variable[free], ratio[free])
+    each = np.where(free, np.append(largest, 0.0)[task.variable], 0.0)
+    each /= each.max()
+    least = np.where(free, (task.least / task.floor) ** 2, 1.0)
+
+    def noise(factor: float) -> FloatArray:
+        return task.stddevs(np.clip(each * (factor * MOST_FACTOR), least, task.most_factors))
+
+    return tuple(map(noise, if_enough(lambda: _by_estimates(task, noise, least=1 / MOST_FACTOR))))
+
+
+def audited_or_more(task: DesignTask, stddevs: FloatArray) -> Certified:
+    """Noise that the audit passes, from noise that passes by the estimates."""
+    for extra in (0.0, ROUNDING, 1e-6):
+        more = np.where(task.free, np.minimum(stddevs * (1 + extra), task.most), stddevs)
+        findings = task.audited(more)
+        if lowest(findings) >= task.limit:
+            return Certified(stddevs=more, audits=1, findings=findings)
+    raise NotEnough("expected noise that the audit passes, got less")
+
+
+def in_digits(task: DesignTask, found: Solution, digits: int | None) -> Solution:
+    """The same with noise rounded up to some digits where it was chosen, if the audit passes with it.
+
+    More noise may only help; a bound of the audit that says otherwise keeps the noise as it was found. The
+    common factor's noise is rounded up, too, and is proposed where rounding makes it the cheaper one.
+    """
+    if digits is None:
+        return found
+    common = replace(found.common, stddevs=_rounded_up(task, found.common.stddevs, digits))
+    rounded = _rounded_up(task, found.proof.stddevs, digits)
+    within = bool(np.all((common.stddevs <= task.most) | ~task.free))
+    if within and task.total(common.stddevs) < task.total(rounded):
+        rounded = common.stddevs
+    findings = task.audited(rounded)
+    if lowest(findings) < task.limit or task.paid.cost(rounded) > task.paid.most:
+        return found
+    proof = Certified(stddevs=rounded, audits=found.proof.audits + 1, findings=findings)
+    return replace(found, common=common, proof=proof)
+
+
+def _rounded_up(task: DesignTask, stddevs: FloatArray, digits: int) -> FloatArray:
+    """Noise that was chosen, rounded up to some digits."""
+    each = [rounded_up(value, digits) for value in stddevs.tolist()]
+    return np.where(task.free & (stddevs != task.before), np.minimum(each, task.most), stddevs)
+
+
+def by_the_audit_alone(task: DesignTask) -> Certified:
+    """Noise up to the ceilings with which the audit passes, although no bound of the design shows it.
+
+    The audit of a small plan has one more bound. The noise lies between floors and ceilings, all numbers as
+    far up as each other.
+    """
+    most = np.minimum(task.most_factors, MOST_FACTOR)
+
+    def audited(share: float) -> Certified:
+        stddevs = task.stddevs(most**share)
+        findings = task.audited(stddevs)
+        if lowest(findings) < task.limit:
+            raise NotEnough("expected noise that the audit passes, got less")
+        return Certified(stddevs=stddevs, audits=1, findings=findings)
+
+    best, low, high = audited(1.0), 0.0, 1.0
+    while high - low > NOTICEABLE:
+        middle = 0.5 * (low + high)
+        found = if_enough(partial(audited, middle))
+        best, low, high = (found[0], low, middle) if found else (best, middle, high)
+    return best
+
+
+def _audited(task: DesignTask, noise: Callable[[float], FloatArray], factor: float) -> Certified:
+    """The least noise of a family from a factor on with which the audit passes."""
+    limit, audits = task.limit, 0
+    least = ROUNDING if task.findings.repeatable else TOLERANCE
+    while factor <= MOST_FACTOR:
+        audits += 1
+        findings = task.audited(noise(factor))
+        if (found := lowest(findings)) >= limit:
+            return Certified(stddevs=noise(factor), audits=audits, findings=findings)
+        short = min(limit / found - 1, 1.0) if found > 0 else 1.0
+        factor *= 1 + max(least, _OVERSHOOT * short)
+    raise NotEnough("expected noise that the audit passes, got less")
+
+
+def _by_estimates(
+    task: DesignTask,
+    noise: Callable[[float], FloatArray],
+    *,
+    least: float,
+    noticeable: float = NOTICEABLE,
+) -> float:
+    """The least factor on the variances from ``least`` on with which the estimates keep the limit.
+
+    Less noise is tried where there is ``noticeable`` room above the limit.
+    """
+
+    def kept(factor: float) -> float:
+        return task.estimate(noise(factor**2))
+
+    now, close = kept(1.0), ROUNDING if task.findings.repeatable else NEARLY
+    room = log_odds(now) - log_odds(task.limit) if now != task.limit else 0.0
+    if room >= 0 and (room < noticeable or least >= 1):
+        return 1.0
+    digits = sys.float_info.dig  # what the factor multiplies is rounded later
+    search = Search(least=math.sqrt(least), most=math.sqrt(MOST_FACTOR), digits=digits, close=close)
+    found = least_factor(kept, task.limit, now=now, search=search)
+    if found is None:
+        raise NotEnough("expected a factor on the noise that keeps the limit, got none")
+    return found**2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Solution:
+    """Noise that the audit passes, and what the solver says about it."""
+
+    common: Certified  # with the least common factor
+    chosen: tuple[Chosen, ...]  # the optimum for the chosen bounds; none where only the audit knows enough
+    proof: Certified  # the noise to propose
+    loss_at_least: float | None  # no noise passes with less by the chosen bounds; none if the audit does
+
+
+def solve(task: DesignTask) -> Solution:
+    """The least noise with which everyone keeps the limit; ``NotEnough`` if none within the ceilings does."""
+    targets = targets_of(task)
+    report("trying a common factor", 0.0)
+    common = certified_common(task, common_guess(task, targets))
+    starts = [_within(task, one) for one in (common.stddevs, *proportional(task))]
+    chosen = if_enough(lambda: best_noise(task, targets, starts))
+    report("auditing the proposal", 0.0)
+    at_least = math.inf
+    proofs = [] if chosen else list(if_enough(lambda: by_the_audit_alone(task)))
+    for best in chosen:
+        at_least = best.optimum.lower
+        proofs += if_enough(partial(certified, task, task.factors(best.optimum.x)))
+    for rival in starts:
+        within = bool(np.all((rival <= task.most) | ~task.free))
+        if within and all(task.total(rival) < task.total(one.stddevs) * (1 - ROUNDING) for one in proofs):
+            proofs += if_enough(partial(audited_or_more, task, rival))
+    if not proofs:
+        raise NotEnough("expected noise that the audit passes, got less")
+    proven = _proven(task, at_least, task.total(proofs[-1].stddevs))
+    return Solution(common=common, chosen=chosen, proof=proofs[-1], loss_at_least=proven)
+
+
+def _proven(task: DesignTask, at_least: float, total: float) -> float | None:
+    """The lower bound; none where the audit passes with less, or judges persons by several rows."""
+    left_out = task.several_rows and task.several_categories
+    if left_out or at_least > total * (1 + ROUNDING):
+        return None
+    return min(at_least, total)
+
+
+def _within(task: DesignTask, stddevs: FloatArray) -> FloatArray:
+    """Noise to start from: a common factor's, or the ceilings where that is too much."""
+    above = bool(np.any((stddevs > task.most) & task.free))
+    return np.where(task.free & np.isfinite(task.most), task.most, stddevs) if above else stddevs
+
+
+# Rows × columns of a design that is solved within an audit; `sightline design` has no such limit.
+_MOST_ENTRIES = 3e6
+_WORTHWHILE = 0.97  # of the common factor's loss: designs that save less are not proposed
+
+
+def noise_changes(findings: Findings, common: Change | None) -> tuple[Change, ...]:
+    """A designed combination, and the common factor if there is one."""
+    found, limit = findings.linear, findings.limit
+    commons = () if common is None else (common,)
+    if not found or not limit:
+        return commons
+    if not found.repeatable or found.linear.row_count * len(found.people) > _MOST_ENTRIES:
+        more = 'the plan is too large to look for less here, "sightline design" does'
+        return tuple(one.model_copy(update={"text": f"{one.text}; {more}"}) for one in commons)
+    report("looking for less noise", 0.0)
+    factor = min((one.noise_factor or math.inf for one in commons), default=math.inf)
+    return (*_designed_changes(findings, limit, common=factor), *commons)
+
+
+def quick_design(findings: Findings, limit: float) -> list[tuple[DesignTask, FloatArray]]:
+    """A task, and standard deviations of all numbers with which the audit finds nobody below the limit.
+
+    Nothing if no noise is enough, or for plans that cannot be designed, such as those with Laplace noise or
+    with next to no noise.
+    """
+    plan, membership = findings.plan, findings.membership
+    try:
+        task = task_of(plan, membership, limit=limit, grain=Grain.CELL, loss=Loss.RELATIVE)
+        chosen = quick_noise(task, targets_of(task))
+        return [(task, certified(task, task.factors(chosen.optimum.x)).stddevs)]
+    except (InvalidPlan, InvalidNoise):
+        return []
+
+
+def _designed_changes(findings: Findings, limit: float, *, common: float) -> list[Change]:
+    """The change to a quick design; none if it is not much better than a common factor."""
+    return [
+        _change(findings, task, stddevs, common)
+        for task, stddevs in quick_design(findings, limit)
+        if task.total(stddevs) / task.total(task.before) <= _WORTHWHILE * common**2
+    ]
+
+
+def _change(findings: Findings, task: DesignTask, stddevs: FloatArray, common: float) -> Change:
+    times = task.total(stddevs) / task.total(task.before)
+    changed = int(np.count_nonzero(stddevs != task.before))
+    verb = "change" if np.any(stddevs < task.before) else "raise"
+    finite = math.isfinite(common)
+    rival = f"; a factor on all noise costs {number(common**2, 3)} times" if finite else ""
+    effect = f"then everyone keeps at least {findings.plan.limits.text}"
+    numbers = f"{changed:,} of {stddevs.size:,} numbers"
+    text = f'{verb} the noise of {numbers}, as "sightline design" writes it: {effect}'
+    return Change(
+        kind=ChangeKind.DESIGN,
+        release=None,
+        variance_factor=times,
+        reaches_limit=True,
+        text=text,
+        effect=effect,
+        cost=f"{number(times, 3)} times the variance on average{rival}",
+    )

@@ -1,0 +1,297 @@
+"""The section on what to change: what to leave out, how much noise, or coarser groups, so that everyone keeps
+the limit.
+
+Every change is audited again before it is proposed. One after which somebody may keep less is not proposed. A
+coarser grouping is a plan of its own, with the same key coarser in every release that is still to come: steps
+of a number that releases group by, or a column that it decides. It is read and audited as any plan.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from itertools import count as count_up
+from itertools import islice, takewhile
+from typing import NamedTuple
+
+import numpy as np
+
+from sightline.arrays import FloatArray, IndexArray
+from sightline.auditing.findings import Findings, LinearFindings, find
+from sightline.auditing.lowering import BoolArray, cell_name
+from sightline.auditing.plan import Plan
+from sightline.auditing.result import Change, ChangeKind, NoiseSlack
+from sightline.auditing.session import Session, opened
+from sightline.auditing.stated_noise import without_numbers
+from sightline.auditing.unit_findings import MOST_FACTORISED
+from sightline.errors import SightlineError
+from sightline.format import count
+from sightline.progress import report
+from sightline.tables.engines.protocol import ColumnKind
+from sightline.tables.sql.edited_releases import group_columns, grouped_by
+
+_MOST_AUDITED = 2  # numbers or releases without which the limit may hold
+
+
+def more_noise(findings: Findings, slack: NoiseSlack | None) -> Change | None:
+    """A factor on all noise with which everyone keeps the limit; none if it holds, or if some is out."""
+    found = findings.linear
+    if slack is None or slack.holds or _is_out(findings).any():
+        return None
+    if found and not (found.below_limit or findings.not_shown):
+        return None
+    return with_factor(slack, findings.plan.limits.text)
+
+
+def reaching(
+    findings: Findings, slack: NoiseSlack | None, coarser: Callable[[], tuple[Change, ...]] = tuple
+) -> tuple[Change, ...]:
+    """The changes after which everyone keeps the limit, as far as few audits find them.
+
+    ``coarser`` looks for coarser groups. They stand in the place of a second one to leave out.
+    """
+    found, common = findings.linear, more_noise(findings, slack)
+    try:
+        proposed = list(islice(may_suffice(findings, found), _MOST_AUDITED))
+    except np.linalg.LinAlgError:  # next to no noise: advice is not looked for
+        proposed = []
+    enough = [change for rows in proposed for change in _left_out(findings, found, rows)]
+    if groups := coarser():
+        enough = [*enough[:1], *groups]
+    return (*enough, *([common] if common is not None and common.reaches_limit else []))
+
+
+def may_suffice(findings: Findings, found: LinearFindings) -> Iterator[IndexArray]:
+    r"""Numbers to leave out, one or a release, without which linear attacks leave the limit.
+
+    With G the inverse of the covariance of all answers, the best linear attack on a value of variance v with
+    the column a leaves :math:`1 - v (a^\top G a - (Ga)_R^\top G_{RR}^{-1} (Ga)_R)` of it if the numbers R
+    are not published. Where that is less than the limit no audit is needed; elsewhere the audit decides.
+    """
+    linear, rows = found.linear, found.linear.row_count
+    if (
+        not (found.has_at_most(MOST_FACTORISED) and found.below_limit)
+        or linear.columns_of_unit > 1
+        or findings.questions
+    ):
+        return
+    if findings.pricing.exact.any():
+        return
+    units, variance = linear.units, linear.design.prior.scale
+    of_unit = np.repeat(np.arange(len(units)), np.diff(units.starts))
+    table, spread = linear.table.toarray(), units.people[of_unit] * units.times * variance
+    try:
+        inverse = np.linalg.inv((table * spread) @ table.T + linear.design.noise.matrix)
+    except np.linalg.LinAlgError:  # noise that rounds away beside the values: nothing is said without audits
+        return
+    columns = _features(found, table)
+    images = inverse @ columns
+    left = 1 - variance * np.sum(columns * images, axis=0)
+
+    def least_without(chosen: IndexArray) -> float:
+        own = images[chosen]
+        try:
+            more = np.sum(own * np.linalg.solve(inverse[np.ix_(chosen, chosen)], own), axis=0)
+        except np.linalg.LinAlgError:
+            return np.inf  # the audit decides
+        return float(np.min(left + variance * more))
+
+    to_come = linear.queries[~_is_out(findings)[linear.queries]]
+    by_release = (np.flatnonzero(linear.query_of_row == query) for query in to_come)
+    wholes = [chosen for chosen in by_release if 1 < chosen.size < rows]
+    singles = list(_droppable(findings, found)[:, None]) if rows > 1 else []
+    for chosen in (*singles, *wholes):
+        if least_without(chosen) >= found.limit:
+            yield chosen
+
+
+def _features(found: LinearFindings, table: FloatArray) -> FloatArray:
+    """Of those below the limit the columns of rows; of several rows, their part of every number as a unit
+    feature.
+    """
+    units, features = found.linear.units, []
+    for unit in np.flatnonzero(found.below).tolist():
+        own = slice(int(units.starts[unit]), int(units.starts[unit + 1]))
+        columns, times = table[:, own], units.times[own]
+        if found.linear.rows_of_unit[unit] > 1:
+            inside = np.flatnonzero(columns.any(axis=1))  # of thousands of numbers, a few are about somebody
+            products = (columns[inside] * times) @ columns[inside].T
+            columns = np.zeros((len(table), inside.size))
+            columns[inside] = products / np.sqrt(np.diagonal(products))
+        features.append(columns)
+    return np.concatenate(features, axis=1)
+
+
+def _left_out(findings: Findings, found: LinearFindings, rows: IndexArray) -> Iterator[Change]:
+    """Not to publish some numbers of a release, if everyone is shown to keep the limit then.
+
+    What is audited is the plan without them: releases that share a budget have less noise if there are fewer.
+    """
+    linear, membership = found.linear, findings.membership
+    query, cell = linear.query_of_row[rows[0]], int(linear.cells[rows[0]])
+    owner = np.array([membership.partitions[one.partition].query for one in membership.cells])
+    release, whole = findings.plan.releases[query].name, np.count_nonzero(linear.query_of_row == query)
+    gone = np.flatnonzero(owner == query) if rows.size == whole else linear.cells[rows]
+    try:
+        after = find(*without_numbers(findings.plan, membership, gone))
+    except SightlineError:  # noise by label of an aggregate that has no number left
+        return
+    if after.not_shown:
+        return
+    effect = f"then 0 records are below the limit instead of {found.not_shown_records:,}"
+    keys = findings.key_columns[membership.cells[cell].partition]
+    text, publishable = (
+        f'do not publish "{release if rows.size == whole else name}": {effect}'
+        for name in (
+            cell_name(membership, cell),
+            cell_name(membership, cell, withheld=keys),
+        )
+    )
+    yield Change(
+        kind=ChangeKind.DROP,
+        release=release,
+        reaches_limit=True,
+        text=text,
+        effect=effect,
+        cost=f"{gone.size:,} of {count(len(membership.cells), 'number')} fewer",
+        publishable_text=publishable if publishable != text else None,
+    )
+
+
+def _droppable(findings: Findings, found: LinearFindings) -> IndexArray:
+    """Rows that can be left out by themselves: the numbers of a mechanism are published together.
+
+    What is out already cannot be left out any more.
+    """
+    owner = findings.pricing.owner[found.linear.cells]
+    together = np.isin(owner, list(findings.pricing.strategies))
+    return np.flatnonzero(~together & ~_is_out(findings)[found.linear.query_of_row])
+
+
+def _is_out(findings: Findings) -> BoolArray:
+    """Of each release of the plan, whether it is published already."""
+    return np.array([release.published for release in findings.plan.releases], dtype=np.bool_)
+
+
+def with_factor(slack: NoiseSlack, limit: str) -> Change:
+    """All noise times the factor that is needed, if one is enough."""
+    factor = slack.noise_factor
+    if factor is None:
+        text = slack.text[0].lower() + slack.text[1:].rstrip(".")
+        return Change(kind=ChangeKind.NOISE, text=text)
+    budget = "" if slack.epsilon is None else f", which is a budget of epsilon = {slack.epsilon:.3g}"
+    effect = f"then everyone keeps at least {limit}"
+    text = f"multiply all noise by {factor:.3g}{budget}: {effect}"
+    return Change(
+        kind=ChangeKind.NOISE,
+        noise_factor=factor,
+        epsilon=slack.epsilon,
+        variance_factor=factor**2,
+        reaches_limit=True,
+        text=text,
+        effect=effect,
+        cost=f"the error of every number times {factor:.3g}",
+    )
+
+
+_MOST_GROUPINGS = 4
+
+
+class _Coarser(NamedTuple):
+    plan: Plan
+    releases: tuple[str, ...]
+    text: str
+
+
+def coarser_groups(session: Session, findings: Findings) -> tuple[Change, ...]:
+    """The first coarser grouping that reaches the limit; nothing if none does, or if all keep it."""
+    found, plan = findings.linear, session.plan
+    small = found.has_at_most(MOST_FACTORISED)
+    if not found or not found.limit or not findings.not_shown or not small or plan.rules.given:
+        return ()
+    for audited, coarser in enumerate(_candidates(session)):
+        if audited == _MOST_GROUPINGS:
+            break
+        report("trying coarser groups", audited / _MOST_GROUPINGS)
+        try:
+            with opened(coarser.plan, session.base, limits=session.limits) as other:
+                after = find(coarser.plan, other.membership(), values=other.values)
+        except SightlineError:  # noise by number, or another field that names the groups as they were
+            continue
+        if after.not_shown == 0:
+            before, now = len(findings.membership.cells), len(after.membership.cells)
+            cost = f"{before - now:,} of {count(before, 'number')} fewer"
+            if now >= before:  # lines that HAVING leaves out may be published
+                cost = f"{count(now, 'number')} in place of {before:,}, of coarser groups"
+            effect = f"then everyone keeps at least {plan.limits.text}"
+            return (
+                Change(
+                    kind=ChangeKind.COARSER,
+                    release=coarser.releases[0] if len(coarser.releases) == 1 else None,
+                    reaches_limit=True,
+                    text=f"{coarser.text}: {effect}",
+                    effect=effect,
+                    cost=cost,
+                ),
+            )
+    return ()
+
+
+def _candidates(session: Session) -> Iterator[_Coarser]:
+    """The next coarser grouping of every key in turn, then the one after it."""
+    plan, dialect = session.plan, session.engine.dialect
+    columns_of = [{*query.columns, plan.data.record} for query in session.queries]
+    numbers = {one.name.casefold() for one in session.engine.columns() if one.kind is ColumnKind.NUMBER}
+    open_ones = [  # those that may have a key with coarser values
+        release
+        for release, names in zip(plan.releases, columns_of, strict=True)
+        if not release.published and (plan.data.public or numbers & set(map(str.casefold, names)))
+    ]
+    own = {release.name: group_columns(release.sql, dialect) for release in open_ones}
+    columns = list(dict.fromkeys(name for release in open_ones for name in own[release.name]))
+    ways = [list(_ways(session, column)) for column in columns]
+    for place in range(max(map(len, ways), default=0)):
+        for column, coarser in zip(columns, ways, strict=True):
+            if place < len(coarser):
+                by, words = coarser[place]
+                named = tuple(one.name for one in open_ones if column in own[one.name])
+                releases = tuple(
+                    one.model_copy(update={"sql": grouped_by(one.sql, column, by, dialect)})
+                    if one.name in named
+                    else one
+                    for one in plan.releases
+                )
+                listed = ", ".join(f'"{name}"' for name in named[:3]) + ", …" * (len(named) > 3)
+                text = f"publish {listed} by {words}, GROUP BY {by}"
+                yield _Coarser(plan.model_copy(update={"releases": releases}), named, text)
+
+
+def _ways(session: Session, column: str) -> Iterator[tuple[str, str]]:
+    """Expressions of SQL that put the values of a column together, the finest first, and each in words."""
+    kinds = {one.name: one.kind for one in session.engine.columns()}
+    if column not in kinds:
+        return
+    quoted = _identifier(column)
+    if kinds[column] is ColumnKind.NUMBER:
+        query = f"SELECT COUNT(DISTINCT {quoted}) AS n, MAX({quoted}) - MIN({quoted}) AS span FROM data"
+        found = session.engine.fetch(query)
+        values, span = int(found["n"][0]), float(found["span"][0] or 0.0)
+        round_steps = (one * 10**power for power in count_up() for one in (1, 2, 5))
+        for step in takewhile(lambda one: span > one, round_steps):
+            if span / step + 1 < values:
+                yield f"FLOOR({quoted} / {step}) * {step}", f"{column} in steps of {step:,}"
+    for other in session.plan.data.public or ():
+        if other != column and other in kinds and other not in (session.plan.data.record,):
+            both = _identifier(other)
+            query = (
+                f"SELECT COUNT(DISTINCT {quoted}) AS fine, COUNT(DISTINCT {both}) AS coarse, "
+                f"COUNT(DISTINCT CAST({quoted} AS TEXT) || '/' || CAST({both} AS TEXT)) AS pairs FROM data"
+            )
+            sizes = {key: int(value[0]) for key, value in session.engine.fetch(query).items()}
+            if 1 < sizes["coarse"] < sizes["fine"] == sizes["pairs"]:
+                yield both, f"{other}, which {column} decides"
+
+
+def _identifier(name: str) -> str:
+    """A column in SQL: quoted unless it is a plain word."""
+    return name if re.fullmatch("[a-z_][a-z0-9_]*", name) else '"' + name.replace('"', '""') + '"'

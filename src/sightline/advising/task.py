@@ -1,0 +1,397 @@
+"""A plan as a problem: the rows of its linear design, their floors, ceilings and weights."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cached_property
+
+import numpy as np
+from scipy.sparse import csc_array
+
+from sightline.advising.levels import lower_ends, rows_alike
+from sightline.advising.paid import (
+    PaidReleases,
+    check_bounds,
+    check_ceilings,
+    check_plan,
+    paid_releases,
+    require_told,
+)
+from sightline.advising.problem import FIXED, KnownRisks, NoiseProblem, Risks, RowLimits
+from sightline.arrays import DIGITS, FloatArray, IndexArray
+from sightline.auditing.findings import LinearFindings, worst_linear
+from sightline.auditing.lowering import Lowered, linear_partitions
+from sightline.auditing.plan import Plan
+from sightline.auditing.plan_fields import LARGEST
+from sightline.auditing.pricing import price
+from sightline.auditing.release_noise import ReleaseNoise, number_name
+from sightline.auditing.table_units import signature_columns
+from sightline.errors import InvalidNoise, InvalidPlan, require
+from sightline.noise.published import PublishedLaw
+from sightline.progress import report
+from sightline.tables.membership import Membership
+from sightline.units.unit_block import BoolArray
+
+
+class Grain(StrEnum):
+    """What has a noise of its own."""
+
+    CELL = "cell"
+    RELEASE = "release"
+
+
+class Loss(StrEnum):
+    """What a design makes small."""
+
+    VARIANCE = "variance"  # the weighted sum of the variances
+    RELATIVE = "relative"  # the weighted sum of the variances over those before
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class DesignTask:
+    """A plan with its membership, and the problem's parts that do not depend on the limit's bounds.
+
+    Cells are the published numbers; the rows of the linear design are the same numbers as sums.
+    """
+
+    plan: Plan
+    membership: Membership
+    loss: Loss
+    limit: float
+    before: FloatArray  # the standard deviation of each cell today
+    floor: FloatArray  # the least one that it may have
+    least: FloatArray  # the least one that the plan allows, where the floor is below it; else the floor
+    most: FloatArray  # the most that it may have; infinite for no limit
+    sensitivity: FloatArray  # of each cell
+    weights: FloatArray  # of each cell's variance in the loss
+    variable: IndexArray  # of each cell
+    level: IndexArray  # of each cell: the variable of its release's level, which it adds to; FIXED for none
+    paid: PaidReleases  # releases whose noise can move within the budget
+    ceilings: FloatArray  # of each variable, in variance over the floor's
+    findings: LinearFindings  # at the floor
+    row_unit: FloatArray  # variance of a row over that of its number
+
+    @property
+    def linear(self) -> Lowered:
+        """The design of the rows."""
+        return self.findings.linear
+
+    @property
+    def free(self) -> BoolArray:
+        """Cells whose noise may be chosen."""
+        found: BoolArray = self.variable != FIXED
+        return found
+
+    @property
+    def rows(self) -> int:
+        """How many rows the problem has: the numbers, and one for the level of each release that is paid."""
+        return self.linear.cells.size + self.levels.size
+
+    @property
+    def several_rows(self) -> bool:
+        """Whether some persons have several rows."""
+        return bool(self.linear.rows_of_unit.max(initial=1) > 1)
+
+    @property
+    def several_categories(self) -> bool:
+        """Whether the secret is one of three categories or more: features of persons are no targets then."""
+        return self.linear.columns_of_unit > 1
+
+    def of_numbers(self, variances: FloatArray) -> FloatArray:
+        """Of the variances of all rows, those of the published numbers."""
+        return variances[: self.linear.cells.size]
+
+    @property
+    def levels(self) -> IndexArray:
+        """The variable of each paid release's level; none if each record pays for itself."""
+        if self.paid.own:
+            return np.zeros(0, dtype=np.intp)
+        first = self._first_cells
+        own = self.level[first]
+        return np.where(own != FIXED, own, self.variable[first])
+
+    @property
+    def _first_cells(self) -> IndexArray:
+        """Of every paid release the first cell."""
+        return np.array([self.membership.starts[bundle[0]] for bundle in self.paid.bundles], dtype=np.intp)
+
+    def problem(self) -> NoiseProblem:
+        """The problem without limits on attacks: the budget, floors and ceilings."""
+        cells, levels = self.linear.cells, self.levels
+        cost, free = self.weights * self.floor**2, np.flatnonzero(self.variable != FIXED)
+        added = np.flatnonzero(self.level != FIXED)
+        weights = np.zeros(self.ceilings.size)
+        np.add.at(weights, self.variable[free], cost[free])
+        np.add.at(weights, self.level[added], cost[added])
+        none = np.full(levels.size, FIXED)
+        return NoiseProblem(
+            risks=self._budget_and_row_limits(),
+            floors=np.concatenate([self.floor[cells] ** 2 * self.row_unit, np.ones(levels.size)]),
+            variable=np.concatenate([self.variable[cells], levels]),
+            weights=weights,
+            ceilings=self.ceilings,
+            level=np.concatenate([self.level[cells], none]),
+            free_of_charge=float(cost[added].sum()),
+        )
+
+    def _budget_and_row_limits(self) -> tuple[Risks, ...]:
+        cells, risks = self.linear.cells, []
+        if self.paid.own:
+            row_of_cell = np.empty(cells.size, dtype=np.intp)
+            row_of_cell[cells] = np.arange(cells.size)
+            risks.append(self.paid.risks_of_records(row_of_cell, self.row_unit))
+        elif self.paid.bundles:
+            ratio = (self.paid.pricing.sensitivity / self.floor)[self._first_cells]
+            place = cells.size + np.arange(ratio.size)
+            column = csc_array(
+                (ratio * np.sqrt(self.paid.times), (place, np.zeros(ratio.size, dtype=np.intp))),
+                shape=(self.rows, 1),
+            )
+            risks.append(KnownRisks(columns=column, needed=np.array([1 / self.paid.most])))
+        found: list[Risks] = list(risks)
+        levelled = (self.level != FIXED)[cells]
+        lower = np.flatnonzero((self.least > self.floor)[cells] & levelled)
+        upper = np.flatnonzero(np.isfinite(self.most)[cells] & levelled)
+        for rows, bounds, sign in ((lower, self.least, 1.0), (upper, self.most, -1.0)):
+            if rows.size:
+                shape = (self.rows, rows.size)
+                columns = csc_array((np.ones(rows.size), (rows, np.arange(rows.size))), shape=shape)
+                variances = (bounds[cells] ** 2 * self.row_unit)[rows]
+                found.append(RowLimits(columns=columns, bounds=variances, sign=sign))
+        return tuple(found)
+
+    def factors(self, x: FloatArray) -> FloatArray:
+        """The variance of every cell over its floor."""
+        one = np.append(x, 1.0)
+        found: FloatArray = one[self.variable] + (one[self.level] - 1.0)
+        return found
+
+    @property
+    def most_factors(self) -> FloatArray:
+        """The most variance of every cell over its floor."""
+        found: FloatArray = np.where(self.free, (self.most / self.floor) ** 2, 1.0)
+        return found
+
+    def stddevs(self, factors: FloatArray) -> FloatArray:
+        """The standard deviation of every cell with some factors, rounded up, and within the budget."""
+        found = self._rounded(self.floor * np.sqrt(factors), kept=(factors == 1.0) | ~self.free)
+        if (over := self.paid.cost(found) / self.paid.most) > 1:
+            more = np.where(self.paid.cells, found * np.sqrt(over) * (1 + 1e-15), found)
+            found = self._rounded(more, kept=~self.paid.cells)
+        return found
+
+    def _rounded(self, stddevs: FloatArray, *, kept: BoolArray) -> FloatArray:
+        rounded = np.array([rounded_up(value) for value in stddevs])
+        return np.where(kept, stddevs, np.minimum(rounded, self.most))
+
+    @property
+    def common_base(self) -> FloatArray:
+        """What a common factor multiplies: the noise that the budget asks for, or the floor."""
+        return np.where(self.paid.cells, self.before, self.floor)
+
+    def times_common(self, factor: float) -> FloatArray:
+        """The standard deviations with all variances that may be chosen times a factor; no ceilings."""
+        chosen = self.common_base * (np.sqrt(factor) if factor > 1 else 1.0)
+        rounded = np.array([rounded_up(value) for value in chosen]) if factor > 1 else chosen
+        return np.where(self.free, rounded, self.floor)
+
+    def total(self, stddevs: FloatArray) -> float:
+        """The loss of some noise on the numbers that may be chosen."""
+        mine = self.free
+        return float(self.weights[mine] @ stddevs[mine] ** 2)
+
+    @property
+    def ranges(self) -> FloatArray:
+        """The most that every number can change if the secrets of all its rows do, at most."""
+        return np.asarray(self.sensitivity * np.array([cell.rows for cell in self.membership.cells]))
+
+    def proposal(self, stddevs: FloatArray) -> Plan:
+        """The plan with this noise on its numbers."""
+        return plan_with_noise(self.plan, self.membership, stddevs)
+
+    def audited(self, stddevs: FloatArray) -> LinearFindings:
+        """What the audit finds with this noise."""
+        return _assessed(self.proposal(stddevs), self.membership)
+
+    def lowest(self, stddevs: FloatArray) -> float:
+        """What the audit says that everyone keeps with this noise."""
+        return lowest(self.audited(stddevs))
+
+    @property
+    def estimated(self) -> bool:
+        """Whether lower ends are the audit's, up to rounding: not for several rows or categories a person."""
+        return not (self.several_rows or self.several_categories)
+
+    @cached_property
+    def _exposed(self) -> IndexArray:
+        """The records below the limit at the floor: with more noise, only they can be below it."""
+        return np.flatnonzero(self.findings.lower < self.limit)
+
+    def estimate(self, stddevs: FloatArray) -> float:
+        """What the audit says that everyone keeps with this noise, up to its margins for rounding."""
+        if not self.estimated:
+            return self.lowest(stddevs)
+        linear, own = self.linear, self._exposed
+        lower, _ = lower_ends(
+            linear.prior.of_column,
+            csc_array(linear.table),
+            rows_alike(linear),
+            stddevs[linear.cells] ** 2 * self.row_unit,
+            own=own,
+            alike=linear.units.alike[own],
+        )
+        return float(np.min(lower, initial=1.0))
+
+    def columns(self, units: IndexArray) -> csc_array:
+        """The columns of some units with one row each: rows of the problem × units."""
+        return self._with_levels(self.linear.table[:, self.linear.units.starts[units]])
+
+    def block(self, unit: int) -> csc_array:
+        """B of a person with several rows: a column √n a for every n alike of them."""
+        own = slice(int(self.linear.units.starts[unit]), int(self.linear.units.starts[unit + 1]))
+        roots = np.sqrt(self.linear.units.times[own].astype(np.float64))
+        return self._with_levels(self.linear.table[:, own].multiply(roots[None, :]))
+
+    def cells_of(self, records: IndexArray) -> csc_array:
+        """The numbers that rows with some signatures are in: rows of the problem × records."""
+        order = linear_partitions(self.membership)
+        signatures = signature_columns(self.membership, order)
+        cells, widths = signatures.cells[signatures.column[records]], np.diff(self.membership.starts)[order]
+        place, partition = np.nonzero(cells >= 0)
+        rows = (np.cumsum(widths) - widths)[partition] + cells[place, partition]
+        entries = np.ones(rows.size), (rows, place)
+        return self._with_levels(csc_array(entries, shape=(self.linear.row_count, records.size)))
+
+    def _with_levels(self, columns: csc_array) -> csc_array:
+        own = csc_array(columns)
+        own.resize((self.rows, own.shape[1]))
+        return own
+
+
+def task_of(plan: Plan, membership: Membership, *, limit: float, grain: Grain, loss: Loss) -> DesignTask:
+    """Check that a plan can be designed, and lay out its numbers."""
+    check_plan(plan, membership)
+    pricing = price(plan, membership)
+    require(
+        pricing.gaussian,
+        "Gaussian noise",
+        got=f"noise of the law {', '.join(sorted({*pricing.bundle_laws} - {PublishedLaw.GAUSSIAN}))}",
+        fix="design chooses Gaussian noise; name another accountant, or state Gaussian noise",
+        error=InvalidPlan,
+    )
+    before = pricing.scale
+    queries = np.array([membership.partitions[cell.partition].query for cell in membership.cells])
+    releases = [plan.releases[query] for query in queries]
+    published = np.array([release.published for release in releases])
+    given = np.array([release.noise_given for release in releases])
+    within = np.array([release.noise_within for release in releases], dtype=np.float64)
+    least, most = within.T / membership.published_factors
+    paid = paid_releases(plan, membership, pricing)
+    # A release whose noise cannot move within the budget may not fall below what the budget asks for.
+    floor = np.where(least > 0, np.where(given, least, np.maximum(least, before)), before)
+    floor = np.where(published, before, floor)
+    by_release = paid.floor()
+    if grain is Grain.RELEASE:  # one factor on noise in proportion to sensitivity
+        times = np.where(paid.cells, np.maximum(least / np.where(paid.cells, by_release, 1.0), 1.0), 1.0)
+        largest = np.ones(len(plan.releases))
+        np.maximum.at(largest, queries, times)
+        by_release = by_release * largest[queries]
+    elif paid.own:
+        by_release = np.maximum(by_release, least)
+    floor = np.where(paid.cells, by_release, floor)
+    most = np.where(published, np.inf, most)
+    check_bounds(plan, queries, np.maximum(floor, least), most)
+    check_ceilings(paid, most)
+    stuck = (published | (floor == most)) & ~paid.cells
+    require(
+        not stuck.all(),
+        "at least one release whose noise may be chosen",
+        got="only releases that are published or have their noise fixed",
+        error=InvalidPlan,
+    )
+    number = np.arange(queries.size) if grain is Grain.CELL else queries
+    variable, level = np.full((2, queries.size), FIXED, dtype=np.intp)
+    variable[~stuck] = np.unique(number[~stuck], return_inverse=True)[1]
+    count = int(variable.max()) + 1
+    if not paid.own and grain is Grain.CELL:
+        level = np.where(paid.cells, count + paid.bundle_of_cell, FIXED)
+        count += len(paid.bundles)
+    ceilings = np.full(count, np.inf)
+    alone = ~stuck & (level == FIXED)
+    np.minimum.at(ceilings, variable[alone], ((most / floor) ** 2)[alone])
+    starting = plan_with_noise(plan, membership, floor)
+    report("finding who is exposed", 0.0)
+    findings = _assessed(starting, membership)
+    require_told(bool(findings))
+    linear = findings.linear
+    factors = linear.factors
+    times = np.array([release.times for release in releases], dtype=np.float64)
+    weight = np.array([release.weight for release in releases])
+    weights = weight * times / (before**2 if loss is Loss.RELATIVE else 1.0)
+    return DesignTask(
+        plan=plan,
+        membership=membership,
+        loss=loss,
+        limit=limit,
+        before=before,
+        floor=floor,
+        least=np.maximum(floor, least),
+        most=most,
+        sensitivity=pricing.sensitivity,
+        weights=weights,
+        variable=variable,
+        level=level,
+        paid=paid,
+        ceilings=ceilings,
+        findings=findings,
+        row_unit=factors**2 / linear.copies,
+    )
+
+
+def plan_with_noise(plan: Plan, membership: Membership, stddevs: FloatArray) -> Plan:
+    """The plan with a standard deviation for each published number."""
+    require(
+        float(np.max(stddevs)) <= LARGEST,
+        f"a design with noise of at most {LARGEST:g}",
+        got=f"{float(np.max(stddevs)):.3g}",
+        fix="a plan cannot state more; start from less noise",
+        error=InvalidNoise,
+    )
+    cells: dict[int, list[tuple[tuple[str, ...], float]]] = {}
+    stated = stddevs * membership.published_factors
+    for cell, stddev in zip(membership.cells, stated.tolist(), strict=True):
+        part = membership.partitions[cell.partition]
+        cells.setdefault(part.query, []).append((number_name(cell.key, part.label), stddev))
+    releases = []
+    for query, release in enumerate(plan.releases):
+        mine = cells.get(query, [])
+        noise: dict[str, object] = {}
+        if mine and len({stddev for _, stddev in mine}) == 1:
+            noise = {"noise_stddev": mine[0][1], "noise": ()}
+        elif mine:
+            by_cell = ReleaseNoise.model_construct(by_cell=tuple(mine))
+            noise = {"noise_stddev": 0.0, "noise": (by_cell,)}
+        releases.append(release.model_copy(update=noise))
+    return plan.model_copy(update={"releases": tuple(releases)})
+
+
+def lowest(findings: LinearFindings) -> float:
+    """What the audit says that everyone keeps."""
+    return findings.least.lower
+
+
+def _assessed(plan: Plan, membership: Membership) -> LinearFindings:
+    return worst_linear(plan, membership, price(plan, membership))
+
+
+def rounded_up(value: float, digits: int = DIGITS) -> float:
+    """A value to some digits, rounded up.
+
+    >>> rounded_up(3.14159265358979), rounded_up(2.0), rounded_up(9.91, 2)
+    (3.14159266, 2.0, 10.0)
+    """
+    step = 10.0 ** (math.floor(math.log10(value)) + 1 - digits)
+    found = float(f"{math.ceil(value / step * (1 - 1e-15)) * step:.{digits}g}")
+    return found if found >= value else float(np.nextafter(value, np.inf))

@@ -1,0 +1,327 @@
+r"""All genies at once: what others leave of a row with few values, by one linear system for all rows.
+
+A *genie* is a helper of the attacker who tells more than is published. Genie e = (row i, values a and b)
+tells every other row, and the value of row i unless it is a or b. What it cannot tell is
+
+.. math:: u_e = 1[x_i \in \{a, b\}]\,\bigl(1[x_i = b] - P(x_i = b \mid \text{all that it tells}, y)\bigr),
+
+whose mean given the answers y is 0. So :math:`\mathbb E[g\,u_e] = \mathbb E[(g - \mathbb E[g \mid y])\,u_e]`
+for every g, and by the Cauchy–Schwarz inequality, for all genies together and all weights
+:math:`\lambda`,
+
+.. math:: \mathbb E \operatorname{Var}(g \mid y) \ge \frac{(\lambda^\top c)^2}{\lambda^\top C \lambda}, \qquad
+    c_e = \mathbb E[g\,u_e], \quad C_{ef} = \mathbb E[u_e u_f],
+
+at best :math:`c^\top C^{-1} c`. One genie alone is the attacker who knows all others. Any set of genies
+gives a bound: rows without one count as known. For several features at once it holds as an inequality of
+matrices.
+
+**Gaussian noise.** Let d be the change of the answers from a to b over the noise, :math:`G_e = |d|^2` and
+:math:`\rho_{ef} = d_e^\top d_f/\sqrt{G_e G_f}`. Given :math:`x_i`, the genie's log-odds are
+:math:`\ln(p_b/p_a) \pm G_e/2 + \sqrt{G_e}\,z_e`, with z standard normal of the correlations
+:math:`\rho`. With the coefficients :math:`\alpha_n` of :math:`u_e` in the normalised Hermite polynomials
+(Mehler's formula), averaged over :math:`x_i` for two different rows, and at the value that both can be for
+two genies of one row,
+
+.. math:: C_{ef} = \sum_n \rho_{ef}^n\, \bar\alpha_n(e)\, \bar\alpha_n(f), \qquad
+    C_{ef} = \sum_v p_v \sum_n \rho_{ef}^n\, \alpha_n^v(e)\, \alpha_n^v(f).
+
+The sums end after :data:`TERMS` terms. What is left out of an entry is at most
+:math:`|\rho|^{N+1} \sqrt{t_e t_f}` with the rest t of the coefficients' squares; by Gershgorin's theorem the
+sums of these over a line, added to the diagonal, make C no smaller than it is. The bound is evaluated for the
+:math:`\lambda` that was computed, so that an inexact inverse can only make it weaker.
+
+**Rows alike.** n rows of one kind have one system for their sum, and :math:`D - T` for what differs between
+them: D is C within a row, T between two of them.
+"""
+
+from __future__ import annotations
+
+import itertools
+from functools import cached_property
+
+import numpy as np
+import scipy
+
+from sightline.arrays import ROUNDING, FloatArray, IndexArray
+from sightline.values import frozen
+
+TERMS = 48  # of the Hermite series; the rest is bounded
+# Moves that noise tells apart by more leave less than e^-25 of a coin: their genies are left out.
+MOST_TOLD = 200.0
+# Nodes of the trapezoidal rule. The nearest pole of the logistic function is π/√200 = 0.22 from the line, so
+# that the rule errs by e^(-2π 0.22/0.03125) = 6e-20; beyond 12 the normal density is below e^-72.
+_NODES = np.arange(-12, 12 + 1e-9, 1 / 32)
+_MASSES = np.exp(-(_NODES**2) / 2) / np.sqrt(2 * np.pi) / 32
+# Entries of C are sums of products of numbers below 1, of errors below this in all.
+_ENTRY = 1e-14
+
+
+def _hermite_table() -> FloatArray:
+    """Terms × nodes: normalised Hermite polynomials times the masses of the nodes."""
+    table = np.ones((TERMS + 1, _NODES.size))
+    table[1] = _NODES
+    for n in range(2, TERMS + 1):
+        table[n] = (_NODES * table[n - 1] - np.sqrt(n - 1) * table[n - 2]) / np.sqrt(n)
+    return np.asarray(table * _MASSES)
+
+
+@frozen(slots=False)
+class Genies:
+    """Kinds of rows with a few values each, and a genie for every two values of every kind."""
+
+    columns: FloatArray  # kinds × values × numbers: what a row adds to the answers, over their noise
+    chances: FloatArray  # of the values
+    counts: FloatArray  # rows of each kind
+    usable: FloatArray  # kinds × values × values: whether noise of a known law hides the change
+
+    @cached_property
+    def pairs(self) -> list[tuple[int, int]]:
+        """The two values of each genie of a row."""
+        return list(itertools.combinations(range(self.chances.size), 2))
+
+    @cached_property
+    def _moves(self) -> FloatArray:
+        """Kinds · pairs × numbers: the changes d, one kind after the other."""
+        first, second = np.array(self.pairs).T
+        moves = self.columns[:, second] - self.columns[:, first]
+        return np.asarray(moves.reshape(len(self.columns) * len(self.pairs), -1))
+
+    @cached_property
+    def _used(self) -> FloatArray:
+        """1 for genies that are used, else 0."""
+        first, second = np.array(self.pairs).T
+        usable = np.asarray(self.usable[:, first, second]).ravel() > 0
+        return np.asarray(usable & (np.square(self._moves).sum(axis=1) <= MOST_TOLD), dtype=np.float64)
+
+    @cached_property
+    def _gram(self) -> FloatArray:
+        return np.asarray(self._moves @ self._moves.T)
+
+    @cached_property
+    def _coefficients(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        r"""Sides × terms × genies: :math:`\alpha_n`; sides × genies: the mean square of u; genies: the mean
+        square of the mean of u over the sides, given the noise.
+        """
+        sizes, place = np.unique(
+            np.stack([np.diagonal(self._gram) * self._used, self._odds.ravel()]), axis=1, return_inverse=True
+        )
+        information, odds = sizes[:, None]
+        shift = np.sqrt(information) * _NODES[:, None]
+        first = -_logistic(odds - information / 2 + shift)
+        second = _logistic(-odds - information / 2 - shift)
+        table = _hermite_table()
+        alpha = np.stack([table @ first, table @ second])
+        squares = np.stack([_MASSES @ first**2, _MASSES @ second**2])
+        p, q = self._side_chances
+        place = place.ravel()
+        mixed = p * first[:, place] + q * second[:, place] if self._uneven else None
+        if mixed is None:
+            share = p[0] * first + q[0] * second
+            mean = (_MASSES @ share**2)[place]
+        else:
+            mean = _MASSES @ mixed**2
+        return alpha[:, :, place], squares[:, place], np.asarray(mean)
+
+    @cached_property
+    def _uneven(self) -> bool:
+        """Whether genies differ in the chances of their two values."""
+        return bool(np.ptp(self.chances) > 0) and self.chances.size > 2
+
+    @cached_property
+    def _side_chances(self) -> tuple[FloatArray, FloatArray]:
+        """Of every genie, the chances of its two values."""
+        first, second = np.array(self.pairs).T
+        kinds = len(self.columns)
+        return np.tile(self.chances[first], kinds), np.tile(self.chances[second], kinds)
+
+    @cached_property
+    def _odds(self) -> FloatArray:
+        p, q = self._side_chances
+        return np.log(q / p)
+
+    @cached_property
+    def left_alone(self) -> FloatArray:
+        """f of every genie: the mean square of u, which is also its product with the second indicator."""
+        squares, (p, q) = self._coefficients[1], self._side_chances
+        return np.asarray((p * squares[0] + q * squares[1]) * self._used)
+
+    @cached_property
+    def _between(self) -> tuple[FloatArray, FloatArray]:
+        """Genies × genies: C for two different rows, and a bound on the error of every entry."""
+        alpha, _, square = self._coefficients
+        p, q = self._side_chances
+        mean = (p * alpha[0] + q * alpha[1]) * self._used
+        size = np.sqrt(np.maximum(np.diagonal(self._gram), 1e-300))
+        rho = np.clip(self._gram / (size[:, None] * size), -1.0, 1.0)
+        rho *= self._used[:, None] * self._used
+        # Terms that are left out beyond these are at most 1e-12 of an entry, where rows are not alike.
+        rests = np.sqrt(np.maximum(square * self._used - np.cumsum(mean**2, axis=0), 0.0) + 1e-16)
+        largest = float(np.max(np.abs(rho - np.diag(np.diagonal(rho))), initial=0.0))
+        small = largest ** np.arange(1, TERMS + 2) * np.square(rests.max(axis=1)) < 1e-12
+        last = int(np.argmax(small)) if small.any() else TERMS
+        # Of fair coins the even terms vanish, up to rounding: then a series in the square of ρ is enough.
+        fair = bool(np.all(np.abs(mean[::2]) < 1e-15))
+        last += 1 - last % 2 if fair and last < TERMS else 0
+        ratio = rho * rho if fair else rho
+        terms = range(last - 1 + last % 2, -1, -2) if fair else range(last, -1, -1)
+        total, product = np.zeros_like(rho), np.empty_like(rho)
+        for n in terms:
+            total *= ratio
+            total += np.multiply.outer(mean[n], mean[n], out=product)
+        if fair:
+            total *= rho
+        rest = rests[last]
+        error = np.abs(rho) ** (last + 1) * (rest[:, None] * rest) + _ENTRY * (rho != 0)
+        # Of two rows alike ρ is 1: the mean square is the sum of all terms.
+        np.fill_diagonal(total, square * self._used)
+        np.fill_diagonal(error, _ENTRY)
+        return total, error
+
+    @cached_property
+    def _within(self) -> tuple[FloatArray, FloatArray]:
+        """Kinds × genies × genies: the same for the genies of one row of every kind."""
+        number, kinds = len(self.pairs), len(self.columns)
+        alpha, squares, _ = self._coefficients
+        alpha, squares = alpha.reshape(2, TERMS + 1, kinds, number), squares.reshape(2, kinds, number)
+        rests = np.sqrt(np.maximum(squares - np.sum(alpha**2, axis=1), 0.0) + 1e-16)
+        used = self._used.reshape(kinds, number)
+        size = np.sqrt(np.maximum(np.diagonal(self._gram), 1e-300)).reshape(kinds, number)
+        matrix, error = np.zeros((2, kinds, number, number))
+        matrix[:, np.arange(number), np.arange(number)] = self.left_alone.reshape(kinds, number)
+        for (e, one), (f, other) in itertools.combinations(enumerate(self.pairs), 2):
+            moves = np.arange(kinds) * number
+            rho = np.clip(self._gram[moves + e, moves + f] / (size[:, e] * size[:, f]), -1.0, 1.0)
+            for value in set(one) & set(other):  # one, or none
+                first, second = one.index(value), other.index(value)
+                both = self.chances[value] * used[:, e] * used[:, f]
+                total = np.zeros(kinds)
+                for n in range(TERMS, -1, -1):
+                    total = total * rho + alpha[first, n, :, e] * alpha[second, n, :, f]
+                left_out = np.abs(rho) ** (TERMS + 1) * rests[first, :, e] * rests[second, :, f]
+                matrix[:, e, f] = matrix[:, f, e] = both * total
+                error[:, e, f] = error[:, f, e] = both * left_out + _ENTRY
+        return matrix, error
+
+    @cached_property
+    def _systems(self) -> tuple[FloatArray, FloatArray]:
+        """The system of the sums of all kinds, and kinds × that of what differs between rows of one: both no
+        smaller than they are. Genies that are not used have a line of the unit matrix.
+        """
+        between, error = self._between
+        number, roots = len(self.pairs), np.sqrt(np.repeat(self.counts, len(self.pairs)))
+        unused = np.diag(1 - self._used)
+        differences = np.zeros((len(self.columns), number, number))
+        together, errors = between * roots[:, None] * roots, error * roots[:, None] * roots
+        for kind, (inside, off) in enumerate(zip(*self._within, strict=True)):
+            own = slice(kind * number, (kind + 1) * number)
+            others = self.counts[kind] - 1
+            together[own, own] = inside + others * between[own, own]
+            errors[own, own] = off + others * error[own, own]
+            # What differs between rows sums up to 0: of n rows no entry counts more than n times.
+            spread = off + self.counts[kind] * error[own, own]
+            differences[kind] = inside - between[own, own] + np.diag(spread.sum(axis=1)) + unused[own, own]
+        together += np.diag(errors.sum(axis=1)) + unused
+        return together, differences
+
+    @cached_property
+    def _products(self) -> FloatArray:
+        """Genies × values: c of the indicator of every value."""
+        number, values = len(self.pairs), self.chances.size
+        signs = np.zeros((number, values))
+        for place, (first, second) in enumerate(self.pairs):
+            signs[place, first], signs[place, second] = -1.0, 1.0
+        return self.left_alone[:, None] * np.tile(signs, (len(self.columns), 1))
+
+    def _weights(self, value: int) -> tuple[FloatArray, FloatArray, FloatArray]:
+        r"""Three things about the indicator of a value: genies × kinds, the weights :math:`\lambda` for the
+        sum over the rows of a kind, and :math:`C \lambda`; and kinds, what is left of every difference
+        between two rows of a kind.
+        """
+        made = self.__dict__.setdefault("_made", {})
+        found: tuple[FloatArray, FloatArray, FloatArray]
+        if value in made:
+            found = made[value]
+            return found
+        number, kinds = len(self.pairs), len(self.columns)
+        together, differences = self._systems
+        product = self._products[:, value].reshape(kinds, number)
+        right = np.zeros((kinds * number, kinds))
+        right[np.arange(kinds * number), np.repeat(np.arange(kinds), number)] = product.ravel()
+        scale = 1 / np.sqrt(np.diagonal(together))
+        weights = scale[:, None] * scipy.linalg.cho_solve(
+            self._factor, scale[:, None] * right, check_finite=False
+        )
+        own = np.linalg.solve(differences, product[:, :, None])[:, :, 0]
+        numerator = np.sum(own * product, axis=1) ** 2
+        denominator = np.einsum("ke,kef,kf->k", own, differences, own)
+        apart = np.where(denominator > 0, numerator / np.where(denominator > 0, denominator, 1.0), 0.0)
+        found = made[value] = weights, together @ weights, apart
+        return found
+
+    @cached_property
+    def _factor(self) -> tuple[FloatArray, bool]:
+        """The Cholesky factor of the system over its diagonal. Any weights are valid: what rounding makes
+        indefinite gets a little more on the diagonal.
+        """
+        together = self._systems[0]
+        scale = 1 / np.sqrt(np.diagonal(together))
+        matrix = together * (scale[:, None] * scale)
+        for more in (0.0, 1e-12, 1e-9, 1e-6):
+            try:
+                factor = scipy.linalg.cho_factor(
+                    matrix + more * np.eye(len(matrix)), lower=True, check_finite=False
+                )
+            except scipy.linalg.LinAlgError:
+                continue
+            return np.asarray(factor[0]), True
+        return np.eye(len(matrix)), True
+
+    def of_rows(self, value: int) -> FloatArray:
+        """For every kind at most the share that remains of the indicator of a value of one row."""
+        return np.asarray(self.of_persons(value, np.arange(len(self.counts))[:, None], np.array(1)))
+
+    def of_persons(self, value: int, kinds: IndexArray, times: IndexArray) -> FloatArray:
+        """For every person, of so many kinds of rows each and so many rows of every kind, at most the share
+        that remains of the indicators of a value in the direction that is seen best.
+        """
+        weights, image, apart = self._weights(value)
+        number = len(self.pairs)
+        n = self.counts[kinds]
+        r = np.broadcast_to(np.asarray(times, dtype=np.float64), n.shape)
+        root = np.sqrt(r / n)
+        scale = root[:, :, None] * root[:, None, :]
+        rest = ((1 - r / n) * apart[kinds])[:, :, None] * np.eye(kinds.shape[1])
+        # cᵀλ reads the genies of the rows themselves, λᵀCλ all.
+        product = self._products[:, value].reshape(-1, number)
+        own = weights.reshape(-1, number, weights.shape[1])[kinds[:, :, None], :, kinds[:, None, :]]
+        numerators = np.einsum("pie,pije->pij", product[kinds], own) * scale + rest
+        if kinds.shape[1] == 1:
+            system = np.einsum("gk,gk->k", weights, image)[kinds[:, 0], None, None]
+        else:
+            system = np.stack([weights[:, rows].T @ image[:, rows] for rows in kinds])
+        denominators = system * scale + rest
+        variance = float(self.chances[value] * (1 - self.chances[value]))
+        if kinds.shape[1] == 1:
+            below = np.maximum(denominators[:, 0, 0], 1e-300)
+            least = np.where(denominators[:, 0, 0] > 0, numerators[:, 0, 0] ** 2 / below, 0.0)
+        else:
+            least = _least_eigenvalues(numerators, denominators)
+        several = np.where(r > 1, apart[kinds], np.inf).min(axis=1)
+        return np.asarray(np.maximum(np.minimum(least, several) / variance * (1 - ROUNDING), 0.0))
+
+
+def _least_eigenvalues(numerators: FloatArray, denominators: FloatArray) -> FloatArray:
+    r"""Of :math:`K S^{-1} K^\top` for many small matrices: at least 0, and 0 where S is singular."""
+    size = np.maximum(np.diagonal(denominators, axis1=1, axis2=2), 0.0).max(axis=1)
+    floor = (1e-13 * size + 1e-300)[:, None, None] * np.eye(numerators.shape[1])
+    symmetric = (denominators + denominators.swapaxes(1, 2)) / 2 + floor
+    solved = np.linalg.solve(symmetric, numerators.swapaxes(1, 2))
+    forms = numerators @ solved
+    least = np.linalg.eigvalsh((forms + forms.swapaxes(1, 2)) / 2)[:, 0]
+    return np.asarray(np.maximum(least - 1e-10, 0.0))
+
+
+def _logistic(log_odds: FloatArray) -> FloatArray:
+    small = np.exp(-np.abs(log_odds))
+    return np.asarray(np.where(log_odds >= 0, 1.0, small) / (1 + small))

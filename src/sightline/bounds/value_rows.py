@@ -1,0 +1,191 @@
+"""The rows of a design that have few values each: their kinds, what each value adds to the numbers, and which
+rows a chain of numbers connects.
+
+A yes or no has two values, of which the first adds nothing; a category has one for each. Rows that no chain
+of numbers connects say nothing about each other: whatever is said of a row depends on its component alone.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+from scipy import sparse
+
+from sightline.arrays import FloatArray, IndexArray, distinct_lines
+from sightline.bounds.coin import CoinPrior
+from sightline.bounds.priors import TwoPointPrior
+from sightline.units.design import Design, RowNoise, UnitPrior
+from sightline.units.unit_block import BoolArray, WholeArray
+from sightline.units.units import Units
+from sightline.values import frozen
+
+_MOST_COPIES = 8  # Laplace answers that a row is the mean of, and that are drawn one by one
+
+
+def chances_of(prior: UnitPrior) -> FloatArray:
+    """Of the values of one row; none where a row has more than few."""
+    if prior.categories > 1:
+        return np.full(prior.categories, 1 / prior.categories)
+    match prior.target:
+        case TwoPointPrior():
+            return np.array([0.5, 0.5])
+        case CoinPrior(share=share):
+            return np.array([1 - share, share])
+        case _:
+            return np.zeros(0)
+
+
+@frozen(slots=False)
+class ValueRows:
+    """The different rows of all persons, by their columns."""
+
+    rows: WholeArray  # kinds × columns × slots: which number; their count for none
+    weights: FloatArray  # of the same shape, times the width of a yes or no
+    counts: FloatArray  # unknown rows of each kind, of all persons
+    chances: FloatArray  # of the values
+    noise: RowNoise
+    unit: IndexArray  # of every row of a person, or rows alike
+    kind: IndexArray
+    times: IndexArray  # how many rows alike the person has
+
+    @classmethod
+    def of(cls, design: Design, units: Units) -> ValueRows:
+        each, slots = units.each, units.rows.shape[1]
+        people = np.repeat(units.people, np.diff(units.starts))[::each] * units.times[::each]
+        kind = units.groups
+        first = np.zeros(int(kind.max(initial=-1)) + 1, dtype=np.intp)
+        first[kind[::-1]] = np.arange(kind.size)[::-1]
+        lines = (first[:, None] * each + np.arange(each)).ravel()
+        shape = first.size, each, slots
+        width = design.prior.target.width if design.prior.categories == 1 else 1.0
+        return cls(
+            rows=units.rows[lines].reshape(shape),
+            weights=units.weights[lines].reshape(shape) * width,
+            counts=np.asarray(np.bincount(kind, people), dtype=np.float64),
+            chances=chances_of(design.prior),
+            noise=design.noise,
+            unit=np.repeat(np.arange(len(units)), np.diff(units.starts) // each),
+            kind=kind,
+            times=units.times[::each],
+        )
+
+    @property
+    def numbers(self) -> int:
+        """How many numbers are published."""
+        return self.noise.information.size
+
+    @cached_property
+    def component(self) -> IndexArray:
+        """Of every kind: kinds that a chain of numbers connects have the same."""
+        kinds = self.counts.size
+        line = np.repeat(np.arange(kinds), self.rows[0].size)
+        number = self.rows.reshape(-1).astype(np.intp)
+        inside = (number < self.numbers) & (self.weights.reshape(-1) != 0)
+        # A person connects their rows: what is asked is the feature of all of them that is seen best.
+        first = np.concatenate([line[inside], self.kind])
+        second = kinds + np.concatenate([number[inside], self.numbers + self.unit])
+        size = int(second.max(initial=0)) + 1
+        if self.noise.shared:  # noise connects numbers, too
+            return np.zeros(kinds, dtype=np.intp)
+        graph = sparse.coo_array((np.ones(first.size), (first, second)), shape=(size, size))
+        found = sparse.csgraph.connected_components(graph, directed=False)[1][:kinds]
+        return np.asarray(np.unique(found, return_inverse=True)[1], dtype=np.intp)
+
+    def columns(self, kinds: IndexArray) -> tuple[FloatArray, IndexArray]:
+        """Kinds × values × numbers of some kinds: what a row adds; and which numbers those are.
+
+        Of noise that numbers share these are all numbers.
+        """
+        rows = self.rows[kinds]
+        used = np.unique(rows)
+        used = np.arange(self.numbers) if self.noise.shared else used[used < self.numbers]
+        position = np.full(self.numbers + 1, used.size)
+        position[used] = np.arange(used.size)
+        table = np.zeros((kinds.size, self.chances.size, used.size + 1))
+        line = np.arange(kinds.size)[:, None]
+        first = self.chances.size - rows.shape[1]  # a yes or no has the columns 0 and a
+        for column in range(rows.shape[1]):
+            np.add.at(
+                table[:, first + column], (line, position[rows[:, column]]), self.weights[kinds, column]
+            )
+        return table[:, :, :-1], used
+
+    @cached_property
+    def gaussian(self) -> BoolArray:
+        """Of every number: whether its noise tells no more than Gaussian noise of its information."""
+        return np.asarray((self.noise.laplace == 0) & ~self.noise.exact)
+
+    def key_of(self, kinds: IndexArray) -> bytes:
+        """What components that are alike have in common, whatever numbers they are about."""
+        table, used = self.columns(kinds)
+        noise = self.noise
+        parts = (noise.information, noise.variance, noise.laplace, noise.exact)
+        named = b"".join(np.ascontiguousarray(part[used]).tobytes() for part in parts)
+        return str(table.shape).encode() + table.tobytes() + self.counts[kinds].tobytes() + named
+
+    def persons(self, most: int) -> tuple[IndexArray, IndexArray, IndexArray]:
+        """The different lists of rows of persons with up to so many kinds of rows: kinds and times, filled
+        with -1 and 0; and the list of every unit, -1 where it is longer. Rows in no number are left out.
+        """
+        units = int(self.unit.max(initial=-1)) + 1
+        seen = np.any(self.rows < self.numbers, axis=(1, 2))[self.kind]
+        sizes = np.bincount(self.unit[seen], minlength=units)
+        listed = np.flatnonzero((sizes > 0) & (sizes <= most))
+        width = int(sizes[listed].max(initial=1))
+        line = np.full(units, -1)
+        line[listed] = np.arange(listed.size)
+        chosen = np.flatnonzero(seen & (line[self.unit] >= 0))
+        own = sizes[listed]
+        place = np.arange(chosen.size) - np.repeat(np.cumsum(own) - own, own)
+        lists = np.full((listed.size, 2 * width), -1, dtype=np.intp)
+        lists[:, width:] = 0
+        lists[line[self.unit[chosen]], place] = self.kind[chosen]
+        lists[line[self.unit[chosen]], width + place] = self.times[chosen]
+        person = np.full(units, -1)
+        if not listed.size:
+            return lists[:, :width], lists[:, width:], person
+        first, group = distinct_lines(lists)
+        person[listed] = group
+        return lists[first, :width], lists[first, width:], person
+
+    def drawn(self, kinds: IndexArray) -> tuple[FloatArray, BoolArray, BoolArray, BoolArray]:
+        """For simulations. Kinds × values × answers: what a row adds over the scale of the noise; which
+        answers have Laplace noise, and which have none; and which kinds are in numbers of known laws alone.
+
+        The mean of n Laplace answers is drawn as n of them. Geometric answers are not drawn.
+        """
+        table, used = self.columns(kinds)
+        noise = self.noise
+        if noise.shared:
+            lines = noise.white(table.reshape(-1, used.size).T).T
+            white = lines.reshape(*table.shape[:2], -1)
+            none = np.zeros(white.shape[2], dtype=np.bool_)
+            return white, none, none, np.ones(kinds.size, dtype=np.bool_)
+        laplace, exact = noise.laplace[used], noise.exact[used]
+        # Of n Laplace answers the squared loss is n times the information; of geometric ones half as much.
+        loss = np.where(laplace > 0, noise.loss[used], 0.0) ** 2
+        plain = np.abs(loss - laplace * noise.information[used]) <= 1e-6 * loss
+        whole = np.all(table == np.rint(table), axis=(0, 1))
+        known = np.where(exact, whole, (laplace == 0) | (plain & (laplace <= _MOST_COPIES)))
+        movable = np.all(np.ptp(table[:, :, ~known], axis=1) == 0, axis=1)
+        copies = np.where(known & (laplace > 0) & ~exact, np.rint(laplace), 1).astype(np.intp)
+        copies[~known] = 0
+        scale = np.where(exact, 1.0, np.sqrt(noise.information[used] / np.maximum(copies, 1)))
+        answers = np.repeat(np.arange(used.size), copies)
+        return (
+            (table * scale)[:, :, answers],
+            (laplace > 0)[answers] & ~exact[answers],
+            exact[answers],
+            movable,
+        )
+
+    def sharing(self, own: IndexArray, kinds: IndexArray, most: int) -> IndexArray:
+        """Of some kinds those that share most information with others: up to so many."""
+        information = np.append(np.where(self.noise.exact, 0.0, self.noise.information), 0.0)
+        weights = np.zeros(self.numbers + 1)
+        np.add.at(weights, self.rows[own].ravel(), np.abs(self.weights[own]).ravel())
+        weights *= information
+        score = (weights[self.rows[kinds]] * np.abs(self.weights[kinds])).sum(axis=(1, 2))
+        order = np.argsort(-score, kind="stable")[:most]
+        return np.asarray(kinds[order[score[order] > 0]])

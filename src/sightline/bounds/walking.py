@@ -1,0 +1,259 @@
+r"""Who is walked for, with whom, and how long: the last step of the lower ends of rows with few values.
+
+A walk (:mod:`sightline.bounds.walk`) takes seconds, so it is for those whose bracket the limit is in; without
+a limit, for the one whose end is the least. Of a component with few rows all are redrawn, which serves all
+who are asked about at once. Of a larger one each target gets the rows that hide it best by the linear model,
+one after the other: the next row h makes
+
+.. math:: \frac{(a_j^\top P a_h)^2}{1/v + a_h^\top P a_h}
+
+largest, and P loses what h hides. Those who are left out count as known.
+
+A pilot with draws of its own chooses the sweeps and how many worlds the margin needs. Work is counted in
+steps, not in seconds, so that the same plan gives the same bytes on every machine; :data:`MOST_SECONDS` is
+what these steps take on one core.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+
+from sightline.arrays import FloatArray, IndexArray
+from sightline.bounds.few_values import FewValues
+from sightline.bounds.value_rows import chances_of
+from sightline.bounds.walk import Schedule, WalkedRows, least_kept, walk
+from sightline.format import shown_seconds
+from sightline.progress import report
+from sightline.units.dense_units import MOST_LISTED
+from sightline.units.design import Design
+from sightline.units.unit_block import BoolArray
+from sightline.units.units import Units
+from sightline.values import frozen
+
+WRONG = 5e-11  # the chance that the margin of a walk is too small, for all of a design
+MOST_SECONDS = 20.0  # of all walks of a design
+_MOST_ROWS = 400  # of components of which all rows are redrawn, whoever is asked about
+_MOST_IN_ALL = 2_000  # the same, if as many targets by themselves would redraw more
+_HIDERS = 64  # rows that are redrawn with one target: 128 hide hardly more
+_CANDIDATES = 400  # kinds of rows of which these are chosen
+_MOST_ASKED = 400  # persons who are walked for
+_PILOT, _LONGEST = 400, 128  # worlds, and sweeps
+_MOST_WORLDS = 64_000
+_FINE = 0.02  # a margin that is small enough where no limit is to be shown
+_CLOSER = 2.0  # seconds for an end that shows no limit
+# A walk moves one row at a time well where two values are told apart by less: else pairs are redrawn, too.
+_SEEN_WELL = 4.0
+
+
+@frozen
+class _Task:
+    """Rows that are redrawn together, and the persons who are asked about, by their places among the rows."""
+
+    rows: WalkedRows
+    persons: IndexArray
+    places: list[list[int]]
+    straddling: BoolArray  # persons whose bracket the limit is in; else only a closer end is asked for
+
+    @property
+    def targets(self) -> list[int]:
+        """The places of all persons, one after the other."""
+        return [place for places in self.places for place in places]
+
+
+def with_walk(design: Design, lower: FloatArray, upper: FloatArray, limit: float) -> FloatArray:
+    """Lower ends of units with few values a row, improved by walks where the limit is within a bracket.
+
+    Without a limit, which is 0, of the unit with the least end.
+    """
+    units = design.units
+    if not 0 < len(units) <= MOST_LISTED or not chances_of(design.prior).size:
+        return lower
+    if not isinstance(units, Units):
+        units = units.choose(np.arange(len(units)))
+    few = FewValues.of(design, units)
+    low, high = lower.min(axis=1), upper.min(axis=1)
+    straddles = (low < limit) & (high >= limit) & (few.person >= 0)
+    asked = straddles.copy()
+    if limit == 0:
+        first = int(np.argmin(np.where(few.person >= 0, low, np.inf)))
+        asked[first] = few.person[first] >= 0 and bool(high[first] > low[first] + _FINE)
+    if not asked.any():
+        return lower
+    order = np.flatnonzero(asked)
+    order = order[np.argsort(low[order], kind="stable")]
+    persons, place = np.unique(few.person[order], return_index=True)
+    chosen = persons[np.argsort(place, kind="stable")][:_MOST_ASKED]
+    straddling = np.zeros(len(few.kinds), dtype=np.bool_)
+    straddling[few.person[straddles]] = True
+    found = _Walks(few=few, limit=limit / few.share, straddling=straddling).of(chosen)
+    improved = lower.copy()
+    listed = few.person >= 0
+    improved[listed] = np.maximum(lower[listed], found[few.person[listed]] * few.share)
+    return np.minimum(improved, np.maximum(upper, lower))
+
+
+@frozen
+class _Walks:
+    """The walks of a design."""
+
+    few: FewValues
+    limit: float
+    straddling: BoolArray  # of every person of these
+
+    def of(self, chosen: IndexArray) -> FloatArray:
+        """Persons × values asked: what remains at least; 0 of those who are not walked for."""
+        few = self.few
+        found = np.zeros((len(few.kinds), len(few.asked)))
+        tasks = list(self._tasks(chosen))
+        seconds = MOST_SECONDS
+        for number, task in enumerate(tasks):
+            each = seconds / (len(tasks) - number) if task.straddling.any() else min(seconds, _CLOSER)
+            schedule, cost = self._schedule(task, each, number)
+            seconds -= cost
+            if schedule is None:
+                continue
+            means = walk(task.rows, schedule, task.targets, (1, number))
+            kept = self._kept(task, means, WRONG / len(tasks))[0]
+            found[task.persons] = np.maximum(found[task.persons], kept[:, list(few.asked)])
+        return found
+
+    def _kept(self, task: _Task, means: FloatArray, wrong: float) -> tuple[FloatArray, FloatArray]:
+        """Both of :func:`least_kept` for the persons of a task."""
+        ends = np.cumsum([0, *map(len, task.places)]).tolist()
+        lists = [range(a, b) for a, b in itertools.pairwise(ends)]
+        return least_kept(means, task.rows.chances, lists, wrong, asked=self.few.asked)
+
+    def _schedule(self, task: _Task, seconds: float, number: int) -> tuple[Schedule | None, float]:
+        """How a walk goes, by pilots with draws of their own; none if it would show nothing. And the cost."""
+        rows, spent = task.rows, 0.0
+        blocks = tuple(rows.singles)
+        if float(rows.moved.max()) > _SEEN_WELL or rows.exact.any():
+            blocks += tuple(rows.neighbours(2))
+        one_sweep = sum(rows.cost(block) for block in blocks)  # of 1,000 worlds
+        best, pilot, estimate, spread = -1.0, None, np.zeros(0), np.zeros(0)
+        for sweeps in (8, 32, _LONGEST):
+            cost = _PILOT / 1000 * sweeps * one_sweep
+            if spent + cost > seconds / 2:
+                break
+            spent += cost
+            tried = Schedule(blocks=blocks, sweeps=sweeps, ends=max(2, sweeps // 6), worlds=_PILOT)
+            means = walk(rows, tried, task.targets, (0, number, sweeps))
+            ends = self._kept(task, means, 0.5)[1][:, list(self.few.asked)].min(axis=1)
+            value = float(np.minimum(ends, self.limit + 0.08).mean())
+            if value <= best + 0.005:
+                break
+            best, pilot, estimate, spread = value, tried, ends, self._spread(task, means)
+            if np.all(ends > self.limit + 0.08):
+                break
+        if pilot is None:
+            return None, spent
+        affordable = (seconds - spent) / (pilot.sweeps * one_sweep) * 1000
+        worlds = self._worlds(task, estimate, spread, affordable)
+        if worlds == 0:
+            return None, spent
+        cost = worlds / 1000 * pilot.sweeps * one_sweep
+        report(f"walking from the truth, about {shown_seconds(cost)}", 0.0)
+        return replace(pilot, worlds=worlds), spent + cost
+
+    def _spread(self, task: _Task, means: FloatArray) -> FloatArray:
+        """Of every person the largest standard deviation of a product, over the variance of an indicator."""
+        asked = list(self.few.asked)
+        p = task.rows.chances[asked]
+        each = (means[0, :, asked] * means[1, :, asked]).std(axis=-1).max(axis=0, initial=0.0)
+        each = each / float(np.min(p * (1 - p)))
+        return np.maximum.reduceat(each, np.cumsum([0, *map(len, task.places[:-1])]))
+
+    def _worlds(self, task: _Task, estimate: FloatArray, spread: FloatArray, affordable: float) -> int:
+        """So many that the margins show the limit for as many persons as can be; 0 if they show nothing."""
+        # The margin of betting is about this many standard errors; of r rows it is r times as wide.
+        level = math.sqrt(2 * math.log(len(task.targets) ** 2 * task.rows.chances.size / WRONG))
+        wide = 1.2 * level * spread * np.array([len(places) for places in task.places])
+        # Of many persons the least of a pilot's estimates is rather too low.
+        away = estimate - self.limit
+        away = np.where(away > -_FINE / 2, np.maximum(away, 0.75 * _FINE), away)
+        gaps = np.where(task.straddling, away, _FINE)
+        wanted = np.where(gaps > 0, np.square(wide / np.maximum(gaps, 1e-9)) + 30 * level, np.inf)
+        memory = 2e8 / (16 * len(task.targets) * task.rows.chances.size)
+        most = min(affordable, memory, float(_MOST_WORLDS))
+        reached = wanted[wanted <= most]
+        if not reached.size:
+            wanted, reached = wanted[~task.straddling], np.full(int((~task.straddling).sum()), most)
+        worlds = float(reached.max(initial=0.0))
+        return 500 * math.ceil(worlds / 500) if worlds <= most - 500 else 500 * (int(most) // 500)
+
+    def _tasks(self, chosen: IndexArray) -> Iterator[_Task]:
+        """Who is walked for with whom."""
+        few, rows = self.few, self.few.rows
+        asked = np.zeros(len(few.kinds), dtype=np.bool_)
+        asked[chosen] = True
+        for persons, kinds in few.components(asked):
+            own = persons[asked[persons]]
+            total = float(rows.counts[kinds].sum())
+            together = total <= _MOST_ROWS or (total <= _MOST_IN_ALL and own.size * (_HIDERS + 1) * 2 > total)
+            if together:
+                yield from self._task(kinds, rows.counts[kinds].astype(np.intp), own)
+            else:
+                for person in own.tolist():
+                    yield from self._task(*self._hiders(kinds, person), np.array([person]))
+
+    def _task(self, kinds: IndexArray, counts: IndexArray, persons: IndexArray) -> Iterator[_Task]:
+        """Some rows of some kinds; none if numbers of a law that is not drawn see the persons."""
+        few = self.few
+        table, laplace, exact, movable = few.rows.drawn(kinds)
+        free = np.flatnonzero(movable & (counts > 0))
+        first = np.full(few.rows.counts.size, -1)
+        first[kinds[free]] = np.cumsum(counts[free]) - counts[free]
+        held = few.kinds[persons]
+        inside = np.all((held < 0) | (first[held] >= 0), axis=1)
+        if not inside.any():
+            return
+        places = [
+            [
+                int(first[kind]) + copy
+                for kind, times in zip(*lists, strict=True)
+                if kind >= 0
+                for copy in range(times)
+            ]
+            for lists in zip(held[inside].tolist(), few.times[persons[inside]].tolist(), strict=True)
+        ]
+        walked = WalkedRows(
+            table=np.repeat(table[free], counts[free], axis=0),
+            chances=few.rows.chances,
+            laplace=laplace,
+            exact=exact,
+        )
+        straddling = self.straddling[persons[inside]]
+        yield _Task(rows=walked, persons=persons[inside], places=places, straddling=straddling)
+
+    def _hiders(self, kinds: IndexArray, person: int) -> tuple[IndexArray, IndexArray]:
+        """The kinds of a person's rows and of those that hide them best, and how many rows of each."""
+        few, rows = self.few, self.few.rows
+        own = few.kinds[person][few.kinds[person] >= 0]
+        times = few.times[person][: own.size]
+        # Those in the same numbers, and those who hide these in turn.
+        near = np.union1d(own, rows.sharing(own, kinds, _CANDIDATES // 4))
+        near = np.union1d(near, rows.sharing(near, kinds, _CANDIDATES))
+        table = rows.drawn(near)[0]
+        lines = (table - table.mean(axis=1, keepdims=True)).reshape(near.size, -1)
+        gram = lines @ lines.T
+        position = np.searchsorted(near, own)
+        left = rows.counts[near].copy()
+        left[position] -= times
+        chosen = np.zeros(near.size, dtype=np.intp)
+        chosen[position] = times
+        for _ in range(_HIDERS):
+            seen = np.square(gram[position]).sum(axis=0)
+            gain = np.where(left > 0, seen / (2 + np.diagonal(gram)), -1.0)
+            best = int(np.argmax(gain))
+            if not gain[best] > 0:
+                break
+            line = gram[best].copy()
+            gram -= np.outer(line, line) / (2 + line[best])
+            chosen[best] += 1
+            left[best] -= 1
+        return near, chosen

@@ -1,0 +1,1 @@
+"""The jobs: a plan in, a result out."""

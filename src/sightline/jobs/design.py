@@ -1,0 +1,302 @@
+"""The job: from a plan and a limit to the least noise with which everyone keeps it."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from sightline.advising.choice import Chosen
+from sightline.advising.design_result import DesignedBudget, DesignedNoise, DesignResult, PricedAttack, who
+from sightline.advising.levels import never_binds_below
+from sightline.advising.problem import NotEnough
+from sightline.advising.proposal import in_digits, solve
+from sightline.advising.suppression import replaced_task, smallest_suppression, suppressed_numbers
+from sightline.advising.task import DesignTask, Grain, Loss, task_of
+from sightline.arrays import COARSE, FloatArray, IndexArray
+from sightline.auditing.exposed import keys_of
+from sightline.auditing.findings import Findings, Keys, find, plans_by_belief
+from sightline.auditing.plan import Plan
+from sightline.auditing.plans_by_secret import plans_by_secret
+from sightline.auditing.reading import PlanLike, plan_text, read_plan, with_limit
+from sightline.auditing.recipes import RecipeWriter
+from sightline.auditing.secret_prior import SecretPrior
+from sightline.auditing.session import Session, opened
+from sightline.errors import InvalidPlan, require
+from sightline.format import percent_at_least, percent_stated
+from sightline.jobs.assemble import judged
+from sightline.progress import Progress, blas_threads_for, report, reporting
+
+
+def design(  # many parameters: the options of one command
+    plan: PlanLike,
+    *,
+    limit: float | str | None = None,
+    grain: str = "cell",
+    loss: str = "relative",
+    digits: int | None = None,
+    names: bool = False,
+    top: int = 10,
+    progress: Progress | None = None,
+) -> DesignResult:
+    """The least noise with which everyone keeps the limit, as a plan that the audit passes.
+
+    ``limit`` replaces the plan's: the share of its uncertainty that every record must keep, as 0.5 or "50%".
+    ``grain`` is "cell" for a noise on each published number, or "release" for one factor on each release.
+    ``loss`` is what is made small: "relative", the weighted sum of variances over today's; or "variance", the
+    sum of variances, for numbers of one unit.
+    ``digits`` rounds the noise up to so many of them, and the audit passes with that. ``names`` names records
+    in the attacks by their keys, and ``top`` is how many attacks are listed. Of a plan about several secrets,
+    the releases about each are designed by themselves. Only noise is added: a release's floor is its noise in
+    the plan, unless the plan says noise_within.
+    """
+    require(top >= 1, "top >= 1", got=top)
+    require(digits is None or digits >= 1, "digits >= 1", got=digits)
+    for text, known in ((grain, Grain), (loss, Loss)):
+        require(text in set(known), f"one of {', '.join(known)}", got=repr(text))
+    checked, base = read_plan(plan)
+    if limit is not None:
+        checked = with_limit(checked, limit)
+    if not checked.limits.given:
+        raise InvalidPlan(
+            "expected a limit, got none; give --limit 50%, or remaining_uncertainty in [limits]"
+        )
+    parts = plans_by_secret(checked)
+    shown = _Shown(digits=digits, names=names, top=top)
+    with reporting(progress):
+        found = [_about_one(part, base, Grain(grain), Loss(loss), shown) for part in parts]
+    if len(parts) == 1:
+        return found[0]
+    secrets = [{"secret": part.data.secret} for part in parts]
+    named = [one.model_copy(update=secret) for one, secret in zip(found, secrets, strict=True)]
+    return named[0].model_copy(update={"other_secrets": tuple(named[1:])})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Shown:
+    """The options of a design that say what of it is shown, and how."""
+
+    digits: int | None
+    names: bool
+    top: int
+
+
+def _about_one(checked: Plan, base: Path, grain: Grain, loss: Loss, shown: _Shown) -> DesignResult:
+    """The design of the releases about one secret."""
+    with ExitStack() as stack:
+        report("opening the table", 0.0)
+        session = stack.enter_context(opened(checked, base))
+        checked = session.plan
+        membership = session.membership()
+        stack.enter_context(blas_threads_for(rows=len(membership.cells), columns=membership.signature_count))
+        plans = plans_by_belief(checked, membership)
+        share = max(SecretPrior.of(one, membership).limit(one.limits) for one in plans)
+        assert share  # design asks for one
+        task = task_of(checked, membership, limit=share, grain=grain, loss=loss)
+        kept, suppressed = task, {}
+        for gone in smallest_suppression(task):
+            kept = replaced_task(task, gone.chosen, grain)
+            suppressed = {"suppressed": suppressed_numbers(task, gone)}
+        return _designed(session, kept, grain, shown).model_copy(update=suppressed)
+
+
+def _designed(session: Session, task: DesignTask, grain: Grain, shown: _Shown) -> DesignResult:
+    keys = session.keys(task.membership) if shown.names else None
+    try:
+        exact = solve(task)
+    except NotEnough:
+        raise _infeasible(task, keys) from None
+    found = in_digits(task, exact, shown.digits)
+    common, chosen, proof = found.common, found.chosen, found.proof
+    proposed = task.proposal(proof.stddevs)
+    findings = find(proposed, task.membership, linear=proof.findings)
+    judgement = judged(findings, totals=session.totals)
+    total = task.total(proof.stddevs)
+    delta = task.plan.privacy.cost_delta
+    alone = PricedAttacks(attacks=(sharpest_attack(findings, keys=keys)[0],), in_all=1, budget=0.0)
+    # The attacks are those on the design that was solved: that of the belief that was the worst before.
+    solved = task.linear.lowering.constant
+    own = next(one for one in findings.every_belief if one.linear.linear.lowering.constant == solved)
+    priced = next((priced_attacks(own, one, top=shown.top, keys=keys) for one in chosen), alone)
+    return DesignResult(
+        limit=task.limit,
+        grain=grain.value,
+        loss=task.loss.value,
+        binds=_binds(task, priced.in_all),
+        loss_before=task.total(task.before),
+        loss_with_common_factor=task.total(common.stddevs),
+        common_factor=_factor(task, exact.common.stddevs),
+        common_factor_audited=common.audits > 0,
+        loss_designed=total,
+        loss_at_least=found.loss_at_least,
+        noise=_noise(task, proof.stddevs),
+        digits=shown.digits,
+        attacks=priced.attacks,
+        attacks_in_all=priced.in_all,
+        budget=_budget(task, proof.stddevs, priced.budget),
+        never_binds_below_epsilon=never_binds_below(task.linear.prior, task.limit, delta),
+        delta=delta,
+        passed=judgement.passed is True,
+        verdict=judgement.text,
+        rounds=sum(one.optimum.rounds for one in chosen),
+        plan=plan_text(proposed),
+    )
+
+
+def _binds(task: DesignTask, attacks: int) -> bool:
+    """Whether the limit asks for noise: more than the floors, and more than the budget where it pays."""
+    if task.paid.bundles:
+        return attacks > 0
+    return task.findings.least.lower < task.limit
+
+
+def _budget(task: DesignTask, stddevs: FloatArray, price: float) -> DesignedBudget | None:
+    paid = task.paid
+    if not paid.bundles:
+        return None
+    return DesignedBudget(
+        accountant=paid.accountant,
+        epsilon=paid.allowed,
+        delta=paid.delta,
+        epsilon_spent=paid.epsilon(stddevs),
+        price=price,
+    )
+
+
+def _factor(task: DesignTask, stddevs: FloatArray) -> float:
+    """The common factor on all standard deviations."""
+    return float(np.max((stddevs / task.common_base)[task.free]))
+
+
+def _noise(task: DesignTask, stddevs: FloatArray) -> tuple[DesignedNoise, ...]:
+    found, ranges = [], task.ranges
+    for place, cell in enumerate(task.membership.cells):
+        part = task.membership.partitions[cell.partition]
+        which = (part.label,) if part.label else ()
+        found.append(
+            DesignedNoise(
+                release=task.plan.releases[part.query].name,
+                cell=", ".join([*cell.key, *which]),
+                stddev_before=float(task.before[place]),
+                stddev=float(stddevs[place]),
+                published=task.plan.releases[part.query].published,
+                range=float(ranges[place]),
+            )
+        )
+    return tuple(found)
+
+
+def _infeasible(task: DesignTask, keys: Keys | None) -> InvalidPlan:
+    """Who is not protected by any noise within the ceilings, and by which recipe they are seen."""
+    most = np.minimum(task.most_factors, 1e12)
+    findings = find(task.proposal(task.stddevs(most)), task.membership)
+    attack, kept = sharpest_attack(findings, keys=keys)
+    return InvalidPlan(
+        f"expected a limit that some noise keeps, got {percent_stated(task.limit)}: with the most noise that "
+        f"the plan allows, {who(attack)} may keep {percent_at_least(kept)}, by {attack.recipe}; "
+        "raise noise_within, lower the limit, or leave out one of these numbers"
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PricedAttacks:
+    """The dearest attacks, how many have a price, and the share of the noise that the budget asks for."""
+
+    attacks: tuple[PricedAttack, ...]
+    in_all: int
+    budget: float
+
+
+def priced_attacks(findings: Findings, chosen: Chosen, *, top: int, keys: Keys | None) -> PricedAttacks:
+    r"""The dearest attacks, and how many have a price.
+
+    At the optimum :math:`w = \sum_i \lambda_i \nabla\varphi_i` on all numbers that were raised, so the added
+    loss :math:`w^\top (s - s_0)` is a sum over the attacks of
+    :math:`\lambda_i\, \nabla\varphi_i^\top (s - s_0)`. These parts over their sum are the prices.
+    """
+    problem, optimum = chosen.problem, chosen.optimum
+    cuts = optimum.cuts
+    added = problem.variances(optimum.x) - problem.floors
+    each = zip(problem.risks, cuts.chosen, cuts.recipes, cuts.prices, strict=True)
+    parts = [
+        prices * np.asarray(one.at(cuts.variances).tangents(chosen, recipes, prices).each.T @ added)
+        for one, chosen, recipes, prices in each
+    ]
+    attacks = len(chosen.bounds)  # the other constraints are the budget's
+    total = float(sum(part.sum() for part in parts[:attacks]))
+    budget = (
+        sum(float(part.sum()) for part, one in zip(parts, problem.risks, strict=True) if one.sign > 0) - total
+    )
+    if total <= COARSE * max(total, budget) or total <= 0:
+        return PricedAttacks(attacks=(), in_all=0, budget=1.0 if budget > 0 else 0.0)
+    parts, total = parts[:attacks], total + budget
+    kind = np.concatenate([np.full(part.size, place) for place, part in enumerate(parts)])
+    number = np.concatenate([np.arange(part.size) for part in parts])
+    share = np.concatenate(parts) / total
+    paid = np.flatnonzero(share > COARSE)
+    share = share / (share[paid].sum() + budget / total)
+    order = paid[np.lexsort((paid, -share[paid]))]
+    writer = RecipeWriter(findings=findings, found=findings.linear)
+    shown = order[:top]
+    columns = np.array(
+        [chosen.records[kind[i]][cuts.chosen[kind[i]][number[i]]] for i in shown], dtype=np.intp
+    )
+    named = _names(findings, np.where(columns >= 0, columns, -1 - columns), keys)
+    found = []
+    for i, column in zip(shown.tolist(), columns.tolist(), strict=True):
+        recipe = _recipe(cuts.recipes[kind[i]], int(number[i]))[: findings.linear.linear.cells.size]
+        own = column if column >= 0 else -1 - column  # of a person with several rows
+        shortest, size = writer.shortest(own), int(findings.linear.counts[own])
+        found.append(
+            PricedAttack(
+                record=named.get(own),
+                size=size,
+                recipe=_in_words(writer, own, recipe),
+                shortest=None if shortest is None else shortest.text,
+                bound=chosen.bounds[kind[i]].value,
+                price=float(share[i]),
+            )
+        )
+    return PricedAttacks(attacks=tuple(found), in_all=int(paid.size), budget=1.0 - float(share[paid].sum()))
+
+
+def sharpest_attack(findings: Findings, *, keys: Keys | None) -> tuple[PricedAttack, float]:
+    """The attack on the record that keeps least, and what it keeps."""
+    found = findings.linear
+    lower = found.lower
+    column = int(np.argmin(lower))
+    weights = found.linear.image(column) / found.linear.design.noise.variance
+    writer = RecipeWriter(findings=findings, found=found)
+    best, shortest = writer.best(column), writer.shortest(column)
+    recipe = best or writer.written(column, weights / float(np.max(np.abs(weights))))
+    attack = PricedAttack(
+        record=_names(findings, np.array([column]), keys).get(column),
+        size=int(found.counts[column]),
+        recipe=recipe.text,
+        shortest=None if shortest is None else shortest.text,
+        bound="the largest of the audit's",
+        price=1.0,
+    )
+    return attack, float(lower[column])
+
+
+def _recipe(recipes: FloatArray, column: int) -> FloatArray:
+    own = recipes[:, [column]]
+    dense: FloatArray = own if isinstance(own, np.ndarray) else own.toarray()
+    return dense[:, 0]
+
+
+def _in_words(writer: RecipeWriter, column: int, weights: FloatArray) -> str:
+    """The recipe in words. Small weights are left out: they belong to numbers that hardly help."""
+    kept = np.where(np.abs(weights) > 1e-3 * np.max(np.abs(weights)), weights, 0.0)
+    return writer.written(column, kept).text
+
+
+def _names(findings: Findings, columns: IndexArray, keys: Keys | None) -> dict[int, str]:
+    """The keys of the records of some columns."""
+    if keys is None or not columns.size:
+        return {}
+    named = keys_of(findings.linear, columns, keys)
+    return {column: ", ".join(own) for column, own in named.items() if own}

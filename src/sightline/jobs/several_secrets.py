@@ -1,0 +1,95 @@
+"""The results of a plan's secrets as one: that of the worst, with the others' beside it.
+
+Each secret is audited by itself. What a record loses in all is at most the sum of what it loses for each
+secret (basic composition, ``eq:basic``): a record whose values all change passes through one mechanism for
+each.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+
+from sightline.advising.noise_slack import slack_of_all
+from sightline.advising.remedies import with_factor
+from sightline.arrays import ROUNDING
+from sightline.auditing.plan import Limits
+from sightline.auditing.result import AllSecrets, AuditResult, Change, ChangeKind, NoiseSlack, VerdictStatus
+from sightline.format import number_ends, parameter
+
+_STANDING = (VerdictStatus.FAILED, VerdictStatus.NOT_SHOWN, VerdictStatus.PASSED, None)  # the worst first
+
+
+def together(results: Sequence[AuditResult]) -> AuditResult:
+    """The result of the worst secret, with those of the others and what all of them cost together."""
+    if len(results) == 1:
+        return results[0]
+    worst = min(results, key=_standing)
+    epsilon = math.fsum(map(_epsilon, results))
+    delta = math.fsum(one.budget.delta for one in results)
+    shown = number_ends(0.0, epsilon * (1 - ROUNDING), digits=4)[1]  # up, but for what finding it may add
+    cost = f"epsilon = {shown}" if math.isfinite(epsilon) else "an infinite epsilon"
+    own = worst.budget.epsilon
+    each = "" if not own else f" The plan's epsilon of {parameter(own)} is that of each secret by itself."
+    text = (
+        f"The plan is about {len(results)} secrets: {', '.join(one.secret for one in results)}. "
+        "Each is judged by itself, as if the others told nothing about it, and the verdict is that of the "
+        f"worst: {worst.secret}.{each} The noise of all of them together costs at most {cost} at delta = "
+        f"{parameter(delta)}, the sum over the secrets."
+    )
+    verdicts = {
+        name: one.model_copy(
+            update={"text": f"Of {len(results)} secrets, {worst.secret} fares worst. {one.text}"}
+        )
+        for name in ("verdict", "publishable_verdict")
+        if (one := getattr(worst, name)) is not None
+    }
+    slack = slack_of_all(worst.verdict, [one.slack for one in results])
+    others = tuple(one for one in results if one is not worst)
+    update = {
+        **verdicts,
+        "slack": slack,
+        "other_secrets": others,
+        "all_secrets": AllSecrets(epsilon=epsilon, delta=delta, text=text),
+    }
+    return worst.changed(update, lambda changes: tuple(_of_all(changes, worst, others, slack)))
+
+
+def _of_all(
+    changes: Sequence[Change], worst: AuditResult, others: Sequence[AuditResult], slack: NoiseSlack | None
+) -> Iterator[Change]:
+    """What to change about the worst secret, as far as it is known of the others that they keep the limit.
+
+    All noise is multiplied by what all secrets need. Anything else reaches the limit if the others keep it
+    already; what leaves a release out does so only if no other secret has less noise then.
+    """
+    alone = all(one.verdict.status is not VerdictStatus.FAILED for one in others)
+    sharing = any(one.budget.sharing for one in others)
+    for change in changes:
+        if change.kind is not ChangeKind.NOISE:
+            reaches = change.reaches_limit and alone and not (sharing and change.kind is ChangeKind.DROP)
+            named = {"text": f"for {worst.secret}: {change.text}", "reaches_limit": reaches}
+            if change.publishable_text is not None:
+                named["publishable_text"] = f"for {worst.secret}: {change.publishable_text}"
+            yield change.model_copy(update=named)
+        elif slack is not None:
+            yield with_factor(slack, Limits(remaining_uncertainty=worst.verdict.limit or 0.0).text)
+
+
+def _standing(result: AuditResult) -> tuple[int, int, float]:
+    """Smaller is worse: by the verdict, then by what is publishable of it, then by what remains."""
+    least = result.least_remaining_uncertainty
+    shown = result.publishable_verdict or result.verdict
+    return (
+        _STANDING.index(result.verdict.status),
+        _STANDING.index(shown.status),
+        math.inf if least is None else least.lower,
+    )
+
+
+def _epsilon(result: AuditResult) -> float:
+    """What the noise of one secret's releases costs: an upper bound, by the plan's own rule if it has one."""
+    budget = result.budget
+    if budget.total_epsilon is not None:
+        return budget.total_epsilon
+    return budget.spent.get(budget.accountant or "", min(budget.spent.values(), default=0.0))

@@ -1,0 +1,168 @@
+"""Laws of verdicts on drawn plans: what cannot matter to a person does not change what is said of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+import sightline as sl
+from sightline.auditing.result import AuditResult, VerdictStatus
+
+ACCEPTED = ["homogeneous", "few_values", "values", "empty"]
+GROUPS = ("g", "h")
+SLACK = 1e-8  # of a share, relative: certified arithmetic rounds outwards
+
+
+class Drawn:
+    """A table of people with rows of their own, and sums over groups of people and of rows."""
+
+    def __init__(self, seed: int, *, by_person: bool) -> None:
+        rng = np.random.default_rng([29, seed])
+        people, self.rows = int(rng.integers(4, 9)), int(rng.integers(2, 5))
+        self.person = np.repeat(np.arange(people), self.rows)
+        level = rng.uniform(2, 8, people)
+        self.x = np.clip(level[self.person] + rng.normal(0, 0.7, self.person.size), 0, 10)
+        groups = {name: rng.integers(0, 3, people) for name in GROUPS}
+        self.groups = {name: own[self.person] for name, own in groups.items()}
+        if not by_person:
+            self.groups["g"] = rng.integers(0, 3, self.person.size)
+        self.noise = (10 ** rng.uniform(-0.5, 1.7, 3)).tolist()
+        self.left_out = int(rng.integers(people))
+        self.limit = float(rng.choice([0.2, 0.5, 0.8]))
+
+    def table(self) -> pl.DataFrame:
+        return pl.DataFrame({"who": self.person, "x": self.x, **self.groups})
+
+    def plan(self, table: pl.DataFrame, *, noise: list[float] | None = None, **data: Any) -> dict[str, Any]:
+        sql = [f"SELECT {name}, SUM(x) FROM data GROUP BY {name}" for name in GROUPS]
+        sql.append(f"SELECT SUM(x) FROM data WHERE who <> {self.left_out}")
+        about = {"record": "who", "secret": "x", "bounds": [0, 10], "max_rows_per_record": self.rows, **data}
+        return {
+            "data": {"source": table, **about},
+            "limits": {"remaining_uncertainty": self.limit, "accept": ACCEPTED},
+            "release": [
+                {"name": f"r{i}", "sql": one, "noise_stddev": own}
+                for i, (one, own) in enumerate(zip(sql, noise or self.noise, strict=True))
+            ],
+        }
+
+
+def _kept(result: AuditResult) -> tuple[float, float]:
+    least = result.least_remaining_uncertainty
+    assert least is not None
+    return least.lower, least.upper
+
+
+def _by_record(result: AuditResult) -> dict[str | None, tuple[float, float]]:
+    found = ((one.record, one.remaining_uncertainty) for one in result.exposed)
+    return {name: (left.lower, left.upper) for name, left in found if left is not None}
+
+
+seeds = pytest.mark.parametrize("seed", range(12))
+
+
+@pytest.mark.sampled(2)
+@pytest.mark.slow
+@seeds
+def test_adding_up_the_rows_of_a_person_changes_no_verdict(seed: int) -> None:
+    """Every release sums all rows of a person or none: a table of their totals, with bounds in proportion."""
+    drawn = Drawn(seed, by_person=True)
+    total = drawn.table().group_by("who", *GROUPS).agg(pl.col("x").sum())
+    bounds = [0, 10 * drawn.rows]
+    by_row = sl.audit(drawn.plan(drawn.table()), verdict_only=True)
+    by_total = sl.audit(drawn.plan(total, bounds=bounds, max_rows_per_record=1), verdict_only=True)
+    assert by_row.verdict.status is by_total.verdict.status
+    assert by_row.verdict.below_limit == by_total.verdict.below_limit
+    assert _kept(by_row) == pytest.approx(_kept(by_total), rel=1e-6)
+
+
+@pytest.mark.sampled(2)
+@pytest.mark.slow
+@seeds
+def test_strangers_change_no_number(seed: int) -> None:
+    """People and releases that no chain of rows connects to the others."""
+    drawn = Drawn(seed, by_person=False)
+    table = drawn.table()
+    far = Drawn(seed + 1000, by_person=False).table()
+    far = far.with_columns(who=pl.col("who") + 100, s=pl.col("g"), g=None, h=None)
+    both = pl.concat([table.with_columns(s=None), far], how="diagonal_relaxed")
+    own, plan = drawn.plan(table), drawn.plan(both, max_rows_per_record=4)
+    for release in plan["release"][:2]:
+        release["sql"] = release["sql"].replace(
+            " GROUP", f" WHERE {release['sql'].split()[1].rstrip(',')} IS NOT NULL GROUP"
+        )
+    plan["release"][2]["sql"] += " AND s IS NULL"
+    plan["release"].append(
+        {
+            "name": "far",
+            "sql": "SELECT s, SUM(x) FROM data WHERE s IS NOT NULL GROUP BY s",
+            "noise_stddev": 1e4,
+        }
+    )
+    own["limits"]["remaining_uncertainty"] = plan["limits"]["remaining_uncertainty"] = (
+        0.999  # lists everybody
+    )
+    alone = {one.record: one for one in sl.audit(own, names=True, top=1000).exposed}
+    beside = {one.record: one for one in sl.audit(plan, names=True, top=1000).exposed}
+    compared = 0
+    for name, one in alone.items():
+        other = beside.get(name)
+        if other is None or one.remaining_uncertainty is None or other.remaining_uncertainty is None:
+            continue
+        assert (one.total is None) == (other.total is None)  # the same belief decides
+        compared += 1
+        assert other.remaining_uncertainty.lower == pytest.approx(one.remaining_uncertainty.lower, rel=1e-6)
+        assert other.remaining_uncertainty.upper == pytest.approx(one.remaining_uncertainty.upper, rel=1e-6)
+    assert compared
+
+
+@pytest.mark.sampled(2)
+@pytest.mark.slow
+@seeds
+def test_more_noise_never_turns_a_pass_into_a_fail(seed: int) -> None:
+    drawn = Drawn(seed, by_person=False)
+    before = sl.audit(drawn.plan(drawn.table()), verdict_only=True)
+    for place in range(3):
+        noise = [own * (3.0 if i == place else 1.0) for i, own in enumerate(drawn.noise)]
+        after = sl.audit(drawn.plan(drawn.table(), noise=noise), verdict_only=True)
+        assert _kept(after)[1] >= _kept(before)[1] * (1 - SLACK)
+        if before.verdict.status is VerdictStatus.PASSED:
+            assert after.verdict.status is VerdictStatus.PASSED
+
+
+@pytest.mark.sampled(2)
+@pytest.mark.slow
+@seeds
+def test_names_and_order_change_nothing(seed: int) -> None:
+    drawn = Drawn(seed, by_person=False)
+    rng = np.random.default_rng(seed)
+    table = drawn.table()
+    shuffled = table[rng.permutation(len(table)).tolist()].rename({"g": "zone", "h": "size", "x": "load"})
+    plan = drawn.plan(table)
+    other = drawn.plan(shuffled, secret="load")
+    for release in other["release"]:
+        for old, new in (("g", "zone"), ("h", "size")):
+            release["sql"] = release["sql"].replace(f"SELECT {old},", f"SELECT {new},")
+            release["sql"] = release["sql"].replace(f"BY {old}", f"BY {new}")
+        release["sql"] = release["sql"].replace("SUM(x)", "SUM(load)")
+    other["release"].reverse()
+    first, second = sl.audit(plan, names=True, top=1000), sl.audit(other, names=True, top=1000)
+    assert first.verdict.status is second.verdict.status
+    assert first.verdict.below_limit == second.verdict.below_limit
+    assert _kept(first) == pytest.approx(_kept(second), rel=1e-9)
+    assert set(_by_record(first)) == set(_by_record(second))
+
+
+@pytest.mark.sampled(2)
+@pytest.mark.slow
+@seeds
+def test_a_constant_added_to_every_secret_changes_nothing(seed: int) -> None:
+    drawn = Drawn(seed, by_person=False)
+    moved = drawn.table().with_columns(x=pl.col("x") + 50)
+    first = sl.audit(drawn.plan(drawn.table()), verdict_only=True)
+    second = sl.audit(drawn.plan(moved, bounds=[50, 60]), verdict_only=True)
+    assert first.verdict.status is second.verdict.status
+    assert _kept(first) == pytest.approx(_kept(second), rel=1e-9)

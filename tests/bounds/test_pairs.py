@@ -1,0 +1,338 @@
+"""Tell one pair: the bounds against exact risks by listing all worlds, and what they are made of."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import optimize, special
+
+from sightline.bounds import few_values, pairs, rectangles, small_worlds
+from sightline.bounds.assessment import assess
+from sightline.bounds.coin import coin_risk, risk_between
+from sightline.bounds.priors import TwoPointPrior
+from sightline.units.design import RowNoise
+from tests.bounds.enumerated_worlds import Few, few
+from tests.bounds.fuzz_worlds import one_design
+from tests.numbered_cases import check_cases, trials
+from tests.units.unit_designs import design_of
+
+LAWS = ("gaussian", "laplace", "mixed")
+
+
+def margin(error: np.ndarray, draws: int) -> np.ndarray:
+    """Of a simulated truth: six deviations, and what events that are too rare to be drawn may add."""
+    return 6.0 * error + 7 * np.log(1e9) / (3 * draws)
+
+
+def asked(one: Few, ends: np.ndarray) -> np.ndarray:
+    """Rows × values that are asked: of a yes or no the yes."""
+    return ends[:, -1:] if one.values == 2 else ends
+
+
+def lower_ends(one: Few) -> np.ndarray:
+    design = one.design()
+    return assess(design).lower[design.place]
+
+
+@given(st.lists(st.tuples(st.floats(0, 1), st.sampled_from([1.0, 0.5, 0.25])), min_size=1, max_size=7))
+@settings(deadline=None)
+def test_the_closed_form_is_below_the_mean_over_active_sets(sets: list[tuple[float, float]]) -> None:
+    risks, chances = np.array(sets).T
+    found = pairs._best(risks[None], np.ones((1, risks.size)), chances[None])[0]
+    best = 0.0
+    for number in range(1, risks.size + 1):  # those with the largest risks
+        chosen = np.argsort(-risks, kind="stable")[:number]
+        total = 0.0
+        for active in itertools.product((0, 1), repeat=number):
+            held = np.array(active, dtype=bool)
+            chance = np.prod(np.where(held, chances[chosen], 1 - chances[chosen]))
+            total += chance * risks[chosen][held].sum() / (1 + held.sum())
+        best = max(best, total)
+    assert found <= best + 1e-12
+
+
+def test_one_class_of_others_hides_as_if_they_were_alike() -> None:
+    # m others that noise tells from the target by g keep m/(m + 1) f(g): 1 − 1/n where g is 0.
+    for others in (1, 2, 5, 40):
+        table = np.array([[1] + [1] * others, [1] + [0] * others], dtype=float)
+        for noise in (0.3, 1.0, 3.0):
+            design = design_of(table, np.array([1e-3, noise]), TwoPointPrior(0.0, 1.0))
+            found = pairs.with_pairs(design, np.zeros((2, 1)), np.ones((2, 1)))[design.place[0], 0]
+            expected = others / (others + 1) * coin_risk(noise**-2.0)
+            assert expected * (1 - 1e-3) <= found <= expected
+
+
+def test_a_geometric_answer_that_moves_by_more_tells_no_more_than_a_gaussian_one_that_does() -> None:
+    losses = 10.0 ** np.linspace(-4, 1.4, 400)
+    apart = [-2 * special.ndtri(1 / (1 + np.exp(times * losses))) for times in range(1, 6)]
+    for times, more in enumerate(apart, start=1):
+        assert np.all(more <= times * apart[0] * (1 + 1e-9))
+
+
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize("values", [2, 3])
+@pytest.mark.parametrize("seed", range(6))
+def test_without_noise_no_bound_exceeds_what_exact_numbers_leave(values: int, seed: int) -> None:
+    generator = np.random.default_rng([seed, values])
+    for _ in range(6):
+        one = few(
+            generator, rows=int(generator.integers(2, 10 if values == 2 else 7)), values=values, noise=1e-6
+        )
+        truth = asked(one, one.without_noise())
+        assert np.all(lower_ends(one) <= truth + 1e-9)
+        # The same numbers without noise, where the others keep some.
+        exact = Few(counted=one.counted, scales=one.scales, laplace=one.laplace, exact=~one.exact)
+        assert np.all(lower_ends(exact) <= truth + 1e-9)
+        # In small components the bound is attained; elsewhere it is at least found by pairs.
+        assert np.all(lower_ends(one) >= truth * (1 - 1e-5) - 1e-9)
+
+
+@pytest.mark.sampled(1)
+@pytest.mark.slow
+@pytest.mark.parametrize("law", LAWS)
+@pytest.mark.parametrize("values", [2, 3])
+def test_no_lower_end_is_above_the_risk(law: str, values: int) -> None:
+    generator = np.random.default_rng([7, values, LAWS.index(law)])
+    for trial in range(12):
+        noise = float(10 ** generator.uniform(-1.3, 0.5))
+        rows = int(generator.integers(2, 9 if values == 2 else 6))
+        one = few(generator, rows=rows, values=values, noise=noise, law=law, exact=trial % 3 == 0)
+        truth, error = one.simulated(8_000, generator)
+        design = one.design()
+        found = assess(design)
+        truth, error = asked(one, truth), asked(one, error)
+        assert np.all(found.lower[design.place] <= truth + margin(error, 8_000)), (law, values, trial)
+        assert np.all(found.upper_of_best[design.place] >= truth - margin(error, 8_000)), (law, values, trial)
+
+
+@pytest.mark.sampled(1)
+@pytest.mark.slow
+@pytest.mark.parametrize("law", LAWS)
+def test_no_lower_end_is_above_the_risk_by_quadrature(law: str) -> None:
+    generator = np.random.default_rng([11, LAWS.index(law)])
+    for trial in range(6):
+        rows = int(generator.integers(2, 7))
+        counted = np.zeros((2, rows, 2))
+        counted[:, :, 1] = generator.choice([0.0, 1.0, 1.0, 2.0], (2, rows))
+        laplace = {"gaussian": [False, False], "laplace": [True, False], "mixed": [False, True]}[law]
+        scales = 10 ** generator.uniform(-0.5, 0.4, 2)
+        exact = np.array([False, law == "laplace"])  # one number without noise beside a Laplace answer
+        one = Few(counted=counted, scales=scales, laplace=np.array(laplace), exact=exact)
+        truth = asked(one, one.integrated(200))
+        slack = 1e-8 if law == "gaussian" else 2e-3  # kinks
+        assert np.all(lower_ends(one) <= truth + slack), trial
+
+
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize("law", LAWS)
+@pytest.mark.parametrize(("values", "people"), [(2, 4), (3, 3)])
+def test_persons_with_a_few_rows_keep_what_listing_all_worlds_says(
+    law: str, values: int, people: int
+) -> None:
+    generator, below, draws = np.random.default_rng([3, values, LAWS.index(law)]), [], 3_000
+    for noise in (0.05, 0.4, 1.0, 3.0):
+        owner = np.repeat(np.arange(people), generator.integers(1, 3, people))
+        one = few(generator, rows=owner.size, values=values, noise=noise, law=law)
+        one.counted[:, 0] = 0.0  # a row of the first person that is in no number
+        found, truth = assess(one.of_persons(owner)), asked(one, one.sharpest(owner, draws, generator))
+        off = 6 * np.sqrt(truth / draws) + 48 / draws
+        assert np.all(found.lower <= truth + off)
+        assert np.all(found.upper_of_best >= truth - off)
+        below += (found.lower / np.maximum(truth, 1e-9))[truth > 0.05].tolist()
+    assert np.median(below) > 0.7
+
+
+def test_a_slice_of_the_hunt_over_small_worlds() -> None:
+    counted = check_cases(one_design, 3, math.inf, most=12)
+    assert counted["persons"]
+    assert counted["records"]
+
+
+def test_the_risk_of_a_coin_behind_two_answers_by_quadrature() -> None:
+    generator = np.random.default_rng(2)
+    for share in (0.5, 1 / 3, 0.25):
+        laplace, scales = np.array([True, generator.random() < 0.5]), generator.uniform(0.2, 2.0, 2)
+        change = generator.integers(1, 3, (1, 2)).astype(float)
+        found = float(risk_between(change / scales, laplace, share)[0])
+        sides = []
+        for side in (0.0, 1.0):
+            laws = []
+            for law, apart in zip(laplace, side * change[0] / scales, strict=True):
+                at = np.linspace(-30.0, 40.0, 4_001) - apart
+                laws.append(np.exp(-np.abs(at)) / 2 if law else np.exp(-(at**2) / 2) / np.sqrt(2 * np.pi))
+            sides.append(np.outer(*laws))
+        mixed = share * sides[0] + (1 - share) * sides[1]
+        truth = np.sum(sides[0] * sides[1] / np.maximum(mixed, 1e-300)) * (70 / 4_000) ** 2
+        assert truth * (1 - 1e-3) <= found <= truth * (1 + 1e-4)  # the grid has kinks
+
+
+@pytest.mark.sampled(1)
+@pytest.mark.parametrize("values", [2, 3])
+def test_sorting_finds_no_more_than_comparing_does(values: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    generator = np.random.default_rng(3)
+    for _ in trials(20):
+        one = few(generator, rows=12, values=values, noise=float(generator.uniform(0.3, 2.0)))
+        design = one.design()
+        nothing = np.zeros((len(design.units), design.prior.categories))
+        compared = pairs.with_pairs(design, nothing, nothing + 1)
+        with monkeypatch.context() as patched:
+            patched.setattr(pairs, "MOST_COMPARED", 0)
+            sorted_out = pairs.with_pairs(design, nothing, nothing + 1)
+        assert np.all(sorted_out <= compared * (1 + 1e-9))
+        if values == 2:
+            assert np.any(sorted_out > 0)
+
+
+def test_a_rectangle_hides_what_both_margins_tell() -> None:
+    """Both margins of a table of 3 × 3 without noise: moves round a rectangle change none of them."""
+    cells = np.array([(a, b) for a in range(3) for b in range(3)])
+    table = np.array([cells[:, axis] == value for axis in range(2) for value in range(3)], dtype=float)
+    design = design_of(table, np.full(6, 1e-4), TwoPointPrior(0.0, 1.0))
+    nothing = np.zeros((9, 1))
+    found = pairs.with_pairs(design, nothing, nothing + 1)
+    # Two disjoint rectangles, each active with the chance 1/4: 2 q/(2 + q).
+    assert found == pytest.approx(0.5 / 2.25, rel=1e-6)
+    counted = np.stack([0 * table, table], axis=2)
+    one = Few(counted=counted, scales=np.full(6, 1e-4), laplace=np.zeros(6, bool), exact=np.ones(6, bool))
+    assert np.all(found <= asked(one, one.without_noise()))
+
+
+def test_a_flow_finds_the_most_rectangles_that_are_disjoint() -> None:
+    """Against a linear program over all rectangles, whose value is a whole number."""
+    generator = np.random.default_rng(6)
+    for _ in range(12):
+        width = int(generator.integers(2, 4))
+        keys = np.unique(generator.integers(0, 3, (int(generator.integers(4, 20)), width)), axis=0)
+        counts, place = generator.integers(1, 3, len(keys)), {tuple(key): n for n, key in enumerate(keys)}
+        for x, y in itertools.combinations(range(width), 2):
+            found = rectangles._disjoint_rectangles(keys, counts * 1.0, np.arange(len(keys)), (x, y))
+            for target, own in enumerate(keys):
+                uses = []
+                for one, other in itertools.product(range(3), repeat=2):
+                    first, second, corner = own.copy(), own.copy(), own.copy()
+                    first[x] = corner[x] = one
+                    second[y] = corner[y] = other
+                    used = [place.get(tuple(key), -1) for key in (first, second, corner)]
+                    if one != own[x] and other != own[y] and min(used) >= 0:
+                        uses.append(np.bincount(used, minlength=len(keys)))
+                best = 0.0
+                if uses:
+                    best = -optimize.linprog(-np.ones(len(uses)), A_ub=np.array(uses).T, b_ub=counts).fun
+                assert found[target] == pytest.approx(best)
+
+
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize("seed", range(8))
+def test_more_noise_or_a_number_fewer_never_lowers_a_lower_end(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A law of all bounds of large designs; where all worlds are listed, ends are drawn and matched."""
+    monkeypatch.setattr(small_worlds, "MOST_LISTED", 0)
+    generator = np.random.default_rng(seed)
+    one = few(generator, rows=int(generator.integers(4, (30, 8)[seed % 2])), values=2 + seed % 2, noise=1.0)
+    design = one.design()
+    ends = [
+        assess(design.with_noise(design.noise.scaled(factor))).lower
+        for factor in 10.0 ** np.arange(-3, 2.1, 0.25)
+    ]
+    assert all(np.all(more >= less * (1 - 1e-9)) for less, more in itertools.pairwise(ends))
+    for factor in (0.05, 0.4, 2.0):
+        noisy = design.with_noise(design.noise.scaled(factor))
+        every = assess(noisy).lower
+        for row in range(len(one.counted)):
+            fewer = noisy.take(np.delete(np.arange(len(one.counted)), row))
+            assert np.all(assess(fewer).lower >= every * (1 - 1e-9))
+
+
+def test_a_component_is_simulated_within_its_margin() -> None:
+    generator = np.random.default_rng(5)
+    table = np.array([[1, 1, 1, 0], [0, 1, 1, 1]], dtype=float)
+    counted = np.stack([0 * table, table], axis=2)
+    for noise in (0.4, 0.8):
+        none = np.zeros(2, bool)
+        one = Few(counted=counted, scales=np.full(2, noise), laplace=none, exact=none)
+        truth = asked(one, one.integrated())
+        design = one.design()
+        found = assess(design)
+        low, high = found.lower[design.place], found.upper_of_best[design.place]
+        assert np.all(low <= truth + 1e-9)
+        assert np.all(truth <= high + 1e-9)
+        assert np.all(high - low < 0.06)
+        mean, error = one.simulated(5_000, generator)
+        assert np.all(np.abs(asked(one, mean) - truth) <= margin(asked(one, error), 5_000))
+
+
+def test_noise_that_numbers_share_hides_as_its_precision_says() -> None:
+    """Two numbers with nearly the same noise: their difference tells the target from its partner."""
+    table = np.array([[1.0, 1.0], [1.0, 0.0]])
+    covariance = np.array([[1.0, 0.6], [0.6, 1.0]])
+    design = design_of(table, np.ones(2), TwoPointPrior(0.0, 1.0))
+    design = design.with_noise(RowNoise.correlated(covariance))
+    found = pairs.with_pairs(design, np.zeros((2, 1)), np.ones((2, 1)))
+    d = table @ [1.0, -1.0]
+    apart = float(d @ np.linalg.solve(covariance, d))
+    assert found.ravel() == pytest.approx(np.full(2, coin_risk(apart) / 2), rel=1e-3)
+    assert np.all(found <= assess(design).lower)
+
+
+@pytest.mark.parametrize("compared", [1_000, 0])
+def test_a_category_behind_noise_that_numbers_share(compared: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The difference of two numbers shows a row to 0.2; large designs once took its noise to be 1."""
+    monkeypatch.setattr(pairs, "MOST_COMPARED", compared)
+    counted = np.zeros((2, 2, 3))
+    counted[0, 0, 1] = counted[0, 1, 1] = counted[1, 1, 1] = 1.0
+    none = np.zeros(2, bool)
+    design = Few(counted=counted, scales=np.ones(2), laplace=none, exact=none).design()
+    design = design.with_noise(RowNoise.correlated(np.array([[1.0, 0.98], [0.98, 1.0]])))
+    found = assess(design).lower[design.place[0]]
+    assert found[1] <= coin_risk(0.2**-2, share=1 / 3)
+    assert found[0] > 0.3
+
+
+@pytest.mark.parametrize(("values", "law"), [(2, "laplace"), (3, "gaussian")])
+def test_persons_keep_what_pairs_of_their_rows_and_others_leave(
+    values: int, law: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without listed worlds and genies; against the least eigenvalue of the covariance of a person's rows."""
+    monkeypatch.setattr(small_worlds, "MOST_LISTED", 0)
+    monkeypatch.setattr(few_values, "MOST_LISTED", 0)
+    generator, draws, gains = np.random.default_rng([5, values]), 1_500, []
+    for _ in range(12):
+        owner = np.repeat(np.arange(4), generator.integers(1, 4, 4))[: 9 if values == 2 else 6]
+        one = few(generator, rows=owner.size, values=values, noise=0.3, law=law)
+        design = one.of_persons(owner)
+        found = assess(design).lower
+        risk = one.sharpest(owner, draws, generator)[:, 1 if values == 2 else 0 :]
+        assert np.all(found <= risk + 6 * np.sqrt(risk / draws) + 48 / draws)
+        with monkeypatch.context() as without:
+            without.setattr(pairs, "FEW_ROWS", 0)
+            gains.append((found - assess(design).lower)[np.bincount(owner) > 1].ravel())
+    gain = np.concatenate(gains)
+    assert gain.min() >= 0
+    assert gain.max() > 0.05
+
+
+def test_four_hundred_in_three_crossed_counts_keep_no_less_without_an_exact_total() -> None:
+    """Before, an exact total beside counts with little noise raised the least lower end from 0 to 72 %."""
+    generator = np.random.default_rng(8)
+    columns = [generator.integers(0, size, 400) for size in (8, 6, 5)]
+    cells = [(column == cell).astype(float) for column in columns for cell in range(column.max() + 1)]
+    table = np.array([*cells, np.ones(400)])
+    counted = np.stack([0 * table, table], axis=2)
+    none, last = np.zeros(len(table), bool), len(table) - 1
+    with_total, without_total = [], []
+    for noise in (1e-3, 0.2, 2.0):
+        exact = none.copy()
+        exact[last] = True
+        one = Few(counted=counted, scales=np.full(len(table), noise), laplace=none, exact=exact).design()
+        with_total.append(float(assess(one).lower.min()))
+        without_total.append(float(assess(one.take(np.arange(last))).lower.min()))
+    assert with_total == sorted(with_total)
+    assert without_total == sorted(without_total)
+    assert all(fewer >= every for fewer, every in zip(without_total, with_total, strict=True))
+    assert with_total[0] > 0.25

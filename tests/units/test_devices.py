@@ -1,0 +1,122 @@
+"""The dense part on another array library: the same decisions and numbers, and clear refusals.
+
+NumPy as its own second library runs the blocks, the unpacking and the precision of an accelerator on every
+machine. PyTorch and JAX, where they are installed, run on the processor.
+"""
+
+from __future__ import annotations
+
+import sys
+from contextlib import AbstractContextManager
+from typing import Any
+
+import numpy as np
+import pytest
+
+import sightline as sl
+from sightline.errors import InvalidInput, MissingExtra, TooMuchWork
+from sightline.numerics.device import HOST, Device
+from sightline.units import dense_units
+from tests.units import compare_devices
+from tests.units.compare_devices import Case, cases, compare
+
+
+def worst(device: Device, chosen: list[Case]) -> float:
+    return max(compare(case, device) for case in chosen)
+
+
+def with_doubles() -> AbstractContextManager[Any]:
+    jax = pytest.importorskip("jax")
+    return jax.enable_x64(True)
+
+
+@pytest.mark.thorough
+def test_numpy_as_the_library_of_an_accelerator(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dense_units, "MOST_SQUARE", 31)  # several blocks of records
+    assert worst(Device.named("numpy:cpu"), list(cases(1, 48))) <= 1e-10
+
+
+@pytest.mark.slow
+def test_pytorch() -> None:
+    pytest.importorskip("torch", reason="PyTorch is not installed")
+    assert worst(Device.named("torch:cpu"), list(cases(1, 48))) <= 1e-9
+
+
+@pytest.mark.thorough
+@pytest.mark.slow
+def test_jax() -> None:
+    """One design of each kind: JAX compiles for every new shape."""
+    with with_doubles():
+        chosen = [case for case in cases(1, 8) if case.kind in ("subsets", "partitions", "many")]
+        assert worst(Device.named("jax:cpu"), chosen) <= 1e-9
+
+
+def test_differences_are_found() -> None:
+    """The comparison itself: other noise, and other records, do not pass for the same."""
+    one, other = (case.design for case in list(cases(2, 9))[::8])
+    host = one.exposures(domain=(0, 1))
+    noise = one.law.scaled(1.001)
+    noisier = sl.MembershipDesign(one.incidence, noise=noise, factors=one.scale).exposures(domain=(0, 1))
+    with pytest.raises(AssertionError, match="information differs by 2"):
+        compare_devices.same_numbers("noise", "information", host.information, noisier.information)
+    with pytest.raises(AssertionError, match="differs"):
+        compare_devices.same_decisions("records", host, other.exposures(domain=(0, 1)))
+
+
+def test_rows_of_another_library_on_the_processor_are_those_of_numpy() -> None:
+    """Also in single precision, which holds 0s and 1s."""
+    jax = pytest.importorskip("jax")
+    rows = np.random.default_rng(0).integers(0, 2, (3, 24))
+    design = sl.MembershipDesign(jax.numpy.asarray(rows, dtype="float32"), noise=[1.0] * 3)
+    assert design.incidence.device == HOST
+    assert np.array_equal(design.incidence.columns(np.arange(24)), rows)
+
+
+class TestRefusals:
+    def test_a_library_that_is_not_installed(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setitem(sys.modules, "cupy", None)
+        with pytest.raises(MissingExtra, match="expected cupy, which the device cupy:cuda needs"):
+            Device.named("cupy")
+
+    def test_no_library_at_all(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+        with pytest.raises(MissingExtra, match="expected PyTorch, CuPy or JAX, which device='cuda' needs"):
+            sl.MembershipDesign([[0, 1]], records=3, noise=[1.0]).exposures(domain=(0, 1), device="cuda")
+
+    def test_a_device_that_is_not_there(self) -> None:
+        pytest.importorskip("jax")
+        with pytest.raises(InvalidInput, match="expected a device that jax has, got jax:abacus"):
+            Device.named("jax:abacus")
+
+    def test_single_precision(self) -> None:
+        """JAX holds doubles as floats unless it is told not to; no bound would hold."""
+        pytest.importorskip("jax")
+        with pytest.raises(InvalidInput, match=r"expected products in double precision of jax:cpu.*x64"):
+            Device.named("jax:cpu")
+
+    def test_too_little_memory(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        class OutOfMemoryError(RuntimeError):
+            """As PyTorch's and CuPy's."""
+
+        def refuse(self: Device, values: Any) -> Any:
+            raise OutOfMemoryError("tried to allocate 80 GiB")
+
+        placed = sl.MembershipDesign([[1, 1, 0], [0, 1, 1]], noise=[1.0, 1.0]).on(Device.named("numpy:cpu"))
+        monkeypatch.setattr(Device, "put", refuse)
+        with pytest.raises(TooMuchWork, match="fits the memory of numpy:cpu"):
+            placed.exposures(domain=(0, 1))
+
+    def test_numbers_that_are_none(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """NaN is below no limit: a faulty device must not make a pass."""
+
+        design = sl.MembershipDesign(np.random.default_rng(5).integers(0, 2, (6, 200)), noise=[0.5] * 6)
+        placed = design.on(Device.named("numpy:cpu"))
+        monkeypatch.setattr(Device, "get", lambda self, array: np.full(np.shape(array), np.nan))
+        with pytest.raises(InvalidInput, match="a number for every record, got NaN from numpy:cpu"):
+            placed.exposures(domain=(0, 1))
+
+    def test_other_errors_stay_as_they_are(self) -> None:
+        with pytest.raises(ZeroDivisionError), Device.named("numpy:cpu").memory_refused():
+            raise ZeroDivisionError
+        with pytest.raises(MemoryError), HOST.memory_refused():
+            raise MemoryError
