@@ -13,7 +13,7 @@ import pytest
 import sightline as sl
 from sightline.auditing.findings import Findings, find
 from sightline.auditing.homogeneous import homogeneous_cells
-from sightline.auditing.nonlinear import coin_kept, cut_points, question_text
+from sightline.auditing.questions import coin_kept, cut_points, question_text
 from sightline.auditing.result import VerdictStatus
 from sightline.bounds.coin import coin_risk
 from sightline.errors import InvalidPlan

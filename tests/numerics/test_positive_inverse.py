@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sightline.numerics.residuals import positive_inverse
+from sightline.numerics.positive_inverse import positive_inverse
 
 
 @pytest.mark.slow

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from sightline.auditing.findings import Findings, LinearFindings, linear_findings
-from sightline.auditing.nonlinear import coin_kept
 from sightline.auditing.plan import Plan
 from sightline.auditing.pricing import Pricing, price
+from sightline.auditing.questions import coin_kept
 from sightline.auditing.record_costs import CellCosts, most_own_releases
 from sightline.auditing.result import Alternative, BudgetReport
 from sightline.noise.pricing import shared_unit_noise

@@ -17,20 +17,16 @@ from sightline.auditing.beliefs import BELIEFS, Belief
 from sightline.auditing.lowering import BoolArray, Lowered, lower, sums_over_persons
 from sightline.auditing.nonlinear import (
     NonlinearFindings,
-    asking,
-    coin_kept,
-    distances,
     features_kept,
     has_moments,
     is_nonlinear,
     kept_with_nonlinear,
     nonlinear_findings,
     nonlinear_information,
-    question_text,
-    questions_of,
 )
 from sightline.auditing.plan import Plan
 from sightline.auditing.pricing import Pricing, at_least_by_noise, kept_of_anything, price
+from sightline.auditing.questions import asking, coin_kept, distances, question_text, questions_of
 from sightline.auditing.result_parts import Uncertainty
 from sightline.auditing.secret_prior import SecretPrior
 from sightline.auditing.table_units import key_columns

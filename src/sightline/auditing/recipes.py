@@ -32,7 +32,7 @@ from sightline.auditing.table_units import publishable_key, signature_columns
 from sightline.auditing.unit_findings import MOST_FACTORISED
 from sightline.format import weight as weight_text
 from sightline.format import without_rounding
-from sightline.numerics.residuals import positive_inverse
+from sightline.numerics.positive_inverse import positive_inverse
 from sightline.values import frozen
 
 _CARRIED = 0.999  # of the variance, by the numbers that are listed of many

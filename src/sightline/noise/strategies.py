@@ -40,8 +40,8 @@ from sightline.arrays import ROUNDING, FloatArray, IndexArray, frozen_floats
 from sightline.errors import InvalidNoise, require
 from sightline.noise.covariance import Factor
 from sightline.noise.laws import CorrelatedNoise
+from sightline.numerics.positive_inverse import positive_inverse
 from sightline.numerics.rank import missing, present
-from sightline.numerics.residuals import positive_inverse
 from sightline.values import frozen
 
 # Of a tree, sums add up nodes, or are the best fit to all nodes.

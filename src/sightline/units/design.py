@@ -13,7 +13,8 @@ import numpy as np
 from sightline.arrays import FloatArray, IndexArray
 from sightline.errors import InvalidNoise
 from sightline.numerics.balls import BITS
-from sightline.numerics.residuals import absolute_product, gamma, inverse_error_and_spread, positive_inverse
+from sightline.numerics.positive_inverse import positive_inverse
+from sightline.numerics.residuals import absolute_product, gamma, inverse_error_and_spread
 from sightline.units.dense_units import TableBlock
 from sightline.units.panels import PanelBlock
 from sightline.units.target import TargetPrior

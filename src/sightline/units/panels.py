@@ -35,7 +35,8 @@ import scipy
 from scipy import sparse
 
 from sightline.arrays import AT_A_TIME, FloatArray, IndexArray
-from sightline.numerics.residuals import PANEL, UNIT, eigenvalues_at_most, gamma
+from sightline.numerics.positive_inverse import PANEL
+from sightline.numerics.residuals import UNIT, eigenvalues_at_most, gamma
 from sightline.values import frozen
 
 # S x of every matrix, one a column; a product with all of them at once.

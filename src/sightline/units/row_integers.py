@@ -25,7 +25,7 @@ from scipy import sparse
 
 from sightline.arrays import MOST_LOOKED_AT, ROUNDING, FloatArray, IndexArray
 from sightline.numerics import integers as exact
-from sightline.numerics.residuals import PANEL
+from sightline.numerics.positive_inverse import PANEL
 from sightline.progress import report
 from sightline.units.design import RowForm, UnitPrior
 from sightline.units.row_products import ProductSums

@@ -1,0 +1,195 @@
+r"""Published numbers and their differences, x − y and x − y − z, and who is behind them.
+
+Behind a combination is whoever has a row whose coefficient is not zero. With :math:`W_a(S)` the weight of the
+people of a whose rows in a are in S (:mod:`sightline.tables.overlaps`), nobody is missed by these filters:
+
+- a difference a − b has at least :math:`\max(W_a(a \setminus b), W_b(b \setminus a))` people behind it;
+- a − b − c has those, and at least :math:`W_a(a \setminus (b \cup c)) + W_a(a \cap b \cap c) \ge
+  |W_a(a) - W_a(a \cap b) - W_a(a \cap c)|`.
+
+Where b has no row in common with a, the people behind a − b − c include those behind a − c: only numbers that
+overlap are compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import field, replace
+from itertools import groupby
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sightline.arrays import AT_A_TIME, MOST_SQUARE, FloatArray, IndexArray
+from sightline.auditing.unit_findings import MOST_FACTORISED
+from sightline.progress import reported
+from sightline.tables.membership import Membership
+from sightline.tables.overlaps import (
+    PeopleBehind,
+    PeopleInMemory,
+)
+from sightline.values import frozen
+
+BoolArray = NDArray[np.bool_]
+
+
+def comparable(membership: Membership, chosen: BoolArray) -> Iterator[IndexArray]:
+    """Of the chosen cells those whose numbers can be subtracted: of one feature, with the same weights."""
+
+    def feature(p: int) -> str:
+        part = membership.partitions[p]
+        weights = part.weight or (f"{p}" if part.weighted else "")  # of a ledger, which keeps no SQL of them
+        return repr((part.feature.value, part.parameter, part.closed, part.above, weights))
+
+    starts = membership.starts
+    for _, parts in groupby(sorted(range(len(membership.partitions)), key=feature), key=feature):
+        cells = np.concatenate([np.arange(starts[p], starts[p + 1]) for p in parts]).astype(np.intp)
+        yield cells[chosen[cells]]
+
+
+@frozen
+class FewPeople:
+    """Combinations with few people behind them; of those that are a multiple of another one, the first."""
+
+    cells: list[tuple[int, ...]]  # the first is added, the others are subtracted
+    people: list[int]
+    numbers: int  # how many at a time were compared: all up to this
+    marks: set[int] = field(default_factory=set)  # of the combinations, times ±1 and ±2, modulo 2**64
+
+    def tells(self, mark: int) -> bool:
+        """Whether a combination is a multiple of the one with this sum of marks: coefficients are 1 or 2."""
+        return mark in self.marks or 2 * mark % 2**64 in self.marks
+
+
+def with_few_people(membership: Membership, behind: PeopleBehind, most: int) -> FewPeople:
+    """Every number, and every difference of two or three that overlap, with fewer than ``most`` people."""
+    found = FewPeople(cells=[], people=[], numbers=3 if len(membership.cells) <= MOST_SQUARE else 1)
+    sizes, marks = behind.sizes, behind.marks
+    for cells in comparable(membership, np.ones(len(membership.cells), dtype=np.bool_)):
+        asked = [cells[:, None]]
+        if found.numbers > 1:
+            weight = behind.together[np.ix_(cells, cells)]
+            threes, numbers = _few_threes(weight, most - 0.5, behind.least / 2)
+            asked += [cells[_few_pairs(weight, most - 0.5, behind.least / 2)], cells[threes]]
+            found = replace(found, numbers=min(numbers, found.numbers))
+        for one in asked:
+            people = sizes[one[:, 0]] if one.shape[1] == 1 else behind.people(one)
+            few = np.flatnonzero((people > 0) & (people < most))
+            first, *others = marks[one[few]].T
+            for place, mark in zip(few.tolist(), (first - sum(others)).tolist(), strict=True):
+                if not found.tells(mark):
+                    found.marks.update(times * mark % 2**64 for times in (1, -1, 2, -2))
+                    found.cells.append(tuple(one[place].tolist()))
+                    found.people.append(int(people[place]))
+    return found
+
+
+def _few_pairs(weight: FloatArray, most: float, nothing: float) -> IndexArray:
+    """Pairs that overlap, with less than ``most`` of each outside the other; the larger first."""
+    size = np.diagonal(weight)
+    outside = size[:, None] - weight  # of the first, outside the second
+    few = (
+        (weight > nothing)
+        & (np.maximum(outside, outside.T) < most)
+        & (np.maximum(outside, outside.T) > nothing)
+    )
+    pairs = np.argwhere(np.triu(few, 1))
+    swap = size[pairs[:, 0]] < size[pairs[:, 1]]
+    pairs[swap] = pairs[swap, ::-1]
+    return pairs
+
+
+def _few_threes(weight: FloatArray, most: float, nothing: float) -> tuple[IndexArray, int]:
+    """Numbers a, b, c of which a − b − c may have few people behind it; and how many are compared."""
+    size, parts = np.diagonal(weight), [np.zeros((0, 3), dtype=np.intp)]
+    near = (weight > nothing) & (size[:, None] - weight < most)  # b overlaps a, and few of it are outside
+    np.fill_diagonal(near, False)
+    if float(np.square(near.sum(axis=0, dtype=np.float64)).sum()) > MOST_FACTORISED**3:
+        return parts[0], 2
+    counted = 0
+    for a in reported(range(len(weight)), "looking for differences of three"):
+        others = np.flatnonzero(near[:, a])
+        left = size[a] - weight[a, others][:, None] - weight[a, others][None, :]
+        pairs = np.argwhere(np.triu(np.abs(left) < most, 1))
+        parts.append(np.column_stack([np.full(len(pairs), a), others[pairs]]))
+        counted += len(pairs)
+        if counted > AT_A_TIME:  # people are counted behind each
+            return parts[0], 2
+    return np.concatenate(parts), 3
+
+
+@frozen
+class Sum:
+    """A combination that is the sum over some signatures, each times its weight, or minus it."""
+
+    cells: tuple[int, ...]
+    signatures: IndexArray
+    weights: FloatArray
+    people: int
+
+
+def sums(behind: PeopleBehind, chosen: BoolArray) -> tuple[list[Sum], int]:
+    """Every number and difference of the chosen cells that is a sum; how many were compared at a time."""
+    found: dict[bytes, Sum] = {}
+    numbers, listed = 3 if len(chosen) <= MOST_SQUARE else 1, PeopleInMemory(membership=behind.membership)
+    for cells in comparable(behind.membership, chosen):
+        asked, weights = [cells[:, None]], _weights_in(behind.membership, cells)
+        if numbers > 1:
+            weight = behind.together[np.ix_(cells, cells)]
+            threes, compared = _threes_of_sums(weight, behind.least / 2)
+            asked += [cells[np.argwhere(_inside(weight, behind.least / 2).T)], cells[threes]]
+            numbers = min(compared, numbers)
+        for one in asked:
+            for some, coefficients, kinds in listed.behind(one):
+                people, ends = kinds.T @ listed.kinds, coefficients.indptr
+                for place, cells_of_sum in enumerate(one[some].tolist()):
+                    own = slice(ends[place], ends[place + 1])
+                    if np.unique(coefficients.data[own]).size == 1:
+                        signatures = np.sort(coefficients.indices[own])
+                        each = Sum(
+                            cells=tuple(cells_of_sum),
+                            signatures=signatures,
+                            weights=weights[signatures],
+                            people=int(people[place]),
+                        )
+                        found.setdefault(signatures.tobytes() + each.weights.tobytes(), each)
+    return list(found.values()), numbers
+
+
+def _weights_in(membership: Membership, cells: IndexArray) -> FloatArray:
+    """The weight of every signature in numbers that have the same weights."""
+    found = np.ones(len(membership.counts))
+    for p in {membership.cells[cell].partition for cell in cells.tolist()} & membership.weights.keys():
+        inside = membership.positions(p) >= 0
+        found[inside] = membership.weights_in(p)[inside]
+    return found
+
+
+def _inside(weight: FloatArray, nothing: float) -> BoolArray:
+    """Whether the first of two cells is a part of the second, and not all of it."""
+    outside = np.diagonal(weight)[:, None] - weight
+    return np.asarray((outside <= nothing) & (nothing < outside.T))
+
+
+def _threes_of_sums(weight: FloatArray, nothing: float) -> tuple[IndexArray, int]:
+    """Numbers a, b, c of which a − b − c or b + c − a is a sum; and how many are compared.
+
+    The first is if b and c are parts of a without a row in common. The second is if every row of a is in b or
+    in c, and every row in both of them in a.
+    """
+    size, parts = np.diagonal(weight), _inside(weight, nothing)
+    found, counted = [np.zeros((0, 3), dtype=np.intp)], 0
+    if float(len(weight)) ** 3 > MOST_FACTORISED**3:
+        return found[0], 2
+    for a in reported(range(len(weight)), "looking for sums"):
+        split = parts[:, a][:, None] & parts[:, a] & (weight <= nothing)
+        cover = (weight[a][:, None] + weight[a] >= size[a] - nothing) & (
+            weight <= weight[:, a][:, None] + nothing
+        )
+        cover[a] = cover[:, a] = False
+        pairs = np.argwhere(np.triu(split | (cover & cover.T), 1))
+        found.append(np.column_stack([np.full(len(pairs), a), pairs]))
+        counted += len(pairs)
+        if counted > AT_A_TIME:  # people are counted behind each
+            return found[0], 2
+    return np.concatenate(found), 3
