@@ -15,7 +15,7 @@ from sightline.auditing.questions import coin_kept
 from sightline.auditing.record_costs import CellCosts, most_own_releases
 from sightline.auditing.result import Alternative, BudgetReport
 from sightline.noise.pricing import shared_unit_noise
-from sightline.noise.published import PublishedLaw
+from sightline.noise.published import Cost
 from sightline.privacy.accountant import Accountant, NoiseLaw
 from sightline.privacy.registry import ACCOUNTANTS, accountant_named, accountants, costs_of_mix
 from sightline.progress import report
@@ -71,7 +71,7 @@ def proof_of_budget(plan: Plan, membership: Membership, pricing: Pricing) -> tup
             proven = min(proved) <= epsilon
             kept = "keeps to the budget" if proven else "costs more than the budget"
             note += f": the noise was chosen elsewhere, and {kept}"
-    exact = int(pricing.copies[[law is PublishedLaw.NONE for law in pricing.bundle_laws]].sum())
+    exact = int(pricing.copies[[law.facts.cost is Cost.INFINITE for law in pricing.bundle_laws]].sum())
     if exact:
         are = "release is" if exact == 1 else "releases are"
         note = f"{exact} {are} published exactly: no budget covers that, epsilon is infinite; {note}"
@@ -88,17 +88,17 @@ def _total(spent: dict[str, float], name: str, *, sharing: int, pricing: Pricing
 
 def _spent(membership: Membership, pricing: Pricing, delta: float) -> dict[str, float]:
     """The epsilon of all noise under every accountant that can say; infinite if a number is exact."""
-    laws = pricing.bundle_laws
-    if PublishedLaw.NONE in laws:
+    kinds = [law.facts.cost for law in pricing.bundle_laws]
+    if Cost.INFINITE in kinds:
         return dict.fromkeys(
             (name for name, one in ACCOUNTANTS.items() if one.law is NoiseLaw.GAUSSIAN), math.inf
         )
-    pure = np.repeat(np.array([law.pure for law in laws], dtype=np.bool_), pricing.copies)
+    pure = np.repeat([kind in (Cost.PURE, Cost.LAPLACE) for kind in kinds], pricing.copies).astype(np.bool_)
     return costs_of_mix(
         pricing.multipliers[~pure],
         1 / pricing.multipliers[pure],
-        laplace=np.repeat([law is PublishedLaw.LAPLACE for law in laws], pricing.copies)[pure],
-        discrete=PublishedLaw.DISCRETE_GAUSSIAN in laws,
+        laplace=np.repeat([kind is Cost.LAPLACE for kind in kinds], pricing.copies)[pure],
+        discrete=Cost.DISCRETE_GAUSSIAN in kinds,
         largest_own=0.0 if pure.all() else costs_without_pure(pricing).largest(membership),
         delta=delta,
     )
@@ -142,7 +142,7 @@ def guaranteed_by_noise(findings: Findings) -> float | None:
         return min(kept, of_question) if findings.questions else kept
     low, high = prior.bounds
     information = float(np.sum(multipliers**-2.0)) / (high - low) ** 2
-    all_laplace = all(one is PublishedLaw.LAPLACE for one in pricing.bundle_laws)
+    all_laplace = all(one.laplace_answers == 1 for one in pricing.bundle_laws)
     answers = float(multipliers.size) if all_laplace else np.inf  # of a mix the information alone is used
     return prior.kept(information=information, law=law, answers=answers) * pricing.lattice_share
 

@@ -51,6 +51,7 @@ from sightline.noise.pricing import price as price_releases
 from sightline.noise.published import (
     LATTICE_SHARE,
     PublishedLaw,
+    affinity_scale,
     information_at_most,
     information_scale,
     noise_stddev,
@@ -123,8 +124,8 @@ class Pricing:
     @cached_property
     def affinity_scale(self) -> FloatArray:
         """The same where affinities of answers alone are bounded: of geometric noise its own scale b."""
-        geometric = np.array([law is PublishedLaw.GEOMETRIC for law in self.laws])[self.owner]
-        return np.where(geometric & ~self.exact, self.parameter * (1 - 1e-15), self.scale)
+        whole = np.array([law.pure and law.on_lattice for law in self.laws])[self.owner]
+        return np.where(whole & ~self.exact, self._of_laws(affinity_scale) * (1 - 1e-15), self.scale)
 
     @cached_property
     def information_parameter(self) -> FloatArray:
@@ -212,7 +213,7 @@ class Pricing:
     def moves(self) -> CellCosts:
         """How far one record with all rows that are priced for moves each number, squared."""
         with np.errstate(divide="ignore"):  # an exact number is moved infinitely far
-            costs = (self.sensitivity / self.parameter) ** 2
+            costs = (self.sensitivity / self._of_laws(affinity_scale)) ** 2
         return CellCosts(
             costs=costs,
             bundles=self.bundles,
@@ -224,8 +225,10 @@ class Pricing:
     @property
     def moved_at_most(self) -> float:
         """The same of a record that is in every release, or of any."""
-        multipliers = self.multipliers * np.repeat(self._room, self.copies)
-        return math.inf if self.exact.any() else float(np.sum(multipliers**-2.0))
+        if self.exact.any():
+            return math.inf
+        least = self._least_of_bundles(self._of_laws(affinity_scale) / self.sensitivity) * self._room
+        return float(np.sum(np.repeat(least, self.copies) ** -2.0))
 
     def told_at_most(self, factor: float = 1.0) -> float:
         """The nats that all releases tell about one value at most, with all noise multiplied by a factor."""

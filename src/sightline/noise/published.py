@@ -13,16 +13,21 @@ The last two add whole numbers to whole numbers. An answer with a lattice has no
 with the discrete Gaussian law tells no more than a Gaussian answer of variance :math:`\sigma^2 - 1`, except
 with a probability of :data:`LATTICE_SHARE` at most; and of a yes or no a geometric answer tells no more than
 a Gaussian one with the information above. The theory page on priors proves both.
+
+A law is one row of :data:`LAWS`: whatever asks about noise asks its row, so that a new law cannot be taken
+for Gaussian noise somewhere.
 """
 
 from __future__ import annotations
 
 import math
-from enum import StrEnum
+from collections.abc import Callable
+from enum import Enum, StrEnum
 
 import numpy as np
 
 from sightline.arrays import FloatArray
+from sightline.values import frozen
 
 # With this probability at most, a discrete Gaussian answer tells more than its Gaussian stand-in: 2 ε, with
 # ε = 2 Σ exp(−2π²k²) = 5.352e-9.
@@ -40,22 +45,133 @@ class PublishedLaw(StrEnum):
     NONE = "none"
 
     @property
+    def facts(self) -> LawFacts:
+        """What is known of it."""
+        return LAWS[self]
+
+    @property
     def pure(self) -> bool:
         """Whether it has a pure epsilon: sensitivity (in L1) over its scale."""
-        return self in (PublishedLaw.LAPLACE, PublishedLaw.GEOMETRIC)
+        return self.facts.cost in (Cost.PURE, Cost.LAPLACE)
 
     @property
     def on_lattice(self) -> bool:
         """Whether it adds whole numbers to whole numbers."""
-        return self in (PublishedLaw.DISCRETE_GAUSSIAN, PublishedLaw.GEOMETRIC)
+        return self.facts.on_lattice
 
     @property
     def laplace_answers(self) -> float:
-        """How many Laplace answers an answer counts as, in bounds that count them.
+        """How many Laplace answers an answer counts as, in bounds that count them."""
+        return self.facts.laplace_answers
 
-        A geometric answer counts as two: the bounds for a single Laplace answer are not for it.
-        """
-        return {PublishedLaw.LAPLACE: 1.0, PublishedLaw.GEOMETRIC: 2.0}.get(self, 0.0)
+
+class Cost(Enum):
+    """How accountants count an answer."""
+
+    GAUSSIAN = "by its noise multiplier"
+    DISCRETE_GAUSSIAN = "as Gaussian noise, by the accountants that are proved for whole numbers"
+    LAPLACE = "by its pure epsilon, composed by the loss of Laplace noise"
+    PURE = "by its pure epsilon"
+    INFINITE = "no budget covers it"
+
+
+Parameters = Callable[[FloatArray], FloatArray]
+
+
+@frozen
+class LawFacts:
+    """What bounds, attacks and accountants need to know of a law: functions of its parameter."""
+
+    cost: Cost
+    on_lattice: bool
+    # In bounds that count Laplace answers. A geometric answer counts as two: the bounds for a single Laplace
+    # answer are not for it.
+    laplace_answers: float
+    information_scale: Parameters  # one over the root of the information that bounds on attacks may use
+    # A scale p with which the affinity of answers that are Δ apart is at least exp(−Δ²/8p²).
+    affinity_scale: Parameters
+    stddev: Parameters
+    parameter_of_stddev: Parameters
+    information_at_most: Parameters  # in nats about a record, from noise over sensitivity
+
+
+def _same(parameter: FloatArray) -> FloatArray:
+    return parameter
+
+
+def _geometric_information_scale(parameter: FloatArray) -> FloatArray:
+    from scipy.special import expit, ndtri  # few plans need them, and they take long to import
+
+    # At least the information of a Laplace answer, too: a person's privacy loss is read off it.
+    most = np.maximum(-2 * ndtri(expit(-1 / parameter)), 1 / parameter)
+    return np.asarray((1 - 1e-12) / most)
+
+
+def _geometric_stddev(parameter: FloatArray) -> FloatArray:
+    with np.errstate(over="ignore"):  # hardly any noise: none
+        return np.asarray(1 / (math.sqrt(2) * np.sinh(0.5 / parameter)))
+
+
+def _gaussian_information(multipliers: FloatArray) -> FloatArray:
+    return np.asarray(np.log1p(0.25 / multipliers**2) / 2)
+
+
+def _pure_information(multipliers: FloatArray) -> FloatArray:
+    return np.asarray(np.tanh(0.5 / multipliers) / multipliers)
+
+
+LAWS = {
+    PublishedLaw.GAUSSIAN: LawFacts(
+        cost=Cost.GAUSSIAN,
+        on_lattice=False,
+        laplace_answers=0.0,
+        information_scale=_same,
+        affinity_scale=_same,
+        stddev=_same,
+        parameter_of_stddev=_same,
+        information_at_most=_gaussian_information,
+    ),
+    PublishedLaw.LAPLACE: LawFacts(
+        cost=Cost.LAPLACE,
+        on_lattice=False,
+        laplace_answers=1.0,
+        information_scale=_same,
+        affinity_scale=_same,  # (1 + t) exp(−t) is at least exp(−t²/2), with t = Δ/2b
+        stddev=lambda b: np.asarray(b * math.sqrt(2)),
+        parameter_of_stddev=lambda stddev: np.asarray(stddev / math.sqrt(2)),
+        information_at_most=_pure_information,
+    ),
+    PublishedLaw.DISCRETE_GAUSSIAN: LawFacts(
+        cost=Cost.DISCRETE_GAUSSIAN,
+        on_lattice=True,
+        laplace_answers=0.0,
+        information_scale=lambda sigma: np.asarray(np.sqrt(sigma**2 - 1) * (1 - 1e-15)),
+        affinity_scale=_same,
+        stddev=_same,  # at most that
+        parameter_of_stddev=_same,
+        information_at_most=_gaussian_information,
+    ),
+    PublishedLaw.GEOMETRIC: LawFacts(
+        cost=Cost.PURE,
+        on_lattice=True,
+        laplace_answers=2.0,
+        information_scale=_geometric_information_scale,
+        affinity_scale=_same,
+        stddev=_geometric_stddev,
+        parameter_of_stddev=lambda stddev: np.asarray(0.5 / np.arcsinh(1 / (math.sqrt(2) * stddev))),
+        information_at_most=_pure_information,
+    ),
+    PublishedLaw.NONE: LawFacts(
+        cost=Cost.INFINITE,
+        on_lattice=False,
+        laplace_answers=0.0,
+        information_scale=np.zeros_like,
+        affinity_scale=np.zeros_like,
+        stddev=np.zeros_like,
+        parameter_of_stddev=np.zeros_like,
+        information_at_most=lambda multipliers: np.full_like(multipliers, np.inf),
+    ),
+}
 
 
 def information_scale(law: PublishedLaw, parameter: FloatArray) -> FloatArray:
@@ -66,19 +182,14 @@ def information_scale(law: PublishedLaw, parameter: FloatArray) -> FloatArray:
     >>> information_scale(PublishedLaw.GEOMETRIC, np.array([1.0, 100.0])).round(3).tolist()
     [0.812, 79.789]
     """
-    match law:
-        case PublishedLaw.GAUSSIAN | PublishedLaw.LAPLACE:
-            return parameter
-        case PublishedLaw.DISCRETE_GAUSSIAN:
-            return np.asarray(np.sqrt(parameter**2 - 1) * (1 - 1e-15))
-        case PublishedLaw.GEOMETRIC:
-            from scipy.special import expit, ndtri  # few plans need them, and they take long to import
+    return law.facts.information_scale(parameter)
 
-            # At least the information of a Laplace answer, too: a person's privacy loss is read off it.
-            told = np.maximum(-2 * ndtri(expit(-1 / parameter)), 1 / parameter)
-            return np.asarray((1 - 1e-12) / told)
-        case PublishedLaw.NONE:
-            return np.zeros_like(parameter)
+
+def affinity_scale(law: PublishedLaw, parameter: FloatArray) -> FloatArray:
+    r"""A scale p for which answers that are :math:`\Delta` apart have at least the affinity
+    :math:`e^{-\Delta^2/8p^2}`; 0 for an exact number.
+    """
+    return law.facts.affinity_scale(parameter)
 
 
 def noise_stddev(law: PublishedLaw, parameter: FloatArray) -> FloatArray:
@@ -87,16 +198,7 @@ def noise_stddev(law: PublishedLaw, parameter: FloatArray) -> FloatArray:
     >>> noise_stddev(PublishedLaw.GEOMETRIC, np.array([1.0])).round(6).tolist()
     [1.356962]
     """
-    match law:
-        case PublishedLaw.GAUSSIAN | PublishedLaw.DISCRETE_GAUSSIAN:
-            return parameter
-        case PublishedLaw.LAPLACE:
-            return np.asarray(parameter * math.sqrt(2))
-        case PublishedLaw.GEOMETRIC:
-            with np.errstate(over="ignore"):  # hardly any noise: none
-                return np.asarray(1 / (math.sqrt(2) * np.sinh(0.5 / parameter)))
-        case PublishedLaw.NONE:
-            return np.zeros_like(parameter)
+    return law.facts.stddev(parameter)
 
 
 def parameter_of_stddev(law: PublishedLaw, stddev: FloatArray) -> FloatArray:
@@ -105,15 +207,7 @@ def parameter_of_stddev(law: PublishedLaw, stddev: FloatArray) -> FloatArray:
     >>> parameter_of_stddev(PublishedLaw.GEOMETRIC, np.array([1.356962])).round(6).tolist()
     [1.0]
     """
-    match law:
-        case PublishedLaw.GAUSSIAN | PublishedLaw.DISCRETE_GAUSSIAN:
-            return stddev
-        case PublishedLaw.LAPLACE:
-            return np.asarray(stddev / math.sqrt(2))
-        case PublishedLaw.GEOMETRIC:
-            return np.asarray(0.5 / np.arcsinh(1 / (math.sqrt(2) * stddev)))
-        case PublishedLaw.NONE:
-            return np.zeros_like(stddev)
+    return law.facts.parameter_of_stddev(stddev)
 
 
 def information_at_most(multipliers: FloatArray, law: PublishedLaw) -> FloatArray:
@@ -124,10 +218,4 @@ def information_at_most(multipliers: FloatArray, law: PublishedLaw) -> FloatArra
     \frac{1}{2m}` under Laplace noise of scale m, as under any noise whose pure epsilon is 1/m. An exact
     number may tell everything.
     """
-    match law:
-        case PublishedLaw.GAUSSIAN | PublishedLaw.DISCRETE_GAUSSIAN:
-            return np.asarray(np.log1p(0.25 / multipliers**2) / 2)
-        case PublishedLaw.LAPLACE | PublishedLaw.GEOMETRIC:
-            return np.asarray(np.tanh(0.5 / multipliers) / multipliers)
-        case PublishedLaw.NONE:
-            return np.full_like(multipliers, np.inf)
+    return law.facts.information_at_most(multipliers)
