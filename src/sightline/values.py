@@ -13,6 +13,7 @@ from operator import attrgetter
 from typing import Any, TypeVar, dataclass_transform, overload
 
 T = TypeVar("T")
+_LONG = 60  # characters of a field that a result still shows whole
 
 
 @overload
@@ -95,6 +96,21 @@ def _compared(cls: type[Any]) -> list[Callable[..., Any]]:
 def __repr__(self: Any) -> str:
     shown = [f"{each.name}={getattr(self, each.name)!r}" for each in fields(self) if each.repr]
     return f"{self.__class__.__qualname__}({', '.join(shown)})"
+
+
+def short_repr(self: Any) -> str:
+    """The ``repr`` of a result with arrays: of each its type and shape, of long fields their length."""
+    shown = [f"{each.name}={_short(getattr(self, each.name))}" for each in fields(self) if each.repr]
+    return f"{self.__class__.__qualname__}({', '.join(shown)})"
+
+
+def _short(value: Any) -> str:
+    if getattr(value, "shape", ()) and hasattr(value, "dtype"):
+        return f"<{value.dtype} {'×'.join(map(str, value.shape))}>"
+    text = repr(value)
+    if isinstance(value, str | list | tuple | dict) and len(text) > _LONG:
+        return f"<{type(value).__name__} of {len(value)}>"
+    return text if len(text) <= _LONG and "\n" not in text else f"<{type(value).__name__}>"
 
 
 def __setattr__(self: object, name: str, value: object) -> None:

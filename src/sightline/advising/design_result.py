@@ -71,6 +71,11 @@ class DesignedBudget(ResultPart):
 class DesignResult(ResultPart):
     """The least noise with which everyone keeps the limit, and how it compares. Owner-only."""
 
+    def __repr__(self) -> str:
+        """One line: the limit, the loss, and whether the audit passes with it."""
+        passed = "passes" if self.passed else "does not pass"
+        return f"<DesignResult: limit {self.limit:g}, loss {self.loss_designed:.4g}, the audit {passed}>"
+
     limit: float
     grain: str
     loss: str

@@ -5,6 +5,8 @@
 import json
 from collections.abc import Callable, Mapping
 from enum import StrEnum
+from importlib import import_module
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import PrivateAttr, ValidationError
@@ -25,8 +27,8 @@ from sightline.auditing.result_parts import Step as Step
 from sightline.auditing.result_parts import TotalView as TotalView
 from sightline.auditing.result_parts import Uncertainty as Uncertainty
 from sightline.display import Displayed
-from sightline.errors import InvalidInput, require
-from sightline.format import json_text, number, percent_stated
+from sightline.errors import InvalidInput, MissingExtra, require
+from sightline.format import count, json_text, number, percent_stated
 
 SCHEMA_VERSION = 2
 NOT_ALL = "Not everything was computed"  # how more_to_change begins where sections were left out
@@ -351,6 +353,40 @@ class AuditResult(Displayed, ResultPart):
 
     def __getstate__(self) -> dict[Any, Any]:
         return super(AuditResult, self.complete()).__getstate__()
+
+    def __repr__(self) -> str:
+        """One line: the verdict, and what the most exposed record keeps."""
+        status = "no limit" if self.verdict.status is None else self.verdict.status.value
+        least = self.least_remaining_uncertainty
+        kept = "" if least is None else f", somebody keeps {least.lower:.4g} to {least.upper:.4g}"
+        return f"<AuditResult of {self.source!r}: {status}, {count(self.records, 'record')}{kept}>"
+
+    __str__ = __repr__
+
+    def to_frame(self) -> Any:
+        """The exposed as a data frame of pandas, or of Polars where pandas is not installed.
+
+        A row for each of :attr:`exposed`: who, how many share the signature, whether the value is
+        identifiable, the error of the best unbiased attack, both ends of the remaining uncertainty, and the
+        recipe.
+        """
+        least = [one.remaining_uncertainty for one in self.exposed]
+        recipes = [one.shortest or one.recipe for one in self.exposed]
+        columns: dict[str, list[Any]] = {
+            "record": [one.record for one in self.exposed],
+            "label": [one.label for one in self.exposed],
+            "category": [one.category for one in self.exposed],
+            "size": [one.size for one in self.exposed],
+            "identifiable": [one.identifiable for one in self.exposed],
+            "rmse": [one.rmse for one in self.exposed],
+            "remaining_lower": [None if one is None else one.lower for one in least],
+            "remaining_upper": [None if one is None else one.upper for one in least],
+            "recipe": [None if one is None else one.text for one in recipes],
+        }
+        for name in ("pandas", "polars"):
+            if find_spec(name) is not None:
+                return import_module(name).DataFrame(columns)
+        raise MissingExtra("a data frame needs pandas or polars; pip install pandas")
 
     @property
     def reaching(self) -> tuple[Change, ...]:

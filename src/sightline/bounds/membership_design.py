@@ -27,7 +27,7 @@ from sightline.units.design import Design, RowNoise, UnitPrior
 from sightline.units.row_solver import DenseSolver
 from sightline.units.target import Seen, TargetPrior
 from sightline.units.unit_block import BoolArray
-from sightline.values import frozen
+from sightline.values import frozen, short_repr
 
 
 @frozen
@@ -86,7 +86,7 @@ class Groups:
         return len(self.sizes)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Exposures:
     """Arrays over the records, all of length N. They depend on the design and the noise, not on any value.
 
@@ -95,6 +95,8 @@ class Exposures:
     end, which is rounded down by all that numerical errors can do. Entries of records that the attacker
     knows are NaN.
     """
+
+    __repr__ = short_repr
 
     identifiable: BoolArray
     undecided: BoolArray

@@ -240,7 +240,7 @@ class Explanation:
     other_secrets: tuple[Explanation, ...] = ()  # of a plan about several secrets
 
 
-def explain(plan: PlanLike, *, record: str, progress: Progress | None = None) -> Explanation:
+def explain(plan: PlanLike, record: str | int, *, progress: Progress | None = None) -> Explanation:
     """Explain what is seen of one record, given by its key, and by which recipe.
 
     Of a plan about several secrets, all that the record has.
@@ -248,7 +248,7 @@ def explain(plan: PlanLike, *, record: str, progress: Progress | None = None) ->
     _check_progress(progress)
     checked, base = read_plan(plan)
     with reporting(progress):
-        found = [_explained(part, base, record) for part in plans_by_secret(checked)]
+        found = [_explained(part, base, str(record)) for part in plans_by_secret(checked)]
     explained = [one for one in found if isinstance(one, Explanation)]
     if not explained:
         raise next(one for one in found if isinstance(one, InvalidPlan))

@@ -13,6 +13,7 @@ from scipy.stats import binom, chi2
 
 from sightline.display import Displayed
 from sightline.tables.occurring import FALSE_ALARMS
+from sightline.values import short_repr
 
 CONFIDENCE = 0.95  # of every interval
 _ENOUGH = 1_000  # repetitions whose mean squared error is about normal
@@ -85,9 +86,11 @@ class Guess:
         return 2 * NormalDist().cdf(-abs(self.mse - self.stated_mse) / self.mse_error)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Rehearsal(Displayed):
     """One publication of a plan with simulated noise, and the attacks on it. For the owner only."""
+
+    __repr__ = short_repr
 
     source: str
     record: str

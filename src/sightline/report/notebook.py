@@ -13,9 +13,9 @@ from sightline.jobs.audit import audit
 from sightline.rehearsing.result import Rehearsal
 from sightline.report import style
 from sightline.report.figures import draw_distribution
-from sightline.report.first_screen import first_screen
+from sightline.report.first_screen import FirstList, about_line, first_lists, public_line, slack_line
 from sightline.report.rehearsal import OWNER_ONLY, conclusions, draw_rehearsal
-from sightline.report.wording import LINE_WIDTH
+from sightline.report.wording import belief_line, limit_line, secret_line, status_word, view_line
 
 
 def plot(result: object) -> Any:
@@ -25,30 +25,46 @@ def plot(result: object) -> Any:
 
 
 def html(result: object) -> str:
-    """Write a result as a piece of HTML: a drawing and a text."""
-    draw, text = _shown(result)
+    """Write a result as a piece of HTML: what it says first, then a drawing."""
+    draw, parts = _shown(result)
     empty = isinstance(result, AuditResult) and not any(result.distribution.records)
-    return as_html("" if empty else picture(draw(result)), text(result))
+    return "".join(["<div>", *parts(result), "" if empty else picture(draw(result)), "</div>"])
 
 
-def _shown(result: object) -> tuple[Callable[[Any], Any], Callable[[Any], str]]:
+def _shown(result: object) -> tuple[Callable[[Any], Any], Callable[[Any], list[str]]]:
     """What draws a result, and what says it."""
     match result:
         case AuditResult():
-            return draw_distribution, _first_lines
+            return draw_distribution, _first_screen
         case Rehearsal():
-            return draw_rehearsal, lambda one: "\n".join((OWNER_ONLY, *conclusions(one)))
+            return draw_rehearsal, lambda one: [_paragraph(line) for line in (OWNER_ONLY, *conclusions(one))]
         case _:
             raise InvalidInput(f"expected a result that can be shown, got {type(result).__name__}")
 
 
-def _first_lines(result: AuditResult) -> str:
-    return "\n".join(line.plain for line in first_screen(result, LINE_WIDTH))
+def _first_screen(result: AuditResult) -> list[str]:
+    """The first screen: the verdict, what was audited, what is known, and the lists of the terminal's."""
+    sharpest = result.sharpest
+    view = "" if sharpest is None else f"{view_line(result)} {sharpest.all_others_known}".strip()
+    lines = [*map(secret_line, result.other_secrets), belief_line(result), about_line(result), view]
+    closing = [result.cut_short or slack_line(result), public_line(result)]
+    lists = [one for one in first_lists(result, more="") if one.lines]
+    return [
+        f"<p><strong>{escape(status_word(result))}</strong> {escape(limit_line(result))}</p>",
+        *(_paragraph(line) for line in lines if line),
+        *(_list(one) for one in lists),
+        *(_paragraph(line) for line in closing if line),
+    ]
 
 
-def as_html(drawing: str, text: str) -> str:
-    """A drawing above its text."""
-    return f"<div>{drawing}<pre>{escape(text)}</pre></div>"
+def _paragraph(line: str) -> str:
+    return f"<p>{escape(line)}</p>"
+
+
+def _list(shown: FirstList) -> str:
+    items = "".join(f"<li>{escape(line)}</li>" for line in shown.lines)
+    tag = "ol" if shown.ordered else "ul"
+    return f"<p><strong>{escape(shown.title)}</strong></p><{tag}>{items}</{tag}>"
 
 
 def picture(chart: Any) -> str:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from html import escape
 from typing import Any
 
 import numpy as np
 
 from sightline.errors import InvalidInput
 from sightline.format import number
-from sightline.report.notebook import as_html, picture
+from sightline.report.notebook import picture
 from sightline.report.style import EXPOSED, FAINT, HEIGHT, INK, NEUTRAL, WIDTH, altair, rows, zoom
 from sightline.report.wording import isolated
 from sightline.theory.attacks.monte_carlo import Simulation
@@ -24,9 +25,9 @@ def plot(result: object) -> Any:
 
 
 def html(result: object) -> str:
-    """Write a result as a piece of HTML: a drawing and a text."""
+    """Write a result as a piece of HTML: a text, then a drawing."""
     draw, text = _shown(result)
-    return as_html(picture(draw(result)), text(result))
+    return f"<div><p>{escape(text(result))}</p>{picture(draw(result))}</div>"
 
 
 def _shown(result: object) -> tuple[Callable[[Any], Any], Callable[[Any], str]]:

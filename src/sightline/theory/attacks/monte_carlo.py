@@ -35,6 +35,7 @@ from sightline.theory.attacks.estimates import (
 )
 from sightline.theory.attacks.model import Box, exact_answers
 from sightline.theory.geometry.transcript import Transcript
+from sightline.values import short_repr
 
 CHUNK = 1000  # trials that share a stream; another size gives other numbers for the same seed
 Stratum = TypeVar("Stratum", bound=Hashable)
@@ -320,7 +321,7 @@ def _bracket(job: Job, chunk: Chunk) -> tuple[float, float]:
     return float(np.sum(bracket.lower)), float(np.sum(bracket.upper))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Simulation(Displayed):
     r"""Mean squared error of an attack over independent trials, summed over its targets.
 
@@ -337,6 +338,8 @@ class Simulation(Displayed):
 
     Everything here depends on the records: it is for their owner only.
     """
+
+    __repr__ = short_repr
 
     drawn_by: ClassVar[str] = "theory"
 

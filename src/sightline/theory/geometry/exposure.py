@@ -30,15 +30,18 @@ from sightline.theory.geometry.projection import (
     exact_information,
 )
 from sightline.theory.releases.query import Query
+from sightline.values import short_repr
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Increment:
     """The gain of one more release while the noise on the others stays the same.
 
     Entries of ``contrast`` that could be rounding are zero. Then ``helps`` and ``gain`` come from exact
     fractions, or ``helps`` is undecided if these would be too large.
     """
+
+    __repr__ = short_repr
 
     contrast: FloatArray  # D: a row d for each combination of new answers that keeps the dependence
     gain: FloatArray  # the increase of the profiled information
@@ -133,7 +136,7 @@ class Direction:
         return text[3:] if text.startswith(" +") else text[1:]
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Exposure:
     r"""What the transcript reveals of a target when everything else is nuisance.
 
@@ -141,6 +144,8 @@ class Exposure:
     inverse (``eq:crb_trace``): finite only where ``identifiable`` is yes, infinite where it is no, and NaN
     where the rows do not decide. Part of a target may be revealed while the whole is not: see ``directions``.
     """
+
+    __repr__ = short_repr
 
     labels: tuple[str, ...]
     geometry: WhitenedRows

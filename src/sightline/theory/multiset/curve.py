@@ -38,6 +38,7 @@ from sightline.theory.multiset.spectrum import (
     eigenvalues,
 )
 from sightline.theory.releases.query import Convention
+from sightline.values import short_repr
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -75,7 +76,7 @@ class _Bounds:
         return replace(self, accountant=accountant, kappa=_locked(unit_noise(accountant, self.releases)))
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class ReleaseCurve(Displayed, _Bounds):
     """The bound for one group over release counts. Owner-only: everything in it depends on the values.
 
@@ -83,6 +84,8 @@ class ReleaseCurve(Displayed, _Bounds):
     that no digit is reliable. ``status`` says which, and ``relative_error`` estimates the error of a finite
     bound.
     """
+
+    __repr__ = short_repr
 
     drawn_by: ClassVar[str] = "theory"
 

@@ -1,0 +1,99 @@
+"""Results as a person meets them in Python: one line when printed, a table of the exposed, a key by position."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import pytest
+
+import sightline as sl
+from sightline.errors import MissingExtra
+from sightline.examples.shipped import example_plan
+
+
+@pytest.fixture(scope="module")
+def audited() -> sl.AuditResult:
+    return sl.audit(example_plan("microgrid"))
+
+
+def results() -> dict[str, Any]:
+    design = sl.MembershipDesign([range(40), range(1, 40)], records=40, noise=[0.3, 0.4])
+    mean = sl.SubsetMean(members=range(40), radius=1.0)
+    transcript = sl.Transcript([mean, sl.SubsetMean(members=range(1, 40), radius=1.0)], noise=[0.1, 0.1])
+    basic = sl.BasicComposition(sl.Budget(epsilon=1.0, delta=1e-5))
+    curve = sl.release_curve([0.2, 0.5], family=sl.Moments(bound=1.0), accountant=basic, releases=range(2, 6))
+    return {
+        "exposures": design.exposures(domain=(0, 1)),
+        "exposure": transcript.geometry().profile(target=0),
+        "increment": transcript.geometry().profile(target=0).increment(mean, noise_stddev=0.1),
+        "curve": curve,
+    }
+
+
+@pytest.mark.parametrize("name", ["exposures", "exposure", "increment", "curve"])
+def test_the_repr_of_a_result_is_one_line_without_its_arrays(name: str) -> None:
+    text = repr(results()[name])
+    assert "\n" not in text
+    assert "array(" not in text
+    assert len(text) < 1500
+
+
+def test_the_repr_of_an_audit_is_its_verdict(audited: sl.AuditResult) -> None:
+    assert repr(audited) == str(audited)
+    assert "\n" not in repr(audited)
+    assert len(repr(audited)) < 200
+    assert f"{audited.records} records" in repr(audited)
+    assert "failed" in repr(audited)
+
+
+def test_the_exposed_become_a_data_frame(audited: sl.AuditResult) -> None:
+    frame = audited.to_frame()
+    assert list(frame["record"]) == [each.record for each in audited.exposed]
+    ends = [each.remaining_uncertainty for each in audited.exposed]
+    assert list(frame["remaining_lower"]) == [end.lower for end in ends if end is not None]
+
+
+def test_without_pandas_it_is_a_frame_of_polars(
+    audited: sl.AuditResult, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("polars")
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    frame = audited.to_frame()
+    assert type(frame).__module__.startswith("polars")
+    assert frame["record"].to_list() == [each.record for each in audited.exposed]
+
+
+def test_without_either_one_line_says_what_to_install(
+    audited: sl.AuditResult, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    monkeypatch.setitem(sys.modules, "polars", None)
+    with pytest.raises(MissingExtra, match="pandas or polars"):
+        audited.to_frame()
+
+
+def test_explain_takes_the_key_by_position_and_as_a_number() -> None:
+    plan = {
+        "data": {"record": "home", "secret": "watts", "bounds": [0, 100]},
+        "release": [
+            {"name": "all", "sql": "SELECT SUM(watts) FROM data", "noise": [{"stddev": 1.0}]},
+            {
+                "name": "but one",
+                "sql": "SELECT SUM(watts) FROM data WHERE home <> 209",
+                "noise": [{"stddev": 1.0}],
+            },
+        ],
+    }
+    pandas = pytest.importorskip("pandas")
+    table = pandas.DataFrame({"home": [207, 208, 209], "watts": [1.5, 20.25, 30.75]})
+    plan["data"]["source"] = table  # type: ignore[index]
+    assert sl.explain(plan, 209) == sl.explain(plan, record="209")
+
+
+def test_a_notebook_shows_the_verdict_before_the_picture_and_no_options(audited: sl.AuditResult) -> None:
+    shown = audited._repr_html_()
+    assert shown is not None
+    assert shown.index("BELOW THE LIMIT") < shown.index("<img")
+    assert "<pre" not in shown
+    assert "--full" not in shown
