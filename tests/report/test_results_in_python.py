@@ -1,4 +1,4 @@
-"""Results as a person meets them in Python: one line when printed, a table of the exposed, a key by position."""
+"""Results as a person meets them in Python: one line printed, a table of the exposed, keys by position."""
 
 from __future__ import annotations
 
