@@ -165,6 +165,16 @@ def test_a_hostile_name_adds_no_element_and_stays_data(name: str, tmp_path: Path
     assert wrapped(name, 36, 1) in next(param["value"] for param in params if param["name"] == "stage_names")
 
 
+def test_no_name_changes_the_direction_of_writing_on_the_page() -> None:
+    """Not in titles, where a pointer rests, nor in lists and in the plan, which is shown as it can be read."""
+    forged = with_names(microgrid(), "total \u202efdp.exe \u2066x")
+    forged = forged.model_copy(update={"assumptions": (*forged.assumptions, "columns: g\u202eh")})
+    text = report_html(forged)
+    assert not re.search("[\u202a-\u202e\u2066-\u2069]", text)
+    assert "columns: g\\u202eh" in text
+    assert 'title="' in text
+
+
 def test_names_are_shown_short_and_on_one_line() -> None:
     assert short("x" * 10_000, 60) == "x" * 59 + "…"
     assert short(" " * 10_000, 60).endswith("…")

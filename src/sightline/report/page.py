@@ -9,6 +9,7 @@ import base64
 import hashlib
 import json
 import math
+import re
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +49,7 @@ from sightline.report.wording import (
 )
 
 _ASSETS = Path(__file__).parent / "assets"
+_DIRECTION = re.compile("[\u202a-\u202e\u2066-\u2069]")  # embeddings, overrides and isolates
 # With this limit the largest page that was tried has just under two megabytes; it says what it leaves out.
 _MOST_OF_THE_PLAN = 100_000
 
@@ -64,8 +66,22 @@ def _figure(figure: ReportFigure, result: AuditResult) -> dict[str, Any]:
 
 
 def _whole(text: str) -> str:
-    """A text that is shown in full where the pointer rests on it, unless it is very long."""
-    return text if len(text) <= LONGEST_TEXT else f"{text[:LONGEST_TEXT]}…"
+    """A text that is shown in full where the pointer rests on it, unless it is very long: as one line, too."""
+    line = one_line(text[:LONGEST_TEXT])
+    return line if len(text) <= LONGEST_TEXT else f"{line}…"
+
+
+def _without_directions(value: Any) -> Any:
+    r"""What a page shows, with an escape in place of each character that changes the direction of writing.
+
+    The escape is the one that a plan in TOML has for it. Our own markup has no such character.
+
+    >>> _without_directions("a\u202eb"), _without_directions(3)
+    ('a\\u202eb', 3)
+    """
+    if type(value) is not str:
+        return value
+    return _DIRECTION.sub(lambda found: f"\\u{ord(found.group()):04x}", value)
 
 
 def _data(charts: dict[str, Any]) -> str:
@@ -101,6 +117,7 @@ def _environment() -> Any:
         loader=jinja2.FileSystemLoader(_ASSETS),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
+        finalize=_without_directions,
         trim_blocks=True,
         lstrip_blocks=True,
     )
