@@ -166,7 +166,7 @@ def test_a_hostile_name_adds_no_element_and_stays_data(name: str, tmp_path: Path
 
 
 def test_no_name_changes_the_direction_of_writing_on_the_page() -> None:
-    """Not in titles, where a pointer rests, nor in lists and in the plan, which is shown as it can be read."""
+    """Not in titles, where a pointer rests, nor in lists and in the plan."""
     forged = with_names(microgrid(), "total \u202efdp.exe \u2066x")
     forged = forged.model_copy(update={"assumptions": (*forged.assumptions, "columns: g\u202eh")})
     text = report_html(forged)

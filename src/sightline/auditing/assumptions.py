@@ -79,6 +79,9 @@ _NOTHING_IN_COMMON = (
 )
 
 
+_CARRIED = "assumption of the releases when they were made is not verified, which this table cannot show"
+
+
 _NEVER = "with even chances for the others alone, somebody may keep less than the limit"
 
 
@@ -107,10 +110,13 @@ class _Case:
     owner_only: bool = True
 
 
-def unverified(findings: Findings, homogeneous: tuple[HomogeneousCell, ...]) -> tuple[Unverified, ...]:
+def unverified(
+    findings: Findings, homogeneous: tuple[HomogeneousCell, ...], *, whatever_the_noise: bool = False
+) -> tuple[Unverified, ...]:
     """The assumptions that a pass needs and that are not verified, accepted or not.
 
-    Where the noise alone keeps the limit, only what noise cannot cover is asked.
+    Where the noise alone keeps the limit, only what noise cannot cover is asked; all of them are asked
+    ``whatever_the_noise`` leaves, where more may be published.
     """
     membership, data = findings.membership, findings.plan.data
     undecided = _worst(findings, lambda one: sum(each.linear.undecided for each in (one, *one.questions)))
@@ -130,7 +136,7 @@ def unverified(findings: Findings, homogeneous: tuple[HomogeneousCell, ...]) -> 
         few = f"all multiples of {found.step or 1:g} in the bounds, and the noise does not hide which it is"
     if (within := findings.plan.attacker.values_within) is not None:
         few = f"all that fit into ± {within:g}, by the least gap in the table, so that attackers can round"
-    cases = (
+    cases: tuple[_Case, ...] = (
         _Case(
             name=name.DROPPED,
             count=0 if membership.unaudited else membership.dropped,  # else the SQL was checked for them
@@ -269,6 +275,10 @@ def unverified(findings: Findings, homogeneous: tuple[HomogeneousCell, ...]) -> 
             owner_only=False,
         ),
     )
+    asked = {case.name for case in cases if case.count}
+    carried = [one for one in AssumptionName if one in findings.plan.limits.unverified and one not in asked]
+    cases += tuple(_Case(name=one, count=1, one=_CARRIED, many=_CARRIED) for one in carried)
+    covered = COVERED_BY_NOISE if findings.guaranteed and not whatever_the_noise else frozenset()
     # What is seen near the true values proves nothing: it cannot be accepted.
     accepted = set(findings.plan.limits.accept) - {name.LOCAL}
     return tuple(
@@ -280,7 +290,7 @@ def unverified(findings: Findings, homogeneous: tuple[HomogeneousCell, ...]) -> 
             owner_only=case.owner_only,
         )
         for case in cases
-        if case.count and not (findings.guaranteed and case.name in COVERED_BY_NOISE)
+        if case.count and case.name not in covered
     )
 
 

@@ -196,6 +196,9 @@ class AssumptionName(StrEnum):
     TURNOVER = "turnover"
 
 
+AssumptionNames = Annotated[tuple[Annotated[AssumptionName, Field(strict=False)], ...], Field(strict=False)]
+
+
 class Limits(Section):
     """What the publisher wants to keep."""
 
@@ -212,11 +215,15 @@ class Limits(Section):
         "depends on the bounds. Of several rows it is for each; for the sum of n of them it is √n times that "
         "if they have nothing in common, and n times that if they share a level.",
     )
-    accept: Annotated[tuple[Annotated[AssumptionName, Field(strict=False)], ...], Field(strict=False)] = (
-        Field(
-            default=(),
-            description="Assumptions that a pass needs and the audit cannot verify, accepted by name.",
-        )
+    accept: AssumptionNames = Field(
+        default=(),
+        description="Assumptions that a pass needs and the audit cannot verify, accepted by name.",
+    )
+    unverified: AssumptionNames = Field(
+        default=(),
+        description="Assumptions that the releases needed when they were made, and that the table at hand "
+        "cannot show. The plan that a ledger writes lists them, since its values are no one's: a pass has to "
+        "accept them.",
     )
 
     @property

@@ -26,7 +26,7 @@ from sightline.auditing.result_parts import FEW
 from sightline.auditing.session import opened
 from sightline.errors import DamagedLedger, InvalidInput, InvalidPlan, require
 from sightline.format import percent_stated
-from sightline.ledger.decision import ReleaseDecision, decide
+from sightline.ledger.decision import ReleaseDecision, decide, needed_whatever_the_noise
 from sightline.ledger.entries import Entry, StoredMembership
 from sightline.ledger.folder import (
     HEAD,
@@ -296,7 +296,7 @@ class Ledger:
         """Write everything so far as a plan, and its table beside it, both for the owner only.
 
         The values of its secret are no one's: they give every release its true sums. What an audit reads from
-        single values, such as how few there are, it does not show.
+        single values, such as how few there are, they do not show: the plan lists what is not verified.
         """
         path = Path(out)
         table = path.with_suffix(".parquet")
@@ -309,7 +309,11 @@ class Ledger:
             write_table(made, draft)
             write_new(table, draft.read_bytes(), force=False, owner_only=True)
         data = made.plan.data.model_copy(update={"source": table.name})
-        text = plan_file_text(made.plan.model_copy(update={"data": data}))
+        open_ones = needed_whatever_the_noise(made)
+        limits = made.plan.limits.model_copy(update={"unverified": open_ones})
+        # Columns of other secrets are not in the table: that they are open is among what is not verified.
+        changed = {"data": data, "limits": limits, "secrets": ()}
+        text = plan_file_text(made.plan.model_copy(update=changed))
         write_new(path, text.encode(), force=False, owner_only=True)
         return path
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -21,8 +21,9 @@ from sightline.auditing.homogeneous import Totals, homogeneous_cells
 from sightline.auditing.plan import AssumptionName
 from sightline.auditing.pricing import price
 from sightline.auditing.result import AuditResult, Exposed, Uncertainty, Unverified, VerdictStatus
-from sightline.auditing.result_parts import FEW, NAMED
-from sightline.auditing.verdict import status_of
+from sightline.auditing.result_parts import FEW, NAMED, RulesReport
+from sightline.auditing.rules import rules_report
+from sightline.auditing.verdict import NO_RULES, status_of
 from sightline.format import count, number
 from sightline.jobs.assemble import assemble
 from sightline.ledger.history import History, PastRelease
@@ -30,6 +31,7 @@ from sightline.ledger.turnover import OneMoves, one_moves
 from sightline.progress import one_blas_thread, report
 from sightline.report.first_screen import odd_lines, public_line
 from sightline.report.wording import said
+from sightline.tables.overlaps import Contributions, PeopleBehind
 from sightline.tables.published import without_queries
 from sightline.values import frozen
 
@@ -129,14 +131,10 @@ def decide(
     with one_blas_thread():  # the products of a ledger are small: more threads wait for each other
         report("finding who is exposed", 0.0)
         findings = find(plan, membership)
-        totals, asked = cache(past.totals), {one.question for one in findings.questions} | {None}
-        unfit = sum(totals(one)[1] for one in asked) if past.values_found else 0
-        sums: Totals | None = (lambda question: totals(question)[0]) if past.values_found else None
-
-        def also(raised: tuple[Unverified, ...], changed: Findings = findings) -> tuple[Unverified, ...]:
-            return (*_not_found(past, changed, unfit), *_carried_over(past, changed, raised))
-
-        result = assemble(findings, top=top, totals=sums, also=also)
+        needed = _Needed.of(past, findings)
+        also = partial(needed.beside, findings)
+        rules = _rules(findings)
+        result = assemble(findings, top=top, totals=needed.sums, also=also, rules=rules)
         report("comparing with what was published before", 0.5)
         pairs = [(one, one.up_to(first - 1)) for one in (findings, *findings.questions)]
         listed: list[list[Exposed]] = [[], [], []]
@@ -149,10 +147,8 @@ def decide(
         result.verdict  # noqa: B018  on few threads
 
     def passes(changed: Findings) -> bool:
-        alike = homogeneous_cells(changed, sums) if sums else ()
-        raised = unverified(changed, alike)
-        needed = (*raised, *also(raised, changed))
-        return status_of(changed, needed) is VerdictStatus.PASSED
+        # Noise and copies change nothing in how many people a combination of numbers is about.
+        return not rules.in_all and status_of(changed, needed.by(changed)) is VerdictStatus.PASSED
 
     return ReleaseDecision(
         name=past.releases[-1].name,
@@ -167,6 +163,60 @@ def decide(
         despite=despite,
         passes=passes,
         moves=cache(lambda: one_moves(past, followed)),
+    )
+
+
+def _rules(findings: Findings) -> RulesReport:
+    """Whether the head's rule k holds for all releases together. Rules about values are refused in a head."""
+    if not findings.plan.rules.given:
+        return NO_RULES
+    rows = findings.row_by_row
+    return rules_report(rows, _no_contributions, PeopleBehind.in_memory(rows.membership))
+
+
+def _no_contributions() -> Contributions:
+    raise AssertionError("a ledger keeps no values")
+
+
+@frozen(slots=False)
+class _Needed:
+    """What a pass of all releases needs that is not verified: by the audit of all, and by each of them."""
+
+    past: History
+    sums: Totals | None  # true sums by signature; none where a file of them is lost
+    unfit: int  # numbers that fit no values of the people in an epoch
+
+    @classmethod
+    def of(cls, past: History, findings: Findings) -> _Needed:
+        if not past.values_found:
+            return cls(past=past, sums=None, unfit=0)
+        totals, asked = cache(past.totals), {one.question for one in findings.questions} | {None}
+        unfit = sum(totals(one)[1] for one in asked)
+        return cls(past=past, sums=lambda question: totals(question)[0], unfit=unfit)
+
+    def by(self, findings: Findings, *, whatever_the_noise: bool = False) -> tuple[Unverified, ...]:
+        """All of it for some findings."""
+        alike = homogeneous_cells(findings, self.sums) if self.sums else ()
+        raised = unverified(findings, alike, whatever_the_noise=whatever_the_noise)
+        return (*raised, *self.beside(findings, raised, whatever_the_noise=whatever_the_noise))
+
+    def beside(
+        self, findings: Findings, raised: tuple[Unverified, ...], *, whatever_the_noise: bool = False
+    ) -> tuple[Unverified, ...]:
+        """What is needed beside that which the audit of all releases has raised."""
+        covered = COVERED_BY_NOISE if findings.guaranteed and not whatever_the_noise else frozenset()
+        found = (
+            *_not_found(self.past, findings, self.unfit),
+            *_carried_over(self.past, findings, raised),
+        )
+        return tuple(one for one in found if one.name not in covered)
+
+
+def needed_whatever_the_noise(past: History) -> tuple[AssumptionName, ...]:
+    """The assumptions that a plan of all releases has to list, since its table cannot show them."""
+    findings = find(past.plan, past.membership)
+    return tuple(
+        sorted({one.name for one in _Needed.of(past, findings).by(findings, whatever_the_noise=True)})
     )
 
 
@@ -234,7 +284,6 @@ def _not_found(past: History, findings: Findings, unfit: int) -> tuple[Unverifie
     return tuple(
         Unverified(name=name, count=number, reason=reason, accepted=name in accepted, owner_only=True)
         for name, number, reason in cases
-        if not (findings.guaranteed and name in COVERED_BY_NOISE)
     )
 
 
@@ -271,7 +320,7 @@ def _carried_over(
             owner_only=any(each["owner_only"] for _, each in assumptions),
         )
         for name, assumptions in entries.items()
-        if name not in asked and not (findings.guaranteed and name in COVERED_BY_NOISE)
+        if name not in asked
     )
 
 
@@ -302,6 +351,7 @@ def lines(decision: ReleaseDecision, *, full: bool) -> list[str]:
         *_people("Becomes identifiable", decision.newly_identifiable),
         *_people("Falls below the limit", decision.newly_below),
         *_people("Was below the limit already", decision.already_below),
+        *_broken_rules(decision.result),
         *dict.fromkeys(
             f"Not verified: {one.reason}." for one in decision.result.unverified if not one.accepted
         ),
@@ -311,6 +361,16 @@ def lines(decision: ReleaseDecision, *, full: bool) -> list[str]:
         *odd_lines(decision.result),
         *_noted(decision.despite),
     ]
+
+
+def _broken_rules(result: AuditResult) -> list[str]:
+    """The first combinations of numbers that break a rule of the head."""
+    broken = result.rules.broken if result.rules else ()
+    more = result.rules.in_all - NAMED if result.rules else 0
+    rest = (
+        [f"{count(more, 'more combination breaks', 'more combinations break')} a rule."] if more > 0 else []
+    )
+    return [f"Breaks a rule: {one.text}." for one in broken[:NAMED]] + rest
 
 
 def _noted(despite: tuple[str, ...]) -> list[str]:

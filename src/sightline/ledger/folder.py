@@ -234,7 +234,7 @@ def _reason(error: OSError) -> str:
 
 AnyPath: TypeAlias = "str | PathLike[str]"
 ReleaseLike: TypeAlias = "AnyPath | Mapping[str, Any] | Release"
-_HEAD_SECTIONS = ("data", "privacy", "attacker", "limits")
+_HEAD_SECTIONS = ("data", "privacy", "attacker", "limits", "rules", "secret")
 _OF_RECORDS = ("record", "secret", "bounds", "categories", "kind")  # what a record may say of a table
 
 
@@ -255,7 +255,22 @@ def head_of(text: bytes, name: str) -> dict[str, Any]:
 def plan_of(head: Mapping[str, Any]) -> Plan:
     """The checked plan of a head, with a release that stands for any."""
     any_release = {"name": "any", "sql": "SELECT COUNT(*) FROM data", "noise_stddev": 1.0}
-    return checked_plan({**head, "release": [any_release]}, HEAD)
+    plan = checked_plan({**head, "release": [any_release]}, HEAD)
+    require(
+        not plan.rules.of_values,
+        f"{HEAD}: of [rules] k alone",
+        got="dominance or p",
+        fix="they are about values, which a ledger does not keep: audit each release for them",
+        error=InvalidPlan,
+    )
+    require(
+        not any(one.audited for one in plan.secrets),
+        f"{HEAD}: [[secret]] with its column alone",
+        got="what it can be, too",
+        fix="a ledger is about one secret: start one for each",
+        error=InvalidPlan,
+    )
+    return plan
 
 
 def release_of(release: ReleaseLike, data: Mapping[str, Any]) -> Release:

@@ -66,7 +66,7 @@ def _figure(figure: ReportFigure, result: AuditResult) -> dict[str, Any]:
 
 
 def _whole(text: str) -> str:
-    """A text that is shown in full where the pointer rests on it, unless it is very long: as one line, too."""
+    """A text that is shown in full where the pointer rests, as one line, unless it is very long."""
     line = one_line(text[:LONGEST_TEXT])
     return line if len(text) <= LONGEST_TEXT else f"{line}…"
 
