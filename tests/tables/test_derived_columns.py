@@ -21,8 +21,8 @@ from sightline.tables.occurring import (
     DerivedColumn,
     copies,
     decides,
-    derived_columns,
     is_ranges,
+    public_columns,
     rank_correlation,
 )
 from sightline.tables.sql.reader import read_release
@@ -57,7 +57,7 @@ def found(source: Path, sql: str, subject: Subject = INCOME) -> tuple[DerivedCol
     engine = open_source(str(source), base=source.parent)
     try:
         query = read_release(sql, name="r", subject=subject, schema=Schema.of(engine))
-        return derived_columns(engine, [query], subject, rows=80)
+        return public_columns(engine, [query], subject, rows=80)[0]
     finally:
         engine.close()
 

@@ -24,8 +24,9 @@ from sightline.auditing.plan import AssumptionName, Plan
 from sightline.auditing.pricing import Pricing
 from sightline.auditing.result import HomogeneousCell, Unverified
 from sightline.format import count as counted
-from sightline.format import number
+from sightline.format import number, percent
 from sightline.noise.published import PublishedLaw
+from sightline.tables.explained import MOST_EXPLAINED
 from sightline.tables.membership import YES_OR_NO, PersonTable
 from sightline.tables.subject import SecretKind
 
@@ -46,6 +47,10 @@ _WHO_HAS_ONE = (
 _DERIVED = (
     "that releases take as public {} like the secret under another name ({}); leave it out, aggregate the "
     "secret itself with noise, or audit it as a secret, [[secret]]"
+)
+_EXPLAINS = (
+    "that releases take as public {} {} of the variance of {} in the table ({}), and what remains is a share "
+    "of what that leaves; make coarser groups, or accept it if everybody may know so much"
 )
 _NOISE_FIRST = (
     "safe only if the noise is added before the numbers are multiplied, rounded, made NULL, text or yes or "
@@ -130,6 +135,8 @@ def unverified(
         'say values = "constant" in [data] if they always do' if people.constant else "are rows repeated?"
     )
     figures = "; ".join(membership.derived[:3])
+    known = membership.explained
+    figure = percent(known.share), data.secret, ", ".join(known.columns[:3])
     few = f"all or nearly all that {data.secret} takes in the table, so that attackers can round"
     found = membership.occurring
     if not found.few:  # a step
@@ -182,6 +189,12 @@ def unverified(
             count=len(membership.derived),
             one=f"column or expression {_DERIVED.format('looks', figures)}",
             many=f"columns or expressions {_DERIVED.format('look', figures)}",
+        ),
+        _Case(
+            name=name.EXPLAINED,
+            count=len(known.columns) if known.share > MOST_EXPLAINED else 0,
+            one=f"column or expression {_EXPLAINS.format('explains', *figure)}",
+            many=f"columns or expressions {_EXPLAINS.format('together explain', *figure)}",
         ),
         _Case(
             name=name.SECRETS,

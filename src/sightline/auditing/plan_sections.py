@@ -181,6 +181,7 @@ class AssumptionName(StrEnum):
     EMPTY = "empty"
     GROUPS = "groups"
     DERIVED = "derived"
+    EXPLAINED = "explained"
     PUBLISHED_BUT_DROPPED = "published_but_dropped"
     UNDECIDED = "undecided"
     LOCAL = "local"

@@ -13,6 +13,7 @@ from pydantic import PrivateAttr, ValidationError
 
 from sightline.auditing.plan import AssumptionName
 from sightline.auditing.reading import file_name
+from sightline.auditing.result_parts import Explained as Explained
 from sightline.auditing.result_parts import Exposed as Exposed
 from sightline.auditing.result_parts import LinearAttack as LinearAttack
 from sightline.auditing.result_parts import Many, NoiseOfRange, ResultPart, WhatIf
@@ -264,6 +265,7 @@ class AuditResult(Displayed, ResultPart):
     distribution: Distribution
     local: LocalReport | None  # none if everything is linear in the secret
     taken_as_public: Annotated[tuple[str, ...], Many] = ()  # columns, if the plan does not declare what is
+    explained: Explained | None = None  # what such columns tell beforehand, if they do; owner-only
     looks_odd: Annotated[tuple[str, ...] | None, Many] = ()  # declared, and unlike the table; owner-only
     guaranteed_by_noise: float | None  # what everyone keeps, even if all others are known: the budget alone
     timeline: Annotated[tuple[Stage, ...], Many]  # empty if it would take too long

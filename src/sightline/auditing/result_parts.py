@@ -260,6 +260,13 @@ class SharpestView(ResultPart):
     text: str
 
 
+class Explained(ResultPart):
+    """How much of the secret's variance in the table public columns explain together."""
+
+    columns: Annotated[tuple[str, ...], Many]
+    share: float
+
+
 class BrokenRule(ResultPart):
     """A combination of published numbers that breaks a rule of ``[rules]``."""
 

@@ -34,7 +34,7 @@ from sightline.tables.engines.address import IN_MEMORY_NAMES, own_names
 from sightline.tables.engines.open import open_source
 from sightline.tables.engines.protocol import BATCH, Engine, StoringEngine
 from sightline.tables.membership import YES_OR_NO, Membership, Partition, PersonTable, RowValues
-from sightline.tables.occurring import derived_columns
+from sightline.tables.occurring import public_columns
 from sightline.tables.other_secrets import check_other_secrets
 from sightline.tables.persons import no_persons, person_table, range_of_means
 from sightline.tables.published import with_steps
@@ -127,13 +127,14 @@ class Session:
         check_other_secrets(self.engine, self.queries, membership, self.subject)
         membership = with_measured_rounding(self.engine, self.queries, membership, self.subject)
         adds_up = self.made.adds_up and not adds_up_alike(self.engine)
-        derived = derived_columns(self.engine, self.queries, self.subject, rows=membership.rows)
+        derived, explained = public_columns(self.engine, self.queries, self.subject, rows=membership.rows)
         declared = self.plan.data.public is not None  # then no release uses another
         return replace(
             membership,
             unaudited=unaudited,
             adds_up=adds_up,
             derived=tuple(str(one) for one in derived if not one.by_chance),
+            explained=explained,
             alike_in_few_rows=tuple(str(one) for one in derived if one.by_chance and not declared),
             taken_as_public=tuple(
                 sorted({name for query in self.queries * (not declared) for name in query.columns})

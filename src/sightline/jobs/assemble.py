@@ -27,6 +27,7 @@ from sightline.auditing.result import (
     BeliefReport,
     Change,
     ChangeKind,
+    Explained,
     HomogeneousCell,
     QuestionReport,
     RulesReport,
@@ -162,6 +163,7 @@ def _facts(findings: Findings) -> dict[str, object]:
     """What the plan and its table are, and what is known of them without a computation."""
     plan, membership, linear = findings.plan, findings.membership, findings.linear
     local = next((one.report() for one in findings.nonlinear), None)
+    known = membership.explained
     return {
         "schema_version": SCHEMA_VERSION,
         "source": public_source(str(plan.data.source)),
@@ -185,10 +187,12 @@ def _facts(findings: Findings) -> dict[str, object]:
         "least_about": findings.worst.asked or None,
         "local": local,
         "taken_as_public": membership.taken_as_public,
+        "explained": Explained(columns=known.columns, share=known.share) if known.columns else None,
         "looks_odd": looks_odd(findings),
         "owner_only": (
             "dropped",
             "clipped",
+            "explained",
             "looks_odd",
             "homogeneous",
             "releases: accuracy",

@@ -15,7 +15,7 @@ from sightline.auditing.plan import AssumptionName
 from sightline.auditing.reading import file_name
 from sightline.auditing.result import AuditResult, Change, Exposed, LinearAttack, Unverified, VerdictStatus
 from sightline.auditing.result_parts import FEW, FIRST, NAMED
-from sightline.format import count, number, parameter
+from sightline.format import count, number, parameter, percent
 from sightline.report.wording import (
     Span,
     before_after,
@@ -38,6 +38,7 @@ from sightline.report.wording import (
 )
 
 MOST_LINES = 25  # of a screen: so many fit a terminal with the command above them
+_WORTH_SAYING = 0.05  # of the variance that public columns explain: less moves no limit that people state
 _LONGEST_NAME = 24  # letters of who is exposed
 _WIDTH = 50  # characters of a picture in the terminal; no line is cut or broken to be shorter
 
@@ -298,13 +299,25 @@ def odd_lines(result: AuditResult) -> list[str]:
 
 
 def public_line(result: AuditResult) -> str:
-    """The columns that a pass takes as public, if the plan does not declare them; else nothing."""
-    names = result.taken_as_public
-    if not names or result.verdict.status is not VerdictStatus.PASSED:
+    """The columns that a pass takes as public, if the plan does not declare them, and what they explain."""
+    if result.verdict.status is not VerdictStatus.PASSED:
         return ""
+    names, known, lines = result.taken_as_public, result.explained, []
+    if names:
+        lines.append(f"Taken as public, since [data] public does not say: {_some(names)}.")
+    if known is not None and known.share >= _WORTH_SAYING:
+        lines.append(
+            f"In the table, {_some(known.columns)} {'explain' if len(known.columns) > 1 else 'explains'} "
+            f"{percent(known.share)} of the variance of {short(one_line(result.secret), _LONGEST_NAME)} "
+            "(for the owner only)."
+        )
+    return " ".join(lines)
+
+
+def _some(names: tuple[str, ...]) -> str:
+    """The first few names of columns, and how many more there are."""
     more = f" and {len(names) - NAMED:,} more" if len(names) > NAMED else ""
-    listed = ", ".join(short(one_line(name), _LONGEST_NAME) for name in names[:NAMED])
-    return f"Taken as public, since [data] public does not say: {listed}{more}."
+    return ", ".join(short(one_line(name), _LONGEST_NAME) for name in names[:NAMED]) + more
 
 
 def alike_in_all(result: AuditResult) -> int:

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sightline.arrays import FloatArray, IndexArray, counted_by
+from sightline.tables.explained import NOTHING, Explained
 from sightline.values import frozen
 
 Made = TypeVar("Made")
@@ -312,6 +313,7 @@ class Membership:
     unaudited: tuple[UnauditedRows, ...] = ()  # of each of the plan's releases, once its SQL was checked
     derived: tuple[str, ...] = ()  # columns that look like the secret, with the figure; owner-only
     alike_in_few_rows: tuple[str, ...] = ()  # that may do so by chance; owner-only
+    explained: Explained = NOTHING  # how much of the secret's variance such columns explain; owner-only
     taken_as_public: tuple[str, ...] = ()  # columns that releases use so and the plan does not declare
     persons: PersonTable = field(default_factory=PersonTable)  # of nobody if every person has one row
     distinct: bool = True  # whether no two signatures have the same cells, as they are from an engine

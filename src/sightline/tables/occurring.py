@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from sightline.arrays import FloatArray, IndexArray, distinct_lines
 from sightline.tables.engines.protocol import Engine
+from sightline.tables.explained import NOTHING, Explained, explained
 from sightline.tables.membership import Occurring
 from sightline.tables.rows import RowCounts, Rows, audited_rows, clipped_secret
 from sightline.tables.sql.fragments import drawn, literal, quoted
@@ -208,14 +209,16 @@ class DerivedColumn:
         return f"{self.name}: {self.figure}"
 
 
-def derived_columns(
+def public_columns(
     engine: Engine, queries: Sequence[ReleaseQuery], subject: Subject, *, rows: int
-) -> tuple[DerivedColumn, ...]:
-    """The columns and expressions of some releases that look like the secret of a table with some rows."""
+) -> tuple[tuple[DerivedColumn, ...], Explained]:
+    """The columns and expressions of some releases that look like the secret of a table with some rows, and
+    how much of its variance the others explain.
+    """
     columns = {name for query in queries for name in query.columns}
     used = sorted({pair for query in queries for pair in query.public}, key=lambda one: one[0] not in columns)
     if not used:
-        return ()
+        return (), NOTHING
     audited = audited_rows(queries, subject, engine.columns())
     texts = dict(used)
     most = min(_MOST_ROWS, _MOST_VALUES // len(texts))
@@ -236,7 +239,9 @@ def derived_columns(
         if shown or alike:
             figure = (shown or alike)[0].figure
             found.append(DerivedColumn(name=name, figure=figure, by_chance=not shown))
-    return tuple(found)
+    named = {one.name for one in found}
+    others = {name: answer[f"c{place}"] for place, name in enumerate(texts) if name not in named}
+    return tuple(found), explained(secret, others, record)
 
 
 @frozen(eq=True)

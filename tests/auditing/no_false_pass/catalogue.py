@@ -92,6 +92,14 @@ def _visits() -> pl.DataFrame:
     return pl.DataFrame({"who": who, "g": who % 4, "x": rng.uniform(0, 10, who.size)})
 
 
+def _with_bands() -> pl.DataFrame:
+    """Bands of a column that is like the secret, with noise of its own."""
+    rng = np.random.default_rng(9)
+    table = _people(400)
+    band = ((table["x"].to_numpy() + rng.normal(0, 1, 400)) // 2).astype(np.int64)
+    return table.with_columns(band=pl.Series(band))
+
+
 HOMES = {"record": "home", "secret": "kwh", "bounds": [0, 10], "max_rows_per_record": 80}
 PEOPLE = {"record": "who", "secret": "x", "bounds": [0, 10]}
 LIMIT = {"remaining_uncertainty": 0.5}
@@ -222,6 +230,16 @@ CASES = (
             "release": _sums("SELECT CAST(y / 3 AS INTEGER) AS band, SUM(x) FROM data GROUP BY 1", 20.0),
         },
         reason="derived",
+    ),
+    Case(
+        name="groups that tell most of the secret",
+        table=_with_bands,
+        plan={
+            "data": PEOPLE,
+            "limits": LIMIT,
+            "release": _sums("SELECT band, SUM(x) FROM data GROUP BY band", 200.0),
+        },
+        reason="explained",
     ),
     Case(
         name="another secret that nothing is said of",
