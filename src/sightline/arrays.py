@@ -40,13 +40,13 @@ MOST_COMPARED = 1_000  # things of which every two are compared: 0.1 s
 MOST_LOOKED_AT = 1 << 22  # entries that a search lists, sorts or counts through: about a second
 
 
-def parts(count: int, each: int = 1) -> Iterator[slice]:
+def parts(count: int, each: int = 1, most: int = AT_A_TIME) -> Iterator[slice]:
     """Slices of so many things, each of so many numbers, of which few enough are held at a time.
 
     >>> [(own.start, own.stop) for own in parts(5, each=AT_A_TIME // 2)]
     [(0, 2), (2, 4), (4, 5)]
     """
-    step = max(1, AT_A_TIME // max(1, each))
+    step = max(1, most // max(1, each))
     return (slice(first, min(first + step, count)) for first in range(0, count, step))
 
 

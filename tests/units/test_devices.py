@@ -12,11 +12,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy import sparse
 
 import sightline as sl
 from sightline.errors import InvalidInput, MissingExtra, TooMuchWork
+from sightline.numerics import device
 from sightline.numerics.device import HOST, Device
-from sightline.units import dense_units
+from sightline.units import member_rows
+from sightline.units.design import RowForm
 from tests.units import compare_devices
 from tests.units.compare_devices import Case, cases, compare
 
@@ -32,7 +35,7 @@ def with_doubles() -> AbstractContextManager[Any]:
 
 @pytest.mark.thorough
 def test_numpy_as_the_library_of_an_accelerator(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dense_units, "MOST_SQUARE", 31)  # several blocks of records
+    monkeypatch.setattr(device, "_SMALL_MEMORY", 48 * 961)  # several blocks of records
     assert worst(Device.named("numpy:cpu"), list(cases(1, 48))) <= 1e-10
 
 
@@ -120,3 +123,53 @@ class TestRefusals:
             raise ZeroDivisionError
         with pytest.raises(MemoryError), HOST.memory_refused():
             raise MemoryError
+
+
+def symmetric(seed: int, size: int) -> np.ndarray[Any, Any]:
+    rows = np.random.default_rng(seed).standard_normal((size, 3 * size))
+    return rows @ rows.T
+
+
+@pytest.mark.parametrize("name", ["numpy:cpu", "jax:cpu"])
+class TestFactorisations:
+    """What is factorised on a device is what the host's own libraries give."""
+
+    def test_the_inverse(self, name: str) -> None:
+        with with_doubles():
+            there, matrix = Device.named(name), symmetric(3, 40)
+            inverse = np.asarray(there.get(there.inverse(there.put(matrix))))
+        assert np.array_equal(inverse, inverse.T)
+        assert np.allclose(inverse @ matrix, np.eye(40), atol=1e-9)
+
+    def test_a_singular_matrix_has_none(self, name: str) -> None:
+        with with_doubles():
+            there, matrix = Device.named(name), np.diag([1.0, 2.0, -1.0])
+            assert there.inverse(there.put(matrix)) is None
+
+    def test_common_eigenvectors(self, name: str) -> None:
+        with with_doubles():
+            there, M, R = Device.named(name), symmetric(4, 30), symmetric(5, 30)
+            values, vectors = there.common_eigenvectors(there.put(R), there.put(M))
+            V = np.asarray(there.get(vectors))
+        assert np.allclose(V.T @ M @ V, np.eye(30), atol=1e-9)
+        assert np.allclose(V.T @ R @ V, np.diag(values), atol=1e-9 * values.max())
+
+    def test_the_error_of_a_form_is_proved_there_too(self, name: str) -> None:
+        with with_doubles():
+            there, matrix = Device.named(name), symmetric(6, 25)
+            form = RowForm.inverse(there.put(matrix), np.arange(25), 25)
+            assert np.allclose(form.root**2, np.diagonal(form.matrix))
+        b = np.random.default_rng(7).standard_normal(25)
+        seen, exact = b @ form.matrix[:-1, :-1] @ b, b @ np.linalg.solve(matrix, b)
+        assert abs(seen - exact) <= form.error * exact <= 1e-9 * exact
+
+
+def test_a_dense_table_of_any_size_is_read_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One of more than 2^31 entries was taken for a sparse one, and had no such columns."""
+    rows = np.random.default_rng(8).integers(0, 2, (6, 40))
+    before = sl.MembershipDesign(rows, noise=np.full(6, 0.3)).exposures(domain=(0, 1))
+    monkeypatch.setattr(member_rows, "_MOST_UNFOLDED", 10)
+    after = sl.MembershipDesign(rows, noise=np.full(6, 0.3)).exposures(domain=(0, 1))
+    assert np.array_equal(before.remaining_lower, after.remaining_lower)
+    listed = sl.MembershipDesign(sparse.csr_array(rows), noise=np.full(6, 0.3)).exposures(domain=(0, 1))
+    assert np.allclose(before.remaining_lower, listed.remaining_lower, rtol=1e-9)

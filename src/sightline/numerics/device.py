@@ -8,19 +8,24 @@ precision, so a device is asked for one exact product before it is used.
 from __future__ import annotations
 
 import importlib.util
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
 
 import numpy as np
+import scipy
 
-from sightline.arrays import namespace, to_numpy
+from sightline.arrays import AT_A_TIME, FloatArray, namespace, to_numpy
 from sightline.errors import InvalidInput, MissingExtra, TooMuchWork, require
+from sightline.numerics.positive_inverse import positive_inverse
 from sightline.values import frozen
 
 _ACCELERATED = ("torch", "cupy", "jax")
 _ONLY = {"numpy": "cpu", "cupy": "cuda"}  # CuPy's arrays lie on its current device
+_MOST_AT_A_TIME = 1 << 29  # doubles: larger steps than 4 GB are slower
+_SMALL_MEMORY = 8 << 30  # bytes
 _FORGOTTEN_BITS = "JAX holds them only after jax.config.update('jax_enable_x64', True)"
 
 
@@ -50,22 +55,26 @@ class Device:
     @classmethod
     def of(cls, array: Any) -> Device:
         """Where an array lies; the host for arrays on the processor, which NumPy serves as well."""
+        device = cls.holding(array)
+        if device.place in ("cpu", "host"):
+            return HOST
+        device._try_out()
+        return device
+
+    @classmethod
+    def holding(cls, array: Any) -> Device:
+        """Where an array of a device lies that was tried out before."""
         library = type(array).__module__.partition(".")[0].removesuffix("lib")  # jaxlib
         match library:
             case "torch":
-                place = str(array.device)
+                return cls(library=library, place=str(array.device))
             case "cupy":
-                place = "cuda"
+                return cls(library=library, place="cuda")
             case "jax":
                 own = next(iter(array.devices()))
-                place = "cpu" if own.platform == "cpu" else f"cuda:{own.id}"
+                return cls(library=library, place="cpu" if own.platform == "cpu" else f"cuda:{own.id}")
             case _:
-                place = "cpu"
-        if place == "cpu":
-            return HOST
-        device = cls(library=library, place=place)
-        device._try_out()
-        return device
+                return HOST
 
     @property
     def host(self) -> bool:
@@ -78,7 +87,12 @@ class Device:
             return values
         match self.library:
             case "torch":
-                return import_module("torch").tensor(values, device=self.place)
+                with (
+                    warnings.catch_warnings()
+                ):  # PyTorch warns of arrays that are locked, and would share them
+                    warnings.simplefilter("ignore")
+                    shared = import_module("torch").from_numpy(np.ascontiguousarray(values))
+                return shared.to(self.place, copy=True)
             case "cupy":
                 return import_module("cupy").asarray(values)
             case _:
@@ -90,10 +104,94 @@ class Device:
         """An array of the device as NumPy numbers."""
         return to_numpy(array)
 
+    def numbers(self, array: Any) -> FloatArray:
+        """The same as doubles, none of which is NaN: a faulty device must not make a pass."""
+        values = np.asarray(self.get(array), dtype=np.float64)
+        require(self.host or not np.isnan(values).any(), "a number for every record", got=f"NaN from {self}")
+        return values
+
     def floats(self, array: Any) -> Any:
         """An array of the device in double precision."""
         double = namespace(array).float64
         return array.to(double) if self.library == "torch" else array.astype(double)
+
+    @property
+    def at_a_time(self) -> int:
+        """Doubles that one step of a pass holds: on the host what a cache likes, else some of the memory.
+
+        A step has the columns, a product with them and its square: with a forty-eighth of the memory, in
+        bytes, no more than half of it.
+        """
+        if self.host:
+            return AT_A_TIME
+        return int(min(self._memory() // 48, _MOST_AT_A_TIME))
+
+    def _memory(self) -> int:
+        """Bytes of the device; of a library that does not say, as many as small accelerators have."""
+        match self.library:
+            case "torch" if self.place != "cpu":
+                return int(import_module("torch").cuda.mem_get_info(self.place)[1])
+            case "cupy":
+                return int(import_module("cupy").cuda.Device().mem_info[1])
+            case "jax":
+                platform, _, number = self.place.partition(":")
+                own = import_module("jax").devices(platform)[int(number or 0)]
+                return int((own.memory_stats() or {}).get("bytes_limit", _SMALL_MEMORY))
+            case _:
+                return _SMALL_MEMORY
+
+    def inverse(self, matrix: Any) -> Any:
+        """The inverse of a positive definite matrix, symmetric to the last bit; nothing is proved about it.
+
+        It lies where the matrix does. ``None`` if the matrix is not positive definite, to rounding.
+        """
+        if self.host:
+            return positive_inverse(matrix.copy())
+        whitener = self._whitener(matrix)
+        return None if whitener is None else self.square(whitener.T)
+
+    def square(self, root: Any) -> Any:
+        """``root @ root.T``, symmetric to the last bit."""
+        product = root @ root.T
+        return product if self.host else (product + product.T) / 2  # BLAS computes one half of it
+
+    def common_eigenvectors(self, R: Any, M: Any) -> tuple[FloatArray, Any]:
+        r"""Values and vectors V with :math:`V^\top M V = I` and :math:`V^\top R V` a diagonal, the values.
+
+        M is positive definite. Nothing is proved about them. The vectors lie where the matrices do.
+        """
+        whitener = None if self.host else self._whitener(M)
+        if whitener is None:
+            values, vectors = scipy.linalg.eigh(self.get(R), self.get(M), check_finite=False)
+            return values, self.put(vectors)
+        inside = whitener @ R @ whitener.T
+        values, vectors = namespace(whitener).linalg.eigh((inside + inside.T) / 2)
+        return self.get(values), whitener.T @ vectors
+
+    def _whitener(self, matrix: Any) -> Any:
+        """W with W M Wᵀ = I, a lower triangle; ``None`` if M is not positive definite."""
+        try:
+            lower = namespace(matrix).linalg.cholesky(matrix)
+        except Exception as error:  # each library has an exception of its own for it
+            if _out_of_memory(error):
+                raise
+            return None
+        unit = namespace(matrix).eye(len(matrix), **self._like(matrix))
+        match self.library:
+            case "torch":
+                whitener = import_module("torch").linalg.solve_triangular(lower, unit, upper=False)
+            case "cupy":
+                whitener = import_module("cupyx.scipy.linalg").solve_triangular(lower, unit, lower=True)
+            case "jax":
+                whitener = import_module("jax.scipy.linalg").solve_triangular(lower, unit, lower=True)
+            case _:
+                whitener = np.linalg.solve(lower, unit)
+        finite = bool(namespace(whitener).isfinite(whitener).all())  # JAX fills a failed factor with NaN
+        return whitener if finite else None
+
+    def _like(self, array: Any) -> dict[str, Any]:
+        """How a new array is asked for that lies where another does; JAX and CuPy know by themselves."""
+        return {"dtype": array.dtype} | ({"device": array.device} if self.library == "torch" else {})
 
     @contextmanager
     def memory_refused(self) -> Iterator[None]:

@@ -14,11 +14,13 @@ from __future__ import annotations
 
 import hashlib
 import math
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sightline.arrays import FloatArray, parts
+from sightline.numerics.device import Device
 
 UNIT = float(np.finfo(np.float64).eps)
 _PROBES, _SHARE = 48, 0.5  # the chance that all are below the share: 0.3829 ** 48
@@ -30,8 +32,10 @@ def gamma(terms: int) -> float:
     return 1.01 * (terms + 2) * UNIT
 
 
-def absolute_product(matrix: FloatArray, block: FloatArray) -> FloatArray:
-    """``abs(matrix) @ block`` without a copy of the matrix."""
+def absolute_product(matrix: Any, block: Any) -> Any:
+    """``abs(matrix) @ block``, on the host without a copy of the matrix."""
+    if not isinstance(matrix, np.ndarray):
+        return abs(matrix) @ block
     if len(matrix) == 0:
         return np.zeros((0, *block.shape[1:]))
     return np.concatenate([np.abs(matrix[own]) @ block for own in parts(len(matrix), each=matrix.shape[1])])
@@ -64,20 +68,20 @@ def inverse_error(matrix: FloatArray, inverse: FloatArray) -> float:
     return inverse_error_and_spread(matrix, inverse)[0]
 
 
-def inverse_error_and_spread(matrix: FloatArray, inverse: FloatArray) -> tuple[float, float]:
-    r"""The same, and :math:`\||P||Y|\|_\infty`, which it needs."""
-    size = len(matrix)
+def inverse_error_and_spread(matrix: Any, inverse: Any) -> tuple[float, float]:
+    r"""The same, and :math:`\||P||Y|\|_\infty`, which it needs. Computed where the matrices lie."""
+    size, device = len(matrix), Device.holding(matrix)
     if size == 0:
         return 0.0, 0.0
-    x, everyone = probes(size, np.diagonal(inverse)), np.ones((size, 1))
-    solved = inverse @ x
+    x, everyone = probes(size, device.get(inverse.diagonal())), device.put(np.ones((size, 1)))
+    solved = inverse @ device.put(x)
     sizes = absolute_product(inverse, everyone)  # row sums of |Y|, then of |P||Y| and of |Y||P|
     back, above, own = matrix @ solved, absolute_product(matrix, sizes), absolute_product(matrix, everyone)
     across = absolute_product(inverse, own)
     # The 2-norm of |P||Y| is at most the geometric mean of its 1- and its ∞-norm.
     product = math.sqrt(float(above.max()) * float(across.max()))
     lengths = np.linalg.norm(x, axis=0)
-    error = probed_norm(back - x, gamma(2 * size + 6) * (1 + product) * lengths)
+    error = probed_norm(device.get(back) - x, gamma(2 * size + 6) * (1 + product) * lengths)
     return error, float(above.max())
 
 

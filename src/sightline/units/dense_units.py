@@ -12,8 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from sightline.arrays import AT_A_TIME, EXACT, MOST_LOOKED_AT, MOST_SQUARE, FloatArray, IndexArray, parts
-from sightline.errors import require
+from sightline.arrays import EXACT, MOST_LOOKED_AT, FloatArray, IndexArray, parts
 from sightline.numerics.device import HOST, Device
 from sightline.progress import report
 from sightline.units.row_steps import RowSteps
@@ -91,18 +90,20 @@ class TableBlock:
             entries = (
                 (entries != 0) * 1.0 if power == 0 else abs(entries) if power == 1 else entries * entries
             )
-        return self._get(self.device.put(of_rows) @ entries)
+        return self.device.numbers(self.device.put(of_rows) @ entries)
 
-    def forms(self, matrix: FloatArray) -> FloatArray:
-        """aᵀYa of every kind. Y has a last row of zeros; or is a diagonal."""
+    def forms(self, matrix: Any) -> FloatArray:
+        """aᵀYa of every kind. Y has a last row of zeros, which one on the device lacks; or is a diagonal."""
         if matrix.ndim == 1:
             return self._weighted(matrix[:-1], 2)[:, None, None]
         if self.steps is not None:
             steps, block = self.steps
             return block.forms(steps.form(matrix))
-        right = self.device.put(np.ascontiguousarray(matrix[:-1, :-1])) @ self.entries
+        if isinstance(matrix, np.ndarray):
+            matrix = self.device.put(np.ascontiguousarray(matrix[:-1, :-1]))
+        right = matrix @ self.entries
         right *= self.entries
-        return self._get(right.sum(0))[:, None, None]
+        return self.device.numbers(right.sum(0))[:, None, None]
 
     def projected(self, projection: FloatArray, weights: FloatArray) -> FloatArray:
         """Σ w (Va)² of every kind; several weights share the product with V."""
@@ -111,14 +112,14 @@ class TableBlock:
             product = self.device.put(projection) @ self.entries
             product *= product
             self._products[key] = product
-        return self._get(self.device.put(weights) @ self._products[key])[:, None, None]
+        return self.device.numbers(self.device.put(weights) @ self._products[key])[:, None, None]
 
     @cached_property
     def _products(self) -> dict[int, Any]:
         return {}
 
-    def product(self, counts: FloatArray) -> FloatArray:
-        """Σ count · a aᵀ. Single precision is exact for whole numbers whose sums are below 2^24."""
+    def product(self, counts: FloatArray) -> Any:
+        """Σ count · a aᵀ, on the device. Single precision is exact for whole numbers with sums below 2^24."""
         if self.steps is not None and float(counts.sum()) < EXACT:
             steps, block = self.steps
             return steps.product(block, counts)
@@ -127,22 +128,15 @@ class TableBlock:
         entries = self.stored.astype(np.float32) if small else self.entries
         scales = counts.astype(np.float32) if small else self.device.put(counts)
         several = np.flatnonzero(counts != 1)
-        if 2 * several.size > counts.size or counts.min(initial=1.0) < 1 or not self.device.host:
-            return self._get((entries * scales) @ entries.T)
-        found = entries @ entries.T  # BLAS squares a matrix in half the time that it multiplies two
-        if several.size:
-            some = entries[:, several]
-            found += (some * (scales[several] - 1)) @ some.T
-        return self._get(found)
-
-    def _get(self, array: Any) -> FloatArray:
-        values = np.asarray(self.device.get(array), dtype=np.float64)
-        require(  # a faulty device must not make a pass
-            self.device.host or not np.isnan(values).any(),
-            "a number for every record",
-            got=f"NaN from {self.device}",
-        )
-        return values
+        few = 2 * several.size <= counts.size and counts.min(initial=1.0) >= 1
+        if not few or (several.size and not self.device.host):
+            product = (entries * scales) @ entries.T
+        else:
+            product = entries @ entries.T  # BLAS squares a matrix in half the time that it multiplies two
+            if several.size:
+                some = entries[:, several]
+                product += (some * (scales[several] - 1)) @ some.T
+        return np.asarray(product, dtype=np.float64) if self.device.host else product
 
 
 def tabled(units: UnitStore) -> UnitStore:
@@ -175,6 +169,7 @@ class TableUnits:
     binary: bool
     peak: float
     device: Device = HOST
+    there: Any = None  # the table on the device, if it was put there before
 
     @property
     def numbers(self) -> int:
@@ -198,11 +193,13 @@ class TableUnits:
     @cached_property
     def _placed(self) -> Any:
         """The table on the device, in its own type of number: a pass makes doubles of it there."""
-        return self.table if self.device.host else self.device.put(np.ascontiguousarray(self.table))
+        if self.device.host:
+            return self.table
+        return self.device.put(np.ascontiguousarray(self.table)) if self.there is None else self.there
 
     def blocks(self) -> Iterator[TableBlock]:
         """Some columns at a time, in double precision."""
-        step = max(1, (AT_A_TIME if self.device.host else MOST_SQUARE**2) // max(1, self.numbers))
+        step = max(1, self.device.at_a_time // max(1, self.numbers))
         alike, steps = self.alike, self.steps
         step = step if steps is None else 4 * step  # sums over the tree cost as much of a small block
         for start in range(0, len(self), step):
@@ -245,9 +242,9 @@ class TableUnits:
         """The same records with some of the rows: columns may then be equal."""
         if len(self) <= MOST_LISTED:
             return self.choose(np.arange(len(self))).take(rows)
-        return replace(self, table=self.table[rows])
+        return replace(self, table=self.table[rows], there=None)
 
     def without(self, kinds: IndexArray) -> TableUnits:
         """Nothing is left of some of the kinds."""
         left = np.delete(np.arange(len(self)), kinds)
-        return replace(self, table=self.table[:, left], people=self.people[left])
+        return replace(self, table=self.table[:, left], people=self.people[left], there=None)

@@ -13,6 +13,7 @@ import numpy as np
 from sightline.arrays import FloatArray, IndexArray
 from sightline.errors import InvalidNoise
 from sightline.numerics.balls import BITS
+from sightline.numerics.device import Device
 from sightline.numerics.positive_inverse import positive_inverse
 from sightline.numerics.residuals import absolute_product, gamma, inverse_error_and_spread
 from sightline.units.dense_units import TableBlock
@@ -44,56 +45,77 @@ class RowForm:
     since Y is positive definite. So its rounding is at most :math:`\gamma\, (\sum_i |b_i| \sqrt{Y_{ii}})^2`.
     """
 
-    matrix: FloatArray
+    stored: FloatArray | None = None
+    placed: Any = None  # or, without the last row, on an accelerator
     error: float  # of every quadratic form, relatively
-    projection: FloatArray | None = None  # V and w, if Y is Vᵀ diag(w) V: other forms have the same V
+    projection: Any = None  # V and w, if Y is Vᵀ diag(w) V: other forms have the same V
     weights: FloatArray | None = None
     roundings: int = 0  # of each entry, over the root of both diagonal ones; an inverse's are in the error
 
     @classmethod
     def inverse(
         cls,
-        matrix: FloatArray,
+        matrix: Any,
         rows: IndexArray,
         numbers: int,
         *,
         error: float = 0.0,
         entries: Any = 0.0,
-        given: FloatArray | None = None,
+        given: Any = None,
     ) -> RowForm:
-        """Of a matrix over some rows; one that is ``given`` is only checked.
+        """Of a matrix over some rows; one that is ``given`` is only checked. Both may lie on an accelerator.
 
         The error is infinite if the matrix is singular, to rounding.
 
         Forms of the matrix are known to the relative ``error``, its entries to ``entries`` :math:`r_i r_j`
         times the root of both diagonal ones.
         """
-        full, diagonal = np.zeros((numbers + 1, numbers + 1)), np.diagonal(matrix)
-        if np.count_nonzero(matrix) == diagonal.size:  # a diagonal is inverted entry by entry
+        device, diagonal = Device.holding(matrix), Device.holding(matrix).get(matrix.diagonal())
+        if device.host and np.count_nonzero(matrix) == diagonal.size:  # inverted entry by entry
+            full = np.zeros((numbers + 1, numbers + 1))
             full[rows, rows] = 1 / diagonal
             off = error + gamma(12) + float(np.max(entries, initial=0.0)) ** 2
-            return cls(matrix=full, error=1 / (1 - off) - 1 if off < 1 else math.inf)
+            return cls(stored=full, error=1 / (1 - off) - 1 if off < 1 else math.inf)
         # By powers of two, which round nothing, so that the diagonal is between 1/2 and 2.
-        scale = np.ldexp(1.0, -(np.frexp(diagonal)[1] // 2))
+        powers = np.ldexp(1.0, -(np.frexp(diagonal)[1] // 2))
+        scale = device.put(powers)
         scaled = matrix * scale[:, None]
         scaled *= scale
-        inverse = positive_inverse(scaled.copy()) if given is None else given / (scale[:, None] * scale)
+        inverse = device.inverse(scaled) if given is None else given / (scale[:, None] * scale)
         if inverse is None:
-            return cls(matrix=full, error=math.inf)
-        reach = (entries * np.sqrt(np.diagonal(scaled)))[:, None]
-        off = float((reach.T @ absolute_product(inverse, reach))[0, 0]) if np.any(reach) else 0.0
+            return cls(stored=np.zeros((numbers + 1, numbers + 1)), error=math.inf)
+        reach = (entries * np.sqrt(diagonal) * powers)[:, None]
+        off = 0.0
+        if np.any(reach):
+            off = float((reach.T @ device.get(absolute_product(inverse, device.put(reach))))[0, 0])
         own, spread = inverse_error_and_spread(scaled, inverse)
         inverse *= scale[:, None]
         inverse *= scale
-        full[np.ix_(rows, rows)] = inverse
-        if not own < 1 or not (off := error + (gamma(12) * spread + off) / (1 - own)) < 1:
-            return cls(matrix=full, error=math.inf)
-        return cls(matrix=full, error=(1 + own) / (1 - off) - 1)
+        bound = math.inf
+        if own < 1 and (off := error + (gamma(12) * spread + off) / (1 - own)) < 1:
+            bound = (1 + own) / (1 - off) - 1
+        if not device.host and rows.size == numbers:
+            return cls(placed=inverse, error=bound)
+        full = np.zeros((numbers + 1, numbers + 1))
+        full[part_of(rows, numbers)] = device.get(inverse)
+        return cls(stored=full, error=bound)
+
+    @cached_property
+    def matrix(self) -> FloatArray:
+        """Y on the host."""
+        if self.stored is not None:
+            return self.stored
+        size = len(self.placed)
+        full = np.zeros((size + 1, size + 1))
+        full[:-1, :-1] = Device.holding(self.placed).numbers(self.placed)
+        return full
 
     @cached_property
     def root(self) -> FloatArray:
         """The roots of the diagonal, with a zero for no row."""
-        return np.sqrt(np.diagonal(self.matrix))
+        if self.stored is not None:
+            return np.sqrt(np.diagonal(self.stored))
+        return np.append(np.sqrt(Device.holding(self.placed).numbers(self.placed.diagonal())), 0.0)
 
     def among(self, rows: IndexArray) -> FloatArray:
         """Y over some rows that one person is in; of a diagonal, too."""
@@ -103,6 +125,8 @@ class RowForm:
         """BᵀYB of every kind."""
         if self.projection is not None and self.weights is not None and isinstance(block, TableBlock):
             return block.projected(self.projection, self.weights)
+        if self.placed is not None and isinstance(block, TableBlock):
+            return block.forms(self.placed)
         return block.forms(self.matrix)
 
     def read(self, block: UnitColumns) -> tuple[FloatArray, FloatArray]:
@@ -122,6 +146,19 @@ class RowForm:
         # Of no covariance nothing is off, whatever the form's error.
         off = np.multiply(error, largest**2, where=largest > 0, out=np.zeros(len(block)))
         return C - C @ seen @ C, off + gamma(4 * C.shape[-1]) * largest
+
+
+def part_of(rows: IndexArray, numbers: int) -> Any:
+    """The place of some rows and the same columns in a square table of so many; all of them in their order
+    are a slice, which is read without a copy.
+    """
+    everything = rows.size == numbers and bool(np.all(rows[1:] > rows[:-1]))
+    return (slice(numbers), slice(numbers)) if everything else np.ix_(rows, rows)
+
+
+def over_rows(matrix: FloatArray, rows: IndexArray) -> FloatArray:
+    """The part of a square table over some rows and the same columns; not to be written to."""
+    return np.asarray(matrix[part_of(rows, len(matrix))])
 
 
 @frozen(slots=False)
@@ -253,7 +290,7 @@ class RowNoise:
         cls, whitener: FloatArray, matrix: FloatArray, covariance: FloatArray, error: float
     ) -> RowNoise:
         noise = replace(cls._gaussian(np.diagonal(covariance)), whitener=whitener, error=error)
-        noise.__dict__["precision"] = RowForm(matrix=matrix, error=error, roundings=len(whitener) + 4)
+        noise.__dict__["precision"] = RowForm(stored=matrix, error=error, roundings=len(whitener) + 4)
         noise.__dict__["covariance"] = covariance
         return noise
 
@@ -292,7 +329,7 @@ class RowNoise:
         """Σ⁻¹: what the answers say of persons if everyone else is known."""
         if self.shared:
             return self.precision
-        return RowForm(matrix=self.information, error=gamma(4))
+        return RowForm(stored=self.information, error=gamma(4))
 
     def about(self, block: UnitColumns) -> tuple[FloatArray, FloatArray]:
         """The information BᵀΣ⁻¹B of the answers about every kind, as it is and rounded up."""

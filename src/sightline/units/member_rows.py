@@ -6,9 +6,9 @@ design over kinds is what everything is computed from (:mod:`sightline.units.uni
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable
 from dataclasses import replace
+from functools import cached_property
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -23,10 +23,11 @@ from sightline.units.unit_block import ONE, BoolArray
 from sightline.units.units import Units, UnitStore
 from sightline.values import frozen
 
+_MOST_UNFOLDED = 1 << 31  # entries of a sparse table that is made a dense one: 2 GB of 0s and 1s
 RowsLike: TypeAlias = "ArrayLike | sparse.sparray | sparse.spmatrix | Iterable[Iterable[int]]"
 
 
-@frozen
+@frozen(slots=False)
 class MemberRows:
     """Weights of ``records`` records in rows: a dense table, or compressed sparse columns without zeros."""
 
@@ -117,7 +118,7 @@ class MemberRows:
         """For every record the number of its column among the unknown ones, by first appearance; -1 if
         known.
         """
-        drawn = np.random.default_rng(list(self.digest()))
+        drawn = np.random.default_rng()  # anew each time: nobody can choose rows whose columns are confused
         if self.binary and not sparse.issparse(self.stored):
             return self._groups_of_bits(unknown, drawn)
         keys = np.zeros((2, self.records), dtype=np.uint64)
@@ -140,22 +141,34 @@ class MemberRows:
         return found
 
     def _groups_of_bits(self, unknown: BoolArray, drawn: np.random.Generator) -> IndexArray:
-        """The same for 0s and 1s: sums of 30-bit numbers over the members, exact as products of matrices."""
+        """The same for 0s and 1s: sums of 30-bit numbers over the members, exact as products of matrices.
+
+        On an accelerator they are computed where the table is.
+        """
         factors = drawn.integers(1 << 30, size=(4, self.row_count)).astype(np.float64)
-        keys = np.empty((4, self.records), dtype=np.uint64)
-        for block in parts(self.records, each=self.row_count):
-            keys[:, block] = factors @ self.stored[:, block].astype(np.float64)
+        keys, placed, device = np.empty((4, self.records), dtype=np.uint64), self.placed, self.device
+        there = device.put(factors)
+        for block in parts(self.records, each=self.row_count, most=device.at_a_time):
+            some = placed[:, block]
+            entries = some.astype(np.float64) if device.host else device.floats(some)
+            keys[:, block] = device.numbers(there @ entries)
         both = keys[::2] * np.uint64(1 << 32 | 1) ^ keys[1::2]
         groups = np.full(self.records, -1, dtype=np.intp)
         groups[unknown] = _numbered(both[:, unknown])
         return groups
 
+    @cached_property
+    def placed(self) -> Any:
+        """A dense table where products with it are computed, put there once."""
+        return self.stored if self.device.host else self.device.put(self.stored)
+
     def units(self, first: IndexArray, people: IndexArray) -> UnitStore:
         """A kind for the column of each of some records, so many of each."""
-        few = sparse.issparse(self.stored) and self.stored.nnz <= DENSE * self.row_count * self.records
-        if not few and self.row_count * first.size <= 1 << 31:
-            stored = self.stored.toarray() if sparse.issparse(self.stored) else self.stored
-            everyone = first.size == self.records
+        listed = sparse.issparse(self.stored)
+        everyone = first.size == self.records
+        few = listed and self.stored.nnz <= DENSE * self.row_count * self.records
+        if not few and not (listed and self.row_count * first.size > _MOST_UNFOLDED):
+            stored = self.stored.toarray() if listed else self.stored
             return TableUnits(
                 table=stored if everyone else stored[:, first],
                 people=people,
@@ -163,8 +176,9 @@ class MemberRows:
                 binary=self.binary,
                 peak=float(self.peaks.max(initial=0.0)),
                 device=self.device,
+                there=self.placed if everyone and not listed else None,
             )
-        stored = self.stored if first.size == self.records else sparse.csc_array(self.stored[:, first])
+        stored = self.stored if everyone else sparse.csc_array(self.stored[:, first])
         degrees = np.diff(stored.indptr)
         width = max(1, int(degrees.max(initial=0)))
         if bool(np.all(degrees == width)):
@@ -178,17 +192,6 @@ class MemberRows:
             weights = np.zeros(rows.shape)
             weights[line, slot] = stored.data
         return Units.of_one_row(rows, self.row_count, people, ONE if self.binary else weights)
-
-    def digest(self) -> bytes:
-        """Bytes that change whenever the rows do: nobody can choose rows whose columns are confused."""
-        digest = hashlib.blake2b(repr((self.stored.shape, self.device.library)).encode())
-        if sparse.issparse(self.stored):
-            arrays = [self.stored.indptr, self.stored.indices, self.stored.data]
-        else:  # 0s and 1s as bits: hashing their bytes would take longer than a GPU takes for the rest
-            arrays = [np.packbits(self.stored, axis=1) if self.binary else self.stored]
-        for array in arrays:
-            digest.update(np.ascontiguousarray(array).data)
-        return digest.digest()
 
 
 def _checked_shape(shape: tuple[int, ...]) -> None:

@@ -162,7 +162,7 @@ def _trailing_zeros(mantissa: FloatArray) -> WholeArray:
     return np.asarray(np.frexp(np.where(lowest > 0, lowest, 1.0))[1] - 1)
 
 
-PROOF = 1e-3  # the error of an inverse that proves its rows independent: below 1 would do
+PROOF = 1e-3  # the error of an inverse that is trusted; below 1 it proves its rows independent
 
 
 @frozen(slots=False)

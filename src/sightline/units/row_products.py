@@ -129,6 +129,8 @@ class RowProducts:
     def of(self, units: UnitStore) -> ProductSums:
         """One pass over all units; a second one where a dense table of products is nearly empty."""
         sums = ProductSums(**units.run(self), kernel=self.prior.categories)
+        if isinstance(units, TableUnits):
+            sums = replace(sums, matrix=units.device.numbers(sums.matrix))
         full = not self.dense or self.weighted or units.numbers < SPARSE_FROM or self.noise.shared
         if full or np.count_nonzero(sums.matrix) > DENSE * sums.matrix.size:
             return sums

@@ -91,7 +91,7 @@ class RowPairs:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class PairForm(RowForm):
-    """A form at the pairs of a pattern: ``matrix`` are its values there."""
+    """A form at the pairs of a pattern: ``stored`` are its values there."""
 
     pairs: RowPairs
 
@@ -153,7 +153,7 @@ class SparseSolver:
         seen = pairs.values(products) * (scale * both) + (pairs.first == pairs.second)
         factor = factorise(pairs.symbolic, seen, vanishing=0.0)  # at least the identity: no pivot vanishes
         inverse = selected_inverse(factor, seen.size, least=np.ones(self.numbers))
-        return PairForm(matrix=inverse.values * both, error=inverse.relative_error, pairs=pairs)
+        return PairForm(stored=inverse.values * both, error=inverse.relative_error, pairs=pairs)
 
     @cached_property
     def _factor(self) -> tuple[SparseCholesky, SelectedInverse, Any]:
@@ -183,7 +183,7 @@ class SparseSolver:
     def leverage(self) -> PairForm:
         """M⁻."""
         _, inverse, _ = self._factor
-        return PairForm(matrix=inverse.values, error=inverse.relative_error, pairs=self.pairs)
+        return PairForm(stored=inverse.values, error=inverse.relative_error, pairs=self.pairs)
 
     def _recipes(self, factor: SparseCholesky, images: Any, squares: Any) -> tuple[Any, BoolArray]:
         """Weights on the kept rows that give functionals exactly, as integers prove; zero where they do
