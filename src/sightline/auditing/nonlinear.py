@@ -25,7 +25,7 @@ from sightline.auditing.questions import cut_points
 from sightline.auditing.result import Exposed, LocalReport
 from sightline.auditing.secret_prior import SecretPrior
 from sightline.errors import require_plan
-from sightline.noise.published import PublishedLaw, information_at_most
+from sightline.noise.published import Cost, information_at_most
 from sightline.privacy.accountant import NoiseLaw
 from sightline.tables.membership import YES_OR_NO, Band, Feature, Membership, Partition, RowValues, Statistic
 from sightline.units.target import NumberPrior
@@ -106,7 +106,7 @@ def nonlinear_information(membership: Membership, pricing: Pricing, *, up_to: fl
     starts = membership.starts
     for p, partition in enumerate(membership.partitions):
         by_information = (
-            pricing.bounding_law is NoiseLaw.GAUSSIAN and pricing.laws[p] is not PublishedLaw.NONE
+            pricing.bounding_law is NoiseLaw.GAUSSIAN and pricing.laws[p].facts.cost is not Cost.INFINITE
         )
         if partition.query > up_to or (partition.feature in LINEAR and by_information):
             continue

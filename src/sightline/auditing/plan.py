@@ -52,7 +52,6 @@ from sightline.auditing.release_noise import (
 )
 from sightline.bounds.priors import number_prior
 from sightline.errors import require_plan
-from sightline.noise.published import PublishedLaw
 from sightline.privacy.registry import ACCOUNTANTS
 from sightline.tables.subject import SecretKind
 
@@ -167,6 +166,12 @@ class Release(Section):
         description="Numbers of the query that are not published: the values of the group, in the order of "
         "GROUP BY, and the label of an aggregate if only one of several is withheld.",
     )
+    suppress_below: Annotated[int, Field(ge=2, le=1_000_000)] = Field(
+        default=0,
+        json_schema_extra=without_default,
+        description="Counts below this are blank: a blank tells that the count is below, a number that it is "
+        "not. Zero is blank, too.",
+    )
     hidden_by_noise: bool = Field(
         default=False,
         description="Whether a group was published only where a noisy count of its rows was large enough: "
@@ -220,7 +225,7 @@ class Release(Section):
     def about(self, sql: str, gone: Collection[str]) -> Self:
         """The release with the part of its SQL that is left without some aggregates, by their labels."""
         noise = tuple(one.not_on(gone) for one in self.noise if not is_about((one.label,), gone))
-        stated = tuple(one for one in noise if one.sized or one.law is PublishedLaw.NONE)
+        stated = tuple(one for one in noise if one.sized or one.exact)
         withheld = tuple(name for name in self.withhold if not is_about(name, gone))
         # What is left in the SQL without noise of its own is refused, and shares no budget.
         return self.model_copy(update={"sql": sql, "noise": stated or self.noise, "withhold": withheld})
@@ -246,6 +251,12 @@ class Release(Section):
             got="noise_stddev and noise",
         )
         require_labels(self.noise)
+        require_plan(
+            not self.suppress_below or (bool(self.noise) and all(one.exact for one in self.noise)),
+            "suppress_below with noise = { law = 'none' }, or rounding, within or cell-key",
+            got="noise of another law" if self.noises else "a share of the budget",
+            fix="which counts are blank depends on the secret, and no noise hides that",
+        )
         self._check_mechanism()
         require_plan(
             not self.published or self.noise_given,

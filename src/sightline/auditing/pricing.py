@@ -41,15 +41,18 @@ from sightline.auditing.plan_fields import LARGEST, SMALLEST
 from sightline.auditing.record_costs import CellCosts, most_own_releases, squared_norms
 from sightline.auditing.stated_noise import (
     check_laws,
+    count_rules,
     stated_laws,
     stated_parameters,
     strategies_of,
 )
 from sightline.errors import InvalidPlan, require_plan
+from sightline.noise.count_rules import CountRule
 from sightline.noise.laws import CorrelatedNoise, GaussianNoise, LaplaceNoise, MixedNoise, Noise
 from sightline.noise.pricing import price as price_releases
 from sightline.noise.published import (
     LATTICE_SHARE,
+    Cost,
     PublishedLaw,
     affinity_scale,
     information_at_most,
@@ -88,6 +91,16 @@ class Pricing:
     table_norms: FloatArray  # the same for the rows that records of this table have
     # Of partitions whose numbers share noise: their parameter is the stddev of the noise that is drawn.
     strategies: Mapping[int, Strategy] = field(default_factory=dict)
+    rules: tuple[
+        CountRule, ...
+    ] = ()  # how the counts of each partition are published, if not all as they are
+    # What one record's answer costs by the chances of a count's own rule; infinite where there are none.
+    rule_costs: FloatArray = field(default_factory=lambda: np.zeros(0))
+
+    @property
+    def by_count_rule(self) -> bool:
+        """Whether some counts are rounded, blanked or changed by a rule: then no attack is claimed on them."""
+        return bool(self.rules)
 
     @cached_property
     def exact(self) -> BoolArray:
@@ -214,6 +227,8 @@ class Pricing:
         """How far one record with all rows that are priced for moves each number, squared."""
         with np.errstate(divide="ignore"):  # an exact number is moved infinitely far
             costs = (self.sensitivity / self._of_laws(affinity_scale)) ** 2
+        if self.rules:
+            costs = np.where(self.exact, self.rule_costs, costs)
         return CellCosts(
             costs=costs,
             bundles=self.bundles,
@@ -334,7 +349,7 @@ def price(plan: Plan, membership: Membership) -> Pricing:
     shared = tuple(bundle for bundle in bundles if not has_own[bundle[0]])
     count = int(sum(times[bundle[0]] for bundle in shared))
     parameter = stated_parameters(plan, membership, laws, bundles, sensitivity)
-    exact = np.array([law is PublishedLaw.NONE for law in laws], dtype=np.bool_)[owner]
+    exact = np.array([law.facts.cost is Cost.INFINITE for law in laws], dtype=np.bool_)[owner]
     if count:
         rule, mine = accountant_named(plan.privacy.accountant, plan.privacy.budget), None
         if rule.counts_own_releases:
@@ -346,6 +361,9 @@ def price(plan: Plan, membership: Membership) -> Pricing:
         membership,
         {"change of one record": sensitivity, "noise": np.where(exact, sensitivity, parameter)},
     )
+    rules = count_rules(plan, membership)
+    if all(rule.exact for rule in rules):
+        rules = ()
     return Pricing(
         laws=laws,
         owner=owner,
@@ -358,7 +376,32 @@ def price(plan: Plan, membership: Membership) -> Pricing:
         row_norms=row_norms,
         table_norms=table_norms,
         strategies=strategies,
+        rules=rules,
+        rule_costs=_rule_costs(rules, membership, owner, row_norms, together),
     )
+
+
+def _rule_costs(
+    rules: tuple[CountRule, ...],
+    membership: Membership,
+    owner: IndexArray,
+    row_norms: FloatArray,
+    together: Mapping[int, int],
+) -> FloatArray:
+    r"""What a record costs in cells whose counts chance changes, in the squared units of :func:`moved`.
+
+    With the affinity a of what c and c + 1 people are published as, at least :math:`a^2` is left, which is
+    :math:`e^{-S/4}` for :math:`S = -8 \ln a`. In a histogram a record moves two cells, and each pays half.
+    """
+    if not rules:
+        return np.zeros(0)
+    affinity = np.array(
+        [rules[p].affinity(cell.rows) for p, cell in zip(owner, membership.cells, strict=True)]
+    )
+    with np.errstate(divide="ignore"):  # nothing is left
+        found = -8.0 * np.log(np.minimum(affinity, 1.0))
+    halved = np.array([2.0 if together.get(int(p), 1) > 1 else 1.0 for p in owner])
+    return np.asarray(np.where(affinity > 0, found, np.inf) * halved * row_norms[owner] ** 2)
 
 
 def noise_on_rows(pricing: Pricing, cells: IndexArray, scale: FloatArray) -> Noise:

@@ -32,7 +32,7 @@ from sightline.auditing.plan import (
 from sightline.auditing.plan_fields import SMALLEST, Population, is_query_file, read_population
 from sightline.auditing.plan_sections import OtherSecret
 from sightline.auditing.query_files import one_statement
-from sightline.auditing.release_noise import ReleaseNoise, with_table
+from sightline.auditing.release_noise import ReleaseNoise, with_perturbation, with_table
 from sightline.errors import InvalidPlan, without_passwords
 from sightline.tables.engines.address import file_text, named_file
 from sightline.tables.engines.address import public_source as public_source
@@ -175,7 +175,7 @@ def plan_of_text(text: str, name: str) -> Plan:
 
 
 def with_files(plan: Plan, base: Path) -> Plan:
-    """The plan with the contents of its files of strategies and population; paths start from ``base``."""
+    """The plan with the contents of its files of strategies, p-tables and population; paths start from ``base``."""
     population = plan.attacker.prior
     if isinstance(population, Population) and not population.bins:
         read = read_population(population, base, plan.data.domain)
@@ -183,19 +183,23 @@ def with_files(plan: Plan, base: Path) -> Plan:
         plan = plan.model_copy(update={"attacker": attacker})
         plan.check_known_to()
     noises = [noise for release in plan.releases for noise in release.noise]
-    if not any(noise.mechanism.file for noise in noises):
+    if not any(noise.mechanism.file or noise.ptable for noise in noises):
         return plan
     releases = tuple(
         release.model_copy(
-            update={"noise": tuple(_with_strategy(one, release.name, base) for one in release.noise)}
+            update={"noise": tuple(_with_tables(one, release.name, base) for one in release.noise)}
         )
         for release in plan.releases
     )
     return plan.model_copy(update={"releases": releases})
 
 
-def _with_strategy(noise: ReleaseNoise, release: str, base: Path) -> ReleaseNoise:
-    return noise.model_copy(update={"mechanism": with_table(noise.mechanism, release, base)})
+def _with_tables(noise: ReleaseNoise, release: str, base: Path) -> ReleaseNoise:
+    read = {
+        "mechanism": with_table(noise.mechanism, release, base),
+        "ptable": with_perturbation(noise.ptable, release, base),
+    }
+    return noise.model_copy(update=read)
 
 
 def with_limit(plan: Plan, limit: float | str) -> Plan:

@@ -10,12 +10,13 @@ in, whose noise tells that of the next. The steps are whole numbers or days.
 # Annotations are no texts here: Pydantic would compile each of them when an audit starts.
 
 import datetime
+import math
 import re
 from collections.abc import Collection, Iterable
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, NamedTuple, Self
 
 import numpy as np
 from pydantic import (
@@ -31,9 +32,10 @@ from pydantic import (
 from sightline.arrays import FloatArray
 from sightline.auditing.plan_fields import LARGEST, SMALLEST, Positive, Section, without_default
 from sightline.errors import InvalidNoise, InvalidPlan, require_plan
+from sightline.noise.count_rules import CountRule, PerturbationTable, Rounding
 from sightline.noise.published import PublishedLaw, noise_stddev
 from sightline.noise.strategies import MECHANISMS, Strategy
-from sightline.tables.engines.address import named_file
+from sightline.tables.engines.address import LARGEST_FILE, csv_lines, named_file
 from sightline.values import frozen
 
 MOST_STEPS = 20_000  # a matrix over them takes 3 GB
@@ -215,6 +217,68 @@ def _mechanism(value: object) -> Mechanism:
     return Mechanism(name=str(value))
 
 
+class Perturbation(NamedTuple):
+    """The file of a p-table, and its lines once it is read."""
+
+    file: str = ""
+    table: PerturbationTable = PerturbationTable()
+
+    def __bool__(self) -> bool:
+        return bool(self.file)
+
+
+def _perturbation(value: object) -> Perturbation:
+    if isinstance(value, Perturbation):
+        return value
+    require_plan(
+        isinstance(value, str) and value.lower().endswith(".csv"),
+        "the .csv file of a p-table",
+        got=repr(value[:40]) if isinstance(value, str) else "another value",
+    )
+    return Perturbation(str(value))
+
+
+PerturbationFile = Annotated[
+    Perturbation,
+    PlainValidator(_perturbation),
+    PlainSerializer(lambda one: one.file, return_type=str),
+    WithJsonSchema({"type": "string", "pattern": "\\.[cC][sS][vV]$"}),
+]
+_COLUMNS = ("count", "change", "chance")
+
+
+def with_perturbation(stated: Perturbation, release: str, base: Path) -> Perturbation:
+    """The p-table of the file, if one is named; relative paths start from ``base``."""
+    if not stated or stated.table:
+        return stated
+    where = f"release {release[:60]!r}: p-table {Path(stated.file).name[:60]!r}"
+    lines = csv_lines(named_file(stated.file, base, f"{where}: a CSV file"), where, most=LARGEST_FILE)
+    header = [name.strip() for name in lines[0]] if lines else []
+    require_plan(
+        all(header.count(name) == 1 for name in _COLUMNS),
+        f"{where}: the columns count, change and chance, once each",
+        got="another header" if header else "an empty file",
+    )
+    places = [header.index(name) for name in _COLUMNS]
+    entries: dict[int, dict[int, float]] = {}
+    for number, line in enumerate(lines[1:], start=2):
+        if not line:
+            continue
+        try:
+            count, change, chance = (float(line[place]) for place in places)
+        except (ValueError, IndexError):
+            count = change = chance = math.nan
+        require_plan(
+            count >= 0 and count.is_integer() and change.is_integer() and abs(change) <= 1e6 and count <= 1e5,
+            f"{where}: line {number}: a count from 0 on, a whole change and a chance",
+            got="others",
+        )
+        own = entries.setdefault(int(count), {})
+        require_plan(int(change) not in own, f"{where}: each change of a count once", got="one twice")
+        own[int(change)] = chance
+    return stated._replace(table=PerturbationTable.of(entries, where))
+
+
 def is_strategy_file(mechanism: object) -> bool:
     """Whether a mechanism is given by the file of its strategy."""
     return isinstance(mechanism, str) and mechanism.lower().endswith(".npy")
@@ -260,6 +324,13 @@ def with_table(mechanism: Mechanism, release: str, base: Path) -> Mechanism:
 
 
 _SIZES = ("stddev", "noise_multiplier", "epsilon", "by_cell")
+# What says how much a law hides, beside the sizes of noise: none for exact numbers.
+_RULE_SIZES = {
+    PublishedLaw.NONE: "",
+    PublishedLaw.ROUNDING: "to",
+    PublishedLaw.WITHIN: "of",
+    PublishedLaw.CELL_KEY: "ptable",
+}
 _ROW = "rows of the values of a group, the label of an aggregate where there are several, and a stddev"
 
 _TEXT_OR_NUMBER = {"anyOf": [{"type": "string"}, {"type": "number"}]}
@@ -312,7 +383,8 @@ class ReleaseNoise(Section):
 
     law: Annotated[PublishedLaw, Field(strict=False)] = Field(
         default=PublishedLaw.GAUSSIAN,
-        description="gaussian, laplace, discrete-gaussian or geometric (whole numbers), or none: exact.",
+        description="gaussian, laplace, discrete-gaussian or geometric (whole numbers), or none: exact. Of "
+        "counts also rounding, within (nothing is known but the interval) and cell-key.",
     )
     label: str = Field(
         default="", description="Which of the release's aggregates it is on; all of them unless given."
@@ -338,6 +410,27 @@ class ReleaseNoise(Section):
         json_schema_extra=without_default,
         description="The standard deviation of each published number by itself: rows of the values of its "
         "group, its label where the release has several aggregates, and the stddev.",
+    )
+    to: Annotated[int, Field(ge=2, le=1_000_000)] = Field(
+        default=1,
+        json_schema_extra=without_default,
+        description="Of law = 'rounding' the base: counts are published as multiples of it.",
+    )
+    how: Annotated[Rounding, Field(strict=False)] = Field(
+        default=Rounding.NEAREST,
+        description="Where rounding takes a count: to the nearest multiple (half of the base goes up), up, "
+        "down, or at random to either neighbour with chances that keep the mean.",
+    )
+    of: Positive = Field(
+        default=0.0,
+        json_schema_extra=without_default,
+        description="Of law = 'within': a published number is known to be within plus or minus this.",
+    )
+    ptable: PerturbationFile = Field(
+        default=Perturbation(),
+        json_schema_extra=without_default,
+        description="Of law = 'cell-key': a CSV file with the columns count, change and chance, a line for "
+        "each change that a count may get; the largest count stands for all above it.",
     )
     mechanism: MechanismName = Field(
         default=Mechanism(),
@@ -379,13 +472,32 @@ class ReleaseNoise(Section):
     @model_validator(mode="after")
     def _says_how_much_once(self) -> Self:
         given = [name for name in _SIZES if getattr(self, name)]
-        exact = self.law is PublishedLaw.NONE
+        given += [name for name in ("of", "ptable") if getattr(self, name)] + ["to"] * (self.to > 1)
+        own = _RULE_SIZES.get(self.law)
+        expected = f"one of {', '.join(_SIZES)}"
+        if own is not None:
+            expected = f"{own or 'nothing but the law'} with law = {self.law.value!r}"
         require_plan(
-            len(given) == (0 if exact else 1),
-            "nothing but the law with law = 'none'" if exact else f"one of {', '.join(_SIZES)}",
+            given == [own] * bool(own) if own is not None else len(given) == 1 and given[0] in _SIZES,
+            expected,
             got=" and ".join(given) or "none",
         )
+        require_plan(
+            self.law is PublishedLaw.ROUNDING or self.how is Rounding.NEAREST,
+            "how with law = 'rounding'",
+            got=f"law = {self.law.value!r}",
+        )
         return self
+
+    @property
+    def exact(self) -> bool:
+        """Whether no noise is added, though a rule may change counts."""
+        return self.law in _RULE_SIZES
+
+    @property
+    def count_rule(self) -> CountRule:
+        """How counts are published, apart from blanks."""
+        return CountRule(to=self.to, how=self.how, within=self.of, table=self.ptable.table)
 
     @property
     def sized(self) -> bool:

@@ -297,6 +297,7 @@ class AuditResult(Displayed, ResultPart):
     ] = ()  # the results of secrets that fare no worse
     table_digest: str | None = None  # owner-only: of the table's file, if it is one
     rules: RulesReport | None = None  # none if the plan has no rules
+    certain: CertainReport | None = None  # owner-only; none where no exact or rounded count is published
     since: SinceLast | None = None  # what changed since another audit, if it is compared with one
 
     @classmethod

@@ -290,6 +290,31 @@ class RulesReport(ResultPart):
         return self.model_copy(update={"broken": shown, "in_all": len(shown)})
 
 
+class CertainGroup(ResultPart):
+    """People whom nothing tells apart and whose value follows from the published counts. Owner-only."""
+
+    people: int
+    label: str  # their public attributes
+    value: str  # what is known of them: yes, no, or a category
+    about: str = ""  # the question that the value answers; none: the secret
+    records: Annotated[tuple[str, ...], Many] = ()  # their keys, only when asked for
+    recipe: str  # the combination of published counts that excludes any other value
+
+
+class CertainReport(ResultPart):
+    """Who is certain: whose value is the same in every table that fits what is published. Owner-only."""
+
+    people: int = 0
+    ruled_out: int = 0  # people of whom one of several categories is ruled out, and the value is not told
+    undecided: int = 0  # people of whom it was not decided in time
+    by_draw: int = 0  # people whom some draw of random rounding, or of cell keys, may make certain
+    draws: Annotated[tuple[int, int], Many] = (
+        0,
+        0,
+    )  # simulated draws that make somebody certain, of how many
+    groups: Annotated[tuple[CertainGroup, ...], Many] = ()  # the smallest first
+
+
 class NoiseSlack(ResultPart):
     """By how much all noise can change so that the limit still holds on average over the prior.
 

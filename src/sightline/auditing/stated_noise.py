@@ -8,6 +8,7 @@ these :math:`L` releases gets noise :math:`\sqrt{\kappa_L}\,\Delta`, as with a b
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -16,6 +17,7 @@ from sightline.arrays import EXACT, FloatArray, IndexArray
 from sightline.auditing.plan import Plan, Release
 from sightline.auditing.release_noise import ReleaseNoise, Running, names_of, noise_on, popped
 from sightline.errors import InvalidPlan, require_plan
+from sightline.noise.count_rules import CountRule
 from sightline.noise.pricing import price
 from sightline.noise.published import LEAST_DISCRETE_STDDEV, PublishedLaw, parameter_of_stddev
 from sightline.noise.strategies import Strategy
@@ -59,6 +61,51 @@ def _noises(plan: Plan, membership: Membership) -> list[ReleaseNoise]:
     return found
 
 
+def count_rules(plan: Plan, membership: Membership) -> tuple[CountRule, ...]:
+    """How the counts of each partition are published."""
+    return tuple(
+        replace(noise.count_rule, below=plan.releases[part.query].suppress_below)
+        for noise, part in zip(_noises(plan, membership), membership.partitions, strict=True)
+    )
+
+
+def _check_count_rules(plan: Plan, membership: Membership) -> None:
+    """Refuse rules for counts where something else is published, or where no program decides."""
+    number = plan.data.secret_kind is SecretKind.NUMBER
+    for p, rule in enumerate(count_rules(plan, membership)):
+        if rule.exact:
+            continue
+        part = membership.partitions[p]
+        release = plan.releases[part.query]
+        counts = part.feature in (YES_OR_NO if number else (Feature.VALUE, Feature.INDICATOR))
+        counts &= not part.weighted and part.computed.factor == 1 and not part.computed.per_row
+        where = f"release {release.name[:60]!r}:"
+        require_plan(
+            counts and part.statistic is Statistic.SUM,
+            f"{where} rounding, blanks, within and cell-key on counts of people",
+            got=f"{part.name[:60]!r}",
+            fix="publish COUNT(*) FILTER (WHERE …), or count the groups of the secret",
+        )
+        require_plan(
+            membership.contributions <= 1,
+            f"{where} counts of records with one row each",
+            got=f"up to {membership.contributions:,} rows a record",
+            fix="make one row of each record in [data] sql",
+        )
+        require_plan(
+            not membership.known_rows,
+            f"{where} an attacker who knows nobody's secret, beside rounding, blanks, within and cell-key",
+            got="[attacker] knows",
+            fix="leave it out: what such counts tell of people who are known is not subtracted yet",
+        )
+        require_plan(
+            not rule.by_chance or release.times == 1,
+            f"{where} one copy of counts that chance rounds",
+            got=f"times = {release.times}",
+            fix="several draws of one count tell it: draw once and publish the same numbers",
+        )
+
+
 def check_laws(plan: Plan, membership: Membership, laws: Laws, bundles: Bundles) -> None:
     """Refuse laws that the audit has no bound for where they are stated."""
     used_noise = {id(noise) for noise in _noises(plan, membership)}
@@ -76,6 +123,7 @@ def check_laws(plan: Plan, membership: Membership, laws: Laws, bundles: Bundles)
             got=repr((idle or [""])[0][:60]),
             fix=f"there are: {', '.join(labels)[:200]}",
         )
+    _check_count_rules(plan, membership)
     for bundle in bundles:
         require_plan(
             len({laws[p] for p in bundle}) == 1,

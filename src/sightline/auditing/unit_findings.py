@@ -70,6 +70,9 @@ class LinearFindings:
     lower: FloatArray  # the lower end of remaining uncertainty, through all releases
     limit: float  # 0 without one: nobody keeps less
     others: OtherRecords = field(default_factory=OtherRecords)  # of a table that is streamed
+    # Whether somebody below the limit is one of whom too much is seen; else that is only not excluded, since
+    # rounded counts are bounded as if they were exact.
+    attacks_claimed: bool = True
 
     def __bool__(self) -> bool:
         """Whether something that is linear in the secret is published of a record that is not known."""
@@ -101,7 +104,7 @@ class LinearFindings:
     @property
     def below(self) -> BoolArray:
         """Columns that the linear releases alone may leave less than the limit."""
-        return self._less_than_limit(self.exposure.lower.ravel())
+        return self._less_than_limit(self.exposure.lower.ravel()) & self.attacks_claimed
 
     @property
     def not_shown(self) -> BoolArray:

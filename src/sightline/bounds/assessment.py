@@ -18,7 +18,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from scipy import sparse
@@ -77,6 +77,17 @@ class UnitExposure:
     def products(self) -> ProductSums:
         """M."""
         return self.solver.sums
+
+    def without_attacks(self) -> Self:
+        """The lower ends alone: no attack on these numbers is claimed, and nobody is identifiable."""
+        return replace(
+            self,
+            upper=np.ones_like(self.upper),
+            near=np.zeros_like(self.near),
+            given=False,
+            rounded=np.inf,
+            posterior=np.inf,
+        )
 
     @cached_property
     def upper_by_attack(self) -> FloatArray:
@@ -232,6 +243,9 @@ class SlicedExposure(UnitExposure):
             slices=slices,
             sums=sums,
         )
+
+    def without_attacks(self) -> Self:
+        return replace(super().without_attacks(), sums=self.sums.without_attacks())
 
     @property
     def rank(self) -> int:

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from enum import Enum, StrEnum
 
 import numpy as np
@@ -43,11 +44,20 @@ class PublishedLaw(StrEnum):
     DISCRETE_GAUSSIAN = "discrete-gaussian"
     GEOMETRIC = "geometric"
     NONE = "none"
+    # Functions of the exact count, by rule or by chance: see sightline.noise.count_rules.
+    ROUNDING = "rounding"
+    WITHIN = "within"
+    CELL_KEY = "cell-key"
 
     @property
     def facts(self) -> LawFacts:
         """What is known of it."""
         return LAWS[self]
+
+    @property
+    def by_count_rule(self) -> bool:
+        """Whether a rule for counts makes the published number, and no noise that a budget could pay for."""
+        return self.facts.by_count_rule
 
     @property
     def pure(self) -> bool:
@@ -93,6 +103,7 @@ class LawFacts:
     stddev: Parameters
     parameter_of_stddev: Parameters
     information_at_most: Parameters  # in nats about a record, from noise over sensitivity
+    by_count_rule: bool = False  # whether it is a rule for counts: lower ends are those of exact numbers
 
 
 def _same(parameter: FloatArray) -> FloatArray:
@@ -119,6 +130,19 @@ def _gaussian_information(multipliers: FloatArray) -> FloatArray:
 def _pure_information(multipliers: FloatArray) -> FloatArray:
     return np.asarray(np.tanh(0.5 / multipliers) / multipliers)
 
+
+_EXACT = LawFacts(
+    cost=Cost.INFINITE,
+    on_lattice=False,
+    laplace_answers=0.0,
+    information_scale=np.zeros_like,
+    affinity_scale=np.zeros_like,
+    stddev=np.zeros_like,
+    parameter_of_stddev=np.zeros_like,
+    information_at_most=lambda multipliers: np.full_like(multipliers, np.inf),
+)
+# A rounded count is a function of the exact one: whatever bounds attacks on that bounds attacks on this.
+_BY_RULE = replace(_EXACT, by_count_rule=True)
 
 LAWS = {
     PublishedLaw.GAUSSIAN: LawFacts(
@@ -161,16 +185,10 @@ LAWS = {
         parameter_of_stddev=lambda stddev: np.asarray(0.5 / np.arcsinh(1 / (math.sqrt(2) * stddev))),
         information_at_most=_pure_information,
     ),
-    PublishedLaw.NONE: LawFacts(
-        cost=Cost.INFINITE,
-        on_lattice=False,
-        laplace_answers=0.0,
-        information_scale=np.zeros_like,
-        affinity_scale=np.zeros_like,
-        stddev=np.zeros_like,
-        parameter_of_stddev=np.zeros_like,
-        information_at_most=lambda multipliers: np.full_like(multipliers, np.inf),
-    ),
+    PublishedLaw.NONE: _EXACT,
+    PublishedLaw.ROUNDING: _BY_RULE,
+    PublishedLaw.WITHIN: _BY_RULE,
+    PublishedLaw.CELL_KEY: _BY_RULE,
 }
 
 

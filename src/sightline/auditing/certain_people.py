@@ -1,0 +1,230 @@
+"""Who is certain: whose yes or no, or category, follows from the published counts at the true values.
+
+Exact, rounded and blank counts are intervals (:mod:`sightline.noise.count_rules`), and programs decide whose
+value is the same in every table within them (:mod:`sightline.bounds.certain`). Owner-only: it depends on the
+secrets which intervals are published.
+
+Where chance rounds counts, nobody knows before the draw what is published. Numbers without chance are decided
+alone first; then everybody is looked for whom some draw may make certain, and draws are simulated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+from scipy import sparse
+
+from sightline.arrays import FloatArray, IndexArray
+from sightline.auditing.exposed import signature_names
+from sightline.auditing.findings import NO_KEYS, Findings, Keys
+from sightline.auditing.homogeneous import Totals
+from sightline.auditing.known_sums import known_sums
+from sightline.auditing.lowering import cell_name, linear_partitions
+from sightline.auditing.result_parts import MOST_LISTED, CertainGroup, CertainReport
+from sightline.auditing.stated_noise import count_rules
+from sightline.bounds.certain import BoolArray, CountIntervals, Decisions, decide
+from sightline.format import number
+from sightline.noise.count_rules import CountRule
+from sightline.tables.subject import SecretKind
+from sightline.values import frozen
+
+_DRAWS = 20  # simulated draws of rules with chance: enough to tell a rare case from a usual one
+_SEED = 45  # of these draws: the same plan and table give the same result
+
+
+@frozen(slots=False)
+class PublishedCounts:
+    """The counts of a plan that a rule publishes, and the people behind them in classes."""
+
+    findings: Findings
+    cells: IndexArray  # the membership's cell of every number; the rest are the sizes of signatures
+    intervals: CountIntervals  # as the rules leave them at most
+    true_counts: FloatArray  # of the cells
+    offsets: FloatArray  # a published count is the sum over the classes, and this
+    rules: tuple[CountRule, ...]  # of each cell
+    signature: IndexArray  # of each class
+    categories: int  # classes of a signature
+
+    @classmethod
+    def of(cls, findings: Findings, totals: FloatArray) -> PublishedCounts | None:
+        """Of findings about a yes or no, or a category; none if no count is published without noise."""
+        membership, pricing, plan = findings.membership, findings.pricing, findings.plan
+        found = known_sums(findings, totals, linear_partitions(membership))
+        if not found or not found[0].totals.size:
+            return None
+        sums = found[0]
+        lines = np.flatnonzero(pricing.exact[sums.cells])
+        if not lines.size:
+            return None
+        cells, owner = sums.cells[lines], pricing.owner[sums.cells[lines]]
+        by_partition = count_rules(plan, membership)
+        rules = tuple(by_partition[p] for p in owner.tolist())
+        below = np.array([not membership.partitions[p].above for p in owner.tolist()])
+        offsets = np.where(below, membership.weight_sums[cells], 0.0)
+        weights, truth = sums.weights[lines], sums.totals
+        counts = np.asarray(weights @ truth) + offsets
+        categories = max(1, len(plan.data.categories))
+        low, high = counts.copy(), counts.copy()
+        for rule in set(rules):
+            own = np.array([one == rule for one in rules])
+            if not rule.exact:
+                low[own], high[own] = rule.known_of_counts(counts[own])
+        tables, ends = [weights], [(low - offsets, high - offsets)]
+        if categories > 1:  # everybody has one category
+            people = sparse.kron(
+                sparse.eye_array(truth.size // categories), np.ones((1, categories)), format="csr"
+            )
+            sizes = sums.counts[::categories]
+            tables, ends = [*tables, people], [*ends, (sizes, sizes)]
+        intervals = CountIntervals(
+            weights=sparse.csr_array(sparse.vstack(tables, format="csr")),
+            low=np.concatenate([low for low, _ in ends]),
+            high=np.concatenate([high for _, high in ends]),
+            sizes=np.asarray(sums.counts, dtype=np.float64),
+            truth=np.asarray(truth, dtype=np.float64),
+        )
+        return cls(
+            findings=findings,
+            cells=cells,
+            intervals=intervals,
+            true_counts=counts,
+            offsets=offsets,
+            rules=rules,
+            signature=sums.signature,
+            categories=categories,
+        )
+
+    @property
+    def by_chance(self) -> BoolArray:
+        """Numbers that chance changes; the sizes of signatures are not among them."""
+        found = np.array([rule.by_chance for rule in self.rules], dtype=np.bool_)
+        return np.append(found, np.zeros(self.intervals.low.size - found.size, dtype=np.bool_))
+
+    def without_chance(self) -> CountIntervals:
+        """The intervals of the numbers that no chance changes; the others may be anything."""
+        chance, own = self.by_chance, self.intervals
+        low, high = np.where(chance, -np.inf, own.low), np.where(chance, np.inf, own.high)
+        kept = np.flatnonzero(~chance)
+        return replace(own, weights=own.weights[kept], low=low[kept], high=high[kept])
+
+    def drawn(self, rng: np.random.Generator) -> CountIntervals:
+        """The intervals after one draw of what chance decides."""
+        low, high = self.intervals.low.copy(), self.intervals.high.copy()
+        draws = rng.random(self.cells.size)
+        for rule in set(self.rules):
+            own = np.flatnonzero(np.array([one == rule for one in self.rules]))
+            if rule.by_chance:
+                ends = rule.known_of_values(rule.published(self.true_counts[own], draws[own]))
+                low[own], high[own] = (end - self.offsets[own] for end in ends)
+        return replace(self.intervals, low=low, high=high)
+
+    def people(self, classes: BoolArray) -> int:
+        """How many people have one of some classes."""
+        sizes = self.intervals.sizes.reshape(-1, self.categories)[:, 0]
+        return int(sizes @ classes.reshape(-1, self.categories).any(axis=1))
+
+    def told(self, found: Decisions) -> BoolArray:
+        """Classes that tell a value: of a category the one that everybody has, and of a yes or no either."""
+        if self.categories == 1:
+            return found.certain
+        return np.asarray(found.certain & (self.intervals.truth > 0))
+
+
+def certain_report(findings: Findings, totals: Totals, *, keys: Keys = NO_KEYS) -> CertainReport | None:
+    """Who is certain, of the secret and of every yes-or-no question; none without a count that is a fact."""
+    rows, found = findings.row_by_row, list[CertainReport]()
+    for one in (rows, *rows.questions):
+        if not one.linear or one.prior.kind is SecretKind.NUMBER or one.streamed:
+            continue
+        if (counts := PublishedCounts.of(one, totals(one.question))) is not None:
+            found.append(_report(counts, keys))
+    if not found:
+        return None
+    worst = max(found, key=lambda one: (one.people, one.draws[0], one.by_draw, one.ruled_out))
+    groups = sorted((group for one in found for group in one.groups), key=lambda group: group.people)
+    return worst.model_copy(update={"groups": tuple(groups[:MOST_LISTED])})
+
+
+def _report(counts: PublishedCounts, keys: Keys) -> CertainReport:
+    chance = bool(counts.by_chance.any())
+    sure = decide(counts.without_chance() if chance else counts.intervals)
+    by_draw, draws = 0, (0, 0)
+    undecided = sure.undecided
+    if chance:
+        at_most = decide(counts.intervals)
+        undecided = undecided | at_most.undecided
+        possible = counts.told(at_most) & ~counts.told(sure)
+        by_draw = counts.people(possible)
+        if by_draw:
+            rng = np.random.default_rng(_SEED)
+            each = [decide(counts.drawn(rng)) for _ in range(_DRAWS)]
+            draws = sum(bool((counts.told(one) & possible).any()) for one in each), _DRAWS
+    told = counts.told(sure)
+    ruled_out = sure.certain & ~told
+    if counts.categories > 1:  # of whom the value is told, everything else is ruled out
+        ruled_out &= ~np.repeat(told.reshape(-1, counts.categories).any(axis=1), counts.categories)
+    order = np.flatnonzero(told)
+    order = order[np.argsort(counts.intervals.sizes[order], kind="stable")][:MOST_LISTED]
+    return CertainReport(
+        people=counts.people(told),
+        ruled_out=counts.people(ruled_out),
+        undecided=counts.people(undecided),
+        by_draw=by_draw,
+        draws=draws,
+        groups=tuple(_groups(counts, sure, order, keys, without_chance=chance)),
+    )
+
+
+def _groups(
+    counts: PublishedCounts, found: Decisions, classes: IndexArray, keys: Keys, *, without_chance: bool
+) -> list[CertainGroup]:
+    findings, own = counts.findings, counts.intervals
+    labels = signature_names(findings, counts.signature[classes])
+    named = keys.of_signatures([int(one) for one in counts.signature[classes]])
+    kept = np.flatnonzero(~counts.by_chance) if without_chance else np.arange(own.low.size)
+    groups = []
+    for place, label in zip(classes.tolist(), labels, strict=True):
+        weights = {int(kept[i]): w for i, w in found.proofs.get(place, {}).items()}
+        groups.append(
+            CertainGroup(
+                people=int(own.sizes[place]),
+                label=label,
+                value=_value(counts, place),
+                about=findings.asked,
+                records=tuple(named.get(int(counts.signature[place]), ())),
+                recipe=_recipe(counts, weights),
+            )
+        )
+    return groups
+
+
+def _value(counts: PublishedCounts, place: int) -> str:
+    if counts.categories > 1:
+        return counts.findings.plan.data.categories[place % counts.categories]
+    return "yes" if counts.intervals.truth[place] > 0 else "no"
+
+
+def _recipe(counts: PublishedCounts, weights: dict[int, float]) -> str:
+    """The combination of published counts that leaves no other value, with the interval of each."""
+    membership = counts.findings.membership
+    steps = sorted(
+        ((w, i) for i, w in weights.items() if i < counts.cells.size), key=lambda one: (-one[0], one[1])
+    )
+    if not steps:
+        return "by all counts together, in whole numbers"
+    first = steps[0][0]
+    texts = []
+    for w, i in steps:
+        times = (
+            "" if abs(abs(w) - abs(first)) < 1e-9 and abs(abs(w) - 1) < 1e-9 else f"{number(abs(w), 3)} × "
+        )
+        sign = "" if not texts and w > 0 else ("− " if w < 0 else "+ ")
+        low, high = (end[i] + counts.offsets[i] for end in (counts.intervals.low, counts.intervals.high))
+        known = f"{low:g}" if low == high else f"{low:g} to {high:g}"
+        texts.append(f'{sign}{times}"{cell_name(membership, int(counts.cells[i]))}" ({known})')
+    return " ".join(texts)
+
+
+Certain = Callable[[], CertainReport | None]
