@@ -14,6 +14,7 @@ import pytest
 from rich.console import Console
 
 import sightline as sl
+from sightline.auditing.assumptions import NOT_ACCEPTED
 from sightline.auditing.plan import AssumptionName
 from sightline.auditing.result import Unverified
 from sightline.examples.shipped import example_plan
@@ -137,7 +138,7 @@ def test_every_assumption_says_what_settles_it() -> None:
         )
         (line,) = open_lines(result.model_copy(update={"unverified": (open_one,), "homogeneous": ()}))
         assert line.startswith("2 things are odd. ")
-        assert (f'accept = ["{name.value}"]' in line) == (name is not AssumptionName.LOCAL)
+        assert (f'accept = ["{name.value}"]' in line) == (name not in NOT_ACCEPTED)
     accepted = Unverified(name=name, count=2, reason="odd", accepted=True, owner_only=False)
     assert open_lines(result.model_copy(update={"unverified": (accepted,)})) == []
 

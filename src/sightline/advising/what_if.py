@@ -18,6 +18,7 @@ import numpy as np
 from sightline.arrays import FloatArray
 from sightline.auditing.assumptions import unverified
 from sightline.auditing.budget import proof_of_budget
+from sightline.auditing.certain_people import certain_report
 from sightline.auditing.exposed import ExposedSection
 from sightline.auditing.findings import Findings, LinearFindings, find
 from sightline.auditing.homogeneous import Totals, homogeneous_cells
@@ -216,7 +217,9 @@ def _setting(
         identifiable_records=found.identifiable_records,
     )
     totals: Totals = partial(variants.totals, findings.plan)
-    open_questions = unverified(findings, homogeneous_cells(findings, totals))
+    open_questions = unverified(
+        findings, homogeneous_cells(findings, totals), certain_report(findings, totals)
+    )
     judged = verdict(findings, section, open_questions, publishable=False)
     noise, worst = findings.pricing.noise_stddev, "one record" if findings.shows else "nobody"
     if findings.worst.asked:

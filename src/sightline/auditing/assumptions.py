@@ -22,7 +22,7 @@ from sightline.auditing.findings import Findings
 from sightline.auditing.lowering import LINEAR
 from sightline.auditing.plan import AssumptionName, Plan
 from sightline.auditing.pricing import Pricing
-from sightline.auditing.result import HomogeneousCell, Unverified
+from sightline.auditing.result import CertainReport, HomogeneousCell, Unverified
 from sightline.format import count as counted
 from sightline.format import number, percent
 from sightline.noise.published import PublishedLaw
@@ -87,6 +87,13 @@ _NOTHING_IN_COMMON = (
 _CARRIED = "assumption of the releases when they were made is not verified, which this table cannot show"
 
 
+_AS_IF_EXACT = (
+    "not shown to keep the limit: rounded, blank and perturbed counts are bounded as if they were exact, and "
+    "no attack is known that leaves less"
+)
+_CERTAIN = "certain: no other value fits the published counts"
+
+
 _NEVER = "with even chances for the others alone, somebody may keep less than the limit"
 
 
@@ -106,6 +113,11 @@ COVERED_BY_NOISE = frozenset(
 )
 
 
+# What is seen near the true values proves nothing; a value that is certain is told, and what lies between the
+# bounds of a rounded count is not known.
+NOT_ACCEPTED = frozenset({AssumptionName.LOCAL, AssumptionName.CERTAIN, AssumptionName.COUNT_RULES})
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Case:
     name: AssumptionName
@@ -116,9 +128,15 @@ class _Case:
 
 
 def unverified(
-    findings: Findings, homogeneous: tuple[HomogeneousCell, ...], *, whatever_the_noise: bool = False
+    findings: Findings,
+    homogeneous: tuple[HomogeneousCell, ...],
+    certain: CertainReport | None = None,
+    *,
+    whatever_the_noise: bool = False,
 ) -> tuple[Unverified, ...]:
     """The assumptions that a pass needs and that are not verified, accepted or not.
+
+    ``certain`` are the people whose value follows from the published counts: nobody can accept that.
 
     Where the noise alone keeps the limit, only what noise cannot cover is asked; all of them are asked
     ``whatever_the_noise`` leaves, where more may be published.
@@ -126,6 +144,8 @@ def unverified(
     membership, data = findings.membership, findings.plan.data
     undecided = _worst(findings, lambda one: sum(each.linear.undecided for each in (one, *one.questions)))
     undecided += sum(local.report().undecided for local in findings.nonlinear)
+    told = certain or CertainReport()
+    undecided += told.undecided
     domain = "bounds" if data.secret_kind is SecretKind.NUMBER else "categories"
     most = max((cell.rows for cell in homogeneous), default=0)
     name, people = AssumptionName, membership.persons
@@ -208,7 +228,32 @@ def unverified(
             count=undecided,
             one="record is neither shown to be identifiable nor shown not to be",
             many="records are neither shown to be identifiable nor shown not to be",
-            owner_only=bool(findings.nonlinear),
+            owner_only=bool(findings.nonlinear) or told.undecided > 0,
+        ),
+        _Case(
+            name=name.CERTAIN,
+            count=told.people,
+            one=f"record is {_CERTAIN}",
+            many=f"records are {_CERTAIN}",
+        ),
+        _Case(
+            name=name.CERTAIN,
+            count=told.by_draw if told.draws[0] else 0,
+            one=f"record may be {_CERTAIN} in {told.draws[0]} of {told.draws[1]} simulated draws",
+            many=f"records may be {_CERTAIN} in {told.draws[0]} of {told.draws[1]} simulated draws",
+        ),
+        _Case(
+            name=name.COUNT_RULES,
+            count=told.by_draw if not told.draws[0] else 0,
+            one="record may be certain after some draw of the rounding; no simulated one made it so",
+            many="records may be certain after some draw of the rounding; no simulated one made them so",
+        ),
+        _Case(
+            name=name.COUNT_RULES,
+            count=_worst(findings, lambda one: one.not_shown) if findings.pricing.by_count_rule else 0,
+            one=f"record is {_AS_IF_EXACT}",
+            many=f"records are {_AS_IF_EXACT}",
+            owner_only=False,
         ),
         _Case(
             name=name.LOCAL,
@@ -292,8 +337,7 @@ def unverified(
     carried = [one for one in AssumptionName if one in findings.plan.limits.unverified and one not in asked]
     cases += tuple(_Case(name=one, count=1, one=_CARRIED, many=_CARRIED) for one in carried)
     covered = COVERED_BY_NOISE if findings.guaranteed and not whatever_the_noise else frozenset()
-    # What is seen near the true values proves nothing: it cannot be accepted.
-    accepted = set(findings.plan.limits.accept) - {name.LOCAL}
+    accepted = set(findings.plan.limits.accept) - NOT_ACCEPTED
     return tuple(
         Unverified(
             name=case.name,

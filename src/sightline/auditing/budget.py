@@ -132,8 +132,8 @@ def guaranteed_by_noise(findings: Findings) -> float | None:
     multipliers = pricing.information_multipliers
     if multipliers.size == 0:
         return None
-    if pricing.exact.any():
-        return 0.0
+    if pricing.exact.any():  # nothing is left of a number that is exact, and something where chance rounds it
+        return findings.kept_by_noise
     if findings.membership.by_person and (findings.has_nonlinear or law is NoiseLaw.LAPLACE):
         return None  # these bounds are for one value
     if findings.has_nonlinear:

@@ -10,7 +10,6 @@ alone first; then everybody is looked for whom some draw may make certain, and d
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -215,7 +214,7 @@ def _recipe(counts: PublishedCounts, weights: dict[int, float]) -> str:
     if not steps:
         return "by all counts together, in whole numbers"
     first = steps[0][0]
-    texts = []
+    texts = list[str]()
     for w, i in steps:
         times = (
             "" if abs(abs(w) - abs(first)) < 1e-9 and abs(abs(w) - 1) < 1e-9 else f"{number(abs(w), 3)} × "
@@ -225,6 +224,3 @@ def _recipe(counts: PublishedCounts, weights: dict[int, float]) -> str:
         known = f"{low:g}" if low == high else f"{low:g} to {high:g}"
         texts.append(f'{sign}{times}"{cell_name(membership, int(counts.cells[i]))}" ({known})')
     return " ".join(texts)
-
-
-Certain = Callable[[], CertainReport | None]

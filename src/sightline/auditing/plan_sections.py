@@ -195,6 +195,8 @@ class AssumptionName(StrEnum):
     SECRETS = "secrets"
     HIDDEN_BY_NOISE = "hidden_by_noise"
     TURNOVER = "turnover"
+    COUNT_RULES = "count_rules"
+    CERTAIN = "certain"
 
 
 AssumptionNames = Annotated[tuple[Annotated[AssumptionName, Field(strict=False)], ...], Field(strict=False)]

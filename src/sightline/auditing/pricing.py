@@ -99,7 +99,7 @@ class Pricing:
 
     @property
     def by_count_rule(self) -> bool:
-        """Whether some counts are rounded, blanked or changed by a rule: then no attack is claimed on them."""
+        """Whether some counts are rounded, blank or changed by a rule: no attack is claimed on them."""
         return bool(self.rules)
 
     @cached_property

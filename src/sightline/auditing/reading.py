@@ -175,7 +175,7 @@ def plan_of_text(text: str, name: str) -> Plan:
 
 
 def with_files(plan: Plan, base: Path) -> Plan:
-    """The plan with the contents of its files of strategies, p-tables and population; paths start from ``base``."""
+    """The plan with the contents of its files of strategies, p-tables and population, below ``base``."""
     population = plan.attacker.prior
     if isinstance(population, Population) and not population.bins:
         read = read_population(population, base, plan.data.domain)

@@ -13,6 +13,7 @@ from pydantic import PrivateAttr, ValidationError
 
 from sightline.auditing.plan import AssumptionName
 from sightline.auditing.reading import file_name
+from sightline.auditing.result_parts import CertainReport as CertainReport
 from sightline.auditing.result_parts import Explained as Explained
 from sightline.auditing.result_parts import Exposed as Exposed
 from sightline.auditing.result_parts import LinearAttack as LinearAttack

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from sightline.auditing.assumptions import NOT_ACCEPTED
 from sightline.auditing.budget import guaranteed_by_noise
 from sightline.auditing.exposed import ExposedSection
 from sightline.auditing.findings import Findings, LinearFindings
@@ -57,6 +58,12 @@ def verdict(
         status = status_of(findings, unverified)
         shown = tuple(one for one in unverified if not (publishable and one.owner_only))
         sentences += _limit_sentences(findings, below, status, shown)
+    certain = [one for one in unverified if one.name is AssumptionName.CERTAIN]
+    if certain and publishable:
+        status = VerdictStatus.FAILED if below else VerdictStatus.NOT_SHOWN
+    elif certain:
+        status = VerdictStatus.FAILED
+        sentences += [f"{one.reason}." for one in certain]
     told = rules.publishable() if publishable else rules
     if told.in_all:
         status = VerdictStatus.FAILED
@@ -91,7 +98,7 @@ def _guarantee(findings: Findings) -> list[str]:
 
 def status_of(findings: Findings, unverified: tuple[Unverified, ...]) -> VerdictStatus:
     """Whether the limit holds: the one rule of a pass, for an audit and for a ledger."""
-    if findings.below_limit:
+    if findings.below_limit or any(one.name is AssumptionName.CERTAIN for one in unverified):
         return VerdictStatus.FAILED
     if any(not one.accepted for one in unverified):
         return VerdictStatus.NOT_SHOWN
@@ -107,8 +114,10 @@ def _limit_sentences(
     sentences = []
     match status:
         case VerdictStatus.FAILED:
-            sentences.append(f"{counted(below, 'record')} may keep less than the limit of {percent}.")
-            sentences.append(_attacked_sentence(min(_attacked(findings), below), below))
+            if below:
+                sentences.append(f"{counted(below, 'record')} may keep less than the limit of {percent}.")
+                sentences.append(_attacked_sentence(min(_attacked(findings), below), below))
+            open_ones = [one for one in open_ones if one.name is not AssumptionName.CERTAIN]
             if open_ones:
                 sentences.append(f"Also, {_listed(open_ones)}.")
         case VerdictStatus.PASSED if findings.guaranteed and findings.shows:
@@ -120,7 +129,7 @@ def _limit_sentences(
         case VerdictStatus.NOT_SHOWN:
             reasons = _listed(open_ones) or "the reason is for the owner only"
             sentences.append(f"That everyone keeps the limit of {percent} is not shown: {reasons}.")
-            named = [one for one in open_ones if one.name is not AssumptionName.LOCAL]
+            named = [one for one in open_ones if one.name not in NOT_ACCEPTED]
             if named:
                 every = dict.fromkeys(one.name.value for one in [*accepted, *named])  # what is written stays
                 names = ", ".join(f'"{name}"' for name in every)

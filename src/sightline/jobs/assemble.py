@@ -13,6 +13,7 @@ from sightline.advising.remedies import more_noise, reaching
 from sightline.auditing.assumptions import assumptions, unverified
 from sightline.auditing.beliefs import LEVEL
 from sightline.auditing.budget import alternatives, budget_report, guaranteed_by_noise
+from sightline.auditing.certain_people import certain_report
 from sightline.auditing.declared_and_found import looks_odd
 from sightline.auditing.exposed import distribution, exposed_section
 from sightline.auditing.findings import NO_KEYS, Findings, Keys
@@ -46,7 +47,9 @@ DesignNoise = Callable[[Findings, Change | None], tuple[Change, ...]]
 def judged(findings: Findings, *, totals: Totals) -> Verdict:
     """The owner's verdict alone, as :func:`assemble` has it."""
     listed = exposed_section(findings, top=TOP)
-    open_questions = unverified(findings, homogeneous_cells(findings, totals))
+    open_questions = unverified(
+        findings, homogeneous_cells(findings, totals), certain_report(findings, totals)
+    )
     return verdict(findings, listed, open_questions, publishable=False)
 
 
@@ -71,12 +74,13 @@ def assemble(  # many parameters: what a table and its session give
     ``also`` says what a pass needs besides what the table shows, which it gets. ``digest`` is of its file.
     What needs the engine is fetched here, so that it may be closed before the sections are read.
     """
-    sums, homogeneous = np.zeros((0, 0)), tuple[HomogeneousCell, ...]()
+    sums, homogeneous, certain = np.zeros((0, 0)), tuple[HomogeneousCell, ...](), None
     if isinstance(totals, StreamedTotals):
         homogeneous = streamed_cells(findings, totals)
     elif totals:
         fetched = cache(totals)
         homogeneous = homogeneous_cells(findings, fetched)
+        certain = certain_report(findings, fetched, keys=keys if names else NO_KEYS)
         # The sums are those of the published numbers if the attacker knows no row of them.
         if findings.linear and not findings.membership.known_rows:
             sums = fetched(None)
@@ -84,7 +88,7 @@ def assemble(  # many parameters: what a table and its session give
 
     @cache
     def open_questions() -> tuple[Unverified, ...]:
-        raised = unverified(findings, homogeneous)
+        raised = unverified(findings, homogeneous, certain)
         return (*raised, *also(raised))
 
     judgement = cache(lambda: verdict(findings, listed, open_questions(), publishable=False, rules=rules))
@@ -99,6 +103,7 @@ def assemble(  # many parameters: what a table and its session give
         "exposed_in_all": listed.exposed_in_all,
         "homogeneous": homogeneous[:MOST_LISTED],
         "rules": rules if findings.plan.rules.given else None,
+        "certain": certain,
     }
     sections: dict[str, Section] = {
         # Whether the limit holds.
@@ -195,6 +200,7 @@ def _facts(findings: Findings) -> dict[str, object]:
             "explained",
             "looks_odd",
             "homogeneous",
+            "certain",
             "releases: accuracy",
             "table_digest",
             *(("local", "exposed: local") if local else ()),

@@ -12,8 +12,9 @@ import numpy as np
 
 from sightline.advising.noise_slack import least_factor
 from sightline.arrays import IndexArray
-from sightline.auditing.assumptions import COVERED_BY_NOISE, unverified
+from sightline.auditing.assumptions import COVERED_BY_NOISE, NOT_ACCEPTED, unverified
 from sightline.auditing.budget import budget_report
+from sightline.auditing.certain_people import certain_report
 from sightline.auditing.declared_and_found import MOST_ROUNDING
 from sightline.auditing.exposed import describe
 from sightline.auditing.findings import Findings, LinearFindings, find
@@ -197,7 +198,8 @@ class _Needed:
     def by(self, findings: Findings, *, whatever_the_noise: bool = False) -> tuple[Unverified, ...]:
         """All of it for some findings."""
         alike = homogeneous_cells(findings, self.sums) if self.sums else ()
-        raised = unverified(findings, alike, whatever_the_noise=whatever_the_noise)
+        certain = certain_report(findings, self.sums) if self.sums else None
+        raised = unverified(findings, alike, certain, whatever_the_noise=whatever_the_noise)
         return (*raised, *self.beside(findings, raised, whatever_the_noise=whatever_the_noise))
 
     def beside(
@@ -263,6 +265,8 @@ _WITHOUT_THE_TABLE = frozenset(
         AssumptionName.SECRETS,
         AssumptionName.HIDDEN_BY_NOISE,
         AssumptionName.TURNOVER,
+        AssumptionName.CERTAIN,  # not known: COUNT_RULES says so where counts are exact, rounded or blank
+        AssumptionName.COUNT_RULES,
     }
 )
 
@@ -274,13 +278,15 @@ def _not_found(past: History, findings: Findings, unfit: int) -> tuple[Unverifie
     if missing:
         lost = f"the owner's file of entry {missing[0]} is missing, so that nothing is known of its values"
         cases += [(name, len(missing), lost) for name in AssumptionName if name not in _WITHOUT_THE_TABLE]
+        if findings.pricing.exact.any():
+            cases.append((AssumptionName.COUNT_RULES, len(missing), lost))
     elif not past.values_found:
         others = "the attacker knows people in some releases and not in others: sums are not compared"
         cases.append((AssumptionName.HOMOGENEOUS, len(past.releases), others))
     if unfit:
         changed = "do not fit one value of each person in an epoch: values have changed within it"
         cases.append((AssumptionName.VALUES, unfit, f"{count(unfit, 'number')} {changed}"))
-    accepted = set(findings.plan.limits.accept)
+    accepted = set(findings.plan.limits.accept) - {AssumptionName.COUNT_RULES}
     return tuple(
         Unverified(name=name, count=number, reason=reason, accepted=name in accepted, owner_only=True)
         for name, number, reason in cases
@@ -310,7 +316,7 @@ def _carried_over(
     if math.fsum(one.found.rounding for one in past.releases) > MOST_ROUNDING:
         steps = {"count": len(rounded), "reason": _ROUNDED_TOGETHER, "owner_only": False}
         entries.setdefault(AssumptionName.NOISE_FIRST, [(number, steps) for number in rounded])
-    accepted = set(findings.plan.limits.accept) - {AssumptionName.LOCAL}
+    accepted = set(findings.plan.limits.accept) - NOT_ACCEPTED
     return tuple(
         Unverified(
             name=name,

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from sightline.arrays import FloatArray, IndexArray
 from sightline.auditing.assumptions import unverified
+from sightline.auditing.certain_people import certain_report
 from sightline.auditing.declared_and_found import rounding_beside_noise
 from sightline.auditing.findings import find
 from sightline.auditing.homogeneous import homogeneous_cells
@@ -356,8 +357,8 @@ def freeze(plan: Plan, base: Path, release: Release, *, number: int, key: People
         rows = row_records(session.engine, session.counted)
         numbers, columns = _numbers(membership, price(alone, membership), number)
         findings = find(alone, membership, values=session.values)
-        alike = homogeneous_cells(findings, partial(session.totals, membership=membership))
-        raised = unverified(findings, alike)
+        totals = partial(session.totals, membership=membership)
+        raised = unverified(findings, homogeneous_cells(findings, totals), certain_report(findings, totals))
         own = [find_column(session.engine.columns(), name) for name in (plan.data.record, plan.data.secret)]
     parts = [column[0] for column in columns]
     codes = membership.signatures[:, parts].astype(np.int32)[rows.signature]

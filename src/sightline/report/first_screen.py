@@ -11,10 +11,11 @@ from typing import NamedTuple
 from rich.console import Console
 from rich.text import Text
 
+from sightline.auditing.assumptions import NOT_ACCEPTED
 from sightline.auditing.plan import AssumptionName
 from sightline.auditing.reading import file_name
 from sightline.auditing.result import AuditResult, Change, Exposed, LinearAttack, Unverified, VerdictStatus
-from sightline.auditing.result_parts import FEW, FIRST, NAMED
+from sightline.auditing.result_parts import FEW, FIRST, NAMED, CertainGroup
 from sightline.format import count, number, parameter, percent
 from sightline.report.wording import (
     Span,
@@ -51,6 +52,8 @@ _SETTLED_BY = {
     AssumptionName.GROUPS: "Publish every value in every group",
     AssumptionName.SECRETS: "Judge whether one column tells the other",
     AssumptionName.UNDECIDED: "Add noise to numbers that have next to none",
+    AssumptionName.CERTAIN: "Publish coarser groups, a coarser base, or more blanks there",
+    AssumptionName.COUNT_RULES: "Publish coarser groups, or add noise whose law is known",
     AssumptionName.LOCAL: "Add noise until it alone keeps the limit, or publish means instead",
     AssumptionName.HOMOGENEOUS: "Publish coarser groups there, or add noise",
     AssumptionName.FEW_VALUES: 'Write prior = "two-point" in [attacker]',
@@ -176,10 +179,28 @@ def first_lists(
     return [
         FirstList(exposed_title(result), exposed_lines(result, longest), table=True),
         FirstList(f"Broken rules{in_all}", broken, table=True),
+        certain_list(result, more),
         FirstList(f"What to change{audited}", change_lines(result), ordered=bool(result.reaching)),
         FirstList("Not verified, and needed for a pass", open_lines(result, more)),
         FirstList("Looks odd (for the owner only)", odd_lines(result)),
     ]
+
+
+def certain_list(result: AuditResult, more: str = "") -> FirstList:
+    """Whose value follows from the published counts, and by which of them: the smallest groups first."""
+    found = result.certain
+    if found is None or not found.groups:
+        return FirstList("", [])
+    rest = f" in {len(found.groups):,} groups{more}" if len(found.groups) > FEW else ""
+    title = f"Certain: {count(found.people, 'record')}{rest}, and the counts that leave no other value"
+    return FirstList(title, [_certain_line(one) for one in found.groups[:FEW]], table=True)
+
+
+def _certain_line(group: CertainGroup) -> str:
+    keys = ", ".join(group.records[:NAMED])
+    whom = keys or (group.label if group.people == 1 else f"{group.people:,} alike: {group.label}")
+    about = f" ({group.about})" if group.about else ""
+    return one_line(f"{short(whom, _LONGEST_NAME)}  {group.value}{about}  {group.recipe}")
 
 
 def _broken_rule(text: str) -> str:
@@ -342,7 +363,7 @@ def _settled(one: Unverified, result: AuditResult) -> str:
     by = _SETTLED_BY.get(one.name, "").replace("{secret}", one_line(result.secret))
     if one.name is AssumptionName.CLIPPED and result.kind == "category":
         by = "Declare them as categories"
-    if one.name is AssumptionName.LOCAL:  # what is seen near the true values cannot be accepted
+    if one.name in NOT_ACCEPTED:
         return f"{by}."
     return f"{accept} in [limits] if that is right." if not by else f"{by}, or {accept}."
 

@@ -1,0 +1,172 @@
+"""Whole audits of counts that are exact, rounded, blank or changed by cell keys: who is certain, and by what."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd  # type: ignore[import-untyped]
+import pytest
+
+import sightline as sl
+from sightline.auditing.result import AuditResult
+from sightline.errors import InvalidPlan
+from sightline.report.first_screen import first_screen
+from tests.auditing.fuzz_certain_people import check
+from tests.numbered_cases import check_case, trials
+
+BY_WARD = "SELECT ward, COUNT(*) FILTER (WHERE ill) AS n FROM data GROUP BY ward"
+
+
+def wards(ill: dict[str, tuple[int, int]]) -> Any:
+    """A table with so many ill of so many people in each ward."""
+    rows = [
+        {"ward": ward, "ill": number < yes} for ward, (yes, people) in ill.items() for number in range(people)
+    ]
+    return pd.DataFrame(rows).assign(id=range(len(rows)))
+
+
+def audited(table: Any, *releases: dict[str, Any], **sections: Any) -> AuditResult:
+    plan = {
+        "data": {"source": table, "record": "id", "secret": "ill", "kind": "boolean"},
+        "limits": {"remaining_uncertainty": 0.5},
+        "release": [{"name": f"r{place}", **one} for place, one in enumerate(releases)],
+    }
+    return sl.audit({**plan, **sections})
+
+
+@pytest.mark.slow
+def test_certain_people_are_those_with_one_value_in_all_tables() -> None:
+    count: Counter[str] = Counter()
+    for trial in trials(80):
+        check_case(check, 45, trial, count)
+    assert count["people who are certain"] > 0
+    assert count["lower ends compared"] > 0
+
+
+def test_exact_zero_fails_even_where_it_is_accepted() -> None:
+    table = wards({"a": (0, 30), "b": (12, 30)})
+    limits = {"remaining_uncertainty": 0.5, "accept": ["homogeneous", "certain"]}
+    result = audited(table, {"sql": BY_WARD, "noise": {"law": "none"}}, limits=limits)
+    assert result.verdict.status == "failed"
+    assert result.certain is not None
+    (group,) = result.certain.groups
+    assert (result.certain.people, group.people, group.value) == (30, 30, "no")
+    assert group.recipe == '"r0: a" (0)'
+    screen = "\n".join(map(str, first_screen(result, 110)))
+    assert "Certain: 30 records" in screen
+    # The table of people is the owner's: readers learn only that it does not pass.
+    assert result.publishable().certain is None
+    assert result.publishable().verdict.status == "not shown"
+    assert "are certain" not in result.publishable().verdict.text
+
+
+def test_rounding_alone_hides_zero_and_a_finer_release_tells_it() -> None:
+    table = wards({"a": (0, 3), "b": (12, 30)})
+    rounded = {"noise": {"law": "rounding", "to": 5}}
+    alone = audited(table, {"sql": BY_WARD, **rounded})
+    assert alone.certain is not None
+    assert alone.certain.people == 0
+    assert alone.verdict.status == "not shown"
+    # All 33 people: 12 is published as 10, which is 8 to 12. With 12 exact in b, nobody is left for a.
+    total = {"sql": "SELECT COUNT(*) FILTER (WHERE ill) AS n FROM data", **rounded}
+    exact_b = {"sql": BY_WARD.replace("GROUP", "WHERE ward = 'b' GROUP"), "noise": {"law": "none"}}
+    both = audited(table, total, exact_b)
+    assert both.certain is not None
+    (group,) = both.certain.groups
+    assert both.certain.people == 3
+    assert group.recipe == '"r0" (8 to 12) − "r1: b" (12)'
+    assert both.verdict.status == "failed"
+
+
+def test_a_blank_and_the_total_tell() -> None:
+    table = wards({"a": (0, 4), "b": (20, 40), "c": (11, 30)})
+    blank = {"sql": BY_WARD, "noise": {"law": "none"}, "suppress_below": 5}
+    alone = audited(table, blank)
+    assert alone.certain is not None
+    assert alone.certain.people == 0
+    total = {"sql": "SELECT COUNT(*) FILTER (WHERE ill) AS n FROM data", "noise": {"law": "none"}}
+    both = audited(table, blank, total)
+    assert both.certain is not None
+    assert both.certain.people == 4
+
+
+def test_random_rounding_has_a_guarantee_of_its_own_and_draws_are_simulated() -> None:
+    table = wards({"a": (0, 30), "b": (12, 30)})
+    drawn = {"sql": BY_WARD, "noise": {"law": "rounding", "to": 5, "how": "random"}}
+    result = audited(table, drawn)
+    # The least affinity is that of 4 and 5, or of 0 and 1: √(4/5), and its square is left.
+    assert result.guaranteed_by_noise == pytest.approx(0.8, abs=1e-9)
+    assert result.verdict.status == "passed"
+    assert result.certain is not None
+    assert (result.certain.people, result.certain.by_draw) == (0, 0)
+    small = audited(wards({"a": (0, 2), "b": (12, 30)}), drawn, {**drawn, "sql": BY_WARD.replace("*", "1")})
+    assert small.certain is not None
+
+
+def test_a_p_table_is_read_and_checked(tmp_path: Path) -> None:
+    lines = ["count,change,chance", "0,0,1", "1,-1,0.5", "1,1,0.5", "2,-1,0.25", "2,0,0.5", "2,1,0.25"]
+    good = tmp_path / "p.csv"
+    good.write_text("\n".join(lines))
+    table = wards({"a": (9, 30), "b": (12, 30)})
+    keyed = {"sql": BY_WARD, "noise": {"law": "cell-key", "ptable": str(good)}}
+    result = audited(table, keyed)
+    # 0 people are published as 0 and 1 as 0 or 2; 1 and 2 share only the value 2.
+    assert result.guaranteed_by_noise == pytest.approx(0.25, abs=1e-9)
+    good.write_text("\n".join([*lines[:-1], "2,1,0.3"]))
+    with pytest.raises(InvalidPlan, match=r"chances of a count that add up to 1, got 1\.05 for the count 2"):
+        audited(table, keyed)
+    good.write_text("\n".join([*lines, "-1,0,1"]))
+    with pytest.raises(InvalidPlan, match="line 9: a count from 0 on"):
+        audited(table, keyed)
+    good.write_text("count,chance\n0,1")
+    with pytest.raises(InvalidPlan, match="the columns count, change and chance"):
+        audited(table, keyed)
+    good.write_text("\n".join([*lines, "2,1,0.25"]))
+    with pytest.raises(InvalidPlan, match="each change of a count once"):
+        audited(table, keyed)
+
+
+@pytest.mark.parametrize(
+    ("release", "message"),
+    [
+        ({"noise": {"law": "rounding"}}, "expected to with law = 'rounding', got none"),
+        (
+            {"noise": {"law": "rounding", "to": 5, "stddev": 2.0}},
+            "to with law = 'rounding', got stddev and to",
+        ),
+        ({"noise": {"law": "within", "of": 2.0, "how": "up"}}, "how with law = 'rounding'"),
+        ({"noise": {"law": "gaussian", "to": 5}}, "one of stddev"),
+        ({"noise": {"law": "cell-key", "ptable": "p.txt"}}, "the .csv file of a p-table"),
+        ({"noise": {"law": "gaussian", "stddev": 2.0}, "suppress_below": 5}, "suppress_below with noise"),
+        ({"suppress_below": 5}, "a share of the budget"),
+        (
+            {"noise": {"law": "rounding", "to": 5, "how": "random"}, "times": 2},
+            "one copy of counts that chance rounds",
+        ),
+        (
+            {
+                "sql": "SELECT ward, AVG(ill::INT) FROM data GROUP BY ward",
+                "noise": {"law": "rounding", "to": 5},
+            },
+            "on counts of people",
+        ),
+    ],
+)
+def test_what_no_rule_is_for_is_refused(release: dict[str, Any], message: str) -> None:
+    table = wards({"a": (3, 30), "b": (12, 30)})
+    with pytest.raises(InvalidPlan, match=message):
+        audited(table, {"sql": BY_WARD, **release})
+
+
+def test_rules_need_one_row_a_record_and_nobody_known() -> None:
+    table = wards({"a": (3, 30), "b": (12, 30)})
+    rounded = {"sql": BY_WARD, "noise": {"law": "rounding", "to": 5}}
+    with pytest.raises(InvalidPlan, match="an attacker who knows nobody's secret"):
+        audited(table, rounded, attacker={"knows": ["ward = 'a'"]})
+    twice = table.assign(id=np.arange(60) // 2)
+    data = {"source": twice, "record": "id", "secret": "ill", "kind": "boolean", "max_rows_per_record": 2}
+    with pytest.raises(InvalidPlan, match="counts of records with one row each"):
+        audited(twice, rounded, data=data)

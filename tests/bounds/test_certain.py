@@ -1,0 +1,73 @@
+"""Who is certain by counts in intervals: against all tables, and against a plain integer program."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pytest
+from scipy import sparse
+from scipy.optimize import Bounds, LinearConstraint, milp
+
+from sightline.bounds.certain import CountIntervals, decide, upper_bound
+from sightline.errors import InvalidInput
+from tests.bounds.fuzz_certain import check, drawn
+from tests.numbered_cases import check_case, trials
+
+
+def intervals_of(table: list[list[float]], low: list[float], high: list[float], truth: list[float]) -> object:
+    return CountIntervals(
+        weights=sparse.csr_array(np.array(table)),
+        low=np.array(low),
+        high=np.array(high),
+        sizes=np.ones(len(truth)),
+        truth=np.array(truth),
+    )
+
+
+@pytest.mark.slow
+def test_certain_classes_are_those_with_one_answer_in_all_tables() -> None:
+    count: Counter[str] = Counter()
+    for trial in trials(400):
+        check_case(check, 45, trial, count)
+    assert count["certain classes"] > count["tables"] / 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", range(50))
+def test_larger_tables_agree_with_a_plain_integer_program(case: int) -> None:
+    rng = np.random.default_rng([450, case])
+    own = drawn(rng, classes=int(rng.integers(10, 40)), numbers=int(rng.integers(6, 20)), largest=4)
+    found = decide(own)
+    constraint = LinearConstraint(own.weights, own.low, own.high)
+    for place in range(own.sizes.size):
+        ends = []
+        for sign in (1.0, -1.0):
+            objective = np.zeros(own.sizes.size)
+            objective[place] = sign
+            solved = milp(
+                objective,
+                constraints=constraint,
+                bounds=Bounds(0, own.sizes),
+                integrality=np.ones(own.sizes.size),
+            )
+            ends.append(round(sign * solved.fun))
+        assert found.certain[place] == (ends[1] == 0 or ends[0] == own.sizes[place])
+    for place, weights in found.proofs.items():
+        assert upper_bound(own, place, weights) < 1
+
+
+def test_half_a_person_is_no_person() -> None:
+    # Three people in pairs: each pair has one yes or none, and all three together have two by parts alone.
+    table = [[1.0, 1.0, 0.0], [0.0, 1.0, 1.0], [1.0, 0.0, 1.0], [1.0, 1.0, 1.0]]
+    found = decide(intervals_of(table, [0, 0, 0, 0], [1, 1, 1, 3], [0, 0, 0]))  # type: ignore[arg-type]
+    assert not found.certain.any()
+    exact = decide(intervals_of(table[:3], [1, 1, 0], [1, 1, 0], [0, 1, 0]))  # type: ignore[arg-type]
+    assert exact.certain.tolist() == [True, True, True]
+
+
+def test_a_table_outside_its_intervals_is_refused() -> None:
+    with pytest.raises(InvalidInput, match="a table within the intervals"):
+        intervals_of([[1.0]], [1.0], [1.0], [0.0])
+    with pytest.raises(InvalidInput, match="low <= high"):
+        intervals_of([[1.0]], [1.0], [0.0], [0.0])
