@@ -26,7 +26,7 @@ def published(count: int, law: dict[str, Any], below: int) -> tuple[int, int]:
         return 0, below - 1
     low = high = count
     if law["law"] == "rounding":
-        base, how = law["to"], law.get("how", "nearest")
+        base, how = int(law["to"]), law.get("how", "nearest")
         half = base // 2
         every = [one for one in range(count - base, count + base + 1) if one >= 0]
 
@@ -56,7 +56,7 @@ def draw_law(rng: np.random.Generator) -> dict[str, Any]:
 
 def check(rng: np.random.Generator, trial: int, count: Counter[str]) -> None:
     people, category = int(rng.integers(3, 8)), trial % 3 == 2
-    values = ["x", "y", "z"] if category else [False, True]
+    values: list[Any] = ["x", "y", "z"] if category else [False, True]
     if category:
         people = min(people, 6)
     share = rng.choice([0.1, 0.5, 0.9])
@@ -70,7 +70,9 @@ def check(rng: np.random.Generator, trial: int, count: Counter[str]) -> None:
             "secret": secrets,
         }
     )
-    releases, laws, groups = [], [], []
+    releases: list[dict[str, Any]] = []
+    laws: list[tuple[dict[str, Any], int]] = []
+    groups: list[list[str]] = []
     for number, by in enumerate(GROUPS):
         if rng.random() < 0.4 and not (number == 3 and not releases):
             continue
@@ -94,8 +96,8 @@ def check(rng: np.random.Generator, trial: int, count: Counter[str]) -> None:
     )
 
     numbers = []  # who is counted if they hold which value, and how that is published
-    for (law, below), by in zip(laws, groups, strict=True):
-        labels = [tuple(row) for row in table[by].to_numpy()] if by else [()] * people
+    for (law, below), keys_of in zip(laws, groups, strict=True):
+        labels = [tuple(row) for row in table[keys_of].to_numpy()] if keys_of else [()] * people
         for label in sorted(set(labels)):
             inside = np.array([one == label for one in labels])
             numbers += [(inside, value, law, below) for value in (values[:2] if category else [True])]

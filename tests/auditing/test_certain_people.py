@@ -1,4 +1,4 @@
-"""Whole audits of counts that are exact, rounded, blank or changed by cell keys: who is certain, and by what."""
+"""Whole audits of counts that are exact, rounded, blank or changed by cell keys: who is certain."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def test_a_p_table_is_read_and_checked(tmp_path: Path) -> None:
     with pytest.raises(InvalidPlan, match=r"chances of a count that add up to 1, got 1\.05 for the count 2"):
         audited(table, keyed)
     good.write_text("\n".join([*lines, "-1,0,1"]))
-    with pytest.raises(InvalidPlan, match="line 9: a count from 0 on"):
+    with pytest.raises(InvalidPlan, match="line 8: a count from 0 on"):
         audited(table, keyed)
     good.write_text("count,chance\n0,1")
     with pytest.raises(InvalidPlan, match="the columns count, change and chance"):

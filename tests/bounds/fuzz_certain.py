@@ -20,7 +20,7 @@ def drawn(rng: np.random.Generator, *, classes: int, numbers: int, largest: int)
     """A table with intervals around its counts, of which many ends are at hand."""
     sizes = rng.integers(1, largest + 1, classes).astype(np.float64)
     ends = rng.choice([0, 1, 2], classes, p=[0.45, 0.35, 0.2])
-    truth = np.where(ends == 0, 0.0, np.where(ends == 1, sizes, rng.integers(0, sizes + 1)))
+    truth = np.where(ends == 0, 0.0, np.where(ends == 1, sizes, np.floor(rng.random(classes) * (sizes + 1))))
     table = (rng.random((numbers, classes)) < 0.5).astype(np.float64)
     if rng.random() < 0.3:  # counts of a no
         table *= rng.choice([-1.0, 1.0], (numbers, 1))

@@ -23,12 +23,13 @@ from sightline.auditing.known_sums import known_sums
 from sightline.auditing.lowering import cell_name, linear_partitions
 from sightline.auditing.result_parts import MOST_LISTED, CertainGroup, CertainReport
 from sightline.auditing.stated_noise import count_rules
-from sightline.bounds.certain import BoolArray, CountIntervals, Decisions, decide
+from sightline.bounds.certain import BoolArray, CountIntervals, Decisions, decide, some_table
 from sightline.format import number
 from sightline.noise.count_rules import CountRule
 from sightline.tables.subject import SecretKind
 from sightline.values import frozen
 
+_WHOLE = 1e-6  # within which a sum of a ledger, which is solved for, is taken as whole
 _DRAWS = 20  # simulated draws of rules with chance: enough to tell a rare case from a usual one
 _SEED = 45  # of these draws: the same plan and table give the same result
 
@@ -47,16 +48,20 @@ class PublishedCounts:
     categories: int  # classes of a signature
 
     @classmethod
-    def of(cls, findings: Findings, totals: FloatArray) -> PublishedCounts | None:
-        """Of findings about a yes or no, or a category; none if no count is published without noise."""
+    def of(cls, findings: Findings, totals: FloatArray) -> PublishedCounts | int:
+        """Of findings about a yes or no, or a category; 0 if no count is published without noise.
+
+        A ledger has sums that give every number its true value, and no table: then some whole table with
+        these numbers takes its place. If there is none, how many people are not decided.
+        """
         membership, pricing, plan = findings.membership, findings.pricing, findings.plan
         found = known_sums(findings, totals, linear_partitions(membership))
         if not found or not found[0].totals.size:
-            return None
+            return 0
         sums = found[0]
         lines = np.flatnonzero(pricing.exact[sums.cells])
         if not lines.size:
-            return None
+            return 0
         cells, owner = sums.cells[lines], pricing.owner[sums.cells[lines]]
         by_partition = count_rules(plan, membership)
         rules = tuple(by_partition[p] for p in owner.tolist())
@@ -64,6 +69,8 @@ class PublishedCounts:
         offsets = np.where(below, membership.weight_sums[cells], 0.0)
         weights, truth = sums.weights[lines], sums.totals
         counts = np.asarray(weights @ truth) + offsets
+        plain = np.array([not membership.partitions[p].weighted for p in owner.tolist()])
+        counts = np.where(plain & (np.abs(counts - np.round(counts)) < _WHOLE), np.round(counts), counts)
         categories = max(1, len(plan.data.categories))
         low, high = counts.copy(), counts.copy()
         for rule in set(rules):
@@ -72,18 +79,20 @@ class PublishedCounts:
                 low[own], high[own] = rule.known_of_counts(counts[own])
         tables, ends = [weights], [(low - offsets, high - offsets)]
         if categories > 1:  # everybody has one category
-            people = sparse.kron(
+            one_each = sparse.kron(
                 sparse.eye_array(truth.size // categories), np.ones((1, categories)), format="csr"
             )
             sizes = sums.counts[::categories]
-            tables, ends = [*tables, people], [*ends, (sizes, sizes)]
-        intervals = CountIntervals(
-            weights=sparse.csr_array(sparse.vstack(tables, format="csr")),
-            low=np.concatenate([low for low, _ in ends]),
-            high=np.concatenate([high for _, high in ends]),
-            sizes=np.asarray(sums.counts, dtype=np.float64),
-            truth=np.asarray(truth, dtype=np.float64),
-        )
+            tables, ends = [*tables, one_each], [*ends, (sizes, sizes)]
+        every = sparse.csr_array(sparse.vstack(tables, format="csr"))
+        lows, highs = (np.concatenate(end) for end in zip(*ends, strict=True))
+        people = np.asarray(sums.counts, dtype=np.float64)
+        near = np.round(truth)
+        is_table = np.abs(truth - near).max() <= _WHOLE and not np.any((near < 0) | (near > people))
+        whole = near if is_table else some_table(every, lows, highs, people)
+        if whole is None:
+            return int(people[::categories].sum())
+        intervals = CountIntervals(weights=every, low=lows, high=highs, sizes=people, truth=whole)
         return cls(
             findings=findings,
             cells=cells,
@@ -137,11 +146,14 @@ def certain_report(findings: Findings, totals: Totals, *, keys: Keys = NO_KEYS) 
     for one in (rows, *rows.questions):
         if not one.linear or one.prior.kind is SecretKind.NUMBER or one.streamed:
             continue
-        if (counts := PublishedCounts.of(one, totals(one.question))) is not None:
+        counts = PublishedCounts.of(one, totals(one.question))
+        if isinstance(counts, PublishedCounts):
             found.append(_report(counts, keys))
+        elif counts:
+            found.append(CertainReport(undecided=counts))
     if not found:
         return None
-    worst = max(found, key=lambda one: (one.people, one.draws[0], one.by_draw, one.ruled_out))
+    worst = max(found, key=lambda one: (one.people, one.draws[0], one.by_draw, one.undecided, one.ruled_out))
     groups = sorted((group for one in found for group in one.groups), key=lambda group: group.people)
     return worst.model_copy(update={"groups": tuple(groups[:MOST_LISTED])})
 

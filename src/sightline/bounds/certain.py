@@ -137,6 +137,23 @@ def decide(intervals: CountIntervals) -> Decisions:
     return Decisions(certain=certain, undecided=undecided, proofs=proofs)
 
 
+def some_table(weights: Any, low: FloatArray, high: FloatArray, sizes: FloatArray) -> FloatArray | None:
+    """A whole table within the intervals; none if there is none, or none was found in time.
+
+    Any of them will do in place of the true one: who is certain is certain in all of them alike.
+
+    >>> row = sparse.csr_array(np.ones((1, 2)))
+    >>> some_table(row, np.array([2.0]), np.array([3.0]), np.ones(2)).tolist()
+    [1.0, 1.0]
+    >>> some_table(row, np.array([3.0]), np.array([3.0]), np.ones(2)) is None
+    True
+    """
+    if not np.all(low <= high):
+        return None
+    found, _ = _whole_table(weights, (low, high), np.zeros(sizes.size), np.zeros(sizes.size), sizes)
+    return found
+
+
 def upper_bound(intervals: CountIntervals, place: int, weights: dict[int, float]) -> float:
     """The most people of a class who can answer other than they do, as weights on the numbers prove."""
     numbers = np.fromiter(weights, dtype=np.intp, count=len(weights))
@@ -395,11 +412,23 @@ def _integer_program(
     own: CountIntervals, objective: FloatArray, low: FloatArray, high: FloatArray, *, gap: float = 0.0
 ) -> tuple[FloatArray | None, bool]:
     """A whole table of the least value, if there is one; and whether the time was over without an answer."""
+    return _whole_table(own.weights, (own.low, own.high), objective, low, high, gap=gap)
+
+
+def _whole_table(  # many parameters: an integer program
+    weights: Any,
+    ends: tuple[FloatArray, FloatArray],
+    objective: FloatArray,
+    low: FloatArray,
+    high: FloatArray,
+    *,
+    gap: float = 0.0,
+) -> tuple[FloatArray | None, bool]:
     from scipy.optimize import Bounds, LinearConstraint, milp
 
     solved = milp(
         objective,
-        constraints=LinearConstraint(own.weights, own.low, own.high),
+        constraints=LinearConstraint(weights, *ends),
         bounds=Bounds(low, high),
         integrality=np.ones(objective.size),
         options={"time_limit": _SECONDS, "mip_rel_gap": gap},
