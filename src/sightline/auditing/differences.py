@@ -129,8 +129,18 @@ class Sum:
 
 
 def sums(behind: PeopleBehind, chosen: BoolArray) -> tuple[list[Sum], int]:
-    """Every number and difference of the chosen cells that is a sum; how many were compared at a time."""
-    found: dict[bytes, Sum] = {}
+    """Every number and difference of the chosen cells that is a sum, of those over the same rows the first;
+    how many were compared at a time.
+    """
+    found, numbers = sums_over_same_rows(behind, chosen)
+    return [alike[0] for alike in found], numbers
+
+
+def sums_over_same_rows(behind: PeopleBehind, chosen: BoolArray) -> tuple[list[list[Sum]], int]:
+    """Every number and difference of the chosen cells that is a sum, those over the same rows together; how
+    many were compared at a time.
+    """
+    found: dict[bytes, list[Sum]] = {}
     numbers, listed = 3 if len(chosen) <= MOST_SQUARE else 1, PeopleInMemory(membership=behind.membership)
     for cells in comparable(behind.membership, chosen):
         asked, weights = [cells[:, None]], _weights_in(behind.membership, cells)
@@ -152,7 +162,7 @@ def sums(behind: PeopleBehind, chosen: BoolArray) -> tuple[list[Sum], int]:
                             weights=weights[signatures],
                             people=int(people[place]),
                         )
-                        found.setdefault(signatures.tobytes() + each.weights.tobytes(), each)
+                        found.setdefault(signatures.tobytes() + each.weights.tobytes(), []).append(each)
     return list(found.values()), numbers
 
 

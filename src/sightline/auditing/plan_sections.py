@@ -260,7 +260,8 @@ class Rules(Section):
         default=1,
         json_schema_extra=without_default,
         description="The fewest people behind a published number, a difference of up to three numbers, or "
-        "what elimination singles out.",
+        "what elimination singles out; and the fewest that a count of a condition on the secret may count or "
+        "leave out. A count of nobody or of everybody breaks it, too.",
     )
     dominance: Dominance = Field(
         default=(0, 1.0),

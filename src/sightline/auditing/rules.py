@@ -4,7 +4,8 @@ They are about people, whatever number of rows each has. A combination is one pu
 difference of two or three of them. What no three numbers give but
 elimination does, a group or a person that the numbers tell apart, is added from the audit.
 
-- *k*: fewer than k people are behind a combination.
+- *k*: fewer than k people are behind a combination, or are counted in one that is a count
+  (:mod:`sightline.auditing.small_counts`).
 - *dominance (n, share)*: of an exact sum, the n largest are more than this share of it.
 - *p %*: of an exact sum, what is left without the two largest is less than p % of the largest: who is the
   second knows the first to within p %.
@@ -24,10 +25,12 @@ from scipy import sparse
 from sightline.arrays import FloatArray, IndexArray
 from sightline.auditing.differences import FewPeople, Sum, sums, with_few_people
 from sightline.auditing.findings import Findings, LinearFindings, findings_with
+from sightline.auditing.homogeneous import Totals
 from sightline.auditing.lowering import cell_name
 from sightline.auditing.plan_sections import Rules
 from sightline.auditing.recipes import RecipeWriter
 from sightline.auditing.result_parts import MOST_LISTED, BrokenRule, RulesReport
+from sightline.auditing.small_counts import small_counts
 from sightline.errors import require_plan
 from sightline.format import count, percent_stated
 from sightline.tables.membership import YES_OR_NO, Feature
@@ -46,15 +49,22 @@ _TOGETHER = (
     "every number, differences of up to three numbers",
 )
 
+_NOT_COUNTED = (
+    "; how many people counts of the secret count is not looked at: that needs one row a record, nobody whom "
+    "the attacker knows, and a table in memory"
+)
+
 
 def rules_report(
     findings: Findings,
     contributions: Callable[[], Contributions],
     behind: PeopleBehind,
+    totals: Totals | None = None,
 ) -> RulesReport:
     """Whether the plan's rules hold.
 
-    ``contributions`` fetches what people add to sums, for exact ones. ``behind`` counts the people.
+    ``contributions`` fetches what people add to sums, for exact ones. ``behind`` counts the people, and
+    ``totals`` the answers of which published counts are; without it these are not looked at.
     """
     rules = findings.plan.rules
     membership, broken, in_all, reach = findings.membership, list[BrokenRule](), 0, 3
@@ -75,6 +85,10 @@ def rules_report(
         first += [(group.people, group.names(findings)) for group in groups[:MOST_LISTED]]
         broken += [_too_few(people, names, rules.k) for people, names in first]
         in_all, reach = len(found.cells) + len(groups), found.numbers
+    counted = totals is not None and membership.contributions <= 1 and not membership.known_rows
+    if rules.k > 1 and totals is not None and counted:
+        told = small_counts(findings, totals, rules.k)
+        broken, in_all = [*broken, *told], in_all + len(told)
     of_values, numbers, eliminated = (
         _of_values(findings, contributions, behind) if rules.of_values else ([], 3, listed)
     )
@@ -83,7 +97,8 @@ def rules_report(
     return RulesReport(
         broken=tuple(broken[:MOST_LISTED]),
         in_all=in_all + len(of_values),
-        checked=f"{rules.text}: for {_TOGETHER[min(reach, numbers) - 1]}{and_more}",
+        checked=f"{rules.text}: for {_TOGETHER[min(reach, numbers) - 1]}{and_more}"
+        + _NOT_COUNTED * (rules.k > 1 and not counted and bool(findings.pricing.exact.any())),
     )
 
 

@@ -179,7 +179,8 @@ def _rules(session: Session, findings: Findings, table: StreamedTable | None = N
     findings = findings.row_by_row
     listed = PeopleBehind.in_memory(findings.membership)
     behind = listed if table is None else PeopleBehind.in_store(table)
-    return rules_report(findings, session.contributions, behind)
+    totals = None if table is not None else partial(session.totals, membership=findings.membership)
+    return rules_report(findings, session.contributions, behind, totals)
 
 
 def _design_noise(findings: Findings, common: Change | None) -> tuple[Change, ...]:

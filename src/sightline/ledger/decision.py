@@ -134,7 +134,7 @@ def decide(
         findings = find(plan, membership)
         needed = _Needed.of(past, findings)
         also = partial(needed.beside, findings)
-        rules = _rules(findings)
+        rules = _rules(findings, needed.sums)
         result = assemble(findings, top=top, totals=needed.sums, also=also, rules=rules)
         report("comparing with what was published before", 0.5)
         pairs = [(one, one.up_to(first - 1)) for one in (findings, *findings.questions)]
@@ -167,12 +167,12 @@ def decide(
     )
 
 
-def _rules(findings: Findings) -> RulesReport:
+def _rules(findings: Findings, totals: Totals | None) -> RulesReport:
     """Whether the head's rule k holds for all releases together. Rules about values are refused in a head."""
     if not findings.plan.rules.given:
         return NO_RULES
     rows = findings.row_by_row
-    return rules_report(rows, _no_contributions, PeopleBehind.in_memory(rows.membership))
+    return rules_report(rows, _no_contributions, PeopleBehind.in_memory(rows.membership), totals)
 
 
 def _no_contributions() -> Contributions:
