@@ -25,7 +25,7 @@ from unittest import mock
 import numpy as np
 
 import sightline as sl
-from sightline.bounds import assessment, small_worlds
+from sightline.bounds import assessment, listed_worlds
 from sightline.bounds.assessment import assess
 from sightline.bounds.membership_design import Exposures
 from sightline.bounds.priors import TwoPointPrior, number_prior
@@ -146,7 +146,7 @@ def of_worlds(designs: int, names: tuple[str, ...]) -> None:
 def of_tables() -> None:
     """Yes or no in tables of skewed columns: the ratio of both ends over the records, and CPU seconds.
 
-    Each first without the bounds by pairs and small worlds.
+    Each first without what others hide.
     """
     margins = ((0, 1), (0, 2), (1, 2))
     several = ((0,), (1,), (2,), (3,), (0, 1), (2, 3))
@@ -155,7 +155,7 @@ def of_tables() -> None:
             for even in (True, False):
                 spread = "even" if even else "skewed"
                 yes_or_no(people, shape, tables, noise, even=even)  # what is loaded once
-                for name, version in (("without", without_pairs()), ("with", nullcontext())):
+                for name, version in (("without", without_others()), ("with", nullcontext())):
                     design = yes_or_no(people, shape, tables, noise, even=even)
                     with version:
                         start = time.process_time()
@@ -172,13 +172,9 @@ def of_tables() -> None:
                     )
 
 
-def without_pairs() -> AbstractContextManager[Any]:
-    """The version before pairs and small worlds."""
-    return mock.patch.multiple(
-        assessment,
-        with_pairs=lambda _, low, high: low,
-        with_small_worlds=lambda _, low, high: (low, high),
-    )
+def without_others() -> AbstractContextManager[Any]:
+    """Without what others hide of few values."""
+    return mock.patch.object(assessment, "of_few_values", lambda _, low, high: (low, high))
 
 
 def yes_or_no(
@@ -300,7 +296,7 @@ def drawn_design(secret: str, law: str, noise: float, generator: np.random.Gener
 def of_plans(designs: int) -> None:
     """Six secrets, three laws, four noises: verdicts below a limit, and those by the lower end alone."""
     limits = np.array([0.5, 0.2, 0.05])
-    print(f"below the limits {limits}, and by the lower end alone; first without pairs and small worlds")
+    print(f"below the limits {limits}, and by the lower end alone; first without what others hide")
     for secret in SECRETS:
         counts = np.zeros((2, 2, limits.size), dtype=int)
         for law in ("gaussian", "laplace", "mixed"):
@@ -308,7 +304,7 @@ def of_plans(designs: int) -> None:
                 generator = np.random.default_rng([SECRETS.index(secret), len(law), int(100 * noise)])
                 for _ in range(designs):
                     design = drawn_design(secret, law, noise, generator)
-                    for place, version in enumerate((without_pairs(), nullcontext())):
+                    for place, version in enumerate((without_others(), nullcontext())):
                         with version:
                             found = assess(design)
                         below = found.lower.min() < limits
@@ -328,9 +324,7 @@ def of_law(designs: int) -> None:
                 design = drawn_for_law(secret, law, generator)
                 numbers = design.units.numbers
                 left_out = generator.permutation(numbers)[:6] if numbers > 1 else ()
-                with mock.patch.object(
-                    small_worlds, "MOST_LISTED", small_worlds.MOST_LISTED if "listed" in secret else 0
-                ):
+                with mock.patch.object(listed_worlds, "_MOST_STATES", 1 << 16 if "listed" in secret else 0):
                     every = assess(design).lower.ravel()
                     for factor in (1.1, 1.5, 3.0):
                         ends = assess(design.with_noise(design.noise.scaled(factor))).lower

@@ -11,9 +11,8 @@ from unittest import mock
 
 import numpy as np
 
-from sightline.bounds import small_worlds
+from sightline.bounds import listed_worlds
 from sightline.bounds.assessment import assess
-from sightline.units.dense_units import MOST_LISTED
 from tests.bounds.enumerated_worlds import few
 from tests.numbered_cases import check_cases
 
@@ -35,7 +34,7 @@ def one_design(generator: np.random.Generator, trial: int, count: Counter[str]) 
     noise, several = float(10 ** generator.uniform(-1.5, 0.6)), trial % 4 == 3
     one = few(generator, rows=rows, values=values, noise=noise, law=law, exact=trial % 3 != 1)
     one.scales[:] *= 10 ** generator.uniform(-0.3, 0.3, one.scales.size)
-    with mock.patch.object(small_worlds, "MOST_LISTED", MOST_LISTED if generator.random() < 0.5 else 0):
+    with mock.patch.object(listed_worlds, "_MOST_STATES", 1 << 16 if generator.random() < 0.5 else 0):
         if several:
             owner = np.sort(generator.integers(0, max(1, rows // 2), rows))
             owner = np.unique(owner, return_inverse=True)[1]

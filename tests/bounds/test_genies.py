@@ -9,10 +9,11 @@ import pytest
 
 from sightline.bounds.assessment import assess
 from sightline.bounds.coin import CoinPrior, coin_risk
-from sightline.bounds.few_values import FewValues, with_genies
+from sightline.bounds.few_values import FewValues
 from sightline.bounds.genies import TERMS, Genies
 from sightline.bounds.priors import TwoPointPrior
 from sightline.noise.laws import CorrelatedNoise
+from sightline.units.design import Design
 from sightline.units.units import Units
 from tests.bounds.enumerated_worlds import few
 from tests.units.unit_designs import design_of
@@ -27,6 +28,13 @@ def genies_of(columns: np.ndarray, share: float = 0.5, counts: np.ndarray | None
         counts=np.ones(kinds) if counts is None else counts,
         usable=np.ones((kinds, 2, 2)),
     )
+
+
+def by_genies(design: Design) -> np.ndarray:
+    """Units × values asked: by all genies at once alone."""
+    few_rows = FewValues.of_design(design)
+    assert few_rows is not None
+    return few_rows.by_genies(np.ones(len(few_rows.kinds), dtype=bool))[few_rows.person]
 
 
 def logistic(x: np.ndarray) -> np.ndarray:
@@ -76,16 +84,12 @@ def test_never_above_the_integrated_risk(values: int) -> None:
                 exact=one.exact[keep],
             )
         exact, design = one.integrated(120), one.design()
-        lower = with_genies(design, np.zeros((len(design.units), design.prior.categories)), _ones(design))
+        lower = by_genies(design)
         truth = exact[:, -lower.shape[1] :]
         assert np.all(lower[design.place] <= truth + 1e-6)
         seen = np.any(one.counted != 0, axis=(0, 2))
         closest.append(float(np.min((lower[design.place] / truth)[seen])))
     assert np.median(closest) > 0.6
-
-
-def _ones(design: object) -> np.ndarray:
-    return np.ones((len(design.units), design.prior.categories))  # type: ignore[attr-defined]
 
 
 @pytest.mark.slow
@@ -100,12 +104,12 @@ def test_never_above_listed_worlds(values: int, law: str) -> None:
         one = few(generator, rows=rows, values=values, noise=noise, law=law, exact=seed % 3 == 0)
         risk, error = one.simulated(draws, generator)
         design = one.design()
-        lower = with_genies(design, 0 * _ones(design), _ones(design))[design.place]
+        lower = by_genies(design)[design.place]
         truth = (risk + 6 * error + 48 / draws)[:, -lower.shape[1] :]
         assert np.all(lower <= truth)
         owner = np.unique(np.sort(generator.integers(0, 3, rows)), return_inverse=True)[1]
         persons = one.of_persons(owner)
-        lower = with_genies(persons, 0 * _ones(persons), _ones(persons))
+        lower = by_genies(persons)
         left = one.sharpest(owner, draws, generator)[:, -lower.shape[1] :]
         assert np.all(lower <= left + 6 * np.sqrt(left / draws) + 48 / draws)
 
@@ -177,10 +181,7 @@ def test_strangers_change_nothing(prior: TwoPointPrior | CoinPrior) -> None:
     for release in range(45):
         wide[6 + release, 14 + 2 * release : 16 + 2 * release] = 1.0
     alone, among = (design_of(one, np.full(len(one), 0.8), prior) for one in (table, wide))
-    own, other = (
-        with_genies(design, np.zeros((len(design.units), 1)), np.ones((len(design.units), 1)))[design.place]
-        for design in (alone, among)
-    )
+    own, other = (by_genies(design)[design.place] for design in (alone, among))
     assert np.all(own > 0.1)
     assert other[:14] == pytest.approx(own, abs=1e-12)
 
@@ -193,7 +194,7 @@ def test_noise_that_numbers_share() -> None:
     design = design_of(table, CorrelatedNoise(blocks=[mixing @ mixing.T / 9]), TwoPointPrior(0.0, 1.0))
     units = design.units
     assert isinstance(units, Units)
-    lower = with_genies(design, np.zeros((len(units), 1)), np.ones((len(units), 1)))[design.place, 0]
+    lower = by_genies(design)[design.place, 0]
     expected = genies_of(np.linalg.solve(mixing / 3, table)).of_rows(1)
     assert lower == pytest.approx(expected, abs=1e-8)
 
@@ -204,10 +205,9 @@ def test_too_many_kinds_for_one_system_are_cut(monkeypatch: pytest.MonkeyPatch) 
     table = np.zeros((24, 60))
     table[generator.integers(0, 8, (3, 60)) + 8 * np.arange(3)[:, None], np.arange(60)] = 1.0
     design = design_of(table, np.full(24, 1.2), TwoPointPrior(0.0, 1.0))
-    zero, one = np.zeros((len(design.units), 1)), np.ones((len(design.units), 1))
-    together = with_genies(design, zero, one)
+    together = by_genies(design)
     monkeypatch.setattr("sightline.bounds.few_values._MOST_GENIES", 20)
-    apart = with_genies(design, zero, one)
+    apart = by_genies(design)
     alone = coin_risk(3 / 1.44)
     assert np.all(apart <= together + 1e-9)
     assert np.any(apart < together - 1e-3)

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from sightline.bounds import small_worlds
+from sightline.bounds import listed_worlds
 from sightline.bounds.assessment import assess
 from sightline.bounds.coin import logistic_upper
 from tests.bounds.enumerated_worlds import few
@@ -86,7 +86,7 @@ def test_upper_ends_of_persons_and_categories_are_above_the_risk(values: int, la
     for trial in (cases := trials(24)):
         noise = float(10 ** generator.uniform(-1.2, -0.3))
         one = few(generator, rows=4, values=values, noise=noise, law=law)
-        with mock.patch.object(small_worlds, "MOST_LISTED", 0):
+        with mock.patch.object(listed_worlds, "_MOST_STATES", 0):
             if trial % 2:
                 owner = np.array([0, 0, 1, 2])
                 found = assess(one.of_persons(owner))

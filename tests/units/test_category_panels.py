@@ -13,7 +13,6 @@ from sightline.auditing.pricing import price
 from sightline.auditing.reading import read_plan
 from sightline.auditing.session import opened
 from sightline.bounds import few_values
-from sightline.bounds import pairs as pairs_of_rows
 from sightline.bounds.coin import CoinPrior
 from sightline.units import panels, row_decisions, row_solver, units
 from sightline.units.target import Seen
@@ -76,7 +75,6 @@ def test_their_ends_hold_against_all_pairs_of_categories(
     sql: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Upper ends by dense algebra. If nobody hides them, lower ends are at most a coin by the best pairs."""
-    monkeypatch.setattr(pairs_of_rows, "FEW_ROWS", 0)
     monkeypatch.setattr(few_values, "MOST_LISTED", 0)
     for seed in range(4):
         found = findings(seed, sql, "gaussian", 1, monkeypatch)

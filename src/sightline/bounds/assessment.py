@@ -25,10 +25,17 @@ from scipy import sparse
 
 from sightline.arrays import EXACT, MOST_SQUARE, ROUNDING, FloatArray, IndexArray
 from sightline.bounds.coin import logistic_upper
-from sightline.bounds.few_values import with_genies
-from sightline.bounds.lines import FEW_ROWS, MOST_KINDS, among_alike, swap_bounds, with_alike, with_lines
-from sightline.bounds.pairs import with_pairs
-from sightline.bounds.small_worlds import with_small_worlds
+from sightline.bounds.few_values import FewValues
+from sightline.bounds.lines import (
+    FEW_ROWS,
+    MOST_KINDS,
+    WIDE,
+    among_alike,
+    swap_bounds,
+    with_alike,
+    with_lines,
+)
+from sightline.bounds.listed_worlds import by_listed_worlds
 from sightline.bounds.unit_brackets import Hiding, RowSolver, UnitBrackets
 from sightline.errors import InvalidInput
 from sightline.format import shown_seconds
@@ -306,14 +313,35 @@ def assess(design: Design, *, upper: bool = True) -> UnitExposure:
         return _of_nobody(design)
     found = _with_exact(design, _assess(design, upper), upper)
     lower = with_alike(design.units, design.noise, found.lower, found.upper)
-    found = replace(found, lower=with_genies(design, lower, found.upper))
-    if not design.prior.fair:  # what follows is about few values
+    lower, posterior = of_few_values(design, lower, found.upper)
+    found = replace(found, lower=lower, posterior=posterior)
+    if not design.prior.fair:
         return found
-    lower, posterior = with_small_worlds(design, with_pairs(design, found.lower, found.upper), found.upper)
     linear = None if isinstance(found, SlicedExposure) else found.solver.linear
     rounded = rounded_guesses(design, linear, found.upper, found.error)
-    rounded = np.maximum(np.minimum(rounded, found.upper), lower)
-    return replace(found, lower=lower, rounded=rounded, posterior=np.maximum(posterior, lower))
+    return replace(found, rounded=np.maximum(np.minimum(rounded, found.upper), lower))
+
+
+def of_few_values(design: Design, lower: FloatArray, upper: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Lower ends of units with few values a row, improved where brackets are wide, by all genies at once and
+    by listed worlds; and the upper ends that these give.
+    """
+    wide = np.any(upper > lower * WIDE, axis=1)
+    few = FewValues.of_design(design) if wide.any() else None
+    if few is None:
+        return lower, upper
+    listed = few.person >= 0
+    persons, asked = few.person[listed], np.zeros(len(few.kinds), dtype=np.bool_)
+    asked[few.person[listed & wide]] = True
+    low = np.ones(len(few.kinds))
+    np.minimum.at(low, persons, lower[listed].min(axis=1))
+    least, most = by_listed_worlds(few, asked)
+    ends = np.maximum(least, few.by_genies(asked))
+    ends = np.maximum(ends, few.by_moves(asked, np.maximum(low, ends.min(axis=1))))
+    lower, posterior = lower.copy(), upper.copy()
+    lower[listed] = np.maximum(lower[listed], np.minimum(ends[persons], upper[listed]))
+    posterior[listed] = np.minimum(upper[listed], most[persons])
+    return lower, np.maximum(posterior, lower)
 
 
 def _of_nobody(design: Design) -> UnitExposure:

@@ -31,7 +31,6 @@ from sightline.units.target import BoolArray, NoDensity, Seen, linear_upper
 # a lower bound. Below the first node a chord from zero information is used, beyond the last one zero.
 _LEAST, _MOST, _NODES = 1e-9, 5e3, 6_000
 _FINEST = 0.25  # steps of the integral in standard deviations
-LEAST_MASS = 1e-6  # that two laws have in common: pairs of worlds that keep less are not worth while
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,35 +152,3 @@ def logistic_upper(remaining: FloatArray, *, gaussian: bool, values: int = 2) ->
     c = (np.sqrt(1 + 2 * m**2) - 1) / m
     found = np.exp(-(m**2) / 2) if gaussian else np.exp(-c * m) / (1 - c**2 / 2)
     return np.minimum(found * (k / (2 * math.sqrt(k - 1)) * (1 + 1e-9)), 1.0)
-
-
-def risk_between(units: FloatArray, laplace: BoolArray, share: float) -> FloatArray:
-    r"""The risk of a coin over its variance, whose sides are some units of noise apart in each number: from
-    below. Noise is Gaussian, or Laplace noise where it says so.
-
-    With :math:`P, Q` for the laws of the answers and :math:`\Lambda = \log P/Q`, whose characteristic
-    function under :math:`\sqrt{PQ}` over its mass H is :math:`\varphi`, and with a for the log-odds,
-
-    .. math:: \int \frac{PQ}{pP + (1 - p)Q} = \frac{H}{2\sqrt{p(1 - p)}}
-        \int \varphi(t) \cos(at) \operatorname{sech}(\pi t)\, dt .
-
-    The trapezoidal rule errs upwards, by at most what is taken off.
-    """
-    shift = np.sort(units + 1j * laplace, axis=1)
-    shift, place = np.unique(shift, axis=0, return_inverse=True)
-    s, one = shift.real, shift.imag > 0
-    mass = np.exp(np.where(one, np.log1p(s / 2) - s / 2, -(s**2) / 8).sum(axis=1))
-    used, odds = np.flatnonzero(mass > LEAST_MASS), math.log(share / (1 - share))
-    found = np.zeros(len(s))
-    if used.size:
-        s, one = s[used], one[used]
-        wide = np.where(one, s, 0.0).sum(axis=1) + REACH * np.sqrt(np.where(one, 0.0, s**2).sum(axis=1))
-        step = 2 * math.pi / (2 * float(wide.max()) + 2 * abs(odds) + 120)
-        t = np.arange(1, int(REACH / step) + 1) * step
-        total = np.ones((used.size, t.size))
-        for column, flag in zip(s.T[:, :, None], one.T[:, :, None], strict=True):
-            within = np.cos(t * column) + np.sin(t * column) / (2 * t)
-            total *= np.where(flag, within / (1 + column / 2), np.exp(-((t * column) ** 2) / 2))
-        sums = step * (1 + 2 * total @ (np.cos(odds * t) / np.cosh(math.pi * t)))
-        found[used] = mass[used] * (sums - 1e-10) / (2 * math.sqrt(share * (1 - share)))
-    return np.maximum(found, 0.0)[place.ravel()]

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from functools import cached_property
 
 import numpy as np
 
-from sightline.arrays import COARSE, FloatArray, IndexArray
+from sightline.arrays import FloatArray, IndexArray
 from sightline.bounds.genies import Genies
-from sightline.bounds.value_rows import ValueRows, chances_of
-from sightline.numerics.residuals import gamma
+from sightline.bounds.moves import moves_about
+from sightline.bounds.value_rows import EXACT, GAUSSIAN, LAPLACE, ValueRows, chances_of
 from sightline.units.dense_units import MOST_LISTED
 from sightline.units.design import Design
 from sightline.units.unit_block import BoolArray
@@ -26,6 +27,13 @@ from sightline.values import frozen
 # Genies in one linear system: 1,200 take 0.6 s. Systems of one component: together some 6 s.
 _MOST_GENIES, _MOST_SYSTEMS = 1_200, 10
 _MOST_ROWS = 32  # kinds of rows of one person: of more, nothing is said here
+# Exchanges: rows of a person, rows that these are exchanged with, and moves of one person. 1,000 persons
+# take about a second; of more, those with the least ends are looked at.
+_FEW_ROWS, _MOST_OTHERS, _MOST_MOVES, _MOST_PERSONS = 8, 24, 96, 2_000
+_MOST_RECTANGLES = 12  # that are looked for where a row is told from its absence by more than this
+_SEEN_WELL = 6.0
+_AT_A_TIME = 64  # persons
+_MOST_COLUMNS = 3_000  # of kinds of rows, times values, of which every two are compared
 
 
 @frozen(slots=False)
@@ -43,6 +51,14 @@ class FewValues:
         rows = ValueRows.of(design, units)
         kinds, times, person = rows.persons(_MOST_ROWS)
         return cls(rows=rows, share=design.noise.share, kinds=kinds, times=times, person=person)
+
+    @classmethod
+    def of_design(cls, design: Design) -> FewValues | None:
+        """None where rows have more than few values, or there are very many kinds."""
+        units = design.units
+        if not 0 < len(units) <= MOST_LISTED or not chances_of(design.prior).size:
+            return None
+        return cls.of(design, units if isinstance(units, Units) else units.choose(np.arange(len(units))))
 
     @property
     def asked(self) -> range:
@@ -66,8 +82,6 @@ class FewValues:
     def by_genies(self, wide: BoolArray) -> FloatArray:
         """Persons × values asked: what remains at least, of those who are asked for; 0 of others."""
         found = np.zeros((len(self.kinds), len(self.asked)))
-        if not self.rows.gaussian.any():
-            return found
         known: dict[bytes, FloatArray] = {}
         for persons, kinds in self.components(wide):
             for chosen in self._systems(persons, wide):
@@ -108,37 +122,180 @@ class FewValues:
 
     def _genies(self, kinds: IndexArray) -> Genies:
         """Those of some kinds of rows, in numbers with Gaussian noise; others must not change."""
-        rows, noise = self.rows, self.rows.noise
-        table, used = rows.columns(kinds)
-        gaussian = rows.gaussian[used]
-        still = table[:, :, ~gaussian]
+        table, law = self.rows.answers(kinds)
+        still = table[:, :, law != GAUSSIAN]
         usable = np.all(still[:, :, None] == still[:, None], axis=3)
-        # Rounded up, as the information of all numbers is: it hides no less than it is taken for.
-        larger = math.sqrt(1 + noise.error + gamma(8 * used.size + 8))
-        if noise.shared:
-            lines = table.reshape(-1, used.size).T
-            white = noise.white(lines).T.reshape(*table.shape[:2], -1)
-        else:
-            white = table[:, :, gaussian] * np.sqrt(noise.information[used[gaussian]])
         return Genies(
-            columns=white * larger,
-            chances=rows.chances,
-            counts=rows.counts[kinds],
+            columns=table[:, :, law == GAUSSIAN],
+            chances=self.rows.chances,
+            counts=self.rows.counts[kinds],
             usable=usable.astype(np.float64),
         )
 
+    def by_moves(self, wide: BoolArray, low: FloatArray) -> FloatArray:
+        """The same by exchanges of rows, of persons with few rows: those with the least ends first."""
+        found = np.zeros((len(self.kinds), len(self.asked)))
+        sizes = np.where(self.kinds >= 0, self.times, 0).sum(axis=1)
+        order = np.argsort(low, kind="stable")
+        asked = np.zeros_like(wide)
+        asked[order[(wide & (sizes <= _FEW_ROWS))[order]][:_MOST_PERSONS]] = True
+        for persons, kinds in self.components(asked):
+            chosen = persons[asked[persons]]
+            for near, some in self._nearby(chosen, kinds):
+                for size in np.unique(sizes[some]).tolist():
+                    own = some[sizes[some] == size]
+                    for start in range(0, own.size, _AT_A_TIME):
+                        part = own[start : start + _AT_A_TIME]
+                        found[part] = near.left(self.kinds[part], self.times[part], self.asked)
+        return found * self.share
 
-def with_genies(design: Design, lower: FloatArray, upper: FloatArray) -> FloatArray:
-    """Lower ends of units with few values a row, improved by all genies at once where brackets are wide."""
-    units, wide = design.units, np.any(upper > lower * (1 + COARSE), axis=1)
-    if not 0 < len(units) <= MOST_LISTED or not wide.any() or not chances_of(design.prior).size:
-        return lower
-    if not isinstance(units, Units):
-        units = units.choose(np.arange(len(units)))
-    few = FewValues.of(design, units)
-    listed = few.person >= 0
-    asked = np.zeros(len(few.kinds), dtype=np.bool_)
-    asked[few.person[listed & wide]] = True
-    found = np.zeros_like(lower)
-    found[listed] = few.by_genies(asked)[few.person[listed]]
-    return np.maximum(lower, np.minimum(found, upper))
+    def _nearby(self, persons: IndexArray, kinds: IndexArray) -> Iterator[tuple[_Nearby, IndexArray]]:
+        """Persons with the kinds of rows around theirs: all of the component, or those that sorting by their
+        numbers puts next to them.
+        """
+        most = _MOST_COLUMNS // self.rows.chances.size
+        if kinds.size <= most:
+            yield self._nearby_kinds(kinds), persons
+            return
+        order = kinds[np.lexsort(np.sort(self.rows.rows[kinds, -1], axis=1).T[::-1])]
+        rank = np.empty(self.rows.counts.size, dtype=np.intp)
+        rank[order] = np.arange(order.size)
+        persons = persons[np.argsort(rank[self.kinds[persons, 0]], kind="stable")]
+        for start in range(0, persons.size, _AT_A_TIME):
+            some = persons[start : start + _AT_A_TIME]
+            own = np.unique(self.kinds[some])
+            first = int(rank[self.kinds[some[0], 0]])
+            around = order[max(0, first - most // 4) : first + most // 4]
+            yield self._nearby_kinds(np.union1d(around, own[own >= 0])), some
+
+    def _nearby_kinds(self, kinds: IndexArray) -> _Nearby:
+        table, law = self.rows.answers(kinds)
+        return _Nearby(
+            kinds=kinds,
+            gaussian=table[:, :, law == GAUSSIAN],
+            laplace=table[:, :, law == LAPLACE],
+            still=table[:, :, law >= EXACT],
+            counts=self.rows.counts[kinds],
+            chances=self.rows.chances,
+        )
+
+
+@frozen(slots=False)
+class _Nearby:
+    """Kinds of rows among which those are looked for that can stand in for others."""
+
+    kinds: IndexArray
+    gaussian: FloatArray  # kinds × values × numbers with Gaussian noise
+    laplace: FloatArray  # … × numbers with Laplace noise
+    still: FloatArray  # … × numbers with other noise, or none: no move changes them
+    counts: FloatArray
+    chances: FloatArray
+
+    @cached_property
+    def _products(self) -> tuple[FloatArray, FloatArray]:
+        """(Kinds · values + 1)²: products of columns, with zeros for no row; and those of other numbers."""
+        columns = len(self.kinds) * self.chances.size
+        found = np.zeros((2, columns + 1, columns + 1))
+        for into, table in zip(found, (self.gaussian, self.still), strict=True):
+            lines = table.reshape(columns, -1)
+            into[:-1, :-1] = lines @ lines.T
+        return found[0], found[1]
+
+    @cached_property
+    def _laplace_columns(self) -> FloatArray:
+        """(Kinds · values + 1) × numbers with Laplace noise."""
+        lines = self.laplace.reshape(len(self.kinds) * self.chances.size, -1)
+        return np.concatenate([lines, np.zeros((1, lines.shape[1]))])
+
+    @cached_property
+    def _gram(self) -> FloatArray:
+        """Kinds × kinds: products of what the values of two rows change; other numbers count much."""
+        lines = np.concatenate([self.gaussian, self.laplace, 1e4 * self.still], axis=2)
+        lines = (lines - lines.mean(axis=1, keepdims=True)).reshape(len(self.kinds), -1)
+        return np.asarray(2 * lines @ lines.T)
+
+    @cached_property
+    def _apart(self) -> FloatArray:
+        """Kinds × kinds: how much more one of two rows changes than the other."""
+        size = np.diagonal(self._gram)
+        return np.asarray(size[:, None] + size - 2 * self._gram)
+
+    @cached_property
+    def _whole(self) -> bool:
+        """Whether products of columns of other numbers are exact."""
+        return bool(np.all(self.still == np.rint(self.still)) and np.abs(self.still).max(initial=0.0) < 2**20)
+
+    def left(self, kinds: IndexArray, times: IndexArray, asked: range) -> FloatArray:
+        """Persons × values asked: what remains at least, of persons with as many rows each."""
+        values, size = self.chances.size, int(np.where(kinds[0] >= 0, times[0], 0).sum())
+        first = np.searchsorted(self.kinds, kinds[:, 0])
+        well = size == 1 and bool(np.any(self._gram[first, first] > _SEEN_WELL))
+        others = (_MOST_MOVES // (values - 1) - size) // (1 + size)
+        others = int(np.clip(others, 3, 3 * _MOST_RECTANGLES if well else _MOST_OTHERS))
+        rectangles = others // 3 if well else 0
+        local = [self._local(own, count, others, rectangles) for own, count in zip(kinds, times, strict=True)]
+        rows = np.array([line for line, _ in local])
+        places = np.minimum(rows[:, :, None] * values, len(self.kinds) * values)
+        kept = (rows < len(self.kinds))[:, :, None]
+        found = np.zeros((len(kinds), len(asked)))
+        known: dict[bytes, float] = {}  # of many categories all have the same numbers but for their names
+        for column, value in enumerate(asked):
+            order = np.array([value, *(other for other in range(values) if other != value)])
+            table = moves_about(size, others, rectangles, tuple(self.chances[order].tolist()))
+            columns = np.where(kept, places + order, len(self.kinds) * values).reshape(len(kinds), -1)
+            seen, other = (products[columns[:, :, None], columns[:, None]] for products in self._products)
+            there = np.all((table.held[0] < 0) | (rows < len(self.kinds))[:, None], axis=2)
+            corners = np.arange(rectangles)[None] < np.array([[number] for _, number in local])
+            there[:, table.rectangles] &= np.tile(corners, values - 1)
+            if self.still.shape[2]:
+                changed = np.einsum("mi,pij,mj->pm", table.changes, other, table.changes, optimize=True)
+                there &= (changed == 0) & self._whole
+            away = self._laplace_columns[columns]
+            away = away[:, :, np.any(away != 0, axis=(0, 1))]
+            keys = [b"".join(one.tobytes() for one in own) for own in zip(seen, away, there, strict=True)]
+            new = [place for place, key in enumerate(keys) if key not in known]
+            for place, end in zip(new, table.left(seen[new], away[new], there[new]).tolist(), strict=True):
+                known[keys[place]] = end
+            found[:, column] = [known[key] for key in keys]
+        return found
+
+    def _local(
+        self, kinds: IndexArray, times: IndexArray, others: int, rectangles: int
+    ) -> tuple[IndexArray, int]:
+        """The rows of a person and those near them, first those of rectangles; and how many of these."""
+        own, count = np.searchsorted(self.kinds, kinds[kinds >= 0]), times[kinds >= 0]
+        left = self.counts.copy()
+        left[own] -= count
+        apart = np.where(left > 0, self._apart[own].min(axis=0), np.inf)
+        order = np.argsort(apart, kind="stable")[:others]
+        order = order[left[order] > 0]
+        chosen: list[int] = []
+        if rectangles and order.size > 1:
+            chosen = self._rectangles(int(own[0]), order, left, rectangles)
+        nearest = np.repeat(order, np.minimum(left[order], others).astype(np.intp))
+        rows = np.concatenate([np.repeat(own, count), chosen, nearest]).astype(np.intp)
+        size = int(count.sum()) + others
+        return np.append(rows, np.full(size, len(self.kinds)))[:size], len(chosen) // 3
+
+    def _rectangles(self, target: int, near: IndexArray, left: FloatArray, most: int) -> list[int]:
+        """Rows p, q, s of disjoint rectangles, of which noise sees p + q − s − target least."""
+        first, second = np.triu_indices(near.size)
+        p, q, gram = near[first], near[second], self._gram
+        size = np.diagonal(gram)
+        opposite = gram[p] + gram[q] - gram[target]  # the products with p + q − target
+        sums = gram[p] + gram[q] - gram[target]
+        length = sums[np.arange(p.size), p] + sums[np.arange(p.size), q] - sums[:, target]
+        apart = length[:, None] + size - 2 * opposite
+        chosen: list[int] = []
+        best = np.argpartition(apart, min(50 * most, apart.size - 1), axis=None)[: 50 * most]
+        for place in best[np.argsort(apart.ravel()[best], kind="stable")].tolist():
+            pair, corner = divmod(place, size.size)
+            rows = [int(p[pair]), int(q[pair]), corner]
+            if apart[pair, corner] > size[target] / 2 or target in rows:
+                continue
+            needed = np.array([rows.count(row) for row in rows])
+            again = min(int(np.min(left[rows] // needed)), most - len(chosen) // 3)
+            chosen += rows * again
+            for row in rows:
+                left[row] -= again
+        return chosen

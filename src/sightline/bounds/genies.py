@@ -49,21 +49,33 @@ from sightline.values import frozen
 TERMS = 48  # of the Hermite series; the rest is bounded
 # Moves that noise tells apart by more leave less than e^-25 of a coin: their genies are left out.
 MOST_TOLD = 200.0
-# Nodes of the trapezoidal rule. The nearest pole of the logistic function is π/√200 = 0.22 from the line, so
-# that the rule errs by e^(-2π 0.22/0.03125) = 6e-20; beyond 12 the normal density is below e^-72.
-_NODES = np.arange(-12, 12 + 1e-9, 1 / 32)
-_MASSES = np.exp(-(_NODES**2) / 2) / np.sqrt(2 * np.pi) / 32
+_REACH = 12.0  # of the trapezoidal rule, in standard deviations: beyond it the normal density is below e^-72
 # Entries of C are sums of products of numbers below 1, of errors below this in all.
 _ENTRY = 1e-14
 
 
-def _hermite_table() -> FloatArray:
-    """Terms × nodes: normalised Hermite polynomials times the masses of the nodes."""
-    table = np.ones((TERMS + 1, _NODES.size))
-    table[1] = _NODES
+def hermite_coefficients(information: FloatArray, odds: FloatArray) -> tuple[FloatArray, FloatArray]:
+    r"""Sides × terms × genies: the coefficients of u in the normalised Hermite polynomials; sides × sides ×
+    genies: mean products of u, given the same noise. The sides are the first and the second of two values.
+
+    By the trapezoidal rule: the nearest pole of the logistic function is :math:`\pi/\sqrt G` from the line,
+    so that steps of h err by :math:`e^{-2\pi^2/(h\sqrt G)}`, which is below e^-43.
+    """
+    values, place = np.unique(np.stack([information.ravel(), odds.ravel()]), axis=1, return_inverse=True)
+    G, tilt = values[:, None]
+    step = min(0.125, 0.45 / np.sqrt(max(1.0, float(G.max(initial=0.0)))))
+    nodes = np.arange(-_REACH, _REACH + step, step)
+    masses = np.exp(-(nodes**2) / 2) / np.sqrt(2 * np.pi) * step
+    table = np.ones((TERMS + 1, nodes.size))
+    table[1] = nodes
     for n in range(2, TERMS + 1):
-        table[n] = (_NODES * table[n - 1] - np.sqrt(n - 1) * table[n - 2]) / np.sqrt(n)
-    return np.asarray(table * _MASSES)
+        table[n] = (nodes * table[n - 1] - np.sqrt(n - 1) * table[n - 2]) / np.sqrt(n)
+    shift = np.sqrt(G) * nodes[:, None]
+    sides = np.stack([-_logistic(tilt - G / 2 + shift), _logistic(-tilt - G / 2 - shift)])
+    alpha, products = (table * masses) @ sides, masses @ (sides[:, None] * sides)
+    place = place.ravel()
+    shape = information.shape
+    return alpha[:, :, place].reshape(2, TERMS + 1, *shape), products[:, :, place].reshape(2, 2, *shape)
 
 
 @frozen(slots=False)
@@ -99,34 +111,9 @@ class Genies:
         return np.asarray(self._moves @ self._moves.T)
 
     @cached_property
-    def _coefficients(self) -> tuple[FloatArray, FloatArray, FloatArray]:
-        r"""Sides × terms × genies: :math:`\alpha_n`; sides × genies: the mean square of u; genies: the mean
-        square of the mean of u over the sides, given the noise.
-        """
-        sizes, place = np.unique(
-            np.stack([np.diagonal(self._gram) * self._used, self._odds.ravel()]), axis=1, return_inverse=True
-        )
-        information, odds = sizes[:, None]
-        shift = np.sqrt(information) * _NODES[:, None]
-        first = -_logistic(odds - information / 2 + shift)
-        second = _logistic(-odds - information / 2 - shift)
-        table = _hermite_table()
-        alpha = np.stack([table @ first, table @ second])
-        squares = np.stack([_MASSES @ first**2, _MASSES @ second**2])
-        p, q = self._side_chances
-        place = place.ravel()
-        mixed = p * first[:, place] + q * second[:, place] if self._uneven else None
-        if mixed is None:
-            share = p[0] * first + q[0] * second
-            mean = (_MASSES @ share**2)[place]
-        else:
-            mean = _MASSES @ mixed**2
-        return alpha[:, :, place], squares[:, place], np.asarray(mean)
-
-    @cached_property
-    def _uneven(self) -> bool:
-        """Whether genies differ in the chances of their two values."""
-        return bool(np.ptp(self.chances) > 0) and self.chances.size > 2
+    def _coefficients(self) -> tuple[FloatArray, FloatArray]:
+        """Those of all genies."""
+        return hermite_coefficients(np.diagonal(self._gram) * self._used, self._odds)
 
     @cached_property
     def _side_chances(self) -> tuple[FloatArray, FloatArray]:
@@ -143,20 +130,21 @@ class Genies:
     @cached_property
     def left_alone(self) -> FloatArray:
         """f of every genie: the mean square of u, which is also its product with the second indicator."""
-        squares, (p, q) = self._coefficients[1], self._side_chances
-        return np.asarray((p * squares[0] + q * squares[1]) * self._used)
+        products, (p, q) = self._coefficients[1], self._side_chances
+        return np.asarray((p * products[0, 0] + q * products[1, 1]) * self._used)
 
     @cached_property
     def _between(self) -> tuple[FloatArray, FloatArray]:
         """Genies × genies: C for two different rows, and a bound on the error of every entry."""
-        alpha, _, square = self._coefficients
+        alpha, products = self._coefficients
         p, q = self._side_chances
         mean = (p * alpha[0] + q * alpha[1]) * self._used
+        square = (p**2 * products[0, 0] + 2 * p * q * products[0, 1] + q**2 * products[1, 1]) * self._used
         size = np.sqrt(np.maximum(np.diagonal(self._gram), 1e-300))
         rho = np.clip(self._gram / (size[:, None] * size), -1.0, 1.0)
         rho *= self._used[:, None] * self._used
         # Terms that are left out beyond these are at most 1e-12 of an entry, where rows are not alike.
-        rests = np.sqrt(np.maximum(square * self._used - np.cumsum(mean**2, axis=0), 0.0) + 1e-16)
+        rests = np.sqrt(np.maximum(square - np.cumsum(mean**2, axis=0), 0.0) + 1e-16)
         largest = float(np.max(np.abs(rho - np.diag(np.diagonal(rho))), initial=0.0))
         small = largest ** np.arange(1, TERMS + 2) * np.square(rests.max(axis=1)) < 1e-12
         last = int(np.argmax(small)) if small.any() else TERMS
@@ -174,7 +162,7 @@ class Genies:
         rest = rests[last]
         error = np.abs(rho) ** (last + 1) * (rest[:, None] * rest) + _ENTRY * (rho != 0)
         # Of two rows alike ρ is 1: the mean square is the sum of all terms.
-        np.fill_diagonal(total, square * self._used)
+        np.fill_diagonal(total, square)
         np.fill_diagonal(error, _ENTRY)
         return total, error
 
@@ -182,8 +170,9 @@ class Genies:
     def _within(self) -> tuple[FloatArray, FloatArray]:
         """Kinds × genies × genies: the same for the genies of one row of every kind."""
         number, kinds = len(self.pairs), len(self.columns)
-        alpha, squares, _ = self._coefficients
-        alpha, squares = alpha.reshape(2, TERMS + 1, kinds, number), squares.reshape(2, kinds, number)
+        alpha, products = self._coefficients
+        alpha = alpha.reshape(2, TERMS + 1, kinds, number)
+        squares = products[[0, 1], [0, 1]].reshape(2, kinds, number)
         rests = np.sqrt(np.maximum(squares - np.sum(alpha**2, axis=1), 0.0) + 1e-16)
         used = self._used.reshape(kinds, number)
         size = np.sqrt(np.maximum(np.diagonal(self._gram), 1e-300)).reshape(kinds, number)

@@ -24,7 +24,7 @@ the truth of a bound. Proofs: the theory page on named records.
 **A line to those in the same exact numbers.** Let the rows :math:`K` be in exactly the exact numbers that
 row j is in, as often as j. Row j rises and all m of K fall by 1/m of it: no exact number changes, and numbers
 with noise see the move. Every choice of K gives a bound; the rows that noise tells apart least come first. A
-yes or no has pairs in place of lines (:mod:`sightline.bounds.pairs`).
+yes or no has moves in place of lines (:mod:`sightline.bounds.moves`).
 """
 
 from __future__ import annotations

@@ -7,6 +7,7 @@ of numbers connects say nothing about each other: whatever is said of a row depe
 
 from __future__ import annotations
 
+import math
 from functools import cached_property
 
 import numpy as np
@@ -15,12 +16,14 @@ from scipy import sparse
 from sightline.arrays import FloatArray, IndexArray, distinct_lines
 from sightline.bounds.coin import CoinPrior
 from sightline.bounds.priors import TwoPointPrior
+from sightline.numerics.residuals import gamma
 from sightline.units.design import Design, RowNoise, UnitPrior
 from sightline.units.unit_block import BoolArray, WholeArray
 from sightline.units.units import Units
 from sightline.values import frozen
 
 _MOST_COPIES = 8  # Laplace answers that a row is the mean of, and that are drawn one by one
+GAUSSIAN, LAPLACE, EXACT, OTHER = range(4)  # laws of answers
 
 
 def chances_of(prior: UnitPrior) -> FloatArray:
@@ -111,11 +114,6 @@ class ValueRows:
             )
         return table[:, :, :-1], used
 
-    @cached_property
-    def gaussian(self) -> BoolArray:
-        """Of every number: whether its noise tells no more than Gaussian noise of its information."""
-        return np.asarray((self.noise.laplace == 0) & ~self.noise.exact)
-
     def key_of(self, kinds: IndexArray) -> bytes:
         """What components that are alike have in common, whatever numbers they are about."""
         table, used = self.columns(kinds)
@@ -149,36 +147,47 @@ class ValueRows:
         person[listed] = group
         return lists[first, :width], lists[first, width:], person
 
-    def drawn(self, kinds: IndexArray) -> tuple[FloatArray, BoolArray, BoolArray, BoolArray]:
-        """For simulations. Kinds × values × answers: what a row adds over the scale of the noise; which
-        answers have Laplace noise, and which have none; and which kinds are in numbers of known laws alone.
+    def answers(self, kinds: IndexArray) -> tuple[FloatArray, IndexArray]:
+        """Kinds × values × answers: what a row adds over the scale of the noise; and the law of every answer.
+        Numbers without noise, and those of another law, are in units of their own.
+        """
+        table, scale, law = self.answers_and_scales(kinds)
+        return table * scale, law
 
-        The mean of n Laplace answers is drawn as n of them. Geometric answers are not drawn.
+    def answers_and_scales(self, kinds: IndexArray) -> tuple[FloatArray, FloatArray, IndexArray]:
+        """The same in the units of the numbers, and one over the scale of each answer's noise.
+
+        The mean of n Laplace answers is n of them. Noise that numbers share is white in combinations of them.
         """
         table, used = self.columns(kinds)
         noise = self.noise
+        # Rounded up, as the information of all numbers is: it hides no less than it is taken for.
+        larger = math.sqrt(1 + noise.error + gamma(8 * used.size + 8))
         if noise.shared:
             lines = noise.white(table.reshape(-1, used.size).T).T
             white = lines.reshape(*table.shape[:2], -1)
-            none = np.zeros(white.shape[2], dtype=np.bool_)
-            return white, none, none, np.ones(kinds.size, dtype=np.bool_)
+            return white, np.full(white.shape[2], larger), np.full(white.shape[2], GAUSSIAN)
         laplace, exact = noise.laplace[used], noise.exact[used]
         # Of n Laplace answers the squared loss is n times the information; of geometric ones half as much.
         loss = np.where(laplace > 0, noise.loss[used], 0.0) ** 2
-        plain = np.abs(loss - laplace * noise.information[used]) <= 1e-6 * loss
-        whole = np.all(table == np.rint(table), axis=(0, 1))
-        known = np.where(exact, whole, (laplace == 0) | (plain & (laplace <= _MOST_COPIES)))
-        movable = np.all(np.ptp(table[:, :, ~known], axis=1) == 0, axis=1)
-        copies = np.where(known & (laplace > 0) & ~exact, np.rint(laplace), 1).astype(np.intp)
-        copies[~known] = 0
-        scale = np.where(exact, 1.0, np.sqrt(noise.information[used] / np.maximum(copies, 1)))
-        answers = np.repeat(np.arange(used.size), copies)
-        return (
-            (table * scale)[:, :, answers],
-            (laplace > 0)[answers] & ~exact[answers],
-            exact[answers],
-            movable,
-        )
+        plain = (np.abs(loss - laplace * noise.information[used]) <= 1e-6 * loss) & (laplace <= _MOST_COPIES)
+        law = np.where(laplace > 0, np.where(plain, LAPLACE, OTHER), GAUSSIAN)
+        law = np.where(exact, EXACT, law)
+        copies = np.where(law == LAPLACE, np.rint(laplace), 1).astype(np.intp)
+        scale = np.where(law >= EXACT, 1.0, np.sqrt(noise.information[used] / copies) * larger)
+        each = np.repeat(np.arange(used.size), copies)
+        return table[:, :, each], scale[each], law[each]
+
+    def drawn(self, kinds: IndexArray) -> tuple[FloatArray, BoolArray, BoolArray, BoolArray]:
+        """For simulations. The same answers, which of them have Laplace noise and which have none; and the
+        kinds that are in no number of another law. Without noise only whole numbers are drawn.
+        """
+        table, law = self.answers(kinds)
+        fraction = np.any(table != np.rint(table), axis=(0, 1))
+        other = (law == OTHER) | ((law == EXACT) & fraction)
+        movable = np.all(np.ptp(table[:, :, other], axis=1) == 0, axis=1)
+        kept = ~other
+        return table[:, :, kept], law[kept] == LAPLACE, law[kept] == EXACT, movable
 
     def sharing(self, own: IndexArray, kinds: IndexArray, most: int) -> IndexArray:
         """Of some kinds those that share most information with others: up to so many."""

@@ -320,6 +320,33 @@ def least_kept(
     return found, estimates
 
 
+def ends_of_persons(
+    posterior: FloatArray,
+    chances: FloatArray,
+    persons: Sequence[Sequence[int]],
+    wrong: float,
+    *,
+    asked: Sequence[int],
+) -> tuple[FloatArray, FloatArray]:
+    """Persons × values: both ends of what remains, but for a chance of ``wrong`` in all, from posterior means
+    less p, targets × values × draws: a walk that forgets everything but the answers.
+    """
+    low, _ = least_kept(np.stack([posterior, posterior]), chances, persons, wrong / 2, asked=asked)
+    each = wrong / 2 / (len(asked) * len(persons))
+    high = np.ones((len(persons), chances.size))
+    for place, rows in enumerate(persons):
+        for value in asked:
+            variance = float(chances[value] * (1 - chances[value]))
+            own = posterior[list(rows), value]
+            # What is seen of any one direction is seen at least: that which half of the draws see best.
+            half = own.shape[1] // 2
+            direction = np.linalg.eigh(own[:, :half] @ own[:, :half].T)[1][:, -1]
+            span = float(max(chances[value], 1 - chances[value]) ** 2 * np.abs(direction).sum() ** 2)
+            squares = np.square(direction @ own[:, half:]) if len(rows) > 1 else np.square(own)
+            high[place, value] = 1 - span * betting_bound(np.atleast_2d(squares) / span, each)[0] / variance
+    return low, high
+
+
 def _of_person(early: FloatArray, late: FloatArray, p: float, wrong: float) -> tuple[float, float]:
     """The least eigenvalue of what remains, from above for each entry of what is seen, and as estimated."""
     variance, r = p * (1 - p), len(early)

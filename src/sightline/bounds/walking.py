@@ -25,14 +25,11 @@ import numpy as np
 
 from sightline.arrays import FloatArray, IndexArray
 from sightline.bounds.few_values import FewValues
-from sightline.bounds.value_rows import chances_of
 from sightline.bounds.walk import Schedule, WalkedRows, least_kept, walk
 from sightline.format import shown_seconds
 from sightline.progress import report
-from sightline.units.dense_units import MOST_LISTED
 from sightline.units.design import Design
 from sightline.units.unit_block import BoolArray
-from sightline.units.units import Units
 from sightline.values import frozen
 
 WRONG = 5e-11  # the chance that the margin of a walk is too small, for all of a design
@@ -70,12 +67,9 @@ def with_walk(design: Design, lower: FloatArray, upper: FloatArray, limit: float
 
     Without a limit, which is 0, of the unit with the least end.
     """
-    units = design.units
-    if not 0 < len(units) <= MOST_LISTED or not chances_of(design.prior).size:
+    few = FewValues.of_design(design)
+    if few is None:
         return lower
-    if not isinstance(units, Units):
-        units = units.choose(np.arange(len(units)))
-    few = FewValues.of(design, units)
     low, high = lower.min(axis=1), upper.min(axis=1)
     straddles = (low < limit) & (high >= limit) & (few.person >= 0)
     asked = straddles.copy()

@@ -10,12 +10,22 @@ import pytest
 from scipy import special
 
 from sightline import MembershipDesign
-from sightline.bounds import small_worlds
 from sightline.bounds.assessment import assess
+from sightline.bounds.coin import CoinPrior
+from sightline.bounds.few_values import FewValues
+from sightline.bounds.listed_worlds import by_listed_worlds, ways_of
 from sightline.bounds.priors import TwoPointPrior
-from sightline.bounds.small_worlds import _mean_at_least, _ways, _Worlds
+from sightline.units.design import Design
 from tests.bounds.enumerated_worlds import few
 from tests.units.unit_designs import design_of
+
+
+def listed_ends(design: Design) -> tuple[np.ndarray, np.ndarray]:
+    """Units × values asked: both ends by listed worlds alone."""
+    few_rows = FewValues.of_design(design)
+    assert few_rows is not None
+    low, high = by_listed_worlds(few_rows, np.ones(len(few_rows.kinds), dtype=bool))
+    return low[few_rows.person], high[few_rows.person]
 
 
 @pytest.mark.parametrize("values", [2, 3])
@@ -23,26 +33,38 @@ from tests.units.unit_designs import design_of
 def test_rows_of_a_kind_are_counted_and_not_listed(values: int, law: str) -> None:
     """Three rows alike, of one person, and others: against all worlds, one by one."""
     generator, draws = np.random.default_rng([values, len(law)]), 3_000
-    one = few(generator, rows=7 if values == 2 else 5, values=values, noise=0.5, law=law)
+    rows = 7 if values == 2 else 5
+    one = few(generator, rows=rows, values=values, noise=0.5, law=law)
     one.counted[:, 1:3] = one.counted[:, :1]
-    worlds = _Worlds(table=one.counted.transpose(1, 2, 0).copy(), noise=one.design().noise)
-    answers, chances, _ = worlds.states
-    assert len(answers) < worlds.worlds
-    assert chances.sum() == pytest.approx(1.0)
-    owner = np.concatenate([np.zeros(3, dtype=int), np.arange(1, len(worlds.table) - 2)])
+    owner = np.concatenate([np.zeros(3, dtype=int), np.arange(1, rows - 2)])
     truth = one.sharpest(owner, draws, generator)
     off = 6 * np.sqrt(truth / draws) + 48 / draws
-    asked = slice(0, 1) if values == 2 else slice(None)
-    found = worlds.drawn([[0, 1, 2], [3]], 6e6, 1e-10)
-    for (low, high), exact, margin in zip(found, truth[:2, asked], off[:2, asked], strict=True):
-        assert np.all(low <= exact + margin)
-        assert np.all(high >= exact - margin)
-        assert np.all(low > exact / 2 - 0.05)
+    asked = slice(1, 2) if values == 2 else slice(None)
+    low, high = listed_ends(one.of_persons(owner))
+    assert np.all(low <= (truth + off)[:, asked])
+    assert np.all(high >= (truth - off)[:, asked])
+    assert np.all(low > truth[:, asked] / 2 - 0.05)
 
 
-def test_ways_are_all_ways() -> None:
+@pytest.mark.parametrize("share", [0.1, 0.35])
+def test_other_odds_are_listed_too(share: float) -> None:
+    """Four people in one noisy count, by quadrature over the answer."""
+    counts, noise, p = np.arange(5), 0.8, share
+    chance = special.binom(4, counts) * p**counts * (1 - p) ** (4 - counts)
+    answers = np.linspace(-9 * noise, 4 + 9 * noise, 40_001)
+    joint = chance * np.exp(-((answers[:, None] - counts) ** 2) / (2 * noise**2))
+    joint /= noise * math.sqrt(2 * math.pi)
+    mean = (joint @ counts) / np.maximum(joint.sum(axis=1), 1e-300) / 4
+    seen = np.sum(joint.sum(axis=1) * (mean - p) ** 2) * (answers[1] - answers[0])
+    truth = 1 - float(seen) / (p * (1 - p))
+    low, high = listed_ends(design_of(np.ones((1, 4)), np.array([noise]), CoinPrior(share=share)))
+    assert low[0, 0] <= truth <= high[0, 0]
+    assert high[0, 0] - low[0, 0] < 0.08
+
+
+def test_ways_are_allways_of() -> None:
     for number, values in ((1, 2), (4, 3), (3, 5)):
-        found = _ways(number, values)
+        found = ways_of(number, values)
         assert np.all(found.sum(axis=1) == number)
         assert len(np.unique(found, axis=0)) == len(found) == math.comb(number + values - 1, values - 1)
 
@@ -63,7 +85,7 @@ def test_two_to_the_sixteen_worlds_that_are_all_different(noise: float) -> None:
     """A sum with the weights 1 to 16: the truth by sums of each other row, and quadrature over the answer."""
     weights = np.arange(1, 17)
     design = design_of(weights[None].astype(float), np.array([noise]), TwoPointPrior(0.0, 1.0))
-    ends = small_worlds.with_small_worlds(design, np.zeros((16, 1)), np.ones((16, 1)))
+    ends = listed_ends(design)
     at = np.linspace(-10 * noise, weights.sum() + 10 * noise, 60_001)
     for row in (0, 7, 15):
         others = np.ones(1)
@@ -85,22 +107,11 @@ def test_two_to_the_sixteen_worlds_that_are_all_different(noise: float) -> None:
 @pytest.mark.parametrize(("people", "noise"), [(16, 0.3), (24, 1.0)])
 def test_more_than_two_to_the_sixteen_worlds_in_few_states(people: int, noise: float) -> None:
     design = design_of(np.ones((1, people)), np.array([noise]), TwoPointPrior(0.0, 1.0))
-    ends = small_worlds.with_small_worlds(design, np.zeros((1, 1)), np.ones((1, 1)))
+    ends = listed_ends(design)
     low, high = (float(one[0, 0]) for one in ends)
     assert low <= exact_share(people, noise) <= high
     assert high - low < 0.02
     assert float(assess(design).lower[0, 0]) >= low
-
-
-def test_the_margin_of_one_mean_is_bernsteins() -> None:
-    for mean, most, level in ((0.02, 1.0, 0.003), (0.4, 2.25, 0.001), (0.0, 1.0, 0.01)):
-        drawn = mean + math.sqrt(2 * mean * most * level) + most * level / 3
-        assert _mean_at_least(np.array(drawn), most, level) == pytest.approx(mean, abs=1e-12)
-    generator, draws, chance = np.random.default_rng(4), 200, 0.01
-    for share in (0.02, 0.2, 0.7):  # the widest spread that a mean allows
-        drawn = generator.binomial(draws, share, 20_000) / draws
-        wrong = np.mean(_mean_at_least(drawn, 1.0, math.log(1 / chance) / draws) > share)
-        assert wrong <= chance
 
 
 def test_noise_over_twenty_orders_of_magnitude() -> None:
