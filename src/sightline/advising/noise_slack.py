@@ -34,6 +34,7 @@ _NO_SLACK = "There is no slack: with less noise the limit is not shown to hold."
 MOST_FACTOR, LEAST_FACTOR = 1e12, 1e-5
 _LARGEST_EPSILON = 1e6  # beyond this a budget says nothing
 _PROGRESS = 0.1  # in log-odds, by which a try tells the slope of the curve
+_COARSE_STEP = 0.05  # in the logarithm of the factor, where each try takes long
 _FEW = 256  # kinds that a search looks at, and as many of those that are told most
 
 
@@ -165,10 +166,17 @@ def noise_factor(findings: Findings, limit: float) -> float | None:
     digits if the search is affordable. ``None`` if no factor is enough. It is enough for the secret and for
     every yes-or-no question about it.
     """
-    least = findings.least
+    least, few = findings.least, _Few.of(findings)
     if _is_large(findings.linear):
-        return _enough(findings, findings.linear, limit)
-    if (few := _Few.of(findings)) is not None:
+        enough = _enough(findings, findings.linear, limit)
+        if few is None or enough is None or findings.not_shown == 0:
+            return enough
+        # An attacker who knows all others needs far more noise than one who does not: look at the kinds that
+        # keep least, with few tries.
+        search = Search(most=enough, digits=2, close=_COARSE_STEP)
+        factor = least_factor(few.lowest, limit, now=least.lower, search=search)
+        return enough if factor is None or lowest(findings, factor) < limit else min(factor, enough)
+    if few is not None:
         factor = least_factor(few.lowest, limit, now=least.lower)
         if factor is None or lowest(findings, factor) >= limit:
             return factor
@@ -186,7 +194,8 @@ class _Few:
     def of(cls, findings: Findings) -> _Few | None:
         """``None`` where other kinds of bounds, which look at all units, decide."""
         found = findings.linear
-        if len(found.lower) <= MOST_KINDS or findings.questions or findings.has_nonlinear:
+        many = len(found.lower) > MOST_KINDS or _is_large(found)
+        if not many or findings.questions or findings.has_nonlinear:
             return None
         if not found.linear.design.prior.density or found.linear.design.noise.exact.any():
             return None

@@ -23,13 +23,12 @@ from typing import Any, Self
 import numpy as np
 from scipy import sparse
 
-from sightline.arrays import EXACT, MOST_SQUARE, ROUNDING, FloatArray, IndexArray
+from sightline.arrays import EXACT, MOST_SQUARE, NOTICEABLE, ROUNDING, FloatArray, IndexArray
 from sightline.bounds.coin import logistic_upper
 from sightline.bounds.few_values import FewValues
 from sightline.bounds.lines import (
     FEW_ROWS,
     MOST_KINDS,
-    WIDE,
     among_alike,
     swap_bounds,
     with_alike,
@@ -45,7 +44,7 @@ from sightline.units.dense_units import TableUnits, tabled
 from sightline.units.design import Design
 from sightline.units.equal_slices import EqualSlices, equal_slices
 from sightline.units.row_decisions import AskedUnits, Decided
-from sightline.units.row_products import SPARSE_FROM, InformationRange, ProductSums, RowProducts
+from sightline.units.row_products import SPARSE_FROM, PrecisionRange, ProductSums, RowProducts
 from sightline.units.row_solver import DenseSolver, coarse_units
 from sightline.units.sparse_row_solver import RowPairs, SparseSolver, chosen_route
 from sightline.units.unit_block import BoolArray
@@ -326,7 +325,7 @@ def of_few_values(design: Design, lower: FloatArray, upper: FloatArray) -> tuple
     """Lower ends of units with few values a row, improved where brackets are wide, by all genies at once and
     by listed worlds; and the upper ends that these give.
     """
-    wide = np.any(upper > lower * WIDE, axis=1)
+    wide = np.any(upper > lower * (1 + NOTICEABLE), axis=1)
     few = FewValues.of_design(design) if wide.any() else None
     if few is None:
         return lower, upper
@@ -474,8 +473,8 @@ def unit_brackets(design: Design, hidden: bool = True) -> UnitBrackets:
     if not prior.density or not hidden:
         return UnitBrackets(solver=solver)
     first = RowProducts(prior=prior, noise=noise, dense=pairs is None)
-    ends = design.units.run(InformationRange(noise=noise))
-    least, most = prior.target.precision(np.array([ends["least"], ends["most"]]) * (1 + 1e-9))
+    ends = design.units.run(PrecisionRange(prior=prior, noise=noise))
+    least, most = ends["least"] * (1 - 1e-9), ends["most"] * (1 + 1e-9)
     even = Hiding(
         solver=replace(solver, weighted=(sums, float(most))),
         weights=replace(first, unit=float(most), even=True),

@@ -56,7 +56,7 @@ from typing import ClassVar, Protocol
 
 import numpy as np
 
-from sightline.arrays import ROUNDING, FloatArray
+from sightline.arrays import ROUNDING, FloatArray, IndexArray
 from sightline.bounds.scalar_risk import (
     FallingTable,
     RiskTable,
@@ -67,6 +67,7 @@ from sightline.bounds.scalar_risk import (
     uniform_laplace_table,
     uniform_table,
 )
+from sightline.bounds.sum_keeping import grouped_precision
 from sightline.bounds.van_trees import (
     COSINE_INFORMATION,
     COSINE_VARIANCE,
@@ -138,6 +139,8 @@ class DensityBounds:
     laplace: _Table
     van_trees: Callable[[FloatArray], FloatArray]
     added_precision: Callable[[FloatArray], FloatArray]  # D
+    # D of many rows that are seen as a sum; infinite where none is known.
+    grouped_precision: Callable[[IndexArray, FloatArray], FloatArray]
     precision_excess: Callable[[FloatArray], FloatArray]  # how far it is rounded up
     precision_change: Callable[[FloatArray], FloatArray]  # its derivative
     affinity: PriorAffinity
@@ -162,6 +165,9 @@ class DensityPrior(BoundedPrior):
 
     def precision(self, information: FloatArray) -> FloatArray:
         return self.bounds.added_precision(information * self.width**2) / self.width**2
+
+    def grouped_precision(self, members: IndexArray, weak: FloatArray) -> FloatArray:
+        return self.bounds.grouped_precision(members, weak * self.width**2) / self.width**2
 
     def precision_excess(self, information: FloatArray) -> FloatArray:
         return self.bounds.precision_excess(information * self.width**2)
@@ -229,6 +235,7 @@ class UniformPrior(DensityPrior):
         van_trees=uniform_bound,
         added_precision=uniform_precision,
         precision_excess=uniform_precision_excess,
+        grouped_precision=grouped_precision,
         precision_change=uniform_precision_slope,
         affinity=PriorAffinity(
             affinity=lambda h: np.asarray(np.maximum(1 - h, 0.0)),
@@ -279,6 +286,7 @@ class CosineSquaredPrior(DensityPrior):
         van_trees=cosine_bound,
         added_precision=cosine_precision,
         precision_excess=cosine_precision_excess,
+        grouped_precision=lambda members, weak: np.full_like(weak, math.inf),
         precision_change=cosine_precision_slope,
         affinity=PriorAffinity(
             affinity=lambda h: np.asarray((1 - h) * np.cos(np.pi * h) + np.sin(np.pi * h) / math.pi),

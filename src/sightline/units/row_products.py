@@ -21,6 +21,7 @@ from sightline.numerics.residuals import gamma
 from sightline.units.dense_units import TableBlock, TableUnits
 from sightline.units.design import RowNoise, UnitPrior
 from sightline.units.panels import PanelBlock
+from sightline.units.sum_groups import row_precision
 from sightline.units.unit_block import UnitBlock, UnitColumns, WholeArray
 from sightline.units.units import Arrays, UnitStore
 from sightline.values import frozen
@@ -150,18 +151,19 @@ class RowProducts:
         """Unit over what the prior of every row adds to its information, at most: whole numbers."""
         if self.even:
             return np.ones(block.times.shape)
-        return np.asarray(np.floor(self.unit / self.prior.target.precision(self.noise.about_columns(block))))
+        return np.asarray(np.floor(self.unit / row_precision(self.prior, self.noise, block)))
 
 
 @frozen(slots=False)
-class InformationRange:
-    """A pass: the least and the most information about one row of a person."""
+class PrecisionRange:
+    """A pass: the least and the most that the prior of one row adds to its information."""
 
+    prior: UnitPrior
     noise: RowNoise
     at_a_time: ClassVar[int] = AT_A_TIME
 
     def of_block(self, block: UnitColumns | PanelBlock) -> Arrays:
-        own = self.noise.about_columns(block)
+        own = row_precision(self.prior, self.noise, block)
         return {"least": float(own.min()), "most": float(own.max())}
 
     def merged(self, parts: Sequence[Arrays]) -> Arrays:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from sightline.arrays import ROUNDING, FloatArray
+from sightline.arrays import ROUNDING, FloatArray, IndexArray
 from sightline.errors import require
 from sightline.values import frozen
 
@@ -92,6 +92,11 @@ class TargetPrior(Protocol):
 
     def precision(self, information: FloatArray) -> FloatArray:
         """D(G): what an unknown record with this prior adds to its information, or infinity."""
+
+    def grouped_precision(self, members: IndexArray, weak: FloatArray) -> FloatArray:
+        """The same of so many rows that precise numbers see as their sum, and others with an information of
+        at most ``weak``; or infinity.
+        """
 
     def precision_excess(self, information: FloatArray) -> FloatArray:
         """How far D may be above the exact one, over it: it is rounded up."""
@@ -213,6 +218,9 @@ class NoDensity:
 
     def precision(self, information: FloatArray) -> FloatArray:
         return np.full_like(information, math.inf)
+
+    def grouped_precision(self, members: IndexArray, weak: FloatArray) -> FloatArray:
+        return np.full_like(weak, math.inf)
 
     def precision_excess(self, information: FloatArray) -> FloatArray:
         return np.zeros_like(information)
