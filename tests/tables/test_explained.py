@@ -132,3 +132,21 @@ def test_a_smaller_share_is_said_and_asks_for_nothing() -> None:
     assert not result.unverified
     assert "In the table, band explains 2" in public_line(result)
     assert "of the variance of salary (for the owner only)." in public_line(result)
+
+
+def test_numbers_of_an_engine_are_numbers() -> None:
+    """Beside texts all columns come as objects, and each number was a category of its own."""
+    draw = np.random.default_rng(12)
+    group = draw.integers(0, 4, 400)
+    table = {
+        "who": [f"p{i}" for i in range(400)],
+        "g": group,
+        "v": 20.0 * (group % 2) + draw.uniform(0, 20, 400),
+    }
+    release = {"name": "r", "sql": "SELECT g, SUM(v) FROM data GROUP BY g", "noise_stddev": 1e6}
+    about = {"record": "who", "secret": "v", "bounds": [0, 100]}
+    source = pytest.importorskip("pandas").DataFrame(table)
+    limits = {"remaining_uncertainty": "50%"}
+    result = sl.audit({"data": {"source": source, **about}, "limits": limits, "release": [release]})
+    assert result.explained is not None
+    assert result.explained.share == pytest.approx(100 / (100 + 20**2 / 12), abs=0.05)

@@ -8,8 +8,8 @@ everyone by the mean of all others, the classes explain the share
 .. math:: 1 - \sum e^2 / \sum d^2.
 
 It is not above 0 on average where they have nothing to do with the secret, however many they are, and one odd
-value in a class of its own explains next to nothing. Of a category the squares are those of its indicators. A column
-of many numbers counts by classes of like rank. In small tables an F-test has to reject chance.
+value in a class of its own explains next to nothing. Of a category the squares are those of its indicators. A
+column of many numbers counts by classes of like rank. In small tables an F-test has to reject chance.
 
 All of it is for the owner only.
 """
@@ -28,6 +28,9 @@ from sightline.values import frozen
 MOST_EXPLAINED = 0.5  # beyond that a pass has to accept it: less is left of the variance than is explained
 _CLASSES = 20  # of a column of many numbers, by rank
 _IN_A_CLASS = 5  # people of a column of many numbers, on average
+# Columns that are tried together, the best ones first. More classes leave nobody with others in their class,
+# and conditions of a thousand releases are a thousand columns.
+_TOGETHER = 12
 _FEWEST = 10  # people: of fewer, classes agree with the secret by chance
 _BY_CHANCE = 1e-3  # of tables whose columns have nothing to do with the secret, the share with a finding
 
@@ -58,7 +61,7 @@ def explained(
             alone[name] = (_share(values, classes, record, tests), classes)
     ordered = sorted(alone, key=lambda name: (-alone[name][0], name))
     chosen, best, together = list[str](), 0.0, np.zeros(len(secret), dtype=np.intp)
-    for name in ordered:
+    for name in ordered[:_TOGETHER]:
         both = distinct_lines(np.stack([together, alone[name][1]], axis=1))[1]
         share = _share(values, both, record, tests)
         if share > best:
@@ -68,10 +71,10 @@ def explained(
 
 def _squares(secret: NDArray[np.generic]) -> FloatArray:
     """A line for each row: a number, or the indicators of its category."""
-    if secret.dtype != np.object_ and np.issubdtype(secret.dtype, np.number):
+    if np.issubdtype(secret.dtype, np.number):
         return np.asarray(secret, dtype=np.float64)[:, None]
-    names = {value: place for place, value in enumerate(dict.fromkeys(secret.tolist()))}
-    return np.eye(len(names))[[names[value] for value in secret.tolist()]]
+    names, place = np.unique(secret, return_inverse=True)
+    return np.eye(len(names))[place]
 
 
 def _classes(column: NDArray[np.generic]) -> IndexArray | None:

@@ -241,7 +241,8 @@ def public_columns(
             found.append(DerivedColumn(name=name, figure=figure, by_chance=not shown))
     named = {one.name for one in found}
     others = {name: answer[f"c{place}"] for place, name in enumerate(texts) if name not in named}
-    return tuple(found), explained(secret, others, record)
+    # Beside texts, numbers may come as objects.
+    return tuple(found), explained(secret.astype(np.float64 if ordered else np.str_), others, record)
 
 
 @frozen(eq=True)

@@ -205,11 +205,14 @@ def _seen(
     *,
     disjoint: bool,
 ) -> Callable[[int], list[list[int]]]:
-    """For some units bᵀM⁻b: a unit is in few rows, and of the inverse these are enough."""
+    """For some units bᵀM⁻b: of a unit in few rows, entries of the inverse are enough."""
     size = asked.counts.shape[1]
     rows, columns, entries = asked.whole_entries(integers, kept)
     starts = np.searchsorted(columns, np.arange(0, asked.counts.size + 1, size))
     asked_for = np.isin(columns // size, units)
+    looked_up = float(np.sum(np.diff(starts)[units].astype(np.float64) ** 2))  # one by one, in Python
+    if not disjoint and looked_up > kept.size * units.size * size:
+        return _seen_by_solving(asked, integers, kept, prime, units)
     inverse = integers.inverse(kept, np.unique(rows[asked_for]), prime, disjoint=disjoint)
 
     def of_unit(unit: int) -> list[list[int]]:
@@ -221,6 +224,33 @@ def _seen(
         image = modular(b, prime)
         seen = image.transpose() * flint.nmod_mat(touched.size, touched.size, part, prime) * image
         return [[int(entry) for entry in told] for told in seen.tolist()]
+
+    return of_unit
+
+
+def _seen_by_solving(
+    asked: AskedUnits, integers: RowIntegers, kept: IndexArray, prime: int, units: IndexArray
+) -> Callable[[int], list[list[int]]]:
+    """The same for units in many rows: the equations are solved for all of them at once."""
+    size = asked.counts.shape[1]
+    rows, columns, entries = asked.whole_entries(integers, kept)
+    wanted = (units[:, None] * size + np.arange(size)).ravel()
+    place = np.full(asked.counts.size, -1)
+    place[wanted] = np.arange(wanted.size)
+    inside = place[columns] >= 0
+    images = np.zeros((kept.size, wanted.size), dtype=entries.dtype)
+    images[rows[inside], place[columns[inside]]] = entries[inside]
+    solved = integers.modular(kept, kept, prime).solve(modular(images, prime))
+
+    def of_unit(unit: int) -> list[list[int]]:
+        own = place[unit * size] + np.arange(size)
+        seen = [[0] * size for _ in range(size)]
+        for column, line in zip(own.tolist(), seen, strict=True):
+            for row in np.flatnonzero(images[:, column]).tolist():
+                entry = int(images[row, column])
+                for other, second in enumerate(own.tolist()):
+                    line[other] += entry * int(solved[row, second])
+        return [[entry % prime for entry in line] for line in seen]
 
     return of_unit
 
