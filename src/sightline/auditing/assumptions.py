@@ -91,6 +91,17 @@ _AS_IF_EXACT = (
     "not shown to keep the limit: rounded, blank and perturbed counts are bounded as if they were exact, and "
     "no attack is known that leaves less"
 )
+_LISTS_WHO_IS_THERE = (
+    "with GROUP BY has no line for a group that nobody of the table is in, and neither noise nor rounding "
+    "hides that; publish a number for every group that there might be, also of nobody"
+)
+_NOTHING_GUARANTEED = (
+    "table whose counts are exact, rounded or blank tells whoever knows everyone else that somebody is in it"
+)
+_NOT_GUARANTEED = (
+    "table without a frame: the noise alone does not keep the limit for who is in it, and nothing else is "
+    "known to protect that"
+)
 _CERTAIN = "certain: no other value fits the published counts"
 
 
@@ -115,7 +126,14 @@ COVERED_BY_NOISE = frozenset(
 
 # What is seen near the true values proves nothing; a value that is certain is told, and what lies between the
 # bounds of a rounded count is not known.
-NOT_ACCEPTED = frozenset({AssumptionName.LOCAL, AssumptionName.CERTAIN, AssumptionName.COUNT_RULES})
+NOT_ACCEPTED = frozenset(
+    {
+        AssumptionName.LOCAL,
+        AssumptionName.CERTAIN,
+        AssumptionName.COUNT_RULES,
+        AssumptionName.PRESENCE,
+    }
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -205,6 +223,13 @@ def unverified(
             many=f"groups {_LISTED}",
         ),
         _Case(
+            name=name.GROUPS,
+            count=_lists_groups(findings),
+            one=f"release {_LISTS_WHO_IS_THERE}",
+            many=f"releases {_LISTS_WHO_IS_THERE}",
+            owner_only=False,
+        ),
+        _Case(
             name=name.DERIVED,
             count=len(membership.derived),
             one=f"column or expression {_DERIVED.format('looks', figures)}",
@@ -241,6 +266,13 @@ def unverified(
             count=told.by_draw if told.draws[0] else 0,
             one=f"record may be {_CERTAIN} in {told.draws[0]} of {told.draws[1]} simulated draws",
             many=f"records may be {_CERTAIN} in {told.draws[0]} of {told.draws[1]} simulated draws",
+        ),
+        _Case(
+            name=name.PRESENCE,
+            count=int(data.only_guarantee and not findings.guaranteed),
+            one=_NOTHING_GUARANTEED if findings.kept_by_noise == 0 else _NOT_GUARANTEED,
+            many="",
+            owner_only=False,
         ),
         _Case(
             name=name.COUNT_RULES,
@@ -354,6 +386,26 @@ def unverified(
 def _worst(findings: Findings, asked: Callable[[Findings], int]) -> int:
     """The most that is asked for under one of the beliefs that the plan leaves open."""
     return max(map(asked, findings.every_belief))
+
+
+def _lists_groups(findings: Findings) -> int:
+    """Releases about presence whose lines tell in which groups nobody is, more than their numbers do.
+
+    An exact count tells that by itself, and where small counts are blank, a missing line is one of them.
+    """
+    plan, membership = findings.plan, findings.membership
+    grouped = {membership.partitions[cell.partition].query for cell in membership.cells if cell.key}
+    return sum(
+        not plan.releases[query].suppress_below
+        and any(law is not PublishedLaw.NONE for law in _laws_of(findings, query))
+        for query in grouped
+        if plan.data.presence
+    )
+
+
+def _laws_of(findings: Findings, query: int) -> list[PublishedLaw]:
+    parts = findings.membership.partitions
+    return [law for law, part in zip(findings.pricing.laws, parts, strict=True) if part.query == query]
 
 
 def _drawn(findings: Findings) -> int:

@@ -142,6 +142,8 @@ class PublishedCounts:
 
 def certain_report(findings: Findings, totals: Totals, *, keys: Keys = NO_KEYS) -> CertainReport | None:
     """Who is certain, of the secret and of every yes-or-no question; none without a count that is a fact."""
+    if findings.plan.data.only_guarantee:  # others might be in the table
+        return None
     rows, found = findings.row_by_row, list[CertainReport]()
     for one in (rows, *rows.questions):
         if not one.linear or one.prior.kind is SecretKind.NUMBER or one.streamed:

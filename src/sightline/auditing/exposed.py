@@ -49,6 +49,8 @@ class ExposedSection:
 
 def exposed_section(findings: Findings, *, top: int, keys: Keys = NO_KEYS) -> ExposedSection:
     """The ``top`` most exposed; ``keys`` fetches their names."""
+    if findings.plan.data.only_guarantee:
+        return ExposedSection(exposed=(), exposed_in_all=0, identifiable_records=0)
     exposed = _about_question(findings.worst, top, keys)
     found, in_all = findings.linear, len(exposed)
     columns = found.most_exposed(np.flatnonzero(found.listed), max(0, top - len(exposed)))

@@ -369,7 +369,7 @@ def linear_findings(
         exposure=exposure,
         lower=_lower(lowered, exposure, pricing),
         limit=lowered.prior.limit(plan.limits),
-        attacks_claimed=not pricing.by_count_rule,
+        attacks_claimed=not (pricing.by_count_rule or lowered.only_guarantee),
     )
 
 
@@ -403,7 +403,7 @@ def findings_with(findings: Findings, lowered: Lowered, *, up_to: float = np.inf
 def _assessed(lowered: Lowered, pricing: Pricing, *, upper: bool = True) -> UnitExposure:
     """The exposure of a design. No lower end is below what the noise of all releases leaves of anything."""
     exposure = assess(lowered.design, upper=upper)
-    if pricing.by_count_rule:
+    if pricing.by_count_rule or lowered.only_guarantee:
         exposure = exposure.without_attacks()
     moved = lowered.of_records(pricing.moved(lowered.membership))
     return replace(exposure, lower=at_least_by_noise(exposure.lower, exposure.upper, moved))

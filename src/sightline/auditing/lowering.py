@@ -48,6 +48,7 @@ class Lowered:
     categories: tuple[str, ...]  # what is asked of a unit, one after the other; none for a number
     asked: BoolArray  # of the categories: those that numbers tell from each other
     lowering: UnitLowering
+    only_guarantee: bool = False  # whether the people of the table say nothing: of presence without a frame
 
     @classmethod
     def of_nothing(cls, prior: SecretPrior, membership: Membership) -> Lowered:
@@ -276,6 +277,7 @@ def lower(plan: Plan, membership: Membership, pricing: Pricing) -> Lowered:
         categories=counted.names,
         asked=counted.asked,
         lowering=lowering,
+        only_guarantee=plan.data.only_guarantee,
     )
 
 

@@ -53,6 +53,7 @@ from sightline.auditing.release_noise import (
 from sightline.bounds.priors import number_prior
 from sightline.errors import require_plan
 from sightline.privacy.registry import ACCOUNTANTS
+from sightline.tables.presence import PRESENCE
 from sightline.tables.subject import SecretKind
 
 _Least = Annotated[float, Field(ge=0, le=LARGEST)]
@@ -68,12 +69,21 @@ class Data(Section):
         "Arrow table or a DuckDB relation."
     )
     record: Text = Field(description="The column that says whose row it is: the unit of privacy.")
-    secret: Text = Field(description="The column to protect.")
+    secret: Text = Field(
+        description="The column to protect; 'presence' is being in the table at all, if it says nothing of "
+        "what the secret can be."
+    )
     sql: Text = Field(
         default="",
         json_schema_extra=without_default,
         description="One SELECT over the table, which it calls source: its rows are data. It unpivots wide "
         "tables, computes secrets, and bounds what a record contributes.",
+    )
+    frame: Text = Field(
+        default="",
+        json_schema_extra=without_default,
+        description="With secret = 'presence': a file or table of everybody who might be in the table, once "
+        "each, with the record key and the public columns. Without it only the noise protects presence.",
     )
     bounds: Bounds = UNSTATED
     categories: Categories = ()
@@ -103,7 +113,19 @@ class Data(Section):
     @property
     def secret_kind(self) -> SecretKind:
         """What the secret is, given or inferred."""
+        if self.presence:
+            return SecretKind.BOOLEAN
         return SecretKind(self.kind or ("number" if self.bounds else "category"))
+
+    @property
+    def only_guarantee(self) -> bool:
+        """Whether nothing is shown but what the noise guarantees: of presence without a frame."""
+        return self.presence and not self.frame
+
+    @property
+    def presence(self) -> bool:
+        """Whether being in the table is the secret, and no column of it."""
+        return self.secret == PRESENCE and not (self.kind or self.bounds or self.categories)
 
     @property
     def domain(self) -> tuple[float, float]:
@@ -112,7 +134,19 @@ class Data(Section):
 
     @model_validator(mode="after")
     def _kind_and_domain_agree(self) -> Self:
-        checked_kind(self.kind, self.bounds, self.categories)
+        if not self.presence:
+            checked_kind(self.kind, self.bounds, self.categories)
+        require_plan(
+            not self.frame or self.presence,
+            "a frame with secret = 'presence', and nothing about what the secret can be",
+            got=f"secret = {self.secret[:60]!r}",
+        )
+        require_plan(
+            not self.presence or not (self.sql or self.max_rows_per_record > 1),
+            "secret = 'presence' with one row of each record, and no sql in [data]",
+            got="others",
+            fix="make the table first",
+        )
         require_plan(
             self.record != self.secret,
             "a record column other than the secret",

@@ -197,6 +197,7 @@ class AssumptionName(StrEnum):
     TURNOVER = "turnover"
     COUNT_RULES = "count_rules"
     CERTAIN = "certain"
+    PRESENCE = "presence"
 
 
 AssumptionNames = Annotated[tuple[Annotated[AssumptionName, Field(strict=False)], ...], Field(strict=False)]

@@ -33,9 +33,10 @@ from sightline.auditing.plan_fields import SMALLEST, Population, is_query_file, 
 from sightline.auditing.plan_sections import OtherSecret
 from sightline.auditing.query_files import one_statement
 from sightline.auditing.release_noise import ReleaseNoise, with_perturbation, with_table
-from sightline.errors import InvalidPlan, without_passwords
-from sightline.tables.engines.address import file_text, named_file
+from sightline.errors import InvalidPlan, require_plan, without_passwords
+from sightline.tables.engines.address import dialect_of, file_text, named_file
 from sightline.tables.engines.address import public_source as public_source
+from sightline.tables.presence import PRESENCE
 
 _Section = TypeVar("_Section", bound=BaseModel)
 PlanLike: TypeAlias = "Plan | Mapping[str, Any] | str | PathLike[str]"
@@ -43,6 +44,7 @@ PlanLike: TypeAlias = "Plan | Mapping[str, Any] | str | PathLike[str]"
 SCHEMA_ID = "urn:sightline:plan"
 _TABLES = {".csv", ".tsv", ".gz", ".parquet", ".duckdb", ".db"}
 _EXACT = '{ law = "none" }'
+_MAY_BLANK = re.compile(r"\b(HAVING|CASE)\b", re.IGNORECASE)
 # Fields that plans had once, and what to write instead.
 _FORMER = {
     ("release", "merge"): "group by the coarser key: GROUP BY CASE WHEN … END",
@@ -109,9 +111,9 @@ def read_plan(plan: PlanLike) -> tuple[Plan, Path]:
     A path is read as TOML; a mapping has the same sections as the file.
     """
     if isinstance(plan, Plan):
-        return with_files(plan, Path()), Path()
+        return with_files(with_counts_read(plan), Path()), Path()
     content, name, base = plan_content(plan)
-    return with_files(checked_plan(content, name), base), base
+    return with_files(with_counts_read(checked_plan(content, name)), base), base
 
 
 def plan_content(plan: Mapping[str, Any] | str | PathLike[str]) -> tuple[dict[str, Any], str, Path]:
@@ -200,6 +202,42 @@ def _with_tables(noise: ReleaseNoise, release: str, base: Path) -> ReleaseNoise:
         "ptable": with_perturbation(noise.ptable, release, base),
     }
     return noise.model_copy(update=read)
+
+
+def with_counts_read(plan: Plan) -> Plan:
+    """The plan in which queries that blank small counts are those counts, with ``suppress_below``.
+
+    Of presence, they count who is there.
+    """
+    return plan.model_copy(update={"releases": tuple(_counts_read(plan, one) for one in plan.releases)})
+
+
+def _counts_read(plan: Plan, release: Release) -> Release:
+    data, dialect = plan.data, dialect_of(plan.data.source)
+    if not data.presence and not (release.noise and all(one.exact for one in release.noise)):
+        return release  # blanks that depend on exact counts beside noise are refused by the reader
+    if not data.presence and not _MAY_BLANK.search(release.sql):
+        return release
+    from sightline.tables.sql.blanks import counting_presence, without_blanks  # few plans need it
+
+    try:
+        if data.presence:
+            sql, below = counting_presence(release.sql, dialect=dialect, presence=PRESENCE)
+        else:
+            sql, below = without_blanks(
+                release.sql, dialect=dialect, secret=data.secret, categories=data.categories
+            )
+    except InvalidPlan as error:
+        raise InvalidPlan(f"release {release.name[:60]!r}: {error}") from None
+    if not below:
+        return release.model_copy(update={"sql": sql})
+    require_plan(
+        release.suppress_below in (0, below) and all(one.exact for one in release.noise),
+        f"release {release.name[:60]!r}: suppress_below as in its SQL, which shows {below:,} and more",
+        got=f"suppress_below = {release.suppress_below:,}" if release.suppress_below else "noise beside it",
+        fix="leave it out; which counts are blank depends on the secret, and no noise hides that",
+    )
+    return release.model_copy(update={"sql": sql, "suppress_below": below})
 
 
 def with_limit(plan: Plan, limit: float | str) -> Plan:

@@ -16,6 +16,7 @@ from sightline.auditing.findings import Keys
 from sightline.auditing.known_sums import StreamedTotals
 from sightline.auditing.lowering import LINEAR, linear_partitions
 from sightline.auditing.plan import AssumptionName, Plan
+from sightline.auditing.plan_sections import YesShare
 from sightline.auditing.stated_noise import as_published, steps_of
 from sightline.auditing.table_units import signature_columns
 from sightline.auditing.work import WorkLimits
@@ -37,6 +38,7 @@ from sightline.tables.membership import YES_OR_NO, Membership, Partition, Person
 from sightline.tables.occurring import public_columns
 from sightline.tables.other_secrets import check_other_secrets
 from sightline.tables.persons import no_persons, person_table, range_of_means
+from sightline.tables.presence import FRAME, check_columns_agree, presence_query, share_present
 from sightline.tables.published import with_steps
 from sightline.tables.records import (
     adds_up_alike,
@@ -299,9 +301,11 @@ def subject_of(plan: Plan) -> Subject:
     )
 
 
-def _made(plan: Plan, source: Schema) -> DataQuery:
+def _made(plan: Plan, source: Schema, engine: Engine) -> DataQuery:
     """How ``data`` is made of the table: by ``[data] sql``, or it is the table without the other secrets."""
     data, others = plan.data, plan.other_secrets
+    if data.presence:
+        return presence_query(engine, record=data.record, framed=bool(data.frame))
     if data.sql:
         return read_data_query(data.sql, record=data.record, secret=data.secret, others=others, schema=source)
     try:
@@ -328,11 +332,15 @@ def opened(plan: Plan, base: Path, *, limits: WorkLimits | None = None) -> Itera
         "their sections [[secret]] a column alone",
     )
     limits = limits or WorkLimits.of(None, None)
-    engine = open_source(plan.data.source, base=base, tables=plan.data.tables, memory=limits.engine_memory)
+    tables = {**plan.data.tables, **({FRAME: plan.data.frame} if plan.data.frame else {})}
+    engine = open_source(plan.data.source, base=base, tables=tables, memory=limits.engine_memory)
     limits.interrupts.append(engine.interrupt)
     try:
-        subject, source = subject_of(plan), Schema.of(engine, list(plan.data.tables))
-        made = _made(plan, source)
+        subject, source = subject_of(plan), Schema.of(engine, list(tables))
+        made = _made(plan, source, engine)
+        if plan.data.frame and plan.attacker.prior == "uniform":
+            yes = YesShare(share_present(engine, record=plan.data.record))
+            plan = plan.model_copy(update={"attacker": plan.attacker.model_copy(update={"prior": yes})})
         make_data(engine, made)
         check_declared(engine, subject)
         named = own_names(plan.data.source) if isinstance(plan.data.source, str) else IN_MEMORY_NAMES
@@ -352,6 +360,8 @@ def opened(plan: Plan, base: Path, *, limits: WorkLimits | None = None) -> Itera
                 raise InvalidPlan(f"release {release.name!r}: {error}") from None
             _check_knowledge(plan, query)
             _check_public_columns(plan, query)
+            if plan.data.frame:
+                check_columns_agree(engine, record=plan.data.record, columns=query.columns)
             queries.append(query)
         yield Session(
             plan=plan,

@@ -41,9 +41,9 @@ def verdict(
     elif not found and not nonlinear:
         known = "a secret that the attacker does not know" if membership.known_rows else "the secret"
         sentences.append(f"Nothing that is published depends on {known}.")
-    if found:
+    if found and not plan.data.only_guarantee:
         sentences += _linear(findings, section, found, publishable=publishable)
-    if findings.own_shows:
+    if findings.own_shows and not plan.data.only_guarantee:
         sentences.append(_headline(findings, findings.own_least))
     sentences += _questions(findings)
     if findings.nonlinear and not publishable:
@@ -58,12 +58,11 @@ def verdict(
         status = status_of(findings, unverified)
         shown = tuple(one for one in unverified if not (publishable and one.owner_only))
         sentences += _limit_sentences(findings, below, status, shown)
-    certain = [one for one in unverified if one.name is AssumptionName.CERTAIN]
-    if certain and publishable:
-        status = VerdictStatus.FAILED if below else VerdictStatus.NOT_SHOWN
-    elif certain:
-        status = VerdictStatus.FAILED
-        sentences += [f"{one.reason}." for one in certain]
+    failing = [one for one in unverified if _fails(findings, one)]
+    told_of = [one for one in failing if not (publishable and one.owner_only)]
+    if failing:
+        status = VerdictStatus.FAILED if told_of or below else VerdictStatus.NOT_SHOWN
+        sentences += [f"{one.reason}." for one in told_of]
     told = rules.publishable() if publishable else rules
     if told.in_all:
         status = VerdictStatus.FAILED
@@ -98,11 +97,17 @@ def _guarantee(findings: Findings) -> list[str]:
 
 def status_of(findings: Findings, unverified: tuple[Unverified, ...]) -> VerdictStatus:
     """Whether the limit holds: the one rule of a pass, for an audit and for a ledger."""
-    if findings.below_limit or any(one.name is AssumptionName.CERTAIN for one in unverified):
+    if findings.below_limit or any(_fails(findings, one) for one in unverified):
         return VerdictStatus.FAILED
     if any(not one.accepted for one in unverified):
         return VerdictStatus.NOT_SHOWN
     return VerdictStatus.PASSED
+
+
+def _fails(findings: Findings, one: Unverified) -> bool:
+    """Whether what is not verified is known not to hold: a value is told, or who is in the table."""
+    nothing = one.name is AssumptionName.PRESENCE and findings.kept_by_noise == 0
+    return nothing or one.name is AssumptionName.CERTAIN
 
 
 def _limit_sentences(
@@ -117,7 +122,7 @@ def _limit_sentences(
             if below:
                 sentences.append(f"{counted(below, 'record')} may keep less than the limit of {percent}.")
                 sentences.append(_attacked_sentence(min(_attacked(findings), below), below))
-            open_ones = [one for one in open_ones if one.name is not AssumptionName.CERTAIN]
+            open_ones = [one for one in open_ones if not _fails(findings, one)]
             if open_ones:
                 sentences.append(f"Also, {_listed(open_ones)}.")
         case VerdictStatus.PASSED if findings.guaranteed and findings.shows:
@@ -263,7 +268,7 @@ def sharpest_view(findings: Findings) -> SharpestView | None:
     """
     worst = findings.worst
     least, own = worst.own_least, findings.own_least
-    if not findings.shows:
+    if not findings.shows or findings.plan.data.only_guarantee:
         return None
     before = math.sqrt(float(findings.prior.of_column.variance))
     lower, upper = own.stddev_lower * before, own.stddev_upper * before

@@ -53,6 +53,7 @@ _SETTLED_BY = {
     AssumptionName.SECRETS: "Judge whether one column tells the other",
     AssumptionName.UNDECIDED: "Add noise to numbers that have next to none",
     AssumptionName.CERTAIN: "Publish coarser groups, a coarser base, or more blanks there",
+    AssumptionName.PRESENCE: "Add noise until it alone keeps the limit, or give a frame",
     AssumptionName.COUNT_RULES: "Publish coarser groups, or add noise whose law is known",
     AssumptionName.LOCAL: "Add noise until it alone keeps the limit, or publish means instead",
     AssumptionName.HOMOGENEOUS: "Publish coarser groups there, or add noise",
