@@ -126,7 +126,7 @@ def test_the_kind_of_secret_follows_from_its_domain(
         (
             changed("data", colour=1),
             "plan: [data] colour: expected a field that exists, got 'colour'; there are: source, record, "
-            "secret, sql, bounds, categories, kind, public, tables, max_rows_per_record, "
+            "secret, sql, frame, bounds, categories, kind, public, tables, max_rows_per_record, "
             "values, level",
         ),
         (
