@@ -16,7 +16,7 @@ from sightline.bounds.coin import coin_risk
 from sightline.bounds.few_values import FewValues
 from sightline.bounds.priors import TwoPointPrior
 from sightline.bounds.walk import Schedule, State, WalkedRows, betting_bound, least_kept, walk
-from sightline.bounds.walking import with_walk
+from sightline.bounds.walking import most_often_right, with_walk
 from sightline.units.design import RowNoise
 from sightline.units.units import Units
 from tests.bounds.enumerated_worlds import Few, few
@@ -150,6 +150,44 @@ def test_a_walk_shows_the_limit_where_genies_do_not_and_repeats_itself() -> None
     assert np.all(lower <= exposure.upper)
     again = with_walk(design, exposure.lower, exposure.upper_of_best, 0.5)
     assert lower.tobytes() == again.tobytes()
+
+
+def guessed_right(one: Few, draws: int, generator: np.random.Generator) -> float:
+    """How often the best guess at the yes of a row is right, of the row that is guessed best: all worlds."""
+    worlds, answers = one.worlds()
+    seen = answers / one.scales
+    noise = np.where(
+        one.laplace,
+        generator.laplace(size=(draws, seen.shape[1])),
+        generator.standard_normal((draws, seen.shape[1])),
+    )
+    drawn = seen[generator.integers(0, len(worlds), draws)] + noise
+    away = drawn[:, None] - seen
+    fit = -np.where(one.laplace, np.abs(away), away**2 / 2).sum(axis=2)
+    chances = np.exp(fit - fit.max(axis=1, keepdims=True))
+    posterior = (chances / chances.sum(axis=1, keepdims=True)) @ (worlds == 1)
+    return float(np.maximum(posterior, 1 - posterior).mean(axis=0).max())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("law", ["gaussian", "laplace"])
+def test_no_guess_is_right_more_often_than_said(law: str) -> None:
+    generator, closer = np.random.default_rng(len(law)), 0
+    for _ in range(6):
+        noise = float(np.exp(generator.uniform(np.log(0.4), np.log(1.5))))
+        one = few(generator, rows=int(generator.integers(4, 9)), values=2, noise=noise, law=law)
+        truth, design = guessed_right(one, 4_000, generator), one.design()
+        lower = assess(design).lower
+        found, by_variance = most_often_right(design, lower), (1 + np.sqrt(1 - lower.min())) / 2
+        assert truth - 4 / np.sqrt(4_000) <= found <= by_variance + 1e-12
+        closer += found < by_variance - 0.01
+    assert closer >= 3
+
+
+def test_one_guess_behind_gaussian_noise() -> None:
+    """Of one yes or no: Φ(1/2σ), by the normal law."""
+    design = design_of(np.ones((1, 1)), np.ones(1), TwoPointPrior(0.0, 1.0))
+    assert 0.6915 < most_often_right(design, assess(design).lower) < 0.71
 
 
 def test_nobody_is_walked_for_where_brackets_settle_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:

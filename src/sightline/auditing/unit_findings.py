@@ -17,6 +17,7 @@ from sightline.auditing.result_parts import SMALL_GROUP, TotalView, Uncertainty
 from sightline.bounds.assessment import ATTACKS, UnitExposure, exposure_of
 from sightline.bounds.lines import with_alike
 from sightline.bounds.unit_brackets import UnitBrackets
+from sightline.bounds.walking import most_often_right
 from sightline.tables.subject import SecretKind
 from sightline.values import frozen
 
@@ -86,6 +87,11 @@ class LinearFindings:
         """
         several, upper = (self.linear.rows_of_unit > 1)[:, None], self.exposure.upper_of_best
         return np.where(several, upper.min(axis=1, keepdims=True), upper).ravel()
+
+    @cached_property
+    def most_often_right(self) -> float:
+        """At most how often the best guess at one value of one record is right; of values that are few."""
+        return most_often_right(self.exposure.design, self.per_unit(self.lower))
 
     @property
     def counts(self) -> IndexArray:

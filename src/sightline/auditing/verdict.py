@@ -279,6 +279,8 @@ def sharpest_view(findings: Findings) -> SharpestView | None:
     if worst.prior.kind is not SecretKind.NUMBER:
         variance = float(worst.prior.of_column.variance)
         right = tuple(_most_often_right(variance * share) for share in (1.0, least.lower))
+        if worst.linear and not (worst.has_nonlinear or worst.streamed):
+            right = right[0], min(right[1], worst.linear.most_often_right)
     text = _view_text(worst, before, least, right, several)
     all_others_known = _if_all_others_are_known(findings)
     return SharpestView(

@@ -30,7 +30,9 @@ from sightline.values import frozen
 
 WRONG = 2.5e-11  # the chance that an end is wrong, for all of a design
 _MOST_MEMBERS, _MOST_STATES = 64, 1 << 16  # rows, and states, of components that are listed
-_MOST_DRAWN = 8.2e6  # different answers × draws, in all: about 0.2 s
+# Different components, and different answers × draws of one, about 0.2 s, and of all. Each is drawn as if it
+# were alone, so that strangers change nothing but who is beyond the last of these.
+_MOST_COMPONENTS, _MOST_DRAWN, _DRAWN_IN_ALL = 64, 8.2e6, 4e7
 _MOST_DRAWS, _LEAST_DRAWS = 20_000, 300
 _FEW_ROWS = 8  # of a person
 
@@ -53,15 +55,17 @@ def by_listed_worlds(few: FewValues, wide: BoolArray) -> tuple[FloatArray, Float
             for own, count in zip(held, times, strict=True)
         ]
         listed.setdefault(worlds.key + repr(places).encode(), (worlds, []))[1].append((chosen, places))
-    work = _MOST_DRAWN / max(1, len(listed))
-    for worlds, alike in listed.values():
+    left = _DRAWN_IN_ALL
+    for worlds, alike in itertools.islice(listed.values(), _MOST_COMPONENTS):
         places, columns = alike[0][1], list(few.asked)
         least = worlds.kept_by_exact_numbers(places, few.asked)
         most = np.ones_like(least)
-        draws = min(_MOST_DRAWS, int(work / worlds.answers[0].shape[0]))
-        if draws >= _LEAST_DRAWS:
+        draws = min(_MOST_DRAWS, int(_MOST_DRAWN / worlds.answers[0].shape[0]))
+        if draws >= _LEAST_DRAWS and left > 0:
+            left -= draws * worlds.answers[0].shape[0]
             means = worlds.posterior_means(draws)
-            ends = ends_of_persons(means, worlds.chances, places, WRONG / len(listed), asked=few.asked)
+            wrong = WRONG / _MOST_COMPONENTS
+            ends = ends_of_persons(means, worlds.chances, places, wrong, asked=few.asked)
             least, most = np.maximum(least, ends[0]), ends[1]
         for chosen, _ in alike:
             low[chosen], high[chosen] = least[:, columns], most[:, columns]

@@ -9,7 +9,8 @@ one after the other: the next row h makes
 
 largest, and P loses what h hides. Those who are left out count as known.
 
-A pilot with draws of its own chooses the sweeps and how many worlds the margin needs. Work is counted in
+A pilot with draws of its own chooses the sweeps and how many worlds the margin needs; where these were too
+few for the limit, and time is left, a second walk with new draws has more. Work is counted in
 steps, not in seconds, so that the same plan gives the same bytes on every machine; :data:`MOST_SECONDS` is
 what these steps take on one core.
 """
@@ -18,6 +19,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import zlib
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -25,7 +27,7 @@ import numpy as np
 
 from sightline.arrays import FloatArray, IndexArray
 from sightline.bounds.few_values import FewValues
-from sightline.bounds.walk import Schedule, WalkedRows, least_kept, walk
+from sightline.bounds.walk import Block, Schedule, WalkedRows, betting_bound, least_kept, walk
 from sightline.format import shown_seconds
 from sightline.progress import report
 from sightline.units.design import Design
@@ -33,6 +35,7 @@ from sightline.units.unit_block import BoolArray
 from sightline.values import frozen
 
 WRONG = 5e-11  # the chance that the margin of a walk is too small, for all of a design
+WRONG_OF_GUESSES = 2.5e-11  # the same of how often a guess is right
 MOST_SECONDS = 20.0  # of all walks of a design
 _MOST_ROWS = 400  # of components of which all rows are redrawn, whoever is asked about
 _MOST_IN_ALL = 2_000  # the same, if as many targets by themselves would redraw more
@@ -42,6 +45,8 @@ _MOST_ASKED = 400  # persons who are walked for
 _PILOT, _LONGEST = 400, 128  # worlds, and sweeps
 _MOST_WORLDS = 64_000
 _FINE = 0.02  # a margin that is small enough where no limit is to be shown
+# Of guesses: worlds in which they are counted, groups of rows that are redrawn together, and seconds for all.
+_GUESSES, _MOST_GUESSED, _GUESS_SECONDS = 4_000, 4, 0.6
 _CLOSER = 2.0  # seconds for an end that shows no limit
 # A walk moves one row at a time well where two values are told apart by less: else pairs are redrawn, too.
 _SEEN_WELL = 4.0
@@ -55,6 +60,24 @@ class _Task:
     persons: IndexArray
     places: list[list[int]]
     straddling: BoolArray  # persons whose bracket the limit is in; else only a closer end is asked for
+
+    @property
+    def blocks(self) -> tuple[Block, ...]:
+        """What a sweep redraws: every row, and pairs of rows where single ones are seen well."""
+        blocks = tuple(self.rows.singles)
+        if float(self.rows.moved.max()) > _SEEN_WELL or self.rows.exact.any():
+            blocks += tuple(self.rows.neighbours(2))
+        return blocks
+
+    @property
+    def one_sweep(self) -> float:
+        """About how many seconds a sweep of 1,000 worlds takes."""
+        return sum(self.rows.cost(block) for block in self.blocks)
+
+    @property
+    def seed(self) -> int:
+        """Of its draws: from what it is about, so that strangers change nothing."""
+        return zlib.crc32(self.rows.table.tobytes() + repr(self.places).encode())
 
     @property
     def targets(self) -> list[int]:
@@ -91,6 +114,47 @@ def with_walk(design: Design, lower: FloatArray, upper: FloatArray, limit: float
     return np.minimum(improved, np.maximum(upper, lower))
 
 
+def most_often_right(design: Design, lower: FloatArray) -> float:
+    r"""At most how often the best guess at a yes or no, or at one category, of any unit is right.
+
+    A guess is right with the chance :math:`\max(\pi, 1 - \pi)`. From what remains, V, that is at most
+    :math:`(1 + \sqrt{1 - 4V})/2` on average. And it is convex in the posterior :math:`\pi`, whose law every
+    state of a walk from the truth has: so it is at most that of the mean of h over the states, but for a
+    chance of :data:`WRONG_OF_GUESSES`. The smaller of both counts, for those of whom least remains.
+    """
+    variance = (
+        float(design.prior.target.variance)
+        if design.prior.categories == 1
+        else ((design.prior.categories - 1) / design.prior.categories**2)
+    )
+    right = (1 + np.sqrt(np.maximum(1 - 4 * variance * lower, 0.0))) / 2
+    few = FewValues.of_design(design)
+    if few is None or few.share < 1:
+        return float(right.max(initial=0.5))
+    single = np.where(few.kinds >= 0, few.times, 0).sum(axis=1) == 1
+    asked = np.flatnonzero((few.person >= 0) & single[few.person])
+    order = asked[np.argsort(-right[asked].max(axis=1), kind="stable")]
+    persons, first = np.unique(few.person[order], return_index=True)
+    chosen = persons[np.argsort(first, kind="stable")][:_MOST_ASKED]
+    nobody = np.zeros(len(few.kinds), dtype=np.bool_)
+    tasks = list(_Walks(few=few, limit=0.0, straddling=nobody)._tasks(chosen))
+    if not 0 < len(tasks) <= _MOST_GUESSED:
+        return float(right.max(initial=0.5))
+    found = np.ones((len(few.kinds), len(few.asked)))
+    wrong = WRONG_OF_GUESSES / (chosen.size * len(few.asked))
+    for number, task in enumerate(tasks):
+        affordable = _GUESS_SECONDS / len(tasks) / (_GUESSES / 1000 * task.one_sweep)
+        sweeps = 2 * int(np.clip(affordable / 2, 1, _LONGEST // 4))
+        schedule = Schedule(blocks=task.blocks, sweeps=sweeps, ends=sweeps // 2 + 1, worlds=_GUESSES)
+        means = walk(task.rows, schedule, task.targets, (2, number))[0]
+        for place, value in enumerate(few.asked):
+            posterior = means[:, value] + few.rows.chances[value]
+            missed = np.clip(2 * np.minimum(posterior, 1 - posterior), 0.0, 1.0)
+            found[task.persons, place] = 1 - betting_bound(missed, wrong) / 2
+    right[asked] = np.minimum(right[asked], found[few.person[asked]])
+    return float(right.max(initial=0.5))
+
+
 @frozen
 class _Walks:
     """The walks of a design."""
@@ -107,14 +171,31 @@ class _Walks:
         seconds = MOST_SECONDS
         for number, task in enumerate(tasks):
             each = seconds / (len(tasks) - number) if task.straddling.any() else min(seconds, _CLOSER)
-            schedule, cost = self._schedule(task, each, number)
+            schedule, cost = self._schedule(task, each)
             seconds -= cost
             if schedule is None:
                 continue
-            means = walk(task.rows, schedule, task.targets, (1, number))
-            kept = self._kept(task, means, WRONG / len(tasks))[0]
-            found[task.persons] = np.maximum(found[task.persons], kept[:, list(few.asked)])
+            wrong = WRONG / 2 * len(task.persons) / _MOST_ASKED
+            for attempt in (1, 2):
+                means = walk(task.rows, schedule, task.targets, (attempt, task.seed))
+                kept, estimate = (ends[:, list(few.asked)] for ends in self._kept(task, means, wrong))
+                found[task.persons] = np.maximum(found[task.persons], kept)
+                again = self._again(task, schedule, kept.min(axis=1), estimate.min(axis=1))
+                longer = again / 1000 * schedule.sweeps * task.one_sweep
+                if attempt == 2 or not 0 < longer <= min(each - cost, seconds):
+                    break
+                seconds -= longer
+                schedule = replace(schedule, worlds=again)
         return found
+
+    def _again(self, task: _Task, schedule: Schedule, kept: FloatArray, estimate: FloatArray) -> int:
+        """How many worlds would show the limit for someone for whom these did not; 0 if none would."""
+        short = task.straddling & (kept < self.limit) & (estimate > self.limit)
+        if not short.any():
+            return 0
+        needed = np.square((estimate - kept)[short] / (0.8 * (estimate[short] - self.limit)))
+        worlds = needed[needed * schedule.worlds <= _MOST_WORLDS] * schedule.worlds
+        return 500 * math.ceil(float(worlds.max(initial=0.0)) / 500)
 
     def _kept(self, task: _Task, means: FloatArray, wrong: float) -> tuple[FloatArray, FloatArray]:
         """Both of :func:`least_kept` for the persons of a task."""
@@ -122,13 +203,10 @@ class _Walks:
         lists = [range(a, b) for a, b in itertools.pairwise(ends)]
         return least_kept(means, task.rows.chances, lists, wrong, asked=self.few.asked)
 
-    def _schedule(self, task: _Task, seconds: float, number: int) -> tuple[Schedule | None, float]:
+    def _schedule(self, task: _Task, seconds: float) -> tuple[Schedule | None, float]:
         """How a walk goes, by pilots with draws of their own; none if it would show nothing. And the cost."""
-        rows, spent = task.rows, 0.0
-        blocks = tuple(rows.singles)
-        if float(rows.moved.max()) > _SEEN_WELL or rows.exact.any():
-            blocks += tuple(rows.neighbours(2))
-        one_sweep = sum(rows.cost(block) for block in blocks)  # of 1,000 worlds
+        rows, spent, blocks = task.rows, 0.0, task.blocks
+        one_sweep = task.one_sweep
         best, pilot, estimate, spread = -1.0, None, np.zeros(0), np.zeros(0)
         for sweeps in (8, 32, _LONGEST):
             cost = _PILOT / 1000 * sweeps * one_sweep
@@ -136,7 +214,7 @@ class _Walks:
                 break
             spent += cost
             tried = Schedule(blocks=blocks, sweeps=sweeps, ends=max(2, sweeps // 6), worlds=_PILOT)
-            means = walk(rows, tried, task.targets, (0, number, sweeps))
+            means = walk(rows, tried, task.targets, (0, task.seed, sweeps))
             ends = self._kept(task, means, 0.5)[1][:, list(self.few.asked)].min(axis=1)
             value = float(np.minimum(ends, self.limit + 0.08).mean())
             if value <= best + 0.005:
@@ -165,7 +243,7 @@ class _Walks:
     def _worlds(self, task: _Task, estimate: FloatArray, spread: FloatArray, affordable: float) -> int:
         """So many that the margins show the limit for as many persons as can be; 0 if they show nothing."""
         # The margin of betting is about this many standard errors; of r rows it is r times as wide.
-        level = math.sqrt(2 * math.log(len(task.targets) ** 2 * task.rows.chances.size / WRONG))
+        level = math.sqrt(2 * math.log(_MOST_ASKED * task.rows.chances.size / WRONG))
         wide = 1.2 * level * spread * np.array([len(places) for places in task.places])
         # Of many persons the least of a pilot's estimates is rather too low.
         away = estimate - self.limit
