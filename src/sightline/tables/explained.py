@@ -20,12 +20,12 @@ from collections.abc import Mapping
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import fdtrc
 
 from sightline.arrays import FloatArray, IndexArray, distinct_lines
 from sightline.values import frozen
 
 MOST_EXPLAINED = 0.5  # beyond that a pass has to accept it: less is left of the variance than is explained
+_WORTH_SAYING = 0.1  # what is explained of less changes no error bar by more than a twentieth
 _CLASSES = 20  # of a column of many numbers, by rank
 _IN_A_CLASS = 5  # people of a column of many numbers, on average
 # Columns that are tried together, the best ones first. More classes leave nobody with others in their class,
@@ -113,11 +113,29 @@ def _share(values: FloatArray, classes: IndexArray, record: IndexArray, tests: i
     within, total = float(np.sum(np.square(apart))), float(np.sum(np.square(away)))
     if total <= 0:
         return 0.0
-    kinds = max(1, values.shape[1] - 1)
-    ratio = (total - within) / (k - 1) / (within / (n - k)) if within > 0 else np.inf
-    if fdtrc((k - 1) * kinds, (n - k) * kinds, ratio) > _BY_CHANCE / tests:
-        return 0.0
     # The mean of the others is away by n/(n - 1) times as much as that of all.
     others = (size / np.maximum(size - 1, 1))[own, None] * apart
     guessed = np.where(size[own, None] > 1, others, n / (n - 1) * away)
-    return max(0.0, 1.0 - float(np.sum(np.square(guessed))) / (total * (n / (n - 1)) ** 2))
+    share = 1.0 - float(np.sum(np.square(guessed))) / (total * (n / (n - 1)) ** 2)
+    if share < _WORTH_SAYING:
+        return 0.0
+    kinds = max(1, values.shape[1] - 1)
+    ratio = (total - within) / (k - 1) / (within / (n - k)) if within > 0 else np.inf
+    by_chance = _may_be_chance(ratio, (k - 1) * kinds, (n - k) * kinds, _BY_CHANCE / tests)
+    return 0.0 if by_chance else share
+
+
+def _may_be_chance(ratio: float, between: int, within: int, level: float) -> bool:
+    """Whether an F-test with so many degrees of freedom does not reject chance at a small level.
+
+    >>> _may_be_chance(1.5, 3, 100, 1e-3), _may_be_chance(30.0, 3, 100, 1e-3)
+    (True, False)
+    """
+    if not np.isfinite(ratio):
+        return False
+    root, a, b = np.cbrt(ratio), 2 / (9 * between), 2 / (9 * within)
+    if (1 - b) * root - (1 - a) < 1.5 * np.sqrt(b * root**2 + a):  # Paulson's normal score: far from rejected
+        return True
+    from scipy.special import fdtrc  # takes longer to import than a small audit, and few need it
+
+    return bool(fdtrc(between, within, ratio) > level)
