@@ -67,8 +67,8 @@ format: $(VENV)/.dev ## Format the code and repair what the linter can
 
 # A rival that is BLAS has all cores, and so has the library.
 bench: OPENBLAS_NUM_THREADS = $(shell $(PYTHON) -c 'import os; print(os.cpu_count())')
-bench: $(VENV)/.dev ## Run every benchmark; each prints ratios to a rival in the same process
-	@set -e; for script in benchmarks/bench_*.py; do echo "== $$script"; PYTHONPATH=. $(BIN)/python $$script; echo; done
+bench: $(VENV)/.dev ## Run every benchmark beside what was recorded; QUICK=1 in three minutes, RECORD=1 adds to the history
+	@PYTHONPATH=. $(BIN)/python -m benchmarks.history $(if $(QUICK),--quick) $(if $(RECORD),--record)
 
 docs: $(VENV)/.dev ## Build the documentation into docs/_build/html
 	$(BIN)/sphinx-build --fresh-env --fail-on-warning --keep-going --quiet docs docs/_build/html

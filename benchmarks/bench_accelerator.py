@@ -1,6 +1,6 @@
 """The dense part of an assessment on an accelerator, against the accelerator's own rates in the same process.
 
-From a checkout: PYTHONPATH=src python3 benchmarks/bench_accelerator.py [--device cuda] [--small]. Needs
+From a checkout: PYTHONPATH=src:. python3 benchmarks/bench_accelerator.py [--device cuda] [--small]. Needs
 NumPy, SciPy, python-flint and one of PyTorch, CuPy and JAX. Two designs of random rows of 0s and 1s:
 
 - 2,000,000 records × 2,048 rows. Products of rows and one product for the forms of every record, 4 N L²
@@ -24,6 +24,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.history import measured
 from sightline.arrays import namespace
 from sightline.bounds.assessment import unit_brackets
 from sightline.bounds.membership_design import LoweredRecords, MembershipDesign
@@ -105,12 +106,15 @@ def all_records(device: Device, per_second: float, records: int, lines: int) -> 
     least = 4.0 * records * lines**2 / per_second
     dense = dense_part(device, design)
     line("together", dense, f"{least / dense:.0%} of the rate in double precision (at least 60 %)")
+    case = f"{device}, {records:,} × {lines:,}"
+    measured(f"{case}, dense part", dense / least, rival="the products at the measured rate")
     seconds, found = best(device, lambda: design.exposures(domain=(0, 1)), rounds=2)
     line(
         "the whole call of exposures",
         seconds,
         f"{least / seconds:.0%} (at least 25 %), {found.evidence.value}",
     )
+    measured(f"{case}, whole call", seconds / least, rival="the products at the measured rate")
     some = MembershipDesign(rows[:, : 20 * lines], noise=np.full(lines, NOISE))
     host, there = (each.exposures(domain=(0, 1)) for each in (some, some.on(device)))
     same = np.array_equal(host.identifiable, there.identifiable)
@@ -136,6 +140,7 @@ def many_rows(device: Device, records: int, lines: int) -> None:
     found = design.exposures(domain=(0, 1))
     whole = time.perf_counter() - start
     line("the whole call of exposures", whole, f"{whole / plain:.2f} × (at most 2 ×), {found.evidence.value}")
+    measured(f"{device}, {records:,} × {lines:,}, whole call", whole / plain, rival="the plain eigenproblem")
 
 
 def main(arguments: list[str]) -> int:

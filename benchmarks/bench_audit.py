@@ -12,13 +12,14 @@ import os
 import resource
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import duckdb
 import numpy as np
 
 import sightline as sl
+from benchmarks.history import machine_unit, measured
 from sightline.examples.shipped import example_plan
 
 CORES = len(os.sched_getaffinity(0))
@@ -75,6 +76,12 @@ def twelve_breakdowns(folder: Path, rows: int, group: str) -> None:
     wanted = 7 if rows >= 10_000_000 else 20
     print(f"  audit / GROUP BY                         {ours / alone:8.1f}   (wanted: at most {wanted})")
     print(f"  peak memory so far                       {peak_gigabytes():8.1f} GB (wanted: at most 6)")
+    measured(
+        f"{rows:,} rows × 12 GROUP BYs on {group}",
+        ours / alone,
+        rival="the GROUP BY",
+        memory=peak_gigabytes(),
+    )
 
 
 def boxes(generator: np.random.Generator, queries: int) -> list[str]:
@@ -129,6 +136,61 @@ def many_queries(
     print(f"  the scan, {scanned:.1f} s, and the products of rows, {blas:.1f} s")
     print(f"  the whole audit                          {ours:8.1f} s")
     print(f"  audit / (scan + products)                {ours / (scanned + blas):8.1f}   (wanted: at most 4)")
+    measured(f"{queries:,} WHERE, {name}", ours / (scanned + blas), rival="the scan and the products")
+
+
+def many_releases(folder: Path, sizes: Sequence[int] = (200, 400, 800), rows: int = 2_000) -> None:
+    """CPU seconds of audits of more and more releases over a small table, and their exponent."""
+    source = folder / "small.parquet"
+    duckdb.execute(
+        f"COPY (SELECT i AS home, hash(i) % 200 AS x, hash(i + 7) % 20 AS g, random() * 9000 AS watts "
+        f"FROM range({rows}) r(i)) TO '{source}' (FORMAT parquet)"
+    )
+    generator, taken = np.random.default_rng(3), []
+    for size in sizes:
+        starts, widths = generator.integers(0, 150, size), generator.integers(5, 50, size)
+        left_out = generator.integers(0, 20, size)
+        releases: list[dict[str, object]] = [
+            {
+                "name": f"query {i}",
+                "sql": f"SELECT SUM(watts) FROM data WHERE x BETWEEN {a} AND {a + w} AND g <> {g}",
+                "noise_stddev": 1e6,
+            }
+            for i, (a, w, g) in enumerate(zip(starts, widths, left_out, strict=True))
+        ]
+        data = {"source": str(source), "record": "home", "secret": "watts", "bounds": [0, 9000]}
+        start = time.process_time()
+        sl.audit({"data": data, "release": releases, "limits": {"remaining_uncertainty": 0.5}})
+        taken.append(time.process_time() - start)
+        print(f"{size:,} releases with a WHERE each over {rows:,} rows: {taken[-1]:.1f} s CPU", flush=True)
+    power = float(np.polyfit(np.log(sizes), np.log(taken), 1)[0])
+    measured(f"{sizes[-1]:,} releases", taken[-1] / machine_unit(), rival="the machine's unit")
+    measured("exponent of the releases", power, rival="1")
+
+
+def nested_counts(folder: Path, people: int = 1_500, counts: int = 100) -> None:
+    """A yes or no of people behind nested counts."""
+    source = folder / "people.parquet"
+    duckdb.execute(
+        f"COPY (SELECT i AS person, i * 7919 % {people} AS x, i % 2 = 0 AS yes FROM range({people}) r(i)) "
+        f"TO '{source}' (FORMAT parquet)"
+    )
+    releases = [
+        {
+            "name": f"below {i}",
+            "sql": f"SELECT COUNT(*) FROM data WHERE yes AND x < {people * (i + 1) // counts}",
+            "noise_stddev": 3.0,
+        }
+        for i in range(counts)
+    ]
+    data = {"source": str(source), "record": "person", "secret": "yes", "kind": "boolean"}
+    start = time.process_time()
+    sl.audit({"data": data, "release": releases, "limits": {"remaining_uncertainty": 0.5}})
+    seconds = time.process_time() - start
+    print(f"{people:,} people behind {counts} nested counts: {seconds:.1f} s CPU", flush=True)
+    measured(
+        f"{people:,} people, {counts} nested counts", seconds / machine_unit(), rival="the machine's unit"
+    )
 
 
 if __name__ == "__main__":
@@ -143,3 +205,5 @@ if __name__ == "__main__":
             print()
         many_queries(Path(name), "two boxes each", 16, boxes)
         many_queries(Path(name), "nested thresholds", 1_000, ladders)
+        many_releases(Path(name))
+        nested_counts(Path(name))

@@ -19,6 +19,7 @@ import duckdb
 import numpy as np
 
 import sightline as sl
+from benchmarks.history import machine_unit, measured
 from sightline.advising.proposal import proportional
 from sightline.advising.task import Grain, Loss, task_of
 from sightline.auditing.reading import read_plan
@@ -129,6 +130,7 @@ def _print_case(name: str, noise: str, plan: dict[str, Any], grain: str) -> None
         f"{len(found.raised):>7} of {len(found.noise):<4}{gap:>9}{seconds:>7.1f}{binds}",
         flush=True,
     )
+    measured(f"loss, {name}, {noise}, {grain}", found.loss_designed / rival, rival="noise by sensitivity")
 
 
 # ------------------------------------------------------------------ sizes
@@ -172,6 +174,12 @@ def size(cells: int) -> None:
         f"{found.loss_with_common_factor / found.loss_designed:.3g} of the common factor's; the audit "
         f"{'passes' if found.passed else 'does NOT pass'}",
         flush=True,
+    )
+    measured(
+        f"{len(found.noise):,} numbers × {people:,} people",
+        cpu / machine_unit(),
+        rival="the machine's unit",
+        memory=_gigabytes(),
     )
 
 

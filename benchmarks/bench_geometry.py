@@ -9,6 +9,7 @@ import numpy as np
 from scipy.linalg import qr
 
 import sightline as sl
+from benchmarks.history import measured
 
 
 def best_of(action: Callable[[], object], *, repeats: int = 5) -> float:
@@ -62,11 +63,13 @@ def main() -> None:
             f"{f'profile one target, 2000×2000 {label}, vs dgeqp3':58} {ours:8.3f}s {limit:8.3f}s"
             f" {ours / limit:7.2f} {'≤ 1':>7}"
         )
+        measured(f"profile, 2,000 × 2,000 {label}", ours / limit, rival="dgeqp3")
     ours, scratch = increment_ratio(1000)
     print(
         f"{'one more release on 1,000, vs profiling again':58} {ours:8.4f}s {scratch:8.3f}s"
         f" {ours / scratch:7.3f} {'≤ 0.05':>7}"
     )
+    measured("one more release on 1,000", ours / scratch, rival="profiling again")
 
 
 if __name__ == "__main__":

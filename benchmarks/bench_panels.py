@@ -23,6 +23,7 @@ import duckdb
 import numpy as np
 
 import sightline as sl
+from benchmarks.history import machine_unit, measured
 from sightline.auditing.findings import linear_findings
 from sightline.auditing.pricing import price
 from sightline.auditing.reading import read_plan
@@ -125,6 +126,7 @@ def one_case(name: str, gaps: float) -> None:
             f"least {least}{f'   (wanted: {wanted})' if wanted else ''}",
             flush=True,
         )
+        measured(name, cpu / machine_unit(), rival="the machine's unit", memory=memory)
         if homes * hours <= 1_000_000:
             plain, kinds, off = plain_numpy(content, most=6)
             print(

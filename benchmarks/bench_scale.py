@@ -29,6 +29,7 @@ import pyarrow as arrow
 import pyarrow.parquet as parquet
 from numpy.typing import NDArray
 
+from benchmarks.history import machine_unit, measured
 from sightline.bounds.assessment import assess
 from sightline.bounds.priors import prior_on
 from sightline.progress import reporting
@@ -246,10 +247,18 @@ def main() -> None:
                 f"{name:>16}  {value:,.4g}" if isinstance(value, float) else f"{name:>16}  {value}",
                 flush=True,
             )
+        measured(
+            f"{arguments.kind}, about {cells:,} cells",
+            rows[-1]["cpu seconds"] / machine_unit(),
+            rival="the machine's unit",
+            memory=rows[-1]["peak GB"],
+        )
     if len(rows) > 1:
         for name in ("cpu seconds", "peak GB"):
             sizes, values = ([math.log(row[key]) for row in rows] for key in ("cells", name))
-            print(f"{name} grow like cells to the power {np.polyfit(sizes, values, 1)[0]:.2f}")
+            power = np.polyfit(sizes, values, 1)[0]
+            print(f"{name} grow like cells to the power {power:.2f}")
+            measured(f"{arguments.kind}, exponent of the cells, {name}", power, rival="1")
 
 
 if __name__ == "__main__":

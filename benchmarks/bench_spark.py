@@ -24,6 +24,7 @@ import duckdb
 import psutil
 
 import sightline as sl
+from benchmarks.history import measured
 
 CORES, GROUPS, KEYS = 2, 60, 12
 HEAP = "4g"
@@ -215,6 +216,7 @@ def main() -> None:
     for name in ("seconds", "core seconds"):
         ratios = [spark[name] / found[other][name] for other in ("spark group by", "duckdb")]
         print(f"{name}: {ratios[0]:.1f} × Spark's own GROUP BY, {ratios[1]:.1f} × DuckDB, streamed")
+        measured(f"{arguments.rows:,} rows, {name}", ratios[0], rival="Spark's own GROUP BY")
     print(
         f"peaks: driver {spark['peak'] / 1e9:.2f} GB, JVM {spark['jvm'] / 1e9:.1f} GB (heap {HEAP}), "
         f"its workers {spark['workers'] / 1e9:.2f} GB together; DuckDB {own['peak'] / 1e9:.2f} GB"

@@ -20,6 +20,7 @@ from pathlib import Path
 
 import duckdb
 
+from benchmarks.history import measured
 from sightline.examples.shipped import example_plan
 
 ROUNDS = 11
@@ -102,6 +103,8 @@ def main() -> None:
         above = f"{1e3 * (value - loaded):.0f}" if value > loaded else ""
         wanted = f"   (wanted: at most {1e3 * WANTED[command]:.0f})" if command in WANTED else ""
         print(f"{command:<34}{1e3 * value:>11.0f}{1e3 * (value - bare):>12.0f}{above:>21}{wanted}")
+    for command in WANTED:
+        measured(command, median[command] / loaded, rival="NumPy and DuckDB alone")
 
 
 if __name__ == "__main__":
