@@ -47,7 +47,7 @@ def test_a_stage_that_is_done_gives_way_to_the_one_it_is_a_part_of() -> None:
 
 
 def test_the_time_that_is_left_is_that_of_the_rest_at_the_same_pace(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock = iter([100.0, 100.0, 200.0])  # the ticker begins, then two steps
+    clock = iter([100.0, 100.0, 110.0, 200.0, 209.0, 209.0])  # the ticker begins, then five reports
     monkeypatch.setattr(streams.time, "monotonic", lambda: next(clock))
     ticker = Ticker(patience=3.0)
     ticker("choosing the noise", 0.2)
@@ -60,6 +60,21 @@ def test_the_time_that_is_left_is_that_of_the_rest_at_the_same_pace(monkeypatch:
     assert ticker.seconds_left(209.0) == pytest.approx(9.0)
     ticker("choosing the noise", 1.0)
     assert ticker.seconds_left(209.0) is None
+
+
+def test_the_time_that_is_left_does_not_grow_while_nothing_is_reported(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clock = iter([0.0, 0.0, 10.0])
+    monkeypatch.setattr(streams.time, "monotonic", lambda: next(clock))
+    ticker = Ticker(patience=3.0)
+    ticker("deciding who can be told apart", 0.0)
+    ticker("deciding who can be told apart", 0.5)
+    left = [ticker.seconds_left(float(now)) for now in range(10, 40)]
+    assert left[0] == pytest.approx(10.0)
+    assert left == sorted(left, reverse=True)  # type: ignore[type-var]
+    monkeypatch.setattr(streams.time, "monotonic", lambda: 35.0)
+    assert ticker._line(0.0) == "deciding who can be told apart 50 % … 35 s, time left of this step unknown"
 
 
 def test_a_silent_stage_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:

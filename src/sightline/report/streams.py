@@ -163,16 +163,18 @@ class Ticker:
     def __init__(self, *, patience: float | None = None) -> None:
         self._patience = PATIENCE if patience is None else patience
         self._began, self._latest = "working", ("working", 0.0)
-        self._step = time.monotonic(), 0.0  # when the latest step began, and the share that was done then
+        self._heard = time.monotonic()  # when the latest share was reported
+        self._step = self._heard, 0.0  # when the latest step began, and the share that was done then
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True)
 
     def __call__(self, stage: str, share: float) -> None:
+        now = time.monotonic()
         if share <= 0:
             self._began = stage
         if stage != self._latest[0] or share < self._latest[1]:
-            self._step = time.monotonic(), share
-        self._latest = stage, share
+            self._step = now, share
+        self._latest, self._heard = (stage, share), now
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -197,11 +199,15 @@ class Ticker:
         return f"{stage} {100 * share:.0f} %" if 0 < share < 1 else self.stage
 
     def seconds_left(self, now: float) -> float | None:
-        """About how long the step under way still takes, if the rest is as fast; none if nothing is known."""
+        """About how long the step under way still takes, if the rest is as fast; none if nothing is known.
+
+        It counts down from the latest report, and does not grow while nothing is reported: not above 0, it
+        has taken longer than expected.
+        """
         (_, share), (since, first) = self._latest, self._step
         if now - since < self._patience or not first < share < 1:
             return None
-        return (now - since) * (1 - share) / (share - first)
+        return (self._heard - since) * (1 - share) / (share - first) - (now - self._heard)
 
     def _watch(self) -> None:
         start = time.monotonic()
@@ -233,5 +239,7 @@ class Ticker:
     def _line(self, start: float) -> str:
         now = time.monotonic()
         left = self.seconds_left(now)
-        rest = "" if left is None else f", this step about {left:.0f} s more"
+        rest = ""
+        if left is not None:
+            rest = f", this step about {left:.0f} s more" if left > 0 else ", time left of this step unknown"
         return f"{self.under_way} … {now - start:.0f} s{rest}"
