@@ -21,7 +21,8 @@ from sightline.auditing.budget import proof_of_budget
 from sightline.auditing.certain_people import certain_report
 from sightline.auditing.exposed import ExposedSection
 from sightline.auditing.findings import Findings, LinearFindings, find
-from sightline.auditing.homogeneous import Totals, homogeneous_cells
+from sightline.auditing.homogeneous import homogeneous_cells
+from sightline.auditing.known_sums import Totals
 from sightline.auditing.plan import Plan, Release
 from sightline.auditing.result_parts import Setting, SettingKind, WhatIf
 from sightline.auditing.session import Session

@@ -18,8 +18,7 @@ from scipy import sparse
 from sightline.arrays import FloatArray, IndexArray
 from sightline.auditing.exposed import signature_names
 from sightline.auditing.findings import NO_KEYS, Findings, Keys
-from sightline.auditing.homogeneous import Totals
-from sightline.auditing.known_sums import known_sums
+from sightline.auditing.known_sums import Totals, known_sums
 from sightline.auditing.lowering import cell_name, linear_partitions
 from sightline.auditing.result_parts import MOST_LISTED, CertainGroup, CertainReport
 from sightline.auditing.stated_noise import count_rules
@@ -103,6 +102,13 @@ class PublishedCounts:
             signature=sums.signature,
             categories=categories,
         )
+
+    @property
+    def known(self) -> tuple[FloatArray, FloatArray]:
+        """The least and the most that every published count may be."""
+        ends = (self.intervals.low, self.intervals.high)
+        low, high = (end[: self.cells.size] + self.offsets for end in ends)
+        return low, high
 
     @property
     def by_chance(self) -> BoolArray:

@@ -360,7 +360,8 @@ def linear_findings(
     """
     lowered = lower(plan, membership, pricing)
     exposure = _assessed(lowered, pricing, upper=upper)
-    if walked and not is_nonlinear(membership):
+    # As if they were exact, rounded counts have been bounded: a walk would take long, and find the same.
+    if walked and not is_nonlinear(membership) and not pricing.by_count_rule:
         limit = lowered.prior.limit(plan.limits)
         ends = with_walk(lowered.design, exposure.lower, exposure.upper_of_best, limit)
         exposure = replace(exposure, lower=ends)

@@ -33,7 +33,6 @@ count for equally likely. Of squares, :math:`\sum (x_j - g)^2` is a combination 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from functools import partial
 
 import numpy as np
@@ -41,10 +40,12 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from sightline.arrays import FloatArray, IndexArray, parts
+from sightline.auditing.certain_people import PublishedCounts
 from sightline.auditing.findings import Findings
 from sightline.auditing.known_sums import (
     KnownSums,
     StreamedTotals,
+    Totals,
     coarse_findings,
     coarsest,
     known_sums,
@@ -58,13 +59,9 @@ from sightline.auditing.result import HomogeneousCell
 from sightline.auditing.result_parts import MOST_LISTED, TOP
 from sightline.format import count, number
 from sightline.progress import on_cores
-from sightline.tables.membership import Feature, Partition, Statistic
+from sightline.tables.membership import Feature, Statistic
 from sightline.tables.subject import SecretKind
 from sightline.values import frozen
-
-# Fetches the sum of the unknown secrets with each signature; for a category a column for each. With a
-# partition that asks a yes-or-no question, how many of them answer yes; with a power, the sum of powers.
-Totals = Callable[[Partition | None], FloatArray]
 
 _SMALL = 200  # rows of a group whose posterior is computed
 # r, in units of the noise: with a table this near, D + rs ≥ λΣ|v| for every combination. One that leaves less
@@ -84,7 +81,9 @@ def homogeneous_cells(findings: Findings, totals: Totals) -> tuple[HomogeneousCe
         return ()
     found, rows = [], findings.row_by_row  # a group of rows at an end is one of levels at that end
     for one in (rows, *rows.questions):
-        if one.linear:
+        if one.linear and one.pricing.by_count_rule and one.prior.kind is not SecretKind.NUMBER:
+            found += _told_by_intervals(one, totals(one.question))
+        elif one.linear:
             own = totals(one.question)
             in_turn = on_cores(partial(_told_by_each, one, own), partitions_in_turn(one.membership))
             alone = [cell for cells in in_turn for cell in cells]
@@ -94,6 +93,37 @@ def homogeneous_cells(findings: Findings, totals: Totals) -> tuple[HomogeneousCe
                     found += _told_together(one, coarse)
         found += _told_by_powers(one, totals)
     return tuple(sorted(found, key=lambda one: (one.remaining, -one.rows)))
+
+
+def _told_by_intervals(findings: Findings, totals: FloatArray) -> list[HomogeneousCell]:
+    """Every count of two people or more whose interval leaves less than the limit of their values.
+
+    To an attacker who takes every count in it for equally likely, and to one who takes people for tosses.
+    """
+    counts = PublishedCounts.of(findings, totals)
+    if not isinstance(counts, PublishedCounts):
+        return []
+    membership, share, found = findings.membership, findings.prior.share, list[HomogeneousCell]()
+    low, high = counts.known
+    for place, cell in enumerate(counts.cells.tolist()):
+        rows, part = membership.cells[cell].rows, membership.partitions[membership.cells[cell].partition]
+        several = len(part.categories) if part.feature is Feature.INDICATOR else 1
+        chance = min(several * share, 1 - several * share)
+        least, most = max(0, math.ceil(low[place])), min(rows, math.floor(high[place]))
+        if rows < 2 or part.weighted or part.statistic is not Statistic.SUM:
+            continue
+        number_of = np.arange(least, most + 1, dtype=np.float64)
+        logs = np.array([math.lgamma(one + 1) + math.lgamma(rows - one + 1) for one in number_of.tolist()])
+        tosses = number_of * math.log(chance) + (rows - number_of) * math.log1p(-chance) - logs
+        left = []
+        for weights in (np.ones(number_of.size), np.exp(tosses - tosses.max())):
+            mean = float(weights @ number_of / weights.sum()) / rows
+            left.append(mean * (1 - mean) / (chance * (1 - chance)))
+        if min(left) < limit_of(findings):
+            ends = f"{least:,}" if least == most else f"{least:,} to {most:,}"
+            alike = f"{ends} of them are counted"
+            found.append(_cell(findings, cell, rows, min(left), f'"{cell_name(membership, cell)}"', alike))
+    return found
 
 
 def streamed_cells(findings: Findings, totals: StreamedTotals) -> tuple[HomogeneousCell, ...]:

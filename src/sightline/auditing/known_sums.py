@@ -29,8 +29,12 @@ from sightline.arrays import AT_A_TIME, FloatArray, IndexArray
 from sightline.auditing.findings import Findings, LinearFindings
 from sightline.auditing.lowering import linear_partitions
 from sightline.progress import reported
-from sightline.tables.membership import Membership, Statistic
+from sightline.tables.membership import Membership, Partition, Statistic
 from sightline.values import frozen
+
+# Fetches the sum of the unknown secrets with each signature; for a category a column for each. With a
+# partition that asks a yes-or-no question, how many of them answer yes; with a power, the sum of powers.
+Totals = Callable[[Partition | None], FloatArray]
 
 
 @frozen(slots=False)

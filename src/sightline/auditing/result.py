@@ -206,6 +206,8 @@ class ChangeKind(StrEnum):
     NOISE = "noise"  # multiply all noise
     DESIGN = "design"  # change the noise of some numbers
     COARSER = "coarser"  # group by something coarser
+    BLANK = "blank"  # withhold some counts
+    ROUND = "round"  # round counts to a larger base
 
 
 class Change(ResultPart):
@@ -299,6 +301,9 @@ class AuditResult(Displayed, ResultPart):
     table_digest: str | None = None  # owner-only: of the table's file, if it is one
     rules: RulesReport | None = None  # none if the plan has no rules
     certain: CertainReport | None = None  # owner-only; none where no exact or rounded count is published
+    so_nobody_is_certain: Annotated[
+        tuple[Change, ...] | None, Many
+    ] = ()  # owner-only: blanks, a coarser base
     since: SinceLast | None = None  # what changed since another audit, if it is compared with one
 
     @classmethod

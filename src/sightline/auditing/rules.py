@@ -25,7 +25,7 @@ from scipy import sparse
 from sightline.arrays import FloatArray, IndexArray
 from sightline.auditing.differences import FewPeople, Sum, sums, with_few_people
 from sightline.auditing.findings import Findings, LinearFindings, findings_with
-from sightline.auditing.homogeneous import Totals
+from sightline.auditing.known_sums import Totals
 from sightline.auditing.lowering import cell_name
 from sightline.auditing.plan_sections import Rules
 from sightline.auditing.recipes import RecipeWriter

@@ -13,11 +13,11 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from sightline.arrays import FloatArray
+from sightline.arrays import FloatArray, IndexArray
 from sightline.auditing.certain_people import PublishedCounts
 from sightline.auditing.differences import Sum, sums_over_same_rows
 from sightline.auditing.findings import Findings
-from sightline.auditing.homogeneous import Totals
+from sightline.auditing.known_sums import Totals
 from sightline.auditing.lowering import cell_name
 from sightline.auditing.result_parts import BrokenRule
 from sightline.format import count
@@ -38,20 +38,34 @@ def small_counts(findings: Findings, totals: Totals, k: int) -> list[BrokenRule]
 
 
 def _of_counts(counts: PublishedCounts, k: int) -> Iterator[BrokenRule]:
+    for alike, ends in _combinations(counts, np.arange(counts.cells.size), k):
+        yield from _broken(counts, alike, ends, k)
+
+
+def broken_combinations(counts: PublishedCounts, kept: IndexArray, k: int) -> Iterator[IndexArray]:
+    """The cells of every combination of the counts at some places, all others being blank, that breaks k."""
+    for alike, ends in _combinations(counts, kept, k):
+        for one in alike:
+            if any(_broken(counts, [one], ends, k)):
+                yield np.array(one.cells, dtype=np.intp)
+
+
+def _combinations(
+    counts: PublishedCounts, kept: IndexArray, k: int
+) -> Iterator[tuple[list[Sum], tuple[FloatArray, FloatArray]]]:
+    """Combinations of the counts at some places, those about the same people together, and all intervals."""
     membership = counts.findings.membership
     low, high = np.full((2, len(membership.cells)), np.nan)
-    known = np.flatnonzero(~counts.by_chance[: counts.cells.size])
-    cells = counts.cells[known]
-    low[cells] = counts.intervals.low[known] + counts.offsets[known]
-    high[cells] = counts.intervals.high[known] + counts.offsets[known]
+    known = kept[~counts.by_chance[kept]]
+    low[counts.cells[known]] = counts.intervals.low[known] + counts.offsets[known]
+    high[counts.cells[known]] = counts.intervals.high[known] + counts.offsets[known]
     chosen = ~np.isnan(low)
-    for cell in cells.tolist():  # a mean of yes and no tells the count, and a weighted sum is none
-        part = membership.partitions[membership.cells[cell].partition]
-        chosen[cell] &= not part.weighted
+    for cell in np.flatnonzero(chosen).tolist():  # a weighted sum is no count
+        chosen[cell] &= not membership.partitions[membership.cells[cell].partition].weighted
     found, _ = sums_over_same_rows(PeopleBehind.in_memory(membership), chosen)
     for alike in found:
         if alike[0].people >= k:  # else the people behind it are too few, whatever they answer
-            yield from _broken(counts, alike, (low, high), k)
+            yield alike, (low, high)
 
 
 def _known(counts: PublishedCounts, combination: Sum, ends: tuple[FloatArray, FloatArray]) -> tuple[int, int]:

@@ -8,6 +8,7 @@ from importlib.metadata import version
 
 import numpy as np
 
+from sightline.advising.more_blanks import so_nobody_is_certain
 from sightline.advising.noise_slack import noise_slack, slack_under
 from sightline.advising.remedies import more_noise, reaching
 from sightline.auditing.assumptions import assumptions, unverified
@@ -17,8 +18,8 @@ from sightline.auditing.certain_people import certain_report
 from sightline.auditing.declared_and_found import looks_odd
 from sightline.auditing.exposed import distribution, exposed_section
 from sightline.auditing.findings import NO_KEYS, Findings, Keys
-from sightline.auditing.homogeneous import Totals, homogeneous_cells, streamed_cells
-from sightline.auditing.known_sums import StreamedTotals
+from sightline.auditing.homogeneous import homogeneous_cells, streamed_cells
+from sightline.auditing.known_sums import StreamedTotals, Totals
 from sightline.auditing.reading import plan_text, public_source, publishable_plan_text
 from sightline.auditing.releases import left_out, release_reports, timeline
 from sightline.auditing.result import (
@@ -75,12 +76,13 @@ def assemble(  # many parameters: what a table and its session give
     What needs the engine is fetched here, so that it may be closed before the sections are read.
     """
     sums, homogeneous, certain = np.zeros((0, 0)), tuple[HomogeneousCell, ...](), None
+    advice_from: Totals | None = None
     if isinstance(totals, StreamedTotals):
         homogeneous = streamed_cells(findings, totals)
     elif totals:
         fetched = cache(totals)
         homogeneous = homogeneous_cells(findings, fetched)
-        certain = certain_report(findings, fetched, keys=keys if names else NO_KEYS)
+        certain, advice_from = certain_report(findings, fetched, keys=keys if names else NO_KEYS), fetched
         # The sums are those of the published numbers if the attacker knows no row of them.
         if findings.linear and not findings.membership.known_rows:
             sums = fetched(None)
@@ -131,6 +133,7 @@ def assemble(  # many parameters: what a table and its session give
             *_noise_changes(findings, more_noise(findings, slack()), design_noise),
         ),
         "more_to_change": lambda: "",
+        "so_nobody_is_certain": lambda: so_nobody_is_certain(findings, advice_from, certain),
         # What each release does, and what would be seen otherwise.
         "releases": releases,
         "timeline": lambda: timeline(findings),
@@ -151,6 +154,7 @@ def without_the_rest(
     stand_ins = {
         "slack": None,
         "what_to_change": reached,
+        "so_nobody_is_certain": (),
         "more_to_change": f"{NOT_ALL}: {reason}.",
         "releases": release_reports(findings, np.zeros((0, 0)), compared=False),
         **dict.fromkeys(("timeline", "alternatives"), ()),
@@ -201,6 +205,7 @@ def _facts(findings: Findings) -> dict[str, object]:
             "looks_odd",
             "homogeneous",
             "certain",
+            "so_nobody_is_certain",
             "releases: accuracy",
             "table_digest",
             *(("local", "exposed: local") if local else ()),

@@ -18,7 +18,8 @@ from sightline.auditing.certain_people import certain_report
 from sightline.auditing.declared_and_found import MOST_ROUNDING
 from sightline.auditing.exposed import describe
 from sightline.auditing.findings import Findings, LinearFindings, find
-from sightline.auditing.homogeneous import Totals, homogeneous_cells
+from sightline.auditing.homogeneous import homogeneous_cells
+from sightline.auditing.known_sums import Totals
 from sightline.auditing.plan import AssumptionName
 from sightline.auditing.pricing import price
 from sightline.auditing.result import AuditResult, Exposed, Uncertainty, Unverified, VerdictStatus

@@ -181,6 +181,7 @@ def first_lists(
         FirstList(exposed_title(result), exposed_lines(result, longest), table=True),
         FirstList(f"Broken rules{in_all}", broken, table=True),
         certain_list(result, more),
+        FirstList("So that nobody is certain", certain_changes(result)),
         FirstList(f"What to change{audited}", change_lines(result), ordered=bool(result.reaching)),
         FirstList("Not verified, and needed for a pass", open_lines(result, more)),
         FirstList("Looks odd (for the owner only)", odd_lines(result)),
@@ -195,6 +196,11 @@ def certain_list(result: AuditResult, more: str = "") -> FirstList:
     rest = f" in {len(found.groups):,} groups{more}" if len(found.groups) > FEW else ""
     title = f"Certain: {count(found.people, 'record')}{rest}, and the counts that leave no other value"
     return FirstList(title, [_certain_line(one) for one in found.groups[:FEW]], table=True)
+
+
+def certain_changes(result: AuditResult) -> list[str]:
+    """The blanks, or the base, after which nobody is certain, with what they cost."""
+    return [one_line(f"{one.action} (cost: {one.cost})") for one in result.so_nobody_is_certain or ()]
 
 
 def _certain_line(group: CertainGroup) -> str:

@@ -1,0 +1,148 @@
+"""What to blank in addition, or to what base to round, so that nobody is certain and the rule k holds.
+
+Whoever is certain is so by some counts, and a broken rule is a combination of some: unless one of them is
+blank, it stays. The fewest counts that hit all of these sets are looked for, and the rest is decided again,
+until it tells nothing (:mod:`sightline.advising.suppression`). A blank of this kind is a number
+that is withheld: nothing is known of it but how many people it is about.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from sightline.advising.suppression import smallest_hitting_set
+from sightline.arrays import IndexArray
+from sightline.auditing.certain_people import PublishedCounts
+from sightline.auditing.findings import Findings
+from sightline.auditing.known_sums import Totals
+from sightline.auditing.lowering import cell_name
+from sightline.auditing.plan import Plan
+from sightline.auditing.result import CertainReport, Change, ChangeKind
+from sightline.auditing.small_counts import broken_combinations
+from sightline.bounds.certain import decide
+from sightline.format import count
+from sightline.noise.published import PublishedLaw
+from sightline.progress import report
+from sightline.tables.subject import SecretKind
+
+_SECONDS = 30.0  # of the search for the fewest blanks; after that, blanks of which each is needed
+_MOST_CONFLICTS = 40  # of one round: more of them say the same again
+_NAMED = 4  # counts that the advice names; the plan lists all
+_BASES = (2, 3, 5, 10, 20, 25, 50, 100, 200, 250, 500, 1000)
+
+
+def so_nobody_is_certain(
+    findings: Findings, totals: Totals | None, certain: CertainReport | None
+) -> tuple[Change, ...]:
+    """Blanks, and a coarser base, after which nobody is certain; none if nobody is, or nothing was found."""
+    rows = findings.row_by_row
+    if totals is None or certain is None or not certain.people or rows.prior.kind is SecretKind.NUMBER:
+        return ()
+    counts = PublishedCounts.of(rows, totals(None))
+    if not isinstance(counts, PublishedCounts) or counts.by_chance.any():
+        return ()
+    return (*_coarser_base(rows, totals), *_blanks(counts))
+
+
+def conflicts(counts: PublishedCounts, kept: IndexArray, k: int) -> list[IndexArray]:
+    """Sets of counts, by their places, of which one must go: by whom they make certain, and by the rule k."""
+    own, cells = counts.intervals, counts.cells.size
+    sizes = np.arange(cells, own.low.size)  # how many people there are is known
+    chosen = np.concatenate([kept, sizes]).astype(np.intp)
+    some = replace(own, weights=own.weights[chosen], low=own.low[chosen], high=own.high[chosen])
+    found = decide(some)
+    sets: list[IndexArray] = []
+    for place in np.flatnonzero(counts.told(found)).tolist():
+        used = [chosen[i] for i in found.proofs.get(place, {}) if chosen[i] < cells]
+        sets.append(np.array(sorted(used), dtype=np.intp) if used else kept)
+    if k > 1:
+        sets += [np.sort(np.searchsorted(counts.cells, one)) for one in broken_combinations(counts, kept, k)]
+    unlike = {one.tobytes(): one for one in sorted(sets, key=len)}
+    disjoint, seen = list[IndexArray](), set[int]()
+    for one in unlike.values():
+        if seen.isdisjoint(one.tolist()):
+            disjoint.append(one)
+            seen.update(one.tolist())
+    return disjoint[:_MOST_CONFLICTS]
+
+
+def _blanks(counts: PublishedCounts) -> tuple[Change, ...]:
+    """The fewest counts to withhold."""
+    rules, cells = counts.findings.plan.rules, counts.cells.size
+
+    def find(kept: IndexArray) -> list[IndexArray]:
+        report("looking for the fewest blanks", 0.0)
+        return conflicts(counts, kept, rules.k)
+
+    found = smallest_hitting_set(cells, find, seconds=_SECONDS)
+    if not found or found[0].chosen.size == cells:
+        return ()
+    (best,) = found
+    membership = counts.findings.membership
+    names = [f'"{cell_name(membership, int(counts.cells[place]))}"' for place in best.chosen.tolist()]
+    shown = ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else "")
+    fewest = (
+        "no fewer are enough"
+        if best.chosen.size == best.at_least
+        else f"no fewer than {best.at_least:,} are enough, and fewer than these may be"
+    )
+    also = f", and k = {rules.k} holds" if rules.k > 1 else ""
+    effect = f"then nobody is certain{also}"
+    return (
+        Change(
+            kind=ChangeKind.BLANK,
+            text=f"Withhold {shown}: {effect}",
+            effect=effect,
+            cost=f"{count(best.chosen.size, 'count')} of {cells:,}; {fewest}",
+        ),
+    )
+
+
+def _with_base(plan: Plan, base: int) -> Plan:
+    releases = tuple(
+        release.model_copy(
+            update={
+                "noise": tuple(
+                    noise.model_copy(update={"law": PublishedLaw.ROUNDING, "to": max(base, noise.to)})
+                    if noise.law in (PublishedLaw.NONE, PublishedLaw.ROUNDING)
+                    else noise
+                    for noise in release.noise
+                )
+            }
+        )
+        for release in plan.releases
+    )
+    return plan.model_copy(update={"releases": releases})
+
+
+def _coarser_base(findings: Findings, totals: Totals) -> tuple[Change, ...]:
+    """The next base for all counts that are exact or rounded, with which nobody is certain."""
+    laws = {noise.law for release in findings.plan.releases for noise in release.noise}
+    today = max((noise.to for release in findings.plan.releases for noise in release.noise), default=1)
+    if not laws & {PublishedLaw.NONE, PublishedLaw.ROUNDING} or findings.pricing.shared:
+        return ()
+    larger = (one for one in _BASES if one > today)
+    base = next((one for one in larger if _nobody_is_certain(findings, totals, one)), 0)
+    if not base:
+        return ()
+    effect = "then nobody is certain"
+    how = f"in place of {today}" if today > 1 else "where counts are exact"
+    return (
+        Change(
+            kind=ChangeKind.ROUND,
+            text=f"Round all counts to {base}, {how}: {effect}",
+            effect=effect,
+            cost=f"counts are known to within {base // 2}",
+        ),
+    )
+
+
+def _nobody_is_certain(findings: Findings, totals: Totals, base: int) -> bool:
+    changed = replace(findings, plan=_with_base(findings.plan, base), made={})
+    counts = PublishedCounts.of(changed, totals(None))
+    if not isinstance(counts, PublishedCounts):
+        return False
+    found = decide(counts.intervals)
+    return not (counts.told(found).any() or found.undecided.any())
