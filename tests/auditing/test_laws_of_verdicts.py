@@ -1,4 +1,7 @@
-"""Laws of verdicts on drawn plans: what cannot matter to a person does not change what is said of them."""
+"""Laws of verdicts on drawn plans: what cannot matter to a person does not change what is said of them.
+
+:mod:`tests.auditing.fuzz_laws` draws plans of every kind.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,8 @@ import pytest
 
 import sightline as sl
 from sightline.auditing.result import AuditResult, VerdictStatus
+from tests.auditing import fuzz_laws
+from tests.numbered_cases import trials
 
 ACCEPTED = ["homogeneous", "few_values", "values", "empty"]
 GROUPS = ("g", "h")
@@ -166,3 +171,18 @@ def test_a_constant_added_to_every_secret_changes_nothing(seed: int) -> None:
     second = sl.audit(drawn.plan(moved, bounds=[50, 60]), verdict_only=True)
     assert first.verdict.status is second.verdict.status
     assert _kept(first) == pytest.approx(_kept(second), rel=1e-9)
+
+
+@pytest.mark.slow
+def test_laws_of_plans_of_every_kind() -> None:
+    number = len(trials(120))
+    counted = fuzz_laws.fuzz(43, 1e9, most=number)
+    assert set(counted) == {
+        "more noise",
+        "one fewer",
+        "strangers",
+        "another order",
+        "rows added up",
+        "a constant in weights",
+    }
+    assert sum(counted.values()) > number // 2

@@ -26,6 +26,7 @@ from scipy import sparse
 from sightline.arrays import EXACT, MOST_SQUARE, NOTICEABLE, ROUNDING, FloatArray, IndexArray
 from sightline.bounds.coin import logistic_upper
 from sightline.bounds.few_values import FewValues
+from sightline.bounds.fewer_rows import parts, told_last
 from sightline.bounds.lines import (
     FEW_ROWS,
     MOST_KINDS,
@@ -54,6 +55,7 @@ from sightline.units.units import Units
 # left out where precisions differ by no more than this factor.
 _LARGE_TABLE, _NEARLY_EVEN = 1 << 18, 1.02
 ATTACKS = ("linear", "rounded", "posterior")  # whose risk an upper end is
+_ENDS = ("lower", "rounded", "posterior")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -307,9 +309,37 @@ class SlicedExposure(UnitExposure):
 
 
 def assess(design: Design, *, upper: bool = True) -> UnitExposure:
-    """Once. Exact numbers are known to the attacker: lower ends rely on no noise of theirs."""
+    """Once. Strangers and numbers that tell nothing change nothing that is said of a person."""
     if not len(design.units):
         return _of_nobody(design)
+    found = _all_rows(design, upper)
+    ends: dict[str, Any] = {
+        name: np.broadcast_to(getattr(found, name), found.lower.shape).copy() for name in _ENDS
+    }
+    several = False
+    for rows, kinds in parts(design):
+        several, own = True, _rows_in_order(design.take(rows).knowing(~kinds), upper)
+        for name, end in ends.items():
+            end[kinds] = getattr(own, name)
+    return replace(found, **ends) if several else _rows_in_order(design, upper, found)
+
+
+def _rows_in_order(design: Design, upper: bool, found: UnitExposure | None = None) -> UnitExposure:
+    """Of a design in one part. Rows that tell next to nothing may be told last: what is left then counts."""
+    found = _all_rows(design, upper) if found is None else found
+    first, share = told_last(design)
+    if first.all() or not np.any(found.lower < share * found.upper):
+        return found
+    fewer = _all_rows(design.take(first), upper)
+    return replace(
+        found,
+        lower=np.minimum(np.maximum(found.lower, share * fewer.lower), found.upper),
+        posterior=np.minimum(found.posterior, np.maximum(fewer.upper_of_best, found.lower)),
+    )
+
+
+def _all_rows(design: Design, upper: bool) -> UnitExposure:
+    """All rows at once. Exact numbers are known to the attacker: lower ends rely on no noise of theirs."""
     found = _with_exact(design, _assess(design, upper), upper)
     lower = with_alike(design.units, design.noise, found.lower, found.upper)
     lower, posterior = of_few_values(design, lower, found.upper)

@@ -1,0 +1,83 @@
+r"""Numbers that do not matter to a person: those of strangers, and those that tell nothing.
+
+*Strangers.* Units and rows that no chain of rows connects are independent, before and after the answers. So
+each connected part of a design is assessed by itself, whatever else is published.
+
+*A release that tells nothing.* Let R be the risk of the best attack on any feature f of a person, by some
+answers, and let one more answer tell the sum S of values with Gaussian noise of information g, where S lies
+in an interval of width w. By the I-MMSE relation
+
+.. math:: \frac{dR}{dg} = -E\,\operatorname{Cov}(f, S \mid y)^2
+   \ge -E\,[\operatorname{Var}(f \mid y) \operatorname{Var}(S \mid y)] \ge -\frac{w^2}{4} R,
+
+so that at least :math:`e^{-g w^2/4}` of R is left. An answer of pure privacy loss l for a unit of S has
+densities that differ by a factor of at most :math:`e^{l w}` between any two values of S: then
+:math:`e^{-l w}` of every posterior variance is left. Both are near 1 for an answer whose noise is far beyond
+all that it adds up, and a bound that breaks on it (because its row makes rows independent that were not) is
+replaced by the bound without it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from scipy.sparse import bmat, coo_array
+from scipy.sparse.csgraph import connected_components
+
+from sightline.arrays import FloatArray
+from sightline.units.design import Design
+from sightline.units.unit_block import BoolArray
+from sightline.units.units import Units
+
+MOST_ROWS = 400  # of a part that is assessed again; beyond it the looser bound is kept
+_MOST_PARTS = 16  # each takes a few milliseconds
+_TOLD_LAST = 0.1  # most of what is given away by telling some rows last: a tenth, in all
+
+
+def parts(design: Design) -> Iterator[tuple[BoolArray, BoolArray]]:
+    """The rows and the kinds of every connected part; none if the design is one part, or is large."""
+    units = design.units
+    if not isinstance(units, Units) or units.numbers > MOST_ROWS or design.noise.shared:
+        return
+    lines = units.table()
+    owner = np.repeat(np.arange(len(units)), np.diff(units.starts))
+    column, row = lines.nonzero()
+    inside = coo_array((np.ones(row.size), (owner[column], row)), shape=(len(units), units.numbers)).tocsr()
+    _, part = connected_components(bmat([[None, inside], [inside.T, None]]), directed=False)
+    of_kind, label = part[: len(units)], part[len(units) :]
+    names = np.intersect1d(label, of_kind)  # there may be kinds in no row, and rows of nobody
+    if 1 < names.size <= _MOST_PARTS:
+        for name in names.tolist():
+            yield label == name, of_kind == name
+
+
+def told_last(design: Design) -> tuple[BoolArray, float]:
+    """The rows that are told first, and what the others leave at least of what these leave.
+
+    All rows, and 1, if none tells so little that it pays.
+    """
+    units, noise = design.units, design.noise
+    every = np.ones(noise.information.size, dtype=np.bool_)
+    if not isinstance(units, Units) or noise.shared or not 1 < every.size <= MOST_ROWS:
+        return every, 1.0
+    exponent = _given_away(units, design)
+    order = np.argsort(exponent, kind="stable")
+    last = order[np.cumsum(exponent[order]) <= _TOLD_LAST]
+    if not 0 < last.size < every.size:
+        return every, 1.0
+    every[last] = False
+    return every, float(np.exp(-exponent[last].sum() * (1 + 1e-9)))
+
+
+def _given_away(units: Units, design: Design) -> FloatArray:
+    """Of every row, the exponent of the share that it gives away at most."""
+    noise, people = design.noise, np.repeat(units.people, np.diff(units.starts)) * units.times
+    table = units.table()
+    table.data = np.abs(table.data)
+    width = design.prior.target.width * np.asarray(table.T @ people.astype(np.float64))
+    gaussian = noise.information * width**2 / 4
+    with np.errstate(invalid="ignore"):
+        pure = np.where(np.isfinite(noise.loss), noise.loss * width, np.inf)
+    found = np.where(noise.laplace > 0, pure, gaussian)
+    return np.where(noise.exact, np.inf, found)

@@ -1,0 +1,117 @@
+"""Strangers, and numbers that tell nothing, change nothing that is said of a person."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+
+from sightline.bounds.assessment import assess
+from sightline.bounds.fewer_rows import parts, told_last
+from sightline.bounds.priors import number_prior
+from sightline.units.design import Design, RowNoise, UnitPrior
+from sightline.units.units import Units
+
+
+def design_of(rows: list[list[float]], stddevs: list[float], *, laplace: bool = False) -> Design:
+    """Numbers × people, about values from 0 to 1, each with noise of its own."""
+    table = np.array(rows, dtype=np.float64)
+    numbers, people = table.shape
+    sizes = np.array(stddevs)
+    scales = sizes / math.sqrt(2) if laplace else sizes
+    noise = RowNoise.of(scales, sizes, np.full(numbers, float(laplace)), np.ones(numbers))
+    listed = np.where(table.T != 0, np.arange(numbers), numbers).astype(np.int32)
+    return Design(
+        units=Units(
+            rows=listed,
+            weights=np.where(table.T != 0, table.T, 1.0),
+            numbers=numbers,
+            starts=np.arange(people + 1),
+            times=np.ones(people, dtype=np.intp),
+            people=np.ones(people, dtype=np.intp),
+        ),
+        noise=noise,
+        prior=UnitPrior(target=number_prior("uniform", 0.0, 1.0)),
+        release=np.arange(numbers),
+        place=np.arange(people),
+    )
+
+
+def _risk(rows: np.ndarray, stddevs: np.ndarray, target: int, points: int = 9) -> float:
+    """The risk of the posterior mean of one of a few values on a grid, over its variance, by Monte Carlo."""
+    rng = np.random.default_rng(0)
+    grid = (np.arange(points) + 0.5) / points
+    worlds = np.array(list(itertools.product(grid, repeat=rows.shape[1])))
+    sums = worlds @ rows.T / stddevs
+    true = rng.integers(len(worlds), size=1500)
+    seen = sums[true] + rng.normal(size=(true.size, len(rows)))
+    log = -0.5 * ((seen[:, None, :] - sums) ** 2).sum(axis=2)
+    weights = np.exp(log - log.max(axis=1, keepdims=True))
+    weights /= weights.sum(axis=1, keepdims=True)
+    means = weights @ worlds[:, target]
+    squares = weights @ worlds[:, target] ** 2
+    return float((squares - means**2).mean() / grid.var())
+
+
+def test_a_release_that_tells_nothing_breaks_no_bound() -> None:
+    """A total of four with noise 1e-7 leaves 75 %. Beside a sum with noise of a hundred ranges it was 0."""
+    for noise in (1e-1, 1e-3, 1e-5, 1e-7, 1e-9):
+        alone = assess(design_of([[1, 1, 1, 1]], [noise]))
+        beside = assess(design_of([[1, 1, 1, 1], [1, 1, 0, 0]], [noise, 100.0]))
+        assert alone.least == pytest.approx(0.75, rel=1e-2)
+        # g w²/4 with g = 1e-4 and w = 2.
+        assert beside.least >= math.exp(-1.0001e-4) * alone.least
+        assert beside.least <= float(beside.upper.min())
+
+
+@pytest.mark.parametrize("stddev", [1.5, 3.0, 6.0])
+def test_what_is_left_by_one_more_answer_is_at_least_the_stated_share(stddev: float) -> None:
+    """The exact risk of three values on a grid, with a total and with one more sum."""
+    total, more = np.array([[1.0, 1, 1]]), np.array([[1.0, 1, 1], [1, 1, 0]])
+    without = _risk(total, np.array([0.3]), 0)
+    beside = _risk(more, np.array([0.3, stddev]), 0)
+    first, share = told_last(design_of(more.tolist(), [0.3, stddev]))
+    expected = math.exp(-((2 / stddev) ** 2) / 4)
+    if not first.all():
+        assert share == pytest.approx(expected, rel=1e-6)
+    assert beside >= expected * without * 0.98  # of 1,500 draws
+
+
+def test_an_answer_of_pure_loss_counts_by_its_loss() -> None:
+    """Laplace noise of scale 100 on a sum of two: the densities of answers differ by e^(2/100) at most."""
+    first, share = told_last(design_of([[1, 1, 1], [1, 1, 0]], [0.1, 100 * math.sqrt(2)], laplace=True))
+    assert first.tolist() == [True, False]
+    assert share == pytest.approx(math.exp(-2 / 100), rel=1e-6)
+
+
+def test_not_more_is_told_last_than_a_tenth_gives_away() -> None:
+    every, share = told_last(design_of([[1, 1], [1, 0]], [1.0, 1.0]))
+    assert every.all()
+    assert share == 1.0
+    for stddev, last in ((20.0, 30), (9.0, 8)):  # each gives away (2/σ)²/4
+        first, share = told_last(design_of([[1, 1, 1], *([[1, 1, 0]] * 30)], [0.1, *([stddev] * 30)]))
+        assert np.count_nonzero(~first) == last
+        assert share == pytest.approx(math.exp(-last / stddev**2), rel=1e-6)
+
+
+def test_each_part_is_assessed_by_itself() -> None:
+    near, far = [[1.0, 1, 1], [1, 0, 1]], [[1.0, 1], [2, 1]]
+    both = np.zeros((4, 5))
+    both[:2, :3], both[2:, 3:] = near, far
+    design = design_of(both.tolist(), [0.2, 0.7, 0.01, 3.0])
+    found = [(rows.tolist(), kinds.tolist()) for rows, kinds in parts(design)]
+    assert found == [
+        ([True, True, False, False], [True, True, True, False, False]),
+        ([False, False, True, True], [False, False, False, True, True]),
+    ]
+    together = assess(design)
+    for rows, stddevs, people in ((near, [0.2, 0.7], slice(0, 3)), (far, [0.01, 3.0], slice(3, 5))):
+        alone = assess(design_of(rows, stddevs))
+        assert together.lower[people] == pytest.approx(alone.lower, rel=1e-12)
+        assert together.upper_of_best[people] == pytest.approx(alone.upper_of_best, rel=1e-9)
+
+
+def test_one_part_is_no_part() -> None:
+    assert list(parts(design_of([[1, 1, 0], [0, 1, 1]], [1.0, 1.0]))) == []
