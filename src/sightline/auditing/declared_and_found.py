@@ -15,6 +15,7 @@ from sightline.bounds.priors import TwoPointPrior
 from sightline.format import count as counted
 from sightline.format import number, percent
 from sightline.noise.published import PublishedLaw
+from sightline.tables.membership import Occurring
 from sightline.tables.subject import SecretKind
 
 _FILLED = 0.5  # of the bounds: if the values fill less, the result says so
@@ -28,7 +29,7 @@ def few_values(findings: Findings) -> int:
     found, prior = findings.membership.occurring, findings.prior
     if prior.kind is not SecretKind.NUMBER or isinstance(prior.number, TwoPointPrior):
         return 0  # two points are the worst
-    if prior.population is not None and all(low == high for low, high, _ in prior.population.bins):
+    if prior.population is not None and prior.population.single and _listed(found, prior.population.points):
         return 0  # the plan states the values that occur, and what remains is an average over them
     moved, limit = min(findings.most_moved, sys.float_info.max), findings.limit
     few, step = found.few, found.step or 0.0  # older ledgers have none
@@ -43,6 +44,11 @@ def few_values(findings: Findings) -> int:
     several = not findings.one_value and set(findings.pricing.laws) != {PublishedLaw.GAUSSIAN}
     rows = max(1, findings.membership.contributions) if several else 1
     return 0 if plain and 0 < limit <= found.kept(moved, prior.range, rows) else few
+
+
+def _listed(found: Occurring, points: tuple[float, ...]) -> bool:
+    """Whether the ends of all bins of values that occur are among those that the plan states."""
+    return bool(np.isin(found.low, points).all() and np.isin(found.high, points).all())
 
 
 def unused_categories(findings: Findings) -> int:

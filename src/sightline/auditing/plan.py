@@ -388,6 +388,12 @@ class Plan(Section):
             "[attacker] prior: the file of a population for a number that is the only secret",
             got="several secrets" if self._several_secrets else f"a {self.data.secret_kind.value}",
         )
+        points = self.attacker.prior.points if isinstance(self.attacker.prior, Population) else ()
+        require_plan(
+            not points or (low <= points[0] and points[-1] <= high),
+            f"[attacker] prior: points from {low:g} to {high:g}, as the bounds are",
+            got=f"{points[0]:g} to {points[-1]:g}" if points else "",
+        )
         require_plan(
             not population or within is None,
             "[attacker] prior: the file of a population, or values_within",

@@ -163,15 +163,38 @@ _COLUMNS = ("low", "high", "weight")
 
 
 class Population(NamedTuple):
-    """The file of a population, and its bins once it is read."""
+    """The file of a population, and its bins once it is read; or values that occur, with even chances."""
 
-    file: str
+    file: str  # empty if the plan states the values
     bins: tuple[Bin, ...] = ()
 
     @property
     def name(self) -> str:
         """What results call it: the file without its folder."""
-        return Path(self.file).name
+        return Path(self.file).name or "the stated values"
+
+    @classmethod
+    def of_points(cls, stated: object) -> Self:
+        """Values that occur, each as likely as any other."""
+        listed = stated if isinstance(stated, list | tuple) else ()
+        numbers = [one for one in listed if isinstance(one, int | float) and not isinstance(one, bool)]
+        points = sorted({float(one) for one in numbers if math.isfinite(one)})
+        require_plan(
+            len(points) == len(listed) and 1 < len(points) <= MOST_COMPARED,
+            f"points: 2 to {MOST_COMPARED:,} different numbers",
+            got=f"{len(points):,} among {len(listed):,} entries" if listed else "another value",
+        )
+        return cls("", tuple((one, one, 1.0) for one in points))
+
+    @property
+    def points(self) -> tuple[float, ...]:
+        """The values that occur, if it lists single values alone; else none."""
+        return tuple(low for low, high, _ in self.bins if low == high) if self.single else ()
+
+    @property
+    def single(self) -> bool:
+        """Whether all of its bins are single values."""
+        return bool(self.bins) and all(low == high for low, high, _ in self.bins)
 
     def prior(self, bounds: tuple[float, float]) -> PopulationPrior:
         """As a prior between the bounds of a secret."""

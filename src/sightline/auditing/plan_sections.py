@@ -53,16 +53,19 @@ class YesShare(NamedTuple):
 
 
 def _prior(value: object) -> str | YesShare | Population:
-    """The name of a number's prior, the file of a population, or the share of yes."""
+    """The name of a number's prior, the file of a population, the values that occur, or the share of yes."""
     if isinstance(value, YesShare | Population):
         return value
     if isinstance(value, str) and value.lower().endswith(".csv"):
         return Population(value)
+    if isinstance(value, dict) and set(value) == {"points"}:
+        return Population.of_points(value["points"])
     share = value.get("yes") if isinstance(value, dict) and set(value) == {"yes"} else None
     good = isinstance(share, float | int) and not isinstance(share, bool) and 1e-6 <= share <= 1 - 1e-6
     require_plan(
         good if share is not None else isinstance(value, str) and value in NUMBER_PRIORS,
-        "one of 'uniform', 'cos2' or 'two-point', a CSV file, or { yes = 0.18 } with a share between 0 and 1",
+        "one of 'uniform', 'cos2' or 'two-point', a CSV file, { points = [1.0, 1.3] } with the values that "
+        "occur, or { yes = 0.18 } with a share between 0 and 1",
         got=repr(value)[:60] if isinstance(value, str | int | float) else "another value",
     )
     return YesShare(float(share)) if isinstance(share, float | int) else str(value)
@@ -71,7 +74,9 @@ def _prior(value: object) -> str | YesShare | Population:
 def _prior_as_written(prior: str | YesShare | Population) -> Any:
     if isinstance(prior, YesShare):
         return {"yes": prior.yes}
-    return prior.file if isinstance(prior, Population) else prior
+    if isinstance(prior, Population):
+        return prior.file or {"points": list(prior.points)}
+    return prior
 
 
 PriorName = Annotated[
@@ -83,6 +88,12 @@ PriorName = Annotated[
             "anyOf": [
                 {"enum": list(NUMBER_PRIORS)},
                 {"type": "string", "pattern": "\\.[cC][sS][vV]$"},
+                {
+                    "type": "object",
+                    "properties": {"points": {"type": "array", "items": {"type": "number"}, "minItems": 2}},
+                    "required": ["points"],
+                    "additionalProperties": False,
+                },
                 {
                     "type": "object",
                     "properties": {"yes": {"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1}},
@@ -136,7 +147,8 @@ class Attacker(Section):
         description="How a number is spread over its bounds, as far as the attacker knows: evenly (uniform), "
         "likelier in the middle (cos2), or at either end (two-point); or the CSV file of a population, "
         "which is public and not made from the table, with the columns low, high and weight, a line for each "
-        "bin of values, or for one value with low = high. What remains is an average over it. "
+        "bin of values, or for one value with low = high; or { points = [1.0, 1.3, 1.7] }, the values that "
+        "occur, with even chances. What remains is an average over it. "
         "Of a yes or no, the share of yes, if it is not a half.",
     )
     knows: Annotated[tuple[Text, ...], Field(strict=False)] = Field(

@@ -10,7 +10,10 @@ import polars as pl
 import pytest
 
 import sightline as sl
+from sightline.auditing.plan_fields import Population
+from sightline.auditing.reading import plan_of_text
 from sightline.auditing.result import VerdictStatus
+from sightline.errors import InvalidPlan
 
 PRICES = np.array([1.25, 3.1, 7.75])
 NOISE = 0.0005
@@ -62,19 +65,56 @@ def test_numbers_with_many_digits_are_not_taken_for_whole_ones() -> None:
     assert "few_values" not in [one.name.value for one in result.unverified]
 
 
-def test_values_that_the_plan_lists_are_not_asked_about_again(tmp_path: Path) -> None:
-    """Grades in thirds, as a population of points: what remains is an average over them."""
-    points = [1.0, 1.3, 1.7, 2.0, 2.3, 2.7, 3.0]
-    (tmp_path / "grades.csv").write_text("low,high,weight\n" + "".join(f"{p},{p},1\n" for p in points))
+GRADES = [1.0, 1.3, 1.7, 2.0, 2.3, 2.7, 3.0]
+
+
+def _grades(**attacker: object) -> sl.AuditResult:
+    """Grades in thirds, of sixty people in three groups."""
     table = pl.DataFrame(
-        {"who": range(60), "x": [points[7 * i % 5] for i in range(60)], "g": [i % 3 for i in range(60)]}
+        {"who": range(60), "x": [GRADES[7 * i % 5] for i in range(60)], "g": [i % 3 for i in range(60)]}
     )
-    plan = {
-        "data": {"source": table, "record": "who", "secret": "x", "bounds": [1, 5]},
-        "limits": {"remaining_uncertainty": "50%"},
-        "release": [{"name": "r", "sql": "SELECT g, SUM(x) FROM data GROUP BY g", "noise_stddev": 0.5}],
-    }
-    asked = [one.name.value for one in sl.audit(plan).unverified]
-    assert "few_values" in asked
-    stated = sl.audit(plan | {"attacker": {"prior": str(tmp_path / "grades.csv")}})
-    assert "few_values" not in [one.name.value for one in stated.unverified]
+    return sl.audit(
+        {
+            "data": {"source": table, "record": "who", "secret": "x", "bounds": [1, 5]},
+            "attacker": attacker,
+            "limits": {"remaining_uncertainty": "50%"},
+            "release": [{"name": "r", "sql": "SELECT g, SUM(x) FROM data GROUP BY g", "noise_stddev": 0.5}],
+        }
+    )
+
+
+def _asked(result: sl.AuditResult) -> list[str]:
+    return [one.name.value for one in result.unverified]
+
+
+def test_values_that_the_plan_lists_are_not_asked_about_again(tmp_path: Path) -> None:
+    """As a population of points, or as points: what remains is an average over them."""
+    (tmp_path / "grades.csv").write_text("low,high,weight\n" + "".join(f"{p},{p},1\n" for p in GRADES))
+    assert "few_values" in _asked(_grades())
+    by_file, by_points = _grades(prior=str(tmp_path / "grades.csv")), _grades(prior={"points": GRADES})
+    for stated in (by_file, by_points):
+        assert "few_values" not in _asked(stated)
+    assert by_points.least_remaining_uncertainty == by_file.least_remaining_uncertainty
+    assert 'prior = { "points" = [1.0, 1.3' in by_points.plan
+    again = plan_of_text(by_points.plan, "plan.toml")
+    assert again.attacker.prior == Population.of_points(GRADES)
+
+
+def test_values_that_are_not_those_of_the_plan_are_asked_about() -> None:
+    """Whoever lists others than occur is asked as if none were listed."""
+    assert "few_values" in _asked(_grades(prior={"points": [1.0, 2.0, 3.0, 4.0, 5.0]}))
+
+
+@pytest.mark.parametrize(
+    ("points", "why"),
+    [
+        ([1.0], "2 to 1,000 different numbers"),
+        ([1.0, 1.0], "different numbers"),
+        ([1.0, "2"], "different numbers"),
+        ("1, 2", "different numbers"),
+        ([0.5, 2.0], "points from 1 to 5, as the bounds are"),
+    ],
+)
+def test_points_that_go_with_no_plan_are_refused(points: object, why: str) -> None:
+    with pytest.raises(InvalidPlan, match=why):
+        _grades(prior={"points": points})
