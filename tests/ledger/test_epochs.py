@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from sightline.ledger.book import Ledger
+from sightline.ledger.decision import lines
 from tests.ledger.test_assumptions_kept import FEEDERS, HOMES, WATTS, names
 from tests.ledger.test_ledger import HEAD, month, started
 
@@ -50,8 +51,43 @@ def test_epochs_that_are_said_to_have_nothing_in_common_need_a_name(tmp_path: Pa
     for each in (ledger, accepting):
         for epoch in "123456":
             each.start_epoch(epoch)
-    for epoch in "12345":
-        ledger.add(TOTALS, epoch=epoch, despite="a test")
-        accepting.add(TOTALS, epoch=epoch)
+    for place, epoch in enumerate("12345"):
+        for each, folder in ((ledger, "asked"), (accepting, "accepted")):
+            month(tmp_path / folder, HOMES, FEEDERS, [(one + 1000 * place) % 9000 for one in WATTS])
+            each.add(TOTALS, epoch=epoch, despite="a test" if each is ledger else "")
+    for folder in ("asked", "accepted"):
+        month(tmp_path / folder, HOMES, FEEDERS, [(one + 5000) % 9000 for one in WATTS])
     assert names(ledger.check(TOTALS, epoch="6").result) == {"rows_apart"}
     assert accepting.check(TOTALS, epoch="6").passed
+
+
+def test_values_that_persist_are_said_and_are_not_apart(tmp_path: Path) -> None:
+    """Of twelve homes one has another value in the second epoch: eleven have the value that they had."""
+    apart = HEAD.replace("bounds", 'values = "independent"\nbounds') + 'accept = ["rows_apart"]\n'
+    either = twelve(tmp_path / "either", "by-epoch")
+    stated = twelve(tmp_path / "stated", "by-epoch", apart)
+    changed = [WATTS[0] + 17.0, *WATTS[1:]]
+    for ledger, folder in ((either, "either"), (stated, "stated")):
+        ledger.start_epoch("1")
+        ledger.start_epoch("2")
+        assert ledger.add(TOTALS, epoch="1")[1] is not None
+        month(tmp_path / folder, HOMES, FEEDERS, changed)
+    said = either.check(TOTALS, epoch="2")
+    assert (said.kept.people, said.kept.compared) == (11, 12)
+    assert "11 of 12 people have the value that they had in another epoch." in lines(said, full=False)
+    assert said.passed  # both beliefs were audited
+    refused = stated.check(TOTALS, epoch="2")
+    assert names(refused.result) == {"values"}
+    assert any("epochs are not apart" in one.reason for one in refused.result.unverified)
+
+
+def test_sums_of_other_people_or_other_weights_are_not_compared(tmp_path: Path) -> None:
+    ledger = twelve(tmp_path / "l", "by-epoch")
+    by_feeder = {**TOTALS, "name": "feeders", "sql": "SELECT feeder, SUM(watts) FROM data GROUP BY feeder"}
+    for epoch in "12":
+        ledger.start_epoch(epoch)
+    ledger.add(by_feeder, epoch="1")
+    assert ledger.check(by_feeder, epoch="2").kept.people == 12
+    assert ledger.check(TOTALS, epoch="2").kept.compared == 0  # homes, of which there was no sum
+    month(tmp_path / "l", HOMES, list("NNNNNSSSSSSS"), WATTS)
+    assert ledger.check(by_feeder, epoch="2").kept.compared == 0  # somebody has moved

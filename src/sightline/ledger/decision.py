@@ -29,12 +29,14 @@ from sightline.auditing.verdict import NO_RULES, status_of
 from sightline.format import count, number
 from sightline.jobs.assemble import assemble
 from sightline.ledger.history import History, PastRelease
+from sightline.ledger.persistence import NOBODY, Unchanged, unchanged
 from sightline.ledger.turnover import OneMoves, one_moves
 from sightline.progress import one_blas_thread, report
 from sightline.report.first_screen import odd_lines, public_line
 from sightline.report.wording import said
 from sightline.tables.overlaps import Contributions, PeopleBehind
 from sightline.tables.published import without_queries
+from sightline.tables.subject import SecretKind
 from sightline.values import frozen
 
 MOST_MORE = 1_000  # copies that are looked for
@@ -66,6 +68,7 @@ class ReleaseDecision:
     despite: tuple[str, ...]  # what was added although it did not pass, and why
     passes: Callable[[Findings], bool]  # whether a check would pass, with all that a pass needs verified
     moves: Callable[[], OneMoves]  # what one person who joins or leaves would add
+    kept: Unchanged = NOBODY  # whose value is what it was in another epoch
 
     @property
     def passed(self) -> bool | None:
@@ -165,6 +168,7 @@ def decide(
         despite=despite,
         passes=passes,
         moves=cache(lambda: one_moves(past, followed)),
+        kept=unchanged(past.releases) if _tells_people(past) else NOBODY,
     )
 
 
@@ -284,6 +288,9 @@ def _not_found(past: History, findings: Findings, unfit: int) -> tuple[Unverifie
     elif not past.values_found:
         others = "the attacker knows people in some releases and not in others: sums are not compared"
         cases.append((AssumptionName.HOMOGENEOUS, len(past.releases), others))
+    kept = unchanged(past.releases)
+    if kept.people and findings.plan.data.values == "independent" and _tells_people(past):
+        cases.append((AssumptionName.VALUES, kept.people, f"{_same_values(kept)}: epochs are not apart"))
     if unfit:
         changed = "do not fit one value of each person in an epoch: values have changed within it"
         cases.append((AssumptionName.VALUES, unfit, f"{count(unfit, 'number')} {changed}"))
@@ -292,6 +299,16 @@ def _not_found(past: History, findings: Findings, unfit: int) -> tuple[Unverifie
         Unverified(name=name, count=number, reason=reason, accepted=name in accepted, owner_only=True)
         for name, number, reason in cases
     )
+
+
+def _tells_people(past: History) -> bool:
+    """Whether values are so many that a sum that has not changed is no chance."""
+    return past.plan.data.secret_kind is SecretKind.NUMBER and not past.membership.occurring.few
+
+
+def _same_values(kept: Unchanged) -> str:
+    people = count(kept.compared, "person", "people")
+    return f"{kept.people:,} of {people} have the value that they had in another epoch"
 
 
 _ROUNDED_TOGETHER = (
@@ -359,6 +376,7 @@ def lines(decision: ReleaseDecision, *, full: bool) -> list[str]:
         *_people("Falls below the limit", decision.newly_below),
         *_people("Was below the limit already", decision.already_below),
         *_broken_rules(decision.result),
+        *([f"{_same_values(decision.kept)}."] if decision.kept.people else []),
         *dict.fromkeys(
             f"Not verified: {one.reason}." for one in decision.result.unverified if not one.accepted
         ),
