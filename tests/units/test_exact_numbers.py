@@ -23,6 +23,7 @@ PRIOR = UniformPrior(0.0, 1.0)
 def without_chords(monkeypatch: pytest.MonkeyPatch) -> None:
     """The formula of the lower end without the bound by lines, which has tests of its own."""
     monkeypatch.setattr("sightline.bounds.lines._MOST_SEARCHED", 0)
+    monkeypatch.setattr("sightline.bounds.fewer_rows.MOST_ROWS", 0)
 
 
 def worst_excess(found: Exposures, rows: np.ndarray, stddevs: np.ndarray) -> float:

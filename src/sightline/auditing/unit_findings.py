@@ -198,15 +198,17 @@ class LinearFindings:
 
     @property
     def least_columns(self) -> IndexArray:
-        """The column with the least lower end, of several that with the least upper end; of nobody none."""
-        alike = np.flatnonzero(self.lower == np.min(self.lower, initial=np.inf))
-        return alike[np.argsort(self.upper[alike], kind="stable")[:1]]
+        """The column that the best attack leaves least of, of several that with the least lower end."""
+        return self.most_exposed(np.arange(self.lower.size), 1)
 
     @property
     def least(self) -> Uncertainty:
-        """The bracket of :attr:`least_columns`; of nobody nothing is learned."""
-        found = [self.bracket(column) for column in self.least_columns.tolist()]
-        return found[0] if found else Uncertainty(lower=1.0, upper=1.0)
+        """What remains of the most exposed record, whoever that is; of nobody nothing is learned.
+
+        Everybody keeps the least lower end at least. Somebody keeps the least upper end at most. These may be
+        ends of two records: whose attack is known is not always who has the weaker proof.
+        """
+        return Uncertainty(lower=float(self.lower.min(initial=1.0)), upper=float(self.upper.min(initial=1.0)))
 
     @property
     def repeatable(self) -> bool:
@@ -232,14 +234,16 @@ class LinearFindings:
         return affordable and not self.others.streamed
 
     def most_exposed(self, columns: IndexArray, count: int) -> IndexArray:
-        """The most exposed of some columns, worst first; ties go by upper end, by error, then by position."""
-        lower = self.lower[columns]
+        """The most exposed of some columns, worst first: by what the best attack that is known leaves.
+
+        Ties go by lower end, by error, then by position.
+        """
+        upper = self.upper[columns]
         if columns.size > count > 0:
-            columns = columns[lower <= np.partition(lower, count - 1)[count - 1]]
-            lower = self.lower[columns]
-        chosen: IndexArray = columns[
-            np.lexsort((columns, self.group_rmse(columns), self.upper[columns], lower))
-        ][:count]
+            columns = columns[upper <= np.partition(upper, count - 1)[count - 1]]
+            upper = self.upper[columns]
+        ties = (columns, self.group_rmse(columns), self.lower[columns], upper)
+        chosen: IndexArray = columns[np.lexsort(ties)][:count]
         return chosen
 
     def group_rmse(self, columns: IndexArray) -> FloatArray:

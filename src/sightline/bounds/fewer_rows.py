@@ -31,20 +31,22 @@ from sightline.units.unit_block import BoolArray
 from sightline.units.units import Units
 
 MOST_ROWS = 400  # of a part that is assessed again; beyond it the looser bound is kept
+_MOST_ENTRIES = 1 << 22  # rows × kinds
 _MOST_PARTS = 16  # each takes a few milliseconds
 _TOLD_LAST = 0.1  # most of what is given away by telling some rows last: a tenth, in all
 
 
 def parts(design: Design) -> Iterator[tuple[BoolArray, BoolArray]]:
     """The rows and the kinds of every connected part; none if the design is one part, or is large."""
-    units = design.units
-    if not isinstance(units, Units) or units.numbers > MOST_ROWS or design.noise.shared:
+    units = _in_memory(design)
+    if units is None:
         return
     lines = units.table()
     owner = np.repeat(np.arange(len(units)), np.diff(units.starts))
     column, row = lines.nonzero()
     inside = coo_array((np.ones(row.size), (owner[column], row)), shape=(len(units), units.numbers)).tocsr()
-    _, part = connected_components(bmat([[None, inside], [inside.T, None]]), directed=False)
+    shared = design.noise.covariance if design.noise.shared else None  # rows that share noise are connected
+    _, part = connected_components(bmat([[None, inside], [inside.T, shared]]), directed=False)
     of_kind, label = part[: len(units)], part[len(units) :]
     names = np.intersect1d(label, of_kind)  # there may be kinds in no row, and rows of nobody
     if 1 < names.size <= _MOST_PARTS:
@@ -57,9 +59,9 @@ def told_last(design: Design) -> tuple[BoolArray, float]:
 
     All rows, and 1, if none tells so little that it pays.
     """
-    units, noise = design.units, design.noise
+    units, noise = _in_memory(design), design.noise
     every = np.ones(noise.information.size, dtype=np.bool_)
-    if not isinstance(units, Units) or noise.shared or not 1 < every.size <= MOST_ROWS:
+    if units is None or noise.shared or every.size == 1:
         return every, 1.0
     exponent = _given_away(units, design)
     order = np.argsort(exponent, kind="stable")
@@ -68,6 +70,14 @@ def told_last(design: Design) -> tuple[BoolArray, float]:
         return every, 1.0
     every[last] = False
     return every, float(np.exp(-exponent[last].sum() * (1 + 1e-9)))
+
+
+def _in_memory(design: Design) -> Units | None:
+    """The units of a design that is small enough to be assessed again, with their rows listed."""
+    units = design.units
+    if units.numbers > MOST_ROWS or units.numbers * len(units) > _MOST_ENTRIES:
+        return None
+    return units if isinstance(units, Units) else units.choose(np.arange(len(units)))
 
 
 def _given_away(units: Units, design: Design) -> FloatArray:
