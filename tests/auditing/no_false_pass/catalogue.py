@@ -229,7 +229,7 @@ CASES = (
             "limits": LIMIT,
             "release": _sums("SELECT CAST(y / 3 AS INTEGER) AS band, SUM(x) FROM data GROUP BY 1", 20.0),
         },
-        reason="derived",
+        reason="derived, explained",  # the column, and what is made of it
     ),
     Case(
         name="groups that tell most of the secret",
@@ -312,6 +312,34 @@ CASES = (
             "release": _sums("SELECT g, SUM(x) FROM data GROUP BY g", 20.0),
         },
         reason=FAILED,
+    ),
+    Case(
+        name="an exact count of a group of whom all are ill",
+        table=lambda: _people().with_columns(ill=(pl.col("x") > 5) | (pl.col("g") == 2)),
+        plan={
+            "data": {"record": "who", "secret": "ill", "kind": "boolean"},
+            "limits": LIMIT,
+            "release": [
+                {
+                    "name": "r",
+                    "sql": "SELECT g, COUNT(*) FILTER (WHERE ill) FROM data GROUP BY g",
+                    "noise": {"law": "none"},
+                }
+            ],
+        },
+        reason=FAILED,
+        elsewhere={"streamed": "independent noise on all numbers"},
+    ),
+    Case(
+        name="who is in the table, by lines of groups",
+        table=_people,
+        plan={
+            "data": {"record": "who", "secret": "presence"},
+            "limits": LIMIT,
+            "release": _sums("SELECT g, COUNT(*) FROM data GROUP BY g", 1.0),
+        },
+        reason="groups",
+        elsewhere={"ledger": "numbers about the secret"},
     ),
     Case(
         name="made NULL where it is 0",

@@ -146,6 +146,12 @@ def on_spark(spark: Any) -> Door:
     return audited
 
 
+def _value(value: Any) -> str:
+    if isinstance(value, dict):
+        return "{ " + ", ".join(f"{key} = {_value(own)}" for key, own in value.items()) + " }"
+    return json.dumps(value)
+
+
 def toml(sections: Plan) -> str:
     """A plan file."""
     lines = []
@@ -153,7 +159,7 @@ def toml(sections: Plan) -> str:
         many = isinstance(section, list)
         for one in section if many else [section]:
             lines.append(f"[[{name}]]" if many else f"[{name}]")
-            lines += [f"{key} = {json.dumps(value)}" for key, value in one.items()]
+            lines += [f"{key} = {_value(value)}" for key, value in one.items()]
     return "\n".join(lines) + "\n"
 
 

@@ -129,7 +129,8 @@ def test_values_at_a_bound_are_found_although_the_noise_is_wide(tmp_path: Path, 
     same = [f"q{i},f,{alike}" for i in range(rows)]
     release = ("SELECT sex, AVG(x) FROM data GROUP BY sex", noise)
     result = sl.audit(written(tmp_path, [*mixed, *same], release, data=data or None, limit=0.99))
-    assert names(result) == {"homogeneous"}
+    # Of the numbers, sex explains 60 % of the variance, too: 25/4 beside 25/4 + 100/24.
+    assert names(result) == {"homogeneous"} | ({"explained"} if kind == "number" else set())
     assert result.homogeneous is not None
     assert result.homogeneous[0].rows == rows
     # At the true values: guess the published mean, cut off at the bound, for everyone.
