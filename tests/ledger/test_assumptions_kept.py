@@ -12,7 +12,7 @@ from sightline.auditing.plan import AssumptionName
 from tests.ledger.test_ledger import HEAD, TOTAL, month, started
 
 HOMES = [f"h{place}" for place in range(12)]
-FEEDERS = list("NNNNNNSSSSSS")
+FEEDERS = list("NSNSNSNSNSNS")
 WATTS = [100.0 + 731.0 * place % 9000 for place in range(12)]
 
 # Computed around an aggregate, or sorted by it: safe only if the noise is there before.

@@ -89,5 +89,5 @@ def test_sums_of_other_people_or_other_weights_are_not_compared(tmp_path: Path) 
     ledger.add(by_feeder, epoch="1")
     assert ledger.check(by_feeder, epoch="2").kept.people == 12
     assert ledger.check(TOTALS, epoch="2").kept.compared == 0  # homes, of which there was no sum
-    month(tmp_path / "l", HOMES, list("NNNNNSSSSSSS"), WATTS)
+    month(tmp_path / "l", HOMES, list("NSNSNSNSNSSS"), WATTS)
     assert ledger.check(by_feeder, epoch="2").kept.compared == 0  # somebody has moved
