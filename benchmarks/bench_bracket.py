@@ -174,7 +174,7 @@ def of_tables() -> None:
 
 def without_others() -> AbstractContextManager[Any]:
     """Without what others hide of few values."""
-    return mock.patch.object(assessment, "of_few_values", lambda _, low, high: (low, high))
+    return mock.patch.object(assessment, "of_few_values", lambda _, low, high, **__: (low, high))
 
 
 def yes_or_no(

@@ -327,7 +327,9 @@ def lowest(findings: Findings, factor: float) -> float:
     for one in (findings, *findings.questions):
         # Lines through rows, which need the upper ends, are for units of few rows.
         persons = one.linear.linear.rows_of_unit.min(initial=np.iinfo(np.intp).max) > FEW_ROWS
-        kept.append(linear_findings(one.plan, one.membership, pricing, upper=not persons).least.lower)
+        kept.append(
+            linear_findings(one.plan, one.membership, pricing, upper=not persons, least=True).least.lower
+        )
     return min(kept)
 
 

@@ -353,23 +353,29 @@ def _about(plan: Plan, membership: Membership, pricing: Pricing, question: Parti
 
 
 def linear_findings(
-    plan: Plan, membership: Membership, pricing: Pricing, *, upper: bool = True, walked: bool = False
+    plan: Plan,
+    membership: Membership,
+    pricing: Pricing,
+    *,
+    upper: bool = True,
+    walked: bool = False,
+    least: bool = False,
 ) -> LinearFindings:
     """What the linear part of a plan exposes at some prices. Upper ends, and lower ends by walks where the
-    limit is in a bracket, if asked for.
+    limit is in a bracket, if asked for; with ``least`` all that takes long is for the least lower end alone.
     """
     lowered = lower(plan, membership, pricing)
-    exposure = _assessed(lowered, pricing, upper=upper)
+    limit = lowered.prior.limit(plan.limits)
+    exposure = _assessed(lowered, pricing, upper=upper, limit=limit or np.inf, least=least)
     # As if they were exact, rounded counts have been bounded: a walk would take long, and find the same.
     if walked and not is_nonlinear(membership) and not pricing.by_count_rule:
-        limit = lowered.prior.limit(plan.limits)
         ends = with_walk(lowered.design, exposure.lower, exposure.upper_of_best, limit)
         exposure = replace(exposure, lower=ends)
     return LinearFindings(
         linear=lowered,
         exposure=exposure,
         lower=_lower(lowered, exposure, pricing),
-        limit=lowered.prior.limit(plan.limits),
+        limit=limit,
         attacks_claimed=not (pricing.by_count_rule or lowered.only_guarantee),
     )
 
@@ -393,7 +399,8 @@ def findings_with(findings: Findings, lowered: Lowered, *, up_to: float = np.inf
     """
     if not lowered.row_count:
         return nothing_linear(findings.plan, findings.membership)
-    exposure, whole = _assessed(lowered, findings.pricing), findings.linear
+    whole = findings.linear
+    exposure = _assessed(lowered, findings.pricing, limit=whole.limit or np.inf)
     if lowered.design.place is whole.linear.design.place:  # what all numbers leave, some of them leave, too
         lower = np.maximum(exposure.lower, np.minimum(whole.exposure.lower, exposure.upper_of_best))
         exposure = replace(exposure, lower=lower)
@@ -401,9 +408,11 @@ def findings_with(findings: Findings, lowered: Lowered, *, up_to: float = np.inf
     return replace(findings.linear, linear=lowered, exposure=exposure, lower=lower_ends)
 
 
-def _assessed(lowered: Lowered, pricing: Pricing, *, upper: bool = True) -> UnitExposure:
+def _assessed(
+    lowered: Lowered, pricing: Pricing, *, upper: bool = True, limit: float = np.inf, least: bool = False
+) -> UnitExposure:
     """The exposure of a design. No lower end is below what the noise of all releases leaves of anything."""
-    exposure = assess(lowered.design, upper=upper)
+    exposure = assess(lowered.design, upper=upper, limit=limit, least=least)
     if pricing.by_count_rule or lowered.only_guarantee:
         exposure = exposure.without_attacks()
     moved = lowered.of_records(pricing.moved(lowered.membership))

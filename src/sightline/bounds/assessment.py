@@ -50,6 +50,7 @@ from sightline.units.row_solver import DenseSolver, coarse_units
 from sightline.units.sparse_row_solver import RowPairs, SparseSolver, chosen_route
 from sightline.units.unit_block import BoolArray
 from sightline.units.units import Units
+from sightline.values import frozen
 
 # Of dense tables with so many entries, weights of their own cost twice the time of everything else: they are
 # left out where precisions differ by no more than this factor.
@@ -308,29 +309,42 @@ class SlicedExposure(UnitExposure):
         return np.where(self.given, 0.0, errors), worst
 
 
-def assess(design: Design, *, upper: bool = True) -> UnitExposure:
-    """Once. Strangers and numbers that tell nothing change nothing that is said of a person."""
+@frozen
+class _Asked:
+    """What is asked for: ends that take long are for those below the limit, or for the least end alone."""
+
+    upper: bool
+    limit: float
+    least: bool
+
+
+def assess(design: Design, *, upper: bool = True, limit: float = np.inf, least: bool = False) -> UnitExposure:
+    """Once. Strangers and numbers that tell nothing change nothing that is said of a person.
+
+    Ends that take long are for those below the limit; or for the least end alone.
+    """
+    asked = _Asked(upper=upper, limit=limit, least=least)
     if not len(design.units):
         return _of_nobody(design)
-    found = _all_rows(design, upper)
+    found = _all_rows(design, asked)
     ends: dict[str, Any] = {
         name: np.broadcast_to(getattr(found, name), found.lower.shape).copy() for name in _ENDS
     }
     several = False
     for rows, kinds in parts(design):
-        several, own = True, _rows_in_order(design.take(rows).knowing(~kinds), upper)
+        several, own = True, _rows_in_order(design.take(rows).knowing(~kinds), asked)
         for name, end in ends.items():
             end[kinds] = getattr(own, name)
-    return replace(found, **ends) if several else _rows_in_order(design, upper, found)
+    return replace(found, **ends) if several else _rows_in_order(design, asked, found)
 
 
-def _rows_in_order(design: Design, upper: bool, found: UnitExposure | None = None) -> UnitExposure:
+def _rows_in_order(design: Design, asked: _Asked, found: UnitExposure | None = None) -> UnitExposure:
     """Of a design in one part. Rows that tell next to nothing may be told last: what is left then counts."""
-    found = _all_rows(design, upper) if found is None else found
+    found = _all_rows(design, asked) if found is None else found
     first, share = told_last(design)
     if first.all() or not np.any(found.lower < share * found.upper):
         return found
-    fewer = _all_rows(design.take(first), upper)
+    fewer = _all_rows(design.take(first), asked)
     return replace(
         found,
         lower=np.minimum(np.maximum(found.lower, share * fewer.lower), found.upper),
@@ -338,11 +352,11 @@ def _rows_in_order(design: Design, upper: bool, found: UnitExposure | None = Non
     )
 
 
-def _all_rows(design: Design, upper: bool) -> UnitExposure:
+def _all_rows(design: Design, asked: _Asked) -> UnitExposure:
     """All rows at once. Exact numbers are known to the attacker: lower ends rely on no noise of theirs."""
-    found = _with_exact(design, _assess(design, upper), upper)
+    found = _with_exact(design, _assess(design, asked.upper), asked.upper)
     lower = with_alike(design.units, design.noise, found.lower, found.upper)
-    lower, posterior = of_few_values(design, lower, found.upper)
+    lower, posterior = of_few_values(design, lower, found.upper, limit=asked.limit, least=asked.least)
     found = replace(found, lower=lower, posterior=posterior)
     if not design.prior.fair:
         return found
@@ -351,7 +365,9 @@ def _all_rows(design: Design, upper: bool) -> UnitExposure:
     return replace(found, rounded=np.maximum(np.minimum(rounded, found.upper), lower))
 
 
-def of_few_values(design: Design, lower: FloatArray, upper: FloatArray) -> tuple[FloatArray, FloatArray]:
+def of_few_values(
+    design: Design, lower: FloatArray, upper: FloatArray, *, limit: float = np.inf, least: bool = False
+) -> tuple[FloatArray, FloatArray]:
     """Lower ends of units with few values a row, improved where brackets are wide, by all genies at once and
     by listed worlds; and the upper ends that these give.
     """
@@ -364,9 +380,10 @@ def of_few_values(design: Design, lower: FloatArray, upper: FloatArray) -> tuple
     asked[few.person[listed & wide]] = True
     low = np.ones(len(few.kinds))
     np.minimum.at(low, persons, lower[listed].min(axis=1))
-    least, most = by_listed_worlds(few, asked)
-    ends = np.maximum(least, few.by_genies(asked))
-    ends = np.maximum(ends, few.by_moves(asked, np.maximum(low, ends.min(axis=1))))
+    ends, most = by_listed_worlds(few, asked)
+    ends = np.maximum(ends, few.by_genies(asked))
+    low = np.maximum(low, ends.min(axis=1))
+    ends = np.maximum(ends, few.by_moves(asked, low, limit=limit, least=least))
     lower, posterior = lower.copy(), upper.copy()
     lower[listed] = np.maximum(lower[listed], np.minimum(ends[persons], upper[listed]))
     posterior[listed] = np.minimum(upper[listed], most[persons])

@@ -33,6 +33,9 @@ _FEW_ROWS, _MOST_OTHERS, _MOST_MOVES, _MOST_PERSONS = 8, 24, 96, 2_000
 _MOST_RECTANGLES = 12  # that are looked for where a row is told from its absence by more than this
 _SEEN_WELL = 6.0
 _AT_A_TIME = 64  # persons
+_FOR_THE_LEAST = 96  # persons who are looked at for the least end alone
+_ALWAYS = 16  # persons of whom least remains, who are looked at whatever the limit
+_CORNERS = 16  # kinds of rows among which two corners of a rectangle are looked for
 _MOST_COLUMNS = 3_000  # of kinds of rows, times values, of which every two are compared
 
 
@@ -132,22 +135,42 @@ class FewValues:
             usable=usable.astype(np.float64),
         )
 
-    def by_moves(self, wide: BoolArray, low: FloatArray) -> FloatArray:
-        """The same by exchanges of rows, of persons with few rows: those with the least ends first."""
-        found = np.zeros((len(self.kinds), len(self.asked)))
+    def by_moves(
+        self, wide: BoolArray, low: FloatArray, *, limit: float = np.inf, least: bool = False
+    ) -> FloatArray:
+        """The same by moves of several rows, of persons with few rows: those with the least ends first.
+
+        All of them below the limit, and a few more; or, if only the least end is asked for, as many as it
+        takes until the least is of one who was looked at.
+        """
+        found, now = np.zeros((len(self.kinds), len(self.asked))), low.copy()
         sizes = np.where(self.kinds >= 0, self.times, 0).sum(axis=1)
         order = np.argsort(low, kind="stable")
-        asked = np.zeros_like(wide)
-        asked[order[(wide & (sizes <= _FEW_ROWS))[order]][:_MOST_PERSONS]] = True
+        order = order[(wide & (sizes <= _FEW_ROWS))[order]][:_MOST_PERSONS]
+        order = order[: max(_ALWAYS, int(np.count_nonzero(low[order] < limit)))]
+        order = order[: _FOR_THE_LEAST if least else None]
+        step = _ALWAYS if least else max(1, order.size)
+        for start in range(0, order.size, step):
+            some = order[start : start + step]
+            found[some] = self._by_moves(some, sizes)[some] * self.share
+            now[some] = np.maximum(now[some], found[some].min(axis=1))
+            if least and now[order[: start + step]].min() <= now.min():
+                break
+        return found
+
+    def _by_moves(self, some: IndexArray, sizes: IndexArray) -> FloatArray:
+        """Persons × values asked, of some of them."""
+        found = np.zeros((len(self.kinds), len(self.asked)))
+        asked = np.zeros(len(self.kinds), dtype=np.bool_)
+        asked[some] = True
         for persons, kinds in self.components(asked):
-            chosen = persons[asked[persons]]
-            for near, some in self._nearby(chosen, kinds):
-                for size in np.unique(sizes[some]).tolist():
-                    own = some[sizes[some] == size]
+            for near, together in self._nearby(persons[asked[persons]], kinds):
+                for size in np.unique(sizes[together]).tolist():
+                    own = together[sizes[together] == size]
                     for start in range(0, own.size, _AT_A_TIME):
                         part = own[start : start + _AT_A_TIME]
                         found[part] = near.left(self.kinds[part], self.times[part], self.asked)
-        return found * self.share
+        return found
 
     def _nearby(self, persons: IndexArray, kinds: IndexArray) -> Iterator[tuple[_Nearby, IndexArray]]:
         """Persons with the kinds of rows around theirs: all of the component, or those that sorting by their
@@ -271,7 +294,7 @@ class _Nearby:
         order = order[left[order] > 0]
         chosen: list[int] = []
         if rectangles and order.size > 1:
-            chosen = self._rectangles(int(own[0]), order, left, rectangles)
+            chosen = self._rectangles(int(own[0]), order[:_CORNERS], left, rectangles)
         nearest = np.repeat(order, np.minimum(left[order], others).astype(np.intp))
         rows = np.concatenate([np.repeat(own, count), chosen, nearest]).astype(np.intp)
         size = int(count.sum()) + others
@@ -282,20 +305,21 @@ class _Nearby:
         first, second = np.triu_indices(near.size)
         p, q, gram = near[first], near[second], self._gram
         size = np.diagonal(gram)
-        opposite = gram[p] + gram[q] - gram[target]  # the products with p + q − target
-        sums = gram[p] + gram[q] - gram[target]
+        sums = gram[p] + gram[q] - gram[target]  # products with p + q − target
         length = sums[np.arange(p.size), p] + sums[np.arange(p.size), q] - sums[:, target]
-        apart = length[:, None] + size - 2 * opposite
+        apart = length[:, None] + size - 2 * sums
+        apart[:, [target]] = np.inf
+        apart[:, left <= 0] = np.inf
+        best = np.argpartition(apart, min(8 * most, apart.size - 1), axis=None)[: 8 * most]
         chosen: list[int] = []
-        best = np.argpartition(apart, min(50 * most, apart.size - 1), axis=None)[: 50 * most]
         for place in best[np.argsort(apart.ravel()[best], kind="stable")].tolist():
             pair, corner = divmod(place, size.size)
+            if apart[pair, corner] > size[target] / 2 or len(chosen) == 3 * most:
+                break
             rows = [int(p[pair]), int(q[pair]), corner]
-            if apart[pair, corner] > size[target] / 2 or target in rows:
-                continue
             needed = np.array([rows.count(row) for row in rows])
             again = min(int(np.min(left[rows] // needed)), most - len(chosen) // 3)
-            chosen += rows * again
-            for row in rows:
-                left[row] -= again
+            if target not in rows and again > 0:
+                chosen += rows * again
+                left[rows] -= again * needed
         return chosen

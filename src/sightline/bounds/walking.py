@@ -36,7 +36,7 @@ from sightline.values import frozen
 
 WRONG = 5e-11  # the chance that the margin of a walk is too small, for all of a design
 WRONG_OF_GUESSES = 2.5e-11  # the same of how often a guess is right
-MOST_SECONDS = 20.0  # of all walks of a design
+MOST_SECONDS = 25.0  # of all walks of a design
 _MOST_ROWS = 400  # of components of which all rows are redrawn, whoever is asked about
 _MOST_IN_ALL = 2_000  # the same, if as many targets by themselves would redraw more
 _HIDERS = 64  # rows that are redrawn with one target: 128 hide hardly more
@@ -45,8 +45,8 @@ _MOST_ASKED = 400  # persons who are walked for
 _PILOT, _LONGEST = 400, 128  # worlds, and sweeps
 _MOST_WORLDS = 64_000
 _FINE = 0.02  # a margin that is small enough where no limit is to be shown
-# Of guesses: worlds in which they are counted, groups of rows that are redrawn together, and seconds for all.
-_GUESSES, _MOST_GUESSED, _GUESS_SECONDS = 4_000, 4, 0.6
+# Of guesses: worlds in which they are counted, persons and groups of rows for whom they are, and seconds.
+_GUESSES, _MOST_GUESSED, _MOST_TOGETHER, _GUESS_SECONDS = 3_000, 24, 4, 0.3
 _CLOSER = 2.0  # seconds for an end that shows no limit
 # A walk moves one row at a time well where two values are told apart by less: else pairs are redrawn, too.
 _SEEN_WELL = 4.0
@@ -135,10 +135,10 @@ def most_often_right(design: Design, lower: FloatArray) -> float:
     asked = np.flatnonzero((few.person >= 0) & single[few.person])
     order = asked[np.argsort(-right[asked].max(axis=1), kind="stable")]
     persons, first = np.unique(few.person[order], return_index=True)
-    chosen = persons[np.argsort(first, kind="stable")][:_MOST_ASKED]
+    chosen = persons[np.argsort(first, kind="stable")][:_MOST_GUESSED]
     nobody = np.zeros(len(few.kinds), dtype=np.bool_)
     tasks = list(_Walks(few=few, limit=0.0, straddling=nobody)._tasks(chosen))
-    if not 0 < len(tasks) <= _MOST_GUESSED:
+    if not 0 < len(tasks) <= _MOST_TOGETHER:
         return float(right.max(initial=0.5))
     found = np.ones((len(few.kinds), len(few.asked)))
     wrong = WRONG_OF_GUESSES / (chosen.size * len(few.asked))
