@@ -38,20 +38,36 @@ from sightline.auditing.result import (
     Verdict,
 )
 from sightline.auditing.result_parts import MOST_LISTED, TOP
+from sightline.auditing.session import Session
 from sightline.auditing.verdict import NO_RULES, sharpest_view, verdict
 from sightline.progress import blas_threads_for
+from sightline.tables.streamed import StreamedTable
 
 # Noise that costs less than a common factor on all of it, and that factor; the room of designs has them.
 DesignNoise = Callable[[Findings, Change | None], tuple[Change, ...]]
 
 
-def judged(findings: Findings, *, totals: Totals) -> Verdict:
+def rules_of(session: Session, findings: Findings, table: StreamedTable | None = None) -> RulesReport:
+    """Whether the plan's rules hold, of a table that is open."""
+    if not session.plan.rules.given:
+        return NO_RULES
+    from sightline.auditing.rules import rules_report
+    from sightline.tables.overlaps import PeopleBehind
+
+    findings = findings.row_by_row
+    listed = PeopleBehind.in_memory(findings.membership)
+    behind = listed if table is None else PeopleBehind.in_store(table)
+    totals = None if table is not None else partial(session.totals, membership=findings.membership)
+    return rules_report(findings, session.contributions, behind, totals)
+
+
+def judged(findings: Findings, *, totals: Totals, rules: RulesReport) -> Verdict:
     """The owner's verdict alone, as :func:`assemble` has it."""
     listed = exposed_section(findings, top=TOP)
     open_questions = unverified(
         findings, homogeneous_cells(findings, totals), certain_report(findings, totals)
     )
-    return verdict(findings, listed, open_questions, publishable=False)
+    return verdict(findings, listed, open_questions, publishable=False, rules=rules)
 
 
 def assemble(  # many parameters: what a table and its session give

@@ -18,12 +18,11 @@ from sightline.auditing.findings import Findings, find
 from sightline.auditing.plan import Plan
 from sightline.auditing.plans_by_secret import plans_by_secret
 from sightline.auditing.reading import PlanLike, read_plan, with_limit
-from sightline.auditing.result import AuditResult, Change, ChangeKind, Exposed, RulesReport
+from sightline.auditing.result import AuditResult, Change, ChangeKind, Exposed
 from sightline.auditing.session import Session, opened, streamed_totals, table_of
-from sightline.auditing.verdict import NO_RULES
 from sightline.auditing.work import WorkLimits
 from sightline.errors import Interrupted, InvalidInput, InvalidPlan, TooMuchWork, require
-from sightline.jobs.assemble import assemble, without_the_rest
+from sightline.jobs.assemble import assemble, rules_of, without_the_rest
 from sightline.jobs.several_secrets import together
 from sightline.progress import Progress, blas_threads_for, report, reporting, silent
 from sightline.tables.engines.address import LARGEST_FILE, file_bytes
@@ -142,7 +141,7 @@ def _audit_streamed(session: Session, table: StreamedTable, top: int, names: boo
 
     with closing(table):
         findings = find_streamed(session.plan, table, most=max(MOST_KEPT, top))
-        rules = _rules(session, findings, table)
+        rules = rules_of(session, findings, table)
         report("describing what is exposed", 0.0)
         membership = findings.membership
         totals = streamed_totals(session, table, findings.row_by_row.membership)
@@ -165,22 +164,9 @@ def _result(
         totals=partial(session.totals, membership=findings.membership),
         design_noise=_design_noise,
         digest=digest_later(session.plan.data.source, session.base),
-        rules=_rules(session, findings),
+        rules=rules_of(session, findings),
         coarser=partial(coarser_groups, session, findings) if coarser else tuple,
     )
-
-
-def _rules(session: Session, findings: Findings, table: StreamedTable | None = None) -> RulesReport:
-    if not session.plan.rules.given:
-        return NO_RULES
-    from sightline.auditing.rules import rules_report
-    from sightline.tables.overlaps import PeopleBehind
-
-    findings = findings.row_by_row
-    listed = PeopleBehind.in_memory(findings.membership)
-    behind = listed if table is None else PeopleBehind.in_store(table)
-    totals = None if table is not None else partial(session.totals, membership=findings.membership)
-    return rules_report(findings, session.contributions, behind, totals)
 
 
 def _design_noise(findings: Findings, common: Change | None) -> tuple[Change, ...]:

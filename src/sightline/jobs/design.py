@@ -26,7 +26,7 @@ from sightline.auditing.secret_prior import SecretPrior
 from sightline.auditing.session import Session, opened
 from sightline.errors import InvalidPlan, require
 from sightline.format import percent_at_least, percent_stated
-from sightline.jobs.assemble import judged
+from sightline.jobs.assemble import judged, rules_of
 from sightline.progress import Progress, blas_threads_for, report, reporting
 
 
@@ -112,7 +112,7 @@ def _designed(session: Session, task: DesignTask, grain: Grain, shown: _Shown) -
     common, chosen, proof = found.common, found.chosen, found.proof
     proposed = task.proposal(proof.stddevs)
     findings = find(proposed, task.membership, linear=proof.findings)
-    judgement = judged(findings, totals=session.totals)
+    judgement = judged(findings, totals=session.totals, rules=rules_of(session, findings))
     total = task.total(proof.stddevs)
     delta = task.plan.privacy.cost_delta
     alone = PricedAttacks(attacks=(sharpest_attack(findings, keys=keys)[0],), in_all=1, budget=0.0)

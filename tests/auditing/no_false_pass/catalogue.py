@@ -30,6 +30,7 @@ class Case:
     words: str = ""  # of the refusal
     # Doors that refuse it for a reason of their own, by the first word of their names, with words of it.
     elsewhere: Mapping[str, str] = field(default_factory=dict)
+    by_noise: bool = False  # whether more noise is all that it takes: then a design passes
     engine: str = ""  # the one engine that computes it so; on all of them if empty
 
     def refused_by(self, door: str) -> str:
@@ -122,6 +123,7 @@ CASES = (
         table=_hours,
         plan={"data": HOMES, "limits": LIMIT, "release": MONTHS},
         reason=FAILED,
+        by_noise=True,
         elsewhere={"ledger": ROWS_OF_SEVERAL},
     ),
     Case(
@@ -200,6 +202,7 @@ CASES = (
             ],
         },
         reason=FAILED,
+        by_noise=True,
     ),
     Case(
         name="people without a value, and how many there are",
@@ -312,6 +315,24 @@ CASES = (
             "release": _sums("SELECT g, SUM(x) FROM data GROUP BY g", 20.0),
         },
         reason=FAILED,
+    ),
+    Case(
+        name="a count of fewer people than the rule says",
+        table=lambda: _people(200).with_columns(ill=pl.col("x") > 9.7),
+        plan={
+            "data": {"record": "who", "secret": "ill", "kind": "boolean"},
+            "limits": LIMIT,
+            "rules": {"k": 5},
+            "release": [
+                {
+                    "name": "r",
+                    "sql": "SELECT g, COUNT(*) FILTER (WHERE ill) FROM data GROUP BY g",
+                    "noise": {"law": "none"},
+                }
+            ],
+        },
+        reason=FAILED,
+        elsewhere={"streamed": "independent noise on all numbers"},
     ),
     Case(
         name="an exact count of a group of whom all are ill",

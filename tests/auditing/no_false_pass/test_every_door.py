@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 
+import sightline as sl
 from sightline.auditing.plan import AssumptionName
 from sightline.cli import main
+from sightline.errors import SightlineError
 from tests.auditing.no_false_pass.catalogue import CASES, REFUSED, Case
 from tests.auditing.no_false_pass.doors import DOORS, Door, answered, on_postgres, on_spark, toml
 from tests.tables.servers import binaries, has_java, running_postgres, running_spark
@@ -55,6 +57,17 @@ def test_the_command_exits_with_no_pass(
     shown = capsys.readouterr()
     assert "PASSED" not in shown.out
     assert case.words in shown.err
+
+
+@every_case
+def test_a_design_passes_only_where_noise_is_all_that_it_takes(case: Case, tmp_path: Path) -> None:
+    """The plan that a design proposes is audited with all that a pass needs, and with the rules."""
+    try:
+        proposed = sl.design(case.written(tmp_path))
+    except SightlineError:
+        assert not case.by_noise
+        return
+    assert proposed.passed is case.by_noise
 
 
 @pytest.fixture(scope="module")
