@@ -74,6 +74,38 @@ def salaries(draw: Random) -> list[list[object]]:
     return rows
 
 
+def discharges(draw: Random) -> list[list[object]]:
+    """A hospital's discharges in half a year: most diagnoses are rarer among the young."""
+    rows: list[list[object]] = [["patient", "age_group", "month", "diagnosis"]]
+    usual = ["heart"] * 6 + ["lung"] * 5 + ["injury"] * 4 + ["cancer"] * 3 + ["infection"] * 2
+    young = ["injury"] * 6 + ["infection"] * 4 + ["lung"]
+    for number in range(700):
+        age = _pick(draw, ["0-17"] + ["18-44"] * 2 + ["45-64"] * 3 + ["65+"] * 5)
+        month = f"2025-{1 + int(6 * draw.random()):02d}"
+        rows.append([f"P{number:04d}", age, month, _pick(draw, young if age == "0-17" else usual)])
+    return rows
+
+
+def frequency(draw: Random) -> list[list[object]]:
+    """A sample of adults: who is employed, by four public columns of which two have rare values."""
+    rows: list[list[object]] = [["person", "area", "age", "sex", "origin", "employed"]]
+    areas = [f"area {place}" for place in range(1, 11) for _ in range(12 - place)]
+    origins = ["here"] * 40 + ["north"] * 6 + ["east"] * 4 + ["south"] * 3 + ["west"]
+    for number in range(1000):
+        age = _pick(draw, ["18-24", "25-34", "35-44", "45-54", "55-64"])
+        rows.append(
+            [
+                f"N{number:04d}",
+                _pick(draw, areas),
+                age,
+                _pick(draw, ("female", "male")),
+                _pick(draw, origins),
+                "yes" if draw.random() < (0.45 if age == "18-24" else 0.8) else "no",
+            ]
+        )
+    return rows
+
+
 def readings(draw: Random) -> list[list[object]]:
     """A year of hourly readings of twenty homes. All homes of a tariff but one are in a pilot."""
     rows: list[list[object]] = [["home", "feeder", "tariff", "pilot", "hour", "kwh"]]
@@ -105,6 +137,8 @@ TABLES: dict[str, tuple[str, Callable[[Random], list[list[object]]]]] = {
     "orders": ("orders.csv", orders),
     "stays": ("stays.csv", stays),
     "salaries": ("salaries.csv", salaries),
+    "discharges": ("discharges.csv", discharges),
+    "frequency": ("people.csv", frequency),
 }
 
 

@@ -232,3 +232,35 @@ def test_the_order_of_releases_changes_what_is_new_but_not_what_is_seen(microgri
         assert one.record == other.record
         assert one.remaining_uncertainty.lower == pytest.approx(other.remaining_uncertainty.lower, rel=1e-9)
     assert [r.newly_exposes for r in again.releases] != [r.newly_exposes for r in microgrid.releases]
+
+
+def test_the_rounded_frequency_table_tells_a_group_of_three() -> None:
+    with (example_plan("frequency").parent / "people.csv").open(encoding="utf-8") as file:
+        people = list(csv.DictReader(file))
+    result = sl.audit(example_plan("frequency"), names=True)
+    few = [one for one in people if (one["age"], one["origin"]) == ("25-34", "west")]
+    assert result.certain is not None
+    assert {key for group in result.certain.groups for key in group.records} == {one["person"] for one in few}
+    assert {one["employed"] for one in few} == {"yes"}
+    assert len(few) == 3  # published as 5, which is 3 to 7
+
+
+def test_blanks_of_the_discharges_break_the_rule_by_what_is_left_of_a_group() -> None:
+    with (example_plan("discharges").parent / "discharges.csv").open(encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    result = sl.audit(example_plan("discharges"))
+    groups: dict[tuple[str, str], list[str]] = {}
+    for row in rows:
+        groups.setdefault((row["age_group"], row["month"]), []).append(row["diagnosis"])
+    small = [
+        (group, name)
+        for group, held in groups.items()
+        for name in set(held)
+        if held.count(name) >= 5 > len(held) - held.count(name)
+    ]
+    assert result.rules is not None
+    texts = [one.text for one in result.rules.broken]
+    for (age, month), name in small:
+        assert any(f"{name} by age_group, month: {age}, {month}" in text for text in texts)
+    assert result.certain is not None
+    assert result.certain.people == 0

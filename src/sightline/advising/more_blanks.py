@@ -29,7 +29,7 @@ from sightline.tables.subject import SecretKind
 
 _SECONDS = 30.0  # of the search for the fewest blanks; after that, blanks of which each is needed
 _MOST_CONFLICTS = 40  # of one round: more of them say the same again
-_NAMED = 4  # counts that the advice names; the plan lists all
+_NAMED = 2  # counts that the advice names; the plan lists all
 _BASES = (2, 3, 5, 10, 20, 25, 50, 100, 200, 250, 500, 1000)
 
 
@@ -38,12 +38,14 @@ def so_nobody_is_certain(
 ) -> tuple[Change, ...]:
     """Blanks, and a coarser base, after which nobody is certain; none if nobody is, or nothing was found."""
     rows = findings.row_by_row
-    if totals is None or certain is None or not certain.people or rows.prior.kind is SecretKind.NUMBER:
+    if totals is None or certain is None or rows.prior.kind is SecretKind.NUMBER:
+        return ()
+    if not certain.people and rows.plan.rules.k <= 1:
         return ()
     counts = PublishedCounts.of(rows, totals(None))
     if not isinstance(counts, PublishedCounts) or counts.by_chance.any():
         return ()
-    return (*_coarser_base(rows, totals), *_blanks(counts))
+    return (*(_coarser_base(rows, totals) if certain.people else ()), *_blanks(counts))
 
 
 def conflicts(counts: PublishedCounts, kept: IndexArray, k: int) -> list[IndexArray]:
@@ -77,7 +79,7 @@ def _blanks(counts: PublishedCounts) -> tuple[Change, ...]:
         return conflicts(counts, kept, rules.k)
 
     found = smallest_hitting_set(cells, find, seconds=_SECONDS)
-    if not found or found[0].chosen.size == cells:
+    if not found or found[0].chosen.size in (0, cells):
         return ()
     (best,) = found
     membership = counts.findings.membership

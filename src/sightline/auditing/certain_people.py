@@ -213,7 +213,7 @@ def _groups(
                 value=_value(counts, place),
                 about=findings.asked,
                 records=tuple(named.get(int(counts.signature[place]), ())),
-                recipe=_recipe(counts, weights),
+                recipe=_recipe(counts, {i: -w for i, w in weights.items()} if own.truth[place] else weights),
             )
         )
     return groups

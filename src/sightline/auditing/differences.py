@@ -140,9 +140,9 @@ def sums_over_same_rows(behind: PeopleBehind, chosen: BoolArray) -> tuple[list[l
     """Every number and difference of the chosen cells that is a sum, those over the same rows together; how
     many were compared at a time.
     """
-    found: dict[bytes, list[Sum]] = {}
+    found: dict[tuple[int, bytes, bytes], list[Sum]] = {}
     numbers, listed = 3 if len(chosen) <= MOST_SQUARE else 1, PeopleInMemory(membership=behind.membership)
-    for cells in comparable(behind.membership, chosen):
+    for feature, cells in enumerate(comparable(behind.membership, chosen)):
         asked, weights = [cells[:, None]], _weights_in(behind.membership, cells)
         if numbers > 1:
             weight = behind.together[np.ix_(cells, cells)]
@@ -162,7 +162,8 @@ def sums_over_same_rows(behind: PeopleBehind, chosen: BoolArray) -> tuple[list[l
                             weights=weights[signatures],
                             people=int(people[place]),
                         )
-                        found.setdefault(signatures.tobytes() + each.weights.tobytes(), []).append(each)
+                        same = (feature, signatures.tobytes(), each.weights.tobytes())
+                        found.setdefault(same, []).append(each)
     return list(found.values()), numbers
 
 

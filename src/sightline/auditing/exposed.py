@@ -195,7 +195,7 @@ def _entry(
         recipe=recipe,
         feature=name,
         rows=rows,
-        attack=next((one.named(named) for one in folded), None),
+        attack=next((one.named(named) for one in folded if found.attacks_claimed), None),
         knows_changes=bool(recipe) and _knows_changes(findings, found, column, writer),
         **seen,
     )

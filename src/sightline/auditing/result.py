@@ -300,6 +300,7 @@ class AuditResult(Displayed, ResultPart):
     ] = ()  # the results of secrets that fare no worse
     table_digest: str | None = None  # owner-only: of the table's file, if it is one
     rules: RulesReport | None = None  # none if the plan has no rules
+    presence: bool = False  # whether being in the table is the secret; else that is taken to be public
     certain: CertainReport | None = None  # owner-only; none where no exact or rounded count is published
     so_nobody_is_certain: Annotated[
         tuple[Change, ...] | None, Many

@@ -6,7 +6,18 @@ from pathlib import Path
 
 from sightline.errors import InvalidInput
 
-EXAMPLES = ("microgrid", "health_survey", "census", "meters", "orders", "stays", "salaries", "readings")
+EXAMPLES = (
+    "microgrid",
+    "health_survey",
+    "census",
+    "meters",
+    "orders",
+    "stays",
+    "salaries",
+    "readings",
+    "discharges",
+    "frequency",
+)
 
 
 def example_plan(name: str) -> Path:

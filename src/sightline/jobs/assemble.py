@@ -195,6 +195,7 @@ def _facts(findings: Findings) -> dict[str, object]:
         "record": plan.data.record,
         "secret": plan.data.secret,
         "kind": plan.data.secret_kind.value,
+        "presence": plan.data.presence,
         "bounds": plan.data.domain,
         "category_count": len(plan.data.categories) or None,
         "prior": findings.row_by_row.prior.values,

@@ -348,6 +348,14 @@ def freeze(plan: Plan, base: Path, release: Release, *, number: int, key: People
         fix="an entry states the noise of each number, and what they share would be lost",
         error=InvalidPlan,
     )
+    blank = bool(release.suppress_below) or any(one.law.by_count_rule for one in release.noise)
+    require(
+        not blank and not plan.data.presence,
+        f"release {release.name[:60]!r}: exact numbers, or noise with a law, about a column",
+        got="presence" if plan.data.presence else "rounded, blank or perturbed counts",
+        fix="an entry keeps no intervals; audit all such releases as one plan",
+        error=InvalidPlan,
+    )
     alone = plan.model_copy(update={"releases": (release,)})
     with opened(alone, base) as session:
         report("reading the table", 0.0)

@@ -83,7 +83,7 @@ def first_screen(result: AuditResult, width: int, *, full: bool = False) -> list
     if told := belief_line(result):
         head += _wrapped(told, width)
     head += _wrapped(about_line(result), width, "dim")
-    if result.sharpest is not None:
+    if result.sharpest is not None and not _someone_is_certain(result):  # how closely others may be known
         line = f"{view_line(result)} {result.sharpest.all_others_known}".strip()
         head += [Text(), *_wrapped(line, width)]
         head += [Text(f"  {line}") for line in picture(result)]
@@ -178,14 +178,22 @@ def first_lists(
     in_all = f" ({found.in_all:,} in all{more})" if found.in_all > 1 else ""
     broken = [_broken_rule(one.text) for one in found.broken[:rules]]
     return [
-        FirstList(exposed_title(result), exposed_lines(result, longest), table=True),
+        FirstList(
+            exposed_title(result),
+            [] if _someone_is_certain(result) else exposed_lines(result, longest),
+            table=True,
+        ),
         FirstList(f"Broken rules{in_all}", broken, table=True),
         certain_list(result, more),
-        FirstList("So that nobody is certain", certain_changes(result)),
+        FirstList("So that counts tell nobody's value", certain_changes(result)),
         FirstList(f"What to change{audited}", change_lines(result), ordered=bool(result.reaching)),
         FirstList("Not verified, and needed for a pass", open_lines(result, more)),
         FirstList("Looks odd (for the owner only)", odd_lines(result)),
     ]
+
+
+def _someone_is_certain(result: AuditResult) -> bool:
+    return result.certain is not None and result.certain.people > 0
 
 
 def certain_list(result: AuditResult, more: str = "") -> FirstList:
@@ -229,7 +237,7 @@ def about_line(result: AuditResult) -> str:
     numbers = sum(one.cells for one in (result, *result.other_secrets))
     return (
         f"{short(file_name(result.source), 40)}: {records_with_key(result.records, result)}{known}, "
-        f"{count(numbers, 'number')}{cost}"
+        f"{count(numbers, 'number')}{cost}; who is in it is {'the secret' if result.presence else 'public'}"
     )
 
 
@@ -303,7 +311,7 @@ def change_lines(result: AuditResult) -> list[str]:
     if changes:  # without their effect, which the title says
         costs = [f" (cost: {one.cost})" if one.cost else "" for one in changes]
         return [one_line(f"{one.action}{cost}") for one, cost in zip(changes, costs, strict=True)]
-    if result.verdict.status is VerdictStatus.FAILED and not result.cut_short:
+    if result.verdict.status is VerdictStatus.FAILED and not (result.cut_short or certain_changes(result)):
         reason = said(" ", result.slack and result.slack.text)
         return [f"Nothing that was tried is enough by itself.{reason}"]
     return []
@@ -312,7 +320,9 @@ def change_lines(result: AuditResult) -> list[str]:
 def open_lines(result: AuditResult, where: str = ": --full") -> list[str]:
     """What was not verified and the plan does not accept, in words, with what settles it."""
     lines = [
-        f"{_sentence(one, result)} {_settled(one, result)}" for one in result.unverified if not one.accepted
+        f"{_sentence(one, result)} {_settled(one, result)}"
+        for one in result.unverified
+        if not one.accepted and not (one.name is AssumptionName.CERTAIN and certain_list(result).lines)
     ]
     # A plan that fails for somebody has to change anyway: the first of them is enough.
     most = 1 if result.verdict.status is VerdictStatus.FAILED else NAMED

@@ -8,6 +8,7 @@ import textwrap
 import unicodedata
 from typing import NamedTuple
 
+from sightline.auditing.plan import AssumptionName
 from sightline.auditing.result import (
     AuditResult,
     BeliefReport,
@@ -350,12 +351,36 @@ def status_words(status: VerdictStatus | None) -> str:
 
 def verdict_words(result: AuditResult) -> str:
     """The verdict of a result in a few words."""
+    if _fails_by_counts(result):
+        return "Values are certain" if result.certain else "Presence is told"
     return "A rule is broken" if _only_a_rule(result) else status_words(result.verdict.status)
 
 
 def rules_of(result: AuditResult) -> RulesReport:
     """What was found of the rules; a plan without rules breaks none."""
     return result.rules or RulesReport(broken=(), in_all=0, checked="")
+
+
+def _fails_by_counts(result: AuditResult) -> bool:
+    """Whether a plan fails because counts tell a value, or who is there, and nobody is below the limit."""
+    failing = {one.name for one in result.unverified} & {AssumptionName.CERTAIN, AssumptionName.PRESENCE}
+    failed = result.verdict.status is VerdictStatus.FAILED and not result.verdict.below_limit
+    return failed and bool(failing)
+
+
+def _by_counts(result: AuditResult) -> str:
+    """What published counts tell."""
+    told = result.certain
+    if told is None:
+        return (
+            "Exact, rounded and blank counts tell whoever knows everyone else that somebody is in the table."
+        )
+    whom, secret = records(told.people, result), one_line(result.secret)
+    if not told.people:
+        of = f"{told.draws[0]} of {told.draws[1]}"
+        return f"In {of} simulated draws of the rounding, {secret} of somebody follows from the counts."
+    ruled_out = f" Of {records(told.ruled_out, result)} more, a value is ruled out." if told.ruled_out else ""
+    return f"{secret} of {whom} follows from the published counts: no other value fits them.{ruled_out}"
 
 
 def _only_a_rule(result: AuditResult) -> bool:
@@ -390,6 +415,8 @@ def _line(result: AuditResult) -> str:
         everyone = (
             f"{records(verdict.judged, result)} whose {one_line(result.secret)} is not known beforehand"
         )
+    if _fails_by_counts(result):
+        return f"Do not publish this yet. {_by_counts(result)}"
     if _only_a_rule(result):
         rules = rules_of(result)
         broken = count(rules.in_all, "combination of numbers breaks", "combinations of numbers break")

@@ -104,6 +104,7 @@ def _with_bands() -> pl.DataFrame:
 HOMES = {"record": "home", "secret": "kwh", "bounds": [0, 10], "max_rows_per_record": 80}
 PEOPLE = {"record": "who", "secret": "x", "bounds": [0, 10]}
 LIMIT = {"remaining_uncertainty": 0.5}
+ILL = "SELECT g, COUNT(*) FILTER (WHERE ill) AS n FROM data GROUP BY g"
 MONTHS = [
     {"name": name, "sql": f"SELECT month, SUM(kwh) FROM data {where} GROUP BY month", "noise_stddev": 25.0}
     for name, where in (("all", ""), ("without one", "WHERE home <> 7"))
@@ -360,7 +361,40 @@ CASES = (
             "release": _sums("SELECT g, COUNT(*) FROM data GROUP BY g", 1.0),
         },
         reason="groups",
-        elsewhere={"ledger": "numbers about the secret"},
+        elsewhere={"ledger": "about a column, got presence"},
+    ),
+    Case(
+        name="an exact count of nobody in a group",
+        table=lambda: _people().with_columns(ill=(pl.col("x") > 5) & (pl.col("g") > 0)),
+        plan={
+            "data": {"record": "who", "secret": "ill", "kind": "boolean"},
+            "limits": LIMIT | {"accept": ["homogeneous", "certain"]},
+            "release": [{"name": "ill", "sql": ILL, "noise": {"law": "none"}}],
+        },
+        reason=FAILED,
+        elsewhere={"streamed": "signatures fit"},
+    ),
+    Case(
+        name="rounded counts of few people each",
+        table=lambda: _people(12).with_columns(ill=pl.col("who") < 6, g=pl.col("who") % 3),
+        plan={
+            "data": {"record": "who", "secret": "ill", "kind": "boolean"},
+            "limits": {"remaining_uncertainty": 0.9, "accept": ["homogeneous", "count_rules"]},
+            "release": [{"name": "ill", "sql": ILL, "noise": {"law": "rounding", "to": 5}}],
+        },
+        reason="count_rules",
+        elsewhere={"streamed": "signatures fit", "ledger": "an entry keeps no intervals"},
+    ),
+    Case(
+        name="who is in the table, by a count with little noise",
+        table=_people,
+        plan={
+            "data": {"record": "who", "secret": "presence"},
+            "limits": LIMIT | {"accept": ["homogeneous", "presence"]},
+            "release": _sums("SELECT COUNT(*) AS n FROM data", 0.3),
+        },
+        reason="presence",
+        elsewhere={"ledger": "about a column, got presence"},
     ),
     Case(
         name="made NULL where it is 0",
