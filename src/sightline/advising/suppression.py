@@ -25,7 +25,6 @@ from functools import cached_property
 from time import monotonic
 
 import numpy as np
-from scipy.optimize import Bounds, LinearConstraint, milp
 from scipy.sparse import csc_array, csr_array
 
 from sightline.advising.design_result import Suppressed, WithheldNumber
@@ -89,6 +88,8 @@ def _fewest(count: int, conflicts: list[IndexArray], *, seconds: float) -> tuple
         return np.zeros(0, dtype=np.intp), 0
     rows = np.repeat(np.arange(len(conflicts)), [one.size for one in conflicts])
     entries = (np.ones(rows.size), (rows, np.concatenate(conflicts)))
+    from scipy.optimize import Bounds, LinearConstraint, milp  # takes longer to import than a small audit
+
     found = milp(
         np.ones(count),
         constraints=LinearConstraint(csr_array(entries, shape=(len(conflicts), count)), lb=1.0),

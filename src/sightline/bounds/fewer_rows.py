@@ -22,8 +22,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-from scipy.sparse import bmat, coo_array
-from scipy.sparse.csgraph import connected_components
 
 from sightline.arrays import FloatArray
 from sightline.units.design import Design
@@ -44,10 +42,16 @@ def parts(design: Design) -> Iterator[tuple[BoolArray, BoolArray]]:
     lines = units.table()
     owner = np.repeat(np.arange(len(units)), np.diff(units.starts))
     column, row = lines.nonzero()
-    inside = coo_array((np.ones(row.size), (owner[column], row)), shape=(len(units), units.numbers)).tocsr()
-    shared = design.noise.covariance if design.noise.shared else None  # rows that share noise are connected
-    _, part = connected_components(bmat([[None, inside], [inside.T, shared]]), directed=False)
-    of_kind, label = part[: len(units)], part[len(units) :]
+    kind = owner[column]
+    # Rows that share noise are connected, too.
+    one, other = design.noise.covariance.nonzero() if design.noise.shared else (row[:0], row[:0])
+    label, before = np.arange(units.numbers), np.full(units.numbers, -1)
+    of_kind = np.full(len(units), units.numbers)
+    while not np.array_equal(label, before):  # the least number of a row of the part
+        before = label.copy()
+        np.minimum.at(of_kind, kind, label[row])
+        np.minimum.at(label, row, of_kind[kind])
+        np.minimum.at(label, one, label[other])
     names = np.intersect1d(label, of_kind)  # there may be kinds in no row, and rows of nobody
     if 1 < names.size <= _MOST_PARTS:
         for name in names.tolist():
