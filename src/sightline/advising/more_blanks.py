@@ -12,7 +12,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from sightline.advising.suppression import smallest_hitting_set
 from sightline.arrays import IndexArray
 from sightline.auditing.certain_people import PublishedCounts
 from sightline.auditing.findings import Findings
@@ -72,6 +71,8 @@ def conflicts(counts: PublishedCounts, kept: IndexArray, k: int) -> list[IndexAr
 
 def _blanks(counts: PublishedCounts) -> tuple[Change, ...]:
     """The fewest counts to withhold."""
+    from sightline.advising.suppression import smallest_hitting_set  # loads what a small audit does not need
+
     rules, cells = counts.findings.plan.rules, counts.cells.size
 
     def find(kept: IndexArray) -> list[IndexArray]:
