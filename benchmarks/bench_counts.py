@@ -63,18 +63,17 @@ def main() -> None:
         result = sl.audit(office_plan(to, below))
         seconds, certain = time.perf_counter() - start, result.certain
         assert certain is not None
-        cost = [change.cost for change in result.so_nobody_is_certain or ()]
-        print(
-            f"base {to}, blank below {below}: {certain.people} of {result.records:,} certain, {seconds:.1f} s; {cost}"
-        )
+        whom = f"{certain.people} of {result.records:,} certain"
+        print(f"base {to}, blank below {below}: {whom}, {seconds:.1f} s")
+        for change in result.so_nobody_is_certain or ():
+            print(f"  {change.action} ({change.cost})")
     intervals = large_table()
     start = time.perf_counter()
     found = decide(intervals)
-    print(
-        f"{int(intervals.sizes.sum()):,} people, {intervals.low.size:,} counts, "
-        f"{intervals.sizes.size:,} classes: {int(intervals.sizes[found.certain].sum())} certain, {int(found.undecided.sum())} undecided, "
-        f"{time.perf_counter() - start:.1f} s"
-    )
+    seconds = time.perf_counter() - start
+    size = f"{int(intervals.sizes.sum()):,} people, {intervals.low.size:,} counts"
+    certain_people = int(intervals.sizes[found.certain].sum())
+    print(f"{size}: {certain_people} certain, {int(found.undecided.sum())} undecided, {seconds:.1f} s")
 
 
 if __name__ == "__main__":
