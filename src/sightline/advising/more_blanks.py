@@ -28,7 +28,6 @@ from sightline.tables.subject import SecretKind
 
 _SECONDS = 30.0  # of the search for the fewest blanks; after that, blanks of which each is needed
 _MOST_CONFLICTS = 40  # of one round: more of them say the same again
-_NAMED = 2  # counts that the advice names; the plan lists all
 _BASES = (2, 3, 5, 10, 20, 25, 50, 100, 200, 250, 500, 1000)
 
 
@@ -85,7 +84,7 @@ def _blanks(counts: PublishedCounts) -> tuple[Change, ...]:
     (best,) = found
     membership = counts.findings.membership
     names = [f'"{cell_name(membership, int(counts.cells[place]))}"' for place in best.chosen.tolist()]
-    shown = ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else "")
+    shown = ", ".join(names)
     fewest = (
         "no fewer are enough"
         if best.chosen.size == best.at_least

@@ -208,7 +208,17 @@ def certain_list(result: AuditResult, more: str = "") -> FirstList:
 
 def certain_changes(result: AuditResult) -> list[str]:
     """The blanks, or the base, after which nobody is certain, with what they cost."""
-    return [one_line(f"{one.action} (cost: {one.cost})") for one in result.so_nobody_is_certain or ()]
+    return [
+        one_line(f"{_with_few_names(one.action)} (cost: {one.cost})")
+        for one in result.so_nobody_is_certain or ()
+    ]
+
+
+def _with_few_names(action: str) -> str:
+    """An action with its first names; the result lists all of them."""
+    names = action.split('", "')
+    more = f'" and {len(names) - 2:,} more' if len(names) > 2 else ""
+    return '", "'.join(names[:2]) + more
 
 
 def _certain_line(group: CertainGroup) -> str:
