@@ -118,6 +118,9 @@ def test_a_p_table_is_read_and_checked(tmp_path: Path) -> None:
     result = audited(table, keyed)
     # 0 people are published as 0 and 1 as 0 or 2; 1 and 2 share only the value 2.
     assert result.guaranteed_by_noise == pytest.approx(0.25, abs=1e-9)
+    # The key of a total is the sum of those of its parts: chances of several tables do not multiply.
+    total = {"sql": "SELECT COUNT(*) FILTER (WHERE ill) AS n FROM data", "noise": keyed["noise"]}
+    assert audited(table, keyed, total).guaranteed_by_noise == 0
     good.write_text("\n".join([*lines[:-1], "2,1,0.3"]))
     with pytest.raises(InvalidPlan, match=r"chances of a count that add up to 1, got 1\.05 for the count 2"):
         audited(table, keyed)

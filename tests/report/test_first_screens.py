@@ -1,4 +1,4 @@
-"""First screens: at most 25 lines each, with three answers; the page shows what the code prints."""
+"""First screens: at most 28 lines each, with three answers; the page shows what the code prints."""
 
 from __future__ import annotations
 

@@ -392,14 +392,20 @@ def _rule_costs(
 
     With the affinity a of what c and c + 1 people are published as, at least :math:`a^2` is left, which is
     :math:`e^{-S/4}` for :math:`S = -8 \ln a`. In a histogram a record moves two cells, and each pays half.
+
+    Chances of several numbers multiply where they are drawn for each by itself. Cell keys are not: that of a
+    total is the sum of the keys of its parts. So two tables with cell keys guarantee nothing by themselves.
     """
     if not rules:
         return np.zeros(0)
+    keyed = np.array([bool(rule.table) for rule in rules])
     affinity = np.array(
         [rules[p].affinity(cell.rows) for p, cell in zip(owner, membership.cells, strict=True)]
     )
     with np.errstate(divide="ignore"):  # nothing is left
         found = -8.0 * np.log(np.minimum(affinity, 1.0))
+    if np.count_nonzero(keyed) > 1:
+        found[keyed[owner]] = np.inf
     halved = np.array([2.0 if together.get(int(p), 1) > 1 else 1.0 for p in owner])
     return np.asarray(np.where(affinity > 0, found, np.inf) * halved * row_norms[owner] ** 2)
 

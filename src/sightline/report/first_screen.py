@@ -38,7 +38,7 @@ from sightline.report.wording import (
     without_ones,
 )
 
-MOST_LINES = 25  # of a screen: so many fit a terminal with the command above them
+MOST_LINES = 28  # of a screen: so many fit a terminal with the command above them
 _WORTH_SAYING = 0.05  # of the variance that public columns explain: less moves no limit that people state
 _LONGEST_NAME = 24  # letters of who is exposed
 _WIDTH = 50  # characters of a picture in the terminal; no line is cut or broken to be shorter
