@@ -133,7 +133,11 @@ def sums(behind: PeopleBehind, chosen: BoolArray) -> tuple[list[Sum], int]:
     how many were compared at a time.
     """
     found, numbers = sums_over_same_rows(behind, chosen)
-    return [alike[0] for alike in found], numbers
+    # Weights of 1 are a weight too: a plain sum and a weighted one over the same rows are one.
+    first: dict[tuple[bytes, bytes], Sum] = {}
+    for alike in found:
+        first.setdefault((alike[0].signatures.tobytes(), alike[0].weights.tobytes()), alike[0])
+    return list(first.values()), numbers
 
 
 def sums_over_same_rows(behind: PeopleBehind, chosen: BoolArray) -> tuple[list[list[Sum]], int]:
