@@ -18,7 +18,11 @@ LARGE = {
     "weights, known 5",
 }
 # One lower end of 308 plans is weaker than it was, by 4e-7 of the prior variance. Its cause is not found yet.
-KNOWN = ("mixed laws 1: P05 1 False: lower end 0.00024006869632764872 before, 0.0002396703",)
+KNOWN = (
+    "mixed laws 1: P05 1 False: lower end 0.00024006869632764872 before, 0.0002396703",
+    # Matchings of worlds went; genies with moves of several rows give this end 0.002 less.
+    "persons, one value, categories 3: P02 1 False: lower end 0.004689365571530643 before, 0.0026747752",
+)
 
 
 def require_none_wrong(found: Differences) -> None:

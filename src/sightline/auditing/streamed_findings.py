@@ -308,9 +308,12 @@ class ExposureScan:
                 least = worst[lower[worst] == lower[worst].min(initial=np.inf)]
                 least = least[own["upper"][least] == own["upper"][least].min(initial=np.inf)]
                 chosen[first_in_order(first, least)] = True
-                limit = np.partition(lower[worst], min(self.most, worst.size) - 1)[: self.most].max(initial=0)
-                worst = worst[lower[worst] <= limit]
-                order = np.lexsort((own["group"][worst], *first[::-1, worst], lower[worst]))[: self.most]
+                # The most exposed are those whom the best attack leaves least of, as in memory.
+                upper = own["upper"]
+                limit = np.partition(upper[worst], min(self.most, worst.size) - 1)[: self.most].max(initial=0)
+                worst = worst[upper[worst] <= limit]
+                ties = (own["group"][worst], *first[::-1, worst], lower[worst], upper[worst])
+                order = np.lexsort(ties)[: self.most]
                 worst = worst[order]
                 worst = worst[np.cumsum(sizes[worst]) <= AT_A_TIME]  # lines: a quarter of a gigabyte
             chosen[worst] = True
