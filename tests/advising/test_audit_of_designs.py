@@ -10,7 +10,7 @@ import pytest
 from sightline.auditing.findings import find
 from sightline.auditing.reading import read_plan
 from sightline.auditing.session import opened
-from sightline.jobs.assemble import assemble, judged
+from sightline.jobs.assemble import assemble, judged, rules_of
 from tests.advising.tables import (
     CATEGORY,
     COUNTS,
@@ -37,4 +37,5 @@ def test_the_verdict_alone_is_that_of_the_whole_audit(
         membership = session.membership()
         findings = find(session.plan, membership)
         whole = assemble(findings, totals=session.totals).verdict
-        assert judged(findings, totals=session.totals) == whole
+        rules = rules_of(session, findings)
+        assert judged(findings, totals=session.totals, rules=rules) == whole
