@@ -13,8 +13,6 @@ from dataclasses import field, replace
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
-import numpy as np
-
 from sightline.arrays import FloatArray
 from sightline.auditing.assumptions import unverified
 from sightline.auditing.budget import proof_of_budget
@@ -242,9 +240,8 @@ def _setting(
 
 
 def _worst(found: LinearFindings, knows: tuple[str, ...]) -> _Who:
-    """The most exposed: the one whose bracket the audit states; of several, in the order of its list."""
-    alike = np.flatnonzero(found.lower == found.lower.min())
-    column = int(alike[np.lexsort((found.group_rmse(alike), found.upper[alike]))[0]])
+    """The most exposed, the first of the audit's list."""
+    column = int(found.least_columns[0])
     return _Who(
         places=tuple(found.linear.records_of(column).tolist()),
         kind=found.linear.by_kind,
