@@ -54,6 +54,10 @@ def explained(
     Rows of one record in one class count as one, by their mean.
     """
     values, tests = _squares(secret), len(columns) ** 2
+    largest = float(np.abs(values).max(initial=0.0))
+    if not 0 < largest < np.inf:
+        return NOTHING
+    values /= largest  # squares of values far out of bounds would overflow
     alone = {}
     for name, column in columns.items():
         classes = _classes(column)
