@@ -75,7 +75,13 @@ def answers(result: sl.AuditResult) -> Answers:
         case _:
             publish, change = "Not yet: a proof is missing.", f"Settle {', '.join(open_ones)}."
     below = result.verdict.below_limit
-    first = result.exposed[0].record if result.exposed else None
+    limit = result.verdict.limit or 0.0
+    named = [
+        one.record
+        for one in result.exposed
+        if one.remaining_uncertainty is not None and one.remaining_uncertainty.lower < limit
+    ]
+    first = named[0] if named else None
     worst = f", first of all {first.split(',')[0]}" if first else ""
     whom = f"{below:,} of {result.records:,}{worst}." if below else "Nobody is found below the limit."
     return Answers(publish, whom, change[0].upper() + change[1:])
