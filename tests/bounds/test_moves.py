@@ -105,7 +105,7 @@ def test_the_system_of_moves_by_quadrature(chances: tuple[float, ...], laplace: 
     if laplace:
         gaussian = lines[:, :1] @ lines[:, :1].T
         moved = table.changes @ gaussian @ table.changes.T
-        system, alone = table._by_affinities(moved[None], shifts[None], used)
+        system, alone = table._by_affinities(moved[None], np.diagonal(moved)[None], shifts[None], used)
     else:
         system, alone = table._system(moved[None], np.diagonal(moved)[None], used)
     C, products = products_by_quadrature(table, columns, laplace, roots=laplace)
@@ -123,6 +123,19 @@ def test_one_class_of_others_hides_as_if_they_were_alike() -> None:
             found = by_moves(design)[design.place[0], 0]
             expected = others / (others + 1) * coin_risk(noise**-2.0)
             assert found >= min(expected, 24 / 25 * coin_risk(noise**-2.0)) * (1 - 1e-6)
+
+
+@pytest.mark.parametrize("noise", [1e-3, 1e-6, 1e-9, 1e-12])
+def test_what_rounding_takes_for_the_same_hides_nobody(noise: float) -> None:
+    """Weights that differ by ten deviations of the noise, far below what products of them can tell."""
+    apart = 1 + 10 * noise
+    for weights in ([1.0, apart, apart, apart], [apart, 1.0, 1.0], [1e20, apart, apart**2, 3.0]):
+        worlds = np.array(list(itertools.product([0, 1], repeat=len(weights)))) @ np.array(weights)
+        with_it = np.array(list(itertools.product([0, 1], repeat=len(weights))))[:, 0] == 1
+        nearest = np.abs(worlds[with_it][:, None] - worlds[~with_it]).min()
+        assert nearest >= 9 * noise  # whoever sees the sum knows the first
+        design = design_of(np.array([weights]), np.array([noise]), TwoPointPrior(0.0, 1.0))
+        assert by_moves(design)[design.place[0], 0] <= 4 * coin_risk(min(nearest / noise, 30.0) ** 2) + 1e-12
 
 
 def test_a_geometric_answer_that_moves_by_more_tells_no_more_than_a_gaussian_one_that_does() -> None:

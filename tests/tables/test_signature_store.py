@@ -224,8 +224,10 @@ def compare_with_memory(case: Case, law: str, prior: str, *, batch: int, most: i
     assert found["histogram"].tolist() == counted.tolist()
     below = lower[~mine] < limit
     assert found["below"].tolist() == [int(below.sum()), int(rows[~mine][below].sum())]
-    worst = np.sort(lower)[: min(most, lower.size)]
-    np.testing.assert_array_equal(np.sort(got.lower[:, 0])[: worst.size], worst)
+    # Kept are those whom the best attack leaves least of, and the one of whom least may remain.
+    worst = np.sort(expected.upper[:, 0])[: min(most, lower.size)]
+    np.testing.assert_array_equal(np.sort(got.upper[:, 0])[: worst.size], worst)
+    assert got.lower.min(initial=np.inf) == lower.min(initial=np.inf)
     return int(np.count_nonzero(expected.identifiable))
 
 

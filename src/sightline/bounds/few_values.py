@@ -15,9 +15,10 @@ from functools import cached_property
 import numpy as np
 
 from sightline.arrays import FloatArray, IndexArray
-from sightline.bounds.genies import Genies
+from sightline.bounds.genies import MOST_TOLD, Genies
 from sightline.bounds.moves import moves_about
 from sightline.bounds.value_rows import EXACT, GAUSSIAN, LAPLACE, ValueRows, chances_of
+from sightline.numerics.residuals import gamma
 from sightline.units.dense_units import MOST_LISTED
 from sightline.units.design import Design
 from sightline.units.unit_block import BoolArray
@@ -32,6 +33,7 @@ _MOST_ROWS = 32  # kinds of rows of one person: of more, nothing is said here
 _FEW_ROWS, _MOST_OTHERS, _MOST_MOVES, _MOST_PERSONS = 8, 24, 96, 2_000
 _MOST_RECTANGLES = 12  # that are looked for where a row is told from its absence by more than this
 _SEEN_WELL = 6.0
+_WHOLE = 2**20  # whole numbers below it have exact products
 _AT_A_TIME = 64  # persons
 _FOR_THE_LEAST = 96  # persons who are looked at for the least end alone
 _ALWAYS = 16  # persons of whom least remains, who are looked at whatever the limit
@@ -192,12 +194,15 @@ class FewValues:
             yield self._nearby_kinds(np.union1d(around, own[own >= 0])), some
 
     def _nearby_kinds(self, kinds: IndexArray) -> _Nearby:
-        table, law = self.rows.answers(kinds)
+        table, scale, law = self.rows.answers_and_scales(kinds)
+        whole = np.all((table == np.rint(table)) & (np.abs(table) < _WHOLE), axis=(0, 1))
+        # Whoever changes such a number by one or more is told by it: it is as good as exact.
+        still = (law >= EXACT) | ((law == GAUSSIAN) & whole & (scale**2 > MOST_TOLD))
         return _Nearby(
             kinds=kinds,
-            gaussian=table[:, :, law == GAUSSIAN],
-            laplace=table[:, :, law == LAPLACE],
-            still=table[:, :, law >= EXACT],
+            gaussian=(table * scale)[:, :, ~still & (law == GAUSSIAN)],
+            laplace=(table * scale)[:, :, law == LAPLACE],
+            still=table[:, :, still],
             counts=self.rows.counts[kinds],
             chances=self.rows.chances,
         )
@@ -246,7 +251,9 @@ class _Nearby:
     @cached_property
     def _whole(self) -> bool:
         """Whether products of columns of other numbers are exact."""
-        return bool(np.all(self.still == np.rint(self.still)) and np.abs(self.still).max(initial=0.0) < 2**20)
+        return bool(
+            np.all(self.still == np.rint(self.still)) and np.abs(self.still).max(initial=0.0) < _WHOLE
+        )
 
     def left(self, kinds: IndexArray, times: IndexArray, asked: range) -> FloatArray:
         """Persons × values asked: what remains at least, of persons with as many rows each."""
@@ -277,7 +284,9 @@ class _Nearby:
             away = away[:, :, np.any(away != 0, axis=(0, 1))]
             keys = [b"".join(one.tobytes() for one in own) for own in zip(seen, away, there, strict=True)]
             new = [place for place, key in enumerate(keys) if key not in known]
-            for place, end in zip(new, table.left(seen[new], away[new], there[new]).tolist(), strict=True):
+            rounding = gamma(self.gaussian.shape[2] + 8 * values)
+            ends = table.left(seen[new], away[new], there[new], rounding).tolist()
+            for place, end in zip(new, ends, strict=True):
                 known[keys[place]] = end
             found[:, column] = [known[key] for key in keys]
         return found

@@ -124,36 +124,49 @@ class MoveTable:
         after, before = self.held[1][:, : self.own] == 0, self.held[0][:, : self.own] == 0
         return np.asarray(after.T.astype(np.float64) - before.T)
 
-    def left(self, gram: FloatArray, laplace: FloatArray, usable: BoolArray) -> FloatArray:
+    def left(self, gram: FloatArray, laplace: FloatArray, usable: BoolArray, rounding: float) -> FloatArray:
         """Of every person at most the share that remains of the indicator, in the direction of their rows
         that is seen best.
 
         ``gram`` holds, for every person, the products of the columns of all rows and values in numbers with
-        Gaussian noise, over it; ``laplace`` the columns in numbers with Laplace noise; ``usable`` the moves
-        that change no other number.
+        Gaussian noise, over it, each with a relative error of ``rounding``; ``laplace`` the columns in
+        numbers with Laplace noise; ``usable`` the moves that change no other number.
         """
         each = max(1, _IN_CACHE // (len(self.moves) ** 2 * (1 + laplace.shape[2])))
         parts = [slice(start, start + each) for start in range(0, len(gram), each)]
-        ends = [self._left(gram[part], laplace[part], usable[part]) for part in parts]
+        ends = [self._left(gram[part], laplace[part], usable[part], rounding) for part in parts]
         return np.concatenate([np.zeros(0), *ends])
 
-    def _left(self, gram: FloatArray, laplace: FloatArray, usable: BoolArray) -> FloatArray:
+    def _left(self, gram: FloatArray, laplace: FloatArray, usable: BoolArray, rounding: float) -> FloatArray:
         moved, shifts = self.changes @ gram @ self.changes.T, np.abs(self.changes @ laplace)
+        # Long columns that nearly cancel lose digits: a move is told by no less than its product may be.
+        lengths = np.sqrt(np.diagonal(gram, axis1=1, axis2=2)) @ np.abs(self.changes).T
+        lost = rounding * lengths[:, :, None] * lengths[:, None]
         told = np.maximum(np.diagonal(moved, axis1=1, axis2=2), 0.0)
+        told = told + np.diagonal(lost, axis1=1, axis2=2)
         used = usable & (told <= MOST_TOLD)
         gaussian = used & ~np.any(shifts > 0, axis=2)
         system, alone = self._system(moved, np.where(gaussian, told, 0.0), gaussian)
-        found = least_of_rows(system, self.signs * alone[:, None])
+        found = least_of_rows(self._larger(system, lost, gaussian), self.signs * alone[:, None])
         if shifts.any():
-            system, alone = self._by_affinities(moved, self.changes @ laplace, used)
+            system, alone = self._by_affinities(moved, told, self.changes @ laplace, used)
+            system = self._larger(system, lost, used)
             found = np.maximum(found, least_of_rows(system, self.signs * alone[:, None]))
         return np.asarray(found / (self.chances[0] * (1 - self.chances[0])))
 
+    def _larger(self, system: FloatArray, lost: FloatArray, used: BoolArray) -> FloatArray:
+        """C with a diagonal that makes up for an error in every product of moves.
+
+        An entry of C changes by less than the products do: a u is a function of an answer with a slope and a
+        curvature below 1. Two products of moves with themselves and, twice, that of both are in it.
+        """
+        error = np.where(used[:, :, None] & used[:, None], 4 * lost, 0.0).sum(axis=2)
+        return np.asarray(system + error[:, :, None] * np.eye(len(self.moves)))
+
     def _by_affinities(
-        self, moved: FloatArray, shifts: FloatArray, used: BoolArray
+        self, moved: FloatArray, told: FloatArray, shifts: FloatArray, used: BoolArray
     ) -> tuple[FloatArray, FloatArray]:
         """C of every person by square roots of likelihoods; and the products of every u with its side."""
-        told = np.diagonal(moved, axis1=1, axis2=2)
         ratios = np.sqrt(self.sides[::-1] / self.sides)
         total = np.zeros_like(moved)
         for sign in (1.0, -1.0):  # on the same side, and on different ones
@@ -178,7 +191,8 @@ class MoveTable:
         squares = products[[0, 1], [0, 1]]
         both = used[:, :, None] & used[:, None]
         size = np.sqrt(np.maximum(np.diagonal(moved, axis1=1, axis2=2), 1e-300))
-        rho = np.where(both, np.clip(moved / (size[:, :, None] * size[:, None]), -1.0, 1.0), 0.0)
+        sizes = np.where(both, size[:, :, None] * size[:, None], 1.0)
+        rho = np.clip(np.where(both, moved, 0.0) / sizes, -1.0, 1.0)
         # Terms beyond those are less than this in all: moves that noise sees little need few.
         left_out = np.maximum(squares[:, None] - np.cumsum(np.square(alpha), axis=1), 0.0).max(axis=0)
         small = left_out.max(axis=(1, 2), initial=0.0) < _REST
