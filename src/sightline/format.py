@@ -35,6 +35,15 @@ def number_bracket(lower: float, upper: float) -> str:
     return low if low == high else f"{low}–{high}"
 
 
+def number_at_most(value: float, digits: int = 3) -> str:
+    """Write a number that must not be written smaller than it is, such as a cost.
+
+    >>> number_at_most(10.147), number_at_most(10.1), number_at_most(0.0)
+    ('10.2', '10.1', '0')
+    """
+    return number(_rounded(value, digits, math.ceil), digits)
+
+
 def number_ends(lower: float, upper: float, digits: int = 3) -> tuple[str, str]:
     """Write both ends of a bracket on a number, rounded outwards.
 

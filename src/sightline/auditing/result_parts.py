@@ -244,17 +244,18 @@ class SharpestView(ResultPart):
     standard deviation :math:`s`; after them that of the best attack is between :math:`s` times the square
     roots of the two ends of the remaining uncertainty.
 
-    A yes or no is guessed right with probability :math:`\max(\pi, 1 - \pi)` if its posterior is :math:`\pi`.
-    The posterior variance is :math:`V = E[\pi(1 - \pi)]`, and :math:`E \min(\pi, 1-\pi) \ge (1 - \sqrt{1 -
-    4V})/2`, since :math:`m(1-m)` is increasing and concave in :math:`m = \min(\pi, 1-\pi)`.
+    A yes or no, or a category, is guessed: :mod:`sightline.bounds.guesses` bounds how often that is right.
     """
 
     of: Literal["value", "rows"]  # a value, or a combination of a record's rows, scaled like one row
     before: float  # the error of the best guess without the releases
     after_lower: float  # no attack has a smaller one, on average over the prior
     after_upper: float  # the best attack has no larger one
-    right_before: float | None = None  # of a yes or no, or of one category: how often the best guess is right
+    right_before: float | None = None  # of a yes or no, or of a category: how often the best guess is right
     right_after: float | None = None  # and with the releases, at most
+    sure_after: float | None = None  # of those with a value, at most whom a guess finds that is rarely wrong
+    people_right_before: float | None = None  # on average, by the best guess
+    people_beyond_chance: float | None = None  # and with the releases, at most so many more
     total: TotalView | None = None  # of several rows that share a level
     all_others_known: str = ""  # what is left to an attacker who knows them, where numbers share noise
     text: str

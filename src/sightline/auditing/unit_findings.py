@@ -15,9 +15,11 @@ from sightline.auditing.lowering import BoolArray, Lowered
 from sightline.auditing.pricing import Pricing, at_least_by_noise
 from sightline.auditing.result_parts import SMALL_GROUP, TotalView, Uncertainty
 from sightline.bounds.assessment import ATTACKS, UnitExposure, exposure_of
+from sightline.bounds.guesses import Guesses, guesses
 from sightline.bounds.lines import with_alike
 from sightline.bounds.unit_brackets import UnitBrackets
-from sightline.bounds.walking import most_often_right
+from sightline.bounds.value_rows import chances_of
+from sightline.bounds.walking import with_walked_guesses
 from sightline.tables.subject import SecretKind
 from sightline.values import frozen
 
@@ -89,9 +91,11 @@ class LinearFindings:
         return np.where(several, upper.min(axis=1, keepdims=True), upper).ravel()
 
     @cached_property
-    def most_often_right(self) -> float:
-        """At most how often the best guess at one value of one record is right; of values that are few."""
-        return most_often_right(self.exposure.design, self.per_unit(self.lower))
+    def guesses(self) -> Guesses:
+        """At most how often a guess at the value of every unit is right; of values that are few."""
+        design = self.exposure.design
+        found = guesses(design, chances_of(design.prior), self.per_unit(self.lower))
+        return replace(found, right=with_walked_guesses(design, found.right))
 
     @property
     def counts(self) -> IndexArray:

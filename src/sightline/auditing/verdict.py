@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from sightline.auditing.assumptions import NOT_ACCEPTED
 from sightline.auditing.budget import guaranteed_by_noise
 from sightline.auditing.exposed import ExposedSection
@@ -12,6 +14,7 @@ from sightline.auditing.nonlinear import has_moments
 from sightline.auditing.plan import AssumptionName
 from sightline.auditing.result import Exposed, LocalReport, Uncertainty, Unverified, Verdict, VerdictStatus
 from sightline.auditing.result_parts import RulesReport, SharpestView
+from sightline.bounds.guesses import FALSE_ALARMS, right_at_most
 from sightline.format import count as counted
 from sightline.format import number, number_ends, percent, percent_at_least, percent_at_most
 from sightline.tables.subject import SecretKind
@@ -275,20 +278,15 @@ def sharpest_view(findings: Findings) -> SharpestView | None:
     several = findings.membership.by_person and not findings.one_value
     columns = findings.linear.least_columns.tolist() if worst is findings else ()
     total = next((findings.linear.total(column) for column in columns), None)
-    right: tuple[float, ...] = ()
-    if worst.prior.kind is not SecretKind.NUMBER:
-        variance = float(worst.prior.of_column.variance)
-        right = tuple(_most_often_right(variance * share) for share in (1.0, least.lower))
-        if worst.linear and not (worst.has_nonlinear or worst.streamed):
-            right = right[0], min(right[1], worst.linear.most_often_right)
-    text = _view_text(worst, before, least, right, several)
+    guessed = _guessed(worst, least)
+    text = _view_text(worst, before, least, guessed, several)
     all_others_known = _if_all_others_are_known(findings)
     return SharpestView(
         of="rows" if several else "value",
         before=before,
         after_lower=lower,
         after_upper=upper,
-        **dict(zip(("right_before", "right_after"), right, strict=False)),
+        **guessed,
         total=total,
         all_others_known=all_others_known,
         text=f"{text} {all_others_known}".strip(),
@@ -310,20 +308,38 @@ def _if_all_others_are_known(findings: Findings) -> str:
     )
 
 
-def _most_often_right(variance: float) -> float:
-    """How often a yes or no can be guessed right at most, if the mean of its posterior variance is this.
+def _guessed(findings: Findings, least: Uncertainty) -> dict[str, float]:
+    """How often a guess at one of few values is right before, and at most after; of a number nothing.
 
-    >>> round(_most_often_right(0.25), 3), round(_most_often_right(0.0), 3)
-    (0.5, 1.0)
+    Where the design has all records and all releases, also how many a sure guess finds, and how many of all
+    people are guessed right beyond those before.
     """
-    return (1 + math.sqrt(max(0.0, 1 - 4 * variance))) / 2
+    prior = findings.prior
+    if prior.kind is SecretKind.NUMBER:
+        return {}
+    k = prior.categories
+    chances = np.full(k, 1 / k) if prior.kind is SecretKind.CATEGORY else np.array([1 - prior.yes, prior.yes])
+    before, after = float(chances.max()), float(right_at_most(chances, np.array([[least.lower]]))[0])
+    if not findings.linear or findings.has_nonlinear or findings.streamed:
+        return {"right_before": before, "right_after": after}
+    found, people = findings.linear.guesses, findings.linear.people
+    every = {
+        "people_right_before": before * int(people.sum()),
+        "people_beyond_chance": found.beyond_chance(people),
+    }
+    return {
+        "right_before": before,
+        "right_after": min(after, float(found.right.max(initial=before))),
+        "sure_after": float(found.sure.max(initial=FALSE_ALARMS)),
+        **(every if findings.linear.linear.rows_of_unit.max(initial=1) == 1 else {}),
+    }
 
 
 def _view_text(
     findings: Findings,
     before: float,
     least: Uncertainty,
-    right: tuple[float, ...],
+    guessed: dict[str, float],
     several: bool,
 ) -> str:
     data, prior = findings.plan.data, findings.prior
@@ -337,9 +353,9 @@ def _view_text(
         whose = f"the mean {data.secret} of the most exposed {data.record}'s rows"
     if several:
         whose = f"the best seen combination of the rows of one {data.record}, scaled like one row,"
-    if right:
-        right_before, right_after = right
-        what = "yes or no" if prior.kind is SecretKind.BOOLEAN else "one category, yes or no,"
+    if guessed:
+        right_before, right_after = guessed["right_before"], guessed["right_after"]
+        what = "yes or no" if prior.kind is SecretKind.BOOLEAN else f"the category of {data.secret}"
         if findings.asked:
             what = f"whether {findings.asked}"
         return (

@@ -114,45 +114,38 @@ def with_walk(design: Design, lower: FloatArray, upper: FloatArray, limit: float
     return np.minimum(improved, np.maximum(upper, lower))
 
 
-def most_often_right(design: Design, lower: FloatArray) -> float:
-    r"""At most how often the best guess at a yes or no, or at one category, of any unit is right.
+def with_walked_guesses(design: Design, right: FloatArray) -> FloatArray:
+    r"""At most how often the best guess at a value of every unit is right, improved for those guessed best.
 
-    A guess is right with the chance :math:`\max(\pi, 1 - \pi)`. From what remains, V, that is at most
-    :math:`(1 + \sqrt{1 - 4V})/2` on average. And it is convex in the posterior :math:`\pi`, whose law every
-    state of a walk from the truth has: so it is at most that of the mean of h over the states, but for a
-    chance of :data:`WRONG_OF_GUESSES`. The smaller of both counts, for those of whom least remains.
+    A guess is right with the chance :math:`\max_c \pi_c`. That is convex in the posterior :math:`\pi`, whose
+    law every state of a walk from the truth has: so it is at most that of the mean of h over the states, but
+    for a chance of :data:`WRONG_OF_GUESSES`.
     """
-    variance = (
-        float(design.prior.target.variance)
-        if design.prior.categories == 1
-        else ((design.prior.categories - 1) / design.prior.categories**2)
-    )
-    right = (1 + np.sqrt(np.maximum(1 - 4 * variance * lower, 0.0))) / 2
     few = FewValues.of_design(design)
     if few is None or few.share < 1:
-        return float(right.max(initial=0.5))
+        return right
     single = np.where(few.kinds >= 0, few.times, 0).sum(axis=1) == 1
-    asked = np.flatnonzero((few.person >= 0) & single[few.person])
-    order = asked[np.argsort(-right[asked].max(axis=1), kind="stable")]
+    units = np.flatnonzero((few.person >= 0) & single[few.person])
+    order = units[np.argsort(-right[units], kind="stable")]
     persons, first = np.unique(few.person[order], return_index=True)
     chosen = persons[np.argsort(first, kind="stable")][:_MOST_GUESSED]
     nobody = np.zeros(len(few.kinds), dtype=np.bool_)
     tasks = list(_Walks(few=few, limit=0.0, straddling=nobody)._tasks(chosen))
     if not 0 < len(tasks) <= _MOST_TOGETHER:
-        return float(right.max(initial=0.5))
-    found = np.ones((len(few.kinds), len(few.asked)))
-    wrong = WRONG_OF_GUESSES / (chosen.size * len(few.asked))
+        return right
+    by_walk, chances = np.ones(len(few.kinds)), few.rows.chances
+    most_wrong = 1 - 1 / chances.size
     for number, task in enumerate(tasks):
         affordable = _GUESS_SECONDS / len(tasks) / (_GUESSES / 1000 * task.one_sweep)
         sweeps = 2 * int(np.clip(affordable / 2, 1, _LONGEST // 4))
         schedule = Schedule(blocks=task.blocks, sweeps=sweeps, ends=sweeps // 2 + 1, worlds=_GUESSES)
         means = walk(task.rows, schedule, task.targets, (2, number))[0]
-        for place, value in enumerate(few.asked):
-            posterior = means[:, value] + few.rows.chances[value]
-            missed = np.clip(2 * np.minimum(posterior, 1 - posterior), 0.0, 1.0)
-            found[task.persons, place] = 1 - betting_bound(missed, wrong) / 2
-    right[asked] = np.minimum(right[asked], found[few.person[asked]])
-    return float(right.max(initial=0.5))
+        wrong = 1 - (means + chances[:, None]).max(axis=1)
+        missed = np.clip(wrong / most_wrong, 0.0, 1.0)
+        by_walk[task.persons] = 1 - betting_bound(missed, WRONG_OF_GUESSES / chosen.size) * most_wrong
+    improved = right.copy()
+    improved[units] = np.minimum(right[units], by_walk[few.person[units]])
+    return np.maximum(improved, float(chances.max()))
 
 
 @frozen

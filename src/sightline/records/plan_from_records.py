@@ -15,7 +15,7 @@ from sightline.auditing.reading import plan_file_text
 from sightline.auditing.session import opened
 from sightline.auditing.starter import StarterPlan, relative_source
 from sightline.errors import SightlineError
-from sightline.format import number, parameter
+from sightline.format import number, number_at_most, parameter
 from sightline.privacy.concentrated import tight_epsilon_of_rho
 from sightline.records.release_record import PrivacyParameters, ReleaseRecord, plan_of, read_record
 
@@ -83,8 +83,8 @@ def _both_counts(records: Sequence[ReleaseRecord], plan: Plan, base: Path) -> li
         return [f"In all the library counts {theirs}; the audit refuses this plan: {_line(str(error), 400)}"]
     moved = _COUNTED.get(records[0].about.neighbours, "what it takes for neighbouring tables")
     return [
-        f"In all the library counts {theirs}, added up; the audit counts epsilon = {number(spent, 3)} at "
-        f"delta = {parameter(delta)} (accountant: {', '.join(sorted(by))}).",
+        f"In all the library counts {theirs}, added up; the audit counts epsilon = {number_at_most(spent)} "
+        f"at delta = {parameter(delta)} (accountant: {', '.join(sorted(by))}).",
         "  Losses that are added up are an upper bound, and the accountant composes them. "
         f"The library counts {moved}; the audit counts other values of one person, whose groups are "
         "public: counts of rows cost nothing, and a value moves a sum by up to the width of its bounds.",
@@ -101,12 +101,13 @@ def _added_up(counted: Sequence[PrivacyParameters], delta: float) -> str:
     pure = [one.epsilon for one in counted if not one.rho]
     own = math.fsum(one.delta for one in counted)
     parts = [f"rho = {number(rho, 3)}"] if rho else []
-    parts += [f"epsilon = {number(math.fsum(pure), 3)}"] if pure else []
+    parts += [f"epsilon = {number_at_most(math.fsum(pure))}"] if pure else []
     if not rho:
         return parts[0] + (f" at delta = {parameter(own)}" if own else "")
     squared = math.fsum([rho, *(one**2 / 2 for one in pure)])
     least = min(tight_epsilon_of_rho(squared, delta), tight_epsilon_of_rho(rho, delta) + math.fsum(pure))
-    return f"{' and '.join(parts)}, which is epsilon = {number(least, 3)} at delta = {parameter(delta + own)}"
+    at = f"at delta = {parameter(delta + own)}"
+    return f"{' and '.join(parts)}, which is epsilon = {number_at_most(least)} {at}"
 
 
 _COUNTED: dict[str | None, str] = {

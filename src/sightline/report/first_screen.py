@@ -16,7 +16,7 @@ from sightline.auditing.plan import AssumptionName
 from sightline.auditing.reading import file_name
 from sightline.auditing.result import AuditResult, Change, Exposed, LinearAttack, Unverified, VerdictStatus
 from sightline.auditing.result_parts import FEW, FIRST, NAMED, CertainGroup
-from sightline.format import count, number, parameter, percent
+from sightline.format import count, number, number_at_most, parameter, percent
 from sightline.report.wording import (
     Span,
     before_after,
@@ -242,7 +242,7 @@ def about_line(result: AuditResult) -> str:
     if every is not None:
         spent, delta = every.epsilon, every.delta
     at = f" at delta = {parameter(delta)}"
-    cost = "" if spent is None else f"; the noise costs epsilon = {number(spent, 3)}{at}"
+    cost = "" if spent is None else f"; the noise costs epsilon = {number_at_most(spent)}{at}"
     known = f", {count(result.known_rows, 'row')} known to the attacker" * (result.known_rows > 0)
     numbers = sum(one.cells for one in (result, *result.other_secrets))
     return (

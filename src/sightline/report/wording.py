@@ -18,6 +18,7 @@ from sightline.auditing.result import (
     Recipe,
     ReleaseAccuracy,
     ReleaseReport,
+    SharpestView,
     Uncertainty,
     Unverified,
     VerdictStatus,
@@ -26,6 +27,7 @@ from sightline.auditing.result_parts import NAMED, RulesReport
 from sightline.format import (
     count,
     number,
+    number_at_most,
     number_ends,
     parameter,
     percent,
@@ -228,9 +230,7 @@ def view_line(result: AuditResult) -> str:
         asked = f"{secret} {whom}"
         if result.least_about is not None:
             asked = f"Whether {one_line(result.least_about)} {whom}"
-        elif result.kind == "category":  # before, the best guess is no: of six categories right 83 %
-            asked = f"Whether {asked} is one given category"
-        return f"{asked} is guessed {after} of the time; before {before}."
+        return f"{asked} is guessed {after} of the time; before {before}.{_other_guesses(result, view)}"
     if (total := view.total) is None:
         seen = "" if view.of == "value" else "The best seen combination of rows, scaled like one row: "
         return f"{seen}{secret} {whom} is known to {after}; before {before}."
@@ -238,6 +238,23 @@ def view_line(result: AuditResult) -> str:
         f"The total {secret} of the {total.rows:,} rows {whom} is known to {after}; before {before}"
         f"{_where_a_level_may_lie(result, record)}."
     )
+
+
+def _other_guesses(result: AuditResult, view: SharpestView) -> str:
+    """How many of all are guessed right, and how many by a guess that is rarely wrong; as sentences."""
+    sentences = []
+    if view.people_right_before is not None and view.people_beyond_chance is not None:
+        first, more = number(view.people_right_before, 3), number_at_most(view.people_beyond_chance)
+        everyone = records(result.records, result)
+        sentences.append(
+            f" Of all {everyone}, {first} are guessed right before, and at most {more} more after."
+        )
+    if view.sure_after is not None:
+        sentences.append(
+            " Whoever names a value only when sure, wrong about one in a thousand, finds at most "
+            f"{percent_at_most(view.sure_after)} of those who have it."
+        )
+    return "".join(sentences)
 
 
 def _where_a_level_may_lie(result: AuditResult, record: str) -> str:
@@ -317,7 +334,7 @@ def budget_words(budget: BudgetReport) -> str:
         return f"{own} under {budget.accountant} {at_delta}"
     outside = f"{count(budget.releases - budget.sharing, 'release')} outside it"
     finite = math.isfinite(budget.total_epsilon)
-    epsilon = f"epsilon = {number(budget.total_epsilon)}" if finite else "epsilon is infinite"
+    epsilon = f"epsilon = {number_at_most(budget.total_epsilon, 4)}" if finite else "epsilon is infinite"
     total = f"{epsilon} in all under {budget.total_accountant}"
     return f"{total} {at_delta} (a budget of {own}, and {outside})"
 
