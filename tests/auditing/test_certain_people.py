@@ -84,6 +84,26 @@ def test_rounding_alone_hides_zero_and_a_finer_release_tells_it() -> None:
     assert both.verdict.status == "failed"
 
 
+def test_numbers_under_a_rule_are_not_factorised(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Decisions and attacks on thousands of exact numbers took most of the time, and none is claimed.
+    from sightline.bounds import assessment
+
+    table = wards({"a": (6, 30), "b": (12, 30)})
+    exact = audited(table, {"sql": BY_WARD, "noise": {"law": "none"}})
+    assert exact.rank == 2
+
+    def never(*_: object, **__: object) -> None:
+        raise AssertionError("factorised")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(assessment, "unit_brackets", never)
+        rounded = audited(table, {"sql": BY_WARD, "noise": {"law": "rounding", "to": 5}})
+        assert rounded.verdict.status == "passed"
+        assert rounded.certain is not None
+        assert (rounded.certain.people, rounded.exposed[0].attack) == (0, None)
+    assert rounded.rank == 2  # when somebody reads it
+
+
 def test_a_blank_and_the_total_tell() -> None:
     table = wards({"a": (0, 4), "b": (20, 40), "c": (11, 30)})
     blank = {"sql": BY_WARD, "noise": {"law": "none"}, "suppress_below": 5}

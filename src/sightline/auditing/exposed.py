@@ -124,14 +124,16 @@ def describe(
         persons = iter(describe(findings, found, columns[~single], keys))
         return tuple(next(rows if one else persons) for one in single.tolist())
     writer = RecipeWriter(findings=findings, found=found)
-    attacks = LinearAttacks.of(findings, found, columns)
-    folded = {column: attacks.folded(column, writer) for column in columns.tolist()}
+    folded = dict[int, tuple[Folded, ...]]()
+    if found.attacks_claimed:
+        attacks = LinearAttacks.of(findings, found, columns)
+        folded = {column: attacks.folded(column, writer) for column in columns.tolist()}
     others = [attack.others for own in folded.values() for attack in own]
     every = np.unique(np.concatenate([columns, *others])).astype(np.intp)
     named = keys_of(found, every, keys)
     labels = signature_names(findings, found.linear.first_signatures(columns))
     return tuple(
-        _entry(findings, found, column, writer, named, folded[column]).model_copy(
+        _entry(findings, found, column, writer, named, folded.get(column, ())).model_copy(
             update={
                 "label": label if alone and found.scale_of_total(column) == 1 else "",
                 "total": found.total(column),
@@ -195,7 +197,7 @@ def _entry(
         recipe=recipe,
         feature=name,
         rows=rows,
-        attack=next((one.named(named) for one in folded if found.attacks_claimed), None),
+        attack=next((one.named(named) for one in folded), None),
         knows_changes=bool(recipe) and _knows_changes(findings, found, column, writer),
         **seen,
     )

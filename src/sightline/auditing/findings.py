@@ -412,9 +412,8 @@ def _assessed(
     lowered: Lowered, pricing: Pricing, *, upper: bool = True, limit: float = np.inf, least: bool = False
 ) -> UnitExposure:
     """The exposure of a design. No lower end is below what the noise of all releases leaves of anything."""
-    exposure = assess(lowered.design, upper=upper, limit=limit, least=least)
-    if pricing.by_count_rule or lowered.only_guarantee:
-        exposure = exposure.without_attacks()
+    attacks = not (pricing.by_count_rule or lowered.only_guarantee)
+    exposure = assess(lowered.design, upper=upper, limit=limit, least=least, attacks=attacks)
     moved = lowered.of_records(pricing.moved(lowered.membership))
     return replace(exposure, lower=at_least_by_noise(exposure.lower, exposure.upper, moved))
 

@@ -30,7 +30,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
-from functools import cached_property
+from functools import cache, cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -399,8 +399,9 @@ def _rule_costs(
     if not rules:
         return np.zeros(0)
     keyed = np.array([bool(rule.table) for rule in rules])
+    least_affinity = cache(CountRule.affinity)  # many cells have as many people under the same rule
     affinity = np.array(
-        [rules[p].affinity(cell.rows) for p, cell in zip(owner, membership.cells, strict=True)]
+        [least_affinity(rules[p], cell.rows) for p, cell in zip(owner, membership.cells, strict=True)]
     )
     with np.errstate(divide="ignore"):  # nothing is left
         found = -8.0 * np.log(np.minimum(affinity, 1.0))

@@ -16,8 +16,9 @@ sharpest feature than of any single row.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any, Self
 
 import numpy as np
@@ -66,7 +67,7 @@ class UnitExposure:
     """
 
     design: Design
-    solver: RowSolver
+    solved: Callable[[], RowSolver]  # the solver: where no attack is claimed, few results ask for it
     lower: FloatArray
     upper: FloatArray
     error: FloatArray  # of the upper end, relatively
@@ -76,6 +77,11 @@ class UnitExposure:
     # Upper ends by attacks on few values that are not linear: rounded softly, and the posterior mean.
     rounded: Any = np.inf
     posterior: Any = np.inf
+
+    @property
+    def solver(self) -> RowSolver:
+        """What the rows say together."""
+        return self.solved()
 
     @property
     def rank(self) -> int:
@@ -247,7 +253,7 @@ class SlicedExposure(UnitExposure):
         return cls(
             **own,
             design=design,
-            solver=sums.solver,
+            solved=sums.solved,
             information=sums.information[slices.kind_of],
             slices=slices,
             sums=sums,
@@ -316,16 +322,30 @@ class _Asked:
     upper: bool
     limit: float
     least: bool
+    attacks: bool
 
 
-def assess(design: Design, *, upper: bool = True, limit: float = np.inf, least: bool = False) -> UnitExposure:
+def assess(
+    design: Design,
+    *,
+    upper: bool = True,
+    limit: float = np.inf,
+    least: bool = False,
+    attacks: bool = True,
+) -> UnitExposure:
     """Once. Strangers and numbers that tell nothing change nothing that is said of a person.
 
-    Ends that take long are for those below the limit; or for the least end alone.
+    Ends that take long are for those below the limit; or for the least end alone. Without ``attacks`` lower
+    ends alone are claimed, of numbers that are published less exactly than the design says.
     """
-    asked = _Asked(upper=upper, limit=limit, least=least)
+    asked = _Asked(upper=upper, limit=limit, least=least, attacks=attacks)
     if not len(design.units):
         return _of_nobody(design)
+    found = _assessed_by_parts(design, asked)
+    return found if attacks else found.without_attacks()
+
+
+def _assessed_by_parts(design: Design, asked: _Asked) -> UnitExposure:
     found = _all_rows(design, asked)
     ends: dict[str, Any] = {
         name: np.broadcast_to(getattr(found, name), found.lower.shape).copy() for name in _ENDS
@@ -354,11 +374,14 @@ def _rows_in_order(design: Design, asked: _Asked, found: UnitExposure | None = N
 
 def _all_rows(design: Design, asked: _Asked) -> UnitExposure:
     """All rows at once. Exact numbers are known to the attacker: lower ends rely on no noise of theirs."""
-    found = _with_exact(design, _assess(design, asked.upper), asked.upper)
+    if not asked.attacks and design.noise.exact.all():
+        found = _lower_ends_of_exact(design)
+    else:
+        found = _with_exact(design, _assess(design, asked.upper), asked.upper)
     lower = with_alike(design.units, design.noise, found.lower, found.upper)
     lower, posterior = of_few_values(design, lower, found.upper, limit=asked.limit, least=asked.least)
     found = replace(found, lower=lower, posterior=posterior)
-    if not design.prior.fair:
+    if not design.prior.fair or not asked.attacks:
         return found
     linear = None if isinstance(found, SlicedExposure) else found.solver.linear
     rounded = rounded_guesses(design, linear, found.upper, found.error)
@@ -397,12 +420,38 @@ def _of_nobody(design: Design) -> UnitExposure:
     sums = ProductSums(matrix=M, pairs=0, people=0.0, columns=0, peak=0.0, whole=True, kernel=k)
     return UnitExposure(
         design=design,
-        solver=DenseSolver(units=design.units, sums=sums, noise=design.noise, prior=design.prior),
+        solved=_given(DenseSolver(units=design.units, sums=sums, noise=design.noise, prior=design.prior)),
         lower=nothing,
         upper=nothing,
         error=nothing,
         near=np.zeros(0, dtype=np.bool_),
         information=np.zeros(0),
+    )
+
+
+def _given(solver: RowSolver) -> Callable[[], RowSolver]:
+    return lambda: solver
+
+
+def _lower_ends_of_exact(design: Design) -> UnitExposure:
+    """Of exact numbers alone, without an attack: people whom nothing tells apart hide each other.
+
+    Decisions and attacks are what takes long with thousands of exact numbers, and none is asked for. Nothing
+    is factorised but for the rank, if somebody reads it.
+    """
+    shape = len(design.units), design.prior.categories
+    units = design.units
+    listed = units if isinstance(units, Units) else units.choose(np.arange(shape[0]))
+    touched = np.add.reduceat(np.abs(listed.table()).sum(axis=1), listed.starts[:-1]) > 0
+    among = np.maximum(among_alike(units), swap_bounds(design)) * design.noise.share
+    return UnitExposure(
+        design=design,
+        solved=cache(lambda: unit_brackets(design, hidden=False).solver),
+        lower=np.broadcast_to(np.where(touched, among, 1.0)[:, None], shape).copy(),
+        upper=np.ones(shape),
+        error=np.zeros(shape),
+        near=np.zeros(shape[0], dtype=np.bool_),
+        information=np.where(touched, np.inf, 0.0),
     )
 
 
@@ -452,7 +501,7 @@ def exposure_of(design: Design, brackets: UnitBrackets, *, alone: bool = True) -
             passed["lower"] = with_lines(design, passed["lower"], passed["upper"])
     return UnitExposure(
         design=design,
-        solver=solver,
+        solved=_given(solver),
         lower=passed["lower"],
         upper=passed["upper"],
         error=passed["error"],
@@ -485,7 +534,7 @@ def attacked(design: Design, kinds: IndexArray) -> UnitExposure:
     near[kinds] = True
     return UnitExposure(
         design=design,
-        solver=solver,
+        solved=_given(solver),
         lower=np.zeros(shape),
         upper=np.ones(shape),
         error=np.zeros(shape),

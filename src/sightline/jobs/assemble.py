@@ -151,6 +151,7 @@ def assemble(  # many parameters: what a table and its session give
         "more_to_change": lambda: "",
         "so_nobody_is_certain": lambda: so_nobody_is_certain(findings, advice_from, certain),
         # What each release does, and what would be seen otherwise.
+        "rank": lambda: findings.row_by_row.linear.rank,
         "releases": releases,
         "timeline": lambda: timeline(findings),
         "alternatives": lambda: alternatives(findings),
@@ -206,7 +207,6 @@ def _facts(findings: Findings) -> dict[str, object]:
         "clipped": membership.clipped,
         "cells": len(membership.cells),
         "signatures": membership.signature_count,
-        "rank": findings.row_by_row.linear.rank,
         "identifiable_groups": findings.identifiable_groups,
         "relative_error": linear.relative_error,
         "least_remaining_uncertainty": findings.least if findings.shows else None,
